@@ -1,0 +1,72 @@
+"""Logits `(S, N, C)`: draws, inputs, classes. What every model gives and every score takes.
+
+Everything here is computed in float64 and in log space, so that inputs whose confidence rounds to 1.0 keep their order:
+beside `log p` we carry `log(1 − p)`, which is exact where `p` itself has run out of digits.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from nescio.errors import NescioError
+
+
+def check_logits(logits: Tensor) -> Tensor:
+    """The logits in float64, or an error if they are not finite floats `(S, N, C)` with C ≥ 2."""
+    if not isinstance(logits, Tensor) or not logits.is_floating_point() or logits.dim() != 3:
+        given = f"{logits.dtype} {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
+        raise NescioError(f"expected logits: floats of shape (S, N, C) = (draws, inputs, classes), not {given}")
+    if logits.shape[2] < 2 or 0 in logits.shape:
+        raise NescioError(f"logits {tuple(logits.shape)}: need at least one draw, one input and two classes")
+    if not logits.isfinite().all():
+        bad = (~logits.isfinite()).any(2).any(0)
+        raise NescioError(f"logits of {int(bad.sum())} of {len(bad)} inputs are NaN or infinite, "
+                          f"the first at input {int(bad.nonzero()[0])}")  # fmt: skip
+    return logits.double()
+
+
+def log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """`log p` and `log(1 − p)` of each draw, both `(S, N, C)` and both exact where p is next to 1.
+
+    `log(1 − p_c) = logsumexp(others) − logsumexp(all)` for the largest class; for the others `1 − p_c ≥ 1/2`.
+    """
+    logits = check_logits(logits)
+    log_p = logits.log_softmax(-1)
+    top = logits.argmax(-1, keepdim=True)
+    others = logits.scatter(-1, top, -torch.inf)
+    log_rest = others.logsumexp(-1, keepdim=True) - logits.logsumexp(-1, keepdim=True)  # (S, N, 1)
+    log_q = torch.log1p(-log_p.exp().clamp(max=0.75)).scatter(-1, top, log_rest.clamp(max=0))
+    exact_top = torch.log1p(-log_rest.clamp(max=-math.log(2)).exp())  # only taken where p_top > 1/2
+    log_p = torch.where((log_q < -math.log(2)) & (log_p > -math.log(2)), exact_top, log_p)
+    return log_p, log_q
+
+
+def mean_log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """`log p̄` and `log(1 − p̄)` of the mean over draws, both `(N, C)`: the mean is taken of probabilities, never of logits."""
+    log_p, log_q = log_probs(logits)
+    return mean_over_draws(log_p, log_q)
+
+
+def mean_over_draws(log_p: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
+    """The two halves `(S, N, C)` of `log_probs`, averaged in probability space to `(N, C)`."""
+    draws = math.log(len(log_p))
+    mean_p, mean_q = log_p.logsumexp(0) - draws, log_q.logsumexp(0) - draws
+    near_one = mean_q < -math.log(2)
+    return torch.where(near_one, torch.log1p(-mean_q.exp().clamp(max=0.5)), mean_p), mean_q
+
+
+def softmax_confidence(logits: Tensor) -> Tensor:
+    """The largest mean probability `max_c p̄_c`, `(N,)`: the confidence of a softmax network.
+
+    >>> softmax_confidence(torch.zeros(1, 1, 4))
+    tensor([0.2500], dtype=torch.float64)
+    """
+    return mean_log_probs(logits)[0].amax(-1).exp()
+
+
+def classes(logits: Tensor) -> Tensor:
+    """The class with the largest mean probability, `(N,)`."""
+    logits = check_logits(logits)
+    # one draw needs no softmax: its order is that of the logits, also where probabilities tie
+    return logits[0].argmax(-1) if len(logits) == 1 else mean_log_probs(logits)[0].argmax(-1)

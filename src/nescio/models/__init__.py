@@ -1,0 +1,56 @@
+"""The papers' networks, plain modules: `classes` logits out, or features when no `classes` are given."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from nescio.errors import NescioError, unknown_name
+from nescio.models.convolutional import cnn16, conv3, lenet
+from nescio.models.mlp import mlp
+from nescio.models.resnet import resnet18, resnet20
+
+NETWORKS: dict[str, Callable[..., nn.Module]] = {
+    "mlp": mlp,
+    "lenet": lenet,
+    "conv3": conv3,
+    "cnn16": cnn16,
+    "resnet18": resnet18,
+    "resnet20": resnet20,
+}
+
+
+def network_for(name: str, shape: tuple[int, ...], classes: int | None) -> nn.Module:
+    """The named network, sized for inputs of one shape: `(features,)` for tables, `(C, H, W)` for images."""
+    if name not in NETWORKS:
+        raise unknown_name("network", name, NETWORKS)
+    if name == "mlp":
+        size = 1
+        for side in shape:
+            size *= side
+        return mlp(size, classes)
+    if len(shape) != 3:
+        raise NescioError(f"network {name!r} takes images (C, H, W), but the inputs have shape {shape}; use 'mlp'")
+    extra: dict[str, Any] = {"channels": shape[0]}
+    if name in ("lenet", "conv3", "cnn16"):  # their dense layer knows the size of the image
+        if shape[1] != shape[2]:
+            raise NescioError(f"network {name!r} takes square images, not {shape[1]}×{shape[2]}")
+        extra["size"] = shape[1]
+    return NETWORKS[name](classes=classes, **extra)
+
+
+def build(recipe: dict[str, Any]) -> nn.Module:
+    """The network of a recipe, with fresh weights."""
+    arguments = dict(recipe)
+    name = arguments.pop("network", None)
+    if name not in NETWORKS:
+        raise unknown_name("network", name, NETWORKS)
+    try:
+        inspect.signature(NETWORKS[name]).bind(**arguments)
+    except TypeError as error:
+        raise NescioError(f"network {name!r} cannot be made from {arguments}: {error}") from error
+    return NETWORKS[name](**arguments)
+
+
+__all__ = ["NETWORKS", "build", "cnn16", "conv3", "lenet", "mlp", "network_for", "resnet18", "resnet20"]

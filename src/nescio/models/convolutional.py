@@ -1,0 +1,75 @@
+"""The small convolutional networks of the papers, for images `(N, C, H, W)`; without `classes` they end in features.
+
+Activations run in channels-last order, which CPU convolutions are faster in.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from nescio.models.recipe import check_sizes, recorded
+
+
+class ChannelsLast(nn.Module):
+    """The same images, laid out with the channels innermost."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.contiguous(memory_format=torch.channels_last)
+
+
+@recorded
+def lenet(classes: int | None = None, channels: int = 1, size: int = 28) -> nn.Module:
+    """LeNet of *Why ReLU networks yield high-confidence predictions*: 5×5 convolutions of 32 and 64, dense 1024."""
+    check_sizes(classes=classes, channels=channels, size=size)
+    flat = 64 * (size // 4) ** 2
+    net = nn.Sequential(
+        ChannelsLast(),
+        nn.Conv2d(channels, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(flat, 1024), nn.ReLU(),
+        *_head(1024, classes),
+    )  # fmt: skip
+    for layer in net:
+        if isinstance(layer, nn.Conv2d | nn.Linear):  # He initialisation, as in the authors' code
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+    return net
+
+
+@recorded
+def conv3(classes: int | None = None, channels: int = 1, size: int = 28) -> nn.Module:
+    """The network of DUQ's FashionMNIST runs: 64, 128, 128 filters with BatchNorm, then 256 features."""
+    check_sizes(classes=classes, channels=channels, size=size)
+    last = (size // 4 - 2) // 2  # the third convolution has no padding
+    check_sizes(**{"side left after three poolings": last})
+    return nn.Sequential(
+        ChannelsLast(),
+        nn.Conv2d(channels, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(64, 128, 3, padding=1), nn.BatchNorm2d(128), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(128, 128, 3), nn.BatchNorm2d(128), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(128 * last**2, 256), nn.ReLU(),
+        *_head(256, classes),
+    )  # fmt: skip
+
+
+@recorded
+def cnn16(classes: int | None = None, channels: int = 1, size: int = 28) -> nn.Module:
+    """The network of *Classification uncertainty by gradient metrics*: three convolutions of 16, leaky ReLU, dropout.
+
+    The paper puts dropout after the first convolution and after the dense layer, whose width it leaves out; its dense
+    layer is the one with the softmax, so the second dropout stands in front of it here, where it cannot silence a class.
+    """
+    check_sizes(classes=classes, channels=channels, size=size)
+    last = ((size - 2) // 2 - 2) // 2 - 2  # no padding; the first two convolutions are pooled
+    check_sizes(**{"side left after three convolutions": last})
+    return nn.Sequential(
+        ChannelsLast(),
+        nn.Conv2d(channels, 16, 3), nn.LeakyReLU(0.1), nn.MaxPool2d(2), nn.Dropout(0.33),
+        nn.Conv2d(16, 16, 3), nn.LeakyReLU(0.1), nn.MaxPool2d(2),
+        nn.Conv2d(16, 16, 3), nn.LeakyReLU(0.1),
+        nn.Flatten(), nn.Dropout(0.33),
+        *_head(16 * last**2, classes),
+    )  # fmt: skip
+
+
+def _head(features: int, classes: int | None) -> list[nn.Module]:
+    return [] if classes is None else [nn.Linear(features, classes)]

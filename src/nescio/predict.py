@@ -1,0 +1,95 @@
+"""The one place a network is run for its answers: `predict(model, data)` → logits `(S, N, C)`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.data.batches import batches, length
+from nescio.errors import NescioError
+from nescio.progress import bar
+from nescio.untouched import untouched
+
+
+def predict(
+    model: nn.Module, data: Any, *, batch_size: int = 256, seed: int = 0, progress: bool | None = None
+) -> Tensor:
+    """Logits `(S, N, C)` of a model: draws, inputs, classes; S = 1 for a plain network.
+
+    Args:
+        model: any module from inputs to logits `(N, C)`, or to several draws `(S, N, C)`. It is run in eval mode, without
+            gradients, and left as found, also when something goes wrong.
+        data: a tensor, an array, a dataset or a loader; labels, if it has any, are passed over. It is streamed.
+        batch_size: inputs per forward pass; a loader has its own.
+        seed: of the draws. Each batch starts from it, so that draw `s` is one and the same function for all inputs.
+        progress: a bar on standard error; by default only on a terminal and only when it takes long.
+
+    >>> predict(nn.Linear(2, 3), torch.zeros(5, 2)).shape
+    torch.Size([1, 5, 3])
+    """
+    return predict_labelled(model, data, batch_size=batch_size, seed=seed, progress=progress)[0]
+
+
+def predict_labelled(
+    model: nn.Module, data: Any, *, batch_size: int = 256, seed: int = 0, progress: bool | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """What `predict` gives, and the labels `(N,)` that came with the inputs, or None if none did."""
+    logits, labels = [], []
+    with untouched(model), bar(length(data), "predict", progress) as shown:
+        model.eval()
+        with torch.no_grad():
+            for x, y in _checked(batches(data, batch_size), model):
+                torch.manual_seed(seed)
+                logits.append(_draws_of(run(model, x), len(x)).to(x.device))
+                labels.append(y)
+                shown.advance(len(x))
+    if len({part.shape[0::2] for part in logits}) > 1:
+        raise NescioError(f"the model's logits change shape between batches: {[tuple(p.shape) for p in logits[:3]]}")
+    given = [y for y in labels if y is not None]
+    return torch.cat(logits, 1), torch.cat(given) if len(given) == len(labels) else None
+
+
+def like_model(x: Tensor, model: nn.Module) -> Tensor:
+    """A batch on the device and in the floating type of the model's weights."""
+    weight = next((p for p in model.parameters() if p.is_floating_point()), None)
+    if weight is None:
+        return x
+    return x.to(weight.device, weight.dtype if x.is_floating_point() else None)
+
+
+def check_inputs(x: Tensor, model: nn.Module, before: int = 0) -> None:
+    """An error if a batch holds NaN, infinities or bytes; `before` counts the inputs of earlier batches."""
+    if not x.is_floating_point():
+        if not any(isinstance(module, nn.Embedding) for module in model.modules()):
+            raise NescioError(f"inputs must be floating point (images in [0, 1]), not {x.dtype}; "
+                              "divide bytes by 255, or call .float()")  # fmt: skip
+    elif not x.isfinite().all():
+        bad = (~x.isfinite()).flatten(1).any(1).nonzero().flatten()
+        raise NescioError(f"input {before + int(bad[0])} holds NaN or infinite values ({len(bad)} such inputs in its batch)")
+
+
+def run(model: nn.Module, x: Tensor) -> Any:
+    """One forward pass; what torch says of inputs that do not fit comes with their shape."""
+    try:
+        return model(x)
+    except RuntimeError as error:
+        raise NescioError(f"the model cannot be run on a batch of shape {tuple(x.shape)}: {error}") from error
+
+
+def _checked(stream: Iterator[tuple[Tensor, Tensor | None]], model: nn.Module) -> Iterator[tuple[Tensor, Tensor | None]]:
+    before = 0
+    for x, y in stream:
+        check_inputs(x, model, before)
+        before += len(x)
+        yield like_model(x, model), y
+
+
+def _draws_of(output: Any, inputs: int) -> Tensor:
+    if not isinstance(output, Tensor):
+        raise NescioError(f"the model must return a tensor of logits, not {type(output).__name__}")
+    draws = output.unsqueeze(0) if output.dim() == 2 else output
+    if draws.dim() != 3 or draws.shape[1] != inputs or not draws.is_floating_point():
+        raise NescioError(f"the model must return logits (N, C) or draws (S, N, C) for N = {inputs} inputs, "
+                          f"not {output.dtype} {tuple(output.shape)}")  # fmt: skip
+    return draws

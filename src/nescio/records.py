@@ -1,0 +1,217 @@
+"""Records: frozen results as plain data, JSON in and out. Reports are made from these alone."""
+
+import dataclasses
+import json
+import math
+import os
+import platform
+import types
+import typing
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from nescio.atomic import replacing
+from nescio.errors import NescioError
+
+FORMAT = 1
+Plain = None | bool | int | float | str | list[Any] | dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A frozen result. Subclasses are dataclasses of plain values, tuples and other frozen dataclasses."""
+
+    def to_json(self) -> str:
+        """The record as JSON text; what is undefined is null, and nothing in it is NaN or infinite."""
+        body = {"record": type(self).__name__, "format": FORMAT, **_plain(self)}
+        return json.dumps(body, indent=1, allow_nan=False, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The record in a JSON text, checked field by field."""
+        try:
+            body = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise NescioError(f"not a {cls.__name__} record: no JSON ({error})") from error
+        if not isinstance(body, dict) or body.pop("record", None) != cls.__name__:
+            raise NescioError(f"not a {cls.__name__} record")
+        if (version := body.pop("format", None)) != FORMAT:
+            raise NescioError(f"{cls.__name__} record of format {version!r}; this version of nescio reads format {FORMAT}")
+        made: Self = _parse(cls, body, cls.__name__)
+        return made
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the record; the file is whole or not there."""
+        text = self.to_json()
+        with replacing(path, "w") as file:
+            file.write(text + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a record back."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise NescioError(f"cannot read {os.fspath(path)!r}: {error}") from error
+        try:
+            return cls.from_json(text)
+        except NescioError as error:
+            raise NescioError(f"{os.fspath(path)!r}: {error}") from error
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a record comes from: enough to make it again."""
+
+    seed: int
+    settings: dict[str, Any]
+    seconds: float
+    versions: dict[str, str]
+
+    PACKAGES: ClassVar = ("nescio", "torch", "numpy", "scikit-learn")
+
+    @classmethod
+    def now(cls, seed: int, settings: dict[str, Any], seconds: float) -> Self:
+        """Provenance of work just done, with the versions of what did it."""
+        versions = {"python": platform.python_version()}
+        for package in cls.PACKAGES:
+            try:
+                versions[package] = metadata.version(package)
+            except metadata.PackageNotFoundError:  # run from a source tree
+                versions[package] = "unknown"
+        return cls(seed, settings, seconds, versions)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass over the training data; validation figures are None without a validation set."""
+
+    epoch: int
+    loss: float
+    accuracy: float
+    validation_loss: float | None
+    validation_accuracy: float | None
+    learning_rate: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class History(Record):
+    """What a training run went through, and why it ended."""
+
+    method: str
+    epochs: tuple[Epoch, ...]
+    steps: int
+    best_epoch: int | None
+    stopped_early: bool
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class Separation:
+    """How well a score tells known from unknown; larger score = less known. Undefined figures are None."""
+
+    score: str
+    auroc: float | None
+    aupr_in: float | None
+    aupr_out: float | None
+    fpr95: float | None
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Accuracy of what is kept when the least known share is rejected; unknown inputs always count as wrong."""
+
+    score: str
+    rejected: tuple[float, ...]
+    accuracy: tuple[float, ...]
+    maximum: tuple[float, ...]  # of a perfect model that rejects every unknown input first
+    area: float
+    maximum_area: float
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many inputs of each set fall between the edges of a score."""
+
+    score: str
+    edges: tuple[float, ...]
+    counts: dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class KnownSide:
+    """The model on data of the kinds it was trained on."""
+
+    name: str
+    inputs: int
+    accuracy: float
+    mmc: float
+    nll: float
+    brier: float
+    ece: float
+    misclassification: tuple[Separation, ...]  # correct against wrong
+    rejection: tuple[Rejection, ...]
+
+
+@dataclass(frozen=True)
+class UnknownSide:
+    """The model on data it should not know."""
+
+    name: str
+    inputs: int
+    mmc: float
+    separation: tuple[Separation, ...]
+    rejection: tuple[Rejection, ...]
+
+
+@dataclass(frozen=True)
+class Evaluation(Record):
+    """A model or detector on known data and on named sets of unknown data."""
+
+    method: str
+    score: str  # the one the method is paired with
+    classes: int
+    draws: int
+    known: KnownSide
+    unknown: tuple[UnknownSide, ...]
+    histograms: tuple[Histogram, ...]
+    provenance: Provenance
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise NescioError("a record holds NaN or an infinity; what is undefined should be None")
+    return value
+
+
+def _parse(kind: Any, value: Any, where: str) -> Any:
+    """A value of the annotated kind, or an error naming the field."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        names = [field.name for field in dataclasses.fields(kind)]
+        if not isinstance(value, dict) or set(value) != set(names):
+            raise NescioError(f"{where}: expected the fields {', '.join(names)}")
+        return kind(**{name: _parse(hints[name], value[name], f"{where}.{name}") for name in names})  # type: ignore[operator]
+    if origin in (typing.Union, types.UnionType):
+        return None if value is None else _parse(next(k for k in inner if k is not type(None)), value, where)
+    if origin is tuple and isinstance(value, list):
+        return tuple(_parse(inner[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+    if origin is dict and isinstance(value, dict):
+        return {key: _parse(inner[1], item, f"{where}[{key!r}]") for key, item in value.items()}
+    if kind is Any:
+        return value
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+        return value
+    raise NescioError(f"{where}: expected {kind}, not {value!r}")

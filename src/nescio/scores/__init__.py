@@ -1,0 +1,27 @@
+"""How unknown is this input? Scores are functions of logits `(S, N, C)`, and **larger = less known** for all of them."""
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from nescio.scores.output import energy, entropy, margin, max_logit, max_prob, normalised_entropy
+from nescio.scores.sampled import expected_entropy, mutual_information, variance
+
+Score = Callable[[Tensor], Tensor]
+
+OUTPUT: dict[str, Score] = {
+    "max_prob": max_prob,
+    "margin": margin,
+    "entropy": entropy,
+    "normalised_entropy": normalised_entropy,
+    "max_logit": max_logit,
+    "energy": energy,
+}
+SAMPLED: dict[str, Score] = {  # these compare draws, and need S ≥ 2
+    "expected_entropy": expected_entropy,
+    "variance": variance,
+    "mutual_information": mutual_information,
+}
+SCORES: dict[str, Score] = OUTPUT | SAMPLED
+
+__all__ = ["OUTPUT", "SAMPLED", "SCORES", "Score", *SCORES]

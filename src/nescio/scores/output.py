@@ -1,0 +1,94 @@
+"""Scores of a network's output: pure functions of logits `(S, N, C)` giving `(N,)`, larger = less known.
+
+Several draws count through their mean probability. No score runs out of digits: see `in_order`.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from nescio.logits import check_logits, mean_log_probs
+
+_FLOOR = -600.0  # exp(−600) ≈ 1e-261: below this a float64 soon has no room left
+
+
+def max_prob(logits: Tensor) -> Tensor:
+    """How far the largest probability is from one, on a log scale: `log(1 − max_c p̄_c)`.
+
+    Same order as `1 − max p` (Hendrycks & Gimpel 2017), but two inputs whose confidence rounds to 1.0 still differ.
+
+    >>> max_prob(torch.tensor([[[0.0, 0.0], [900.0, 0.0]]]))
+    tensor([  -0.6931, -900.0000], dtype=torch.float64)
+    """
+    log_p, log_q = mean_log_probs(logits)
+    return log_q.gather(-1, log_p.argmax(-1, keepdim=True)).squeeze(-1)
+
+
+def margin(logits: Tensor) -> Tensor:
+    """How little the best class leads the second: `log(1 − (p̄₁ − p̄₂))`, at most 0 = a tie (Scheffer et al. 2001).
+
+    >>> margin(torch.tensor([[[1.0, 1.0, 0.0]]]))
+    tensor([0.], dtype=torch.float64)
+    """
+    log_p, log_q = mean_log_probs(logits)
+    best = log_p.topk(2, dim=-1)
+    rest = log_q.gather(-1, best.indices[..., :1]).squeeze(-1)
+    return torch.logaddexp(rest, best.values[..., 1]).clamp(max=0.0)  # 1 − p₁ + p₂
+
+
+def entropy(logits: Tensor) -> Tensor:
+    """Predictive entropy `H(p̄) = −Σ_c p̄_c log p̄_c` of the mean prediction, in nats; `log C` when uniform.
+
+    >>> entropy(torch.zeros(1, 1, 4))
+    tensor([1.3863], dtype=torch.float64)
+    """
+    return in_order(log_entropy(*mean_log_probs(logits)))
+
+
+def normalised_entropy(logits: Tensor) -> Tensor:
+    """Entropy divided by `log C`, so that uniform gives 1 (Oberdiek et al. 2018).
+
+    >>> normalised_entropy(torch.zeros(1, 1, 4))
+    tensor([1.], dtype=torch.float64)
+    """
+    return entropy(logits) / math.log(logits.shape[2])
+
+
+def max_logit(logits: Tensor) -> Tensor:
+    """The largest logit, negated; for several draws the logs of `mean_s exp(logit)` take their place.
+
+    For DUQ, whose logits are log-kernels, this is minus the log of the paper's certainty.
+
+    >>> max_logit(torch.tensor([[[3.0, 1.0]]]))
+    tensor([-3.], dtype=torch.float64)
+    """
+    logits = check_logits(logits)
+    return -(logits.logsumexp(0) - math.log(len(logits))).amax(-1)
+
+
+def energy(logits: Tensor) -> Tensor:
+    """Free energy `−log Σ_c exp(logit_c)` (Liu et al. 2020), the mean over draws taken inside the log.
+
+    >>> energy(torch.zeros(1, 1, 4))
+    tensor([-1.3863], dtype=torch.float64)
+    """
+    logits = check_logits(logits)
+    return -(logits.logsumexp((0, 2)) - math.log(len(logits)))
+
+
+def log_entropy(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """`log H` over the last axis, from `log p` and `log(1 − p)`; exact also where H itself would underflow."""
+    # −log p ≈ 1 − p next to one: there its log is log_q, since log_p may round to −0
+    surprise = torch.where(log_p < -1e-8, (-log_p).clamp(min=1e-9).log(), log_q)
+    return (log_p + surprise).logsumexp(-1)
+
+
+def in_order(log_value: Tensor) -> Tensor:
+    """`exp(log_value)` that never underflows to a tie: exact above 1e-261, and strictly increasing below.
+
+    Under the floor the exponential is replaced by `e^F / (1 + F − log_value)`, which is still within 1e-261 of it.
+    """
+    below = (_FLOOR - log_value).clamp(min=0.0)
+    tail = math.exp(_FLOOR) / (1.0 + below)
+    return torch.where(log_value > _FLOOR, log_value.exp(), tail)
