@@ -1,0 +1,21 @@
+"""Metrics: pure functions of arrays (numpy, or anything numpy can read), with scores larger = less known throughout."""
+
+from nescio.metrics.predictions import accuracy, brier, ece, mmc, nll
+from nescio.metrics.ranking import Separation, aupr_in, aupr_out, auroc, fpr_at_tpr, separation
+from nescio.metrics.rejection import RejectionCurve, rejection_curve
+
+__all__ = [
+    "RejectionCurve",
+    "Separation",
+    "accuracy",
+    "aupr_in",
+    "aupr_out",
+    "auroc",
+    "brier",
+    "ece",
+    "fpr_at_tpr",
+    "mmc",
+    "nll",
+    "rejection_curve",
+    "separation",
+]
