@@ -1,1 +1,10 @@
 """Data sets: embedded, from files, downloaded; inputs stay raw, images in [0, 1], tables in their own units."""
+
+from nescio.data.catalogue import NAMES
+from nescio.data.known import Known
+from nescio.data.load import load
+from nescio.data.normalise import Normalise
+from nescio.data.samples import Samples
+from nescio.data.table import Encoding
+
+__all__ = ["NAMES", "Encoding", "Known", "Normalise", "Samples", "load"]

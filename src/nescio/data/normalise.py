@@ -1,5 +1,7 @@
 """Normalisation as a module, so that a model carries its own and unknown inputs cannot be prepared differently."""
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
@@ -8,7 +10,7 @@ from nescio.errors import NescioError
 
 
 class Normalise(nn.Module):
-    """`(x − mean) / std`, per channel for images and per feature for tables; both are buffers.
+    """`(x − mean) / std`, both buffers: `(C, 1, 1)` for images, the shape of one input for everything else.
 
     >>> Normalise(torch.tensor([1.0]), torch.tensor([2.0]))(torch.tensor([[5.0]]))
     tensor([[2.]])
@@ -19,31 +21,44 @@ class Normalise(nn.Module):
 
     def __init__(self, mean: Tensor, std: Tensor) -> None:
         super().__init__()
+        if mean.shape != std.shape or mean.dim() == 0 or not bool((std > 0).all()):
+            raise NescioError(f"a normalisation needs a mean and a positive std of one shape, "
+                              f"not {tuple(mean.shape)} and {tuple(std.shape)}")  # fmt: skip
         self.register_buffer("mean", mean)
         self.register_buffer("std", std)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.shape[1:].numel() != 0 and x.dim() != self.mean.dim() + 1:
-            raise NescioError(f"inputs of shape {tuple(x.shape)} do not fit a normalisation of "
-                              f"{tuple(self.mean.shape)}; expected a batch axis first")  # fmt: skip
+        """The normalised inputs, of the shape they came in."""
+        per_channel = self.mean.dim() == 3  # (C, 1, 1): images of any height and width
+        expected = (self.mean.shape[0], "H", "W") if per_channel else tuple(self.mean.shape)
+        given = (x.shape[1], "H", "W") if per_channel and x.dim() == 4 else tuple(x.shape[1:])
+        if x.dim() == 0 or given != expected:
+            raise NescioError(f"inputs of shape {tuple(x.shape)} do not fit this normalisation; "
+                              f"expected ({', '.join(map(str, ('N', *expected)))})")  # fmt: skip
         return (x - self.mean) / self.std
 
     @classmethod
-    def fitted(cls, samples: Samples, chunk: int = 4096) -> "Normalise":
-        """Mean and standard deviation of the samples, in one stream over them and in float64.
+    def fitted(cls, samples: Samples) -> "Normalise":
+        """Mean and standard deviation of the samples, in float64 and in two passes, so that large offsets do no harm.
 
         Images `(C, H, W)` are normalised per channel, everything else per feature. A feature that never varies is
         centred and left at its scale.
         """
-        axes = (0, 2, 3) if len(samples.shape) == 3 else (0,)
-        count, mean, spread = 0, torch.zeros(()).double(), torch.zeros(()).double()
-        for start in range(0, len(samples), chunk):  # Chan's update: exact even when the mean dwarfs the spread
-            x = samples.take(slice(start, start + chunk))[0].double()
-            n = x.numel() // x.mean(axes).numel()
-            part = x.mean(axes, keepdim=True)
-            spread = spread + ((x - part) ** 2).sum(axes) + (part.squeeze() - mean) ** 2 * (count * n / (count + n))
-            mean, count = mean + (part.squeeze() - mean) * (n / (count + n)), count + n
-        std = (spread / count).sqrt()
-        std = torch.where(std > 0, std, torch.ones_like(std))
-        shape = (-1, 1, 1) if len(samples.shape) == 3 else samples.shape
-        return cls(mean.float().reshape(shape), std.float().reshape(shape))
+        images = len(samples.shape) == 3
+        axes = (0, 2, 3) if images else (0,)
+        first = samples.take(slice(1))[0].double()
+        origin = first[:, :, :1, :1] if images else first  # measured from here, a constant feature is exactly zero
+        count = samples.inputs.numel() / origin.numel()
+        shift = torch.zeros_like(origin)
+        for x in _chunks(samples):
+            shift += (x - origin).sum(axes, keepdim=True) / count
+        spread = torch.zeros_like(origin)
+        for x in _chunks(samples):
+            spread += (x - origin - shift).square_().sum(axes, keepdim=True) / count
+        std = torch.where(spread > 0, spread.sqrt(), torch.ones_like(spread))
+        return cls((origin + shift)[0].float(), std[0].float())
+
+
+def _chunks(samples: Samples, size: int = 1024) -> Iterator[Tensor]:
+    for start in range(0, len(samples), size):
+        yield samples.take(slice(start, start + size))[0].double()

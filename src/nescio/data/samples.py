@@ -24,11 +24,17 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
     def __init__(
         self, inputs: Tensor, labels: Tensor, columns: Mapping[str, np.ndarray[Any, Any]] | None = None, name: str = ""
     ) -> None:
+        where = name or "a data set"
+        if inputs.dim() < 2 or len(inputs) == 0:
+            raise NescioError(f"{where}: inputs of shape {tuple(inputs.shape)}; expected (N, …) with N ≥ 1")
         if inputs.dtype != torch.uint8 and not inputs.is_floating_point():
-            raise NescioError(f"inputs of {name or 'a data set'} must be uint8 images or floats, not {inputs.dtype}")
-        if labels.shape != inputs.shape[:1]:
-            raise NescioError(f"{name or 'data'}: {tuple(inputs.shape)} inputs need ({len(inputs)},) labels, "
-                              f"not {tuple(labels.shape)}")  # fmt: skip
+            raise NescioError(f"{where}: inputs must be uint8 images or floats, not {inputs.dtype}")
+        if labels.shape != inputs.shape[:1] or labels.is_floating_point() or labels.is_complex():
+            raise NescioError(f"{where}: inputs of shape {tuple(inputs.shape)} need ({len(inputs)},) integer labels, "
+                              f"not {tuple(labels.shape)} {labels.dtype}")  # fmt: skip
+        for key, values in (columns or {}).items():
+            if values.shape != (len(inputs),):
+                raise NescioError(f"{where}: column {key!r} has shape {values.shape}, expected ({len(inputs)},)")
         self.inputs, self.labels = inputs, labels.long()
         self.columns = dict(columns or {})
         self.name = name
@@ -44,6 +50,9 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
     def __getitems__(self, indices: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
         return list(zip(*self.take(torch.as_tensor(indices)), strict=True))  # one gather for a whole DataLoader batch
 
+    def __repr__(self) -> str:
+        return f"Samples({self.name!r}, {len(self)} × {self.shape}, {self.inputs.dtype})"
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one input."""
@@ -55,8 +64,16 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
 
     def select(self, index: Tensor, labels: Tensor | None = None) -> "Samples":
         """The samples at `index` (positions or a mask), with new labels if given."""
-        columns = {key: values[index.numpy()] for key, values in self.columns.items()}
+        columns = {key: values[index.cpu().numpy()] for key, values in self.columns.items()}
         return Samples(self.inputs[index], self.labels[index] if labels is None else labels, columns, self.name)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Samples"], name: str) -> "Samples":
+        """Several sets of one shape as one, with the columns that all of them have."""
+        shared = set.intersection(*(set(part.columns) for part in parts))
+        columns = {key: np.concatenate([part.columns[key] for part in parts]) for key in sorted(shared)}
+        inputs = torch.cat([part.inputs for part in parts])
+        return cls(inputs, torch.cat([part.labels for part in parts]), columns, name)
 
     @staticmethod
     def _floats(inputs: Tensor) -> Tensor:

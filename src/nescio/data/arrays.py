@@ -1,0 +1,60 @@
+"""Arrays from outside, checked and turned into tensors: images, tables, labels."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nescio.errors import NescioError
+
+Array = np.ndarray[Any, Any]
+_MOST_CLASSES = 10_000  # a label above this is a number of something else
+
+
+def images(array: Array, where: str) -> Tensor:
+    """Images `(N, C, H, W)`, uint8 or float32 in [0, 1], of `(N, H, W)`, `(N, H, W, 1 or 3)` or `(N, 1 or 3, H, W)`."""
+    if array.ndim == 3:
+        array = array[:, None]
+    elif array.ndim == 4 and array.shape[3] in (1, 3):
+        array = array.transpose(0, 3, 1, 2)
+    if array.ndim != 4 or array.shape[1] not in (1, 3) or 0 in array.shape:
+        raise NescioError(f"{where}: shape {array.shape}; expected images (N, H, W), (N, H, W, 3) or (N, 3, H, W)")
+    if array.dtype == np.uint8:
+        return torch.from_numpy(np.array(array, order="C"))
+    if array.dtype.kind != "f":
+        raise NescioError(f"{where}: images of {array.dtype}; expected uint8, or floats in [0, 1]")
+    low, high = float(array.min()), float(array.max())
+    if not (low >= 0 and high <= 1):  # also catches NaN
+        raise NescioError(f"{where}: float images hold {low:g} to {high:g}; expected values in [0, 1]")
+    return torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
+
+
+def table(array: Array, where: str) -> Tensor:
+    """A table `(N, F)` of numbers, as float32."""
+    if array.ndim != 2 or 0 in array.shape:
+        raise NescioError(f"{where}: shape {array.shape}; expected a table (N, F) with N, F ≥ 1")
+    if array.dtype.kind not in "fiub":
+        raise NescioError(f"{where}: a table of {array.dtype}; expected numbers")
+    with np.errstate(over="ignore"):
+        numbers = np.array(array, dtype=np.float32, order="C")
+    bad = np.argwhere(~np.isfinite(numbers))
+    if len(bad):
+        row, column = bad[0]
+        raise NescioError(f"{where}: row {row}, column {column} holds {array[row, column]}; expected finite numbers")
+    return torch.from_numpy(numbers)
+
+
+def inputs(array: Array, where: str) -> Tensor:
+    """A table if there are two axes, images if there are three or four."""
+    return table(array, where) if array.ndim < 3 else images(array, where)
+
+
+def labels(array: Array, count: int, where: str, classes: int | None = None) -> Tensor:
+    """Labels `(N,)` from 0 to `classes − 1`, as int64."""
+    if array.dtype.kind not in "iub" or array.shape != (count,):
+        raise NescioError(f"{where}: labels of shape {array.shape} {array.dtype}; expected ({count},) integers")
+    most = (_MOST_CLASSES if classes is None else classes) - 1
+    if count and (int(array.min()) < 0 or int(array.max()) > most):
+        raise NescioError(f"{where}: labels from {array.min()} to {array.max()}; expected 0 to {most}")
+    return torch.from_numpy(array.astype(np.int64))

@@ -1,0 +1,106 @@
+"""A known data set: the classes a network learns, the inputs it learns and is tested on, and the classes held out."""
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from nescio.data.normalise import Normalise
+from nescio.data.samples import Samples
+from nescio.data.table import Encoding
+from nescio.errors import NescioError, unknown_name
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What `load` returns.
+
+    Attributes:
+        train: what a network learns from; None for a set that has only a test part.
+        classes: the name of each label, in order.
+        normalise: fitted on `train`; None without it.
+        kind: "image" or "tabular".
+        features: a name for each input feature of a table, () for images.
+        held_out: every input of the held-out classes, of both parts since none is trained on, with label −1.
+        encoding: how a table's columns became features, to encode new rows the same way.
+    """
+
+    name: str
+    train: Samples | None
+    test: Samples
+    classes: tuple[str, ...]
+    normalise: Normalise | None
+    kind: str
+    features: tuple[str, ...] = ()
+    held_out: Samples | None = None
+    encoding: Encoding | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+        return self.test.shape
+
+
+def assemble(
+    name: str,
+    train: Samples | None,
+    test: Samples,
+    classes: tuple[str, ...],
+    hold_out: Iterable[int | str] = (),
+    features: tuple[str, ...] = (),
+    encoding: Encoding | None = None,
+) -> Known:
+    """Make a `Known` of two parts that share their labels, with some classes held out and the others renumbered."""
+    kept = kept_classes(classes, hold_out, name)
+    number = torch.full((len(classes),), -1)
+    number[kept] = torch.arange(len(kept))
+    held: list[Samples] = []
+
+    def keep(part: Samples, what: str) -> Samples:
+        labels = number[part.labels]
+        known = labels >= 0
+        if not known.any():
+            raise NescioError(f"{name}: the {what} part has no input of the classes that are kept")
+        if not known.all():
+            held.append(part.select(~known, labels[~known]))
+            part, labels = part.select(known), labels[known]
+        return Samples(part.inputs, labels, part.columns, f"{name} {what}")
+
+    train = None if train is None else keep(train, "train")
+    test = keep(test, "test")
+    return Known(
+        name=name,
+        train=train,
+        test=test,
+        classes=tuple(classes[i] for i in kept),
+        normalise=None if train is None else Normalise.fitted(train),
+        kind="image" if len(test.shape) == 3 else "tabular",
+        features=features,
+        held_out=Samples.joined(held, f"{name} held out") if held else None,
+        encoding=encoding,
+    )
+
+
+def kept_classes(classes: tuple[str, ...], hold_out: Iterable[int | str], name: str) -> list[int]:
+    """Positions of the classes that are not held out; a class is given by its name or by its position."""
+    given = [hold_out] if isinstance(hold_out, str | int) else list(hold_out)
+    held = {_position(one, classes) for one in given}
+    kept = [i for i in range(len(classes)) if i not in held]
+    if len(kept) < 2:
+        without = f" without {', '.join(classes[i] for i in sorted(held))}" if held else ""
+        raise NescioError(f"{name}{without} has {len(kept)} class{'es' * (len(kept) != 1)}; expected at least 2")
+    return kept
+
+
+def _position(given: int | str, classes: tuple[str, ...]) -> int:
+    if isinstance(given, str) and given in classes:
+        return classes.index(given)
+    if isinstance(given, str) and not given.isdecimal():
+        raise unknown_name("class", given, classes)
+    index = operator.index(int(given) if isinstance(given, str) else given)
+    if not 0 <= index < len(classes):
+        raise NescioError(
+            f"class {given} to hold out; expected 0 to {len(classes) - 1}, or a name: {', '.join(classes)}"
+        )
+    return index

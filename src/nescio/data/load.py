@@ -1,0 +1,85 @@
+"""A known data set by name or path."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from nescio.data import embedded
+from nescio.data.catalogue import CATALOGUE, NAMES
+from nescio.data.csv_file import read_csv
+from nescio.data.formats import FORMATS, is_table, parts_at
+from nescio.data.known import Known, assemble
+from nescio.data.parts import Parts
+from nescio.data.samples import Samples
+from nescio.data.split import stratified
+from nescio.data.tabular import Layout, tabular
+from nescio.data.where import folders, found
+from nescio.errors import NescioError, unknown_name
+
+
+def load(
+    name: str | os.PathLike[str],
+    root: str | os.PathLike[str] | None = None,
+    hold_out: Iterable[int | str] = (),
+    seed: int = 0,
+    impute: bool = False,
+    label: str | None = None,
+) -> Known:
+    """A known data set, embedded or from files.
+
+    Args:
+        name: one of `NAMES`, or a path to an npz or CSV file, to a folder of images or of idx files.
+        root: the folder of the data files; without it `$NESCIO_DATA`, then the user's cache.
+        hold_out: classes, by name or position, that are taken out and given back as `.held_out` with label −1.
+        seed: decides what is drawn, and the division where a set has none of its own (70/30, a path's 80/20).
+        impute: fill missing values of a table from its training rows instead of refusing them.
+        label: the label column of a CSV path; the last one without it.
+    """
+    held = (hold_out,) if isinstance(hold_out, str | int) else tuple(hold_out)
+    if str(name) in embedded.DRAWN:
+        return embedded.drawn(str(name), held, seed)
+    if str(name) in embedded.STORED:
+        return embedded.stored(str(name), held, seed)
+    if str(name) in CATALOGUE:
+        return _from_catalogue(str(name), root, held, seed, impute)
+    path = Path(name)
+    if not (path.suffix or len(path.parts) > 1 or path.exists()):
+        raise unknown_name("data set", str(name), NAMES)
+    if not path.exists():
+        raise NescioError(f"{path}: no such file, and no data set of that name; known are {', '.join(NAMES)}")
+    if is_table(path):
+        return tabular(path.name, read_csv(path), Layout(label), 0.2, seed, held, impute)
+    return _known(path.name, parts_at(path), held, 0.2, seed)
+
+
+def _from_catalogue(
+    name: str, root: str | os.PathLike[str] | None, held: tuple[int | str, ...], seed: int, impute: bool
+) -> Known:
+    entry, source_and_paths = CATALOGUE[name], found(name, root)
+    if source_and_paths is None:
+        raise NescioError(missing(name, root))
+    source, paths = source_and_paths
+    if entry.layout is not None:
+        return tabular(name, read_csv(paths[0]), entry.layout, 0.3, seed, held, impute)
+    return _known(name, FORMATS[source.format](paths, entry), held, 0.3, seed)
+
+
+def _known(name: str, parts: Parts, held: tuple[int | str, ...], test: float, seed: int) -> Known:
+    if any((part.labels < 0).any() for part in parts.samples.values()):
+        raise NescioError(f"{name}: has no labels; `read` gives its inputs")
+    most = 1 + max(int(part.labels.max()) for part in parts.samples.values())
+    classes = parts.classes or tuple(map(str, range(most)))
+    if "test" in parts.samples:
+        return assemble(name, parts.samples.get("train"), parts.samples["test"], classes, held)
+    whole: Samples = next(iter(parts.samples.values()))
+    train, rest = stratified(whole.labels, test, seed)
+    return assemble(name, whole.select(train), whole.select(rest), classes, held)
+
+
+def missing(name: str, root: str | os.PathLike[str] | None) -> str:
+    """What to do about a set whose files are not there."""
+    entry = CATALOGUE[name]
+    places = " or ".join(str(folder) for folder in folders(root))
+    wanted = " or ".join(" + ".join(source.files) for source in entry.sources)
+    remedy = f"`nescio data get {name}` downloads it" if entry.remotes else "set NESCIO_DATA to the folder that has it"
+    return f"{name}: found no {wanted} under {places}; {remedy}"

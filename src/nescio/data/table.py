@@ -1,0 +1,150 @@
+"""How a table's columns become features: fitted on the training rows, kept with the model, applied to new rows."""
+
+import math
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nescio.data.csv_file import read_csv
+from nescio.errors import NescioError
+
+_MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
+_TRUTH = {"true": 1.0, "false": 0.0}
+_MOST_CATEGORIES = 1000  # a column of names or numbers of rows would become a feature for each row
+
+
+@dataclass(frozen=True)
+class Column:
+    """One source column: a number, or a category that becomes one feature for each category seen in training.
+
+    `fill` takes the place of a missing value; None makes a missing value an error.
+    """
+
+    name: str
+    kind: str
+    categories: tuple[str, ...] = ()
+    fill: float | str | None = None
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the features this column becomes."""
+        return (self.name,) if self.kind == "numeric" else tuple(f"{self.name}={one}" for one in self.categories)
+
+    def encode(self, cells: Sequence[object]) -> np.ndarray[Any, Any]:
+        """The features `(N, F)`; a category that was not seen in training is all zeros."""
+        texts = [self._filled(cell, row) for row, cell in enumerate(cells, start=1)]
+        if self.kind == "numeric":
+            numbers = np.array([_number(one) for one in texts], dtype=np.float64)
+            with np.errstate(over="ignore"):
+                block = numbers.astype(np.float32)[:, None]
+            for row in np.flatnonzero(~np.isfinite(block[:, 0])):
+                raise NescioError(f"column {self.name!r}, row {row + 1}: {texts[row]!r} is not a finite number")
+            return block
+        places = {one: i for i, one in enumerate(self.categories)}
+        hot = np.array([places.get(one, -1) for one in texts])
+        block = np.zeros((len(texts), len(self.categories)), dtype=np.float32)
+        block[np.flatnonzero(hot >= 0), hot[hot >= 0]] = 1
+        return block
+
+    def _filled(self, cell: object, row: int) -> str:
+        if not is_missing(cell):
+            return str(cell).strip()
+        if self.fill is None:
+            raise NescioError(f"column {self.name!r}, row {row}: the value is missing; impute=True fills in the "
+                              "median or the most frequent value of the training rows")  # fmt: skip
+        return str(self.fill)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The source columns in order; what is learned from training rows is in them, so new rows are encoded alike."""
+
+    columns: tuple[Column, ...]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the encoded features."""
+        return tuple(name for column in self.columns for name in column.features)
+
+    def encode(self, source: Mapping[str, Sequence[object]] | str | os.PathLike[str]) -> Tensor:
+        """Features `(N, F)`, float32, of columns by name or of a CSV file; columns that are not used are ignored.
+
+        Rows are counted from 1, without the header. A category never seen in training becomes a block of zeros; a
+        missing column, or a cell that is no number where one is needed, is an error.
+        """
+        table = source if isinstance(source, Mapping) else read_csv(source)
+        where = "the table" if isinstance(source, Mapping) else str(source)
+        lacking = [column.name for column in self.columns if column.name not in table]
+        if lacking:
+            raise NescioError(f"{where} has no column {', '.join(map(repr, lacking))}; it has {', '.join(table)}")
+        counts = {len(table[column.name]) for column in self.columns}
+        if len(counts) != 1 or counts == {0}:
+            raise NescioError(f"{where} has columns of {sorted(counts)} rows; expected one number, at least 1")
+        try:
+            blocks = [column.encode(table[column.name]) for column in self.columns]
+        except NescioError as error:
+            raise NescioError(f"{where}: {error}") from error
+        return torch.from_numpy(np.concatenate(blocks, axis=1))
+
+    @classmethod
+    def fitted(
+        cls, table: Mapping[str, Sequence[object]], impute: bool = False, categorical: Iterable[str] = ()
+    ) -> "Encoding":
+        """Learn the encoding of these training rows; columns of text, and those named, are categorical."""
+        forced = set(categorical)
+        return cls(tuple(_fitted(name, cells, impute, name in forced) for name, cells in table.items()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {"columns": [asdict(column) | {"categories": list(column.categories)} for column in self.columns]}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "Encoding":
+        """The encoding that `to_dict` gave."""
+        try:
+            columns = tuple(Column(**{**one, "categories": tuple(one["categories"])}) for one in plain["columns"])
+        except (KeyError, TypeError) as error:
+            raise NescioError(f"not a table's encoding: {error}") from error
+        wrong = [column for column in columns if column.kind not in ("numeric", "categorical")]
+        if not columns or wrong:
+            raise NescioError(f"not a table's encoding: {wrong or 'no columns'}")
+        return cls(columns)
+
+
+def is_missing(cell: object) -> bool:
+    """Whether a cell stands for a value that is not there."""
+    return cell is None or str(cell).strip().lower() in _MISSING
+
+
+def _fitted(name: str, cells: Sequence[object], impute: bool, categorical: bool) -> Column:
+    texts = [str(cell).strip() for cell in cells if not is_missing(cell)]
+    if not texts:
+        raise NescioError(f"column {name!r} has no value in the training rows")
+    if not impute and len(texts) < len(cells):
+        row = next(row for row, cell in enumerate(cells, start=1) if is_missing(cell))
+        raise NescioError(f"column {name!r} lacks {len(cells) - len(texts)} of {len(cells)} training values (the first "
+                          f"in training row {row}); impute=True fills in the median or the most frequent")  # fmt: skip
+    numbers = [_number(one) for one in texts]
+    if not categorical and not any(math.isnan(one) for one in numbers):
+        return Column(name, "numeric", fill=float(np.median(numbers)) if impute else None)
+    counts = Counter(texts)
+    if len(counts) > _MOST_CATEGORIES:
+        raise NescioError(f"column {name!r} has {len(counts)} different texts; expected numbers, or at most "
+                          f"{_MOST_CATEGORIES} categories")  # fmt: skip
+    return Column(
+        name, "categorical", tuple(sorted(counts)), min(counts, key=lambda one: (-counts[one], one)) if impute else None
+    )
+
+
+def _number(one: str) -> float:
+    """The number a cell holds, NaN if none."""
+    try:
+        return float(one) if "_" not in one else math.nan  # Python reads 1_000; a table does not mean it
+    except ValueError:
+        return _TRUTH.get(one.lower(), math.nan)

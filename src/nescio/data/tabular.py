@@ -1,0 +1,96 @@
+"""A table of text columns as a known set: labels, division, held-out classes, and only then the encoding."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nescio.data.known import Known, assemble, kept_classes
+from nescio.data.samples import Samples
+from nescio.data.split import stratified
+from nescio.data.table import Encoding, is_missing
+from nescio.errors import NescioError, unknown_name
+
+Table = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the columns of a table mean.
+
+    Attributes:
+        label: the column of classes; None is the last one.
+        names: the class each text of the label column stands for, in the order of the labels; {} takes the texts.
+        facts: columns kept beside the inputs and not fed to a network.
+        split: the column that says "train" or "test"; None divides by seed.
+        categorical: columns whose numbers are codes.
+    """
+
+    label: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    facts: tuple[str, ...] = ()
+    split: str | None = None
+    categorical: tuple[str, ...] = ()
+
+
+def tabular(
+    name: str, table: Table, layout: Layout, test: float, seed: int, hold_out: tuple[int | str, ...], impute: bool
+) -> Known:
+    """The known set in a table; its encoding is fitted on the training rows of the classes that are kept."""
+    label = label_column(table, layout.label, name)
+    classes, labels = class_labels(table[label], name, layout.names)
+    kept = torch.isin(labels, torch.tensor(kept_classes(classes, hold_out, name)))
+    train, rest = _divided(table, layout.split, labels, test, seed, name)
+    outside = {label, layout.split, *layout.facts}
+    inputs = {key: cells for key, cells in table.items() if key not in outside}
+    if not inputs:
+        raise NescioError(f"{name}: the only column is {label!r}; expected comma-separated features beside it")
+    learned = [int(i) for i in train[kept[train]]]
+    fitting = {key: [cells[i] for i in learned] for key, cells in inputs.items()}
+    try:
+        encoding = Encoding.fitted(fitting, impute, layout.categorical)
+        encoded = encoding.encode(inputs)
+    except NescioError as error:
+        raise NescioError(f"{name}: {error}") from error
+    facts = {key: np.array(table[key]) for key in layout.facts}
+    samples = Samples(encoded, labels, facts)
+    return assemble(name, samples.select(train), samples.select(rest), classes, hold_out, encoding.features, encoding)
+
+
+def label_column(table: Table, label: str | None, where: str) -> str:
+    """The name of the label column, the last one unless told."""
+    if label is not None and label not in table:
+        raise unknown_name(f"label column of {where}", label, table)
+    return list(table)[-1] if label is None else label
+
+
+def class_labels(
+    cells: Sequence[str], where: str, names: Mapping[str, str] | None = None
+) -> tuple[tuple[str, ...], Tensor]:
+    """Class names and labels `(N,)`; without given names, the sorted texts, by value when all are whole numbers."""
+    missing = [row for row, cell in enumerate(cells, start=1) if is_missing(cell)]
+    if missing:
+        raise NescioError(f"{where}: row {missing[0]} has no label")
+    distinct = set(cells)
+    whole = all(text.lstrip("-").isdecimal() for text in distinct)
+    names = names or {text: text for text in sorted(distinct, key=int if whole else str)}
+    if distinct - set(names):
+        raise NescioError(f"{where}: label {min(distinct - set(names))!r}; expected one of {', '.join(names)}")
+    classes = tuple(dict.fromkeys(names.values()))
+    if len(classes) > max(100, len(cells) // 3):
+        raise NescioError(f"{where}: {len(classes)} different labels in {len(cells)} rows; is this column a class?")
+    place = {text: classes.index(name) for text, name in names.items()}
+    return classes, torch.tensor([place[cell] for cell in cells])
+
+
+def _divided(
+    table: Table, split: str | None, labels: Tensor, test: float, seed: int, name: str
+) -> tuple[Tensor, Tensor]:
+    if split is None:
+        return stratified(labels, test, seed)
+    said = np.array(table[split])
+    if set(said) != {"train", "test"}:
+        raise NescioError(f"{name}: column {split!r} holds {', '.join(sorted(set(said))[:5])}; expected train and test")
+    return torch.from_numpy(np.flatnonzero(said == "train")), torch.from_numpy(np.flatnonzero(said == "test"))
