@@ -1,3 +1,64 @@
-"""nescio: classifiers that say "I do not know"."""
+"""nescio, "I do not know": neural classifiers that say so.
+
+Names are loaded when first used, so that `nescio --help` need not wait for torch.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nescio import data as data
+    from nescio import detectors as detectors
+    from nescio import methods as methods
+    from nescio import metrics as metrics
+    from nescio import models as models
+    from nescio import records as records
+    from nescio import schedule as schedule
+    from nescio import scores as scores
+    from nescio.detectors import Threshold as Threshold
+    from nescio.errors import NescioError as NescioError
+    from nescio.evaluate import evaluate as evaluate
+    from nescio.predict import predict as predict
+    from nescio.saving import load as load
+    from nescio.saving import save as save
+    from nescio.training import fit as fit
 
 __version__ = "0.1.0"
+
+_MODULES = ("data", "detectors", "methods", "metrics", "models", "records", "schedule", "scores")
+_HOMES = {
+    "NescioError": "errors",
+    "Threshold": "detectors",
+    "evaluate": "evaluate",
+    "fit": "training",
+    "load": "saving",
+    "predict": "predict",
+    "save": "saving",
+}
+__all__ = [*_MODULES, *_HOMES]
+
+
+class _Package(ModuleType):
+    """The package, where `predict` and `evaluate` are the functions, though files of that name exist."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _HOMES and isinstance(value, ModuleType):  # importing nescio.predict would hide the function
+            return
+        super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"nescio.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'nescio' has no attribute {name!r}")
+        value = getattr(import_module(f"nescio.{_HOMES[name]}"), name)
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self) -> list[str]:
+        return sorted([*super().__dir__(), *__all__])
+
+
+sys.modules[__name__].__class__ = _Package

@@ -16,7 +16,6 @@ from nescio.atomic import replacing
 from nescio.errors import NescioError
 
 FORMAT = 1
-Plain = None | bool | int | float | str | list[Any] | dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -25,21 +24,21 @@ class Record:
 
     def to_json(self) -> str:
         """The record as JSON text; what is undefined is null, and nothing in it is NaN or infinite."""
-        body = {"record": type(self).__name__, "format": FORMAT, **_plain(self)}
+        body = {"record": type(self).__name__, "format": FORMAT, **to_plain(self)}
         return json.dumps(body, indent=1, allow_nan=False, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The record in a JSON text, checked field by field."""
         try:
-            body = json.loads(text)
-        except json.JSONDecodeError as error:
+            body = json.loads(text, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
             raise NescioError(f"not a {cls.__name__} record: no JSON ({error})") from error
         if not isinstance(body, dict) or body.pop("record", None) != cls.__name__:
             raise NescioError(f"not a {cls.__name__} record")
         if (version := body.pop("format", None)) != FORMAT:
             raise NescioError(f"{cls.__name__} record of format {version!r}; this version of nescio reads format {FORMAT}")
-        made: Self = _parse(cls, body, cls.__name__)
+        made: Self = from_plain(cls, body, cls.__name__)
         return made
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -181,19 +180,24 @@ class Evaluation(Record):
     provenance: Provenance
 
 
-def _plain(value: Any) -> Any:
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def to_plain(value: Any) -> Any:
+    """Dataclasses, tuples and dicts as what JSON knows."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
+        return [to_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         raise NescioError("a record holds NaN or an infinity; what is undefined should be None")
     return value
 
 
-def _parse(kind: Any, value: Any, where: str) -> Any:
+def from_plain(kind: Any, value: Any, where: str) -> Any:
     """A value of the annotated kind, or an error naming the field."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind):
@@ -201,13 +205,13 @@ def _parse(kind: Any, value: Any, where: str) -> Any:
         names = [field.name for field in dataclasses.fields(kind)]
         if not isinstance(value, dict) or set(value) != set(names):
             raise NescioError(f"{where}: expected the fields {', '.join(names)}")
-        return kind(**{name: _parse(hints[name], value[name], f"{where}.{name}") for name in names})  # type: ignore[operator]
+        return kind(**{name: from_plain(hints[name], value[name], f"{where}.{name}") for name in names})  # type: ignore[operator]
     if origin in (typing.Union, types.UnionType):
-        return None if value is None else _parse(next(k for k in inner if k is not type(None)), value, where)
+        return None if value is None else from_plain(next(k for k in inner if k is not type(None)), value, where)
     if origin is tuple and isinstance(value, list):
-        return tuple(_parse(inner[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+        return tuple(from_plain(inner[0], item, f"{where}[{i}]") for i, item in enumerate(value))
     if origin is dict and isinstance(value, dict):
-        return {key: _parse(inner[1], item, f"{where}[{key!r}]") for key, item in value.items()}
+        return {key: from_plain(inner[1], item, f"{where}[{key!r}]") for key, item in value.items()}
     if kind is Any:
         return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):

@@ -1,0 +1,62 @@
+"""Labelled data of any make, as the training loop needs it: with a length, batches by position, and sound labels."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, Subset, default_collate
+
+from nescio.data.samples import Samples
+from nescio.errors import NescioError
+
+
+def as_dataset(data: Any) -> Dataset[Any]:
+    """The dataset itself, or one made of a pair of arrays `(inputs, labels)`."""
+    if isinstance(data, tuple) and len(data) == 2:
+        inputs, labels = torch.as_tensor(data[0]), torch.as_tensor(data[1])
+        if inputs.dtype == torch.float64:
+            inputs = inputs.float()
+        data = Samples(inputs, labels)
+    if not isinstance(data, Dataset) or not hasattr(data, "__len__"):
+        raise NescioError(f"expected a dataset of known length or a pair (inputs, labels), not {type(data).__name__}")
+    if len(data) == 0:
+        raise NescioError("the data set is empty")
+    return data
+
+
+def take(data: Dataset[Any], index: Tensor) -> tuple[Tensor, Tensor]:
+    """The inputs and labels at some positions, as a batch."""
+    if isinstance(data, Samples):
+        return data.take(index)
+    batch = default_collate([data[position] for position in index.tolist()])
+    if not isinstance(batch, list | tuple) or len(batch) != 2:
+        raise NescioError("the items of a training set must be pairs (input, label)")
+    return batch[0], batch[1]
+
+
+def split(data: Dataset[Any], validation: Any, seed: int) -> tuple[Dataset[Any], Dataset[Any] | None]:
+    """Training and validation data; a number is the share to set aside, drawn by the seed."""
+    if not isinstance(validation, float | int):
+        return data, None if validation is None else as_dataset(validation)
+    total = len(data)  # type: ignore[arg-type]
+    count = round(validation * total)
+    if not 0 < count < total:
+        raise NescioError(
+            f"validation={validation} of {total} inputs leaves no data on one side; give a share in (0, 1)"
+        )
+    order = torch.randperm(total, generator=torch.Generator().manual_seed(seed))
+    return part(data, order[count:].sort().values), part(data, order[:count].sort().values)
+
+
+def part(data: Dataset[Any], index: Tensor) -> Dataset[Any]:
+    """Some of a data set's items."""
+    return data.select(index) if isinstance(data, Samples) else Subset(data, index.tolist())
+
+
+def check_labels(labels: Tensor, classes: int) -> None:
+    """An error if labels are not whole numbers from 0 to the number of classes less one."""
+    if labels.dim() != 1 or labels.is_floating_point() or labels.dtype == torch.bool:
+        raise NescioError(f"labels must be whole numbers of shape (N,), not {labels.dtype} {tuple(labels.shape)}")
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise NescioError(f"labels must lie in 0 … {classes - 1} for {classes} classes, but range from {low} to {high}")

@@ -1,0 +1,18 @@
+"""Seeds of their own for each thing that draws, so that a run needs no generator's state to go on."""
+
+import hashlib
+
+from nescio.errors import NescioError
+
+
+def derived_seed(seed: int, what: str, number: int) -> int:
+    """A seed for one thing of a kind, such as `(seed, "step", 7)`; different ones have nothing to do with each other."""
+    digest = hashlib.blake2b(f"{seed}/{what}/{number}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1  # torch takes 63 bits
+
+
+def check_seed(seed: int) -> int:
+    """The seed, or an error if it is not a whole number from 0 to 2⁶³ − 1."""
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:
+        raise NescioError(f"seed must be a whole number from 0 to 2**63 - 1, not {seed!r}")
+    return seed

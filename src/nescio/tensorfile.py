@@ -1,0 +1,60 @@
+"""Tensors and plain data in one file, without pickle: safetensors with a JSON header, whole or not there."""
+
+import json
+import os
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from nescio.atomic import replacing
+from nescio.errors import NescioError
+
+FORMAT = 1
+
+
+def write_tensors(path: str | os.PathLike[str], kind: str, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+    """Write tensors with the plain data that explains them; `kind` says what the file is (a checkpoint, a model)."""
+    # clones, since tied weights share memory, which the format cannot express
+    own = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    header = {"nescio": json.dumps({"kind": kind, "format": FORMAT, **about}, allow_nan=False)}
+    with replacing(path) as file:
+        file.write(save(own, header))
+
+
+def read_tensors(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read a file of that kind back: its tensors and its plain data."""
+    name = os.fspath(path)
+    try:
+        with safe_open(name, framework="pt") as file:
+            about = json.loads((file.metadata() or {}).get("nescio", "null"))
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no mapping
+    except FileNotFoundError as error:
+        raise NescioError(f"no such file: {name!r}") from error
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        raise NescioError(f"{name!r} is not a whole nescio {kind}: {error}") from error
+    if not isinstance(about, dict) or about.pop("kind", None) != kind:
+        raise NescioError(f"{name!r} is not a nescio {kind}")
+    if (version := about.pop("format", None)) != FORMAT:
+        raise NescioError(f"{name!r} has format {version!r}; this version of nescio reads format {FORMAT}")
+    return tensors, about
+
+
+def state_of(module: torch.nn.Module, prefix: str) -> dict[str, Tensor]:
+    """A module's state with a prefix before each name, or an error if it is more than tensors."""
+    state = module.state_dict()
+    for name, value in state.items():
+        if not isinstance(value, Tensor):
+            raise NescioError(f"{name!r} in the model's state is a {type(value).__name__}; only tensors can be saved")
+    return {f"{prefix}.{name}": value for name, value in state.items()}
+
+
+def restore(module: torch.nn.Module, tensors: dict[str, Tensor], prefix: str, path: str | os.PathLike[str]) -> None:
+    """Put a state back into a module, or say why the two do not fit."""
+    state = {name.removeprefix(f"{prefix}."): value for name, value in tensors.items() if name.startswith(f"{prefix}.")}
+    try:
+        module.load_state_dict(state)
+    except RuntimeError as error:
+        raise NescioError(f"{os.fspath(path)!r} holds the weights of another network: {error}") from error

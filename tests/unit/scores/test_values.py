@@ -1,0 +1,99 @@
+"""Every score against its formula, worked out with hundreds of digits."""
+
+import math
+
+import mpmath
+import pytest
+import torch
+
+from nescio.scores import SCORES
+
+
+def exact(score: str, draws: list[list[float]]) -> mpmath.mpf:
+    """The textbook formula of a score for one input: draws × classes."""
+    probs = []
+    for logits in draws:
+        weights = [mpmath.e ** mpmath.mpf(value) for value in logits]
+        probs.append([weight / sum(weights) for weight in weights])
+    mean = [sum(column) / len(draws) for column in zip(*probs, strict=True)]
+    best, second = sorted(mean, reverse=True)[:2]
+
+    def entropy(p):
+        return -sum(value * mpmath.log(value) for value in p)
+
+    expected = sum(entropy(p) for p in probs) / len(draws)
+    columns = list(zip(*[[mpmath.e ** mpmath.mpf(v) for v in logits] for logits in draws], strict=True))
+    return {
+        "max_prob": lambda: mpmath.log(1 - best),
+        "margin": lambda: mpmath.log(1 - (best - second)),
+        "entropy": lambda: entropy(mean),
+        "normalised_entropy": lambda: entropy(mean) / mpmath.log(len(mean)),
+        "max_logit": lambda: -mpmath.log(max(sum(column) for column in columns) / len(draws)),
+        "energy": lambda: -mpmath.log(sum(sum(column) for column in columns) / len(draws)),
+        "expected_entropy": lambda: expected,
+        "mutual_information": lambda: entropy(mean) - expected,
+        "variance": lambda: sum(sum(v * v for v in c) / len(c) - (sum(c) / len(c)) ** 2 for c in zip(*probs)) / len(mean),
+    }[score]()
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("scale", [0.01, 1.0, 10.0, 100.0])
+@pytest.mark.parametrize("agree", [False, True], ids=["any", "sure-of-one-class"])
+def test_score_equals_its_formula(score, scale, agree, seed):
+    generator = torch.Generator().manual_seed(seed)
+    logits = scale * torch.randn(3, 5, 4, generator=generator, dtype=torch.float64)
+    if agree:
+        logits[:, :, 2] += 5 * scale
+    got = SCORES[score](logits)
+    with mpmath.workdps(500):
+        for n in range(5):
+            want = exact(score, logits[:, n].tolist())
+            # a margin near a tie is a logarithm near 0, good to a rounding of 1; everything else is good in all its digits
+            assert abs(got[n].item() - want) <= 1e-10 * abs(want) + (1e-15 if score == "margin" else 1e-260)
+
+
+@pytest.mark.parametrize(("score", "want"), [
+    ("max_prob", math.log(0.75)), ("margin", 0.0), ("entropy", math.log(4)), ("normalised_entropy", 1.0),
+    ("max_logit", 0.0), ("energy", -math.log(4)), ("expected_entropy", math.log(4)), ("variance", 0.0),
+    ("mutual_information", 0.0),
+])  # fmt: skip
+def test_uniform_prediction(score, want):
+    assert SCORES[score](torch.zeros(2, 1, 4)).item() == pytest.approx(want, abs=1e-15)
+
+
+@pytest.mark.parametrize("score", ["variance", "mutual_information"])
+def test_equal_draws_do_not_disagree(score, seed):
+    draw = torch.randn(1, 20, 6, generator=torch.Generator().manual_seed(seed)) * 10
+    assert SCORES[score](draw.expand(5, -1, -1)).abs().max() < 1e-28
+
+
+def test_opposite_draws_disagree_by_log_two():
+    logits = torch.tensor([[[500.0, 0.0]], [[0.0, 500.0]]])
+    assert SCORES["mutual_information"](logits).item() == pytest.approx(math.log(2), rel=1e-15)
+    assert SCORES["variance"](logits).item() == pytest.approx(0.25, rel=1e-15)
+    assert SCORES["expected_entropy"](logits).item() < 1e-200
+
+
+def test_mean_is_of_probabilities_not_of_logits():
+    logits = torch.tensor([[[0.0, 2.0]], [[0.0, -20.0]]])  # the mean logit prefers class 0 strongly
+    p = (1 / (1 + math.exp(-2.0)) + 1 / (1 + math.exp(20.0))) / 2
+    assert SCORES["max_prob"](logits).item() == pytest.approx(math.log(min(p, 1 - p)), rel=1e-12)
+
+
+@pytest.mark.parametrize("score", [name for name in SCORES if name not in ("variance", "mutual_information")])
+def test_order_survives_saturation(score):
+    gaps = torch.tensor([20.0, 40.0, 100.0, 800.0, 5e3, 1e6, 1e9])  # confidence rounds to 1.0 for all of them
+    logits = torch.zeros(2, len(gaps), 3)
+    logits[:, :, 1] = gaps
+    values = SCORES[score](logits)
+    assert (values.diff() < 0).all(), values
+
+
+@pytest.mark.parametrize("score", ["variance", "mutual_information"])
+def test_order_of_disagreement_survives_saturation(score):
+    gaps = torch.tensor([20.0, 40.0, 100.0, 800.0, 5e3, 1e6])
+    logits = torch.zeros(2, len(gaps), 3)
+    logits[0, :, 1], logits[1, :, 1] = gaps, 1.5 * gaps
+    values = SCORES[score](logits)
+    assert (values.diff() < 0).all(), values
+    assert (values > 0).all()
