@@ -1,5 +1,9 @@
 """Data sets: embedded, from files, downloaded; inputs stay raw, images in [0, 1], tables in their own units."""
 
+from nescio.data import noise
+from nescio.data.adapt import adapt
+from nescio.data.augment import AUGMENTATIONS
+from nescio.data.batches import batches, length
 from nescio.data.catalogue import NAMES
 from nescio.data.known import Known
 from nescio.data.load import load
@@ -7,4 +11,16 @@ from nescio.data.normalise import Normalise
 from nescio.data.samples import Samples
 from nescio.data.table import Encoding
 
-__all__ = ["NAMES", "Encoding", "Known", "Normalise", "Samples", "load"]
+__all__ = [
+    "AUGMENTATIONS",
+    "NAMES",
+    "Encoding",
+    "Known",
+    "Normalise",
+    "Samples",
+    "adapt",
+    "batches",
+    "length",
+    "load",
+    "noise",
+]

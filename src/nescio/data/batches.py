@@ -1,0 +1,129 @@
+"""Data of any make as a stream of batches: what every part that runs a network reads from."""
+
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+
+from nescio.data.samples import Samples
+from nescio.errors import NescioError
+
+Batch = tuple[Tensor, Tensor | None]
+
+
+def batches(data: Any, batch_size: int) -> Iterator[Batch]:
+    """Batches `(inputs, labels or None)` of a tensor, an array, a pair of them, a dataset, a loader or other iterable.
+
+    A loader, and any other iterable, gives its own batches: inputs, or pairs of inputs and labels.
+    """
+    if batch_size < 1:
+        raise NescioError(f"batch_size={batch_size}; expected at least 1")
+    return _some(_stream(data, batch_size))
+
+
+def length(data: Any) -> int | None:
+    """The number of inputs, or None where only reading would tell."""
+    if isinstance(data, DataLoader):
+        return _loaded(data)
+    if isinstance(data, Tensor | np.ndarray | Dataset):
+        return len(data) if isinstance(data, Sized) else None
+    if _is_pair(data):
+        return len(data[0])
+    return sum(len(_batch(one)[0]) for one in data) if isinstance(data, list | tuple) else None
+
+
+def tensor(values: Any) -> Tensor:
+    """A tensor of a tensor or array; an array's memory is shared where torch can."""
+    if isinstance(values, Tensor):
+        return values
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
+        kind = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else type(values).__name__
+        raise NescioError(f"{kind} given; expected a tensor or an array of numbers")
+    dtype = np.float64 if values.dtype == np.longdouble else values.dtype.newbyteorder("=")
+    native = np.ascontiguousarray(values, dtype=dtype)
+    return torch.from_numpy(native if native.flags.writeable else native.copy())
+
+
+def _stream(data: Any, batch_size: int) -> Iterator[Batch]:
+    if isinstance(data, Tensor | np.ndarray):
+        return _slices(_rows(tensor(data)), None, batch_size)
+    if _is_pair(data):
+        inputs, labels = _rows(tensor(data[0])), tensor(data[1])
+        if labels.shape != inputs.shape[:1]:
+            raise NescioError(f"labels of shape {tuple(labels.shape)}; expected one for each of {len(inputs)} inputs")
+        return _slices(inputs, labels, batch_size)
+    if isinstance(data, Samples):
+        return (data.take(slice(start, start + batch_size)) for start in range(0, len(data), batch_size))
+    if isinstance(data, Dataset):
+        # its own generator, so that looking at data does not advance the global one
+        loader = DataLoader(data, batch_size, collate_fn=_collated, generator=torch.Generator())
+        return (_batch(one) for one in loader)
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
+        return (_batch(one) for one in data)
+    raise NescioError(f"data of type {type(data).__name__}; expected a tensor, an array, a pair (inputs, labels), "
+                      "a dataset, or an iterable of batches")  # fmt: skip
+
+
+def _some(stream: Iterator[Batch]) -> Iterator[Batch]:
+    count = 0
+    for x, y in stream:
+        count += len(x)
+        if len(x):
+            yield x, y
+    if count == 0:
+        raise NescioError("the data are empty; expected at least one input")
+
+
+def _slices(x: Tensor, y: Tensor | None, size: int) -> Iterator[Batch]:
+    for start in range(0, len(x), size):
+        yield x[start : start + size], None if y is None else y[start : start + size]
+
+
+def _is_pair(data: Any) -> bool:
+    """A tuple of inputs and as many labels; a list of two is two batches."""
+    return (
+        isinstance(data, tuple)
+        and len(data) == 2
+        and all(isinstance(one, Tensor | np.ndarray) for one in data)
+        and data[0].ndim > data[1].ndim
+    )
+
+
+def _rows(x: Tensor) -> Tensor:
+    if x.dim() < 2:
+        raise NescioError(
+            f"inputs of shape {tuple(x.shape)}; expected (N, …): a single input needs a batch axis, x[None]"
+        )
+    return x
+
+
+def _batch(one: Any) -> Batch:
+    """A batch as it came from an iterable, checked."""
+    if isinstance(one, list | tuple) and len(one) in (1, 2):
+        inputs, labels = _rows(tensor(one[0])), tensor(one[1]) if len(one) == 2 and one[1] is not None else None
+        if labels is not None and labels.shape[:1] != inputs.shape[:1]:
+            raise NescioError(f"a batch of {len(inputs)} inputs has labels of shape {tuple(labels.shape)}")
+        return inputs, labels
+    if isinstance(one, Tensor | np.ndarray):
+        return _rows(tensor(one)), None
+    size = f" of {len(one)}" if isinstance(one, list | tuple) else ""
+    raise NescioError(f"a batch of type {type(one).__name__}{size}; expected inputs, or a pair (inputs, labels)")
+
+
+def _collated(items: list[Any]) -> Any:
+    try:
+        return default_collate(items)
+    except (RuntimeError, TypeError) as error:
+        raise NescioError(f"the items of the dataset do not make a batch: {error}") from error
+
+
+def _loaded(loader: DataLoader[Any]) -> int | None:
+    if loader.batch_sampler is None or isinstance(loader.dataset, IterableDataset):
+        return None
+    if loader.batch_size is None or not isinstance(loader.sampler, Sized):
+        return None  # a batch sampler of the user's own
+    count = len(loader.sampler)
+    return count - count % loader.batch_size if loader.drop_last else count

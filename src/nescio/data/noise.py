@@ -1,0 +1,28 @@
+"""Inputs of no class, made from a known set: uniform noise, and the data themselves moved far away."""
+
+import torch
+
+from nescio.data.samples import Samples
+from nescio.errors import NescioError
+
+
+def uniform(like: Samples, n: int, seed: int = 0) -> Samples:
+    """`n` uniform inputs: images over [0, 1], tables over the box of the data, three times as wide about its centre."""
+    if n < 1:
+        raise NescioError(f"n={n} noise inputs; expected at least 1")
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(n, *like.shape, generator=generator)
+    if len(like.shape) != 3:
+        low, high = like.inputs.amin(0), like.inputs.amax(0)
+        x = (low + high) / 2 + 3 * (high - low) * (x - 0.5)
+    return Samples(x, torch.full((n,), -1), name="uniform noise")
+
+
+def far(like: Samples, factor: float = 100.0) -> Samples:
+    """Each input moved away from the mean of the data: `mean + factor · (x − mean)`, with label −1."""
+    x = like.take(slice(None))[0]
+    mean = x.mean(0, dtype=torch.float64).to(x.dtype)
+    moved = mean + factor * (x - mean)
+    if not moved.isfinite().all():
+        raise NescioError(f"factor={factor} moves {like.name or 'the data'} beyond what {x.dtype} can hold")
+    return Samples(moved, torch.full((len(x),), -1), like.columns, f"{like.name} × {factor:g}".strip())
