@@ -5,10 +5,13 @@ from nescio.data.adapt import adapt
 from nescio.data.augment import AUGMENTATIONS
 from nescio.data.batches import batches, length
 from nescio.data.catalogue import NAMES
+from nescio.data.download import download
 from nescio.data.known import Known
 from nescio.data.load import load
 from nescio.data.normalise import Normalise
+from nescio.data.read import read
 from nescio.data.samples import Samples
+from nescio.data.status import Status, status
 from nescio.data.table import Encoding
 
 __all__ = [
@@ -18,9 +21,13 @@ __all__ = [
     "Known",
     "Normalise",
     "Samples",
+    "Status",
     "adapt",
     "batches",
+    "download",
     "length",
     "load",
     "noise",
+    "read",
+    "status",
 ]

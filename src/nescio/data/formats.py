@@ -3,13 +3,23 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from nescio.data import published
 from nescio.data.catalogue import Entry
+from nescio.data.idx import idx_set_in, read_idx, read_idx_set
+from nescio.data.image_folder import read_image_folder
 from nescio.data.npz import read_npy, read_npz
 from nescio.data.parts import Parts
 from nescio.errors import NescioError
 
 FORMATS: dict[str, Callable[[tuple[Path, ...], Entry], Parts]] = {
     "npz": lambda paths, entry: read_npz(paths[0], entry.classes, entry.columns),
+    "idx": lambda paths, entry: read_idx_set(paths, entry.classes),
+    "emnist": lambda paths, entry: published.read_emnist(paths, entry.classes),
+    "emnist_zip": lambda paths, entry: published.read_emnist_zip(paths[0], entry.classes),
+    "cifar": lambda paths, entry: published.read_cifar(paths[0], entry.classes),
+    "cifar_tar": lambda paths, entry: published.read_cifar_tar(paths[0], entry.classes),
+    "usps": lambda paths, entry: published.read_usps(paths, entry.classes),
+    "libsvm": lambda paths, entry: published.read_libsvm(paths, entry.classes),
 }
 
 
@@ -19,9 +29,14 @@ def is_table(path: Path) -> bool:
 
 
 def parts_at(path: Path) -> Parts:
-    """What a path holds, by its suffix."""
+    """What a path holds, by its name, or by what is in it if it is a folder."""
+    if path.is_dir():
+        files = idx_set_in(path)
+        return read_image_folder(path) if files is None else read_idx_set(files)
     if path.suffix == ".npz":
         return read_npz(path)
     if path.suffix == ".npy":
         return read_npy(path)
-    raise NescioError(f"{path}: expected .npz, .npy, .csv, idx files or a folder of images")
+    if "ubyte" in path.name or "idx" in path.name:
+        return read_idx(path)
+    raise NescioError(f"{path}: of no known format; expected .npz, .npy, .csv, an idx file (…-ubyte, .idx) or a folder")

@@ -86,10 +86,7 @@ class Encoding:
         counts = {len(table[column.name]) for column in self.columns}
         if len(counts) != 1 or counts == {0}:
             raise NescioError(f"{where} has columns of {sorted(counts)} rows; expected one number, at least 1")
-        try:
-            blocks = [column.encode(table[column.name]) for column in self.columns]
-        except NescioError as error:
-            raise NescioError(f"{where}: {error}") from error
+        blocks = [column.encode(table[column.name]) for column in self.columns]
         return torch.from_numpy(np.concatenate(blocks, axis=1))
 
     @classmethod
@@ -127,9 +124,8 @@ def _fitted(name: str, cells: Sequence[object], impute: bool, categorical: bool)
     if not texts:
         raise NescioError(f"column {name!r} has no value in the training rows")
     if not impute and len(texts) < len(cells):
-        row = next(row for row, cell in enumerate(cells, start=1) if is_missing(cell))
-        raise NescioError(f"column {name!r} lacks {len(cells) - len(texts)} of {len(cells)} training values (the first "
-                          f"in training row {row}); impute=True fills in the median or the most frequent")  # fmt: skip
+        raise NescioError(f"column {name!r} lacks {len(cells) - len(texts)} of its {len(cells)} values; "
+                          "impute=True fills in the median or the most frequent value")  # fmt: skip
     numbers = [_number(one) for one in texts]
     if not categorical and not any(math.isnan(one) for one in numbers):
         return Column(name, "numeric", fill=float(np.median(numbers)) if impute else None)

@@ -1,0 +1,96 @@
+"""Published files fetched into the cache: checked, resumed where they broke off, and never half there."""
+
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pooch
+import requests
+
+from nescio.data.catalogue import CATALOGUE, NAMES, Remote
+from nescio.data.where import folders
+from nescio.errors import NescioError, unknown_name
+
+Progress = Callable[[str, int, int | None], None]
+_TIMEOUT = 30  # seconds of silence, not of work
+
+
+def download(
+    name: str, root: str | os.PathLike[str] | None = None, base_url: str | None = None, progress: Progress | None = None
+) -> tuple[Path, ...]:
+    """Fetch a set's published files to where `load` finds them, and give their paths.
+
+    Args:
+        name: one of `NAMES` that has a public address.
+        root: the folder to put them in; without it `$NESCIO_DATA`, else the user's cache.
+        base_url: a mirror that holds files of the same names; the checksums stay those of the original.
+        progress: called with a file's name, the bytes so far, and the bytes in all if they are known.
+    """
+    if name not in CATALOGUE:
+        raise unknown_name("data set", name, NAMES)
+    entry, folder = CATALOGUE[name], folders(root)[0]
+    if not entry.remotes:
+        why = (
+            f"set NESCIO_DATA to the folder that has {entry.sources[0].files[0]}" if entry.sources else "it is embedded"
+        )
+        raise NescioError(f"{name} has no public address to download it from; {why}")
+    return tuple(_fetched(remote, folder, base_url, progress) for remote in entry.remotes)
+
+
+def _fetched(remote: Remote, folder: Path, base_url: str | None, progress: Progress | None) -> Path:
+    target = folder / remote.file
+    url = remote.url if base_url is None else f"{base_url.rstrip('/')}/{target.name}"
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # it would announce each file beside our own progress
+    try:
+        part = target.with_name(f"{target.name}.part")
+        downloader = _Resuming(part, progress)
+        return Path(pooch.retrieve(url, remote.checksum, target.name, target.parent, downloader=downloader))
+    except requests.HTTPError as error:
+        raise NescioError(f"{url}: {error}") from error
+    except requests.RequestException as error:
+        raise NescioError(f"{url}: {error}; the same command resumes where this one stopped") from error
+    except OSError as error:
+        raise NescioError(f"cannot write {target} ({error.strerror or error})") from error
+    except NescioError:
+        raise
+    except ValueError as error:  # what pooch raises for a wrong checksum
+        raise NescioError(f"{url}: is not the published file; nothing was kept ({error})") from error
+    finally:
+        logger.setLevel(level)
+
+
+class _Resuming:
+    """Downloads for pooch by way of a `.part` file that outlives a broken connection; the checksum is pooch's."""
+
+    def __init__(self, part: Path, progress: Progress | None) -> None:
+        self.part, self.progress = part, progress
+
+    def __call__(self, url: str, output_file: str, _: object) -> None:
+        have = self.part.stat().st_size if self.part.exists() else 0
+        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+        with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as answer:
+            if have and answer.status_code == requests.codes.requested_range_not_satisfiable:
+                self.part.unlink()  # longer than the file: a part of something else
+                return self(url, output_file, _)
+            answer.raise_for_status()
+            resumed = answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+            self._save(answer, have if answer.status_code == requests.codes.partial_content and resumed else 0)
+        shutil.move(self.part, output_file)
+        return None
+
+    def _save(self, answer: requests.Response, done: int) -> None:
+        rest = answer.headers.get("Content-Length")
+        total = None if rest is None else done + int(rest)
+        with self.part.open("r+b" if done else "wb") as file:
+            file.seek(done)
+            for chunk in answer.iter_content(2**16):
+                file.write(chunk)
+                done += len(chunk)
+                if self.progress is not None:
+                    self.progress(self.part.name.removesuffix(".part"), done, total)
+        if total is not None and done != total:
+            raise requests.ConnectionError(f"the connection was cut after {done} of {total} bytes")
