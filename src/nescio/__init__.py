@@ -26,8 +26,24 @@ if TYPE_CHECKING:
     from nescio.training import fit as fit
 
 __version__ = "0.1.0"
+__all__ = [
+    "NescioError",
+    "Threshold",
+    "data",
+    "detectors",
+    "evaluate",
+    "fit",
+    "load",
+    "methods",
+    "metrics",
+    "models",
+    "predict",
+    "records",
+    "save",
+    "schedule",
+    "scores",
+]
 
-_MODULES = ("data", "detectors", "methods", "metrics", "models", "records", "schedule", "scores")
 _HOMES = {
     "NescioError": "errors",
     "Threshold": "detectors",
@@ -37,7 +53,6 @@ _HOMES = {
     "predict": "predict",
     "save": "saving",
 }
-__all__ = [*_MODULES, *_HOMES]
 
 
 class _Package(ModuleType):
@@ -49,10 +64,10 @@ class _Package(ModuleType):
         super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
-        if name in _MODULES:
-            return import_module(f"nescio.{name}")
-        if name not in _HOMES:
+        if name not in __all__:
             raise AttributeError(f"module 'nescio' has no attribute {name!r}")
+        if name not in _HOMES:
+            return import_module(f"nescio.{name}")
         value = getattr(import_module(f"nescio.{_HOMES[name]}"), name)
         setattr(self, name, value)
         return value

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from nescio import metrics
@@ -41,6 +40,7 @@ def evaluate(
         unknown: named data of other kinds; labels are passed over.
         scores: names in `SCORES`; by default all that the model's draws allow. All of them cost one forward pass.
         batch_size, seed, progress: as in `predict`.
+
     """
     started = time.monotonic()
     method, names = as_method(model.model if isinstance(model, Detector) else model), _names(scores)
@@ -133,7 +133,7 @@ def _rejection(
 
 
 def _histogram(score: str, values: dict[str, np.ndarray[Any, Any]]) -> Histogram:
-    """Counts over edges that span all sets together but for the outermost thousandth of each end, which is clipped in."""
+    """Counts over edges that span all sets; the outermost thousandth at either end is clipped in."""
     low = min(float(np.quantile(v, 0.001)) for v in values.values())
     high = max(float(np.quantile(v, 0.999)) for v in values.values())
     edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)

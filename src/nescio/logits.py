@@ -43,7 +43,7 @@ def log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def mean_log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """`log p̄` and `log(1 − p̄)` of the mean over draws, both `(N, C)`: the mean is taken of probabilities, never of logits."""
+    """`log p̄` and `log(1 − p̄)` of the mean over draws, `(N, C)` each: a mean of probabilities, never of logits."""
     log_p, log_q = log_probs(logits)
     return mean_over_draws(log_p, log_q)
 

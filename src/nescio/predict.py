@@ -18,8 +18,8 @@ def predict(
     """Logits `(S, N, C)` of a model: draws, inputs, classes; S = 1 for a plain network.
 
     Args:
-        model: any module from inputs to logits `(N, C)`, or to several draws `(S, N, C)`. It is run in eval mode, without
-            gradients, and left as found, also when something goes wrong.
+        model: any module from inputs to logits `(N, C)`, or to several draws `(S, N, C)`. It is run in eval mode,
+            without gradients, and left as found, also when something goes wrong.
         data: a tensor, an array, a dataset or a loader; labels, if it has any, are passed over. It is streamed.
         batch_size: inputs per forward pass; a loader has its own.
         seed: of the draws. Each batch starts from it, so that draw `s` is one and the same function for all inputs.
@@ -27,6 +27,7 @@ def predict(
 
     >>> predict(nn.Linear(2, 3), torch.zeros(5, 2)).shape
     torch.Size([1, 5, 3])
+
     """
     return predict_labelled(model, data, batch_size=batch_size, seed=seed, progress=progress)[0]
 
@@ -66,7 +67,9 @@ def check_inputs(x: Tensor, model: nn.Module, before: int = 0) -> None:
                               "divide bytes by 255, or call .float()")  # fmt: skip
     elif not x.isfinite().all():
         bad = (~x.isfinite()).flatten(1).any(1).nonzero().flatten()
-        raise NescioError(f"input {before + int(bad[0])} holds NaN or infinite values ({len(bad)} such inputs in its batch)")
+        raise NescioError(
+            f"input {before + int(bad[0])} holds NaN or infinite values ({len(bad)} such inputs in its batch)"
+        )
 
 
 def run(model: nn.Module, x: Tensor) -> Any:
@@ -77,7 +80,9 @@ def run(model: nn.Module, x: Tensor) -> Any:
         raise NescioError(f"the model cannot be run on a batch of shape {tuple(x.shape)}: {error}") from error
 
 
-def _checked(stream: Iterator[tuple[Tensor, Tensor | None]], model: nn.Module) -> Iterator[tuple[Tensor, Tensor | None]]:
+def _checked(
+    stream: Iterator[tuple[Tensor, Tensor | None]], model: nn.Module
+) -> Iterator[tuple[Tensor, Tensor | None]]:
     before = 0
     for x, y in stream:
         check_inputs(x, model, before)

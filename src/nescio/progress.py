@@ -4,7 +4,10 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 T = TypeVar("T")
 _PATIENCE = 2.0  # seconds of silence before a bar is worth showing
@@ -16,7 +19,7 @@ class Bar:
     def __init__(self, total: int | None, title: str, shown: bool) -> None:
         self._total, self._title, self._shown = total, title, shown
         self._started, self._done, self._facts = time.monotonic(), 0, ""
-        self._rich = None
+        self._rich: Progress | None = None
 
     def advance(self, steps: int = 1, facts: str = "") -> None:
         """Move on by some steps; `facts` replaces the text at the end of the line if given."""
@@ -31,7 +34,9 @@ class Bar:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-        self._rich = Progress(*columns, TextColumn("{task.fields[facts]}"), console=Console(stderr=True), transient=True)
+        self._rich = Progress(
+            *columns, TextColumn("{task.fields[facts]}"), console=Console(stderr=True), transient=True
+        )
         self._task = self._rich.add_task(self._title, total=self._total, facts="")
         self._rich.start()
 

@@ -37,7 +37,9 @@ class Record:
         if not isinstance(body, dict) or body.pop("record", None) != cls.__name__:
             raise NescioError(f"not a {cls.__name__} record")
         if (version := body.pop("format", None)) != FORMAT:
-            raise NescioError(f"{cls.__name__} record of format {version!r}; this version of nescio reads format {FORMAT}")
+            raise NescioError(
+                f"{cls.__name__} record of format {version!r}; this version of nescio reads format {FORMAT}"
+            )
         made: Self = from_plain(cls, body, cls.__name__)
         return made
 

@@ -26,7 +26,9 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] |
         raise NescioError(f"a {type(method.net).__name__} cannot be made again from a file; only networks made by "
                           "nescio.models can be saved whole (keep the state_dict of others yourself)")  # fmt: skip
     if not isinstance(method.normalise, Normalise | nn.Identity):
-        raise NescioError(f"normalise must be a nescio.data.Normalise to be saved, not {type(method.normalise).__name__}")
+        raise NescioError(
+            f"normalise must be a nescio.data.Normalise to be saved, not {type(method.normalise).__name__}"
+        )
     shape = list(method.normalise.mean.shape) if isinstance(method.normalise, Normalise) else None
     plan: dict[str, Any] = {"method": method.name, "settings": method.settings(), "network": recipe, "normalise": shape}
     tensors = state_of(method, "model")

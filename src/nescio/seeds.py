@@ -6,7 +6,7 @@ from nescio.errors import NescioError
 
 
 def derived_seed(seed: int, what: str, number: int) -> int:
-    """A seed for one thing of a kind, such as `(seed, "step", 7)`; different ones have nothing to do with each other."""
+    """A seed for one thing of a kind, such as `(seed, "step", 7)`, unrelated to that of any other."""
     digest = hashlib.blake2b(f"{seed}/{what}/{number}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1  # torch takes 63 bits
 

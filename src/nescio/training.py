@@ -1,7 +1,7 @@
 """One training loop for every method: progress, validation, checkpoints, and the same numbers from the same seed.
 
-All that is random in a step (order, augmentation, dropout, noise) follows from the seed and the number of the step. A run
-killed at any moment and started again therefore ends with the very weights of a run that was never interrupted.
+All that is random in a step (order, augmentation, dropout, noise) follows from the seed and the number of the step. A
+run killed at any moment and started again therefore ends with the very weights of a run that was never interrupted.
 """
 
 import math
@@ -99,6 +99,7 @@ def fit(
         seed: of everything random after the first weights.
         checkpoint: a file, written after each epoch (and `checkpoint_every` steps); if there, the run goes on from it.
         progress: a bar on standard error; by default only on a terminal.
+
     """
     scheme = _named(schedule, SCHEDULES, "schedule")
     scheme = scheme() if isinstance(schedule, str) else scheme
@@ -108,8 +109,8 @@ def fit(
         raise NescioError("patience needs validation data: give validation=0.1, or a dataset")
     share = 0.0 if held is None else len(held) / (len(held) + len(train))  # type: ignore[arg-type]
     names = tuple(change if isinstance(change, str) else change.__name__ for change in augment)
-    settings = Settings(epochs, batch_size, optimizer, learning_rate, momentum, weight_decay, repr(scheme), names, share,
-                        patience, seed)  # fmt: skip
+    settings = Settings(epochs, batch_size, optimizer, learning_rate, momentum, weight_decay, repr(scheme), names,
+                        share, patience, seed)  # fmt: skip
     method = as_method(model)
     run = _Run(method, train, held, settings, scheme, changes)
     if checkpoint is not None:
@@ -156,13 +157,13 @@ class _Run:
 
     def go(self, checkpoint_every: int | None, shown: Bar) -> None:
         """Run to the end."""
-        order: Tensor | None = None
+        batches: tuple[Tensor, ...] = ()
         while self.progress.step < self.total and not self.progress.stopped_early:
             epoch, index = divmod(self.progress.step, self.per_epoch)
-            if order is None or index == 0:
+            if not batches or index == 0:
                 generator = torch.Generator().manual_seed(derived_seed(self.settings.seed, "epoch", epoch))
-                order = torch.randperm(self.inputs, generator=generator)
-            self._step(order.tensorsplit(self.per_epoch)[index], epoch, index)
+                batches = torch.randperm(self.inputs, generator=generator).tensor_split(self.per_epoch)
+            self._step(batches[index], epoch, index)
             if index == self.per_epoch - 1:
                 self._end_epoch(epoch)
                 self._save()
@@ -188,8 +189,8 @@ class _Run:
         self.optimizer.zero_grad()
         loss, logits = self.method.loss(x, y)
         if not loss.isfinite():
-            raise NescioError(f"the loss became {loss.item()} in epoch {epoch + 1}, step {index + 1} of {self.per_epoch}; "
-                              f"{last_good(self.checkpoint and self.checkpoint.path)}. "
+            raise NescioError(f"the loss became {loss.item()} in epoch {epoch + 1}, step {index + 1}; "
+                              f"{last_good(None if self.checkpoint is None else self.checkpoint.path)}. "
                               "Try a smaller learning rate")  # fmt: skip
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
@@ -215,8 +216,8 @@ class _Run:
             elif self.settings.patience is not None:
                 progress.stopped_early = epoch + 1 - (progress.best_epoch or 0) >= self.settings.patience
         rate = self.optimizer.param_groups[0]["lr"]
-        done = Epoch(epoch + 1, progress.loss_sum / progress.seen, progress.correct / progress.seen, loss, accuracy, rate,
-                     progress.seconds)  # fmt: skip
+        done = Epoch(epoch + 1, progress.loss_sum / progress.seen, progress.correct / progress.seen, loss, accuracy,
+                     rate, progress.seconds)  # fmt: skip
         self.progress.epochs += (done,)
         progress.loss_sum, progress.correct, progress.seen, progress.seconds = 0.0, 0, 0, 0.0
 
@@ -242,7 +243,9 @@ class _Run:
 def _optimizer(method: Method, settings: Settings) -> Optimizer:
     weights = [parameter for parameter in method.parameters() if parameter.requires_grad]
     if not weights:
-        raise NescioError("the model has no weights to train (every parameter has requires_grad=False, or there are none)")
+        raise NescioError(
+            "the model has no weights to train (every parameter has requires_grad=False, or there are none)"
+        )
     if settings.optimizer == "sgd":
         return SGD(weights, settings.learning_rate, settings.momentum, weight_decay=settings.weight_decay)
     return Adam(weights, settings.learning_rate, weight_decay=settings.weight_decay)
@@ -259,6 +262,6 @@ def _check_task(method: Method, train: Dataset[Any]) -> int:
     logits = predict(method, take(train, torch.arange(min(2, len(train))))[0], progress=False)  # type: ignore[arg-type]
     if isinstance(train, Samples):
         check_labels(train.labels, logits.shape[2])
-        if len(train.labels.unique()) < 2:
+        if train.labels.min() == train.labels.max():
             raise NescioError(f"all {len(train)} training inputs are of one class; a classifier needs at least two")
     return logits.shape[2]

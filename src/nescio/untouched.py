@@ -13,9 +13,10 @@ _HOOKS = (
 
 
 @contextmanager
-def untouched(model: nn.Module, seed: int | None = None) -> Iterator[nn.Module]:
-    """Put back what a block may change, even when it raises: train/eval flags, hooks, `requires_grad`, `.grad`, buffers,
-    and the state of torch's random generators, which are seeded for the block if a seed is given.
+def untouched(model: nn.Module) -> Iterator[nn.Module]:
+    """Put back what a block may change, even when it raises.
+
+    That is train/eval flags, hooks, `requires_grad`, `.grad`, buffers, and the state of torch's random generators.
     """
     modules = list(model.modules())
     flags = [module.training for module in modules]
@@ -27,8 +28,6 @@ def untouched(model: nn.Module, seed: int | None = None) -> Iterator[nn.Module]:
         for name, buffer in module._buffers.items()
     ]
     with torch.random.fork_rng():
-        if seed is not None:
-            torch.manual_seed(seed)
         try:
             yield model
         finally:

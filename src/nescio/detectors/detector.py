@@ -17,8 +17,8 @@ UNKNOWN = -1
 class Detector(nn.Module, ABC):
     """A model with a sense of what it does not know.
 
-    `fit(known)` learns a threshold from held-out inputs of the known kinds; `score(data)` gives `(N,)` numbers, larger = less
-    known; `predict(data)` gives the class, or −1 where the score is above the threshold or the input is NaN or infinite.
+    `fit(known)` learns a threshold from held-out inputs of the known kinds; `score(data)` gives `(N,)` numbers, larger =
+    less known; `predict(data)` gives the class, or −1 where the score is above the threshold or the input not finite.
     A subclass brings `evidence`; what it learns are buffers whose names end in an underscore.
     """
 
@@ -60,7 +60,9 @@ class Detector(nn.Module, ABC):
     def predict(self, data: Any, batch_size: int = 256) -> Tensor:
         """The class of each input, `(N,)`, or −1 = "I do not know"."""
         if self.threshold_.isnan():
-            raise NescioError(f"{type(self).__name__} has no threshold yet: call .fit(known) with held-out known data first")
+            raise NescioError(
+                f"{type(self).__name__} has no threshold yet: call .fit(known) with held-out known data first"
+            )
         return torch.cat([self._decide(x) for x, _ in batches(data, batch_size)])
 
     def _decide(self, x: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 class Method(nn.Module, ABC):
     """A model that also brings its training loss.
 
-    A method wraps a network and, if given, the normalisation that raw inputs go through first. It is either abstract (this
-    class) or final; to vary one, wrap it. `fit` trains any of them, `predict` runs any of them.
+    A method wraps a network and, if given, the normalisation that raw inputs go through first. `fit` trains any of them,
+    `predict` runs any of them. To make another, subclass this class, not one of the finished ones.
     """
 
     name: ClassVar[str]  # as in METHODS
@@ -33,7 +33,7 @@ class Method(nn.Module, ABC):
     def confidence(self, logits: Tensor) -> Tensor:
         """How sure the method says it is, `(N,)` in [0, 1], from logits `(S, N, C)`."""
 
-    def after_step(self, x: Tensor, y: Tensor) -> None:  # noqa: B027 - most methods have nothing to add
+    def after_step(self, x: Tensor, y: Tensor) -> None:
         """What is to be done after each step of the optimizer, on the same batch."""
 
     def settings(self) -> dict[str, Any]:

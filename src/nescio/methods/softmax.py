@@ -8,7 +8,7 @@ from nescio.methods.method import Method
 
 
 class Softmax(Method):
-    """A network whose logits go through a softmax; its confidence is the largest probability (Hendrycks & Gimpel 2017)."""
+    """A network with a softmax; its confidence is the largest probability (Hendrycks & Gimpel 2017)."""
 
     name = "softmax"
     score = "max_prob"

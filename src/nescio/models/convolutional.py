@@ -56,7 +56,7 @@ def cnn16(classes: int | None = None, channels: int = 1, size: int = 28) -> nn.M
     """The network of *Classification uncertainty by gradient metrics*: three convolutions of 16, leaky ReLU, dropout.
 
     The paper puts dropout after the first convolution and after the dense layer, whose width it leaves out; its dense
-    layer is the one with the softmax, so the second dropout stands in front of it here, where it cannot silence a class.
+    layer is the one with the softmax, so here the second dropout stands before it, where it cannot silence a class.
     """
     check_sizes(classes=classes, channels=channels, size=size)
     last = ((size - 2) // 2 - 2) // 2 - 2  # no padding; the first two convolutions are pooled

@@ -1,4 +1,4 @@
-"""How unknown is this input? Scores are functions of logits `(S, N, C)`, and **larger = less known** for all of them."""
+"""How unknown is this input? Scores are functions of logits `(S, N, C)`, and **larger = less known** for each."""
 
 from collections.abc import Callable
 
@@ -24,4 +24,18 @@ SAMPLED: dict[str, Score] = {  # these compare draws, and need S ≥ 2
 }
 SCORES: dict[str, Score] = OUTPUT | SAMPLED
 
-__all__ = ["OUTPUT", "SAMPLED", "SCORES", "Score", *SCORES]
+__all__ = [
+    "OUTPUT",
+    "SAMPLED",
+    "SCORES",
+    "Score",
+    "energy",
+    "entropy",
+    "expected_entropy",
+    "margin",
+    "max_logit",
+    "max_prob",
+    "mutual_information",
+    "normalised_entropy",
+    "variance",
+]

@@ -1,4 +1,4 @@
-"""Scores of disagreement between draws: functions of logits `(S, N, C)` with S ≥ 2 giving `(N,)`, larger = less known."""
+"""Scores of disagreement between draws: functions of logits `(S, N, C)`, S ≥ 2, giving `(N,)`, larger = less known."""
 
 import math
 
@@ -45,7 +45,7 @@ def mutual_information(logits: Tensor) -> Tensor:
     tensor([0.6931], dtype=torch.float64)
     """
     log_p, log_q = _draws(logits)
-    mean_p, mean_q = mean_over_draws(log_p, log_q)
+    mean_p, _ = mean_over_draws(log_p, log_q)
     log_ratio = log_p - mean_p  # at most log S
     series = log_ratio.square() * (0.5 + log_ratio / 3 + log_ratio.square() / 8)  # φ(e^d) for small d
     phi = torch.where(log_ratio.abs() < 1e-4, series, log_ratio.exp() * log_ratio - torch.expm1(log_ratio))

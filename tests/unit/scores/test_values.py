@@ -32,7 +32,9 @@ def exact(score: str, draws: list[list[float]]) -> mpmath.mpf:
         "energy": lambda: -mpmath.log(sum(sum(column) for column in columns) / len(draws)),
         "expected_entropy": lambda: expected,
         "mutual_information": lambda: entropy(mean) - expected,
-        "variance": lambda: sum(sum(v * v for v in c) / len(c) - (sum(c) / len(c)) ** 2 for c in zip(*probs)) / len(mean),
+        "variance": lambda: (
+            sum(sum(v * v for v in c) / len(c) - (sum(c) / len(c)) ** 2 for c in zip(*probs, strict=True)) / len(mean)
+        ),
     }[score]()
 
 
@@ -48,7 +50,7 @@ def test_score_equals_its_formula(score, scale, agree, seed):
     with mpmath.workdps(500):
         for n in range(5):
             want = exact(score, logits[:, n].tolist())
-            # a margin near a tie is a logarithm near 0, good to a rounding of 1; everything else is good in all its digits
+            # a margin near a tie is a logarithm near 0, good to a rounding of 1; the others are good in all digits
             assert abs(got[n].item() - want) <= 1e-10 * abs(want) + (1e-15 if score == "margin" else 1e-260)
 
 

@@ -1,0 +1,263 @@
+"""The command line: each command is a thin layer over a public function. Torch is loaded only when a command runs."""
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from typer.core import TyperCommand
+
+from nescio import __version__
+from nescio.errors import NescioError, unknown_name
+
+app = typer.Typer(
+    name="nescio", no_args_is_help=True, rich_markup_mode="markdown", add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Neural classifiers that say *I do not know*.",
+    epilog="Start with `nescio demo`; then `nescio train softmax --data digits --hold-out 7,8,9 -o run`.",
+)  # fmt: skip
+data_app = typer.Typer(no_args_is_help=True, help="The data sets nescio knows: which are here, and how to get others.")
+app.add_typer(data_app, name="data")
+out, err = Console(), Console(stderr=True)
+
+
+TABLES = {
+    "METHODS": "nescio.methods",
+    "NETWORKS": "nescio.models",
+    "SCORES": "nescio.scores",
+    "SCHEDULES": "nescio.schedule",
+    "AUGMENTATIONS": "nescio.data.augment",
+}
+
+
+def names(table: str) -> list[str]:
+    """The names in one of our tables, whose module is only imported now."""
+    return list(getattr(import_module(TABLES[table]), table))
+
+
+def one_of(kind: str, table: str, *extra: str) -> Callable[[str], str]:
+    """A parser of names in a table, with the nearest ones in its error."""
+
+    def parse(given: str) -> str:
+        known = [*extra, *names(table)]
+        if given not in known:
+            raise typer.BadParameter(str(unknown_name(kind, given, known)))
+        return given
+
+    return parse
+
+
+class Command(TyperCommand):
+    """A command whose list options take all words that follow, and whose help names what is in our tables."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        many = {name for param in self.params if getattr(param, "multiple", False) for name in param.opts}
+        spread: list[str] = []
+        current = None
+        for word in args:
+            if word.startswith("-") and len(word) > 1:
+                current = word if word in many else None
+            elif current is not None and spread[-1] != current:
+                spread.append(current)
+            spread.append(word)
+        return super().parse_args(ctx, spread)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for param in self.params:
+            text = getattr(param, "help", None) or ""
+            for table in TABLES:
+                if (mark := f"{{{table}}}") in text:
+                    param.__dict__["help"] = text = text.replace(mark, ", ".join(names(table)))
+        super().format_help(ctx, formatter)
+
+
+Folder = Annotated[Path, typer.Argument(help="A folder written by `nescio train`.", show_default=False)]
+Root = Annotated[str | None, typer.Option(help="Folder of the data files; else $NESCIO_DATA, else the user's cache.")]
+Seed = Annotated[int, typer.Option(help="Decides everything random.")]
+Scores = Annotated[
+    list[str] | None,
+    typer.Option("--scores", "--score", parser=one_of("score", "SCORES"), metavar="NAME", show_default=False,
+                 help="By default all that fit the model: {SCORES}."),
+]  # fmt: skip
+BatchSize = Annotated[int, typer.Option(help="Inputs at a time.", min=1)]
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Say which version this is.")] = False) -> None:
+    """Neural classifiers that say *I do not know*."""
+    if version:
+        out.print(f"nescio {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for records and figures.")] = Path(
+        "nescio-demo"
+    ),
+    seed: Seed = 0,
+) -> None:
+    """The tour, on embedded data: train, judge against what was never learned, look at the result.
+
+    Example: `nescio demo -o nescio-demo`
+    """
+    from nescio.demo import tour
+
+    tour(output, seed, out)
+
+
+@app.command(cls=Command)
+def train(
+    method: Annotated[str, typer.Argument(parser=one_of("method", "METHODS"), metavar="METHOD", show_default=False,
+                                          help="The way to train: {METHODS}.")],
+    data: Annotated[str, typer.Option(help="A name of `nescio data list`, or a file or folder.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run.", show_default=False)],
+    network: Annotated[str, typer.Option(parser=one_of("network", "NETWORKS", "auto"), metavar="NAME",
+                                         help="{NETWORKS}, or auto: one that suits the data.")] = "auto",
+    hold_out: Annotated[str, typer.Option(help="Classes not to learn, such as 7,8,9; they become unknown data.")] = "",
+    epochs: Annotated[int, typer.Option(help="Passes over the training data.", min=1)] = 30,
+    batch_size: BatchSize = 128,
+    optimizer: Annotated[str, typer.Option(help="adam or sgd.")] = "adam",
+    learning_rate: Annotated[float, typer.Option(help="Of the optimizer.")] = 1e-3,
+    momentum: Annotated[float, typer.Option(help="Of sgd.")] = 0.9,
+    weight_decay: Annotated[float, typer.Option(help="L2 penalty on the weights.")] = 0.0,
+    schedule: Annotated[str, typer.Option(parser=one_of("schedule", "SCHEDULES"), metavar="NAME",
+                                          help="How the learning rate moves: {SCHEDULES}.")] = "constant",
+    augment: Annotated[list[str] | None, typer.Option(
+        parser=one_of("augmentation", "AUGMENTATIONS"), metavar="NAME", show_default=False,
+        help="Random changes to training images: {AUGMENTATIONS}.")] = None,
+    validation: Annotated[float | None, typer.Option(help="Share of the training data to set aside.")] = None,
+    patience: Annotated[int | None, typer.Option(help="Stop after so many epochs without a gain.")] = None,
+    checkpoint_every: Annotated[int | None, typer.Option(help="Steps between extra checkpoints.")] = None,
+    seed: Seed = 0,
+    device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, …")] = "cpu",
+    impute: Annotated[bool, typer.Option("--impute", help="Fill in missing values of a table.")] = False,
+    label: Annotated[str | None, typer.Option(help="The label column of a CSV file; else its last.")] = None,
+    root: Root = None,
+) -> None:  # fmt: skip
+    """Train a classifier into a folder. Started again, a run that was cut off goes on where it stood.
+
+    Example: `nescio train softmax --data digits --hold-out 7,8,9 -o run`
+
+    Example: `nescio train softmax --data fashion_mnist --network conv3 --epochs 10 --schedule one_cycle -o fashion`
+    """
+    from nescio.runs import Source, default_network, train_run
+
+    source = Source(data, tuple(filter(None, hold_out.split(","))), seed, impute, label)
+    known = source.load(root)
+    network = default_network(known) if network == "auto" else network
+    model, history = train_run(
+        output, source, known, method, network, device, seed, epochs=epochs, batch_size=batch_size, optimizer=optimizer,
+        learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay, schedule=schedule,
+        augment=augment or [], validation=validation, patience=patience, checkpoint_every=checkpoint_every,
+    )  # fmt: skip
+    from nescio.evaluate import evaluate as judge
+
+    side = judge(model, known.test, scores=[model.score]).known
+    out.print(f"{method} ({network}) on {escape(known.name)}: [bold]{side.accuracy:.1%}[/] of {side.inputs} test inputs "
+              f"right after {len(history.epochs)} epochs, {history.provenance.seconds:.1f} s", soft_wrap=True)  # fmt: skip
+    unknown = "held_out uniform far" if known.held_out is not None else "uniform far"
+    out.print(f"Next: [cyan]nescio evaluate {escape(str(output))} --unknown {unknown}[/]", soft_wrap=True)
+
+
+@app.command(cls=Command)
+def evaluate(
+    run: Folder,
+    unknown: Annotated[list[str] | None, typer.Option(
+        help="Unknown data: held_out, uniform, far, a data set, a file; several may follow.", show_default=False,
+    )] = None,
+    scores: Scores = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The record; else in the run's folder.")] = None,
+    batch_size: BatchSize = 256,
+    seed: Seed = 0,
+    root: Root = None,
+) -> None:  # fmt: skip
+    """Judge a trained model by what it knows, and by how it takes what it cannot know.
+
+    Example: `nescio evaluate run --unknown held_out uniform far`
+
+    Example: `nescio evaluate fashion --unknown mnist notmnist cifar10 --scores entropy max_logit`
+    """
+    from nescio.evaluate import evaluate as judge
+    from nescio.report.tables import evaluation_tables
+    from nescio.runs import EVALUATION, open_run
+    from nescio.unknowns import unknown_set
+
+    model, facts = open_run(run)
+    known = facts.source.load(root)
+    sets = {name: unknown_set(name, known, root, seed) for name in unknown or []}
+    record = judge(model, known.test, sets, scores=scores, batch_size=batch_size, seed=seed)
+    path = output or run / EVALUATION
+    record.save(path)
+    out.print(evaluation_tables(record))
+    out.print(f"Saved: {escape(str(path))}", soft_wrap=True)
+
+
+@app.command(cls=Command)
+def score(
+    run: Folder,
+    inputs: Annotated[Path, typer.Argument(help="A CSV or npz file, or a folder of images.", show_default=False)],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file; by default the terminal.")] = None,
+    scores: Scores = None,
+    batch_size: BatchSize = 256,
+    seed: Seed = 0,
+) -> None:
+    """Score new inputs: one row each, with class, confidence and every score (larger = less known).
+
+    Example: `nescio score run inputs.csv -o answers.csv`
+    """
+    from nescio.answers import answer, inputs_for, write_answers
+    from nescio.atomic import replacing
+    from nescio.runs import open_run
+
+    model, facts = open_run(run)
+    table = answer(model, facts, inputs_for(facts, inputs), scores or [], batch_size, seed)
+    if output is None:
+        write_answers(table, sys.stdout)
+        return
+    with replacing(output, "w") as file:
+        write_answers(table, file)
+    err.print(f"Saved: {escape(str(output))} ({len(table[0][1])} inputs)", soft_wrap=True)
+
+
+@data_app.command("list")
+def data_list(root: Root = None) -> None:
+    """Every data set by name, whether it is here, and where.
+
+    Example: `nescio data list`
+    """
+    from nescio.data import status
+    from nescio.report.tables import status_table
+
+    out.print(status_table(status(root)))
+
+
+@data_app.command("get")
+def data_get(
+    name: Annotated[str, typer.Argument(help="A name of `nescio data list`.", show_default=False)],
+    root: Root = None,
+) -> None:
+    """Download a data set, checked against its published checksum; a cut download goes on where it stopped.
+
+    Example: `nescio data get mnist`
+    """
+    from nescio.data import download
+
+    for path in download(name, root):
+        out.print(f"Here: {escape(str(path))}", soft_wrap=True)
+
+
+def main() -> None:
+    """Run the command line; bad input ends with its message and exit code 2, never with a traceback."""
+    try:
+        app()
+    except (NescioError, OSError) as error:
+        if isinstance(error, BrokenPipeError):  # the reader of our output has gone
+            sys.stderr.close()
+            sys.exit(1)
+        err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
+        sys.exit(2)

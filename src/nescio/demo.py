@@ -1,0 +1,93 @@
+"""The tour of `nescio demo`: two small problems, from data to a verdict."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.markup import escape
+
+from nescio.atomic import replacing
+from nescio.data import Known, load
+from nescio.evaluate import evaluate
+from nescio.methods import Softmax
+from nescio.methods.method import Method
+from nescio.models import network_for
+from nescio.predict import predict
+from nescio.records import Evaluation
+from nescio.report.figures import histograms, plane, rejections
+from nescio.report.tables import evaluation_tables
+from nescio.training import fit
+from nescio.unknowns import unknown_set
+
+NEXT = """
+[bold]Try next[/]
+  nescio train softmax --data digits --hold-out 7,8,9 -o run    the first half, as a run of your own
+  nescio evaluate run --unknown held_out uniform far            its table
+  nescio score run inputs.csv                                   class, confidence and scores of new inputs
+  nescio data list                                              what else there is to learn
+"""
+
+
+def tour(folder: Path, seed: int, out: Console) -> None:
+    """Train on digits without 7, 8, 9 and on two moons, judge both, and write records and figures to a folder."""
+    out.print("[bold]1. Digits.[/] A softmax network learns to read 0 to 6. It never sees a 7, 8 or 9.\n")
+    digits = load("digits", hold_out=[7, 8, 9], seed=seed)
+    model, judged = _trained(digits, seed, ["held_out", "uniform", "far"], folder)
+    out.print(evaluation_tables(judged))
+    out.print(_verdict(judged), highlight=False)
+
+    out.print("\n[bold]2. Two moons.[/] The same in the plane, where one can see it.\n")
+    moons = load("two_moons", seed=seed)
+    model, judged = _trained(moons, seed, ["far"], folder)
+    _write(_map(model, moons), folder / "two_moons-confidence.svg")
+    far = judged.unknown[0]
+    out.print(f"It gets {judged.known.accuracy:.1%} of the test points right. A hundred times farther out, where no point "
+              f"ever was, its mean confidence is {far.mmc:.1%}.", highlight=False)  # fmt: skip
+
+    out.print(f"\nRecords and figures, in [cyan]{escape(str(folder))}[/]:")
+    for path in sorted(folder.glob("*.*")):
+        out.print(f"  {path.name}", highlight=False)
+    out.print(NEXT, highlight=False, soft_wrap=True)
+
+
+def _trained(known: Known, seed: int, unknown: list[str], folder: Path) -> tuple[Method, Evaluation]:
+    assert known.train is not None  # noqa: S101 - embedded sets have a training part
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = Softmax(network_for("mlp", known.shape, len(known.classes)), normalise=known.normalise)
+    history = fit(model, known.train, epochs=40, batch_size=64, seed=seed)
+    judged = evaluate(model, known.test, {name: unknown_set(name, known, seed=seed) for name in unknown}, seed=seed)
+    history.save(folder / f"{known.name}-history.json")
+    judged.save(folder / f"{known.name}-evaluation.json")
+    _write(histograms(judged), folder / f"{known.name}-scores.svg")
+    _write(rejections(judged), folder / f"{known.name}-rejection.svg")
+    return model, judged
+
+
+def _verdict(judged: Evaluation) -> str:
+    held, noise, far = (
+        next(found.auroc for found in side.separation if found.score == judged.score) for side in judged.unknown
+    )
+    return (
+        f"\nIt tells a held-out digit from its own in {held:.0%} of pairs, and noise in {noise:.0%}. But move the digits far "
+        f"away, and it is {far:.0%}: along almost every direction a softmax on a ReLU network ends up certain."
+    )
+
+
+def _map(model: Method, known: Known, points: int = 200) -> Figure:
+    """The model's confidence over a square four times as wide as the data."""
+    assert known.train is not None  # noqa: S101 - embedded sets have a training part
+    data = known.train.inputs.numpy()
+    centre, half = (data.min(0) + data.max(0)) / 2, 2 * np.ptp(data, axis=0).max()
+    x, y = (np.linspace(c - half, c + half, points, dtype=np.float32) for c in centre)
+    grid = torch.from_numpy(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2))
+    confidence = model.confidence(predict(model, grid)).numpy().reshape(points, points)
+    title = "softmax on two moons: certain wherever it has never been"
+    return plane(x, y, confidence, data, known.train.labels.numpy(), title, "confidence")
+
+
+def _write(figure: Figure, path: Path) -> None:
+    with replacing(path) as file:
+        figure.savefig(file, format=path.suffix[1:])

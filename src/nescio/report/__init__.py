@@ -1,0 +1,1 @@
+"""Records as things to look at; nothing here imports torch."""

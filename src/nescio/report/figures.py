@@ -1,0 +1,77 @@
+"""Records as figures."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from nescio.errors import unknown_name
+from nescio.records import Evaluation
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart; known data is always the first
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
+Array = np.ndarray[Any, Any]
+
+
+def histograms(record: Evaluation, score: str | None = None) -> Figure:
+    """How a score is distributed on known data and on each unknown set."""
+    score = score or record.score
+    found = {histogram.score: histogram for histogram in record.histograms}
+    if score not in found:
+        raise unknown_name("score of this record", score, found)
+    figure, axes = _axes(
+        f"{record.method}: what it knows scores low", f"{score}  (larger = less known)", "share of inputs"
+    )
+    edges = np.array(found[score].edges)
+    for colour, (side, counts) in zip(_colours(), found[score].counts.items(), strict=False):
+        heights = np.array(counts) / max(1, sum(counts))
+        label = record.known.name if side == "known" else side
+        axes.stairs(heights, edges, fill=True, alpha=0.3, color=colour)
+        axes.stairs(heights, edges, color=colour, label=label, linewidth=1.5)
+    axes.legend(frameon=False)
+    return figure
+
+
+def rejections(record: Evaluation, score: str | None = None) -> Figure:
+    """Accuracy of what is kept as the least known inputs are rejected, with the best that could be reached, dashed."""
+    score = score or record.score
+    figure, axes = _axes(
+        f"{record.method}: accuracy when the least known are rejected", "share rejected", "accuracy of the rest"
+    )
+    sides = [(record.known.name, record.known.rejection), *((side.name, side.rejection) for side in record.unknown)]
+    for colour, (name, curves) in zip(_colours(), sides, strict=False):
+        curve = next((one for one in curves if one.score == score), curves[0])
+        label = name if name == record.known.name else f"with {name}"
+        axes.plot(curve.rejected, curve.accuracy, color=colour, label=label, linewidth=1.8)
+        if name != record.known.name:
+            axes.plot(curve.rejected, curve.maximum, color=colour, linewidth=1, linestyle="--")
+    axes.set_xlim(0, 1)
+    axes.set_ylim(top=1.01)
+    axes.legend(frameon=False, loc="lower right")
+    return figure
+
+
+def plane(x: Array, y: Array, values: Array, points: Array, labels: Array, title: str, what: str) -> Figure:
+    """A quantity over the plane, `values[i, j]` at `(x[j], y[i])`, with the training points on it."""
+    figure, axes = _axes(title, "", "")
+    shown = axes.pcolormesh(x, y, values, cmap="Purples", shading="auto", rasterized=True)
+    figure.colorbar(shown, ax=axes, label=what)
+    for colour, label in zip(_colours(), np.unique(labels), strict=False):
+        chosen = points[labels == label]
+        axes.scatter(*chosen.T, s=6, color=colour, edgecolors="white", linewidths=0.2)
+    axes.set_aspect("equal")
+    return figure
+
+
+def _axes(title: str, across: str, up: str) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
+    axes.set(xlabel=across, ylabel=up)
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _colours() -> Sequence[str]:
+    return COLOURS * 4

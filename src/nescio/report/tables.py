@@ -1,0 +1,98 @@
+"""Records as tables for a terminal."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nescio.records import Evaluation, Separation
+
+CONVENTIONS = (
+    "Scores: larger = less known.  AUROC: chance that an unknown input scores above a known one (ties count half).\n"
+    "FPR95: share of unknown inputs accepted when 95 % of known inputs are accepted.  MMC: mean largest confidence.\n"
+    "AUPR-In takes known as positive, AUPR-Out unknown; both are average precision."
+)
+
+
+def evaluation_tables(record: Evaluation) -> RenderableType:
+    """What the model knows, how the method's own score takes each unknown set, and the AUROC of every score."""
+    parts: list[RenderableType] = [_known(record)]
+    if record.unknown:
+        parts.append(_unknown(record))
+        if len(record.unknown[0].separation) > 1:
+            parts.append(_by_score(record))
+        parts.append(Text(CONVENTIONS, style="dim"))
+    return Group(*parts)
+
+
+def _known(record: Evaluation) -> Table:
+    known = record.known
+    table = _table(f"{record.method} on {known.name}: {known.inputs} inputs, {record.classes} classes")
+    for name in ("accuracy", "MMC", "NLL", "Brier", "ECE", "AUROC correct/wrong"):
+        table.add_column(name, justify="right")
+    wrong = _of(known.misclassification, record.score)
+    table.add_row(_share(known.accuracy), _share(known.mmc), _figure(known.nll), _figure(known.brier), _share(known.ece),
+                  _figure(wrong.auroc))  # fmt: skip
+    return table
+
+
+def _unknown(record: Evaluation) -> Table:
+    table = _table(f"known against unknown, by {record.score}")
+    table.add_column("unknown")
+    for name in ("inputs", "MMC", "AUROC", "AUPR-In", "AUPR-Out", "FPR95"):
+        table.add_column(name, justify="right")
+    for side in record.unknown:
+        found = _of(side.separation, record.score)
+        table.add_row(Text(side.name), str(side.inputs), _share(side.mmc), _auroc(found.auroc), _figure(found.aupr_in),
+                      _figure(found.aupr_out), _share(found.fpr95))  # fmt: skip
+    return table
+
+
+def _by_score(record: Evaluation) -> Table:
+    table = _table("AUROC of every score")
+    table.add_column("score")
+    for side in record.unknown:
+        table.add_column(Text(side.name), justify="right")
+    table.add_column("correct/wrong", justify="right")
+    for index, found in enumerate(record.known.misclassification):
+        cells = [_auroc(side.separation[index].auroc) for side in record.unknown]
+        table.add_row(found.score, *cells, _auroc(found.auroc))
+    return table
+
+
+def _table(title: str) -> Table:
+    return Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, title_style="bold")
+
+
+def _of(separations: tuple[Separation, ...], score: str) -> Separation:
+    """The separation by one score; the first if the record does not have that one."""
+    return next((found for found in separations if found.score == score), separations[0])
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _auroc(value: float | None) -> Text:
+    """Coloured by how far it is from tossing a coin."""
+    if value is None:
+        return Text("–")
+    return Text(f"{value:.3f}", style="green" if value >= 0.9 else "yellow" if value >= 0.7 else "red")
+
+
+def status_table(found: Sequence[Any]) -> Table:
+    """The data sets, which of them are here, and where."""
+    table = _table("data sets")
+    for name in ("name", "kind", "here", "where", "what"):
+        table.add_column(name)
+    for one in found:
+        here = Text("yes", style="green") if one.present else Text("get" if one.downloadable else "no", style="yellow")
+        table.add_row(one.name, one.kind, here, Text(str(one.where or "")), Text(one.about))
+    return table

@@ -1,0 +1,108 @@
+"""A run folder: what `nescio train` writes and the other commands read.
+
+model.safetensors       weights, and how to make the model again
+history.json            the record of the training
+checkpoint.safetensors  where the training stands, or stood when it ended
+evaluation.json         written by `nescio evaluate`
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nescio.data import Encoding, Known, load
+from nescio.errors import NescioError
+from nescio.methods import METHODS
+from nescio.methods.method import Method
+from nescio.models import network_for
+from nescio.records import History, from_plain
+from nescio.saving import load_about, save
+from nescio.seeds import derived_seed
+from nescio.training import fit
+
+MODEL, HISTORY, CHECKPOINT, EVALUATION = (
+    "model.safetensors",
+    "history.json",
+    "checkpoint.safetensors",
+    "evaluation.json",
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which data a run was trained on, so that it can be loaded again."""
+
+    name: str
+    hold_out: tuple[str, ...] = ()
+    seed: int = 0
+    impute: bool = False
+    label: str | None = None
+
+    def load(self, root: str | None = None) -> Known:
+        """The data."""
+        return load(self.name, root, self.hold_out, self.seed, self.impute, self.label)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What must be known of the training data to score new inputs without it."""
+
+    source: Source
+    kind: str
+    shape: tuple[int, ...]
+    classes: tuple[str, ...]
+    features: tuple[str, ...]
+    encoding: dict[str, Any] | None  # of a table's columns
+
+    @classmethod
+    def of(cls, source: Source, known: Known) -> "Facts":
+        """The facts of loaded data."""
+        encoding = None if known.encoding is None else known.encoding.to_dict()
+        return cls(source, known.kind, known.shape, known.classes, known.features, encoding)
+
+    def encoder(self) -> Encoding | None:
+        """How a table's columns become features, or None for images and plain numbers."""
+        return None if self.encoding is None else Encoding.from_dict(self.encoding)
+
+
+def default_network(known: Known) -> str:
+    """A network that suits the data: a perceptron for tables and tiny images, else a convolutional one."""
+    if known.kind != "image" or known.shape[1] < 16:
+        return "mlp"
+    return "conv3" if known.shape[0] == 1 else "resnet20"
+
+
+def train_run(
+    folder: Path, source: Source, known: Known, method: str, network: str, device: str, seed: int, **settings: Any
+) -> tuple[Method, History]:
+    """Train a method on known data into a folder; a run that was cut off goes on where it stood."""
+    if known.train is None or known.normalise is None:
+        raise NescioError(
+            f"{known.name} has only a test part; it can be unknown data, but nothing can be trained on it"
+        )
+    with torch.random.fork_rng():
+        torch.manual_seed(derived_seed(seed, "weights", 0))
+        net = network_for(network, known.shape, len(known.classes))
+    model = METHODS[method](net, normalise=known.normalise).to(device)
+    history = fit(model, known.train, seed=seed, checkpoint=folder / CHECKPOINT, **settings)
+    model.to("cpu").eval()
+    save(model, folder / MODEL, asdict(Facts.of(source, known)))
+    history.save(folder / HISTORY)
+    return model, history
+
+
+def open_run(folder: Path) -> tuple[Method, Facts]:
+    """The trained model of a run folder, and the facts of its data."""
+    if not (folder / MODEL).exists():
+        hint = (
+            " (its training is not finished: run the same `nescio train` again)"
+            if (folder / CHECKPOINT).exists()
+            else ""
+        )
+        raise NescioError(f"{str(folder)!r} is not a run of `nescio train`: it has no {MODEL}{hint}")
+    model, about = load_about(folder / MODEL)
+    if not isinstance(model, Method):
+        raise NescioError(f"{str(folder / MODEL)!r} holds a {type(model).__name__}, not a trained method")
+    return model, from_plain(Facts, about, MODEL)
