@@ -1,7 +1,8 @@
 """How well scores tell unknown inputs from known ones; larger = less known, and both sides are sorted only once.
 
 Each side is sorted alone, then the two are merged in blocks that fit the cache. All a metric needs of the merge is,
-for every group of equal scores, how many known and unknown inputs are in it and how many lie at or below it.
+for every group of equal scores, how many known and unknown inputs lie below it, and how many at or below it. Counts are
+float64, in which integers are exact up to 2⁵³ and which numpy divides three times as fast as int64.
 """
 
 from collections.abc import Iterator
@@ -14,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from nescio.errors import NescioError
 from nescio.metrics.arrays import Array, score_pair
 
-BLOCK = 8192  # scores of one side merged at a time; measured fastest of 2 Ki … 128 Ki
+BLOCK = 16_384  # scores of one side merged at a time; measured fastest of 2 Ki … 128 Ki
 
-Counts = NDArray[np.int64]
+Counts = NDArray[np.float64]
 
 
 class Separation(NamedTuple):
@@ -29,11 +30,11 @@ class Separation(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Some groups of equal scores: inputs in each one, and inputs of the whole data at or below each one."""
+    """Some groups of equal scores, (G,) each: inputs of the whole data below the group, and at or below it."""
 
-    known: Counts
-    unknown: Counts
+    known_below: Counts
     known_upto: Counts
+    unknown_below: Counts
     unknown_upto: Counts
 
 
@@ -49,26 +50,26 @@ def separation(known_scores: ArrayLike, unknown_scores: ArrayLike, tpr: float = 
     place = accepted_count(len(known), tpr)
     known, unknown = np.sort(known), np.sort(unknown)
     n, m = len(known), len(unknown)
-    wins, precision_in, precision_out = 0, [], []
+    wins, precision_in, precision_out = [], [], []
     for groups in merge(known, unknown):
-        wins += twice_wins(groups)
+        wins.append(twice_wins(groups))
         precision_in.append(known_precision(groups))
         precision_out.append(unknown_precision(groups, n, m))
     accepted = int(unknown.searchsorted(known[place - 1], side="right"))
-    return Separation(wins / (2 * n * m), fsum(precision_in) / n, fsum(precision_out) / m, accepted / m)
+    return Separation(fsum(wins) / (2 * n * m), fsum(precision_in) / n, fsum(precision_out) / m, accepted / m)
 
 
 def auroc(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
     """Area under the ROC curve: the chance that an unknown input scores above a known one, ties counting half.
 
-    P(unknown > known) + ½ P(unknown = known), from mid-ranks, counted in integers. Scores (N,) and (M,), larger =
-    less known; 1 is perfect, ½ is chance. ±inf is allowed, it has a rank; NaN is an error.
+    P(unknown > known) + ½ P(unknown = known), from mid-ranks. Scores (N,) and (M,), larger = less known; 1 is perfect,
+    ½ is chance. ±inf is allowed, it has a rank; NaN is an error.
 
     >>> auroc([1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 6.0, 7.0])
     0.96875
     """
     known, unknown = score_pair(known_scores, unknown_scores)
-    wins = sum(map(twice_wins, merge(np.sort(known), np.sort(unknown))))
+    wins = fsum(map(twice_wins, merge(np.sort(known), np.sort(unknown))))
     return wins / (2 * len(known) * len(unknown))
 
 
@@ -131,38 +132,44 @@ def merge(known: Array, unknown: Array) -> Iterator[Groups]:
     pivots = np.unique(np.concatenate([known[::BLOCK], unknown[::BLOCK]]))
     known_start, known_stop = known.searchsorted(pivots, "left"), known.searchsorted(pivots, "right")
     unknown_start, unknown_stop = unknown.searchsorted(pivots, "left"), unknown.searchsorted(pivots, "right")
-    yield Groups(known_stop - known_start, unknown_stop - unknown_start, known_stop, unknown_stop)
+    yield Groups(*(np.asarray(c, np.float64) for c in (known_start, known_stop, unknown_start, unknown_stop)))
     known_next, unknown_next = np.append(known_start[1:], len(known)), np.append(unknown_start[1:], len(unknown))
     for between in np.flatnonzero((known_stop < known_next) | (unknown_stop < unknown_next)):
         i, j = known_stop[between], unknown_stop[between]
-        block = merge_block(known[i : known_next[between]], unknown[j : unknown_next[between]])
-        yield block._replace(known_upto=block.known_upto + i, unknown_upto=block.unknown_upto + j)
+        known_count, unknown_count = merge_block(known[i : known_next[between]], unknown[j : unknown_next[between]])
+        known_count += i
+        unknown_count += j
+        yield Groups(known_count[:-1], known_count[1:], unknown_count[:-1], unknown_count[1:])
 
 
-def merge_block(known: Array, unknown: Array) -> Groups:
-    """The groups of equal scores of two short sorted arrays."""
+def merge_block(known: Array, unknown: Array) -> tuple[Counts, Counts]:
+    """Inputs of each side at or below each group of equal scores of two short sorted arrays, (G + 1,) from 0 on."""
     scores = np.concatenate([known, unknown])
     order = scores.argsort(kind="stable")  # two sorted runs: numpy merges them instead of sorting
     scores = scores.take(order)
-    last = np.append(np.flatnonzero(scores[1:] != scores[:-1]), len(scores) - 1)
-    unknown_upto = np.cumsum(order >= len(known))[last]
-    known_upto = last + 1 - unknown_upto
-    return Groups(np.diff(known_upto, prepend=0), np.diff(unknown_upto, prepend=0), known_upto, unknown_upto)
+    edge = np.ones(len(scores) + 1, dtype=bool)
+    np.not_equal(scores[1:], scores[:-1], out=edge[1:-1])
+    both_count = np.flatnonzero(edge)
+    unknown_count = np.zeros(len(edge), dtype=np.int64)
+    np.cumsum(order >= len(known), out=unknown_count[1:])
+    unknown_count = unknown_count.take(both_count)
+    return (both_count - unknown_count).astype(np.float64), unknown_count.astype(np.float64)
 
 
-def twice_wins(groups: Groups) -> int:
+def twice_wins(groups: Groups) -> float:
     """Twice the number of pairs in which the unknown input of a group scores above a known one, ties counting half."""
-    return int((groups.unknown * (2 * groups.known_upto - groups.known)).sum())
+    unknown = groups.unknown_upto - groups.unknown_below
+    return float((unknown * (groups.known_below + groups.known_upto)).sum())
 
 
 def known_precision(groups: Groups) -> float:
     """Sum over the known inputs of the groups: share of known among all inputs at or below."""
     precision = groups.known_upto / (groups.known_upto + groups.unknown_upto)
-    return float((groups.known * precision).sum())
+    return float(((groups.known_upto - groups.known_below) * precision).sum())
 
 
 def unknown_precision(groups: Groups, n: int, m: int) -> float:
     """Sum over the unknown inputs of the groups: share of unknown among all inputs at or above."""
-    known_from = n - groups.known_upto + groups.known
-    unknown_from = m - groups.unknown_upto + groups.unknown
-    return float((groups.unknown * (unknown_from / (known_from + unknown_from))).sum())
+    found = m - groups.unknown_below
+    precision = found / (found + (n - groups.known_below))
+    return float(((groups.unknown_upto - groups.unknown_below) * precision).sum())
