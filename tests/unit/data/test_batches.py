@@ -1,0 +1,116 @@
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+from nescio.data import Samples, batches, length
+from nescio.errors import NescioError
+
+X, Y = torch.arange(21.0).view(7, 3), torch.arange(7)
+
+
+class Items(Dataset[Any]):
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.items[index]
+
+
+class Stream(IterableDataset[Tensor]):
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(X)
+
+
+MAKES: dict[str, tuple[Any, int | None, bool]] = {  # data, length, labelled
+    "tensor": (X, 7, False),
+    "array": (X.numpy(), 7, False),
+    "read-only array": (np.frombuffer(X.numpy().tobytes(), np.float32).reshape(7, 3), 7, False),
+    "big-endian array": (X.numpy().astype(">f4"), 7, False),
+    "strided array": (np.repeat(X.numpy(), 2, 1)[:, ::2], 7, False),
+    "pair": ((X, Y), 7, True),
+    "pair of arrays": ((X.numpy(), Y.numpy()), 7, True),
+    "samples": (Samples(X, Y), 7, True),
+    "dataset": (TensorDataset(X, Y), 7, True),
+    "dataset without labels": (TensorDataset(X), 7, False),
+    "dataset of tensors": (Items(list(X)), 7, False),
+    "dataset of arrays and ints": (Items([(x.numpy(), int(y)) for x, y in zip(X, Y, strict=True)]), 7, True),
+    "iterable dataset": (Stream(), None, False),
+    "loader": (DataLoader(TensorDataset(X, Y), 3), 7, True),
+    "list of batches": ([X[:4], X[4:]], 7, False),
+    "list of pairs": ([(X[:4], Y[:4]), (X[4:], Y[4:])], 7, True),
+}
+
+
+@pytest.mark.parametrize("make", list(MAKES))
+def test_data_of_any_make_gives_the_same_inputs(make: str) -> None:
+    data, count, labelled = MAKES[make]
+    assert length(data) == count
+    given = list(batches(data, 3))
+    assert torch.equal(torch.cat([x for x, _ in given]), X)
+    if labelled:
+        assert torch.equal(torch.cat([y for _, y in given if y is not None]), Y)
+    else:
+        assert all(y is None for _, y in given)
+
+
+def test_a_generator_is_read_once_and_its_length_is_not_known() -> None:
+    stream = (x for x in (X[:5], X[5:]))
+    assert length(stream) is None
+    assert [len(x) for x, _ in batches(stream, 100)] == [5, 2]
+
+
+def test_batches_are_of_the_asked_size() -> None:
+    assert [len(x) for x, _ in batches(X, 3)] == [3, 3, 1]
+    assert [len(x) for x, _ in batches(Samples(X, Y), 5)] == [5, 2]
+    assert length(DataLoader(TensorDataset(X), 3, drop_last=True)) == 6
+
+
+def test_reading_leaves_the_global_generator_alone() -> None:
+    before = torch.get_rng_state()
+    for make in ("dataset", "samples", "tensor"):
+        list(batches(MAKES[make][0], 2))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_an_arrays_memory_is_shared_where_it_can_be() -> None:
+    array = np.zeros((2, 2), dtype=np.float32)
+    (x, _), *_ = batches(array, 5)
+    array[0, 0] = 7
+    assert x[0, 0] == 7
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("inputs.csv", "str"),
+        (5, "int"),
+        ({"x": X}, "dict"),
+        ([1.0, 2.0], "a batch of type float"),
+        ([{"x": X}], "a batch of type dict"),
+        ([(X, Y, Y)], "a batch of type tuple of 3"),
+        (np.array([["a", "b"]]), "<U1"),
+        (np.array([[None]]), "object"),
+        (X[0], r"x\[None\]"),
+        (X[:0], "empty"),
+        ([], "empty"),
+        ((X, Y[:3]), "one for each of 7"),
+        ([(X, Y[:3])], "a batch of 7 inputs"),
+        (Items([torch.zeros(2), torch.zeros(3)]), "do not make a batch"),
+    ],
+)
+def test_anything_else_is_named_and_refused(data: Any, said: str) -> None:
+    with pytest.raises(NescioError, match=said):
+        list(batches(data, 4))
+
+
+def test_a_batch_size_below_one_is_refused_at_once() -> None:
+    with pytest.raises(NescioError, match="batch_size=0"):
+        batches(X, 0)
