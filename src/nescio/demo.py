@@ -43,8 +43,8 @@ def tour(folder: Path, seed: int, out: Console) -> None:
     model, judged = _trained(moons, seed, ["far"], folder)
     _write(_map(model, moons), folder / "two_moons-confidence.svg")
     far = judged.unknown[0]
-    out.print(f"It gets {judged.known.accuracy:.1%} of the test points right. A hundred times farther out, where no point "
-              f"ever was, its mean confidence is {far.mmc:.1%}.", highlight=False)  # fmt: skip
+    out.print(f"It gets {judged.known.accuracy:.1%} of the test points right. A hundred times farther out, where no "
+              f"point ever was, its mean confidence is {far.mmc:.1%}.", highlight=False)  # fmt: skip
 
     out.print(f"\nRecords and figures, in [cyan]{escape(str(folder))}[/]:")
     for path in sorted(folder.glob("*.*")):
@@ -71,8 +71,9 @@ def _verdict(judged: Evaluation) -> str:
         next(found.auroc for found in side.separation if found.score == judged.score) for side in judged.unknown
     )
     return (
-        f"\nIt tells a held-out digit from its own in {held:.0%} of pairs, and noise in {noise:.0%}. But move the digits far "
-        f"away, and it is {far:.0%}: along almost every direction a softmax on a ReLU network ends up certain."
+        f"\nOf pairs of a known and an unknown input it ranks {held:.0%} rightly for held-out digits and {noise:.0%} for "
+        f"noise, but {far:.0%} for\ndigits moved far away: along almost every direction a softmax on a ReLU network ends up "
+        "certain."
     )
 
 

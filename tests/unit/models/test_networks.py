@@ -1,0 +1,71 @@
+import pytest
+import torch
+from torch import nn
+
+from nescio.errors import NescioError
+from nescio.models import NETWORKS, build, cnn16, conv3, lenet, mlp, network_for, resnet18, resnet20
+
+SHAPES = {"mlp": (1, 28, 28), "lenet": (1, 28, 28), "conv3": (1, 28, 28), "cnn16": (1, 28, 28), "resnet18": (3, 32, 32),
+          "resnet20": (3, 32, 32)}  # fmt: skip
+
+
+def count(net):
+    return sum(weight.numel() for weight in net.parameters())
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_logits_or_features(name):
+    x = torch.rand(2, *SHAPES[name])
+    assert network_for(name, SHAPES[name], 10).eval()(x).shape == (2, 10)
+    features = network_for(name, SHAPES[name], None).eval()(x)
+    want = {"mlp": 100, "lenet": 1024, "conv3": 256, "cnn16": 16 * 9, "resnet18": 512, "resnet20": 64}[name]
+    assert features.shape == (2, want)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_is_made_again_from_its_recipe(name):
+    net = network_for(name, SHAPES[name], 10)
+    again = build(net.recipe)
+    assert [(key, value.shape) for key, value in net.state_dict().items()] == [
+        (key, value.shape) for key, value in again.state_dict().items()
+    ]
+
+
+@pytest.mark.parametrize(("net", "want"), [
+    # worked out by hand from the papers' layers
+    (lenet(10), 25 * 32 + 32 + 25 * 32 * 64 + 64 + 3136 * 1024 + 1024 + 1024 * 10 + 10),
+    (conv3(10), 9 * 64 + 64 + 128 + 9 * 64 * 128 + 128 + 256 + 9 * 128 * 128 + 128 + 256 + 512 * 256 + 256 + 2570),
+    (cnn16(10), 9 * 16 + 16 + 2 * (9 * 16 * 16 + 16) + 144 * 10 + 10),
+    (mlp(64, 10, hidden=(20, 30)), 64 * 20 + 20 + 20 * 30 + 30 + 30 * 10 + 10),
+    (resnet18(10), 11_173_962),  # the published size of the CIFAR form with projections
+    (resnet20(10), 9 * (3 * 16 + 6 * 16 * 16 + 16 * 32 + 5 * 32 * 32 + 32 * 64 + 5 * 64 * 64)  # convolutions
+     + 2 * (6 * 16 + 16 + 5 * 32 + 32 + 5 * 64 + 64) + 64 * 10 + 10),  # norms before and between them, and the last
+], ids=["lenet", "conv3", "cnn16", "mlp", "resnet18", "resnet20"])  # fmt: skip
+def test_number_of_weights(net, want):
+    assert count(net) == want
+
+
+def test_resnet20_shortcut_has_no_weights_and_pads_with_zeros():
+    block = resnet20(10)[5]  # the first block of the second stage
+    for layer in (block.conv1, block.conv2):
+        nn.init.zeros_(layer.weight)
+    x = torch.rand(2, 16, 8, 8)
+    out = block.eval()(x)
+    torch.testing.assert_close(out[:, 8:24], nn.functional.avg_pool2d(x, 2))
+    assert (out[:, :8] == 0).all()
+    assert (out[:, 24:] == 0).all()
+
+
+@pytest.mark.parametrize("make", [
+    lambda: mlp(0, 3), lambda: mlp(4, 0), lambda: mlp(4, 3, hidden=(5, -1)), lambda: lenet(2.5), lambda: conv3(10, size=12),
+    lambda: cnn16(10, size=8), lambda: network_for("lenet", (4,), 3), lambda: network_for("conv3", (1, 28, 20), 3),
+    lambda: network_for("lenett", (1, 28, 28), 3), lambda: build({"network": "mlp", "width": 3}), lambda: build({}),
+])  # fmt: skip
+def test_refuses_impossible_sizes(make):
+    with pytest.raises(NescioError):
+        make()
+
+
+def test_an_unknown_network_is_told_the_nearest():
+    with pytest.raises(NescioError, match="did you mean 'lenet'"):
+        network_for("lenett", (1, 28, 28), 3)

@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from nescio.data import Samples
+from nescio.errors import NescioError
+from nescio.predict import predict, predict_labelled
+
+
+@pytest.fixture
+def net(seed):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))
+
+
+@pytest.fixture
+def x(seed):
+    return torch.randn(50, 4, generator=torch.Generator().manual_seed(seed + 1))
+
+
+def test_takes_data_of_any_make(net, x):
+    want = net.eval()(x).detach()[None]
+    y = torch.arange(50) % 3
+    for data in (x, x.numpy(), x.numpy().astype(np.float64), Samples(x, y), TensorDataset(x, y), TensorDataset(x),
+                 DataLoader(TensorDataset(x, y), batch_size=7), [x[:20], x[20:]]):  # fmt: skip
+        torch.testing.assert_close(predict(net, data, batch_size=16), want, rtol=1e-5, atol=1e-6)
+
+
+def test_runs_in_eval_mode_without_gradients(net, x):
+    net.train()
+    logits = predict(net, x)
+    assert not logits.requires_grad
+    assert torch.equal(logits, predict(net, x))
+    assert net.training
+    assert net[1].num_batches_tracked == 0
+
+
+def test_labels_come_in_the_order_of_the_logits(net, x):
+    loader = DataLoader(TensorDataset(x, torch.arange(50)), batch_size=8, shuffle=True)
+    logits, labels = predict_labelled(net, loader)
+    torch.testing.assert_close(logits[0], net.eval()(x[labels]), rtol=1e-5, atol=1e-6)
+    assert predict_labelled(net, x)[1] is None
+
+
+class Draws(nn.Module):
+    """Random members: each draw is another function, drawn on every call."""
+
+    def forward(self, x):
+        return torch.stack([x @ torch.randn(4, 3) for _ in range(5)])
+
+
+def test_a_draw_is_one_function_over_all_batches_and_follows_the_seed(x):
+    whole = predict(Draws(), x)
+    assert whole.shape == (5, 50, 3)
+    torch.testing.assert_close(predict(Draws(), x, batch_size=9), whole)
+    assert not torch.equal(predict(Draws(), x, seed=1), whole)
+
+
+def test_a_hundred_thousand_inputs_are_streamed(net):
+    seen = []
+    net.register_forward_pre_hook(lambda _, args: seen.append(len(args[0])))
+    predict(net, np.zeros((1000, 4), dtype=np.float32), batch_size=64)
+    assert max(seen) == 64
+    assert sum(seen) == 1000
+
+
+@pytest.mark.parametrize(("data", "message"), [
+    (torch.full((3, 4), torch.nan), "input 0 "),
+    (torch.cat([torch.zeros(300, 4), torch.full((1, 4), torch.inf)]), "input 300 "),
+    (torch.zeros(3, 4, dtype=torch.uint8), "floating point"),
+    (torch.zeros(3, 5), r"shape \(3, 5\)"),
+    (torch.zeros(0, 4), "empty|no input"),
+    (np.array([["a", "b"]]), "str|<U1|number|float"),
+    ("digits", "str"),
+    (None, "NoneType"),
+])  # fmt: skip
+def test_refuses_what_it_cannot_run(net, data, message):
+    net.train()
+    with pytest.raises(NescioError, match=message):
+        predict(net, data)
+    assert net.training
+
+
+@pytest.mark.parametrize("output", [
+    lambda x: (x, x), lambda x: x[:, 0], lambda x: x[:1], lambda x: x.long(), lambda x: x[None, None],
+], ids=["tuple", "vector", "rows lost", "integers", "four axes"])  # fmt: skip
+def test_refuses_a_model_that_gives_no_logits(output, x):
+    class Odd(nn.Module):
+        def forward(self, x):
+            return output(x)
+
+    with pytest.raises(NescioError, match="logits"):
+        predict(Odd(), x)
+
+
+def test_a_model_over_tokens_may_take_integers():
+    net = nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Linear(8, 3))
+    assert predict(net, torch.zeros(5, 2, dtype=torch.long)).shape == (1, 5, 3)

@@ -1,0 +1,64 @@
+"""A run killed outright, and started again with the same command, ends as if nothing had happened."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from safetensors import safe_open
+
+from nescio.records import History
+
+COMMAND = (
+    "train softmax --data digits --hold-out 7,8,9 --epochs 12 --batch-size 64 --checkpoint-every 1 --validation 0.2 "
+    "--optimizer sgd --learning-rate 0.05 --schedule one_cycle --augment crop --patience 12 --network mlp -o"
+).split()
+
+
+def start(folder):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", "from nescio.cli import main; main()", *COMMAND, str(folder)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finish(folder):
+    process = start(folder)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors.decode()
+
+
+def weights(folder):
+    with safe_open(str(folder / "model.safetensors"), framework="pt") as file:
+        return {key: file.get_tensor(key).numpy().tobytes() for key in file.keys()}  # noqa: SIM118
+
+
+def step(folder):
+    with safe_open(str(folder / "checkpoint.safetensors"), framework="pt") as file:
+        return file.metadata()["nescio"]
+
+
+@pytest.mark.slow
+def test_sigkill_at_any_moment_changes_nothing(tmp_path):
+    finish(tmp_path / "whole")
+    cut = tmp_path / "cut"
+    for pause in (0.01, 0.23, 0.4):
+        process = start(cut)
+        while not (cut / "checkpoint.safetensors").exists() and process.poll() is None:
+            time.sleep(0.005)
+        before = step(cut)
+        while process.poll() is None and step(cut) == before:  # let it go on from what it resumed
+            time.sleep(0.005)
+        time.sleep(pause)
+        assert process.poll() is None, "the run ended before it could be killed; make it longer"
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert not (cut / "model.safetensors").exists()
+    finish(cut)
+    assert weights(cut) == weights(tmp_path / "whole")
+    whole, resumed = (History.load(tmp_path / name / "history.json") for name in ("whole", "cut"))
+    assert [(e.loss, e.accuracy, e.validation_loss) for e in resumed.epochs] == [
+        (e.loss, e.accuracy, e.validation_loss) for e in whole.epochs
+    ]
+    assert not list(cut.glob(".*.partial"))
