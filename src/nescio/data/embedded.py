@@ -9,6 +9,7 @@ from nescio.data.arrays import Array
 from nescio.data.known import Known, assemble
 from nescio.data.samples import Samples
 from nescio.data.split import stratified
+from nescio.data.table import Encoding
 
 _TRAIN, _TEST = 1000, 500
 
@@ -54,7 +55,7 @@ def drawn(name: str, hold_out: tuple[int | str, ...], seed: int) -> Known:
         Samples(torch.from_numpy(x).float(), torch.from_numpy(y))
         for x, y in (draw(_TRAIN, int(seeds[0])), draw(_TEST, int(seeds[1])))
     )
-    return assemble(name, train, test, classes, hold_out, features=("x", "y"))
+    return assemble(name, train, test, classes, hold_out, Encoding.numeric(("x", "y")))
 
 
 def stored(name: str, hold_out: tuple[int | str, ...], seed: int) -> Known:
@@ -66,8 +67,8 @@ def stored(name: str, hold_out: tuple[int | str, ...], seed: int) -> Known:
         x = torch.from_numpy(bunch.images / 16).float()[:, None]  # (1797, 1, 8, 8) in [0, 1]
     else:
         x = torch.from_numpy(bunch.data).float()
-    features = () if name == "digits" else tuple(map(str, bunch.feature_names))
+    encoding = None if name == "digits" else Encoding.numeric(map(str, bunch.feature_names))
     samples = Samples(x, torch.from_numpy(bunch.target))
     train, test = stratified(samples.labels, 0.3, seed)
     classes = tuple(map(str, bunch.target_names))
-    return assemble(name, samples.select(train), samples.select(test), classes, hold_out, features)
+    return assemble(name, samples.select(train), samples.select(test), classes, hold_out, encoding)

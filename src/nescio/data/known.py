@@ -24,6 +24,7 @@ class Known:
         features: a name for each input feature of a table, () for images.
         held_out: every input of the held-out classes, of both parts since none is trained on, with label −1.
         encoding: how a table's columns became features, to encode new rows the same way.
+
     """
 
     name: str
@@ -48,7 +49,6 @@ def assemble(
     test: Samples,
     classes: tuple[str, ...],
     hold_out: Iterable[int | str] = (),
-    features: tuple[str, ...] = (),
     encoding: Encoding | None = None,
 ) -> Known:
     """Make a `Known` of two parts that share their labels, with some classes held out and the others renumbered."""
@@ -69,14 +69,17 @@ def assemble(
 
     train = None if train is None else keep(train, "train")
     test = keep(test, "test")
+    tabular = len(test.shape) == 1
+    if tabular and encoding is None:
+        encoding = Encoding.numeric(f"x{i}" for i in range(test.shape[0]))
     return Known(
         name=name,
         train=train,
         test=test,
         classes=tuple(classes[i] for i in kept),
         normalise=None if train is None else Normalise.fitted(train),
-        kind="image" if len(test.shape) == 3 else "tabular",
-        features=features,
+        kind="tabular" if tabular else "image",
+        features=() if encoding is None else encoding.features,
         held_out=Samples.joined(held, f"{name} held out") if held else None,
         encoding=encoding,
     )
@@ -98,7 +101,10 @@ def _position(given: int | str, classes: tuple[str, ...]) -> int:
         return classes.index(given)
     if isinstance(given, str) and not given.isdecimal():
         raise unknown_name("class", given, classes)
-    index = operator.index(int(given) if isinstance(given, str) else given)
+    try:
+        index = operator.index(int(given) if isinstance(given, str) else given)
+    except TypeError as error:
+        raise NescioError(f"class {given!r} to hold out; expected a name or a whole number") from error
     if not 0 <= index < len(classes):
         raise NescioError(
             f"class {given} to hold out; expected 0 to {len(classes) - 1}, or a name: {', '.join(classes)}"

@@ -34,7 +34,10 @@ def load(
         seed: decides what is drawn, and the division where a set has none of its own (70/30, a path's 80/20).
         impute: fill missing values of a table from its training rows instead of refusing them.
         label: the label column of a CSV path; the last one without it.
+
     """
+    if seed < 0:
+        raise NescioError(f"seed={seed}; expected 0 or more")
     held = (hold_out,) if isinstance(hold_out, str | int) else tuple(hold_out)
     if str(name) in embedded.DRAWN:
         return embedded.drawn(str(name), held, seed)
@@ -67,6 +70,13 @@ def _from_catalogue(
 def _known(name: str, parts: Parts, held: tuple[int | str, ...], test: float, seed: int) -> Known:
     if any((part.labels < 0).any() for part in parts.samples.values()):
         raise NescioError(f"{name}: has no labels; `read` gives its inputs")
+    shapes = {part.shape for part in parts.samples.values()}
+    if len(shapes) > 1:
+        raise NescioError(
+            f"{name}: its parts have inputs of {' and '.join(map(str, sorted(shapes)))}; expected one shape"
+        )
+    if "train" in parts.samples and len(parts.samples["train"].labels.unique()) < 2:
+        raise NescioError(f"{name}: all training inputs have one label; expected at least 2 classes")
     most = 1 + max(int(part.labels.max()) for part in parts.samples.values())
     classes = parts.classes or tuple(map(str, range(most)))
     if "test" in parts.samples:

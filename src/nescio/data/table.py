@@ -97,6 +97,11 @@ class Encoding:
         forced = set(categorical)
         return cls(tuple(_fitted(name, cells, impute, name in forced) for name, cells in table.items()))
 
+    @classmethod
+    def numeric(cls, names: Iterable[str]) -> "Encoding":
+        """The encoding of a table that holds nothing but numbers."""
+        return cls(tuple(Column(name, "numeric") for name in names))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         return {"columns": [asdict(column) | {"categories": list(column.categories)} for column in self.columns]}

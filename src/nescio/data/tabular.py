@@ -26,6 +26,7 @@ class Layout:
         facts: columns kept beside the inputs and not fed to a network.
         split: the column that says "train" or "test"; None divides by seed.
         categorical: columns whose numbers are codes.
+
     """
 
     label: str | None = None
@@ -56,7 +57,7 @@ def tabular(
         raise NescioError(f"{name}: {error}") from error
     facts = {key: np.array(table[key]) for key in layout.facts}
     samples = Samples(encoded, labels, facts)
-    return assemble(name, samples.select(train), samples.select(rest), classes, hold_out, encoding.features, encoding)
+    return assemble(name, samples.select(train), samples.select(rest), classes, hold_out, encoding)
 
 
 def label_column(table: Table, label: str | None, where: str) -> str:

@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,10 @@ def test_an_embedded_set_is_whole_and_the_same_each_time(name: str) -> None:
     assert known.kind == ("image" if name == "digits" else "tabular")
     assert len(known.features) == (0 if name == "digits" else known.shape[0])
     assert known.held_out is None
+    if known.kind == "tabular":  # a CSV of new rows can be encoded
+        assert known.encoding is not None
+        table = dict(zip(known.features, known.test.inputs.T.tolist(), strict=True))
+        assert torch.equal(known.encoding.encode(table), known.test.inputs)
 
 
 def test_digits_are_scikit_learns_divided_by_sixteen() -> None:
@@ -91,11 +96,22 @@ def test_kept_classes_are_renumbered_in_order() -> None:
 
 @pytest.mark.parametrize(
     ("hold_out", "said"),
-    [([3], "0 to 2"), (["versicolour"], "did you mean 'versicolor'"), ([0, 1], "1 class;"), ([-1], "0 to 2")],
+    [
+        ([3], "0 to 2"),
+        (["versicolour"], "did you mean 'versicolor'"),
+        ([0, 1], "1 class;"),
+        ([-1], "0 to 2"),
+        ([1.5], "whole number"),
+    ],
 )
-def test_a_class_that_cannot_be_held_out(hold_out: list[int | str], said: str) -> None:
+def test_a_class_that_cannot_be_held_out(hold_out: list[Any], said: str) -> None:
     with pytest.raises(NescioError, match=said):
         data.load("iris", hold_out=hold_out)
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(NescioError, match="seed=-1"):
+        data.load("two_moons", seed=-1)
 
 
 def test_an_unknown_name_suggests_the_nearest() -> None:

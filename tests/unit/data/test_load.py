@@ -56,6 +56,21 @@ def test_labels_beyond_a_named_sets_classes_are_refused(tmp_path: Path) -> None:
         data.load("mnist", root=tmp_path)
 
 
+def test_parts_that_do_not_go_together(tmp_path: Path) -> None:
+    parts = {"train_images": np.zeros((4, 8, 8), np.uint8), "test_images": np.zeros((4, 9, 9), np.uint8)}
+    np.savez(tmp_path / "a.npz", **parts, train_labels=np.arange(4), test_labels=np.arange(4))
+    with pytest.raises(NescioError, match=r"\(1, 8, 8\) and \(1, 9, 9\)"):
+        data.load(tmp_path / "a.npz")
+
+
+def test_one_class_is_nothing_to_learn(tmp_path: Path) -> None:
+    images = np.zeros((4, 28, 28), np.uint8)
+    parts = {"train_images": images, "train_labels": np.full(4, 3), "test_images": images, "test_labels": np.arange(4)}
+    np.savez(tmp_path / "mnist.npz", **parts)
+    with pytest.raises(NescioError, match="one label"):
+        data.load("mnist", root=tmp_path)
+
+
 def test_a_column_with_names(tmp_path: Path) -> None:
     arrays = {"test_images": np.zeros((3, 28, 28), np.uint8), "test_labels": np.arange(3)}
     names = np.array(["Greek", "Latin"])
