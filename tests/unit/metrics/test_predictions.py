@@ -92,7 +92,7 @@ def test_ece_equals_exact_fractions(answers, bins, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("bins", [5, 10, 15, 100])
+@pytest.mark.parametrize("bins", [5, 10, 15, 98, 100])
 def test_a_confidence_on_an_edge_belongs_to_the_bin_below(bins, dtype):
     for edge in range(1, bins + 1):
         below = (edge - 0.5) / bins

@@ -78,9 +78,11 @@ def test_no_block_exceeds_its_size_however_many_scores_are_equal(monkeypatch):
     rng = np.random.default_rng(0)
     known = np.concatenate([np.zeros(50_000), rng.normal(size=30_000)])
     unknown = np.concatenate([np.ones(40_000), np.zeros(20_000), rng.normal(size=30_000)])
-    assert separation(known, unknown) == pytest.approx(by_scikit_learn(known, unknown), abs=EXACT, rel=0)
-    assert sum(k + u for k, u in sizes) > 50_000  # the distinct scores, but for the pivots
-    assert max(max(size) for size in sizes) < ranking.BLOCK
+    for one, other in [(known, unknown), (unknown, known), (known, [9.0]), ([9.0], known)]:
+        sizes.clear()
+        assert separation(one, other) == pytest.approx(by_scikit_learn(one, other), abs=EXACT, rel=0)
+        assert sum(k + u for k, u in sizes) > 29_000  # the distinct scores, but for the pivots
+        assert max(max(size) for size in sizes) < ranking.BLOCK
 
 
 @pytest.mark.parametrize(
