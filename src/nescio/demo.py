@@ -71,9 +71,9 @@ def _verdict(judged: Evaluation) -> str:
         next(found.auroc for found in side.separation if found.score == judged.score) for side in judged.unknown
     )
     return (
-        f"\nOf pairs of a known and an unknown input it ranks {held:.0%} rightly for held-out digits and {noise:.0%} for "
-        f"noise, but {far:.0%} for\ndigits moved far away: along almost every direction a softmax on a ReLU network ends up "
-        "certain."
+        f"\nOf pairs of a known and an unknown input it ranks {held:.0%} rightly for held-out digits and {noise:.0%} "
+        f"for noise,\nbut {far:.0%} for digits moved far away: along almost every direction a softmax on a ReLU network "
+        "ends up certain."
     )
 
 

@@ -40,7 +40,6 @@ def evaluate(
         unknown: named data of other kinds; labels are passed over.
         scores: names in `SCORES`; by default all that the model's draws allow. All of them cost one forward pass.
         batch_size, seed, progress: as in `predict`.
-
     """
     started = time.monotonic()
     method, names = as_method(model.model if isinstance(model, Detector) else model), _names(scores)

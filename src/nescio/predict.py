@@ -27,7 +27,6 @@ def predict(
 
     >>> predict(nn.Linear(2, 3), torch.zeros(5, 2)).shape
     torch.Size([1, 5, 3])
-
     """
     return predict_labelled(model, data, batch_size=batch_size, seed=seed, progress=progress)[0]
 

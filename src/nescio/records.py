@@ -82,7 +82,7 @@ class Provenance:
                 versions[package] = metadata.version(package)
             except metadata.PackageNotFoundError:  # run from a source tree
                 versions[package] = "unknown"
-        return cls(seed, settings, seconds, versions)
+        return cls(seed, to_plain(settings), seconds, versions)
 
 
 @dataclass(frozen=True)

@@ -68,10 +68,12 @@ class Facts:
 
 
 def default_network(known: Known) -> str:
-    """A network that suits the data: a perceptron for tables and tiny images, else a convolutional one."""
-    if known.kind != "image" or known.shape[1] < 16:
+    """A network that suits the data: a perceptron for tables, else a convolutional one by size and colour."""
+    if known.kind != "image":
         return "mlp"
-    return "conv3" if known.shape[0] == 1 else "resnet20"
+    if known.shape[0] != 1:
+        return "resnet20"
+    return "conv3" if known.shape[1] >= 16 else "lenet"
 
 
 def train_run(

@@ -1,7 +1,9 @@
 """Trained models and fitted detectors as files: weights and plain data, no pickle, no code."""
 
+import inspect
 import os
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -12,31 +14,42 @@ from nescio.errors import NescioError, unknown_name
 from nescio.methods import METHODS, as_method
 from nescio.methods.method import Method
 from nescio.models import build
+from nescio.records import from_plain, to_plain
 from nescio.tensorfile import read_tensors, restore, state_of, write_tensors
 
 KIND = "model"
+T = TypeVar("T", Method, Detector)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to make the model of a file again, by names in our tables and plain arguments."""
+
+    method: str
+    settings: dict[str, Any]
+    network: dict[str, Any]
+    normalise: tuple[int, ...] | None  # the shape of its mean
+    detector: str | None
+    detector_settings: dict[str, Any]
 
 
 def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
     """Write a method, a network of `nescio.models`, or a detector over one; `about` is kept with it as plain data."""
     detector = model if isinstance(model, Detector) else None
-    method = as_method(detector.model if detector else model)
+    method = as_method(model if detector is None else detector.model)
     recipe = getattr(method.net, "recipe", None)
     if recipe is None:
         raise NescioError(f"a {type(method.net).__name__} cannot be made again from a file; only networks made by "
                           "nescio.models can be saved whole (keep the state_dict of others yourself)")  # fmt: skip
     if not isinstance(method.normalise, Normalise | nn.Identity):
-        raise NescioError(
-            f"normalise must be a nescio.data.Normalise to be saved, not {type(method.normalise).__name__}"
-        )
-    shape = list(method.normalise.mean.shape) if isinstance(method.normalise, Normalise) else None
-    plan: dict[str, Any] = {"method": method.name, "settings": method.settings(), "network": recipe, "normalise": shape}
-    tensors = state_of(method, "model")
-    if detector is not None:
-        plan["detector"] = {"name": detector.name, "settings": detector.settings()}
-        own = {f"detector.{name}": value for name, value in detector.named_buffers() if not name.startswith("model.")}
-        tensors |= own
-    write_tensors(path, KIND, tensors, {"plan": plan, "about": about or {}})
+        raise NescioError(f"normalise must be a nescio.data.Normalise, not {type(method.normalise).__name__}")
+    shape = tuple(method.normalise.mean.shape) if isinstance(method.normalise, Normalise) else None
+    name, settings = (None, {}) if detector is None else (detector.name, detector.settings())
+    plan = Plan(method.name, method.settings(), recipe, shape, name, settings)
+    learned = {} if detector is None else {f"detector.{key}": value for key, value in _learned(detector)}
+    write_tensors(
+        path, KIND, state_of(method, "model") | learned, {"plan": to_plain(plan), "about": to_plain(about or {})}
+    )
 
 
 def load(path: str | os.PathLike[str]) -> Method | Detector:
@@ -47,29 +60,40 @@ def load(path: str | os.PathLike[str]) -> Method | Detector:
 def load_about(path: str | os.PathLike[str]) -> tuple[Method | Detector, dict[str, Any]]:
     """What `load` gives, and the plain data that was kept with it."""
     tensors, header = read_tensors(path, KIND)
-    plan, about = header.get("plan"), header.get("about")
-    if not isinstance(plan, dict) or not isinstance(about, dict):
-        raise NescioError(f"{os.fspath(path)!r} does not say what model it holds")
-    method = _method(plan, path)
-    restore(method, tensors, "model", path)
+    plan = from_plain(Plan, header.get("plan"), f"{os.fspath(path)!r}")
+    about = from_plain(dict[str, Any], header.get("about"), f"{os.fspath(path)!r}")
+    method = _skeleton(plan)
+    restore(method, tensors, "model", path, assign=True)
     method.eval()
-    if "detector" not in plan:
+    if plan.detector is None:
         return method, about
-    name = plan["detector"].get("name")
-    if name not in DETECTORS:
-        raise unknown_name("detector", name, DETECTORS)
-    detector = DETECTORS[name](method, **plan["detector"]["settings"])
-    for key, buffer in detector.named_buffers():
-        if not key.startswith("model."):
-            buffer.copy_(tensors[f"detector.{key}"])
+    detector = _made(DETECTORS, "detector", plan.detector, plan.detector_settings, method)
+    for key, buffer in _learned(detector):
+        found = tensors.get(f"detector.{key}")
+        if found is None or found.shape != buffer.shape:
+            raise NescioError(f"{os.fspath(path)!r} lacks what the detector has learned: {key}")
+        buffer.copy_(found)
     return detector, about
 
 
-def _method(plan: dict[str, Any], path: str | os.PathLike[str]) -> Method:
-    name, recipe, shape = plan.get("method"), plan.get("network"), plan.get("normalise")
-    if name not in METHODS:
-        raise unknown_name("method", name, METHODS)
-    if not isinstance(recipe, dict) or not (shape is None or isinstance(shape, list)):
-        raise NescioError(f"{os.fspath(path)!r} does not say what network it holds")
-    normalise = None if shape is None else Normalise(torch.zeros(shape), torch.ones(shape))
-    return METHODS[name](build(recipe), normalise=normalise, **plan.get("settings", {}))
+def _skeleton(plan: Plan) -> Method:
+    """The model without memory for its weights: a file that promises a giant costs nothing until it proves true."""
+    with torch.device("meta"):
+        normalise = (
+            None if plan.normalise is None else Normalise(torch.empty(plan.normalise), torch.empty(plan.normalise))
+        )
+        return _made(METHODS, "method", plan.method, plan.settings, build(plan.network), normalise)
+
+
+def _learned(detector: Detector) -> list[tuple[str, torch.Tensor]]:
+    return [(key, buffer) for key, buffer in detector.named_buffers() if not key.startswith("model.")]
+
+
+def _made(table: dict[str, type[T]], kind: str, name: str, settings: dict[str, Any], *parts: Any) -> T:
+    if name not in table:
+        raise unknown_name(kind, name, table)
+    try:
+        inspect.signature(table[name]).bind(*parts, **settings)
+    except TypeError as error:
+        raise NescioError(f"{kind} {name!r} cannot be made from {settings}: {error}") from error
+    return table[name](*parts, **settings)

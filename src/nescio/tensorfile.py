@@ -51,10 +51,12 @@ def state_of(module: torch.nn.Module, prefix: str) -> dict[str, Tensor]:
     return {f"{prefix}.{name}": value for name, value in state.items()}
 
 
-def restore(module: torch.nn.Module, tensors: dict[str, Tensor], prefix: str, path: str | os.PathLike[str]) -> None:
-    """Put a state back into a module, or say why the two do not fit."""
+def restore(
+    module: torch.nn.Module, tensors: dict[str, Tensor], prefix: str, path: str | os.PathLike[str], assign: bool = False
+) -> None:
+    """Put a state back into a module, or say why the two do not fit; `assign` puts the very tensors there."""
     state = {name.removeprefix(f"{prefix}."): value for name, value in tensors.items() if name.startswith(f"{prefix}.")}
     try:
-        module.load_state_dict(state)
+        module.load_state_dict(state, assign=assign)
     except RuntimeError as error:
         raise NescioError(f"{os.fspath(path)!r} holds the weights of another network: {error}") from error

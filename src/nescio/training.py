@@ -99,7 +99,6 @@ def fit(
         seed: of everything random after the first weights.
         checkpoint: a file, written after each epoch (and `checkpoint_every` steps); if there, the run goes on from it.
         progress: a bar on standard error; by default only on a terminal.
-
     """
     scheme = _named(schedule, SCHEDULES, "schedule")
     scheme = scheme() if isinstance(schedule, str) else scheme
@@ -111,6 +110,8 @@ def fit(
     names = tuple(change if isinstance(change, str) else change.__name__ for change in augment)
     settings = Settings(epochs, batch_size, optimizer, learning_rate, momentum, weight_decay, repr(scheme), names,
                         share, patience, seed)  # fmt: skip
+    if checkpoint_every is not None and checkpoint_every < 1:
+        raise NescioError(f"checkpoint_every must be at least 1 step, not {checkpoint_every}")
     method = as_method(model)
     run = _Run(method, train, held, settings, scheme, changes)
     if checkpoint is not None:

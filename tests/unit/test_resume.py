@@ -11,15 +11,13 @@ from safetensors import safe_open
 
 from nescio.records import History
 
-COMMAND = (
-    "train softmax --data digits --hold-out 7,8,9 --epochs 12 --batch-size 64 --checkpoint-every 1 --validation 0.2 "
-    "--optimizer sgd --learning-rate 0.05 --schedule one_cycle --augment crop --patience 12 --network mlp -o"
-).split()
+COMMAND = """train softmax --data digits --hold-out 7,8,9 --network mlp --epochs 12 --batch-size 64 --checkpoint-every 1
+    --optimizer sgd --learning-rate 0.05 --schedule one_cycle --augment crop --validation 0.2 --patience 12 -o"""
 
 
 def start(folder):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", "from nescio.cli import main; main()", *COMMAND, str(folder)]
+    command = [sys.executable, "-c", "from nescio.cli import main; main()", *COMMAND.split(), str(folder)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

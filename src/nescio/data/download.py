@@ -27,7 +27,6 @@ def download(
         root: the folder to put them in; without it `$NESCIO_DATA`, else the user's cache.
         base_url: a mirror that holds files of the same names; the checksums stay those of the original.
         progress: called with a file's name, the bytes so far, and the bytes in all if they are known.
-
     """
     if name not in CATALOGUE:
         raise unknown_name("data set", name, NAMES)

@@ -24,7 +24,6 @@ class Known:
         features: a name for each input feature of a table, () for images.
         held_out: every input of the held-out classes, of both parts since none is trained on, with label −1.
         encoding: how a table's columns became features, to encode new rows the same way.
-
     """
 
     name: str

@@ -34,7 +34,6 @@ def load(
         seed: decides what is drawn, and the division where a set has none of its own (70/30, a path's 80/20).
         impute: fill missing values of a table from its training rows instead of refusing them.
         label: the label column of a CSV path; the last one without it.
-
     """
     if seed < 0:
         raise NescioError(f"seed={seed}; expected 0 or more")

@@ -32,7 +32,6 @@ def read(
         classes: class names in the order of the labels; a label of none of them becomes −1.
         impute: for a table without an encoding, fill missing values from its own rows.
         part: "train" or "test" of a file that has both; "test" without it.
-
     """
     path = Path(path)
     if not path.exists():

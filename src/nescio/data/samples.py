@@ -19,7 +19,6 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         labels: `(N,)` integers, `−1` for an input of no known class.
         columns: further facts per input that are not fed to a network (a hospital, an alphabet), each `(N,)`.
         name: what reports call this set.
-
     """
 
     def __init__(

@@ -26,7 +26,6 @@ class Layout:
         facts: columns kept beside the inputs and not fed to a network.
         split: the column that says "train" or "test"; None divides by seed.
         categorical: columns whose numbers are codes.
-
     """
 
     label: str | None = None

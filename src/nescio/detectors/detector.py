@@ -17,8 +17,8 @@ UNKNOWN = -1
 class Detector(nn.Module, ABC):
     """A model with a sense of what it does not know.
 
-    `fit(known)` learns a threshold from held-out inputs of the known kinds; `score(data)` gives `(N,)` numbers, larger =
-    less known; `predict(data)` gives the class, or −1 where the score is above the threshold or the input not finite.
+    `fit(known)` learns a threshold from held-out known inputs; `score(data)` gives `(N,)` numbers, larger = less
+    known; `predict(data)` gives the class, or −1 where the score is above the threshold or the input not finite.
     A subclass brings `evidence`; what it learns are buffers whose names end in an underscore.
     """
 

@@ -19,7 +19,6 @@ class Threshold(Detector):
     Args:
         model: any classifier.
         score: a name in `SCORES`; by default the one the method's paper pairs with it.
-
     """
 
     name = "threshold"

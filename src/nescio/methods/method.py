@@ -9,8 +9,8 @@ from torch import Tensor, nn
 class Method(nn.Module, ABC):
     """A model that also brings its training loss.
 
-    A method wraps a network and, if given, the normalisation that raw inputs go through first. `fit` trains any of them,
-    `predict` runs any of them. To make another, subclass this class, not one of the finished ones.
+    A method wraps a network and, if given, the normalisation that raw inputs go through first. `fit` trains any of
+    them, `predict` runs any of them. To make another, subclass this class, not one of the finished ones.
     """
 
     name: ClassVar[str]  # as in METHODS

@@ -34,8 +34,8 @@ def _known(record: Evaluation) -> Table:
     for name in ("accuracy", "MMC", "NLL", "Brier", "ECE", "AUROC correct/wrong"):
         table.add_column(name, justify="right")
     wrong = _of(known.misclassification, record.score)
-    table.add_row(_share(known.accuracy), _share(known.mmc), _figure(known.nll), _figure(known.brier), _share(known.ece),
-                  _figure(wrong.auroc))  # fmt: skip
+    table.add_row(_share(known.accuracy), _share(known.mmc), _figure(known.nll), _figure(known.brier),
+                  _share(known.ece), _figure(wrong.auroc))  # fmt: skip
     return table
 
 

@@ -57,7 +57,8 @@ def test_resnet20_shortcut_has_no_weights_and_pads_with_zeros():
 
 
 @pytest.mark.parametrize("make", [
-    lambda: mlp(0, 3), lambda: mlp(4, 0), lambda: mlp(4, 3, hidden=(5, -1)), lambda: lenet(2.5), lambda: conv3(10, size=12),
+    lambda: mlp(0, 3), lambda: mlp(4, 0), lambda: mlp(4, 3, hidden=(5, -1)), lambda: lenet(2.5),
+    lambda: conv3(10, size=12),
     lambda: cnn16(10, size=8), lambda: network_for("lenet", (4,), 3), lambda: network_for("conv3", (1, 28, 20), 3),
     lambda: network_for("lenett", (1, 28, 28), 3), lambda: build({"network": "mlp", "width": 3}), lambda: build({}),
 ])  # fmt: skip

@@ -1,0 +1,78 @@
+import dataclasses
+import json
+
+import pytest
+
+from nescio.errors import NescioError
+from nescio.records import Epoch, Evaluation, History, KnownSide, Provenance, Rejection, Separation
+
+
+@pytest.fixture
+def record():
+    provenance = Provenance.now(3, {"epochs": 2, "name": "<script>"}, 1.5)
+    return History("softmax", (Epoch(1, 0.5, 0.9, None, None, 1e-3, 0.1),), 8, None, False, provenance)
+
+
+def test_json_both_ways(record, tmp_path):
+    assert History.from_json(record.to_json()) == record
+    record.save(tmp_path / "deep" / "h.json")
+    assert History.load(tmp_path / "deep" / "h.json") == record
+    assert json.loads(record.to_json())["record"] == "History"
+
+
+def test_is_frozen_and_says_where_it_comes_from(record):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        record.steps = 9
+    assert record.provenance.versions["torch"]
+    assert record.provenance.seed == 3
+
+
+def test_needs_no_torch():
+    import subprocess
+    import sys
+
+    code = "import sys, nescio.records, nescio.report.tables, nescio.report.figures, nescio.metrics; " \
+           "sys.exit('torch' in sys.modules)"  # fmt: skip
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def change(text, **fields):
+    return json.dumps({**json.loads(text), **fields})
+
+
+@pytest.mark.parametrize(("damage", "message"), [
+    (lambda text: "", "no JSON"),
+    (lambda text: text[:50], "no JSON"),
+    (lambda text: "[]", "not a History"),
+    (lambda text: "[" * 100_000, "no JSON"),
+    (lambda text: change(text, record="Evaluation"), "not a History"),
+    (lambda text: change(text, format=99), "format 99"),
+    (lambda text: change(text, steps="eight"), r"History\.steps"),
+    (lambda text: change(text, steps=True), r"History\.steps"),
+    (lambda text: change(text, epochs=[{"epoch": 1}]), r"History\.epochs\[0\]"),
+    (lambda text: change(text, extra=1), "expected the fields"),
+    (lambda text: text.replace("0.5", "NaN"), "no JSON"),
+])  # fmt: skip
+def test_damaged_record_is_refused(record, damage, message):
+    with pytest.raises(NescioError, match=message):
+        History.from_json(damage(record.to_json()))
+
+
+def test_missing_file_is_told(tmp_path):
+    with pytest.raises(NescioError, match="cannot read"):
+        History.load(tmp_path / "none.json")
+
+
+def test_nothing_undefined_is_written(record):
+    broken = dataclasses.replace(record, epochs=(Epoch(1, float("nan"), 0.9, None, None, 1e-3, 0.1),))
+    with pytest.raises(NescioError, match="NaN"):
+        broken.to_json()
+
+
+def test_nested_records_keep_their_types():
+    side = KnownSide("digits", 9, 1.0, 1.0, 0.0, 0.0, 0.0, (Separation("entropy", None, None, None, None),),
+                     (Rejection("entropy", (0.0, 0.5), (1.0, 1.0), (1.0, 1.0), 1.0, 1.0),))  # fmt: skip
+    record = Evaluation("softmax", "max_prob", 3, 1, side, (), (), Provenance.now(0, {}, 0.0))
+    again = Evaluation.from_json(record.to_json())
+    assert again == record
+    assert isinstance(again.known.rejection[0].rejected, tuple)

@@ -1,0 +1,111 @@
+import json
+import struct
+
+import pytest
+import torch
+from torch import nn
+
+import nescio
+from nescio.data import Normalise
+from nescio.errors import NescioError
+from nescio.saving import load_about
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return nescio.methods.Softmax(nescio.models.mlp(4, 3), Normalise(torch.ones(4), torch.full((4,), 2.0)))
+
+
+@pytest.fixture
+def path(model, tmp_path):
+    nescio.save(model, tmp_path / "m.nescio", {"data": "iris"})
+    return tmp_path / "m.nescio"
+
+
+def rewrite(path, change):
+    """The file with its plain data changed and its weights as they were."""
+    blob = path.read_bytes()
+    size = struct.unpack("<Q", blob[:8])[0]
+    header = json.loads(blob[8 : 8 + size])
+    about = json.loads(header["__metadata__"]["nescio"])
+    change(about)
+    header["__metadata__"]["nescio"] = json.dumps(about)
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + blob[8 + size :])
+
+
+def test_round_trip_is_exact(model, path):
+    x = torch.randn(20, 4)
+    again, about = load_about(path)
+    assert torch.equal(nescio.predict(again, x), nescio.predict(model, x))
+    assert about == {"data": "iris"}
+    assert not again.training
+
+
+def test_keeps_its_floating_type_and_can_be_trained_on(model, tmp_path):
+    nescio.save(model.double(), tmp_path / "d")
+    again = nescio.load(tmp_path / "d")
+    assert all(weight.dtype == torch.float64 and weight.requires_grad for weight in again.parameters())
+    nescio.fit(again, (torch.randn(8, 4), torch.arange(8) % 3), epochs=1)
+    assert not torch.equal(again.net[1].weight, model.net[1].weight)
+
+
+def test_a_bare_network_is_saved_as_softmax(tmp_path):
+    net = nescio.models.mlp(4, 3)
+    nescio.save(net, tmp_path / "n")
+    assert torch.equal(
+        nescio.predict(nescio.load(tmp_path / "n"), torch.ones(1, 4)), nescio.predict(net, torch.ones(1, 4))
+    )
+
+
+def test_a_users_own_network_says_it_cannot_be_saved(tmp_path):
+    with pytest.raises(NescioError, match=r"Linear.*nescio\.models"):
+        nescio.save(nn.Linear(4, 3), tmp_path / "n")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b"", lambda b: b[:100], lambda b: b[:-1], lambda b: b + b"x", lambda b: b"\x80\x04."]
+)
+def test_damaged_file_is_refused(path, damage):
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(NescioError, match="not a whole nescio model"):
+        nescio.load(path)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda about: about.update(format=7), "format 7"),
+    (lambda about: about.update(kind="checkpoint"), "not a nescio model"),
+    (lambda about: about.pop("plan"), "expected the fields"),
+    (lambda about: about.update(about=[]), "expected dict"),
+    (lambda about: about["plan"].update(method="softmx"), "did you mean 'softmax'"),
+    (lambda about: about["plan"].update(network={"network": "mlp", "inputs": 9, "classes": 3}), "another network"),
+    (lambda about: about["plan"].update(network={"network": "mlp", "inputs": 10**9, "classes": 10**8}), "another network"),
+    (lambda about: about["plan"].update(normalise=[10**12]), "another network"),
+    (lambda about: about["plan"].update(network={"network": "os.system"}), "unknown network"),
+    (lambda about: about["plan"].update(network=None), "network: expected dict"),
+    (lambda about: about["plan"].update(normalise="big"), "normalise: expected"),
+    (lambda about: about["plan"].update(settings={"evil": 1}), "'softmax' cannot be made"),
+    (lambda about: about["plan"].update(detector="oracle"), "unknown detector"),
+    (lambda about: about["plan"].update(detector="threshold"), "threshold_"),
+    (lambda about: about["plan"].update(detector="threshold", detector_settings={"score": "x"}), "unknown score"),
+])  # fmt: skip
+def test_tampered_file_is_refused(path, change, message):
+    rewrite(path, change)
+    with pytest.raises(NescioError, match=message):
+        nescio.load(path)
+
+
+def test_missing_file_is_told(tmp_path):
+    with pytest.raises(NescioError, match="no such file"):
+        nescio.load(tmp_path / "none")
+
+
+def test_tied_weights_and_a_failed_write_lose_nothing(path, model, monkeypatch):
+    before = path.read_bytes()
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        nescio.save(model, path)
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == ["m.nescio"]
