@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nescio.data.normalise import Normalise
 from nescio.detectors import DETECTORS, Detector
@@ -28,7 +28,6 @@ class Plan:
     method: str
     settings: dict[str, Any]
     network: dict[str, Any]
-    normalise: tuple[int, ...] | None  # the shape of its mean
     detector: str | None
     detector_settings: dict[str, Any]
 
@@ -43,9 +42,8 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] |
                           "nescio.models can be saved whole (keep the state_dict of others yourself)")  # fmt: skip
     if not isinstance(method.normalise, Normalise | nn.Identity):
         raise NescioError(f"normalise must be a nescio.data.Normalise, not {type(method.normalise).__name__}")
-    shape = tuple(method.normalise.mean.shape) if isinstance(method.normalise, Normalise) else None
     name, settings = (None, {}) if detector is None else (detector.name, detector.settings())
-    plan = Plan(method.name, method.settings(), recipe, shape, name, settings)
+    plan = Plan(method.name, method.settings(), recipe, name, settings)
     learned = {} if detector is None else {f"detector.{key}": value for key, value in _learned(detector)}
     write_tensors(
         path, KIND, state_of(method, "model") | learned, {"plan": to_plain(plan), "about": to_plain(about or {})}
@@ -62,7 +60,7 @@ def load_about(path: str | os.PathLike[str]) -> tuple[Method | Detector, dict[st
     tensors, header = read_tensors(path, KIND)
     plan = from_plain(Plan, header.get("plan"), f"{os.fspath(path)!r}")
     about = from_plain(dict[str, Any], header.get("about"), f"{os.fspath(path)!r}")
-    method = _skeleton(plan)
+    method = _skeleton(plan, tensors)
     restore(method, tensors, "model", path, assign=True)
     method.eval()
     if plan.detector is None:
@@ -76,16 +74,15 @@ def load_about(path: str | os.PathLike[str]) -> tuple[Method | Detector, dict[st
     return detector, about
 
 
-def _skeleton(plan: Plan) -> Method:
+def _skeleton(plan: Plan, tensors: dict[str, Tensor]) -> Method:
     """The model without memory for its weights: a file that promises a giant costs nothing until it proves true."""
+    mean, std = (tensors.get(f"model.normalise.{name}") for name in ("mean", "std"))
+    normalise = None if mean is None or std is None else Normalise(mean, std)
     with torch.device("meta"):
-        normalise = (
-            None if plan.normalise is None else Normalise(torch.empty(plan.normalise), torch.empty(plan.normalise))
-        )
         return _made(METHODS, "method", plan.method, plan.settings, build(plan.network), normalise)
 
 
-def _learned(detector: Detector) -> list[tuple[str, torch.Tensor]]:
+def _learned(detector: Detector) -> list[tuple[str, Tensor]]:
     return [(key, buffer) for key, buffer in detector.named_buffers() if not key.startswith("model.")]
 
 

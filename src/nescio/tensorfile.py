@@ -55,7 +55,12 @@ def restore(
     module: torch.nn.Module, tensors: dict[str, Tensor], prefix: str, path: str | os.PathLike[str], assign: bool = False
 ) -> None:
     """Put a state back into a module, or say why the two do not fit; `assign` puts the very tensors there."""
-    state = {name.removeprefix(f"{prefix}."): value for name, value in tensors.items() if name.startswith(f"{prefix}.")}
+    # clones, since memory mapped from a file is aligned differently, and then sums round differently
+    state = {
+        name.removeprefix(f"{prefix}."): value.clone()
+        for name, value in tensors.items()
+        if name.startswith(f"{prefix}.")
+    }
     try:
         module.load_state_dict(state, assign=assign)
     except RuntimeError as error:
