@@ -42,6 +42,8 @@ def evaluate(
         batch_size, seed, progress: as in `predict`.
     """
     started = time.monotonic()
+    if not isinstance(unknown or {}, Mapping):
+        raise NescioError(f"unknown data must come with names: {{'noise': data, …}}, not {type(unknown).__name__}")
     method, names = as_method(model.model if isinstance(model, Detector) else model), _names(scores)
     logits, labels = predict_labelled(method, known, batch_size=batch_size, seed=seed, progress=progress)
     if labels is None:
@@ -55,6 +57,9 @@ def evaluate(
         if name in values:
             raise NescioError(f"unknown data may not be called {name!r}: the name is taken")
         other = predict(method, data, batch_size=batch_size, seed=seed, progress=progress)
+        if other.shape[::2] != logits.shape[::2]:
+            raise NescioError(f"{name!r} gives logits (S, N, C) = {tuple(other.shape)}, but the known data "
+                              f"{tuple(logits.shape)}: draws and classes must be the same")  # fmt: skip
         values[name] = _values(model, names, other, data, batch_size)
         sides.append(_unknown_side(name, method, other, correct, values["known"], values[name]))
     settings = {"scores": list(values["known"]), "batch_size": batch_size, "unknown": list(unknown or {})}

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from nescio.data.batches import batches, length
 from nescio.errors import NescioError
 from nescio.progress import bar
+from nescio.seeds import check_seed, start_from
 from nescio.untouched import untouched
 
 
@@ -35,12 +36,13 @@ def predict_labelled(
     model: nn.Module, data: Any, *, batch_size: int = 256, seed: int = 0, progress: bool | None = None
 ) -> tuple[Tensor, Tensor | None]:
     """What `predict` gives, and the labels `(N,)` that came with the inputs, or None if none did."""
+    check_seed(seed)
     logits, labels = [], []
     with untouched(model), bar(length(data), "predict", progress) as shown:
         model.eval()
         with torch.no_grad():
             for x, y in _checked(batches(data, batch_size), model):
-                torch.manual_seed(seed)
+                start_from(seed)
                 logits.append(_draws_of(run(model, x), len(x)).to(x.device))
                 labels.append(y)
                 shown.advance(len(x))

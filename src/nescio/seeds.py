@@ -2,6 +2,8 @@
 
 import hashlib
 
+import torch
+
 from nescio.errors import NescioError
 
 
@@ -16,3 +18,10 @@ def check_seed(seed: int) -> int:
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:
         raise NescioError(f"seed must be a whole number from 0 to 2**63 - 1, not {seed!r}")
     return seed
+
+
+def start_from(seed: int) -> None:
+    """Seed torch's generators; `torch.manual_seed` costs a millisecond where there is no accelerator."""
+    torch.random.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)

@@ -30,7 +30,7 @@ from nescio.predict import check_inputs, like_model, predict, predict_labelled
 from nescio.progress import Bar, bar
 from nescio.records import Epoch, History, Provenance
 from nescio.schedule import SCHEDULES, Schedule
-from nescio.seeds import check_seed, derived_seed
+from nescio.seeds import check_seed, derived_seed, start_from
 
 OPTIMIZERS = ("adam", "sgd")
 
@@ -177,7 +177,7 @@ class _Run:
 
     def _step(self, batch: Tensor, epoch: int, index: int) -> None:
         started, progress = time.monotonic(), self.progress
-        torch.manual_seed(derived_seed(self.settings.seed, "step", progress.step))
+        start_from(derived_seed(self.settings.seed, "step", progress.step))
         x, y = take(self.train, batch)
         check_inputs(x, self.method)
         check_labels(y, self.classes)
@@ -248,8 +248,8 @@ def _optimizer(method: Method, settings: Settings) -> Optimizer:
             "the model has no weights to train (every parameter has requires_grad=False, or there are none)"
         )
     if settings.optimizer == "sgd":
-        return SGD(weights, settings.learning_rate, settings.momentum, weight_decay=settings.weight_decay)
-    return Adam(weights, settings.learning_rate, weight_decay=settings.weight_decay)
+        return SGD(weights, settings.learning_rate, settings.momentum, weight_decay=settings.weight_decay, fused=True)
+    return Adam(weights, settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
 
 
 def _named(given: Any, table: dict[str, Any], kind: str) -> Any:

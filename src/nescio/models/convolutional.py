@@ -13,6 +13,8 @@ class ChannelsLast(nn.Module):
     """The same images, laid out with the channels innermost."""
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1] == 1:  # both layouts at once, which torch takes for the other one unless the strides say so
+            return x.reshape(x.shape[0], *x.shape[2:], 1).permute(0, 3, 1, 2)
         return x.contiguous(memory_format=torch.channels_last)
 
 

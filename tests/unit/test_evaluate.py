@@ -1,0 +1,136 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
+from torch import nn
+from torch.utils.data import DataLoader
+
+import nescio
+from nescio.data import Samples
+from nescio.errors import NescioError
+from nescio.records import Evaluation
+from nescio.scores import OUTPUT, SCORES
+
+
+class Given(nn.Module):
+    """A model whose logits are its inputs."""
+
+    def forward(self, x):
+        return x
+
+
+class Counted(Given):
+    """The same, as three draws, counting what it is asked."""
+
+    calls = 0
+
+    def forward(self, x):
+        self.calls += len(x)
+        return torch.stack([x, 0.5 * x, x + 0.3])
+
+
+@pytest.fixture
+def sides(seed):
+    generator = torch.Generator().manual_seed(seed)
+    known = Samples(
+        2 * torch.randn(200, 4, generator=generator), torch.randint(4, (200,), generator=generator), name="k"
+    )
+    return known, torch.randn(100, 4, generator=generator)
+
+
+def test_figures_are_scikit_learns(sides):
+    known, unknown = sides
+    record = nescio.evaluate(Given(), known, {"u": unknown})
+    p, q = (v.double().softmax(-1).numpy() for v in (known.inputs, unknown))
+    labels = known.labels.numpy()
+    correct = p.argmax(-1) == labels
+    assert record.known.accuracy == correct.mean()
+    assert record.known.mmc == pytest.approx(p.max(-1).mean(), abs=1e-12)
+    assert record.known.nll == pytest.approx(log_loss(labels, p), abs=1e-9)
+    assert record.known.brier == pytest.approx(((p - np.eye(4)[labels]) ** 2).sum(-1).mean(), abs=1e-12)
+    assert record.unknown[0].mmc == pytest.approx(q.max(-1).mean(), abs=1e-12)
+    found = {one.score: one for one in record.unknown[0].separation}
+    entropy = [-(v * np.log(v)).sum(-1) for v in (p, q)]
+    truth = np.repeat([0, 1], [200, 100])
+    assert found["entropy"].auroc == pytest.approx(roc_auc_score(truth, np.concatenate(entropy)), abs=1e-12)
+    ranked = np.concatenate([1 - p.max(-1), 1 - q.max(-1)])
+    assert found["max_prob"].aupr_out == pytest.approx(average_precision_score(truth, ranked), abs=1e-12)
+    assert found["max_prob"].aupr_in == pytest.approx(average_precision_score(1 - truth, -ranked), abs=1e-12)
+    threshold = np.sort(1 - p.max(-1))[189]
+    assert found["max_prob"].fpr95 == pytest.approx((1 - q.max(-1) <= threshold).mean(), abs=1e-12)
+    wrong = next(one for one in record.known.misclassification if one.score == "entropy")
+    assert wrong.auroc == pytest.approx(roc_auc_score(~correct, entropy[0]), abs=1e-12)
+
+
+def test_many_scores_cost_one_forward_pass(sides):
+    known, unknown = sides
+    model = Counted()
+    record = nescio.evaluate(model, known, {"u": unknown})
+    assert model.calls == 300
+    assert record.draws == 3
+    assert {one.score for one in record.unknown[0].separation} == set(SCORES)
+
+
+def test_histograms_and_curves_account_for_every_input(sides):
+    known, unknown = sides
+    record = nescio.evaluate(Given(), known, {"u": unknown})
+    assert [one.score for one in record.histograms] == list(OUTPUT)
+    for histogram in record.histograms:
+        assert sum(histogram.counts["known"]) == 200
+        assert sum(histogram.counts["u"]) == 100
+        assert len(histogram.edges) == len(histogram.counts["u"]) + 1
+    curve = record.unknown[0].rejection[0]
+    assert curve.accuracy[0] == pytest.approx(record.known.accuracy * 200 / 300)
+    assert curve.maximum[0] == pytest.approx(200 / 300)
+    assert curve.area <= curve.maximum_area
+
+
+def test_record_survives_json_and_says_how_it_was_made(sides, seed):
+    record = nescio.evaluate(Given(), sides[0], {"u": sides[1]}, seed=5, batch_size=64)
+    assert Evaluation.from_json(record.to_json()) == record
+    assert record.provenance.seed == 5
+    assert record.provenance.settings["batch_size"] == 64
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        record.draws = 2
+
+
+def test_takes_a_shuffled_loader(sides):
+    known, _ = sides
+    loader = DataLoader(known, batch_size=32, shuffle=True)
+    assert nescio.evaluate(Given(), loader).known.accuracy == nescio.evaluate(Given(), known).known.accuracy
+
+
+def test_nothing_wrong_leaves_the_misclassification_task_undefined():
+    known = Samples(5 * torch.eye(3), torch.arange(3))
+    record = nescio.evaluate(Given(), known)
+    assert record.known.accuracy == 1.0
+    assert all(one.auroc is None for one in record.known.misclassification)
+    assert Evaluation.from_json(record.to_json()) == record
+
+
+def test_a_detector_is_judged_by_its_own_score(sides):
+    known, unknown = sides
+    detector = nescio.Threshold(Given(), score="energy").fit(known)
+    record = nescio.evaluate(detector, known, {"u": unknown}, scores=["energy"])
+    energy, own = record.unknown[0].separation
+    assert own.score == record.score == "threshold"
+    assert dataclasses.replace(own, score="energy") == energy
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"known": torch.zeros(3, 4)}, "labels"),
+    ({"known": Samples(torch.zeros(3, 4), torch.tensor([0, 1, 4]))}, "0 … 3"),
+    ({"known": Samples(torch.zeros(3, 4), torch.tensor([0, 1, -1]))}, "from -1"),
+    ({"scores": ["entropi"]}, "did you mean 'entropy'"),
+    ({"scores": ["variance"]}, "one draw"),
+    ({"unknown": {"known": torch.zeros(3, 4)}}, "taken"),
+    ({"unknown": {"u": torch.full((3, 4), torch.nan)}}, "NaN"),
+    ({"unknown": {"u": torch.zeros(3, 5)}}, "classes|logits"),
+    ({"unknown": [torch.zeros(3, 4)]}, "names"),
+])  # fmt: skip
+def test_bad_input_is_told(sides, change, message):
+    arguments = {"known": sides[0], "unknown": {"u": sides[1]}, **change}
+    with pytest.raises(NescioError, match=message):
+        nescio.evaluate(Given(), **arguments)
