@@ -1,15 +1,14 @@
 """New inputs from a file, scored row by row: class, confidence, and every score."""
 
 import csv
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from nescio.data import Samples, adapt, read
+from nescio.data import Encoding, Samples, adapt, read
 from nescio.data.csv_file import read_csv
 from nescio.errors import NescioError, unknown_name
 from nescio.logits import classes
@@ -28,26 +27,20 @@ def inputs_for(facts: Facts, path: Path) -> Tensor | Samples:
     if ".csv" not in path.suffixes:
         return adapt(read(path), facts.shape)
     encoder = facts.encoder()
-    return encoder.encode(path) if encoder is not None else _numbers(path, facts)
+    return encoder.encode(path) if encoder is not None else _pixels(path, facts.shape)
 
 
-def _numbers(path: Path, facts: Facts) -> Tensor:
-    """Rows of plain numbers: features by name, or the pixels of an image in order."""
+def _pixels(path: Path, shape: tuple[int, ...]) -> Tensor:
+    """Images as rows of numbers, one column for each pixel, in order."""
     table = read_csv(path)
-    size = int(np.prod(facts.shape))
-    names = list(facts.features) if set(facts.features) <= set(table) else list(table)
-    if facts.features and set(facts.features) - set(table):
-        missing = next(name for name in facts.features if name not in table)
-        raise NescioError(f"{str(path)!r} has no column {missing!r}; the model takes {', '.join(facts.features)}")
-    if len(names) != size:
-        raise NescioError(f"{str(path)!r} has {len(names)} columns, but one input has {size} values {facts.shape}")
-    columns = np.empty((len(table[names[0]]), size), dtype=np.float32)
-    for place, name in enumerate(names):
-        try:
-            columns[:, place] = np.asarray(table[name], dtype=np.float32)
-        except ValueError as error:
-            raise NescioError(f"{str(path)!r}, column {name!r}: {error}") from error
-    return torch.from_numpy(columns).reshape(-1, *facts.shape)
+    if len(table) != math.prod(shape):
+        raise NescioError(f"{str(path)!r} has {len(table)} columns, but an image {shape} has {math.prod(shape)} pixels")
+    values = Encoding.numeric(tuple(table)).encode(table)
+    if values.min() < 0 or values.max() > 1:
+        raise NescioError(
+            f"{str(path)!r}: pixels must lie in [0, 1], but range from {values.min():g} to {values.max():g}"
+        )
+    return values.reshape(-1, *shape)
 
 
 def answer(

@@ -84,6 +84,7 @@ def train_run(
         raise NescioError(
             f"{known.name} has only a test part; it can be unknown data, but nothing can be trained on it"
         )
+    _check_device(device)
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
         net = network_for(network, known.shape, len(known.classes))
@@ -108,3 +109,10 @@ def open_run(folder: Path) -> tuple[Method, Facts]:
     if not isinstance(model, Method):
         raise NescioError(f"{str(folder / MODEL)!r} holds a {type(model).__name__}, not a trained method")
     return model, from_plain(Facts, about, MODEL)
+
+
+def _check_device(device: str) -> None:
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:  # no such device, or torch was built without it
+        raise NescioError(f"device {device!r} cannot be used here: {str(error).splitlines()[0]}") from error

@@ -22,6 +22,6 @@ def check_seed(seed: int) -> int:
 
 def start_from(seed: int) -> None:
     """Seed torch's generators; `torch.manual_seed` costs a millisecond where there is no accelerator."""
-    torch.random.default_generator.manual_seed(seed)
-    if torch.cuda.is_initialized():
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed_all(seed)

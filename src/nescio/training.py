@@ -9,13 +9,12 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, Optimizer
 from torch.utils.data import Dataset
 
 from nescio.checkpoint import Checkpoint, Progress, last_good
@@ -30,40 +29,8 @@ from nescio.predict import check_inputs, like_model, predict, predict_labelled
 from nescio.progress import Bar, bar
 from nescio.records import Epoch, History, Provenance
 from nescio.schedule import SCHEDULES, Schedule
-from nescio.seeds import check_seed, derived_seed, start_from
-
-OPTIMIZERS = ("adam", "sgd")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What decides how a run goes; a checkpoint is only taken up under the same ones."""
-
-    epochs: int
-    batch_size: int
-    optimizer: str
-    learning_rate: float
-    momentum: float
-    weight_decay: float
-    schedule: str
-    augment: tuple[str, ...]
-    validation: float
-    patience: int | None
-    seed: int
-
-    def __post_init__(self) -> None:
-        check_seed(self.seed)
-        if self.optimizer not in OPTIMIZERS:
-            raise unknown_name("optimizer", self.optimizer, OPTIMIZERS)
-        for name, least in (("epochs", 1), ("batch_size", 1), ("patience", 1)):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < least):
-                raise NescioError(f"{name} must be a whole number of at least {least}, not {value!r}")
-        if not 0 < self.learning_rate < math.inf or not 0 <= self.weight_decay < math.inf:
-            raise NescioError(f"learning_rate must be positive and weight_decay not negative, both finite, "
-                              f"not {self.learning_rate} and {self.weight_decay}")  # fmt: skip
-        if not 0 <= self.momentum < 1:
-            raise NescioError(f"momentum must lie in [0, 1), not {self.momentum}")
+from nescio.seeds import derived_seed, start_from
+from nescio.settings import Settings, make_optimizer
 
 
 def fit(
@@ -138,7 +105,7 @@ class _Run:
         self.classes = _check_task(method, train)
         self.per_epoch = math.ceil(self.inputs / settings.batch_size)
         self.total = self.per_epoch * settings.epochs
-        self.optimizer = _optimizer(method, settings)
+        self.optimizer = make_optimizer(method, settings)
         self.progress = Progress()
         self.best: dict[str, Tensor] = {}  # the weights of the best epoch so far
         self.checkpoint: Checkpoint | None = None
@@ -239,17 +206,6 @@ class _Run:
         settings = {**asdict(self.settings), "data": self.fingerprint, "threads": torch.get_num_threads()}
         return History(self.method.name, self.progress.epochs, self.progress.step, self.progress.best_epoch,
                        self.progress.stopped_early, Provenance.now(self.settings.seed, settings, seconds))  # fmt: skip
-
-
-def _optimizer(method: Method, settings: Settings) -> Optimizer:
-    weights = [parameter for parameter in method.parameters() if parameter.requires_grad]
-    if not weights:
-        raise NescioError(
-            "the model has no weights to train (every parameter has requires_grad=False, or there are none)"
-        )
-    if settings.optimizer == "sgd":
-        return SGD(weights, settings.learning_rate, settings.momentum, weight_decay=settings.weight_decay, fused=True)
-    return Adam(weights, settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
 
 
 def _named(given: Any, table: dict[str, Any], kind: str) -> Any:

@@ -11,9 +11,10 @@ from rich.text import Text
 from nescio.records import Evaluation, Separation
 
 CONVENTIONS = (
-    "Scores: larger = less known.  AUROC: chance that an unknown input scores above a known one (ties count half).\n"
-    "FPR95: share of unknown inputs accepted when 95 % of known inputs are accepted.  MMC: mean largest confidence.\n"
-    "AUPR-In takes known as positive, AUPR-Out unknown; both are average precision."
+    "Scores: larger = less known. MMC: mean largest confidence.\n"
+    "AUROC: chance that an unknown input scores above a known one, ties half.\n"
+    "AUPR: average precision, In with known as positive, Out with unknown.\n"
+    "FPR95: share of unknown inputs accepted when 95 % of known ones are accepted."
 )
 
 

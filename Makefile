@@ -1,0 +1,41 @@
+# Two commands do all the set-up: `make demo` and `make test`. `make check` is what continuous integration runs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DONE := $(VENV)/.installed
+
+.PHONY: demo test check lint types layers format bench clean
+
+demo: $(DONE)  ## train on embedded data, print a table, write records and figures to nescio-demo/
+	$(BIN)/nescio demo
+
+test: $(DONE)  ## every test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+check: lint types layers test  ## all that must hold before a change lands
+
+lint: $(DONE)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(DONE)
+	$(BIN)/mypy
+
+layers: $(DONE)
+	$(BIN)/lint-imports
+
+format: $(DONE)  ## put the code in its usual form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(DONE)  ## speed, as ratios measured in one run
+	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/predict.py
+
+clean:
+	rm -rf $(VENV) nescio-demo
+
+$(DONE): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]'
+	touch $@

@@ -1,0 +1,231 @@
+"""The command line as a user meets it: what it prints, writes, and says when something is wrong."""
+
+import csv
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import nescio
+from nescio.cli import main
+from nescio.data import load
+from nescio.records import Evaluation, History
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run `nescio …` in this process: exit code, standard output, standard error."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["nescio", *map(str, words)])
+        monkeypatch.setenv("COLUMNS", "120")
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A small run on digits without 8 and 9, and one on iris."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, more in (
+        ("digits", ["--hold-out", "8,9", "--network", "mlp", "--epochs", "8"]),
+        ("iris", ["--epochs", "20"]),
+    ):
+        sys.argv = ["nescio", "train", "softmax", "--data", name, "-o", str(folder / name), *more]
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert not stop.value.code
+    return folder
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "inputs.csv"
+    x = load("digits").test.inputs[:7].reshape(7, 64)
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([[f"pixel{i}" for i in range(64)], *x.tolist()])
+    return path
+
+
+def test_help_needs_no_torch():
+    code = ("import sys; sys.argv = ['nescio', '--help']\nfrom nescio.cli import main\n"
+            "try:\n    main()\nexcept SystemExit:\n    pass\nsys.exit('torch' in sys.modules)")  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "evaluate" in done.stdout
+
+
+@pytest.mark.parametrize("words", ["demo", "train", "evaluate", "score", "data list", "data get"])
+def test_every_command_has_help_with_an_example(command, words):
+    code, out, _ = command(*words.split(), "--help")
+    assert code == 0
+    assert f"Example: nescio {words}" in out
+
+
+def test_help_of_train_names_what_there_is(command):
+    _, out, _ = command("train", "--help")
+    flat = " ".join(out.replace("│", " ").split())
+    assert "softmax" in flat
+    assert "resnet18, resnet20" in flat
+    assert "one_cycle" in flat
+
+
+def test_version(command):
+    assert command("--version")[1].strip() == f"nescio {nescio.__version__}"
+
+
+def test_train_writes_a_run(trained):
+    names = {path.name for path in (trained / "digits").iterdir()}
+    assert names == {"model.safetensors", "history.json", "checkpoint.safetensors"}
+    assert len(History.load(trained / "digits" / "history.json").epochs) == 8
+
+
+def test_evaluate_writes_a_record_and_prints_its_conventions(command, trained, tmp_path):
+    path = tmp_path / "e.json"
+    code, out, err = command("evaluate", trained / "digits", "--unknown", "held_out", "uniform", "far", "-o", path)
+    assert code == 0, err
+    assert "share of unknown inputs accepted when 95 %" in out
+    record = Evaluation.load(path)
+    assert [side.name for side in record.unknown] == ["held_out", "uniform", "far"]
+    assert f"{record.unknown[0].separation[0].auroc:.3f}" in out
+    assert record.known.accuracy > 0.9
+
+
+def test_list_options_may_be_repeated_or_follow_each_other(command, trained, tmp_path):
+    for words in (["--scores", "entropy", "energy"], ["--score", "entropy", "--score", "energy"]):
+        command("evaluate", trained / "digits", "--unknown", "far", *words, "-o", tmp_path / "e.json")
+        found = Evaluation.load(tmp_path / "e.json").unknown[0].separation
+        assert [one.score for one in found] == ["entropy", "energy"]
+
+
+def test_score_writes_one_row_per_input(command, trained, rows, tmp_path):
+    code, _, err = command("score", trained / "digits", rows, "-o", tmp_path / "a.csv")
+    assert code == 0, err
+    with (tmp_path / "a.csv").open() as file:
+        found = list(csv.DictReader(file))
+    assert len(found) == 7
+    assert list(found[0]) == ["input", "class", "confidence", *nescio.scores.OUTPUT]
+    model = nescio.load(trained / "digits" / "model.safetensors")
+    logits = nescio.predict(model, load("digits").test.inputs[:7])
+    assert [int(row["class"]) for row in found] == logits[0].argmax(-1).tolist()
+    assert [float(row["entropy"]) for row in found] == pytest.approx(nescio.scores.entropy(logits).tolist(), rel=1e-5)
+    code, out, _ = command("score", trained / "digits", rows)
+    assert out == (tmp_path / "a.csv").read_text()
+
+
+def test_score_reads_tables_by_column_name(command, trained, tmp_path):
+    iris = load("iris")
+    names, x = list(iris.features), iris.test.inputs[:5]
+    with (tmp_path / "i.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["note", *reversed(names)], *([0, *row[::-1]] for row in x.tolist())])
+    code, out, err = command("score", trained / "iris", tmp_path / "i.csv", "--score", "margin")
+    assert code == 0, err
+    found = list(csv.DictReader(out.splitlines()))
+    model = nescio.load(trained / "iris" / "model.safetensors")
+    want = nescio.predict(model, x)[0].argmax(-1).tolist()
+    assert [row["class"] for row in found] == [iris.classes[index] for index in want]
+
+
+def test_score_reads_npz_and_folders_of_images(command, trained, tmp_path):
+    images = (load("digits").test.inputs[:3, 0].numpy() * 255).round().astype(np.uint8)
+    np.savez(tmp_path / "x.npz", images=images)
+    (tmp_path / "pictures").mkdir()
+    for index, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / "pictures" / f"{index}.png")
+    outputs = [command("score", trained / "digits", tmp_path / name) for name in ("x.npz", "pictures")]
+    assert [code for code, _, _ in outputs] == [0, 0], outputs
+    columns = [[row["class"] for row in csv.DictReader(out.splitlines())] for _, out, _ in outputs]
+    assert columns[0] == columns[1]
+
+
+def test_a_finished_run_started_again_is_left_as_it_is(command, trained):
+    before = (trained / "iris" / "model.safetensors").read_bytes()
+    code, out, _ = command("train", "softmax", "--data", "iris", "-o", trained / "iris", "--epochs", "20")
+    assert code == 0
+    assert "test inputs right" in out
+    assert (trained / "iris" / "model.safetensors").read_bytes() == before
+
+
+def test_data_list_names_every_set(command):
+    code, out, _ = command("data", "list")
+    assert code == 0
+    assert all(name in out for name in nescio.data.NAMES)
+
+
+def test_demo(command, tmp_path):
+    code, out, err = command("demo", "-o", tmp_path / "demo")
+    assert code == 0, err
+    names = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert {"digits-evaluation.json", "digits-scores.svg", "two_moons-confidence.svg"} <= names
+    assert "Try next" in out
+    record = Evaluation.load(tmp_path / "demo" / "digits-evaluation.json")
+    held, uniform, far = (side.separation[0].auroc for side in record.unknown)
+    assert held > 0.9
+    assert uniform > 0.95
+    assert far < 0.1
+
+
+@pytest.fixture
+def bad(tmp_path, trained):
+    """Files and folders that are not what they should be."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "nan.csv").write_text(",".join(f"p{i}" for i in range(64)) + "\n" + ",".join(["nan"] * 64) + "\n")
+    (tmp_path / "short.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "bright.csv").write_text(",".join(f"p{i}" for i in range(64)) + "\n" + ",".join(["16"] * 64) + "\n")
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
+    (tmp_path / "run").mkdir()
+    blob = (trained / "digits" / "model.safetensors").read_bytes()
+    (tmp_path / "run" / "model.safetensors").write_bytes(blob[: len(blob) // 2])
+    (tmp_path / "file").write_text("in the way")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    ("train softmx --data digits -o {bad}/o", "did you mean 'softmax'"),
+    ("train softmax --data digitz -o {bad}/o", "did you mean 'digits'"),
+    ("train softmax --data digits --network resnet -o {bad}/o", "did you mean 'resnet"),
+    ("train softmax --data iris --network lenet -o {bad}/o", "images"),
+    ("train softmax --data digits --hold-out 11 -o {bad}/o", "class 11"),
+    ("train softmax --data digits --hold-out 0,1,2,3,4,5,6,7,8 -o {bad}/o", "at least 2"),
+    ("train softmax --data digits --epochs 0 -o {bad}/o", "epochs"),
+    ("train softmax --data digits --learning-rate -1 -o {bad}/o", "learning_rate"),
+    ("train softmax --data digits --optimizer adamm -o {bad}/o", "did you mean 'adam'"),
+    ("train softmax --data {bad}/short.csv -o {bad}/o", "class"),
+    ("train softmax --data {bad}/none.csv -o {bad}/o", "none.csv"),
+    ("train softmax --data digits --device gpu -o {bad}/o", "device"),
+    ("train softmax --data iris --epochs 1 -o {bad}/file", "file"),
+    ("evaluate {bad}/empty", "not a run"),
+    ("evaluate {bad}/run", "not a whole nescio model"),
+    ("evaluate {trained}/digits --unknown unifrm", "did you mean 'uniform'"),
+    ("evaluate {trained}/iris --unknown held_out", "held out"),
+    ("evaluate {trained}/iris --unknown digits", "shape|features|tab"),
+    ("evaluate {trained}/digits --scores entropi", "did you mean 'entropy'"),
+    ("evaluate {trained}/digits --scores variance", "one draw"),
+    ("score {trained}/digits {bad}/none.csv", "no such file"),
+    ("score {trained}/digits {bad}/nan.csv", "p0"),
+    ("score {trained}/digits {bad}/short.csv", "2 columns"),
+    ("score {trained}/digits {bad}/bright.csv", "[0, 1]"),
+    ("score {trained}/digits {bad}/broken.npz", "broken.npz"),
+    ("score {trained}/digits {bad}/empty", "empty"),
+    ("score {trained}/iris {bad}/short.csv", "no column"),
+    ("data get mnst", "did you mean 'mnist'"),
+    ("data get digits", "embedded"),
+    ("nonsense", "nonsense"),
+])  # fmt: skip
+def test_bad_input_ends_with_its_message_and_code_2(command, bad, trained, words, message):
+    before = {path: path.read_bytes() for path in bad.rglob("*") if path.is_file()}
+    code, out, err = command(*words.format(bad=bad, trained=trained).split())
+    shown = " ".join(err.replace("│", " ").split())
+    assert code == 2, (code, out, err)
+    assert any(part in shown for part in message.split("|")), shown
+    assert "Traceback" not in err
+    assert {path: path.read_bytes() for path in bad.rglob("*") if path.is_file()} == before
