@@ -137,9 +137,14 @@ def _rejection(
 
 
 def _histogram(score: str, values: dict[str, np.ndarray[Any, Any]]) -> Histogram:
-    """Counts over edges that span all sets; the outermost thousandth at either end is clipped in."""
-    low = min(float(np.quantile(v, 0.001)) for v in values.values())
-    high = max(float(np.quantile(v, 0.999)) for v in values.values())
+    """Counts over edges around the known inputs' scores; what lies farther out is counted in the outermost bins.
+
+    Far away a score may run off by thousands, which would leave a single bin to everything else.
+    """
+    low, high = (float(v) for v in np.quantile(values["known"], (0.001, 0.999)))
+    room = (high - low) or 1.0
+    low = max(low - room, min(float(v.min()) for v in values.values()))
+    high = min(high + room, max(float(v.max()) for v in values.values()))
     edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
     counts = {side: np.histogram(np.clip(v, edges[0], edges[-1]), edges)[0] for side, v in values.items()}
     return Histogram(score, tuple(map(float, edges)), {side: tuple(map(int, c)) for side, c in counts.items()})

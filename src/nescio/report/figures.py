@@ -21,7 +21,7 @@ def histograms(record: Evaluation, score: str | None = None) -> Figure:
     if score not in found:
         raise unknown_name("score of this record", score, found)
     figure, axes = _axes(
-        f"{record.method}: what it knows scores low", f"{score}  (larger = less known)", "share of inputs"
+        f"{record.method}: how unknown each set looks to it", f"{score}  (larger = less known)", "share of inputs"
     )
     edges = np.array(found[score].edges)
     for colour, (side, counts) in zip(_colours(), found[score].counts.items(), strict=False):
@@ -48,7 +48,7 @@ def rejections(record: Evaluation, score: str | None = None) -> Figure:
             axes.plot(curve.rejected, curve.maximum, color=colour, linewidth=1, linestyle="--")
     axes.set_xlim(0, 1)
     axes.set_ylim(top=1.01)
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(frameon=False, loc="best")
     return figure
 
 

@@ -1,0 +1,47 @@
+"""The README is true: its code runs, and its tables are those of the library."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from nescio.methods import METHODS
+from nescio.scores import SCORES
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("table", [METHODS, SCORES], ids=["methods", "scores"])
+def test_tables_are_generated(table):
+    for name, thing in table.items():
+        row = f"| `{name}` | {(thing.__doc__ or '').strip().splitlines()[0]} |"
+        assert row in README, f"the README should have the row\n{row}"
+    rows = re.findall(r"^\| `(\w+)` \|", README, re.MULTILINE)
+    assert set(rows) == {*METHODS, *SCORES}
+
+
+def test_python_example_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = re.search(r"```python\n(.*?)```", README, re.DOTALL).group(1)
+    exec(compile(code, "README.md", "exec"), {})
+    accuracy, auroc = map(float, re.findall(r"0\.\d+", capsys.readouterr().out))
+    assert accuracy > 0.95
+    assert auroc > 0.9
+
+
+def test_links_lead_somewhere():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_commands_exist():
+    from nescio.cli import app, data_app
+
+    known = {command.callback.__name__ for command in app.registered_commands} | {"data"}
+    used = set(re.findall(r"^nescio (\w+)", README, re.MULTILINE))
+    assert used
+    assert used <= known
+    assert {command.name for command in data_app.registered_commands} == {"list", "get"}
