@@ -18,8 +18,8 @@ def max_prob(logits: Tensor) -> Tensor:
 
     Same order as `1 − max p` (Hendrycks & Gimpel 2017), but two inputs whose confidence rounds to 1.0 still differ.
 
-    >>> max_prob(torch.tensor([[[0.0, 0.0], [900.0, 0.0]]]))
-    tensor([  -0.6931, -900.0000], dtype=torch.float64)
+    >>> max_prob(torch.tensor([[[900.0, 0.0]]]))
+    tensor([-900.], dtype=torch.float64)
     """
     log_p, log_q = mean_log_probs(logits)
     return log_q.gather(-1, log_p.argmax(-1, keepdim=True)).squeeze(-1)
@@ -28,8 +28,8 @@ def max_prob(logits: Tensor) -> Tensor:
 def margin(logits: Tensor) -> Tensor:
     """How little the best class leads the second: `log(1 − (p̄₁ − p̄₂))`, at most 0 = a tie (Scheffer et al. 2001).
 
-    >>> margin(torch.tensor([[[1.0, 1.0, 0.0]]]))
-    tensor([0.], dtype=torch.float64)
+    >>> margin(torch.tensor([[[50.0, 0.0]]]))
+    tensor([-49.3069], dtype=torch.float64)
     """
     log_p, log_q = mean_log_probs(logits)
     best = log_p.topk(2, dim=-1)
