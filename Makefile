@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DONE := $(VENV)/.installed
 
-.PHONY: demo test check lint types layers format bench clean
+.PHONY: demo test check lint types layers format coverage bench clean
 
 demo: $(DONE)  ## train on embedded data, print a table, write records and figures to nescio-demo/
 	$(BIN)/nescio demo
@@ -27,6 +27,9 @@ layers: $(DONE)
 format: $(DONE)  ## put the code in its usual form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+coverage: $(DONE)  ## which lines and branches the tests reach
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
 bench: $(DONE)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/metrics.py

@@ -195,8 +195,11 @@ def data_get(
     Example: `nescio data get mnist`
     """
     from nescio.data import download
+    from nescio.progress import bar
 
-    for path in download(name, root):
+    with bar(None, f"get {name}") as shown:
+        paths = download(name, root, progress=lambda file, done, total: shown.at(done, total, file))
+    for path in paths:
         out.print(f"Here: {escape(str(path))}", soft_wrap=True)
 
 

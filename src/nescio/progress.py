@@ -2,14 +2,13 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-T = TypeVar("T")
 _PATIENCE = 2.0  # seconds of silence before a bar is worth showing
 
 
@@ -27,7 +26,12 @@ class Bar:
         if self._shown and self._rich is None and time.monotonic() - self._started > _PATIENCE:
             self._open()
         if self._rich is not None:
-            self._rich.update(self._task, completed=self._done, facts=self._facts)
+            self._rich.update(self._task, completed=self._done, total=self._total, facts=self._facts)
+
+    def at(self, done: int, total: int | None, facts: str) -> None:
+        """Stand at `done` of `total`, where each thing in a row has a total of its own."""
+        self._total, self._done = total, 0
+        self.advance(done, facts)
 
     def _open(self) -> None:
         from rich.console import Console
@@ -55,11 +59,3 @@ def bar(total: int | None, title: str, progress: bool | None = None) -> Iterator
         yield drawn
     finally:
         drawn.close()
-
-
-def track(items: Iterable[T], total: int | None, title: str, progress: bool | None = None) -> Iterator[T]:
-    """The items, one by one, with a bar that counts them."""
-    with bar(total, title, progress) as drawn:
-        for item in items:
-            yield item
-            drawn.advance()

@@ -1,6 +1,6 @@
 """Unknown data by name, prepared for a model of known data: `held_out`, `uniform`, `far`, any data set, any file."""
 
-from nescio.data import Known, Samples, adapt, load
+from nescio.data import Known, Samples, adapt, load, read
 from nescio.data.catalogue import NAMES
 from nescio.data.noise import far, uniform
 from nescio.errors import NescioError, unknown_name
@@ -18,6 +18,8 @@ def unknown_set(name: str, known: Known, root: str | None = None, seed: int = 0)
         return uniform(known.test, len(known.test), seed=seed)
     if name == "far":
         return far(known.test)
-    if name not in NAMES and not any(mark in name for mark in "/.\\"):
+    if name in NAMES:
+        return adapt(load(name, root=root, impute=True).test, known.shape)
+    if not any(mark in name for mark in "/.\\"):
         raise unknown_name("set of unknown data", name, [*MADE, *NAMES])
-    return adapt(load(name, root=root).test, known.shape)
+    return adapt(read(name, encoding=known.encoding), known.shape)

@@ -1,7 +1,6 @@
 """The real files, where NESCIO_DATA says they are; counts and moments as published."""
 
 import os
-import time
 from collections import Counter
 
 import numpy as np
@@ -74,10 +73,8 @@ def test_hearts_come_from_four_hospitals() -> None:
     assert not any(feature.startswith(("site", "num")) for feature in known.features)
 
 
-def test_adult_keeps_its_own_division_and_is_read_fast() -> None:
-    start = time.perf_counter()
+def test_adult_keeps_its_own_division() -> None:
     known = data.load("adult", impute=True)
-    assert time.perf_counter() - start < 10
     assert known.train is not None
     assert known.encoding is not None
     assert [torch.bincount(part.labels).tolist() for part in (known.train, known.test)] == [
