@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import SGD, Optimizer
 
 from nescio.errors import NescioError
 from nescio.records import Epoch, from_plain, to_plain
@@ -36,13 +36,14 @@ class Checkpoint:
     path: Path
     settings: dict[str, Any]
 
+    def prepare(self) -> None:
+        """Make sure at once that the file can be written; remove what a killed run left half-written beside it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        for partial in self.path.parent.glob(f".{self.path.name}.*.partial"):
+            partial.unlink(missing_ok=True)
+
     def save(self, progress: Progress, method: nn.Module, optimizer: Optimizer, best: dict[str, Tensor]) -> None:
-        """Write the run; weights that are not finite are refused, so the last checkpoint written is a good one."""
-        model = state_of(method, "model")
-        for name, value in model.items():
-            if value.is_floating_point() and not value.isfinite().all():
-                raise NescioError(f"after step {progress.step} the weights {name.removeprefix('model.')!r} are NaN or "
-                                  f"infinite; {last_good(self.path)}")  # fmt: skip
+        """Write the run."""
         state = {
             f"optimizer.{index}.{name}": value
             for index, entries in optimizer.state_dict()["state"].items()
@@ -50,35 +51,49 @@ class Checkpoint:
             if isinstance(value, Tensor)
         }
         kept = {f"best.{name}": value for name, value in best.items()}
-        about = {"settings": to_plain(self.settings), "progress": to_plain(progress)}
-        write_tensors(self.path, KIND, model | state | kept, about)
+        loose = {f"buffer.{name}": value for name, value in _loose(method)}
+        about = {"settings": to_plain(self.settings), "progress": to_plain(progress), "state": len(state)}
+        write_tensors(self.path, KIND, state_of(method, "model") | loose | state | kept, about)
 
     def load(self, method: nn.Module, optimizer: Optimizer) -> tuple[Progress, dict[str, Tensor]]:
         """Put a run back where it stood: its progress and the weights of its best epoch so far."""
         tensors, about = read_tensors(self.path, KIND)
-        before, now = about.get("settings", {}), to_plain(self.settings)
+        where = f"checkpoint {str(self.path)!r}"
+        before, now = from_plain(dict[str, Any], about.get("settings"), where), to_plain(self.settings)
         for name in now:
             if before.get(name) != now[name]:
-                raise NescioError(f"checkpoint {str(self.path)!r} was made with {name}={before.get(name)!r}, not "
-                                  f"{now[name]!r}; use the same settings, or another path")  # fmt: skip
-        progress = from_plain(Progress, about.get("progress"), "progress")
+                raise NescioError(f"{where} was made with {name}={before.get(name)!r}, not {now[name]!r}; "
+                                  "use the same settings, or another path")  # fmt: skip
+        progress = from_plain(Progress, about.get("progress"), where)
+        state = _state(tensors, optimizer, where)
+        if about.get("state") != sum(map(len, state.values())):
+            raise NescioError(f"{where} lacks a part of the optimizer's state")
         restore(method, tensors, "model", self.path)
-        state: dict[int, dict[str, Tensor]] = {}
-        for key, value in tensors.items():
-            if key.startswith("optimizer."):
-                _, index, name = key.split(".", 2)
-                state.setdefault(int(index), {})[name] = value
+        for name, buffer in _loose(method):
+            if f"buffer.{name}" in tensors:
+                buffer.copy_(tensors[f"buffer.{name}"])
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
         return progress, {key.removeprefix("best."): value for key, value in tensors.items() if key.startswith("best.")}
 
-    def clear_partial(self) -> None:
-        """Remove what a killed run left half-written beside the checkpoint."""
-        for partial in self.path.parent.glob(f".{self.path.name}.*.partial"):
-            partial.unlink(missing_ok=True)
+
+def _loose(method: nn.Module) -> list[tuple[str, Tensor]]:
+    """Buffers that are in no state_dict, but may change in training all the same."""
+    held = method.state_dict()
+    return [(name, buffer) for name, buffer in method.named_buffers() if name not in held]
 
 
-def last_good(path: Path | None) -> str:
-    """Where the last good weights are, in words."""
-    if path is None:
-        return "there is no checkpoint to go back to (checkpoint=… keeps one)"
-    return f"the last good checkpoint is {str(path)!r}" if path.exists() else "no checkpoint had been written yet"
+def _state(tensors: dict[str, Tensor], optimizer: Optimizer, where: str) -> dict[int, dict[str, Tensor]]:
+    """The optimizer's tensors by the position of their weight, each held against that weight."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    names = {"momentum_buffer"} if isinstance(optimizer, SGD) else {"step", "exp_avg", "exp_avg_sq"}
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        if not key.startswith("optimizer."):
+            continue
+        _, index, name = (*key.split("."), "")[:3]
+        weight = weights[int(index)] if index.isdecimal() and len(index) < 9 and int(index) < len(weights) else None
+        shape = () if weight is None or name == "step" else weight.shape
+        if weight is None or name not in names or value.shape != shape or not value.is_floating_point():
+            raise NescioError(f"{where} holds a state {key!r} that fits none of the weights")
+        state.setdefault(int(index), {})[name] = value
+    return state

@@ -1,7 +1,9 @@
 """The one error of bad input: it says what was given and what was expected."""
 
+import operator
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class NescioError(ValueError):
@@ -19,3 +21,15 @@ def unknown_name(kind: str, given: object, known: Iterable[str]) -> NescioError:
     near = get_close_matches(str(given), names, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
     return NescioError(f"unknown {kind} {given!r}{hint} Known: {', '.join(names)}")
+
+
+def whole_number(name: str, given: Any, least: int = 1, below: int = 2**63) -> int:
+    """A whole number of any make (Python's, numpy's) in a range, or the error that names it.
+
+    >>> whole_number("epochs", 0)
+    Traceback (most recent call last):
+    nescio.errors.NescioError: epochs must be a whole number of at least 1, not 0
+    """
+    if isinstance(given, bool) or not hasattr(given, "__index__") or not least <= operator.index(given) < below:
+        raise NescioError(f"{name} must be a whole number of at least {least}, not {given!r}")
+    return operator.index(given)

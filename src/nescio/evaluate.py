@@ -2,19 +2,21 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from nescio import metrics
-from nescio.data.labelled import check_labels
+from nescio.data.labelled import check_labels, whole
 from nescio.detectors import Detector
 from nescio.errors import NescioError, unknown_name
 from nescio.logits import classes, mean_log_probs
 from nescio.methods import as_method
 from nescio.methods.method import Method
-from nescio.predict import predict, predict_labelled
+from nescio.predict import joined, sweep
 from nescio.records import Evaluation, Histogram, KnownSide, Provenance, Rejection, Separation, UnknownSide
 from nescio.scores import OUTPUT, SCORES
 
@@ -42,27 +44,30 @@ def evaluate(
         batch_size, seed, progress: as in `predict`.
     """
     started = time.monotonic()
-    if not isinstance(unknown or {}, Mapping):
-        raise NescioError(f"unknown data must come with names: {{'noise': data, …}}, not {type(unknown).__name__}")
+    sets = dict(unknown or {})
+    if not isinstance(unknown or {}, Mapping) or not all(isinstance(name, str) for name in sets):
+        raise NescioError("unknown data must come with names: {'noise': data, …}")
+    if "known" in sets:
+        raise NescioError("unknown data may not be called 'known': the name is taken")
     method, names = as_method(model.model if isinstance(model, Detector) else model), _names(scores)
-    logits, labels = predict_labelled(method, known, batch_size=batch_size, seed=seed, progress=progress)
+    run = partial(_run, model, method, batch_size=batch_size, seed=seed, progress=progress)
+    logits, labels, own = run(known)
     if labels is None:
         raise NescioError("known data must come with labels: a dataset of (input, label), or a loader of such batches")
+    labels = whole(labels).to(logits.device)
     check_labels(labels, logits.shape[2])
     names = names or list(SCORES if len(logits) > 1 else OUTPUT)
-    values = {"known": _values(model, names, logits, known, batch_size)}
+    values = {"known": _values(names, logits) | own}
     correct = (classes(logits) == labels).cpu().numpy()
     sides = []
-    for name, data in (unknown or {}).items():
-        if name in values:
-            raise NescioError(f"unknown data may not be called {name!r}: the name is taken")
-        other = predict(method, data, batch_size=batch_size, seed=seed, progress=progress)
+    for name, data in sets.items():
+        other, _, own = run(data)
         if other.shape[::2] != logits.shape[::2]:
             raise NescioError(f"{name!r} gives logits (S, N, C) = {tuple(other.shape)}, but the known data "
                               f"{tuple(logits.shape)}: draws and classes must be the same")  # fmt: skip
-        values[name] = _values(model, names, other, data, batch_size)
+        values[name] = _values(names, other) | own
         sides.append(_unknown_side(name, method, other, correct, values["known"], values[name]))
-    settings = {"scores": list(values["known"]), "batch_size": batch_size, "unknown": list(unknown or {})}
+    settings = {"scores": list(values["known"]), "batch_size": batch_size, "unknown": list(sets)}
     return Evaluation(
         method=method.name,
         score=model.name if isinstance(model, Detector) else method.score,
@@ -75,18 +80,30 @@ def evaluate(
     )
 
 
+def _run(model: nn.Module, method: Method, data: Any, **how: Any) -> tuple[Tensor, Tensor | None, Values]:
+    """Logits, labels and, of a detector, its own scores, all from one pass over the data."""
+    parts: list[tuple[Tensor, Tensor | None]] = []
+    own: list[Tensor] = []
+
+    def visit(x: Tensor, logits: Tensor, y: Tensor | None) -> None:
+        parts.append((logits, y))
+        if isinstance(model, Detector):
+            own.append(model.of_batch(x, logits).cpu())
+
+    sweep(method, data, visit, **how)
+    return *joined(parts), {model.name: torch.cat(own).numpy()} if isinstance(model, Detector) else {}
+
+
 def _names(scores: Sequence[str] | None) -> list[str]:
-    for name in scores or ():
+    given = [scores] if isinstance(scores, str) else list(scores or ())
+    for name in given:
         if name not in SCORES:
             raise unknown_name("score", name, SCORES)
-    return list(scores or ())
+    return given
 
 
-def _values(model: nn.Module, names: Sequence[str], logits: Tensor, data: Any, batch_size: int) -> Values:
-    found = {name: SCORES[name](logits).cpu().numpy() for name in names}
-    if isinstance(model, Detector):
-        found[model.name] = model.score(data, batch_size).cpu().numpy()
-    return found
+def _values(names: Sequence[str], logits: Tensor) -> Values:
+    return {name: SCORES[name](logits).cpu().numpy() for name in names}
 
 
 def _known_side(

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from nescio.errors import NescioError
 
+_LARGEST = 1e300  # differences of larger ones would overflow
+
 
 def check_logits(logits: Tensor) -> Tensor:
     """The logits in float64, or an error if they are not finite floats `(S, N, C)` with C ≥ 2."""
@@ -19,11 +21,12 @@ def check_logits(logits: Tensor) -> Tensor:
         raise NescioError(f"expected logits: floats of shape (S, N, C) = (draws, inputs, classes), not {given}")
     if logits.shape[2] < 2 or 0 in logits.shape:
         raise NescioError(f"logits {tuple(logits.shape)}: need at least one draw, one input and two classes")
-    if not logits.isfinite().all():
-        bad = (~logits.isfinite()).any(2).any(0)
-        raise NescioError(f"logits of {int(bad.sum())} of {len(bad)} inputs are NaN or infinite, "
+    logits = logits.double()
+    if not (logits.abs() < _LARGEST).all():
+        bad = (~(logits.abs() < _LARGEST)).any(2).any(0)
+        raise NescioError(f"logits of {int(bad.sum())} of {len(bad)} inputs are NaN, infinite or beyond {_LARGEST:g}, "
                           f"the first at input {int(bad.nonzero()[0])}")  # fmt: skip
-    return logits.double()
+    return logits
 
 
 def log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -36,7 +39,7 @@ def log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
     top = logits.argmax(-1, keepdim=True)
     others = logits.scatter(-1, top, -torch.inf)
     log_rest = others.logsumexp(-1, keepdim=True) - logits.logsumexp(-1, keepdim=True)  # (S, N, 1)
-    log_q = torch.log1p(-log_p.exp().clamp(max=0.75)).scatter(-1, top, log_rest.clamp(max=0))
+    log_q = torch.log1p(-log_p.exp().clamp(max=0.5)).scatter(-1, top, log_rest.clamp(max=0))
     exact_top = torch.log1p(-log_rest.clamp(max=-math.log(2)).exp())  # only taken where p_top > 1/2
     log_p = torch.where((log_q < -math.log(2)) & (log_p > -math.log(2)), exact_top, log_p)
     return log_p, log_q

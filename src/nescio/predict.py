@@ -1,6 +1,6 @@
 """The one place a network is run for its answers: `predict(model, data)` → logits `(S, N, C)`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from nescio.data.batches import batches, length
 from nescio.errors import NescioError
 from nescio.progress import bar
-from nescio.seeds import check_seed, start_from
+from nescio.seeds import check_seed, derived_seed, start_from
 from nescio.untouched import untouched
 
 
@@ -36,20 +36,47 @@ def predict_labelled(
     model: nn.Module, data: Any, *, batch_size: int = 256, seed: int = 0, progress: bool | None = None
 ) -> tuple[Tensor, Tensor | None]:
     """What `predict` gives, and the labels `(N,)` that came with the inputs, or None if none did."""
+    parts: list[tuple[Tensor, Tensor | None]] = []
+    sweep(
+        model, data, lambda _, logits, y: parts.append((logits, y)), batch_size=batch_size, seed=seed, progress=progress
+    )
+    return joined(parts)
+
+
+def joined(parts: list[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tensor | None]:
+    """Batches of logits and labels put together: logits `(S, N, C)` and labels `(N,)`, or None if some have none."""
+    if len({logits.shape[::2] for logits, _ in parts}) > 1:
+        raise NescioError(f"the model's logits change shape between batches: {[tuple(v.shape) for v, _ in parts[:3]]}")
+    labels = [y for _, y in parts if y is not None]
+    return torch.cat([logits for logits, _ in parts], 1), torch.cat(labels) if len(labels) == len(parts) else None
+
+
+Visit = Callable[[Tensor, Tensor, Tensor | None], None]
+
+
+def sweep(
+    model: nn.Module, data: Any, visit: Visit, *, batch_size: int = 256, seed: int = 0, progress: bool | None = None
+) -> None:
+    """Run the model over data in one pass; `visit(x, logits, y)` sees each batch: inputs, `(S, B, C)`, labels or None.
+
+    The data draw from a stream of their own (noise, a shuffled loader), which follows from the seed as the model's
+    draws do, so that neither disturbs the other.
+    """
     check_seed(seed)
-    logits, labels = [], []
+    before = 0
     with untouched(model), bar(length(data), "predict", progress) as shown:
         model.eval()
-        with torch.no_grad():
-            for x, y in _checked(batches(data, batch_size), model):
+        start_from(derived_seed(seed, "data", 0))
+        for x, y in batches(data, batch_size):
+            ready = like_model(x, model)
+            check_inputs(ready, model, before)
+            with torch.random.fork_rng(), torch.no_grad():
                 start_from(seed)
-                logits.append(_draws_of(run(model, x), len(x)).to(x.device))
-                labels.append(y)
-                shown.advance(len(x))
-    if len({part.shape[0::2] for part in logits}) > 1:
-        raise NescioError(f"the model's logits change shape between batches: {[tuple(p.shape) for p in logits[:3]]}")
-    given = [y for y in labels if y is not None]
-    return torch.cat(logits, 1), torch.cat(given) if len(given) == len(labels) else None
+                # a copy, for a model whose first layer works in place must not write on the user's data
+                logits = _draws_of(run(model, ready.clone() if ready is x else ready), len(x)).to(x.device)
+            visit(x, logits, y)
+            before += len(x)
+            shown.advance(len(x))
 
 
 def like_model(x: Tensor, model: nn.Module) -> Tensor:
@@ -77,18 +104,10 @@ def run(model: nn.Module, x: Tensor) -> Any:
     """One forward pass; what torch says of inputs that do not fit comes with their shape."""
     try:
         return model(x)
-    except RuntimeError as error:
+    except NescioError:
+        raise
+    except (RuntimeError, ValueError, IndexError) as error:
         raise NescioError(f"the model cannot be run on a batch of shape {tuple(x.shape)}: {error}") from error
-
-
-def _checked(
-    stream: Iterator[tuple[Tensor, Tensor | None]], model: nn.Module
-) -> Iterator[tuple[Tensor, Tensor | None]]:
-    before = 0
-    for x, y in stream:
-        check_inputs(x, model, before)
-        before += len(x)
-        yield like_model(x, model), y
 
 
 def _draws_of(output: Any, inputs: int) -> Tensor:

@@ -9,6 +9,7 @@ import types
 import typing
 from dataclasses import dataclass
 from importlib import metadata
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -194,9 +195,15 @@ def to_plain(value: Any) -> Any:
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, Integral):  # numpy's too, as are the reals
+        return int(value)
+    if not isinstance(value, Real):
+        raise NescioError(f"a {type(value).__name__} cannot be kept as plain data: {value!r}")
+    if not math.isfinite(value):
         raise NescioError("a record holds NaN or an infinity; what is undefined should be None")
-    return value
+    return float(value)
 
 
 def from_plain(kind: Any, value: Any, where: str) -> Any:

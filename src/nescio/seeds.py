@@ -1,10 +1,11 @@
 """Seeds of their own for each thing that draws, so that a run needs no generator's state to go on."""
 
 import hashlib
+from typing import Any
 
 import torch
 
-from nescio.errors import NescioError
+from nescio.errors import whole_number
 
 
 def derived_seed(seed: int, what: str, number: int) -> int:
@@ -13,11 +14,9 @@ def derived_seed(seed: int, what: str, number: int) -> int:
     return int.from_bytes(digest, "little") >> 1  # torch takes 63 bits
 
 
-def check_seed(seed: int) -> int:
+def check_seed(seed: Any) -> int:
     """The seed, or an error if it is not a whole number from 0 to 2⁶³ − 1."""
-    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:
-        raise NescioError(f"seed must be a whole number from 0 to 2**63 - 1, not {seed!r}")
-    return seed
+    return whole_number("seed", seed, least=0)
 
 
 def start_from(seed: int) -> None:

@@ -3,11 +3,11 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
 from torch import nn
 from torch.optim import SGD, Adam, Optimizer
 
-from nescio.errors import NescioError, unknown_name
-from nescio.seeds import check_seed
+from nescio.errors import NescioError, unknown_name, whole_number
 
 OPTIMIZERS = ("adam", "sgd")
 
@@ -26,21 +26,22 @@ class Settings:
     augment: tuple[str, ...]
     validation: float
     patience: int | None
+    checkpoint_every: int | None
     seed: int
 
     def __post_init__(self) -> None:
-        check_seed(self.seed)
         if self.optimizer not in OPTIMIZERS:
             raise unknown_name("optimizer", self.optimizer, OPTIMIZERS)
-        for name, least in (("epochs", 1), ("batch_size", 1), ("patience", 1)):
+        for name in ("epochs", "batch_size", "patience", "checkpoint_every"):
+            if getattr(self, name) is not None:
+                whole_number(name, getattr(self, name))
+        for name in ("learning_rate", "momentum", "weight_decay"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < least):
-                raise NescioError(f"{name} must be a whole number of at least {least}, not {value!r}")
-        if not 0 < self.learning_rate < math.inf or not 0 <= self.weight_decay < math.inf:
-            raise NescioError(f"learning_rate must be positive and weight_decay not negative, both finite, "
-                              f"not {self.learning_rate} and {self.weight_decay}")  # fmt: skip
-        if not 0 <= self.momentum < 1:
-            raise NescioError(f"momentum must lie in [0, 1), not {self.momentum}")
+            if not isinstance(value, float | int | np.floating) or not 0 <= value < math.inf:
+                raise NescioError(f"{name} must be a finite number that is not negative, not {value!r}")
+        if self.learning_rate == 0 or self.momentum >= 1:
+            raise NescioError(f"learning_rate must be above 0 and momentum below 1, not {self.learning_rate} and "
+                              f"{self.momentum}")  # fmt: skip
 
 
 def make_optimizer(model: nn.Module, settings: Settings) -> Optimizer:

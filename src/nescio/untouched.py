@@ -5,6 +5,9 @@ from contextlib import contextmanager
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
+
+from nescio.errors import NescioError
 
 _HOOKS = (
     "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
@@ -19,28 +22,39 @@ def untouched(model: nn.Module) -> Iterator[nn.Module]:
     That is train/eval flags, hooks, `requires_grad`, `.grad`, buffers, and the state of torch's random generators.
     """
     modules = list(model.modules())
+    if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
+        raise NescioError("the model has lazy modules that were never run; run it once on a batch first")
     flags = [module.training for module in modules]
     hooks = [{name: getattr(module, name).copy() for name in _HOOKS if hasattr(module, name)} for module in modules]
     parameters = [(parameter, parameter.requires_grad, parameter.grad) for parameter in model.parameters()]
-    buffers = [
-        (module, name, buffer, None if buffer is None else buffer.clone())
-        for module in modules
-        for name, buffer in module._buffers.items()
-    ]
+    buffers = [dict(module._buffers) for module in modules]
+    values = [(buffer, buffer.clone()) for found in buffers for buffer in found.values() if buffer is not None]
+    for parameter, _, _ in parameters:
+        parameter.grad = None  # a backward pass in the block then makes its own, and cannot add to these
     with torch.random.fork_rng():
         try:
             yield model
         finally:
-            for module, flag, found in zip(modules, flags, hooks, strict=True):
+            model.train(flags[0])  # a model may do more in train() and eval() than set flags
+            for module, flag, found, own in zip(modules, flags, hooks, buffers, strict=True):
                 module.training = flag
                 for name, entries in found.items():
                     getattr(module, name).clear()
                     getattr(module, name).update(entries)
+                module._buffers.clear()
+                module._buffers.update(own)
             for parameter, requires_grad, grad in parameters:
-                parameter.requires_grad_(requires_grad)
+                if parameter.requires_grad != requires_grad:
+                    parameter.requires_grad_(requires_grad)
                 parameter.grad = grad
-            with torch.no_grad():
-                for module, name, buffer, before in buffers:
-                    module._buffers[name] = buffer
-                    if buffer is not None and before is not None:
-                        buffer.copy_(before)
+            for buffer, before in values:
+                _put_back(buffer, before)
+
+
+def _put_back(buffer: torch.Tensor, before: torch.Tensor) -> None:
+    """Write only what was changed: a write, even of equal values, would spoil a graph that waits for its backward."""
+    if buffer.shape != before.shape:
+        buffer.data = before
+    elif not torch.equal(buffer, before):
+        with torch.no_grad():
+            buffer.copy_(before)

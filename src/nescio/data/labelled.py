@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Subset, default_collate
 
+from nescio.data.batches import tensor
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
 
@@ -13,10 +14,7 @@ from nescio.errors import NescioError
 def as_dataset(data: Any) -> Dataset[Any]:
     """The dataset itself, or one made of a pair of arrays `(inputs, labels)`."""
     if isinstance(data, tuple) and len(data) == 2:
-        inputs, labels = torch.as_tensor(data[0]), torch.as_tensor(data[1])
-        if inputs.dtype == torch.float64:
-            inputs = inputs.float()
-        data = Samples(inputs, labels)
+        data = Samples(tensor(data[0]), tensor(data[1]))
     if not isinstance(data, Dataset) or not hasattr(data, "__len__"):
         raise NescioError(f"expected a dataset of known length or a pair (inputs, labels), not {type(data).__name__}")
     if len(data) == 0:
@@ -28,10 +26,20 @@ def take(data: Dataset[Any], index: Tensor) -> tuple[Tensor, Tensor]:
     """The inputs and labels at some positions, as a batch."""
     if isinstance(data, Samples):
         return data.take(index)
-    batch = default_collate([data[position] for position in index.tolist()])
-    if not isinstance(batch, list | tuple) or len(batch) != 2:
-        raise NescioError("the items of a training set must be pairs (input, label)")
-    return batch[0], batch[1]
+    try:
+        batch = default_collate([data[position] for position in index.tolist()])
+    except (RuntimeError, TypeError) as error:
+        raise NescioError(f"the items of the data set do not make a batch: {error}") from error
+    if not isinstance(batch, list | tuple) or len(batch) != 2 or not all(isinstance(one, Tensor) for one in batch):
+        raise NescioError("the items of a training or validation set must be pairs (input, label)")
+    return batch[0], whole(batch[1])
+
+
+def whole(labels: Tensor) -> Tensor:
+    """Labels of any integer type as int64 `(N,)`, or an error if they are something else."""
+    if labels.dim() != 1 or labels.is_floating_point() or labels.is_complex():
+        raise NescioError(f"labels must be whole numbers of shape (N,), not {labels.dtype} {tuple(labels.shape)}")
+    return labels.long()
 
 
 def split(data: Dataset[Any], validation: Any, seed: int) -> tuple[Dataset[Any], Dataset[Any] | None]:
@@ -39,7 +47,7 @@ def split(data: Dataset[Any], validation: Any, seed: int) -> tuple[Dataset[Any],
     if not isinstance(validation, float | int):
         return data, None if validation is None else as_dataset(validation)
     total = len(data)  # type: ignore[arg-type]
-    count = round(validation * total)
+    count = round(validation * total) if 0 < validation < 1 else 0
     if not 0 < count < total:
         raise NescioError(
             f"validation={validation} of {total} inputs leaves no data on one side; give a share in (0, 1)"
@@ -55,8 +63,6 @@ def part(data: Dataset[Any], index: Tensor) -> Dataset[Any]:
 
 def check_labels(labels: Tensor, classes: int) -> None:
     """An error if labels are not whole numbers from 0 to the number of classes less one."""
-    if labels.dim() != 1 or labels.is_floating_point() or labels.dtype == torch.bool:
-        raise NescioError(f"labels must be whole numbers of shape (N,), not {labels.dtype} {tuple(labels.shape)}")
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
         raise NescioError(f"labels must lie in 0 … {classes - 1} for {classes} classes, but range from {low} to {high}")

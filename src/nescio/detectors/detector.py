@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import torch
@@ -9,7 +10,9 @@ from torch import Tensor, nn
 
 from nescio.data.batches import batches
 from nescio.errors import NescioError
-from nescio.predict import check_inputs
+from nescio.logits import classes
+from nescio.metrics.ranking import accepted_count
+from nescio.predict import sweep
 
 UNKNOWN = -1
 
@@ -31,48 +34,58 @@ class Detector(nn.Module, ABC):
         self.register_buffer("threshold_", torch.tensor(math.nan, dtype=torch.float64))
 
     @abstractmethod
-    def evidence(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores and classes, both `(N,)`, of a batch of finite inputs; a score of +∞ where there can be no class."""
+    def evidence(self, x: Tensor, logits: Tensor) -> Tensor:
+        """Scores `(B,)` of a batch of finite inputs and the model's finite logits `(S, B, C)` for them."""
 
     def fit(self, known: Any, accept: float = 0.95) -> Self:
         """Take the smallest score, among those of the known inputs, at which this share of them is accepted."""
-        if not 0 < accept < 1:
-            raise NescioError(f"accept is the share of known inputs to accept, between 0 and 1, not {accept}")
+        if not 0 < accept <= 1:
+            raise NescioError(f"accept is the share of known inputs to accept, in (0, 1], not {accept}")
         ordered = self.score(known).sort().values
-        rank = math.ceil(round(accept * len(ordered), 9))  # 0.95 · 100 is 95, though floats say 94.99…
-        self.threshold_.copy_(ordered[rank - 1])
+        self.threshold_.copy_(ordered[accepted_count(len(ordered), accept) - 1])
         return self
 
     def score(self, data: Any, batch_size: int = 256) -> Tensor:
         """How unknown each input is, `(N,)`, larger = less known; NaN or infinite inputs are an error."""
-        scores, before = [], 0
-        for x, _ in batches(data, batch_size):
-            check_inputs(x, self.model, before)
-            scores.append(self.evidence(x)[0])
-            if not scores[-1].isfinite().all():
-                bad = int((~scores[-1].isfinite()).nonzero()[0])
-                raise NescioError(f"the model's output for input {before + bad} is NaN or infinite, so it has no score")
-            before += len(x)
+        scores: list[Tensor] = []
+        sweep(self.model, data, lambda x, logits, _: scores.append(self.of_batch(x, logits)), batch_size=batch_size)
         return torch.cat(scores)
 
     forward = score
 
+    def of_batch(self, x: Tensor, logits: Tensor) -> Tensor:
+        """The scores of a batch whose logits are already at hand, or an error if the model's output is not finite."""
+        if not logits.isfinite().all():
+            raise NescioError("the model's output for some inputs is NaN or infinite, so they have no score")
+        return self.evidence(x, logits)
+
     def predict(self, data: Any, batch_size: int = 256) -> Tensor:
         """The class of each input, `(N,)`, or −1 = "I do not know"."""
         if self.threshold_.isnan():
-            raise NescioError(
-                f"{type(self).__name__} has no threshold yet: call .fit(known) with held-out known data first"
-            )
+            raise NescioError(f"{type(self).__name__} has no threshold yet: call .fit(known) with held-out data first")
         return torch.cat([self._decide(x) for x, _ in batches(data, batch_size)])
 
     def _decide(self, x: Tensor) -> Tensor:
         answer = torch.full((len(x),), UNKNOWN, device=x.device)
-        sound = x.isfinite().flatten(1).all(1)
-        if sound.any():
-            scores, classes = self.evidence(x[sound])
-            answer[sound] = torch.where(scores <= self.threshold_, classes, UNKNOWN)
+        rows = x.isfinite().flatten(1).all(1).nonzero().flatten()
+
+        def visit(x: Tensor, logits: Tensor, _: Tensor | None) -> None:
+            fine = logits.isfinite().all(2).all(0)
+            if fine.any():
+                scores, found = self.evidence(x[fine], logits[:, fine]), classes(logits[:, fine])
+                answer[rows[fine]] = torch.where(scores <= self.threshold_.to(scores.device), found, UNKNOWN)
+
+        if len(rows):
+            sweep(self.model, x[rows], visit, batch_size=len(rows), progress=False)
         return answer
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments beside the model, as plain data for saved files."""
         return {}
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Moves and casts as every module's, but for the threshold's digits, which are those of the scores."""
+        threshold = self.threshold_
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.threshold_ = threshold.to(self.threshold_.device)
+        return self

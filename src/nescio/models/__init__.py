@@ -1,6 +1,5 @@
 """The papers' networks, plain modules: `classes` logits out, or features when no `classes` are given."""
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -44,13 +43,12 @@ def build(recipe: dict[str, Any]) -> nn.Module:
     """The network of a recipe, with fresh weights."""
     arguments = dict(recipe)
     name = arguments.pop("network", None)
-    if name not in NETWORKS:
+    if not isinstance(name, str) or name not in NETWORKS:
         raise unknown_name("network", name, NETWORKS)
     try:
-        inspect.signature(NETWORKS[name]).bind(**arguments)
-    except TypeError as error:
+        return NETWORKS[name](**arguments)
+    except (TypeError, RuntimeError) as error:  # an argument it does not have, or a size no tensor can have
         raise NescioError(f"network {name!r} cannot be made from {arguments}: {error}") from error
-    return NETWORKS[name](**arguments)
 
 
 __all__ = ["NETWORKS", "build", "cnn16", "conv3", "lenet", "mlp", "network_for", "resnet18", "resnet20"]

@@ -3,6 +3,8 @@
 Activations run in channels-last order, which CPU convolutions are faster in.
 """
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -30,9 +32,13 @@ def lenet(classes: int | None = None, channels: int = 1, size: int = 28) -> nn.M
         nn.Flatten(), nn.Linear(flat, 1024), nn.ReLU(),
         *_head(1024, classes),
     )  # fmt: skip
-    for layer in net:
-        if isinstance(layer, nn.Conv2d | nn.Linear):  # He initialisation, as in the authors' code
+    for layer in net:  # He's initialisation; the authors cut its tails in the convolutions
+        if isinstance(layer, nn.Conv2d):
+            spread = math.sqrt(2 / layer.weight[0].numel())
+            nn.init.trunc_normal_(layer.weight, std=spread, a=-2 * spread, b=2 * spread)
+        elif isinstance(layer, nn.Linear):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        if isinstance(layer, nn.Conv2d | nn.Linear):
             nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
     return net
 

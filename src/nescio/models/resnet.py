@@ -66,7 +66,11 @@ def resnet20(classes: int | None = None, channels: int = 3) -> nn.Module:
         blocks += [PreActivationBlock(before, after, stride)]
         blocks += [PreActivationBlock(after, after, 1) for _ in range(2)]
     stem = nn.Conv2d(channels, 16, 3, padding=1, bias=False)
-    return _residual([stem, *blocks, nn.BatchNorm2d(64), nn.ReLU()], 64, classes)
+    net = _residual([stem, *blocks, nn.BatchNorm2d(64), nn.ReLU()], 64, classes)
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.momentum = 0.01  # the authors' moving averages keep 99 %
+    return net
 
 
 def _residual(layers: list[nn.Module], features: int, classes: int | None) -> nn.Module:

@@ -33,8 +33,10 @@ def margin(logits: Tensor) -> Tensor:
     """
     log_p, log_q = mean_log_probs(logits)
     best = log_p.topk(2, dim=-1)
+    first, second = best.values.unbind(-1)
+    lead = -first.exp() * torch.expm1(second - first)  # p₁ − p₂, exact where they nearly tie
     rest = log_q.gather(-1, best.indices[..., :1]).squeeze(-1)
-    return torch.logaddexp(rest, best.values[..., 1]).clamp(max=0.0)  # 1 − p₁ + p₂
+    return torch.where(lead < 0.5, torch.log1p(-lead.clamp(max=0.5)), torch.logaddexp(rest, second))
 
 
 def entropy(logits: Tensor) -> Tensor:
@@ -79,9 +81,15 @@ def energy(logits: Tensor) -> Tensor:
 
 def log_entropy(log_p: Tensor, log_q: Tensor) -> Tensor:
     """`log H` over the last axis, from `log p` and `log(1 − p)`; exact also where H itself would underflow."""
-    # −log p ≈ 1 − p next to one: there its log is log_q, since log_p may round to −0
-    surprise = torch.where(log_p < -1e-8, (-log_p).clamp(min=1e-9).log(), log_q)
+    # −log p = 1 − p where 1 − p has no square left, and log p no digits
+    surprise = torch.where(log_q > _FLOOR, (-log_p).clamp(min=math.exp(_FLOOR)).log(), log_q)
     return (log_p + surprise).logsumexp(-1)
+
+
+def log_or_nothing(value: Tensor) -> Tensor:
+    """`log(value)` of values ≥ 0; at 0 the lowest number there is room for, without a gradient, where −∞ gives NaN."""
+    some = value > 0
+    return torch.where(some, torch.where(some, value, 1.0).log(), -1e300)
 
 
 def in_order(log_value: Tensor) -> Tensor:
@@ -91,4 +99,4 @@ def in_order(log_value: Tensor) -> Tensor:
     """
     below = (_FLOOR - log_value).clamp(min=0.0)
     tail = math.exp(_FLOOR) / (1.0 + below)
-    return torch.where(log_value > _FLOOR, log_value.exp(), tail)
+    return torch.where(log_value > _FLOOR, log_value.clamp(min=_FLOOR).exp(), tail)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from nescio.errors import NescioError
 from nescio.logits import log_probs, mean_over_draws
-from nescio.scores.output import in_order, log_entropy
+from nescio.scores.output import in_order, log_entropy, log_or_nothing
 
 
 def expected_entropy(logits: Tensor) -> Tensor:
@@ -28,11 +28,11 @@ def variance(logits: Tensor) -> Tensor:
     """
     log_p, log_q = _draws(logits)
     mean_p, mean_q = mean_over_draws(log_p, log_q)
-    # p and 1 − p vary alike; take the smaller one, which has the digits, on a scale of its own per input
+    # p and 1 − p vary alike; take the smaller one, which has the digits, each class on a scale of its own
     small = torch.where(mean_p < mean_q, log_p, log_q)  # (S, N, C)
-    scale = small.amax((0, 2))  # (N,)
-    spread = (small - scale[:, None]).exp().var(0, correction=0).mean(-1)
-    return in_order(spread.log() + 2 * scale)
+    scale = small.amax(0)  # (N, C)
+    log_variances = log_or_nothing((small - scale).exp().var(0, correction=0)) + 2 * scale
+    return in_order(log_variances.logsumexp(-1) - math.log(logits.shape[2]))
 
 
 def mutual_information(logits: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ def mutual_information(logits: Tensor) -> Tensor:
     log_ratio = log_p - mean_p  # at most log S
     series = log_ratio.square() * (0.5 + log_ratio / 3 + log_ratio.square() / 8)  # φ(e^d) for small d
     phi = torch.where(log_ratio.abs() < 1e-4, series, log_ratio.exp() * log_ratio - torch.expm1(log_ratio))
-    return in_order((mean_p + phi.log()).logsumexp((0, 2)) - math.log(len(log_p)))
+    return in_order((mean_p + log_or_nothing(phi)).logsumexp((0, 2)) - math.log(len(log_p)))
 
 
 def _draws(logits: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,212 @@
+"""A training run under way: steps, epochs, and where it stands."""
+
+import math
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from nescio.checkpoint import Checkpoint, Progress
+from nescio.data.labelled import check_labels, take, whole
+from nescio.data.samples import Samples
+from nescio.errors import NescioError
+from nescio.logits import classes, mean_log_probs
+from nescio.methods.method import Method
+from nescio.predict import check_inputs, like_model, predict, predict_labelled
+from nescio.progress import Bar
+from nescio.records import Epoch, History, Provenance
+from nescio.schedule import Schedule
+from nescio.seeds import derived_seed, start_from
+from nescio.settings import Settings, make_optimizer
+
+
+class Trainer:
+    """One run of `fit`; `frozen` are the parts that stay in eval mode."""
+
+    def __init__(
+        self,
+        method: Method,
+        train: Dataset[Any],
+        held: Dataset[Any] | None,
+        settings: Settings,
+        schedule: Schedule,
+        changes: list[Callable[[Tensor], Tensor]],
+        frozen: list[nn.Module],
+    ) -> None:
+        self.method, self.train, self.held, self.settings = method, train, held, settings
+        self.schedule, self.changes, self.frozen = schedule, changes, frozen
+        self.optimizer = make_optimizer(method, settings)
+        self.inputs = len(train)  # type: ignore[arg-type]
+        self.classes = predict(method, take(train, torch.arange(min(2, self.inputs)))[0], progress=False).shape[2]
+        for data in (train, held):
+            _check_task(data, self.classes)
+        least = 1 if settings.batch_size == 1 else 2  # BatchNorm cannot train on a batch of one
+        self.per_epoch = max(1, min(math.ceil(self.inputs / settings.batch_size), self.inputs // least))
+        self.total = self.per_epoch * settings.epochs
+        self.progress = Progress()
+        self.best: dict[str, Tensor] = {}  # the weights of the best epoch so far
+        self.seen: set[int] = set()  # the labels met
+        self.checkpoint: Checkpoint | None = None
+        marks = {"model": _model_mark(method), "data": _data_mark(train), "validation_data": _data_mark(held)}
+        self.identity = {"method": method.name, **marks, **asdict(settings)}
+        del self.identity["checkpoint_every"]  # it changes nothing in the weights
+
+    def resume(self, path: Path) -> None:
+        """Keep a checkpoint, and take up the run where it stands, if there is one."""
+        self.checkpoint = Checkpoint(path, self.identity)
+        self.checkpoint.prepare()
+        if not path.exists():
+            return
+        self.progress, self.best = self.checkpoint.load(self.method, self.optimizer)
+        step, done = self.progress.step, len(self.progress.epochs)
+        if not 0 <= step <= self.total or done != step // self.per_epoch or self.progress.seen < 0:
+            raise NescioError(f"checkpoint {str(path)!r} is at step {step} after {done} epochs, not possible in a run "
+                              f"of {self.total} steps with {self.per_epoch} an epoch")  # fmt: skip
+
+    def go(self, shown: Bar) -> None:
+        """Run to the end, and leave the best weights in the model."""
+        batches: tuple[Tensor, ...] = ()
+        every = self.settings.checkpoint_every
+        while self.progress.step < self.total and not self.progress.stopped_early:
+            epoch, index = divmod(self.progress.step, self.per_epoch)
+            if not batches or index == 0:
+                generator = torch.Generator().manual_seed(derived_seed(self.settings.seed, "epoch", epoch))
+                batches = torch.randperm(self.inputs, generator=generator).tensor_split(self.per_epoch)
+            self._step(batches[index])
+            if index == self.per_epoch - 1:
+                self._end_epoch(epoch)
+                self._save()
+            elif every and self.progress.step % every == 0:
+                self._save()
+            shown.advance(1, self._facts(epoch))
+        if self.best:
+            self.method.load_state_dict(self.best)
+
+    def _step(self, batch: Tensor) -> None:
+        started, progress = time.monotonic(), self.progress
+        start_from(derived_seed(self.settings.seed, "step", progress.step))
+        x, y = (like_model(value, self.method) for value in take(self.train, batch))
+        check_inputs(x, self.method)
+        check_labels(y, self.classes)
+        self.seen.update(y.tolist())
+        for change in self.changes:
+            x = change(x)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.learning_rate * self.schedule(progress.step / self.total)
+        self.method.train()
+        for module in self.frozen:
+            module.training = False
+        self.optimizer.zero_grad()
+        loss, logits = self._loss(x, y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        self.method.after_step(x, y)
+        progress.loss_sum += loss.item() * len(x)
+        progress.correct += int((classes(logits.detach().reshape(-1, *logits.shape[-2:])) == y).sum())
+        progress.seen += len(x)
+        progress.step += 1
+        progress.seconds += time.monotonic() - started
+
+    def _loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        try:
+            loss, logits = self.method.loss(x, y)
+        except NescioError:
+            raise
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise NescioError(f"there is no loss for a batch of shape {tuple(x.shape)}: {error}") from error
+        if not loss.isfinite() or not logits.isfinite().all():
+            raise NescioError(f"the loss became {loss.item()} {self._where(1)}")
+        return loss, logits
+
+    def _end_epoch(self, epoch: int) -> None:
+        self._check_weights()
+        if epoch == 0 and len(self.seen) < 2 and self.progress.seen == self.inputs:
+            raise NescioError(f"all {self.inputs} training inputs are of one class; a classifier needs at least two")
+        loss, accuracy = (None, None) if self.held is None else self._validate(self.held, epoch)
+        progress, rate = self.progress, self.optimizer.param_groups[0]["lr"]
+        done = Epoch(epoch + 1, progress.loss_sum / progress.seen, progress.correct / progress.seen, loss, accuracy,
+                     rate, progress.seconds)  # fmt: skip
+        progress.epochs += (done,)
+        progress.loss_sum, progress.correct, progress.seen, progress.seconds = 0.0, 0, 0, 0.0
+
+    def _validate(self, held: Dataset[Any], epoch: int) -> tuple[float, float]:
+        logits, labels = predict_labelled(self.method, held, progress=False)
+        if labels is None or not logits.isfinite().all():
+            raise NescioError(f"the validation data have no labels, or their logits became infinite {self._where(0)}")
+        labels = whole(labels).to(logits.device)
+        check_labels(labels, self.classes)
+        loss = -float(mean_log_probs(logits)[0].gather(-1, labels[:, None]).mean())
+        progress, patience = self.progress, self.settings.patience
+        if progress.best_loss is None or loss < progress.best_loss:
+            progress.best_loss, progress.best_epoch = loss, epoch + 1
+            if patience is not None:
+                self.best = {name: value.clone() for name, value in self.method.state_dict().items()}
+        elif patience is not None:
+            progress.stopped_early = epoch + 1 - (progress.best_epoch or 0) >= patience
+        return loss, float((classes(logits) == labels).double().mean())
+
+    def _save(self) -> None:
+        if self.checkpoint is not None:
+            self._check_weights()
+            self.checkpoint.save(self.progress, self.method, self.optimizer, self.best)
+
+    def _check_weights(self) -> None:
+        for name, weight in self.method.named_parameters():
+            if not weight.isfinite().all():
+                raise NescioError(f"the weights {name!r} became NaN or infinite {self._where(0)}")
+
+    def _where(self, ahead: int) -> str:
+        """When and with what left, in words; `ahead` is 1 before a step is counted."""
+        epoch, index = divmod(self.progress.step + ahead - 1, self.per_epoch)
+        if self.checkpoint is None:
+            left = "there is no checkpoint to go back to (a checkpoint path keeps one)"
+        elif self.checkpoint.path.exists():
+            left = f"the last good checkpoint is {str(self.checkpoint.path)!r}"
+        else:
+            left = "no checkpoint had been written yet"
+        return f"in epoch {epoch + 1}, step {index + 1}; {left}. Try a smaller learning rate"
+
+    def _facts(self, epoch: int) -> str:
+        running, last = self.progress, self.progress.epochs[-1:]
+        loss = running.loss_sum / running.seen if running.seen else last[0].loss
+        accuracy = running.correct / running.seen if running.seen else last[0].accuracy
+        return f"epoch {epoch + 1}/{self.settings.epochs}  loss {loss:.4f}  accuracy {accuracy:.1%}"
+
+    def history(self) -> History:
+        """The record of the run so far."""
+        seconds = sum(epoch.seconds for epoch in self.progress.epochs)
+        settings = {**self.identity, "threads": torch.get_num_threads()}
+        return History(self.method.name, self.progress.epochs, self.progress.step, self.progress.best_epoch,
+                       self.progress.stopped_early, Provenance.now(self.settings.seed, settings, seconds))  # fmt: skip
+
+
+def _check_task(data: Dataset[Any] | None, classes: int) -> None:
+    """Look at all labels of data in memory, and at the first one of other data."""
+    if isinstance(data, Samples):
+        check_labels(data.labels, classes)
+    elif data is not None:
+        check_labels(take(data, torch.arange(1))[1], classes)
+
+
+def _data_mark(data: Dataset[Any] | None) -> str:
+    """What a checkpoint knows its data by: the size, and for data in memory a checksum of inputs and labels."""
+    if data is None:
+        return "none"
+    size = f"{len(data)} inputs"  # type: ignore[arg-type]
+    if not isinstance(data, Samples):
+        return size
+    mark = zlib.crc32(data.labels.numpy().tobytes(), zlib.crc32(data.inputs.contiguous().numpy().data))
+    return f"{size}, crc {mark:08x}"
+
+
+def _model_mark(method: Method) -> str:
+    """What a checkpoint knows its model by: the number of weights, and a checksum of layers and of what is trained."""
+    trained = [name for name, weight in method.named_parameters() if weight.requires_grad]
+    count = sum(weight.numel() for weight in method.parameters())
+    return f"{count} weights, crc {zlib.crc32(repr((method, trained)).encode()):08x}"
