@@ -20,7 +20,11 @@ def idx_array(data: bytes, where: str) -> Array:
     start = 4 + 4 * axes
     if data[:2] != b"\x00\x00" or len(data) < start or axes == 0 or data[2] not in _TYPES:
         raise NescioError(f"{where}: is not an idx file (its first bytes are {data[:4].hex(' ') or 'none'})")
+    if axes > 4:
+        raise NescioError(f"{where}: an array of {axes} axes; expected 1 for labels, 2 for tables, 3 or 4 for images")
     shape = tuple(int(length) for length in np.frombuffer(data, ">u4", axes, 4))
+    if 0 in shape:  # beside a zero, numpy may find the other lengths too large to multiply
+        raise NescioError(f"{where}: shape {shape}; expected at least 1 along each axis")
     dtype = np.dtype(_TYPES[data[2]])
     promised = math.prod(shape) * dtype.itemsize
     if len(data) - start != promised:

@@ -88,6 +88,9 @@ def test_one_file_with_its_labels_beside_it(tmp_path: Path) -> None:
         (idx(np.zeros((3, 4, 4), np.uint8))[:-1], "promises"),
         (idx(np.zeros((3, 4, 4), np.uint8)) + b"x", "promises"),
         (idx(np.zeros((0, 4, 4), np.uint8)), "shape"),
+        (bytes([0, 0, 8, 4]) + struct.pack(">4I", 0, *[2**32 - 1] * 3), "shape"),
+        (bytes([0, 0, 8, 65]) + struct.pack(">65I", *[1] * 65) + b"x", "65 axes"),
+        (idx(np.zeros((1, 1, 1, 1, 1), np.uint8)), "5 axes"),
         (idx(np.full((1, 4, 4), np.nan, np.float32)), r"\[0, 1\]"),
     ],
 )
