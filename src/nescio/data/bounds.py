@@ -17,11 +17,22 @@ def allowed(packed: int) -> int:
     return min(_CEILING, max(_FLOOR, _RATIO * packed))
 
 
+def there(path: str | os.PathLike[str], hint: str = "") -> Path:
+    """The path, if something is there; the hint follows "no such file"."""
+    try:
+        Path(path).stat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NescioError(f"{path}: no such file{hint}") from error
+    except (OSError, ValueError) as error:  # links in a circle, a name too long, a folder that is closed
+        raise NescioError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    return Path(path)
+
+
 def regular(path: str | os.PathLike[str]) -> Path:
-    """The path, if it is a file that can be read."""
-    path = Path(path)
+    """The path, if it is a file."""
+    path = there(path)
     if not path.is_file():
-        raise NescioError(f"{path}: {'is not a file' if path.exists() else 'no such file'}")
+        raise NescioError(f"{path}: is not a file")
     return path
 
 

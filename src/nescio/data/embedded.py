@@ -69,6 +69,6 @@ def stored(name: str, hold_out: tuple[int | str, ...], seed: int) -> Known:
         x = torch.from_numpy(bunch.data).float()
     encoding = None if name == "digits" else Encoding.numeric(map(str, bunch.feature_names))
     samples = Samples(x, torch.from_numpy(bunch.target))
-    train, test = stratified(samples.labels, 0.3, seed)
+    train, test = stratified(samples.labels, 0.3, seed, name)
     classes = tuple(map(str, bunch.target_names))
     return assemble(name, samples.select(train), samples.select(test), classes, hold_out, encoding)

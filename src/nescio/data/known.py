@@ -3,7 +3,10 @@
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
 
+import numpy as np
 import torch
 
 from nescio.data.normalise import Normalise
@@ -84,10 +87,21 @@ def assemble(
     )
 
 
+def held_classes(hold_out: Any) -> tuple[int | str, ...]:
+    """The classes to hold out one by one; a single one may come bare, and None is none."""
+    if hold_out is None:
+        return ()
+    if isinstance(hold_out, str | Integral | np.bool_):
+        return (hold_out,)  # type: ignore[return-value]
+    try:
+        return tuple(hold_out)
+    except TypeError as error:
+        raise NescioError(f"hold_out={hold_out!r}; expected the names or positions of classes") from error
+
+
 def kept_classes(classes: tuple[str, ...], hold_out: Iterable[int | str], name: str) -> list[int]:
     """Positions of the classes that are not held out; a class is given by its name or by its position."""
-    given = [hold_out] if isinstance(hold_out, str | int) else list(hold_out)
-    held = {_position(one, classes) for one in given}
+    held = {_position(one, classes) for one in held_classes(hold_out)}
     kept = [i for i in range(len(classes)) if i not in held]
     if len(kept) < 2:
         without = f" without {', '.join(classes[i] for i in sorted(held))}" if held else ""
@@ -98,12 +112,15 @@ def kept_classes(classes: tuple[str, ...], hold_out: Iterable[int | str], name: 
 def _position(given: int | str, classes: tuple[str, ...]) -> int:
     if isinstance(given, str) and given in classes:
         return classes.index(given)
-    if isinstance(given, str) and not given.isdecimal():
-        raise unknown_name("class", given, classes)
+    if isinstance(given, str) and not (given.isdecimal() and len(given) < 10):  # int() refuses very long ones
+        raise unknown_name("class", given if len(given) <= 50 else f"{given[:50]}…", classes)
+    wrong = NescioError(f"class {given!r} to hold out; expected a name or a whole number")
+    if isinstance(given, bool):
+        raise wrong
     try:
         index = operator.index(int(given) if isinstance(given, str) else given)
     except TypeError as error:
-        raise NescioError(f"class {given!r} to hold out; expected a name or a whole number") from error
+        raise wrong from error
     if not 0 <= index < len(classes):
         raise NescioError(
             f"class {given} to hold out; expected 0 to {len(classes) - 1}, or a name: {', '.join(classes)}"

@@ -5,22 +5,24 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nescio.data import embedded
+from nescio.data.bounds import there
 from nescio.data.catalogue import CATALOGUE, NAMES
 from nescio.data.csv_file import read_csv
 from nescio.data.formats import FORMATS, is_table, parts_at
-from nescio.data.known import Known, assemble
-from nescio.data.parts import Parts
+from nescio.data.known import Known, assemble, held_classes
+from nescio.data.parts import Parts, named
 from nescio.data.samples import Samples
 from nescio.data.split import stratified
 from nescio.data.tabular import Layout, tabular
 from nescio.data.where import folders, found
 from nescio.errors import NescioError, unknown_name
+from nescio.seeds import check_seed
 
 
 def load(
     name: str | os.PathLike[str],
     root: str | os.PathLike[str] | None = None,
-    hold_out: Iterable[int | str] = (),
+    hold_out: Iterable[int | str] | int | str | None = (),
     seed: int = 0,
     impute: bool = False,
     label: str | None = None,
@@ -32,12 +34,12 @@ def load(
         root: the folder of the data files; without it `$NESCIO_DATA`, then the user's cache.
         hold_out: classes, by name or position, that are taken out and given back as `.held_out` with label −1.
         seed: decides what is drawn, and the division where a set has none of its own (70/30, a path's 80/20).
-        impute: fill missing values of a table from its training rows instead of refusing them.
+        impute: fill missing values of a table from its training rows instead of refusing them; images have none.
         label: the label column of a CSV path; the last one without it.
     """
-    if seed < 0:
-        raise NescioError(f"seed={seed}; expected 0 or more")
-    held = (hold_out,) if isinstance(hold_out, str | int) else tuple(hold_out)
+    seed, held = check_seed(seed), held_classes(hold_out)
+    if label is not None and (str(name) in CATALOGUE or not is_table(Path(name))):
+        raise NescioError(f"{name}: label column {label!r} was asked for; only a CSV file's can be chosen")
     if str(name) in embedded.DRAWN:
         return embedded.drawn(str(name), held, seed)
     if str(name) in embedded.STORED:
@@ -45,10 +47,9 @@ def load(
     if str(name) in CATALOGUE:
         return _from_catalogue(str(name), root, held, seed, impute)
     path = Path(name)
-    if not (path.suffix or len(path.parts) > 1 or path.exists()):
+    if not (path.suffix or len(path.parts) > 1 or os.path.lexists(path)):
         raise unknown_name("data set", str(name), NAMES)
-    if not path.exists():
-        raise NescioError(f"{path}: no such file, and no data set of that name; known are {', '.join(NAMES)}")
+    there(path, f", and no data set of that name; known are {', '.join(NAMES)}")
     if is_table(path):
         return tabular(path.name, read_csv(path), Layout(label), 0.2, seed, held, impute)
     return _known(path.name, parts_at(path), held, 0.2, seed)
@@ -68,7 +69,7 @@ def _from_catalogue(
 
 def _known(name: str, parts: Parts, held: tuple[int | str, ...], test: float, seed: int) -> Known:
     if any((part.labels < 0).any() for part in parts.samples.values()):
-        raise NescioError(f"{name}: has no labels; `read` gives its inputs")
+        raise NescioError(f"{name}: has no labels to learn; its inputs can be scored, or be unknown data")
     shapes = {part.shape for part in parts.samples.values()}
     if len(shapes) > 1:
         raise NescioError(
@@ -77,13 +78,12 @@ def _known(name: str, parts: Parts, held: tuple[int | str, ...], test: float, se
     train_part = parts.samples.get("train")
     if train_part is not None and bool((train_part.labels == train_part.labels[0]).all()):
         raise NescioError(f"{name}: all training inputs have one label; expected at least 2 classes")
-    most = 1 + max(int(part.labels.max()) for part in parts.samples.values())
-    classes = parts.classes or tuple(map(str, range(most)))
+    parts = named(parts, name)
     if "test" in parts.samples:
-        return assemble(name, parts.samples.get("train"), parts.samples["test"], classes, held)
+        return assemble(name, parts.samples.get("train"), parts.samples["test"], parts.classes, held)
     whole: Samples = next(iter(parts.samples.values()))
-    train, rest = stratified(whole.labels, test, seed)
-    return assemble(name, whole.select(train), whole.select(rest), classes, held)
+    train, rest = stratified(whole.labels, test, seed, name)
+    return assemble(name, whole.select(train), whole.select(rest), parts.classes, held)
 
 
 def missing(name: str, root: str | os.PathLike[str] | None) -> str:
@@ -91,5 +91,6 @@ def missing(name: str, root: str | os.PathLike[str] | None) -> str:
     entry = CATALOGUE[name]
     places = " or ".join(str(folder) for folder in folders(root))
     wanted = " or ".join(" + ".join(source.files) for source in entry.sources)
-    remedy = f"`nescio data get {name}` downloads it" if entry.remotes else "set NESCIO_DATA to the folder that has it"
+    get = f"`nescio data get {name}`, or nescio.data.download({name!r}), fetches it"
+    remedy = get if entry.remotes else "set NESCIO_DATA to the folder that has it"
     return f"{name}: found no {wanted} under {places}; {remedy}"

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from nescio.data.arrays import Array, inputs, labels
 from nescio.data.samples import Samples
+from nescio.errors import NescioError
 
 
 @dataclass(frozen=True)
@@ -24,3 +26,21 @@ def part(
     x_ = inputs(x, where)
     y_ = torch.full((len(x_),), -1) if y is None else labels(y, len(x_), where, len(classes) or None)
     return Samples(x_, y_, columns)
+
+
+def named(parts: Parts, name: str) -> Parts:
+    """The parts with class names; labels without names are numbered anew, so that no class is one that nobody has."""
+    if parts.classes:
+        return parts
+    learned = parts.samples["train"] if "train" in parts.samples else next(iter(parts.samples.values()))
+    present = torch.from_numpy(np.unique(learned.labels.numpy()))
+    for what, samples in parts.samples.items():
+        strange = samples.labels[~torch.isin(samples.labels, present)]
+        if len(strange):
+            raise NescioError(f"{name}: the {what} part has label {int(strange[0])}, which no training input has; "
+                              f"expected one of {', '.join(map(str, present.tolist()))}")  # fmt: skip
+    renumbered = {
+        what: Samples(samples.inputs, torch.searchsorted(present, samples.labels), samples.columns, samples.name)
+        for what, samples in parts.samples.items()
+    }
+    return Parts(renumbered, tuple(map(str, present.tolist())))

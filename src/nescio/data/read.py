@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from nescio.data.bounds import there
 from nescio.data.csv_file import read_csv
 from nescio.data.formats import is_table, parts_at
 from nescio.data.parts import Parts
@@ -33,11 +34,11 @@ def read(
         impute: for a table without an encoding, fill missing values from its own rows.
         part: "train" or "test" of a file that has both; "test" without it.
     """
-    path = Path(path)
-    if not path.exists():
-        raise NescioError(f"{path}: no such file")
+    path = there(path)
     if is_table(path):
         return _rows(path, label, encoding, classes, impute)
+    if label is not None:
+        raise NescioError(f"{path}: label column {label!r} was asked for; only a CSV file's can be chosen")
     parts = parts_at(path)
     held = parts.samples
     chosen = part or ("test" if "test" in held else next(iter(held)))
@@ -64,10 +65,17 @@ def _rows(
 
 
 def _relabelled(parts: Parts, classes: Sequence[str] | None, path: Path) -> Samples:
-    """The one set of `parts`, its labels renumbered to be positions in `classes`."""
+    """The one set of `parts`, its labels renumbered to be positions in `classes`.
+
+    Labels without names are the names of classes that are numbers too, and else positions already.
+    """
     samples = next(iter(parts.samples.values()))
     labels = samples.labels
-    if classes is not None and parts.classes and not (labels < 0).any():
+    if classes is not None and not (labels < 0).any():
+        own = parts.classes or tuple(map(str, range(int(labels.max()) + 1)))
         place = {name: i for i, name in enumerate(classes)}
-        labels = torch.tensor([place.get(name, -1) for name in parts.classes])[labels]
+        if parts.classes or all(name.isdecimal() for name in classes):
+            labels = torch.tensor([place.get(name, -1) for name in own])[labels]
+        else:
+            labels = labels.where(labels < len(classes), -1)
     return Samples(samples.inputs, labels, samples.columns, path.name)

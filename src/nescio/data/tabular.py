@@ -1,7 +1,9 @@
 """A table of text columns as a known set: labels, division, held-out classes, and only then the encoding."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import numpy as np
 import torch
@@ -42,11 +44,11 @@ def tabular(
     label = label_column(table, layout.label, name)
     classes, labels = class_labels(table[label], name, layout.names)
     kept = torch.isin(labels, torch.tensor(kept_classes(classes, hold_out, name)))
-    train, rest = _divided(table, layout.split, labels, test, seed, name)
     outside = {label, layout.split, *layout.facts}
     inputs = {key: cells for key, cells in table.items() if key not in outside}
     if not inputs:
         raise NescioError(f"{name}: the only column is {label!r}; expected comma-separated features beside it")
+    train, rest = _divided(table, layout.split, labels, test, seed, name)
     learned = [int(i) for i in train[kept[train]]]
     fitting = {key: [cells[i] for i in learned] for key, cells in inputs.items()}
     try:
@@ -69,13 +71,12 @@ def label_column(table: Table, label: str | None, where: str) -> str:
 def class_labels(
     cells: Sequence[str], where: str, names: Mapping[str, str] | None = None
 ) -> tuple[tuple[str, ...], Tensor]:
-    """Class names and labels `(N,)`; without given names, the sorted texts, by value when all are whole numbers."""
+    """Class names and labels `(N,)`; without given names, the sorted texts, whole numbers first and by value."""
     missing = [row for row, cell in enumerate(cells, start=1) if is_missing(cell)]
     if missing:
         raise NescioError(f"{where}: row {missing[0]} has no label")
     distinct = set(cells)
-    whole = all(text.lstrip("-").isdecimal() for text in distinct)
-    names = names or {text: text for text in sorted(distinct, key=int if whole else str)}
+    names = names or {text: text for text in sorted(distinct, key=_rank)}
     if distinct - set(names):
         raise NescioError(f"{where}: label {min(distinct - set(names))!r}; expected one of {', '.join(names)}")
     classes = tuple(dict.fromkeys(names.values()))
@@ -85,11 +86,16 @@ def class_labels(
     return classes, torch.tensor([place[cell] for cell in cells])
 
 
+def _rank(text: str) -> tuple[bool, Decimal, str]:
+    whole = re.fullmatch(r"-?\d+", text) is not None
+    return not whole, Decimal(text if whole else 0), text  # int() refuses more than 4300 digits
+
+
 def _divided(
     table: Table, split: str | None, labels: Tensor, test: float, seed: int, name: str
 ) -> tuple[Tensor, Tensor]:
     if split is None:
-        return stratified(labels, test, seed)
+        return stratified(labels, test, seed, name)
     said = np.array(table[split])
     if set(said) != {"train", "test"}:
         raise NescioError(f"{name}: column {split!r} holds {', '.join(sorted(set(said))[:5])}; expected train and test")

@@ -29,4 +29,4 @@ def found(name: str, root: str | os.PathLike[str] | None) -> tuple[Source, tuple
 def _present(path: Path) -> Path | None:
     """The path, or its twin that is compressed where it is not, or the other way round."""
     twin = path.with_suffix("") if path.suffix in (".gz", ".bz2") else path.with_name(path.name + ".gz")
-    return next((one for one in (path, twin) if one.exists()), None)
+    return next((one for one in (path, twin) if os.path.exists(one)), None)

@@ -109,11 +109,6 @@ def test_a_class_that_cannot_be_held_out(hold_out: list[Any], said: str) -> None
         data.load("iris", hold_out=hold_out)
 
 
-def test_a_negative_seed_is_refused() -> None:
-    with pytest.raises(NescioError, match="seed=-1"):
-        data.load("two_moons", seed=-1)
-
-
 def test_an_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(NescioError, match="did you mean 'digits'"):
         data.load("digit")

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,3 +86,85 @@ def test_a_directory_in_the_place_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "mnist.npz").mkdir()
     with pytest.raises(NescioError, match="is not a file"):
         data.load("mnist", root=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["loop.csv", "loop.npz", "loop", "x" * 5000 + ".csv"], ids=len)
+def test_a_path_that_cannot_be_looked_at(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    if name.startswith("loop"):
+        Path(name).symlink_to(name)
+    for reader in (data.load, data.read):
+        with pytest.raises(NescioError, match="cannot be read"):
+            reader(name)
+
+
+@pytest.mark.parametrize("seed", [1.5, "a", -1, None, True, 2**63])
+def test_what_is_no_seed(seed: Any) -> None:
+    for name in ("two_moons", "iris"):
+        with pytest.raises(NescioError, match="seed"):
+            data.load(name, seed=seed)
+
+
+GAPS = np.array([0, 5, 10, 10, 5, 0, 0, 5, 10])
+
+
+def test_labels_with_gaps_are_the_names_of_the_classes_present(tmp_path: Path) -> None:
+    images = np.zeros((9, 4, 4), np.uint8)
+    np.savez(tmp_path / "a.npz", train_images=images, train_labels=GAPS, test_images=images[:3], test_labels=GAPS[2:5])
+    known = data.load(tmp_path / "a.npz")
+    assert known.train is not None
+    assert known.classes == ("0", "5", "10")
+    assert known.train.labels.tolist() == [0, 1, 2, 2, 1, 0, 0, 1, 2]
+    assert known.test.labels.tolist() == [2, 2, 1]
+    assert data.load(tmp_path / "a.npz", hold_out="5").classes == ("0", "10")
+    assert data.read(tmp_path / "a.npz", classes=known.classes).labels.tolist() == [2, 2, 1]
+    assert data.read(tmp_path / "a.npz", classes=("10", "0")).labels.tolist() == [0, 0, -1]
+    assert data.read(tmp_path / "a.npz", classes=tuple("abcdef")).labels.tolist() == [-1, -1, 5]  # positions
+
+
+def test_one_part_with_gaps_is_renumbered_before_it_is_divided(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", inputs=np.arange(18.0).reshape(9, 2), labels=GAPS)
+    known = data.load(tmp_path / "a.npz")
+    assert known.classes == ("0", "5", "10")
+    assert sorted(known.test.labels.tolist()) == [0, 1, 2]
+
+
+def test_a_test_label_that_is_never_trained_on_is_named(tmp_path: Path) -> None:
+    parts = {"train_images": np.zeros((9, 4, 4), np.uint8), "test_images": np.zeros((2, 4, 4), np.uint8)}
+    np.savez(tmp_path / "a.npz", **parts, train_labels=GAPS, test_labels=np.array([5, 7]))
+    with pytest.raises(NescioError, match=r"a\.npz: the test part has label 7, .* expected one of 0, 5, 10"):
+        data.load(tmp_path / "a.npz")
+
+
+def test_declared_classes_are_all_kept(tmp_path: Path) -> None:
+    images = np.zeros((9, 28, 28), np.uint8)
+    np.savez(tmp_path / "mnist.npz", train_images=images, train_labels=GAPS % 9, test_images=images, test_labels=GAPS)
+    with pytest.raises(NescioError, match="expected 0 to 9"):
+        data.load("mnist", root=tmp_path)
+    np.savez(
+        tmp_path / "mnist.npz", train_images=images, train_labels=GAPS % 9, test_images=images, test_labels=GAPS % 7
+    )
+    known = data.load("mnist", root=tmp_path)
+    assert known.classes == tuple("0123456789")
+    assert known.test.labels.tolist() == (GAPS % 7).tolist()
+
+
+@pytest.mark.parametrize("name", ["iris", "two_moons", "mnist", "heart_disease", "a.npz", "no_such.npz"])
+def test_only_a_csv_file_has_a_label_column_to_choose(tmp_path: Path, name: str) -> None:
+    np.savez(tmp_path / "a.npz", images=np.zeros((6, 4, 4), np.uint8), labels=np.arange(6) % 2)
+    given = tmp_path / name if name == "a.npz" else name
+    with pytest.raises(NescioError, match="label column 'age' was asked for"):
+        data.load(given, label="age")
+    if name == "a.npz":
+        with pytest.raises(NescioError, match="label column 'age' was asked for"):
+            data.read(given, label="age")
+
+
+def test_imputing_is_harmless_where_there_is_no_table() -> None:
+    assert data.load("digits", impute=True).kind == "image"
+
+
+def test_rows_of_which_no_class_has_two(tmp_path: Path) -> None:
+    (tmp_path / "few.csv").write_text("a,b\n1,x\n2,y\n")
+    with pytest.raises(NescioError, match=r"few\.csv: has one input of each class"):
+        data.load(tmp_path / "few.csv")

@@ -54,6 +54,12 @@ def test_whole_number_labels_are_in_order(tmp_path: Path) -> None:
     assert data.load(path).classes == ("2", "9", "10")
 
 
+@pytest.mark.parametrize("odd", ["--5", "7" * 5000, "-", "²", "1_0"])
+def test_odd_labels_leave_the_numbers_in_order(tmp_path: Path, odd: str) -> None:
+    path = csv_file(tmp_path, "x,y\n" + "".join(f"{i},{(10, odd, 9, -2)[i % 4]}\n" for i in range(16)))
+    assert data.load(path).classes == ("-2", "9", "10", odd)
+
+
 def test_new_rows_are_encoded_as_the_training_rows_were(tmp_path: Path) -> None:
     known = data.load(csv_file(tmp_path))
     assert known.encoding is not None
