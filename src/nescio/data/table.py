@@ -2,9 +2,10 @@
 
 import math
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from nescio.errors import NescioError
 
 _MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
 _TRUTH = {"true": 1.0, "false": 0.0}
+_IMPUTING = "(impute=True, or --impute) fills in the median or the most frequent value"
 _MOST_CATEGORIES = 1000  # a column of names or numbers of rows would become a feature for each row
 
 
@@ -56,9 +58,12 @@ class Column:
         if not is_missing(cell):
             return str(cell).strip()
         if self.fill is None:
-            raise NescioError(f"column {self.name!r}, row {row}: the value is missing; impute=True fills in the "
-                              "median or the most frequent value of the training rows")  # fmt: skip
+            raise NescioError(f"column {self.name!r}, row {row}: the value is missing; imputing in training "
+                              f"{_IMPUTING}")  # fmt: skip
         return str(self.fill)
+
+
+_FIELDS = {field.name for field in fields(Column)}
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,8 @@ class Encoding:
         cls, table: Mapping[str, Sequence[object]], impute: bool = False, categorical: Iterable[str] = ()
     ) -> "Encoding":
         """Learn the encoding of these training rows; columns of text, and those named, are categorical."""
+        if not impute:
+            check_complete(table)
         forced = set(categorical)
         return cls(tuple(_fitted(name, cells, impute, name in forced) for name, cells in table.items()))
 
@@ -109,13 +116,12 @@ class Encoding:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Encoding":
         """The encoding that `to_dict` gave."""
-        try:
-            columns = tuple(Column(**{**one, "categories": tuple(one["categories"])}) for one in plain["columns"])
-        except (KeyError, TypeError) as error:
-            raise NescioError(f"not a table's encoding: {error}") from error
-        wrong = [column for column in columns if column.kind not in ("numeric", "categorical")]
-        if not columns or wrong:
-            raise NescioError(f"not a table's encoding: {wrong or 'no columns'}")
+        given = plain.get("columns") if isinstance(plain, Mapping) else None
+        if not isinstance(given, list | tuple) or not given:
+            raise NescioError("not a table's encoding: it has no columns")
+        columns = tuple(_from_dict(one) for one in given)
+        if len({column.name for column in columns}) < len(columns):
+            raise NescioError("not a table's encoding: it has two columns of one name")
         return cls(columns)
 
 
@@ -124,13 +130,42 @@ def is_missing(cell: object) -> bool:
     return cell is None or str(cell).strip().lower() in _MISSING
 
 
+def check_complete(table: Mapping[str, Sequence[object]]) -> None:
+    """An error if a value is missing, with its row as counted from 1 without the header."""
+    for name, cells in table.items():
+        rows = [row for row, cell in enumerate(cells, start=1) if is_missing(cell)]
+        if rows and len(rows) == len(cells):
+            raise NescioError(f"column {name!r} has no value in any of its {len(cells)} rows; leave it out")
+        if rows:
+            raise NescioError(f"column {name!r} lacks {len(rows)} of its {len(cells)} values, the first in row "
+                              f"{rows[0]}; imputing {_IMPUTING}")  # fmt: skip
+
+
+def _from_dict(one: Any) -> Column:
+    """One column of plain data that may come from a file someone has tampered with."""
+    wrong = NescioError(f"not a table's encoding: {repr(one)[:100]} is no column")
+    if not isinstance(one, Mapping) or not {"name", "kind", "categories"} <= set(one) <= _FIELDS:
+        raise wrong
+    name, kind, categories, fill = one["name"], one["kind"], one["categories"], one.get("fill")
+    if not isinstance(name, str) or not isinstance(categories, list | tuple):
+        raise wrong
+    if not all(isinstance(text, str) for text in categories) or len(set(categories)) < len(categories):
+        raise wrong
+    if kind == "categorical" and categories and (fill is None or isinstance(fill, str)):
+        return Column(name, kind, tuple(categories), fill)
+    if kind == "numeric" and not categories and (fill is None or _is_finite(fill)):
+        return Column(name, kind, fill=None if fill is None else float(fill))
+    raise wrong
+
+
+def _is_finite(fill: object) -> bool:
+    return isinstance(fill, float | int) and not isinstance(fill, bool) and abs(fill) <= sys.float_info.max
+
+
 def _fitted(name: str, cells: Sequence[object], impute: bool, categorical: bool) -> Column:
     texts = [str(cell).strip() for cell in cells if not is_missing(cell)]
     if not texts:
         raise NescioError(f"column {name!r} has no value in the training rows")
-    if not impute and len(texts) < len(cells):
-        raise NescioError(f"column {name!r} lacks {len(cells) - len(texts)} of its {len(cells)} values; "
-                          "impute=True fills in the median or the most frequent value")  # fmt: skip
     numbers = [_number(one) for one in texts]
     if not categorical and not any(math.isnan(one) for one in numbers):
         return Column(name, "numeric", fill=float(np.median(numbers)) if impute else None)

@@ -12,7 +12,7 @@ from torch import Tensor
 from nescio.data.known import Known, assemble, kept_classes
 from nescio.data.samples import Samples
 from nescio.data.split import stratified
-from nescio.data.table import Encoding, is_missing
+from nescio.data.table import Encoding, check_complete, is_missing
 from nescio.errors import NescioError, unknown_name
 
 Table = Mapping[str, Sequence[str]]
@@ -52,6 +52,8 @@ def tabular(
     learned = [int(i) for i in train[kept[train]]]
     fitting = {key: [cells[i] for i in learned] for key, cells in inputs.items()}
     try:
+        if not impute:
+            check_complete(inputs)  # before the fit, which sees the training rows alone and would count only those
         encoding = Encoding.fitted(fitting, impute, layout.categorical)
         encoded = encoding.encode(inputs)
     except NescioError as error:

@@ -2,6 +2,7 @@ import gzip
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,7 +101,8 @@ def test_new_rows_that_do_not_fit(tmp_path: Path, text: str, said: str) -> None:
 def test_missing_values_are_refused_or_filled_from_training_rows(tmp_path: Path) -> None:
     lines = [f"{i if i % 5 else ''},{('a', 'a', 'b')[i % 3] if i % 7 else 'NA'},{i % 2}\n" for i in range(60)]
     path = csv_file(tmp_path, "x,c,y\n" + "".join(lines))
-    with pytest.raises(NescioError, match=r"people\.csv: column 'x' lacks"):
+    said = r"people\.csv: column 'x' lacks 12 of its 60 values, the first in row 1; .*impute=True, or --impute"
+    with pytest.raises(NescioError, match=said):
         data.load(path)
     known = data.load(path, impute=True)
     assert known.train is not None
@@ -114,6 +116,17 @@ def test_missing_values_are_refused_or_filled_from_training_rows(tmp_path: Path)
     assert known.encoding.encode({"x": ["?"], "c": [None]}).tolist() == [[fill, 1, 0]]
 
 
+@pytest.mark.parametrize("row", range(1, 13))
+def test_a_missing_value_is_found_in_whichever_part_it_is(tmp_path: Path, row: int) -> None:
+    cells = ["" if i == row else str(i) for i in range(1, 13)]
+    path = csv_file(tmp_path, "x,y\n" + "".join(f"{cell},{i % 3}\n" for i, cell in enumerate(cells)))
+    for hold_out in ((), ("1",)):
+        with pytest.raises(NescioError, match=f"column 'x' lacks 1 of its 12 values, the first in row {row};"):
+            data.load(path, hold_out=hold_out)
+    with pytest.raises(NescioError, match=f"lacks 1 of its 12 values, the first in row {row};"):
+        data.read(path, label="y")
+
+
 def test_the_encoding_learns_from_kept_training_rows_only(tmp_path: Path) -> None:
     lines = [f"{'rare' if i % 3 == 2 else 'usual'},{i},{'abc'[i % 3]}\n" for i in range(30)]
     known = data.load(csv_file(tmp_path, "kind,x,y\n" + "".join(lines)), hold_out=["c"])
@@ -125,8 +138,13 @@ def test_the_encoding_learns_from_kept_training_rows_only(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "empty"),
+        ("", "csv: is empty; expected a header"),
+        ("\n\n", "csv: is empty; expected a header"),
+        ("\na,b\n1,2\n", "empty first line"),
         ("a,b\n", "no rows"),
+        ("a;b\n1;2\n", "separated by semicolons; expected commas"),
+        ('"a, x";"b"\r\n1,5;2\r\n', "separated by semicolons; expected commas"),
+        ("a\tb\r1,5\t2\r", "separated by tabs; expected commas"),
         ("a,a\n1,2\n", "'a' twice"),
         ("a,,b\n1,2,3\n", "header"),
         ("a,b\n1,2\n3\n", "line 3: 1 cells; expected 2"),
@@ -179,11 +197,53 @@ def test_a_median_and_the_most_frequent_word() -> None:
 
 @pytest.mark.parametrize(
     "plain",
-    [{}, {"columns": []}, {"columns": [{"name": "a"}]}, {"columns": [{"name": "a", "kind": "odd", "categories": []}]}],
+    [{}, [], None, 3, {"columns": []}, {"columns": 3}, {"columns": "ab"}, {"columns": {"a": 1}}, {"columns": [[]]}],
+    ids=repr,
 )
-def test_what_is_no_encoding(plain: dict) -> None:  # type: ignore[type-arg]
+def test_what_is_no_encoding(plain: Any) -> None:
     with pytest.raises(NescioError, match="not a table's encoding"):
         Encoding.from_dict(plain)
+
+
+SOUND = [
+    {"name": "a", "kind": "numeric", "categories": [], "fill": 1},
+    {"name": "b", "kind": "categorical", "categories": ["x", "y"], "fill": "x"},
+]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": 1}, {"name": None}, {"name": []}, {"name": "b"}, {"kind": "odd"}, {"kind": []}, {"kind": None},
+        {"categories": "x"}, {"categories": None}, {"categories": ["x"]}, {"categories": [[1]]}, {"fill": []},
+        {"fill": "x"}, {"fill": True}, {"fill": math.nan}, {"fill": math.inf}, {"fill": 10**400}, {"extra": 1},
+    ],
+    ids=lambda one: repr(one)[:30],
+)  # fmt: skip
+def test_a_numeric_column_that_was_tampered_with(change: dict[str, Any]) -> None:
+    assert Encoding.from_dict({"columns": SOUND}).features == ("a", "b=x", "b=y")
+    with pytest.raises(NescioError, match="not a table's encoding") as error:
+        Encoding.from_dict({"columns": [SOUND[0] | change, SOUND[1]]})
+    assert len(str(error.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"categories": [[1]]}, {"categories": [1]}, {"categories": ["x", None]}, {"categories": ["x", "x"]},
+        {"categories": []}, {"categories": {"x": 1}}, {"fill": []}, {"fill": 1.0}, {"kind": "numeric"},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_categorical_column_that_was_tampered_with(change: dict[str, Any]) -> None:
+    with pytest.raises(NescioError, match="not a table's encoding"):
+        Encoding.from_dict({"columns": [SOUND[0], SOUND[1] | change]})
+
+
+@pytest.mark.parametrize("lacking", ["name", "kind", "categories"])
+def test_a_column_that_lacks_something(lacking: str) -> None:
+    with pytest.raises(NescioError, match="not a table's encoding"):
+        Encoding.from_dict({"columns": [{key: value for key, value in SOUND[0].items() if key != lacking}]})
 
 
 def test_columns_of_different_lengths_are_refused() -> None:
