@@ -19,8 +19,11 @@ def adapt(samples: Samples, shape: Sequence[int]) -> Samples:
     shape = tuple(shape)
     if samples.shape == shape:
         return samples
+    where = samples.name or "data"
+    if len(samples.shape) == len(shape) == 1:
+        raise NescioError(f"{where} has {samples.shape[0]} features; expected {shape[0]}")
     if len(samples.shape) != 3 or len(shape) != 3 or {samples.shape[0], shape[0]} - {1, 3}:
-        raise NescioError(f"{samples.name or 'data'} of shape {samples.shape} cannot take the shape {shape}; "
+        raise NescioError(f"{where} of shape {samples.shape} cannot take the shape {shape}; "
                           "only images of 1 or 3 channels can be adapted")  # fmt: skip
     parts = [_adapted(samples.inputs[i : i + 1024], shape) for i in range(0, len(samples), 1024)]
     return Samples(torch.cat(parts), samples.labels, samples.columns, samples.name)

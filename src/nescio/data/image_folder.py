@@ -65,6 +65,7 @@ def _picture(path: Path) -> Array:
     """One image, `(H, W)` or `(H, W, 3)`; transparency is dropped, palettes become colours."""
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of metadata, and of palettes that hold transparency
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path, formats=("PNG", "JPEG")) as image:
                 if image.mode not in _MODES:

@@ -3,7 +3,9 @@
 import lzma
 import math
 import os
+import struct
 import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -20,6 +22,7 @@ from nescio.errors import NescioError
 
 _DAMAGE = (
     EOFError, OSError, ValueError, SyntaxError, OverflowError, RuntimeError, NotImplementedError,
+    TypeError, LookupError, AttributeError, MemoryError, struct.error,
     tokenize.TokenError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
 )  # fmt: skip  # what zipfile, the decompressors and numpy's header reader raise on damaged bytes
 
@@ -110,9 +113,13 @@ def _array(file: IO[bytes], size: int, where: str) -> Array:
     }.get(version)
     if read_header is None:
         raise NescioError(f"{where}: numpy format {version}; expected 1.0 or 2.0")
-    shape, fortran, dtype = read_header(file)
-    if dtype.hasobject or dtype.kind not in "fiubU":
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as that the file was written by Python 2, which is no one's concern here
+        shape, fortran, dtype = read_header(file)
+    if dtype.hasobject:
         raise NescioError(f"{where}: an array of {dtype}; expected numbers (pickled objects are never loaded)")
+    if dtype.kind not in "fiubU":
+        raise NescioError(f"{where}: an array of {dtype}; expected real numbers")
     promised = math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or file.tell() + promised != size:
         raise NescioError(f"{where}: {shape} {dtype} does not fit the {size} bytes that are there")

@@ -100,3 +100,9 @@ def test_damaged_images_give_one_kind_of_error(tmp_path: Path, suffix: str, draw
     except NescioError as error:
         said = str(error)
     assert f"a.{suffix}" in said
+
+
+def test_a_palette_with_transparency_is_read_without_a_warning(tmp_path: Path) -> None:
+    image = Image.fromarray(PIXELS[0]).convert("RGB").quantize(4)
+    image.save(tmp_path / "a.png", transparency=bytes([0, 100, 255, 255]))
+    assert data.read(tmp_path).shape[0] == 3

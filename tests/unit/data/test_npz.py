@@ -97,6 +97,8 @@ def test_read_takes_the_test_part_unless_told(tmp_path: Path) -> None:
         ({"inputs": np.zeros((0, 3))}, r"\(0, 3\)"),
         ({"inputs": np.zeros(3)}, r"\(3,\)"),
         ({"inputs": np.array([["a"]])}, "<U1"),
+        ({"inputs": np.zeros((2, 3), complex)}, "complex128; expected real numbers$"),
+        ({"inputs": np.zeros((2, 3), "M8[s]")}, "datetime64.* expected real numbers$"),
         ({"images": GREY, "labels": LABELS.astype(float)}, "float64"),
         ({"images": GREY, "labels": LABELS[:4]}, r"\(10,\) integers"),
         ({"images": GREY, "labels": LABELS.astype(np.int8) - 1}, "from -1"),
@@ -129,6 +131,25 @@ def test_a_zip_bomb_is_refused_by_its_directory(tmp_path: Path) -> None:
     assert path.stat().st_size < 100_000
     with pytest.raises(NescioError, match="refused"):
         data.read(path)
+
+
+def with_header(text: str, body: bytes = b"") -> bytes:
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text) + 1) + text.encode() + b"\n" + body
+
+
+def test_a_file_of_python_2_is_read_without_a_warning(tmp_path: Path) -> None:
+    head = "{'descr': '|u1', 'fortran_order': False, 'shape': (1L, 2L, 2L), }"
+    (tmp_path / "a.npy").write_bytes(with_header(head, b"abcd"))
+    assert data.read(tmp_path / "a.npy").inputs.flatten().tolist() == [97, 98, 99, 100]
+
+
+@pytest.mark.parametrize(
+    "descr", ["()", "('<f4',)", "[()]", "[('a',)]", "{}", "[]", "'<U0'", "'|a'", "None", "(((" * 99]
+)
+def test_a_header_of_an_odd_type(tmp_path: Path, descr: str) -> None:
+    (tmp_path / "a.npy").write_bytes(with_header(f"{{'descr': {descr}, 'fortran_order': False, 'shape': (1, 2)}}"))
+    with pytest.raises(NescioError, match=r"a\.npy"):
+        data.read(tmp_path / "a.npy")
 
 
 @pytest.mark.parametrize("shape", [(10**9, 28, 28), (10**18, 10**18, 4), (-1, 4, 4), (3, 4, 4)])
