@@ -10,7 +10,7 @@ demo: $(DONE)  ## train on embedded data, print a table, write records and figur
 	$(BIN)/nescio demo
 
 test: $(DONE)  ## every test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -rs
 
 check: lint types layers test  ## all that must hold before a change lands
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nescio.data import Encoding, Samples, adapt, read
 from nescio.data.csv_file import read_csv
+from nescio.data.formats import is_table
 from nescio.errors import NescioError, unknown_name
 from nescio.logits import classes
 from nescio.methods.method import Method
@@ -24,7 +25,7 @@ def inputs_for(facts: Facts, path: Path) -> Tensor | Samples:
     """The inputs of a CSV or npz file or a folder of images, in the shape the model takes."""
     if not path.exists():
         raise NescioError(f"no such file or folder: {str(path)!r}")
-    if ".csv" not in path.suffixes:
+    if not is_table(path):
         return adapt(read(path), facts.shape)
     encoder = facts.encoder()
     return encoder.encode(path) if encoder is not None else _pixels(path, facts.shape)

@@ -7,17 +7,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from nescio.errors import NescioError
+
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
     """Open a file that takes the place of `path` only when the block ends without an error.
 
     The temporary file stands in the same folder, so the rename is atomic; a process killed in the block leaves
-    `path` as it was, and at most a `.partial` file beside it.
+    `path` as it was, and at most a `.partial` file beside it. A link is followed; what is no regular file, such as a
+    pipe or `/dev/stdout`, is written to as it is.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = Path(os.path.realpath(path))
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
+    if path.is_dir():
+        raise NescioError(f"{str(path)!r} is a folder; expected the path of a file to write")
+    if path.exists() and not path.is_file():
+        with open(path, mode, **text) as file:  # type: ignore[call-overload]
+            yield file
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
     handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
     try:
         with os.fdopen(handle, mode, **text) as file:  # type: ignore[call-overload]

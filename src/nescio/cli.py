@@ -1,6 +1,7 @@
 """The command line: each command is a thin layer over a public function. Torch is loaded only when a command runs."""
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -94,23 +95,32 @@ def train(
 
     Example: `nescio train softmax --data fashion_mnist --network conv3 --epochs 10 --schedule one_cycle -o fashion`
     """
+    from nescio.data import NAMES
     from nescio.runs import Source, default_network, train_run
 
-    source = Source(data, tuple(filter(None, hold_out.split(","))), seed, impute, label)
+    # a path is kept whole, so that the run can be judged from another folder
+    data = os.path.abspath(data) if os.path.exists(data) and data not in NAMES else data
+    held = tuple(name.strip() for name in hold_out.split(",") if name.strip())
+    source = Source(data, held, seed, impute, label)
     known = source.load(root)
     network = default_network(known) if network == "auto" else network
-    model, history = train_run(
-        output, source, known, method, network, device, seed, epochs=epochs, batch_size=batch_size, optimizer=optimizer,
-        learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay, schedule=schedule,
-        augment=augment or [], validation=validation, patience=patience, checkpoint_every=checkpoint_every,
-    )  # fmt: skip
+    try:
+        model, history = train_run(
+            output, source, known, method, network, device, seed, epochs=epochs, batch_size=batch_size,
+            optimizer=optimizer, learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay,
+            schedule=schedule, augment=augment or [], validation=validation, patience=patience,
+            checkpoint_every=checkpoint_every,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        err.print("interrupted; the same command goes on from the last checkpoint")
+        raise typer.Exit(130) from None
     from nescio.evaluate import evaluate as judge
 
     side = judge(model, known.test, scores=[model.score]).known
     out.print(f"{method} ({network}) on {escape(known.name)}: [bold]{side.accuracy:.1%}[/] of {side.inputs} test inputs"
-              f" right, {len(history.epochs)} epochs, {history.provenance.seconds:.1f} s", soft_wrap=True)  # fmt: skip
+              f" right, epochs: {len(history.epochs)}, {history.provenance.seconds:.1f} s", soft_wrap=True)  # fmt: skip
     unknown = "held_out uniform far" if known.held_out is not None else "uniform far"
-    out.print(f"Next: [cyan]nescio evaluate {escape(str(output))} --unknown {unknown}[/]", soft_wrap=True)
+    out.print(f"Next: [cyan]nescio evaluate {escape(shlex.quote(str(output)))} --unknown {unknown}[/]", soft_wrap=True)
 
 
 @app.command(cls=Command)
@@ -137,12 +147,12 @@ def evaluate(
     from nescio.unknowns import unknown_set
 
     model, facts = open_run(run)
-    known = facts.source.load(root)
+    known = facts.load(root)
     sets = {name: unknown_set(name, known, root, seed) for name in unknown or []}
     record = judge(model, known.test, sets, scores=scores, batch_size=batch_size, seed=seed)
+    out.print(evaluation_tables(record))
     path = output or run / EVALUATION
     record.save(path)
-    out.print(evaluation_tables(record))
     out.print(f"Saved: {escape(str(path))}", soft_wrap=True)
 
 
@@ -166,6 +176,8 @@ def score(
     model, facts = open_run(run)
     table = answer(model, facts, inputs_for(facts, inputs), scores or [], batch_size, seed)
     if output is None:
+        if sys.stdout is None:
+            raise NescioError("standard output is closed; give a file with --output")
         write_answers(table, sys.stdout)
         return
     with replacing(output, "w") as file:
@@ -213,5 +225,11 @@ def main() -> None:
         if isinstance(error, BrokenPipeError):  # the reader of our output has gone
             sys.stderr.close()
             sys.exit(1)
-        err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
+        err.print(f"[bold red]error:[/] {escape(_in_words(error))}", soft_wrap=True, highlight=False)
         sys.exit(2)
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)

@@ -47,7 +47,7 @@ def tour(folder: Path, seed: int, out: Console) -> None:
               f"point ever was, its mean confidence is {far.mmc:.1%}.", highlight=False)  # fmt: skip
 
     out.print(f"\nRecords and figures, in [cyan]{escape(str(folder))}[/]:")
-    for path in sorted(folder.glob("*.*")):
+    for path in sorted([*folder.glob("digits-*"), *folder.glob("two_moons-*")]):
         out.print(f"  {path.name}", highlight=False)
     out.print(NEXT, highlight=False, soft_wrap=True)
 

@@ -44,8 +44,8 @@ def evaluate(
         batch_size, seed, progress: as in `predict`.
     """
     started = time.monotonic()
-    sets = dict(unknown or {})
-    if not isinstance(unknown or {}, Mapping) or not all(isinstance(name, str) for name in sets):
+    sets = {} if unknown is None else unknown
+    if not isinstance(sets, Mapping) or not all(isinstance(name, str) for name in sets):
         raise NescioError("unknown data must come with names: {'noise': data, …}")
     if "known" in sets:
         raise NescioError("unknown data may not be called 'known': the name is taken")

@@ -17,6 +17,7 @@ from nescio.errors import NescioError
 from nescio.methods import METHODS
 from nescio.methods.method import Method
 from nescio.models import network_for
+from nescio.predict import predict
 from nescio.records import History, from_plain
 from nescio.saving import load_about, save
 from nescio.seeds import derived_seed
@@ -61,6 +62,16 @@ class Facts:
         """The facts of loaded data."""
         encoding = None if known.encoding is None else known.encoding.to_dict()
         return cls(source, known.kind, known.shape, known.classes, known.features, encoding)
+
+    def load(self, root: str | None = None) -> Known:
+        """The data again, or an error if they are no longer what the model was trained on."""
+        known = self.source.load(root)
+        now = Facts.of(self.source, known)
+        for name in ("kind", "shape", "classes", "features", "encoding"):
+            if getattr(now, name) != getattr(self, name):
+                raise NescioError(f"{self.source.name} has changed since the model was trained on it: its {name} were "
+                                  f"{getattr(self, name)}, and now are {getattr(now, name)}")  # fmt: skip
+        return known
 
     def encoder(self) -> Encoding | None:
         """How a table's columns become features, or None for images and plain numbers."""
@@ -108,11 +119,16 @@ def open_run(folder: Path) -> tuple[Method, Facts]:
     model, about = load_about(folder / MODEL)
     if not isinstance(model, Method):
         raise NescioError(f"{str(folder / MODEL)!r} holds a {type(model).__name__}, not a trained method")
-    return model, from_plain(Facts, about, MODEL)
+    facts = from_plain(Facts, about, MODEL)
+    facts.encoder()
+    made = predict(model, torch.zeros(1, *facts.shape), progress=False).shape[2]
+    if made != len(facts.classes):
+        raise NescioError(f"{str(folder / MODEL)!r} names {len(facts.classes)} classes, but its network knows {made}")
+    return model, facts
 
 
 def _check_device(device: str) -> None:
     try:
-        torch.empty(1, device=device)
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:  # no such device, or torch was built without it
         raise NescioError(f"device {device!r} cannot be used here: {str(error).splitlines()[0]}") from error

@@ -1,6 +1,5 @@
 """Trained models and fitted detectors as files: weights and plain data, no pickle, no code."""
 
-import inspect
 import os
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -37,9 +36,12 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] |
     detector = model if isinstance(model, Detector) else None
     method = as_method(model if detector is None else detector.model)
     recipe = getattr(method.net, "recipe", None)
-    if recipe is None:
-        raise NescioError(f"a {type(method.net).__name__} cannot be made again from a file; only networks made by "
-                          "nescio.models can be saved whole (keep the state_dict of others yourself)")  # fmt: skip
+    if recipe is None or not _same(method.net, recipe):
+        raise NescioError(f"this {type(method.net).__name__} cannot be made again from a file; only networks made by "
+                          "nescio.models, and not changed since, can be saved whole")  # fmt: skip
+    for thing, table in ((method, METHODS), (detector, DETECTORS)):
+        if thing is not None and table.get(thing.name) is not type(thing):
+            raise NescioError(f"a {type(thing).__name__} is in none of our tables, so it could not be loaded again")
     if not isinstance(method.normalise, Normalise | nn.Identity):
         raise NescioError(f"normalise must be a nescio.data.Normalise, not {type(method.normalise).__name__}")
     name, settings = (None, {}) if detector is None else (detector.name, detector.settings())
@@ -68,10 +70,18 @@ def load_about(path: str | os.PathLike[str]) -> tuple[Method | Detector, dict[st
     detector = _made(DETECTORS, "detector", plan.detector, plan.detector_settings, method)
     for key, buffer in _learned(detector):
         found = tensors.get(f"detector.{key}")
-        if found is None or found.shape != buffer.shape:
+        if found is None or found.shape != buffer.shape or found.dtype != buffer.dtype:
             raise NescioError(f"{os.fspath(path)!r} lacks what the detector has learned: {key}")
         buffer.copy_(found)
     return detector, about
+
+
+def _same(net: nn.Module, recipe: dict[str, Any]) -> bool:
+    """Whether a network still is what its recipe makes: a layer may have been replaced since."""
+    with torch.device("meta"):
+        again = build(recipe)
+    shapes = [{key: value.shape for key, value in one.state_dict().items()} for one in (net, again)]
+    return repr(net) == repr(again) and shapes[0] == shapes[1]
 
 
 def _skeleton(plan: Plan, tensors: dict[str, Tensor]) -> Method:
@@ -90,7 +100,6 @@ def _made(table: dict[str, type[T]], kind: str, name: str, settings: dict[str, A
     if name not in table:
         raise unknown_name(kind, name, table)
     try:
-        inspect.signature(table[name]).bind(*parts, **settings)
-    except TypeError as error:
+        return table[name](*parts, **settings)
+    except TypeError as error:  # settings it does not have, or of the wrong type
         raise NescioError(f"{kind} {name!r} cannot be made from {settings}: {error}") from error
-    return table[name](*parts, **settings)

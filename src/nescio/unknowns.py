@@ -1,5 +1,7 @@
 """Unknown data by name, prepared for a model of known data: `held_out`, `uniform`, `far`, any data set, any file."""
 
+from pathlib import Path
+
 from nescio.data import Known, Samples, adapt, load, read
 from nescio.data.catalogue import NAMES
 from nescio.data.noise import far, uniform
@@ -20,6 +22,6 @@ def unknown_set(name: str, known: Known, root: str | None = None, seed: int = 0)
         return far(known.test)
     if name in NAMES:
         return adapt(load(name, root=root, impute=True).test, known.shape)
-    if not any(mark in name for mark in "/.\\"):
+    if not Path(name).exists() and not any(mark in name for mark in "/.\\"):
         raise unknown_name("set of unknown data", name, [*MADE, *NAMES])
     return adapt(read(name, encoding=known.encoding), known.shape)

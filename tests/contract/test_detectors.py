@@ -84,3 +84,21 @@ def test_survives_saving(detector, known, tmp_path):
 def test_fit_gives_itself_and_forward_is_score(detector, known):
     assert detector.fit(known.test) is detector
     assert torch.equal(detector(known.test), detector.score(known.test))
+
+
+def test_casting_the_model_keeps_the_threshold(detector):
+    before = detector.threshold_.item()
+    assert detector.half().threshold_.item() == before
+    assert detector.float().threshold_.dtype == torch.float64
+
+
+def test_a_model_whose_output_is_not_finite_has_no_score_but_an_answer(name):
+    class Broken(torch.nn.Module):
+        def forward(self, x):
+            return torch.where(x[:, :1] > 0, x, torch.nan)
+
+    x = torch.tensor([[1.0, 0.0], [2.0, 1.0], [-1.0, 3.0]])
+    detector = DETECTORS[name](Broken()).fit(x[:2], accept=1.0)
+    assert detector.predict(x).tolist() == [0, 0, -1]
+    with pytest.raises(nescio.NescioError, match="no score"):
+        detector.score(x)

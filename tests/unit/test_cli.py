@@ -1,17 +1,21 @@
 """The command line as a user meets it: what it prints, writes, and says when something is wrong."""
 
 import csv
+import io
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
 import nescio
 from nescio.cli import main
 from nescio.data import load
 from nescio.records import Evaluation, History
+from nescio.report.tables import evaluation_tables
+from nescio.tensorfile import read_tensors, write_tensors
 
 
 @pytest.fixture
@@ -37,7 +41,7 @@ def trained(tmp_path_factory):
     """A small run on digits without 8 and 9, and one on iris."""
     folder = tmp_path_factory.mktemp("runs")
     for name, more in (
-        ("digits", ["--hold-out", "8,9", "--network", "mlp", "--epochs", "8"]),
+        ("digits", ["--hold-out", "8, 9", "--network", "mlp", "--epochs", "8"]),
         ("iris", ["--epochs", "20"]),
     ):
         sys.argv = ["nescio", "train", "softmax", "--data", name, "-o", str(folder / name), *more]
@@ -135,6 +139,68 @@ def test_score_reads_tables_by_column_name(command, trained, tmp_path):
     assert [row["class"] for row in found] == [iris.classes[index] for index in want]
 
 
+def test_case_of_the_ending_does_not_matter(command, trained, tmp_path):
+    iris = load("iris")
+    with (tmp_path / "I.CSV").open("w", newline="") as file:
+        csv.writer(file).writerows([iris.features[::-1], *(row[::-1] for row in iris.test.inputs[:5].tolist())])
+    (tmp_path / "i.csv").write_bytes((tmp_path / "I.CSV").read_bytes())
+    answers = [command("score", trained / "iris", tmp_path / name)[1] for name in ("I.CSV", "i.csv")]
+    assert answers[0] == answers[1] != ""
+
+
+def test_unknown_folders_of_images_need_no_labels(command, trained, tmp_path, monkeypatch):
+    (tmp_path / "pictures").mkdir()
+    for index in range(4):
+        image = np.random.default_rng(index).integers(256, size=(12, 12, 3), dtype=np.uint8)
+        Image.fromarray(image).save(tmp_path / "pictures" / f"{index}.png")
+    monkeypatch.chdir(tmp_path)
+    code, _, err = command("evaluate", trained / "digits", "--unknown", "pictures", "-o", "e.json")
+    assert code == 0, err
+    assert Evaluation.load(tmp_path / "e.json").unknown[0].inputs == 4
+
+
+def test_a_run_on_a_file_is_judged_from_anywhere_unless_the_file_has_changed(command, tmp_path, monkeypatch):
+    rows = [("a", "b", "kind"), *((i % 7, i % 5, "no" if i % 7 > 3 else "yes") for i in range(90))]
+    (tmp_path / "t.csv").write_text("\n".join(",".join(map(str, row)) for row in rows))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert command("train", "softmax", "--data", "t.csv", "--epochs", 3, "-o", "run")[0] == 0
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert command("evaluate", "../run")[0] == 0
+    (tmp_path / "t.csv").write_text((tmp_path / "t.csv").read_text().replace("no", "aaa"))
+    code, _, err = command("evaluate", "../run")
+    assert code == 2
+    assert "classes were ('no', 'yes')" in err
+
+
+def test_an_interrupted_training_says_how_to_go_on(command, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nescio.trainer.Trainer._step", interrupted)
+    code, _, err = command("train", "softmax", "--data", "iris", "-o", tmp_path / "run")
+    assert code == 130
+    assert "the same command goes on" in err
+
+
+def test_a_model_file_that_names_other_classes_is_refused(command, trained, rows, tmp_path):
+    tensors, about = read_tensors(trained / "digits" / "model.safetensors", "model")
+    for change in ({"classes": ["0", "1"]}, {"classes": []}, {"shape": [1, 8, 9]}, {"encoding": {"columns": [[]]}}):
+        path = tmp_path / "run" / "model.safetensors"
+        write_tensors(path, "model", tensors, {**about, "about": {**about["about"], **change}})
+        code, _, err = command("score", tmp_path / "run", rows)
+        assert (code, "Traceback" in err) == (2, False), err
+
+
+def test_figures_stay_whole_on_a_narrow_terminal(command, trained, tmp_path):
+    command("evaluate", trained / "digits", "--unknown", "held_out", "-o", tmp_path / "e.json")
+    record = Evaluation.load(tmp_path / "e.json")
+    console = Console(width=40, file=io.StringIO())
+    console.print(evaluation_tables(record))
+    assert f"{record.unknown[0].separation[0].auroc:.3f}" in console.file.getvalue()
+    assert f"{record.known.accuracy:.1%}" in console.file.getvalue()
+
+
 def test_score_reads_npz_and_folders_of_images(command, trained, tmp_path):
     images = (load("digits").test.inputs[:3, 0].numpy() * 255).round().astype(np.uint8)
     np.savez(tmp_path / "x.npz", images=images)
@@ -202,6 +268,10 @@ def bad(tmp_path, trained):
     ("train softmax --data {bad}/short.csv -o {bad}/o", "class"),
     ("train softmax --data {bad}/none.csv -o {bad}/o", "none.csv"),
     ("train softmax --data digits --device gpu -o {bad}/o", "device"),
+    ("train softmax --data digits --device meta -o {bad}/o", "device"),
+    ("train softmax --data digits --validation nan -o {bad}/o", "validation"),
+    ("score {trained}/digits {bad}/bright.csv -o {bad}/empty", "[0, 1]"),
+    ("evaluate {trained}/digits -o {bad}/empty", "is a folder"),
     ("train softmax --data iris --epochs 1 -o {bad}/file", "file"),
     ("evaluate {bad}/empty", "not a run"),
     ("evaluate {bad}/run", "not a whole nescio model"),

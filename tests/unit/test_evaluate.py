@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader
 import nescio
 from nescio.data import Samples
 from nescio.errors import NescioError
+from nescio.logits import softmax_confidence
 from nescio.records import Evaluation
 from nescio.scores import OUTPUT, SCORES
 
@@ -102,6 +103,52 @@ def test_takes_a_shuffled_loader(sides):
     assert nescio.evaluate(Given(), loader).known.accuracy == nescio.evaluate(Given(), known).known.accuracy
 
 
+def test_a_detector_takes_one_pass_and_a_shuffled_loader(sides):
+    known, unknown = sides
+    model = Counted()
+    detector = nescio.Threshold(model, score="max_prob").fit(known)
+    model.calls = 0
+    loader = DataLoader(known, batch_size=32, shuffle=True, generator=torch.Generator().manual_seed(3))
+    record = nescio.evaluate(detector, loader, {"u": iter([unknown[:40], unknown[40:]])}, scores=["max_prob"])
+    assert model.calls == 300
+    by_score, own = record.known.misclassification
+    assert own.auroc == by_score.auroc
+
+
+def test_draws_and_their_seed_count_on_both_sides(sides):
+    class Random(nn.Module):
+        def forward(self, x):
+            return torch.stack([x @ torch.randn(4, 4) for _ in range(3)])
+
+    known, unknown = sides
+    record = nescio.evaluate(Random(), known, {"u": unknown}, seed=9)
+    for side, data in ((record.known, known), (record.unknown[0], unknown)):
+        want = softmax_confidence(nescio.predict(Random(), data, seed=9)).mean()
+        assert side.mmc == pytest.approx(want.item(), abs=1e-12)
+
+
+def test_calibration_has_fifteen_bins(sides):
+    p = sides[0].inputs.double().softmax(-1)
+    known = Samples(sides[0].inputs, p.multinomial(1, generator=torch.Generator().manual_seed(0))[:, 0])
+    p = p.numpy()
+    correct = p.argmax(-1) == known.labels.numpy()
+    found = nescio.evaluate(Given(), known).known.ece
+    assert found == pytest.approx(nescio.metrics.ece(p.max(-1), correct, bins=15), abs=1e-12)
+    assert found != pytest.approx(nescio.metrics.ece(p.max(-1), correct, bins=10), abs=1e-6)
+
+
+def test_histogram_edges_surround_the_known_scores_and_no_more():
+    known = torch.linspace(1.0, 2.0, 1001)
+    far = torch.tensor([-1e6, 1.5, 1e6])
+    samples = Samples(torch.stack([known, 0 * known], 1), torch.zeros(1001, dtype=torch.long))
+    record = nescio.evaluate(Given(), samples, {"far": torch.stack([far, -1e9 + 0 * far], 1)}, scores=["max_logit"])
+    low, high = (-2 + 0.001, -1 - 0.001)
+    edges = record.histograms[0].edges
+    assert (edges[0], edges[-1]) == pytest.approx((low - (high - low), high + (high - low)), abs=1e-6)
+    counts = record.histograms[0].counts["far"]
+    assert (counts[0], counts[-1], sum(counts)) == (1, 1, 3)
+
+
 def test_nothing_wrong_leaves_the_misclassification_task_undefined():
     known = Samples(5 * torch.eye(3), torch.arange(3))
     record = nescio.evaluate(Given(), known)
@@ -129,6 +176,8 @@ def test_a_detector_is_judged_by_its_own_score(sides):
     ({"unknown": {"u": torch.full((3, 4), torch.nan)}}, "NaN"),
     ({"unknown": {"u": torch.zeros(3, 5)}}, "classes|logits"),
     ({"unknown": [torch.zeros(3, 4)]}, "names"),
+    ({"unknown": {3: torch.zeros(3, 4)}}, "names"),
+    ({"known": Samples(torch.zeros(3, 4), torch.tensor([0, 1, 2])), "batch_size": 0}, "batch_size"),
 ])  # fmt: skip
 def test_bad_input_is_told(sides, change, message):
     arguments = {"known": sides[0], "unknown": {"u": sides[1]}, **change}

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -44,6 +46,51 @@ def test_labels_come_in_the_order_of_the_logits(net, x):
     assert predict_labelled(net, x)[1] is None
 
 
+def test_a_double_model_gives_doubles():
+    assert predict(nn.Linear(4, 3).double(), torch.zeros(2, 4)).dtype == torch.float64
+
+
+def test_logits_come_back_to_the_device_of_the_inputs(x, monkeypatch):
+    moves, module = [], sys.modules["nescio.predict"]  # the name leads to the function
+    monkeypatch.setattr(module, "like_model", lambda x, _: x.to("meta"))
+    monkeypatch.setattr(module, "check_inputs", lambda *_: None)
+    monkeypatch.setattr(module, "run", lambda _, x: moves.append(x.device.type) or torch.zeros(len(x), 3))
+    assert predict(nn.Identity(), x).device == x.device
+    assert moves == ["meta"]
+
+
+def test_a_model_that_works_in_place_does_not_write_on_the_data(net, x):
+    samples = Samples(x.clone(), torch.zeros(50, dtype=torch.long))
+    predict(nn.Sequential(nn.ReLU(inplace=True), net), samples)
+    predict(nn.Sequential(nn.ReLU(inplace=True), net), array := x.numpy().copy())
+    assert torch.equal(samples.inputs, x)
+    assert (array == x.numpy()).all()
+
+
+def test_random_data_follow_the_seed_and_do_not_repeat_from_batch_to_batch():
+    class Noise(torch.utils.data.Dataset):
+        def __len__(self):
+            return 9
+
+        def __getitem__(self, index):
+            return torch.randn(3)
+
+    torch.manual_seed(1)
+    first = predict(nn.Identity(), Noise(), batch_size=3)
+    torch.manual_seed(2)
+    assert torch.equal(predict(nn.Identity(), Noise(), batch_size=3), first)
+    assert len(first[0].unique(dim=0)) == 9
+    assert not torch.equal(predict(nn.Identity(), Noise(), batch_size=3, seed=1), first)
+
+
+def test_a_lazy_model_is_told_to_be_run_first(x):
+    net = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d())
+    with pytest.raises(NescioError, match="lazy"):
+        predict(net, x)
+    net(x)
+    assert predict(net, x).shape == predict(net, x).shape == (1, 50, 3)
+
+
 class Draws(nn.Module):
     """Random members: each draw is another function, drawn on every call."""
 
@@ -72,6 +119,7 @@ def test_a_hundred_thousand_inputs_are_streamed(net):
     (torch.zeros(3, 4, dtype=torch.uint8), "floating point"),
     (torch.zeros(3, 5), r"shape \(3, 5\)"),
     (torch.zeros(0, 4), "empty|no input"),
+    (torch.zeros(3, 4, 2, 2), "cannot be run"),
     (np.array([["a", "b"]]), "str|<U1|number|float"),
     ("digits", "str"),
     (None, "NoneType"),

@@ -60,8 +60,18 @@ def test_a_bare_network_is_saved_as_softmax(tmp_path):
 
 
 def test_a_users_own_network_says_it_cannot_be_saved(tmp_path):
-    with pytest.raises(NescioError, match=r"Linear.*nescio\.models"):
-        nescio.save(nn.Linear(4, 3), tmp_path / "n")
+    other, shorter = nescio.models.mlp(4, 3), nescio.models.mlp(4, 3)
+    other[2] = nn.Tanh()
+    shorter[-1] = nn.Linear(100, 2)
+    for net in (nn.Linear(4, 3), other, shorter):
+        with pytest.raises(NescioError, match=r"nescio\.models"):
+            nescio.save(net, tmp_path / "n")
+
+    class Mine(nescio.methods.Softmax):
+        name = "mine"
+
+    with pytest.raises(NescioError, match="none of our tables"):
+        nescio.save(Mine(nescio.models.mlp(4, 3)), tmp_path / "n")
     assert not list(tmp_path.iterdir())
 
 
@@ -83,6 +93,14 @@ def test_damaged_file_is_refused(path, damage):
     (lambda about: about["plan"].update(network={"network": "mlp", "inputs": 9, "classes": 3}), "another network"),
     (lambda about: about["plan"].update(network={"network": "mlp", "inputs": 10**12, "classes": 3}), "another network"),
     (lambda about: about["plan"].update(network={"network": "os.system"}), "unknown network"),
+    (lambda about: about["plan"]["network"].update(dropout=5), "dropout"),
+    (lambda about: about["plan"]["network"].update(dropout="x"), "dropout"),
+    (lambda about: about["plan"]["network"].update(hidden=5), "hidden"),
+    (lambda about: about["plan"]["network"].update(hidden=[10**12, 10**12]), "hidden"),
+    (lambda about: about["plan"]["network"].update(hidden=[1] * 200_000), "at most 1000"),
+    (lambda about: about["plan"]["network"].update(inputs=None), "cannot be made"),
+    (lambda about: about["plan"]["network"].update(network=["mlp"]), "unknown network"),
+    (lambda about: about["plan"].update(detector="threshold", detector_settings={"score": ["a"]}), "unknown score"),
     (lambda about: about["plan"].update(network=None), "network: expected dict"),
     (lambda about: about["plan"].update(settings={"evil": 1}), "'softmax' cannot be made"),
     (lambda about: about["plan"].update(detector="oracle"), "unknown detector"),

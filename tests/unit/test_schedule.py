@@ -28,9 +28,9 @@ def test_cosine_is_torchs():
 def test_one_cycle_is_torchs_up_to_a_step():
     want = rates(lambda optimizer: OneCycleLR(optimizer, max_lr=1.0, total_steps=TOTAL, cycle_momentum=False))
     got = [OneCycle()(step / TOTAL) for step in range(TOTAL)]
-    assert got == pytest.approx(want, abs=0.02)
-    assert got[0] == pytest.approx(0.04)
-    assert max(got) == pytest.approx(1.0)
+    assert got == pytest.approx(want, abs=0.02)  # torch counts one step less in each phase
+    for t, factor in ((0.0, 0.04), (0.15, 0.52), (0.3, 1.0), (0.65, (1 + 4e-6) / 2), (1.0, 4e-6)):
+        assert OneCycle()(t) == pytest.approx(factor, rel=1e-12)
 
 
 def test_step_drops_at_its_milestones():

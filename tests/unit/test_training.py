@@ -7,12 +7,12 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import nescio
+from nescio.data.labelled import split
 from nescio.errors import NescioError
 from nescio.methods import Softmax
 from nescio.models import lenet, mlp
 from nescio.records import History
 from nescio.schedule import Step
-from nescio.tensorfile import read_tensors
 
 
 @pytest.fixture(scope="module")
@@ -41,23 +41,78 @@ def test_digits_are_read_rightly(digits, seed):
     assert nescio.evaluate(model, digits.test).known.accuracy >= 0.97
 
 
-def test_one_full_batch_step_is_the_textbook_one(blobs):
-    """SGD with momentum and weight decay, two steps, against the formula written out."""
+def test_full_batch_steps_are_the_textbook_ones(blobs):
+    """SGD with momentum, weight decay and a schedule, two steps, against the formula written out."""
     net = small()
     start = [weight.detach().clone() for weight in net.parameters()]
-    n = len(blobs)
-    nescio.fit(net, blobs, epochs=2, batch_size=n, optimizer="sgd", learning_rate=0.1, momentum=0.5, weight_decay=0.01)
+    how = {"optimizer": "sgd", "learning_rate": 0.1, "momentum": 0.5, "weight_decay": 0.01, "schedule": Step(at=(0.5,))}
+    nescio.fit(net, blobs, epochs=2, batch_size=len(blobs), **how)
     oracle = small()
     speed = [torch.zeros_like(weight) for weight in start]
-    for _ in range(2):
+    for rate in (0.1, 0.01):
         loss = nn.functional.cross_entropy(oracle(blobs.inputs), blobs.labels)
         slopes = torch.autograd.grad(loss, list(oracle.parameters()))
         with torch.no_grad():
             for weight, slope, v in zip(oracle.parameters(), slopes, speed, strict=True):
                 v.mul_(0.5).add_(slope + 0.01 * weight)
-                weight.sub_(0.1 * v)
+                weight.sub_(rate * v)
     for got, want in zip(net.parameters(), oracle.parameters(), strict=True):
         torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_adam_is_torchs_with_l2_weight_decay(blobs):
+    net, oracle = small(), small()
+    nescio.fit(net, blobs, epochs=2, batch_size=len(blobs), learning_rate=0.01, weight_decay=0.1)
+    optimizer = torch.optim.Adam(oracle.parameters(), lr=0.01, weight_decay=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(oracle(blobs.inputs), blobs.labels).backward()
+        optimizer.step()
+    for got, want in zip(net.parameters(), oracle.parameters(), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
+
+
+class Watched(Softmax):
+    """Remembers what happens in each step."""
+
+    def __init__(self, net):
+        super().__init__(net)
+        self.drawn, self.modes = [], []
+
+    def loss(self, x, y):
+        self.drawn.append(torch.rand(1).item())
+        self.modes.append([module.training for module in self.net])
+        return super().loss(x, y)
+
+
+def test_training_is_in_train_mode_and_each_step_draws_its_own(blobs):
+    model = Watched(nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Dropout(), nn.Linear(4, 3))).eval()
+    nescio.fit(model, blobs, epochs=2)
+    assert all(all(modes) for modes in model.modes)
+    assert len(set(model.drawn)) == len(model.drawn) == 16
+
+
+def test_parts_that_were_put_in_eval_mode_stay_there(blobs):
+    model = Watched(nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 3)))
+    model.net[1].eval()
+    nescio.fit(model, blobs, epochs=1)
+    assert all(modes == [True, False, True] for modes in model.modes)
+    assert model.net[1].num_batches_tracked == 0
+
+
+def test_no_batch_of_one_for_batchnorm(blobs):
+    sizes = []
+
+    class Spy(Softmax):
+        def loss(self, x, y):
+            sizes.append(len(x))
+            return super().loss(x, y)
+
+    net = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+    nescio.fit(Spy(net), (blobs.inputs[:5], torch.tensor([0, 1, 2, 0, 1])), epochs=1, batch_size=2)
+    assert sorted(sizes) == [2, 3]
+    with pytest.raises(NescioError, match="no loss for a batch"):
+        nescio.fit(net, (blobs.inputs[:5], torch.tensor([0, 1, 2, 0, 1])), epochs=1, batch_size=1)
 
 
 def test_every_input_is_seen_once_an_epoch_in_batches_of_even_size(blobs):
@@ -118,6 +173,20 @@ def test_early_stopping_keeps_the_best_weights(blobs):
     assert nescio.evaluate(net, held).known.nll == pytest.approx(min(losses), rel=1e-9)
 
 
+def test_equal_validation_losses_do_not_count_as_better(blobs):
+    history = nescio.fit(small(), blobs, epochs=9, learning_rate=1e-30, validation=0.2, patience=2)
+    assert history.best_epoch == 1
+    assert len(history.epochs) == 3
+
+
+def test_a_split_loses_and_shares_nothing(blobs):
+    for data in (blobs, TensorDataset(blobs.inputs, blobs.labels)):
+        parts = split(data, 0.3, seed=5)
+        x, y = (torch.stack([one[0] for one in part]) for part in parts)
+        assert (len(x), len(y)) == (700, 300)
+        assert len(torch.cat([x, y]).unique(dim=0)) == 1000
+
+
 def test_same_seed_same_run_other_seed_other_run(blobs):
     nets = [small() for _ in range(3)]
     for net, seed in zip(nets, (7, 7, 8), strict=True):
@@ -152,65 +221,34 @@ def test_frozen_weights_stay(blobs):
     assert torch.equal(net[1].weight, before)
 
 
-def test_a_finished_run_is_not_trained_again(blobs, tmp_path):
-    path = tmp_path / "c"
-    first, second = small(), small(seed=9)
-    history = nescio.fit(first, blobs, epochs=2, checkpoint=path)
-    again = nescio.fit(second, blobs, epochs=2, checkpoint=path)
-    assert same(first, second)
-    assert again.epochs == history.epochs
+def test_labels_of_any_integer_type_and_inputs_of_any_layout(blobs):
+    x, y = blobs.inputs.numpy(), blobs.labels
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    nets = [small() for _ in range(5)]
+    for net, data in zip(nets, ((x, y), TensorDataset(blobs.inputs, y.int()), (x[::-1][::-1], y.short()),
+                                (x.astype(">f4"), y), (frozen, y)), strict=True):  # fmt: skip
+        nescio.fit(net, data, epochs=1)
+    assert all(same(nets[0], net) for net in nets[1:])
 
 
-def test_checkpoint_of_another_run_is_refused(blobs, tmp_path):
-    path = tmp_path / "c"
-    nescio.fit(small(), blobs, epochs=2, checkpoint=path)
-    with pytest.raises(NescioError, match=r"learning_rate=0\.001, not 0\.01"):
-        nescio.fit(small(), blobs, epochs=2, checkpoint=path, learning_rate=0.01)
-    with pytest.raises(NescioError, match="inputs, crc"):
-        nescio.fit(small(), nescio.data.load("three_blobs", seed=1).train, epochs=2, checkpoint=path)
-    with pytest.raises(NescioError, match="model='99 weights"):
-        nescio.fit(mlp(2, 3, hidden=(5,)), blobs, epochs=2, checkpoint=path)
+def test_doubles_stay_doubles_for_a_double_model():
+    seen = []
 
-
-@pytest.mark.parametrize(
-    "damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"\xff" * 16 + b, lambda b: b[:-1]]
-)
-def test_damaged_checkpoint_is_refused(blobs, tmp_path, damage):
-    path = tmp_path / "c"
-    nescio.fit(small(), blobs, epochs=1, checkpoint=path)
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(NescioError, match="not a whole nescio checkpoint"):
-        nescio.fit(small(), blobs, epochs=1, checkpoint=path)
-
-
-def test_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(blobs, tmp_path):
-    path = tmp_path / "c"
-    steps = []
-
-    class Diverges(Softmax):
+    class Spy(Softmax):
         def loss(self, x, y):
-            loss, logits = super().loss(x, y)
-            steps.append(0)
-            return loss * (torch.nan if len(steps) == 12 else 1.0), logits
+            seen.append(x)
+            return super().loss(x, y)
 
-    net = small()
-    with pytest.raises(NescioError, match=r"became nan in epoch 2, step 4.*last good checkpoint is '.*c'"):
-        nescio.fit(Diverges(net), blobs, epochs=5, checkpoint=path)
-    assert len(blobs) == 1000
-    tensors, about = read_tensors(path, "checkpoint")
-    assert about["progress"]["step"] == 8
-    assert all(value.isfinite().all() for value in tensors.values())
+    x = 1e9 + np.arange(4.0)[:, None]
+    nescio.fit(Spy(mlp(1, 2, hidden=()).double()), (x, np.array([0, 1, 0, 1])), epochs=1)
+    assert sorted(seen[0][:, 0].tolist()) == x[:, 0].tolist()
 
 
-def test_weights_that_are_not_finite_never_reach_a_checkpoint(blobs, tmp_path):
-    class Breaks(Softmax):
-        def after_step(self, x, y):
-            with torch.no_grad():
-                self.net[1].weight.fill_(torch.nan)
-
-    with pytest.raises(NescioError, match="NaN or infinite"):
-        nescio.fit(Breaks(small()), blobs, epochs=1, batch_size=1000, checkpoint=tmp_path / "c")
-    assert not (tmp_path / "c").exists()
+def test_numbers_of_numpy_are_numbers(blobs, tmp_path):
+    how = {"epochs": np.int64(1), "batch_size": np.int32(500), "learning_rate": np.float32(1e-3), "seed": np.int64(2)}
+    history = nescio.fit(small(), blobs, checkpoint=tmp_path / "c", **how)
+    assert History.from_json(history.to_json()).provenance.seed == 2
 
 
 def bad(blobs, **changes):
@@ -241,6 +279,16 @@ def bad(blobs, **changes):
     ({"validation": 1.5}, "validation"),
     ({"validation": 0.0}, "validation"),
     ({"seed": -1}, "seed"),
+    ({"seed": "a", "validation": 0.2}, "seed"),
+    ({"learning_rate": "a"}, "learning_rate"),
+    ({"batch_size": 2.5}, "batch_size"),
+    ({"schedule": Step}, "function"),
+    ({"validation": math.nan}, "validation"),
+    ({"validation": TensorDataset(torch.zeros(4, 2))}, "pairs"),
+    ({"validation": TensorDataset(torch.zeros(4, 2), torch.tensor([5, 0, 0, 1]))}, "0 … 2"),
+    ({"validation": TensorDataset(torch.zeros(4, 2), torch.tensor([0, 1, 1, 5]))}, "0 … 2"),
+    ({"data": TensorDataset(torch.randn(9, 2), torch.zeros(9, dtype=torch.long))}, "one class"),
+    ({"data": TensorDataset(torch.randn(9, 2), torch.zeros(9))}, "whole numbers"),
     ({"checkpoint_every": 0}, "checkpoint_every"),
 ])  # fmt: skip
 def test_bad_input_is_told(blobs, changes, message):

@@ -36,3 +36,42 @@ def test_everything_is_put_back_after_an_error():
     assert (mean == 0).all()
     assert (net[1].running_var == 1).all()
     assert torch.equal(torch.random.get_rng_state(), random)
+
+
+def test_gradients_and_graphs_that_wait_are_not_disturbed():
+    net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).eval()
+    loss = net(torch.randn(4, 3)).sum()
+    with untouched(net):
+        net(torch.randn(4, 3)).sum().backward()
+    assert all(weight.grad is None for weight in net.parameters())
+    loss.backward()  # would fail had a buffer been written to
+    before = [weight.grad.clone() for weight in net.parameters()]
+    with untouched(net):
+        net(torch.randn(4, 3)).sum().backward()
+    assert all(torch.equal(weight.grad, grad) for weight, grad in zip(net.parameters(), before, strict=True))
+
+
+def test_new_buffers_go_and_resized_ones_come_back():
+    net = nn.BatchNorm1d(3)
+    with untouched(net):
+        net.register_buffer("cache", torch.zeros(2))
+        net.running_mean.resize_(7)
+    assert set(net.state_dict()) == {"weight", "bias", "running_mean", "running_var", "num_batches_tracked"}
+    assert net.running_mean.shape == (3,)
+
+
+def test_train_and_eval_of_the_model_itself_are_called():
+    class Merging(nn.Linear):
+        """As adapters do: weights are merged in eval mode and taken apart again in train mode."""
+
+        merged = False
+
+        def train(self, mode=True):
+            self.merged = not mode
+            return super().train(mode)
+
+    net = Merging(2, 2)
+    with untouched(net):
+        net.eval()
+        assert net.merged
+    assert not net.merged

@@ -10,6 +10,8 @@ from rich.text import Text
 
 from nescio.records import Evaluation, Separation
 
+# on a narrow terminal names are folded, and figures stay whole
+FIGURES: dict[str, Any] = {"justify": "right", "overflow": "fold", "min_width": 6}
 CONVENTIONS = (
     "Scores: larger = less known. MMC: mean largest confidence.\n"
     "AUROC: chance that an unknown input scores above a known one, ties half.\n"
@@ -33,7 +35,7 @@ def _known(record: Evaluation) -> Table:
     known = record.known
     table = _table(f"{record.method} on {known.name}: {known.inputs} inputs, {record.classes} classes")
     for name in ("accuracy", "MMC", "NLL", "Brier", "ECE", "AUROC correct/wrong"):
-        table.add_column(name, justify="right")
+        table.add_column(name, **FIGURES)
     wrong = _of(known.misclassification, record.score)
     table.add_row(_share(known.accuracy), _share(known.mmc), _figure(known.nll), _figure(known.brier),
                   _share(known.ece), _figure(wrong.auroc))  # fmt: skip
@@ -42,9 +44,9 @@ def _known(record: Evaluation) -> Table:
 
 def _unknown(record: Evaluation) -> Table:
     table = _table(f"known against unknown, by {record.score}")
-    table.add_column("unknown")
+    table.add_column("unknown", overflow="fold")
     for name in ("inputs", "MMC", "AUROC", "AUPR-In", "AUPR-Out", "FPR95"):
-        table.add_column(name, justify="right")
+        table.add_column(name, **FIGURES)
     for side in record.unknown:
         found = _of(side.separation, record.score)
         table.add_row(Text(side.name), str(side.inputs), _share(side.mmc), _auroc(found.auroc), _figure(found.aupr_in),
@@ -54,10 +56,10 @@ def _unknown(record: Evaluation) -> Table:
 
 def _by_score(record: Evaluation) -> Table:
     table = _table("AUROC of every score")
-    table.add_column("score")
+    table.add_column("score", overflow="fold")
     for side in record.unknown:
-        table.add_column(Text(side.name), justify="right")
-    table.add_column("correct/wrong", justify="right")
+        table.add_column(Text(side.name), **FIGURES)
+    table.add_column("correct/wrong", **FIGURES)
     for index, found in enumerate(record.known.misclassification):
         cells = [_auroc(side.separation[index].auroc) for side in record.unknown]
         table.add_row(found.score, *cells, _auroc(found.auroc))
@@ -92,7 +94,7 @@ def status_table(found: Sequence[Any]) -> Table:
     """The data sets, which of them are here, and where."""
     table = _table("data sets")
     for name in ("name", "kind", "here", "where", "what"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold", no_wrap=name == "name")
     for one in found:
         here = Text("yes", style="green") if one.present else Text("get" if one.downloadable else "no", style="yellow")
         table.add_row(one.name, one.kind, here, Text(str(one.where or "")), Text(one.about))

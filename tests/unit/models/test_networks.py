@@ -56,11 +56,35 @@ def test_resnet20_shortcut_has_no_weights_and_pads_with_zeros():
     assert (out[:, 24:] == 0).all()
 
 
+def test_details_of_the_papers():
+    net = cnn16(10)
+    assert [layer.p for layer in net if isinstance(layer, nn.Dropout)] == [0.33, 0.33]
+    assert [layer.negative_slope for layer in net if isinstance(layer, nn.LeakyReLU)] == [0.1, 0.1, 0.1]
+    assert all(layer.momentum == 0.01 for layer in resnet20().modules() if isinstance(layer, nn.BatchNorm2d))
+    first, second, dense, last = (layer for layer in lenet(10) if hasattr(layer, "weight"))
+    for conv, fan_in in ((first, 25), (second, 25 * 32)):
+        spread = (2 / fan_in) ** 0.5
+        assert conv.weight.abs().max() <= 2 * spread
+        assert conv.weight.std().item() == pytest.approx(0.88 * spread, rel=0.1)  # a normal cut at two deviations
+    assert dense.weight.std().item() == pytest.approx((2 / 3136) ** 0.5, rel=0.02)
+    assert all((layer.bias == 0).all() for layer in (first, second, dense, last))
+
+
+def test_convolutions_run_channels_last_also_on_grey_images():
+    for net, channels in ((conv3(10), 1), (lenet(10), 1), (resnet20(10), 3)):
+        out = net[1](net[0](torch.rand(2, channels, 28, 28)))
+        assert out.is_contiguous(memory_format=torch.channels_last)
+        assert not out.is_contiguous()
+
+
 @pytest.mark.parametrize("make", [
     lambda: mlp(0, 3), lambda: mlp(4, 0), lambda: mlp(4, 3, hidden=(5, -1)), lambda: lenet(2.5),
     lambda: conv3(10, size=12),
     lambda: cnn16(10, size=8), lambda: network_for("lenet", (4,), 3), lambda: network_for("conv3", (1, 28, 20), 3),
     lambda: network_for("lenett", (1, 28, 28), 3), lambda: build({"network": "mlp", "width": 3}), lambda: build({}),
+    lambda: mlp(4, 3, dropout=5), lambda: mlp(4, 3, hidden=5), lambda: mlp(4, 3, hidden=(1,) * 2000),
+    lambda: build({"network": ["mlp"]}), lambda: build({"network": "mlp", "inputs": None}), lambda: mlp(10**30, 3),
+    lambda: build({"network": "mlp", "inputs": 2, "dropout": "x"}), lambda: mlp(2**39, 3),
 ])  # fmt: skip
 def test_refuses_impossible_sizes(make):
     with pytest.raises(NescioError):

@@ -1,0 +1,61 @@
+import os
+import stat
+import threading
+
+import pytest
+
+from nescio.atomic import replacing
+from nescio.errors import NescioError
+
+
+def test_the_file_is_there_only_when_the_block_ends_well(tmp_path):
+    path = tmp_path / "deep" / "a.txt"
+    with replacing(path, "w") as file:
+        file.write("ä")
+        assert not path.exists()
+    assert path.read_text(encoding="utf-8") == "ä"
+
+    def fail():
+        with replacing(path) as file:
+            file.write(b"half")
+            raise RuntimeError("cut off")
+
+    with pytest.raises(RuntimeError, match="cut off"):
+        fail()
+    assert path.read_text(encoding="utf-8") == "ä"
+    assert os.listdir(path.parent) == ["a.txt"]
+
+
+def test_permissions_are_the_usual_ones(tmp_path):
+    (tmp_path / "plain").write_text("")
+    with replacing(tmp_path / "ours") as file:
+        file.write(b"")
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "ours")]
+    assert modes[0] == modes[1]
+
+
+def test_a_link_is_followed(tmp_path):
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with replacing(tmp_path / "link", "w") as file:
+        file.write("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
+    reader.start()
+    with replacing(pipe, "w") as file:
+        file.write("through")
+    reader.join(10)
+    assert got == ["through"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(NescioError, match="is a folder"), replacing(tmp_path):
+        pass
