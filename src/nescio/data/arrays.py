@@ -58,3 +58,15 @@ def labels(array: Array, count: int, where: str, classes: int | None = None) -> 
     if count and (int(array.min()) < 0 or int(array.max()) > most):
         raise NescioError(f"{where}: labels from {array.min()} to {array.max()}; expected 0 to {most}")
     return torch.from_numpy(array.astype(np.int64))
+
+
+def tensor(values: Any) -> Tensor:
+    """A tensor of a tensor or array; an array's memory is shared where torch can."""
+    if isinstance(values, Tensor):
+        return values
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
+        kind = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else type(values).__name__
+        raise NescioError(f"{kind} given; expected a tensor or an array of numbers")
+    dtype = np.float64 if values.dtype == np.longdouble else values.dtype.newbyteorder("=")
+    native = np.ascontiguousarray(values, dtype=dtype)
+    return torch.from_numpy(native if native.flags.writeable else native.copy())

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
+from nescio.data.arrays import tensor as tensor  # also for those who import it from here
+from nescio.data.counts import at_least_one
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
 
@@ -19,32 +21,20 @@ def batches(data: Any, batch_size: int) -> Iterator[Batch]:
 
     A loader, and any other iterable, gives its own batches: inputs, or pairs of inputs and labels.
     """
-    if batch_size < 1:
-        raise NescioError(f"batch_size={batch_size}; expected at least 1")
-    return _some(_stream(data, batch_size))
+    return _some(_stream(data, at_least_one(batch_size, "batch_size")))
 
 
 def length(data: Any) -> int | None:
     """The number of inputs, or None where only reading would tell."""
     if isinstance(data, DataLoader):
         return _loaded(data)
-    if isinstance(data, Tensor | np.ndarray | Dataset):
-        return len(data) if isinstance(data, Sized) else None
     if _is_pair(data):
-        return len(data[0])
+        return length(data[0])
+    if isinstance(data, Tensor | np.ndarray):
+        return int(data.shape[0]) if data.ndim else None
+    if isinstance(data, Dataset):
+        return len(data) if isinstance(data, Sized) else None
     return sum(len(_batch(one)[0]) for one in data) if isinstance(data, list | tuple) else None
-
-
-def tensor(values: Any) -> Tensor:
-    """A tensor of a tensor or array; an array's memory is shared where torch can."""
-    if isinstance(values, Tensor):
-        return values
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
-        kind = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else type(values).__name__
-        raise NescioError(f"{kind} given; expected a tensor or an array of numbers")
-    dtype = np.float64 if values.dtype == np.longdouble else values.dtype.newbyteorder("=")
-    native = np.ascontiguousarray(values, dtype=dtype)
-    return torch.from_numpy(native if native.flags.writeable else native.copy())
 
 
 def _stream(data: Any, batch_size: int) -> Iterator[Batch]:
@@ -83,13 +73,8 @@ def _slices(x: Tensor, y: Tensor | None, size: int) -> Iterator[Batch]:
 
 
 def _is_pair(data: Any) -> bool:
-    """A tuple of inputs and as many labels; a list of two is two batches."""
-    return (
-        isinstance(data, tuple)
-        and len(data) == 2
-        and all(isinstance(one, Tensor | np.ndarray) for one in data)
-        and data[0].ndim > data[1].ndim
-    )
+    """A tuple of two arrays is inputs and their labels, whatever their shapes; a list of two is two batches."""
+    return isinstance(data, tuple) and len(data) == 2 and all(isinstance(one, Tensor | np.ndarray) for one in data)
 
 
 def _rows(x: Tensor) -> Tensor:

@@ -2,15 +2,16 @@
 
 import torch
 
+from nescio.data.counts import at_least_one
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
+from nescio.seeds import check_seed
 
 
 def uniform(like: Samples, n: int, seed: int = 0) -> Samples:
     """`n` uniform inputs: images over [0, 1], tables over the box of the data, three times as wide about its centre."""
-    if n < 1:
-        raise NescioError(f"n={n} noise inputs; expected at least 1")
-    generator = torch.Generator().manual_seed(seed)
+    n = at_least_one(n, "n")
+    generator = torch.Generator().manual_seed(check_seed(seed))
     x = torch.rand(n, *like.shape, generator=generator)
     if len(like.shape) != 3:
         low, high = like.inputs.amin(0), like.inputs.amax(0)

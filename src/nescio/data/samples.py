@@ -1,13 +1,13 @@
 """Labelled inputs in memory: what `load` returns as `.train` and `.test`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from nescio.data.arrays import Array, tensor
 from nescio.errors import NescioError
 
 
@@ -15,16 +15,21 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
     """Inputs with their labels; images may stay bytes in memory and become floats in [0, 1] batch by batch.
 
     Args:
-        inputs: `(N, …)`; uint8 means images, given out divided by 255; anything else must be floating point.
+        inputs: `(N, …)`, tensor or array; uint8 means images, given out divided by 255; else it must be floating point.
         labels: `(N,)` integers, `−1` for an input of no known class.
         columns: further facts per input that are not fed to a network (a hospital, an alphabet), each `(N,)`.
         name: what reports call this set.
     """
 
     def __init__(
-        self, inputs: Tensor, labels: Tensor, columns: Mapping[str, np.ndarray[Any, Any]] | None = None, name: str = ""
+        self,
+        inputs: Tensor | Array,
+        labels: Tensor | Array,
+        columns: Mapping[str, Array] | None = None,
+        name: str = "",
     ) -> None:
         where = name or "a data set"
+        inputs, labels = tensor(inputs), tensor(labels)
         if inputs.dim() < 2 or len(inputs) == 0:
             raise NescioError(f"{where}: inputs of shape {tuple(inputs.shape)}; expected (N, …) with N ≥ 1")
         if inputs.dtype != torch.uint8 and not inputs.is_floating_point():
@@ -32,11 +37,11 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         if labels.shape != inputs.shape[:1] or labels.is_floating_point() or labels.is_complex():
             raise NescioError(f"{where}: inputs of shape {tuple(inputs.shape)} need ({len(inputs)},) integer labels, "
                               f"not {tuple(labels.shape)} {labels.dtype}")  # fmt: skip
-        for key, values in (columns or {}).items():
+        self.columns = {key: np.asarray(values) for key, values in (columns or {}).items()}
+        for key, values in self.columns.items():
             if values.shape != (len(inputs),):
                 raise NescioError(f"{where}: column {key!r} has shape {values.shape}, expected ({len(inputs)},)")
         self.inputs, self.labels = inputs, labels.long()
-        self.columns = dict(columns or {})
         self.name = name
 
     def __len__(self) -> int:

@@ -102,6 +102,10 @@ def test_an_arrays_memory_is_shared_where_it_can_be() -> None:
         (X[:0], "empty"),
         ([], "empty"),
         ((X, Y[:3]), "one for each of 7"),
+        ((X, torch.nn.functional.one_hot(Y)), r"labels of shape \(7, 7\); expected one for each of 7"),
+        ((X.numpy(), X.numpy()), r"labels of shape \(7, 3\)"),
+        ((Y, X), r"x\[None\]"),
+        (np.array(3.0), r"x\[None\]"),
         ([(X, Y[:3])], "a batch of 7 inputs"),
         (Items([torch.zeros(2), torch.zeros(3)]), "do not make a batch"),
     ],
@@ -111,6 +115,21 @@ def test_anything_else_is_named_and_refused(data: Any, said: str) -> None:
         list(batches(data, 4))
 
 
-def test_a_batch_size_below_one_is_refused_at_once() -> None:
-    with pytest.raises(NescioError, match="batch_size=0"):
-        batches(X, 0)
+@pytest.mark.parametrize("size", [0, -1, 2.5, "3", None, True, np.float32(2), [2]])
+def test_what_is_no_batch_size_is_refused_at_once(size: Any) -> None:
+    with pytest.raises(NescioError, match="batch_size="):
+        batches(X, size)
+
+
+@pytest.mark.parametrize("size", [np.int64(3), np.uint8(3), torch.tensor(3)])
+@pytest.mark.parametrize("make", ["tensor", "samples", "dataset"])
+def test_whole_numbers_of_any_make_are_batch_sizes(size: Any, make: str) -> None:
+    assert [len(x) for x, _ in batches(MAKES[make][0], size)] == [3, 3, 1]
+
+
+def test_a_pair_of_arrays_is_never_two_batches() -> None:
+    one_hot = torch.nn.functional.one_hot(Y)
+    assert length((X, one_hot)) == 7
+    assert length([X, X]) == 14
+    assert len(list(batches([X, X], 3))) == 2
+    assert length(np.array(3.0)) is None

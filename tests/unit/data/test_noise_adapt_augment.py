@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -29,6 +31,15 @@ def test_uniform_tables_fill_three_times_the_box() -> None:
     x = noise.uniform(like, 4000).inputs
     assert x.amin(0).tolist() == pytest.approx([-2, -20], abs=0.5)
     assert x.amax(0).tolist() == pytest.approx([4, 70], abs=0.5)
+
+
+@pytest.mark.parametrize("n", [0, 2.5, "3", None, True])
+def test_what_is_no_number_of_noise_inputs(n: Any) -> None:
+    with pytest.raises(NescioError, match="n="):
+        noise.uniform(bytes_of(3, 1, 6, 6), n)
+    with pytest.raises(NescioError, match="seed"):
+        noise.uniform(bytes_of(3, 1, 6, 6), 2, seed=-1)
+    assert len(noise.uniform(bytes_of(3, 1, 6, 6), np.int64(2))) == 2  # type: ignore[arg-type]
 
 
 def test_far_multiplies_the_distance_to_the_mean() -> None:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -56,6 +58,30 @@ def test_joined_keeps_order_and_shared_columns() -> None:
 def test_what_cannot_be_samples_is_refused(inputs: torch.Tensor, labels: torch.Tensor, said: str) -> None:
     with pytest.raises(NescioError, match=said):
         Samples(inputs, labels, name="bad")
+
+
+def test_arrays_are_taken_as_tensors_are() -> None:
+    samples = Samples(np.ones((3, 2), np.float32), np.arange(3, dtype=np.uint8), {"site": ["a", "b", "c"]})  # type: ignore[dict-item]
+    assert samples.inputs.tolist() == torch.ones(3, 2).tolist()
+    assert samples.labels.dtype == torch.int64
+    assert samples.select(torch.tensor([2])).columns["site"].tolist() == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "labels"),
+    [
+        ([[1.0]], [0]),
+        (None, None),
+        (np.array([["a"]]), np.array([0])),
+        (np.zeros((1, 2), complex), np.array([0])),
+        (np.zeros((1, 2)), np.array(["a"])),
+        (np.zeros((1, 2)), np.array([0.5])),
+        (np.float64(1), np.int64(1)),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_refused(inputs: Any, labels: Any) -> None:
+    with pytest.raises(NescioError):
+        Samples(inputs, labels)
 
 
 def test_a_column_of_another_length_is_refused() -> None:
