@@ -3,8 +3,10 @@
 import logging
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pooch
 import requests
@@ -46,13 +48,13 @@ def _fetched(remote: Remote, folder: Path, base_url: str | None, progress: Progr
     level = logger.level
     logger.setLevel(logging.ERROR)  # it would announce each file beside our own progress
     try:
-        part = target.with_name(f"{target.name}.part")
-        downloader = _Resuming(part, progress)
-        return Path(pooch.retrieve(url, remote.checksum, target.name, target.parent, downloader=downloader))
+        downloader = _Resuming(target.with_name(f"{target.name}.part"), progress)
+        with _no_empty_folder(target.parent):
+            return Path(pooch.retrieve(url, remote.checksum, target.name, target.parent, downloader=downloader))
     except requests.HTTPError as error:
         raise NescioError(f"{url}: {error}") from error
     except requests.RequestException as error:
-        raise NescioError(f"{url}: {error}; the same command resumes where this one stopped") from error
+        raise NescioError(_trouble(url, error)) from error
     except OSError as error:
         raise NescioError(f"cannot write {target} ({error.strerror or error})") from error
     except NescioError:
@@ -61,6 +63,33 @@ def _fetched(remote: Remote, folder: Path, base_url: str | None, progress: Progr
         raise NescioError(f"{url}: is not the published file; nothing was kept ({error})") from error
     finally:
         logger.setLevel(level)
+
+
+@contextmanager
+def _no_empty_folder(folder: Path) -> Iterator[None]:
+    """Take back the folders that were made for files which did not come."""
+    new = [one for one in (folder, *folder.parents) if not os.path.exists(one)]
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # what is not empty stays
+            for one in new:
+                one.rmdir()
+
+
+def _trouble(url: str, error: requests.RequestException) -> str:
+    """What went wrong on the way, in words; the error's own are pages of how the connection was made."""
+    if isinstance(error, ValueError | requests.TooManyRedirects):  # an address that is none
+        return f"{url}: {error}"
+    host = urlsplit(url).netloc
+    if isinstance(error, _Cut):
+        return f"{url}: the connection to {host} was cut; the same command resumes where this one stopped"
+    why = " (its certificate was refused)" if isinstance(error, requests.exceptions.SSLError) else ""
+    return f"{url}: {host} cannot be reached{why}; once it can, the same command resumes where this one stopped"
+
+
+class _Cut(requests.ConnectionError):
+    """The connection was there, and broke off."""
 
 
 class _Resuming:
@@ -87,10 +116,17 @@ class _Resuming:
         total = None if rest is None else done + int(rest)
         with self.part.open("r+b" if done else "wb") as file:
             file.seek(done)
-            for chunk in answer.iter_content(2**16):
+            for chunk in _chunks(answer):
                 file.write(chunk)
                 done += len(chunk)
                 if self.progress is not None:
                     self.progress(self.part.name.removesuffix(".part"), done, total)
         if total is not None and done != total:
-            raise requests.ConnectionError(f"the connection was cut after {done} of {total} bytes")
+            raise _Cut(f"{done} of {total} bytes came")
+
+
+def _chunks(answer: requests.Response) -> Iterator[bytes]:
+    try:
+        yield from answer.iter_content(2**16)
+    except requests.RequestException as error:
+        raise _Cut(str(error)) from error

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import requests
 
 from nescio import data
 from nescio.data.catalogue import CATALOGUE, Remote
@@ -101,8 +102,9 @@ def test_what_is_downloaded_can_be_loaded_and_is_not_fetched_twice(tmp_path: Pat
 
 def test_a_cut_connection_leaves_nothing_usable_and_the_next_call_resumes(tmp_path: Path, server: Server) -> None:
     server.cut = 200_000
-    with pytest.raises(NescioError, match="same command resumes"):
+    with pytest.raises(NescioError, match=r"127\.0\.0\.1:\d+ was cut; the same command resumes") as error:
         data.download("mnist", tmp_path, server.url)
+    assert "IncompleteRead" not in str(error.value)
     first = "train-images-idx3-ubyte.gz"
     assert held(tmp_path) == [f"{first}.part"]
     kept = (tmp_path / "mnist" / f"{first}.part").stat().st_size
@@ -156,8 +158,39 @@ def test_what_the_server_or_the_disk_refuses(tmp_path: Path, server: Server) -> 
     (tmp_path / "file").write_text("")
     with pytest.raises(NescioError, match="cannot write"):
         data.download("mnist", tmp_path / "file", server.url)
-    with pytest.raises(NescioError, match=r"127\.0\.0\.1:9"):
+
+
+@pytest.mark.parametrize("base", ["http://127.0.0.1:9", "https://127.0.0.1:9"])
+def test_without_a_network_there_is_one_sentence_and_no_folder(tmp_path: Path, base: str) -> None:
+    with pytest.raises(NescioError) as error:
+        data.download("mnist", tmp_path / "a" / "b", base)
+    assert f"{base.split('/')[2]} cannot be reached; once it can, the same command resumes" in str(error.value)
+    assert len(str(error.value)) < 200
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("base", ["nowhere", "gopher://x", "http://", "http://[x"])
+def test_an_address_that_is_none(tmp_path: Path, base: str) -> None:
+    with pytest.raises(NescioError, match="train-images") as error:
+        data.download("mnist", tmp_path, base)
+    assert "resumes" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refused_certificate_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise requests.exceptions.SSLError("HTTPSConnectionPool(host=…): pages of it")
+
+    monkeypatch.setattr(requests, "get", refuse)
+    with pytest.raises(NescioError, match=r"x\.org cannot be reached \(its certificate was refused\)") as error:
+        data.download("mnist", tmp_path, "https://x.org")
+    assert "pages" not in str(error.value)
+
+
+def test_an_empty_folder_that_was_there_stays(tmp_path: Path) -> None:
+    with pytest.raises(NescioError, match="cannot be reached"):
         data.download("mnist", tmp_path, "http://127.0.0.1:9")
+    assert tmp_path.is_dir()
 
 
 @pytest.mark.parametrize(
