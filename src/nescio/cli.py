@@ -25,7 +25,7 @@ app.add_typer(data_app, name="data")
 out, err = Console(), Console(stderr=True)
 
 
-Folder = Annotated[Path, typer.Argument(help="A folder written by `nescio train`.", show_default=False)]
+Folder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder written by `nescio train`.", show_default=False)]
 Root = Annotated[str | None, typer.Option(help="Folder of the data files; else $NESCIO_DATA, else the user's cache.")]
 Seed = Annotated[int, typer.Option(help="Decides everything random.")]
 Scores = Annotated[
@@ -159,7 +159,9 @@ def evaluate(
 @app.command(cls=Command)
 def score(
     run: Folder,
-    inputs: Annotated[Path, typer.Argument(help="A CSV or npz file, or a folder of images.", show_default=False)],
+    inputs: Annotated[
+        Path, typer.Argument(metavar="INPUTS", help="A CSV or npz file, or a folder of images.", show_default=False)
+    ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file; by default the terminal.")] = None,
     scores: Scores = None,
     batch_size: BatchSize = 256,
@@ -199,7 +201,7 @@ def data_list(root: Root = None) -> None:
 
 @data_app.command("get")
 def data_get(
-    name: Annotated[str, typer.Argument(help="A name of `nescio data list`.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name of `nescio data list`.", show_default=False)],
     root: Root = None,
 ) -> None:
     """Download a data set, checked against its published checksum; a cut download goes on where it stopped.

@@ -51,7 +51,8 @@ def test_score_equals_its_formula(score, scale, agree, seed):
         for n in range(5):
             want = exact(score, logits[:, n].tolist())
             # these are logarithms that may come near 0, good to a rounding of 1; the others are good in all digits
-            assert abs(got[n].item() - want) <= 1e-11 * abs(want) + (1e-15 if score in ("margin", "max_logit", "energy") else 1e-260)
+            spare = 1e-15 if score in ("margin", "max_logit", "energy") else 1e-260
+            assert abs(got[n].item() - want) <= 1e-11 * abs(want) + spare
 
 
 @pytest.mark.parametrize(("score", "want"), [
