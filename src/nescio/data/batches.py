@@ -9,9 +9,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from nescio.data.arrays import tensor as tensor  # also for those who import it from here
-from nescio.data.counts import at_least_one
 from nescio.data.samples import Samples
-from nescio.errors import NescioError
+from nescio.errors import NescioError, whole_number
 
 Batch = tuple[Tensor, Tensor | None]
 
@@ -21,7 +20,7 @@ def batches(data: Any, batch_size: int) -> Iterator[Batch]:
 
     A loader, and any other iterable, gives its own batches: inputs, or pairs of inputs and labels.
     """
-    return _some(_stream(data, at_least_one(batch_size, "batch_size")))
+    return _some(_stream(data, whole_number("batch_size", batch_size)))
 
 
 def length(data: Any) -> int | None:

@@ -2,15 +2,14 @@
 
 import torch
 
-from nescio.data.counts import at_least_one
 from nescio.data.samples import Samples
-from nescio.errors import NescioError
+from nescio.errors import NescioError, whole_number
 from nescio.seeds import check_seed
 
 
 def uniform(like: Samples, n: int, seed: int = 0) -> Samples:
     """`n` uniform inputs: images over [0, 1], tables over the box of the data, three times as wide about its centre."""
-    n = at_least_one(n, "n")
+    n = whole_number("n", n)
     generator = torch.Generator().manual_seed(check_seed(seed))
     x = torch.rand(n, *like.shape, generator=generator)
     if len(like.shape) != 3:

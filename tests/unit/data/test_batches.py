@@ -117,7 +117,7 @@ def test_anything_else_is_named_and_refused(data: Any, said: str) -> None:
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, "3", None, True, np.float32(2), [2]])
 def test_what_is_no_batch_size_is_refused_at_once(size: Any) -> None:
-    with pytest.raises(NescioError, match="batch_size="):
+    with pytest.raises(NescioError, match="batch_size must be"):
         batches(X, size)
 
 

@@ -105,6 +105,12 @@ def test_what_is_no_seed(seed: Any) -> None:
             data.load(name, seed=seed)
 
 
+def test_a_seed_may_be_numpys() -> None:
+    for name in ("two_moons", "iris"):
+        given, plain = (data.load(name, seed=seed).test for seed in (np.int64(3), 3))
+        assert given.inputs.tolist() == plain.inputs.tolist()
+
+
 GAPS = np.array([0, 5, 10, 10, 5, 0, 0, 5, 10])
 
 
