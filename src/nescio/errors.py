@@ -30,6 +30,10 @@ def whole_number(name: str, given: Any, least: int = 1, below: int = 2**63) -> i
     Traceback (most recent call last):
     nescio.errors.NescioError: epochs must be a whole number of at least 1, not 0
     """
-    if isinstance(given, bool) or not hasattr(given, "__index__") or not least <= operator.index(given) < below:
+    try:
+        number = operator.index(given)
+    except TypeError:
+        number = least - 1
+    if isinstance(given, bool) or not least <= number < below:
         raise NescioError(f"{name} must be a whole number of at least {least}, not {given!r}")
-    return operator.index(given)
+    return number

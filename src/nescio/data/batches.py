@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
-from nescio.data.arrays import tensor as tensor  # also for those who import it from here
+from nescio.data.arrays import tensor
 from nescio.data.samples import Samples
 from nescio.errors import NescioError, whole_number
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Subset, default_collate
 
-from nescio.data.batches import tensor
+from nescio.data.arrays import tensor
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
 
