@@ -93,6 +93,15 @@ def test_train_writes_a_run(trained):
     assert len(History.load(trained / "digits" / "history.json").epochs) == 8
 
 
+def test_the_seed_decides_the_first_weights(command, tmp_path):
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        command("train", "softmax", "--data", "iris", "--epochs", 1, "--learning-rate", 1e-30, "--seed", seed,
+                "-o", tmp_path / name)  # fmt: skip
+    a, b, c = (nescio.load(tmp_path / name / "model.safetensors").net[1].weight for name in "abc")
+    assert (a == b).all()
+    assert (a != c).any()
+
+
 def test_evaluate_writes_a_record_and_prints_its_conventions(command, trained, tmp_path):
     path = tmp_path / "e.json"
     code, out, err = command("evaluate", trained / "digits", "--unknown", "held_out", "uniform", "far", "-o", path)
