@@ -11,7 +11,7 @@ from rich.text import Text
 from nescio.records import Evaluation, Separation
 
 # on a narrow terminal names are folded, and figures stay whole
-FIGURES: dict[str, Any] = {"justify": "right", "overflow": "fold", "min_width": 6}
+FIGURES: dict[str, Any] = {"justify": "right", "overflow": "fold", "min_width": 5}
 CONVENTIONS = (
     "Scores: larger = less known. MMC: mean largest confidence.\n"
     "AUROC: chance that an unknown input scores above a known one, ties half.\n"
@@ -56,7 +56,7 @@ def _unknown(record: Evaluation) -> Table:
 
 def _by_score(record: Evaluation) -> Table:
     table = _table("AUROC of every score")
-    table.add_column("score", overflow="fold")
+    table.add_column("score", no_wrap=True)
     for side in record.unknown:
         table.add_column(Text(side.name), **FIGURES)
     table.add_column("correct/wrong", **FIGURES)
