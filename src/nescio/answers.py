@@ -47,14 +47,15 @@ def _pixels(path: Path, shape: tuple[int, ...]) -> Tensor:
 def answer(
     model: Method, facts: Facts, data: Tensor | Samples, scores: Sequence[str], batch_size: int, seed: int
 ) -> Table:
-    """The columns `input`, `class`, `confidence` and one for each score, with a row for each input."""
+    """The columns `input` (file or number), `class`, `confidence` and one per score, with a row for each input."""
     for name in scores:
         if name not in SCORES:
             raise unknown_name("score", name, SCORES)
     logits = predict(model, data, batch_size=batch_size, seed=seed)
     names = scores or list(SCORES if len(logits) > 1 else OUTPUT)
+    files = data.columns.get("file") if isinstance(data, Samples) else None
     found: Table = [
-        ("input", [str(index) for index in range(logits.shape[1])]),
+        ("input", [str(index) for index in range(logits.shape[1])] if files is None else files.tolist()),
         ("class", [facts.classes[index] for index in classes(logits).tolist()]),
         ("confidence", model.confidence(logits).tolist()),
     ]

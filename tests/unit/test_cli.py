@@ -220,6 +220,8 @@ def test_score_reads_npz_and_folders_of_images(command, trained, tmp_path):
     assert [code for code, _, _ in outputs] == [0, 0], outputs
     columns = [[row["class"] for row in csv.DictReader(out.splitlines())] for _, out, _ in outputs]
     assert columns[0] == columns[1]
+    named = [[row["input"] for row in csv.DictReader(out.splitlines())] for _, out, _ in outputs]
+    assert named == [["0", "1", "2"], ["0.png", "1.png", "2.png"]]
 
 
 def test_a_finished_run_started_again_is_left_as_it_is(command, trained):

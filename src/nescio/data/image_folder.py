@@ -29,7 +29,7 @@ def read_image_folder(folder: Path) -> Parts:
     if inside:
         return Parts({"all": _labelled(folder, tuple(inside))}, tuple(inside))
     paths = _pictures(folder)
-    return Parts({"all": Samples(_stacked(paths), torch.full((len(paths),), -1))})
+    return Parts({"all": _samples(folder, paths, torch.full((len(paths),), -1))})
 
 
 def _labelled(folder: Path, classes: Sequence[str]) -> Samples:
@@ -37,7 +37,12 @@ def _labelled(folder: Path, classes: Sequence[str]) -> Samples:
         raise NescioError(f"{folder}: has no sub-folders; expected one for each class")
     groups = [_pictures(folder / name) if (folder / name).is_dir() else [] for name in classes]
     labels = torch.repeat_interleave(torch.arange(len(classes)), torch.tensor([len(group) for group in groups]))
-    return Samples(_stacked([path for group in groups for path in group]), labels)
+    return _samples(folder, [path for group in groups for path in group], labels)
+
+
+def _samples(folder: Path, paths: Sequence[Path], labels: torch.Tensor) -> Samples:
+    """The pictures, which can be told apart by their column `file`."""
+    return Samples(_stacked(paths), labels, {"file": np.array([path.relative_to(folder).as_posix() for path in paths])})
 
 
 def _pictures(folder: Path) -> list[Path]:
