@@ -1,5 +1,6 @@
 """A training run at rest: everything needed to go on as if nothing had happened."""
 
+import glob
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,9 +38,11 @@ class Checkpoint:
     settings: dict[str, Any]
 
     def prepare(self) -> None:
-        """Make sure at once that the file can be written; remove what a killed run left half-written beside it."""
+        """Make the folder, and remove what a killed run left half-written beside the file."""
+        if self.path.is_dir():
+            raise NescioError(f"{str(self.path)!r} is a folder; expected the path of a checkpoint file")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        for partial in self.path.parent.glob(f".{self.path.name}.*.partial"):
+        for partial in self.path.parent.glob(f".{glob.escape(self.path.name)}.{'?' * 8}.partial"):
             partial.unlink(missing_ok=True)
 
     def save(self, progress: Progress, method: nn.Module, optimizer: Optimizer, best: dict[str, Tensor]) -> None:
@@ -68,12 +71,20 @@ class Checkpoint:
         state = _state(tensors, optimizer, where)
         if about.get("state") != sum(map(len, state.values())):
             raise NescioError(f"{where} lacks a part of the optimizer's state")
+        best = {key.removeprefix("best."): value for key, value in tensors.items() if key.startswith("best.")}
+        wanted = self.settings.get("patience") is not None and progress.best_epoch is not None
+        if _shapes(best) != (_shapes(method.state_dict()) if wanted else {}):
+            raise NescioError(f"{where} lacks the weights of its best epoch, or holds others")
         restore(method, tensors, "model", self.path)
         for name, buffer in _loose(method):
             if f"buffer.{name}" in tensors:
                 buffer.copy_(tensors[f"buffer.{name}"])
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-        return progress, {key.removeprefix("best."): value for key, value in tensors.items() if key.startswith("best.")}
+        return progress, best
+
+
+def _shapes(state: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(value.shape) for name, value in state.items()}
 
 
 def _loose(method: nn.Module) -> list[tuple[str, Tensor]]:

@@ -112,7 +112,7 @@ def train(
             checkpoint_every=checkpoint_every,
         )  # fmt: skip
     except KeyboardInterrupt:
-        err.print("interrupted; the same command goes on from the last checkpoint")
+        err.print("interrupted; the same command goes on from the last checkpoint, if there was one yet")
         raise typer.Exit(130) from None
     from nescio.evaluate import evaluate as judge
 
@@ -232,6 +232,8 @@ def main() -> None:
 
 
 def _in_words(error: Exception) -> str:
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return f"{error.filename}: is a file, where a folder was expected"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)

@@ -35,5 +35,6 @@ def whole_number(name: str, given: Any, least: int = 1, below: int = 2**63) -> i
     except TypeError:
         number = least - 1
     if isinstance(given, bool) or not least <= number < below:
-        raise NescioError(f"{name} must be a whole number of at least {least}, not {given!r}")
+        most = f" and below {below}" if number >= below else ""
+        raise NescioError(f"{name} must be a whole number of at least {least}{most}, not {given!r}")
     return number

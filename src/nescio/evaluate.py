@@ -95,6 +95,8 @@ def _run(model: nn.Module, method: Method, data: Any, **how: Any) -> tuple[Tenso
 
 
 def _names(scores: Sequence[str] | None) -> list[str]:
+    if not isinstance(scores, Sequence | None):
+        raise NescioError(f"scores must be names such as 'entropy', not {scores!r}")
     given = [scores] if isinstance(scores, str) else list(scores or ())
     for name in given:
         if name not in SCORES:

@@ -44,8 +44,9 @@ class Command(TyperCommand):
         current = None
         for word in args:
             if word.startswith("-") and len(word) > 1:
-                current = word if word in many else None
-            elif current is not None and spread[-1] != current:
+                name = word.split("=", 1)[0]
+                current = name if name in many else None
+            elif current is not None and spread[-1] != current:  # not the option's own first word
                 spread.append(current)
             spread.append(word)
         return super().parse_args(ctx, spread)

@@ -63,6 +63,8 @@ def sweep(
     draws do, so that neither disturbs the other.
     """
     check_seed(seed)
+    if not isinstance(model, nn.Module):
+        raise NescioError(f"a {type(model).__name__} was given for a model; expected a torch.nn.Module")
     before = 0
     with untouched(model), bar(length(data), "predict", progress) as shown:
         model.eval()
@@ -87,17 +89,19 @@ def like_model(x: Tensor, model: nn.Module) -> Tensor:
     return x.to(weight.device, weight.dtype if x.is_floating_point() else None)
 
 
-def check_inputs(x: Tensor, model: nn.Module, before: int = 0) -> None:
-    """An error if a batch holds NaN, infinities or bytes; `before` counts the inputs of earlier batches."""
+def check_inputs(x: Tensor, model: nn.Module, before: int = 0, numbers: Tensor | None = None) -> None:
+    """An error if a batch holds NaN, infinities or bytes, naming an input by its number.
+
+    Inputs are counted on from those `before`, unless their `numbers` are given.
+    """
     if not x.is_floating_point():
         if not any(isinstance(module, nn.Embedding) for module in model.modules()):
             raise NescioError(f"inputs must be floating point (images in [0, 1]), not {x.dtype}; "
                               "divide bytes by 255, or call .float()")  # fmt: skip
     elif not x.isfinite().all():
         bad = (~x.isfinite()).flatten(1).any(1).nonzero().flatten()
-        raise NescioError(
-            f"input {before + int(bad[0])} holds NaN or infinite values ({len(bad)} such inputs in its batch)"
-        )
+        number = before + int(bad[0]) if numbers is None else int(numbers[bad[0].to(numbers.device)])
+        raise NescioError(f"input {number} holds NaN or infinite values ({len(bad)} such inputs in its batch)")
 
 
 def run(model: nn.Module, x: Tensor) -> Any:
@@ -106,7 +110,7 @@ def run(model: nn.Module, x: Tensor) -> Any:
         return model(x)
     except NescioError:
         raise
-    except (RuntimeError, ValueError, IndexError) as error:
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise NescioError(f"the model cannot be run on a batch of shape {tuple(x.shape)}: {error}") from error
 
 

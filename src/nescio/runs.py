@@ -6,6 +6,8 @@ checkpoint.safetensors  where the training stands, or stood when it ended
 evaluation.json         written by `nescio evaluate`
 """
 
+import math
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import torch
 
 from nescio.data import Encoding, Known, load
+from nescio.data.labelled import fingerprint
 from nescio.errors import NescioError
 from nescio.methods import METHODS
 from nescio.methods.method import Method
@@ -56,18 +59,22 @@ class Facts:
     classes: tuple[str, ...]
     features: tuple[str, ...]
     encoding: dict[str, Any] | None  # of a table's columns
+    train: str  # what the two parts are known by
+    test: str
 
     @classmethod
     def of(cls, source: Source, known: Known) -> "Facts":
         """The facts of loaded data."""
         encoding = None if known.encoding is None else known.encoding.to_dict()
-        return cls(source, known.kind, known.shape, known.classes, known.features, encoding)
+        parts = fingerprint(known.train), fingerprint(known.test)
+        return cls(source, known.kind, known.shape, known.classes, known.features, encoding, *parts)
 
     def load(self, root: str | None = None) -> Known:
         """The data again, or an error if they are no longer what the model was trained on."""
         known = self.source.load(root)
         now = Facts.of(self.source, known)
-        for name in ("kind", "shape", "classes", "features", "encoding"):
+        own = ("train", "test") if os.path.isabs(self.source.name) else ()  # a file may change, a named set does not
+        for name in ("kind", "shape", "classes", "features", "encoding", *own):
             if getattr(now, name) != getattr(self, name):
                 raise NescioError(f"{self.source.name} has changed since the model was trained on it: its {name} were "
                                   f"{getattr(self, name)}, and now are {getattr(now, name)}")  # fmt: skip
@@ -121,6 +128,9 @@ def open_run(folder: Path) -> tuple[Method, Facts]:
         raise NescioError(f"{str(folder / MODEL)!r} holds a {type(model).__name__}, not a trained method")
     facts = from_plain(Facts, about, MODEL)
     facts.encoder()
+    sides = facts.shape if len(facts.shape) in (1, 3) else (0,)
+    if not all(0 < side < 2**16 for side in sides) or math.prod(sides) > 2**26:
+        raise NescioError(f"{str(folder / MODEL)!r} takes inputs of shape {facts.shape}, which no table or image has")
     made = predict(model, torch.zeros(1, *facts.shape), progress=False).shape[2]
     if made != len(facts.classes):
         raise NescioError(f"{str(folder / MODEL)!r} names {len(facts.classes)} classes, but its network knows {made}")

@@ -1,6 +1,7 @@
 """What decides how a training run goes, and the optimizer it asks for."""
 
 import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,3 +55,8 @@ def make_optimizer(model: nn.Module, settings: Settings) -> Optimizer:
     if settings.optimizer == "sgd":
         return SGD(weights, settings.learning_rate, settings.momentum, weight_decay=settings.weight_decay, fused=True)
     return Adam(weights, settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+
+
+def described(thing: object) -> str:
+    """How a function or a module prints, without addresses, which the next process would not know again."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing))

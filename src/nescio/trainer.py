@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from nescio.checkpoint import Checkpoint, Progress
-from nescio.data.labelled import check_labels, take, whole
+from nescio.data.labelled import check_labels, fingerprint, take, whole
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
 from nescio.logits import classes, mean_log_probs
@@ -23,7 +23,7 @@ from nescio.progress import Bar
 from nescio.records import Epoch, History, Provenance
 from nescio.schedule import Schedule
 from nescio.seeds import derived_seed, start_from
-from nescio.settings import Settings, make_optimizer
+from nescio.settings import Settings, described, make_optimizer
 
 
 class Trainer:
@@ -51,9 +51,9 @@ class Trainer:
         self.total = self.per_epoch * settings.epochs
         self.progress = Progress()
         self.best: dict[str, Tensor] = {}  # the weights of the best epoch so far
-        self.seen: set[int] = set()  # the labels met
+        self.labels_met: set[int] = set()
         self.checkpoint: Checkpoint | None = None
-        marks = {"model": _model_mark(method), "data": _data_mark(train), "validation_data": _data_mark(held)}
+        marks = {"model": _model_mark(method), "data": fingerprint(train), "validation_data": fingerprint(held)}
         self.identity = {"method": method.name, **marks, **asdict(settings)}
         del self.identity["checkpoint_every"]  # it changes nothing in the weights
 
@@ -72,7 +72,7 @@ class Trainer:
     def go(self, shown: Bar) -> None:
         """Run to the end, and leave the best weights in the model."""
         batches: tuple[Tensor, ...] = ()
-        every = self.settings.checkpoint_every
+        every, fresh = self.settings.checkpoint_every, self.progress.step == 0
         while self.progress.step < self.total and not self.progress.stopped_early:
             epoch, index = divmod(self.progress.step, self.per_epoch)
             if not batches or index == 0:
@@ -81,6 +81,8 @@ class Trainer:
             self._step(batches[index])
             if index == self.per_epoch - 1:
                 self._end_epoch(epoch)
+                if fresh and epoch == 0 and len(self.labels_met) < 2:  # a resumed run has not met all labels
+                    raise NescioError(f"all {self.inputs} training inputs are of one class; at least two are needed")
                 self._save()
             elif every and self.progress.step % every == 0:
                 self._save()
@@ -92,9 +94,9 @@ class Trainer:
         started, progress = time.monotonic(), self.progress
         start_from(derived_seed(self.settings.seed, "step", progress.step))
         x, y = (like_model(value, self.method) for value in take(self.train, batch))
-        check_inputs(x, self.method)
+        check_inputs(x, self.method, numbers=batch)
         check_labels(y, self.classes)
-        self.seen.update(y.tolist())
+        self.labels_met.update(y.tolist())
         for change in self.changes:
             x = change(x)
         for group in self.optimizer.param_groups:
@@ -126,8 +128,6 @@ class Trainer:
 
     def _end_epoch(self, epoch: int) -> None:
         self._check_weights()
-        if epoch == 0 and len(self.seen) < 2 and self.progress.seen == self.inputs:
-            raise NescioError(f"all {self.inputs} training inputs are of one class; a classifier needs at least two")
         loss, accuracy = (None, None) if self.held is None else self._validate(self.held, epoch)
         progress, rate = self.progress, self.optimizer.param_groups[0]["lr"]
         done = Epoch(epoch + 1, progress.loss_sum / progress.seen, progress.correct / progress.seen, loss, accuracy,
@@ -194,19 +194,8 @@ def _check_task(data: Dataset[Any] | None, classes: int) -> None:
         check_labels(take(data, torch.arange(1))[1], classes)
 
 
-def _data_mark(data: Dataset[Any] | None) -> str:
-    """What a checkpoint knows its data by: the size, and for data in memory a checksum of inputs and labels."""
-    if data is None:
-        return "none"
-    size = f"{len(data)} inputs"  # type: ignore[arg-type]
-    if not isinstance(data, Samples):
-        return size
-    mark = zlib.crc32(data.labels.numpy().tobytes(), zlib.crc32(data.inputs.contiguous().numpy().data))
-    return f"{size}, crc {mark:08x}"
-
-
 def _model_mark(method: Method) -> str:
     """What a checkpoint knows its model by: the number of weights, and a checksum of layers and of what is trained."""
     trained = [name for name, weight in method.named_parameters() if weight.requires_grad]
     count = sum(weight.numel() for weight in method.parameters())
-    return f"{count} weights, crc {zlib.crc32(repr((method, trained)).encode()):08x}"
+    return f"{count} weights, crc {zlib.crc32(described((method, trained)).encode()):08x}"

@@ -5,7 +5,6 @@ run killed at any moment and started again therefore ends with the very weights 
 """
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,8 @@ from nescio.methods import as_method
 from nescio.progress import bar
 from nescio.records import History
 from nescio.schedule import SCHEDULES, Schedule
-from nescio.seeds import check_seed
-from nescio.settings import Settings
+from nescio.seeds import check_seed, derived_seed, start_from
+from nescio.settings import Settings, described
 from nescio.trainer import Trainer
 
 
@@ -48,7 +47,7 @@ def fit(
     """Train a method, or a bare network as `Softmax`, in place; returns the record of the run.
 
     Args:
-        model: what to train; its weights change, its train/eval flags are left as found.
+        model: what to train; its weights change, its train/eval flags are left as found, its gradients are cleared.
         data: a dataset of `(input, label)`, or a pair of arrays.
         epochs, batch_size: an epoch is cut into batches of nearly equal size, if possible none of a single input.
         optimizer: "adam" or "sgd"; `momentum` is that of "sgd". `weight_decay` is L2, in both.
@@ -63,6 +62,7 @@ def fit(
     check_seed(seed)
     scheme = _named(schedule, SCHEDULES, "schedule")
     scheme = scheme() if isinstance(schedule, str) else scheme
+    augment = [augment] if isinstance(augment, str) or callable(augment) else augment
     changes = [_named(change, AUGMENTATIONS, "augmentation") for change in augment]
     if not all(callable(one) and not isinstance(one, type) for one in (scheme, *changes)):
         raise NescioError("a schedule is a function of the share of training done, an augmentation one of a batch")
@@ -70,17 +70,20 @@ def fit(
     if patience is not None and held is None:
         raise NescioError("patience needs validation data: a dataset, or a share such as 0.1")
     share = 0.0 if held is None else len(held) / (len(held) + len(train))  # type: ignore[arg-type]
-    names = tuple(change if isinstance(change, str) else _described(change) for change in augment)
-    settings = Settings(epochs, batch_size, optimizer, learning_rate, momentum, weight_decay, _described(scheme), names,
+    names = tuple(change if isinstance(change, str) else described(change) for change in augment)
+    settings = Settings(epochs, batch_size, optimizer, learning_rate, momentum, weight_decay, described(scheme), names,
                         share, patience, checkpoint_every, int(seed))  # fmt: skip
-    trainer = Trainer(as_method(model), train, held, settings, scheme, changes, _kept_in_eval(model))
-    if checkpoint is not None:
-        trainer.resume(Path(checkpoint))
+    method = as_method(model)
     flags = [(module, module.training) for module in model.modules()]
-    with torch.random.fork_rng(), bar(trainer.total, "train", progress) as shown:
-        shown.advance(trainer.progress.step)
+    with torch.random.fork_rng():
+        start_from(derived_seed(seed, "data", 0))
+        trainer = Trainer(method, train, held, settings, scheme, changes, _kept_in_eval(model))
+        if checkpoint is not None:
+            trainer.resume(Path(checkpoint))
         try:
-            trainer.go(shown)
+            with bar(trainer.total, "train", progress) as shown:
+                shown.advance(trainer.progress.step)
+                trainer.go(shown)
         finally:
             model.zero_grad()
             for module, flag in flags:
@@ -92,11 +95,6 @@ def _named(given: Any, table: dict[str, Any], kind: str) -> Any:
     if isinstance(given, str) and given not in table:
         raise unknown_name(kind, given, table)
     return table[given] if isinstance(given, str) else given
-
-
-def _described(function: Any) -> str:
-    """How a function prints, without its address, which the next process would not know again."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(function))
 
 
 def _kept_in_eval(model: nn.Module) -> list[nn.Module]:

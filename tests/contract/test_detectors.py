@@ -68,7 +68,7 @@ def test_says_when_it_is_not_fitted(name, model, known):
         DETECTORS[name](model).predict(known.test)
 
 
-@pytest.mark.parametrize("accept", [0, 1.01, -0.1, 95])
+@pytest.mark.parametrize("accept", [0, 1.01, -0.1, 95, "a"])
 def test_refuses_an_impossible_share(name, model, known, accept):
     with pytest.raises(nescio.NescioError, match="accept"):
         DETECTORS[name](model).fit(known.test, accept=accept)
@@ -102,3 +102,22 @@ def test_a_model_whose_output_is_not_finite_has_no_score_but_an_answer(name):
     assert detector.predict(x).tolist() == [0, 0, -1]
     with pytest.raises(nescio.NescioError, match="no score"):
         detector.score(x)
+
+
+def test_random_data_follow_one_seed_and_leave_the_generator_alone(detector):
+    class Noise(torch.utils.data.Dataset):
+        def __len__(self):
+            return 40
+
+        def __getitem__(self, index):
+            return torch.rand(1, 8, 8)
+
+    before = torch.random.get_rng_state()
+    answers, scores = detector.predict(Noise()), detector.score(Noise())
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert torch.equal(answers == -1, scores > detector.threshold_)
+
+
+def test_needs_a_model(name):
+    with pytest.raises(nescio.NescioError, match="str was given for a model"):
+        DETECTORS[name]("digits")

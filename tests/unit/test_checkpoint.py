@@ -37,6 +37,34 @@ def test_a_finished_run_is_not_trained_again(blobs, tmp_path):
     assert again.epochs == history.epochs
 
 
+def test_a_run_cut_off_in_its_first_epoch_does_not_judge_the_labels_by_the_rest(tmp_path):
+    class Cut(Softmax):
+        def loss(self, x, y):
+            if self.cut and len(self.labels) == 9:
+                raise KeyboardInterrupt
+            self.labels.append(y)
+            return super().loss(x, y)
+
+    data = torch.randn(20, 2), torch.tensor([0] * 19 + [1])
+    for seed in range(4):
+        for cut in (True, False):
+            model = Cut(mlp(2, 2, hidden=()))
+            model.cut, model.labels = cut, []
+            how = {
+                "epochs": 1,
+                "batch_size": 2,
+                "seed": seed,
+                "checkpoint": tmp_path / str(seed),
+                "checkpoint_every": 1,
+            }
+            if cut:
+                with pytest.raises(KeyboardInterrupt):
+                    nescio.fit(model, torch.utils.data.TensorDataset(*data), **how)
+            else:
+                nescio.fit(model, torch.utils.data.TensorDataset(*data), **how)
+        assert len(model.labels) == 1
+
+
 def test_a_run_that_stopped_early_comes_back_with_its_best_weights(blobs, tmp_path):
     how = {"epochs": 60, "learning_rate": 0.5, "optimizer": "sgd", "validation": 0.3, "patience": 3, "seed": 2}
     first, second = small(), small(seed=9)
@@ -91,6 +119,30 @@ def test_checkpoint_of_another_run_is_refused(blobs, tmp_path):
         with pytest.raises(NescioError, match="model='99 weights"):
             nescio.fit(net, blobs, epochs=2, checkpoint=path)
     nescio.fit(small(), blobs, epochs=2, checkpoint=path, checkpoint_every=3)  # changes nothing in the weights
+
+
+@pytest.mark.parametrize("change", [
+    lambda t: t.update({"best.net.1.weight": torch.zeros(2, 2)}),
+    lambda t: t.pop("best.net.1.weight"),
+    lambda t: [t.pop(key) for key in list(t) if key.startswith("best.")],
+])  # fmt: skip
+def test_best_weights_that_do_not_fit_are_refused(blobs, tmp_path, change):
+    how = {"epochs": 2, "validation": 0.2, "patience": 2, "checkpoint": tmp_path / "c"}
+    nescio.fit(small(), blobs, **how)
+    retold(tmp_path / "c", lambda tensors, _: change(tensors))
+    with pytest.raises(NescioError, match="best epoch"):
+        nescio.fit(small(), blobs, **how)
+
+
+def test_what_other_runs_are_writing_is_left_alone(blobs, tmp_path):
+    ours, theirs = tmp_path / ".c.abcdefgh.partial", tmp_path / ".c.2.abcdefgh.partial"
+    for path in (ours, theirs):
+        path.write_text("half")
+    nescio.fit(small(), blobs, epochs=1, checkpoint=tmp_path / "c")
+    assert not ours.exists()
+    assert theirs.exists()
+    with pytest.raises(NescioError, match="is a folder"):
+        nescio.fit(small(), blobs, epochs=1, checkpoint=tmp_path)
 
 
 def retold(path, change):

@@ -114,7 +114,8 @@ def test_evaluate_writes_a_record_and_prints_its_conventions(command, trained, t
 
 
 def test_list_options_may_be_repeated_or_follow_each_other(command, trained, tmp_path):
-    for words in (["--scores", "entropy", "energy"], ["--score", "entropy", "--score", "energy"]):
+    for words in (["--scores", "entropy", "energy"], ["--score", "entropy", "--score", "energy"],
+                  ["--scores=entropy", "energy"]):  # fmt: skip
         command("evaluate", trained / "digits", "--unknown", "far", *words, "-o", tmp_path / "e.json")
         found = Evaluation.load(tmp_path / "e.json").unknown[0].separation
         assert [one.score for one in found] == ["entropy", "energy"]
@@ -180,6 +181,11 @@ def test_a_run_on_a_file_is_judged_from_anywhere_unless_the_file_has_changed(com
     code, _, err = command("evaluate", "../run")
     assert code == 2
     assert "classes were ('no', 'yes')" in err
+    text = (tmp_path / "t.csv").read_text().replace("aaa", "no")
+    (tmp_path / "t.csv").write_text(text + "\n3,3,yes\n4,4,no\n")
+    code, _, err = command("evaluate", "../run")
+    assert code == 2
+    assert "t.csv has changed" in err
 
 
 def test_an_interrupted_training_says_how_to_go_on(command, tmp_path, monkeypatch):
@@ -194,11 +200,18 @@ def test_an_interrupted_training_says_how_to_go_on(command, tmp_path, monkeypatc
 
 def test_a_model_file_that_names_other_classes_is_refused(command, trained, rows, tmp_path):
     tensors, about = read_tensors(trained / "digits" / "model.safetensors", "model")
-    for change in ({"classes": ["0", "1"]}, {"classes": []}, {"shape": [1, 8, 9]}, {"encoding": {"columns": [[]]}}):
+    for change in (
+        {"classes": ["0", "1"]},
+        {"classes": []},
+        {"shape": [1, 8, 9]},
+        {"shape": [-1]},
+        {"shape": [10**12]},
+        {"encoding": {"columns": [[]]}},
+    ):
         path = tmp_path / "run" / "model.safetensors"
         write_tensors(path, "model", tensors, {**about, "about": {**about["about"], **change}})
         code, _, err = command("score", tmp_path / "run", rows)
-        assert (code, "Traceback" in err) == (2, False), err
+        assert (code, "Traceback" in err) == (2, False), err  # fmt: skip
 
 
 def test_figures_stay_whole_on_a_narrow_terminal(command, trained, tmp_path):

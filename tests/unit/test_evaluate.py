@@ -172,6 +172,7 @@ def test_a_detector_is_judged_by_its_own_score(sides):
     ({"known": Samples(torch.zeros(3, 4), torch.tensor([0, 1, -1]))}, "from -1"),
     ({"scores": ["entropi"]}, "did you mean 'entropy'"),
     ({"scores": ["variance"]}, "one draw"),
+    ({"scores": 3}, "names"),
     ({"unknown": {"known": torch.zeros(3, 4)}}, "taken"),
     ({"unknown": {"u": torch.full((3, 4), torch.nan)}}, "NaN"),
     ({"unknown": {"u": torch.zeros(3, 5)}}, "classes|logits"),

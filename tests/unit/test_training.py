@@ -213,6 +213,36 @@ def test_takes_datasets_and_pairs_of_arrays(blobs):
     assert same(nets[0], nets[2])
 
 
+def test_data_that_draw_do_not_move_the_global_generator(blobs):
+    class Noisy(torch.utils.data.Dataset):
+        def __len__(self):
+            return 20
+
+        def __getitem__(self, index):
+            return torch.randn(2), index % 3
+
+    nets = [small() for _ in range(2)]
+    for net in nets:
+        before = torch.random.get_rng_state()
+        nescio.fit(net, Noisy(), epochs=1, validation=Noisy())
+        assert torch.equal(torch.random.get_rng_state(), before)
+        torch.rand(5)
+    assert same(*nets)
+
+
+def test_a_bad_input_is_named_by_its_place_in_the_data(blobs):
+    x = blobs.inputs.clone()
+    x[713] = torch.nan
+    with pytest.raises(NescioError, match="input 713 "):
+        nescio.fit(small(), (x, blobs.labels), epochs=1)
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float64])
+def test_inputs_of_any_floating_type_also_with_a_graph(blobs, kind):
+    inputs = blobs.inputs.to(kind).requires_grad_()
+    assert len(nescio.fit(small(), (inputs, blobs.labels), epochs=1).epochs) == 1
+
+
 def test_frozen_weights_stay(blobs):
     net = small()
     net[1].weight.requires_grad_(False)
@@ -274,6 +304,8 @@ def bad(blobs, **changes):
     ({"optimizer": "adamm"}, "did you mean 'adam'"),
     ({"schedule": "cosin"}, "did you mean 'cosine'"),
     ({"augment": ["crops"]}, "did you mean 'crop'"),
+    ({"augment": "crops"}, "did you mean 'crop'"),
+    ({"model": None}, "NoneType was given for a model"),
     ({"augment": ["crop"]}, "image"),
     ({"patience": 3}, "validation"),
     ({"validation": 1.5}, "validation"),

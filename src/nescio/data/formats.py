@@ -33,9 +33,9 @@ def parts_at(path: Path) -> Parts:
     if path.is_dir():
         files = idx_set_in(path)
         return read_image_folder(path) if files is None else read_idx_set(files)
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         return read_npz(path)
-    if path.suffix == ".npy":
+    if path.suffix.lower() == ".npy":
         return read_npy(path)
     if "ubyte" in path.name or "idx" in path.name:
         return read_idx(path)

@@ -1,7 +1,9 @@
 """Labelled data of any make, as the training loop needs it: with a length, batches by position, and sound labels."""
 
+import zlib
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Subset, default_collate
@@ -44,7 +46,7 @@ def whole(labels: Tensor) -> Tensor:
 
 def split(data: Dataset[Any], validation: Any, seed: int) -> tuple[Dataset[Any], Dataset[Any] | None]:
     """Training and validation data; a number is the share to set aside, drawn by the seed."""
-    if not isinstance(validation, float | int):
+    if not isinstance(validation, float | int | np.floating):
         return data, None if validation is None else as_dataset(validation)
     total = len(data)  # type: ignore[arg-type]
     count = round(validation * total) if 0 < validation < 1 else 0
@@ -66,3 +68,16 @@ def check_labels(labels: Tensor, classes: int) -> None:
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
         raise NescioError(f"labels must lie in 0 … {classes - 1} for {classes} classes, but range from {low} to {high}")
+
+
+def fingerprint(data: Dataset[Any] | None) -> str:
+    """What data are known by: their size and, if they are in memory, a checksum of inputs and labels."""
+    if data is None:
+        return "none"
+    size = f"{len(data)} inputs"  # type: ignore[arg-type]
+    if not isinstance(data, Samples):
+        return size
+    mark = 0
+    for values in (data.inputs, data.labels):
+        mark = zlib.crc32(values.detach().cpu().contiguous().view(torch.uint8).numpy().data, mark)
+    return f"{size}, crc {mark:08x}"

@@ -37,6 +37,8 @@ def load(
         impute: fill missing values of a table from its training rows instead of refusing them; images have none.
         label: the label column of a CSV path; the last one without it.
     """
+    if not isinstance(name, str | os.PathLike) or not str(name):
+        raise NescioError(f"{name!r} was given for a data set; expected one of {', '.join(NAMES)}, or a path")
     seed, held = check_seed(seed), held_classes(hold_out)
     if label is not None and (str(name) in CATALOGUE or not is_table(Path(name))):
         raise NescioError(f"{name}: label column {label!r} was asked for; only a CSV file's can be chosen")

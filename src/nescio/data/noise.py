@@ -9,6 +9,7 @@ from nescio.seeds import check_seed
 
 def uniform(like: Samples, n: int, seed: int = 0) -> Samples:
     """`n` uniform inputs: images over [0, 1], tables over the box of the data, three times as wide about its centre."""
+    _check(like)
     n = whole_number("n", n)
     generator = torch.Generator().manual_seed(check_seed(seed))
     x = torch.rand(n, *like.shape, generator=generator)
@@ -20,9 +21,15 @@ def uniform(like: Samples, n: int, seed: int = 0) -> Samples:
 
 def far(like: Samples, factor: float = 100.0) -> Samples:
     """Each input moved away from the mean of the data: `mean + factor · (x − mean)`, with label −1."""
+    _check(like)
     x = like.take(slice(None))[0]
     mean = x.mean(0, dtype=torch.float64).to(x.dtype)
     moved = mean + factor * (x - mean)
     if not moved.isfinite().all():
         raise NescioError(f"factor={factor} moves {like.name or 'the data'} beyond what {x.dtype} can hold")
     return Samples(moved, torch.full((len(x),), -1), like.columns, f"{like.name} × {factor:g}".strip())
+
+
+def _check(like: Samples) -> None:
+    if not isinstance(like, Samples):
+        raise NescioError(f"noise is made like a nescio.data.Samples, not like a {type(like).__name__}")

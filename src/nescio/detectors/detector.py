@@ -13,6 +13,7 @@ from nescio.errors import NescioError
 from nescio.logits import classes
 from nescio.metrics.ranking import accepted_count
 from nescio.predict import sweep
+from nescio.seeds import derived_seed, start_from
 
 UNKNOWN = -1
 
@@ -30,6 +31,8 @@ class Detector(nn.Module, ABC):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
+        if not isinstance(model, nn.Module):
+            raise NescioError(f"a {type(model).__name__} was given for a model; expected a torch.nn.Module")
         self.model = model
         self.register_buffer("threshold_", torch.tensor(math.nan, dtype=torch.float64))
 
@@ -39,7 +42,7 @@ class Detector(nn.Module, ABC):
 
     def fit(self, known: Any, accept: float = 0.95) -> Self:
         """Take the smallest score, among those of the known inputs, at which this share of them is accepted."""
-        if not 0 < accept <= 1:
+        if not isinstance(accept, float | int) or not 0 < accept <= 1:
             raise NescioError(f"accept is the share of known inputs to accept, in (0, 1], not {accept}")
         ordered = self.score(known).sort().values
         self.threshold_.copy_(ordered[accepted_count(len(ordered), accept) - 1])
@@ -63,7 +66,9 @@ class Detector(nn.Module, ABC):
         """The class of each input, `(N,)`, or −1 = "I do not know"."""
         if self.threshold_.isnan():
             raise NescioError(f"{type(self).__name__} has no threshold yet: call .fit(known) with held-out data first")
-        return torch.cat([self._decide(x) for x, _ in batches(data, batch_size)])
+        with torch.random.fork_rng():
+            start_from(derived_seed(0, "data", 0))  # as in `score`
+            return torch.cat([self._decide(x) for x, _ in batches(data, batch_size)])
 
     def _decide(self, x: Tensor) -> Tensor:
         answer = torch.full((len(x),), UNKNOWN, device=x.device)

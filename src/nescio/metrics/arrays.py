@@ -13,9 +13,14 @@ ROW_SUM_TOLERANCE = 1e-4
 ROUNDING = 1e-6  # a mean of float32 probabilities may come out as 1.0000001
 
 
+def as_array(values: ArrayLike) -> Array:
+    """An array of anything numpy can read, and of a tensor also if it carries a graph."""
+    return np.asarray(values.detach() if hasattr(values, "detach") else values)
+
+
 def vector(name: str, values: ArrayLike, kinds: str, expected: str) -> Array:
     """A non-empty array of shape (N,) whose dtype is of one of the kinds."""
-    array = np.asarray(values)
+    array = as_array(values)
     if array.ndim != 1 or array.size == 0:
         raise NescioError(f"{name} has shape {array.shape}; expected (N,) with N > 0")
     if array.dtype.kind not in kinds:
@@ -73,7 +78,7 @@ def integer_vector(name: str, values: ArrayLike, low: int, classes: int | None =
 
 def probability_rows(name: str, values: ArrayLike, log: bool = False) -> Array:
     """Probabilities (N, C), or their logarithms: each row sums to 1."""
-    array = np.asarray(values)
+    array = as_array(values)
     if array.ndim != 2 or array.size == 0:
         raise NescioError(f"{name} has shape {array.shape}; expected (N, C) with N > 0 and C > 0")
     if array.dtype.kind not in "fiu":

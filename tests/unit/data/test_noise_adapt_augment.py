@@ -128,3 +128,10 @@ def test_augmentations_follow_the_global_seed_and_want_images(name: str) -> None
     assert results[0].shape == x.shape
     with pytest.raises(NescioError, match=r"\(9, 36\)"):
         AUGMENTATIONS[name](x.flatten(1))
+
+
+def test_what_noise_cannot_be_made_like_is_told() -> None:
+    with pytest.raises(NescioError, match="not like a Tensor"):
+        noise.uniform(torch.zeros(3, 2), 5)  # type: ignore[arg-type]
+    with pytest.raises(NescioError, match="not like a list"):
+        noise.far([1.0])  # type: ignore[arg-type]
