@@ -63,8 +63,6 @@ def sweep(
     draws do, so that neither disturbs the other.
     """
     check_seed(seed)
-    if not isinstance(model, nn.Module):
-        raise NescioError(f"a {type(model).__name__} was given for a model; expected a torch.nn.Module")
     before = 0
     with untouched(model), bar(length(data), "predict", progress) as shown:
         model.eval()

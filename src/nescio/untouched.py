@@ -15,12 +15,19 @@ _HOOKS = (
 )  # fmt: skip
 
 
+def check_model(model: object) -> None:
+    """An error if this is no module."""
+    if not isinstance(model, nn.Module):
+        raise NescioError(f"a {type(model).__name__} was given for a model; expected a torch.nn.Module")
+
+
 @contextmanager
 def untouched(model: nn.Module) -> Iterator[nn.Module]:
     """Put back what a block may change, even when it raises.
 
     That is train/eval flags, hooks, `requires_grad`, `.grad`, buffers, and the state of torch's random generators.
     """
+    check_model(model)
     modules = list(model.modules())
     if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
         raise NescioError("the model has lazy modules that were never run; run it once on a batch first")

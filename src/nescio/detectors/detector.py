@@ -14,6 +14,7 @@ from nescio.logits import classes
 from nescio.metrics.ranking import accepted_count
 from nescio.predict import sweep
 from nescio.seeds import derived_seed, start_from
+from nescio.untouched import check_model
 
 UNKNOWN = -1
 
@@ -31,8 +32,7 @@ class Detector(nn.Module, ABC):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        if not isinstance(model, nn.Module):
-            raise NescioError(f"a {type(model).__name__} was given for a model; expected a torch.nn.Module")
+        check_model(model)
         self.model = model
         self.register_buffer("threshold_", torch.tensor(math.nan, dtype=torch.float64))
 

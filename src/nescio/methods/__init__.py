@@ -2,17 +2,16 @@
 
 from torch import nn
 
-from nescio.errors import NescioError
 from nescio.methods.method import Method
 from nescio.methods.softmax import Softmax
+from nescio.untouched import check_model
 
 METHODS: dict[str, type[Method]] = {"softmax": Softmax}
 
 
 def as_method(model: nn.Module) -> Method:
     """The model itself if it is a method; a bare network counts as `Softmax`, sharing its weights."""
-    if not isinstance(model, nn.Module):
-        raise NescioError(f"a {type(model).__name__} was given for a model; expected a torch.nn.Module")
+    check_model(model)
     return model if isinstance(model, Method) else Softmax(model)
 
 
