@@ -31,10 +31,11 @@ def whole_number(name: str, given: Any, least: int = 1, below: int = 2**63) -> i
     nescio.errors.NescioError: epochs must be a whole number of at least 1, not 0
     """
     try:
-        number = operator.index(given)
+        # numpy's bool has an index of its own in older versions
+        number = least - 1 if type(given).__name__ in ("bool", "bool_") else operator.index(given)
     except TypeError:
         number = least - 1
-    if isinstance(given, bool) or not least <= number < below:
+    if not least <= number < below:
         most = f" and below {below}" if number >= below else ""
         raise NescioError(f"{name} must be a whole number of at least {least}{most}, not {given!r}")
     return number

@@ -115,7 +115,7 @@ def _position(given: int | str, classes: tuple[str, ...]) -> int:
     if isinstance(given, str) and not (given.isdecimal() and len(given) < 10):  # int() refuses very long ones
         raise unknown_name("class", given if len(given) <= 50 else f"{given[:50]}…", classes)
     wrong = NescioError(f"class {given!r} to hold out; expected a name or a whole number")
-    if isinstance(given, bool):
+    if isinstance(given, bool | np.bool_):
         raise wrong
     try:
         index = operator.index(int(given) if isinstance(given, str) else given)
