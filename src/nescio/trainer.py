@@ -122,8 +122,10 @@ class Trainer:
             raise
         except (RuntimeError, ValueError, IndexError) as error:
             raise NescioError(f"there is no loss for a batch of shape {tuple(x.shape)}: {error}") from error
-        if not loss.isfinite() or not logits.isfinite().all():
+        if not loss.isfinite():
             raise NescioError(f"the loss became {loss.item()} {self._where(1)}")
+        if not logits.isfinite().all():
+            raise NescioError(f"the logits became NaN or infinite {self._where(1)}")
         return loss, logits
 
     def _end_epoch(self, epoch: int) -> None:
@@ -137,8 +139,10 @@ class Trainer:
 
     def _validate(self, held: Dataset[Any], epoch: int) -> tuple[float, float]:
         logits, labels = predict_labelled(self.method, held, progress=False)
-        if labels is None or not logits.isfinite().all():
-            raise NescioError(f"the validation data have no labels, or their logits became infinite {self._where(0)}")
+        if labels is None:
+            raise NescioError("the validation data have no labels; expected pairs (input, label)")
+        if not logits.isfinite().all():
+            raise NescioError(f"the logits of the validation data became NaN or infinite {self._where(0)}")
         labels = whole(labels).to(logits.device)
         check_labels(labels, self.classes)
         loss = -float(mean_log_probs(logits)[0].gather(-1, labels[:, None]).mean())

@@ -12,20 +12,7 @@ from nescio.errors import NescioError
 from nescio.methods import Softmax
 from nescio.models import mlp
 from nescio.tensorfile import read_tensors, write_tensors
-
-
-@pytest.fixture
-def blobs():
-    return nescio.data.load("three_blobs").train
-
-
-def small(seed=0):
-    torch.manual_seed(seed)
-    return mlp(2, 3, hidden=(16,))
-
-
-def same(a, b):
-    return all(torch.equal(a.state_dict()[key], b.state_dict()[key]) for key in a.state_dict())
+from small_nets import same, small
 
 
 def test_a_finished_run_is_not_trained_again(blobs, tmp_path):

@@ -13,25 +13,12 @@ from nescio.methods import Softmax
 from nescio.models import lenet, mlp
 from nescio.records import History
 from nescio.schedule import Step
+from small_nets import Watched, same, small
 
 
 @pytest.fixture(scope="module")
 def digits():
     return nescio.data.load("digits")
-
-
-@pytest.fixture
-def blobs():
-    return nescio.data.load("three_blobs").train
-
-
-def small(seed=0):
-    torch.manual_seed(seed)
-    return mlp(2, 3, hidden=(16,))
-
-
-def same(a, b):
-    return all(torch.equal(a.state_dict()[key], b.state_dict()[key]) for key in a.state_dict())
 
 
 def test_digits_are_read_rightly(digits, seed):
@@ -72,19 +59,6 @@ def test_adam_is_torchs_with_l2_weight_decay(blobs):
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
 
 
-class Watched(Softmax):
-    """Remembers what happens in each step."""
-
-    def __init__(self, net):
-        super().__init__(net)
-        self.drawn, self.modes = [], []
-
-    def loss(self, x, y):
-        self.drawn.append(torch.rand(1).item())
-        self.modes.append([module.training for module in self.net])
-        return super().loss(x, y)
-
-
 def test_training_is_in_train_mode_and_each_step_draws_its_own(blobs):
     model = Watched(nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Dropout(), nn.Linear(4, 3))).eval()
     nescio.fit(model, blobs, epochs=2)
@@ -101,33 +75,21 @@ def test_parts_that_were_put_in_eval_mode_stay_there(blobs):
 
 
 def test_no_batch_of_one_for_batchnorm(blobs):
-    sizes = []
-
-    class Spy(Softmax):
-        def loss(self, x, y):
-            sizes.append(len(x))
-            return super().loss(x, y)
-
     net = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
-    nescio.fit(Spy(net), (blobs.inputs[:5], torch.tensor([0, 1, 2, 0, 1])), epochs=1, batch_size=2)
-    assert sorted(sizes) == [2, 3]
+    model = Watched(net)
+    nescio.fit(model, (blobs.inputs[:5], torch.tensor([0, 1, 2, 0, 1])), epochs=1, batch_size=2)
+    assert sorted(map(len, model.inputs)) == [2, 3]
     with pytest.raises(NescioError, match="no loss for a batch"):
         nescio.fit(net, (blobs.inputs[:5], torch.tensor([0, 1, 2, 0, 1])), epochs=1, batch_size=1)
 
 
 def test_every_input_is_seen_once_an_epoch_in_batches_of_even_size(blobs):
-    seen = []
-
-    class Spy(Softmax):
-        def loss(self, x, y):
-            seen.append(x)
-            return super().loss(x, y)
-
-    nescio.fit(Spy(small()), blobs, epochs=1, batch_size=300)
-    sizes = [len(batch) for batch in seen]
+    model = Watched(small())
+    nescio.fit(model, blobs, epochs=1, batch_size=300)
+    sizes = [len(batch) for batch in model.inputs]
     assert max(sizes) <= 300
     assert max(sizes) - min(sizes) <= 1
-    got, want = (np.sort(v.numpy().view("f4,f4").ravel()) for v in (torch.cat(seen), blobs.inputs))
+    got, want = (np.sort(v.numpy().view("f4,f4").ravel()) for v in (torch.cat(model.inputs), blobs.inputs))
     assert (got == want).all()
 
 
@@ -151,15 +113,9 @@ def test_reported_loss_and_accuracy_are_those_of_the_batches(blobs):
 
 
 def test_validation_data_is_not_trained_on(blobs):
-    seen = []
-
-    class Spy(Softmax):
-        def loss(self, x, y):
-            seen.append(x)
-            return super().loss(x, y)
-
-    nescio.fit(Spy(small()), blobs, epochs=2, validation=0.25, seed=1)
-    assert len(torch.cat(seen).unique(dim=0)) == round(0.75 * len(blobs))
+    model = Watched(small())
+    nescio.fit(model, blobs, epochs=2, validation=0.25, seed=1)
+    assert len(torch.cat(model.inputs).unique(dim=0)) == round(0.75 * len(blobs))
 
 
 def test_early_stopping_keeps_the_best_weights(blobs):
@@ -263,16 +219,10 @@ def test_labels_of_any_integer_type_and_inputs_of_any_layout(blobs):
 
 
 def test_doubles_stay_doubles_for_a_double_model():
-    seen = []
-
-    class Spy(Softmax):
-        def loss(self, x, y):
-            seen.append(x)
-            return super().loss(x, y)
-
     x = 1e9 + np.arange(4.0)[:, None]
-    nescio.fit(Spy(mlp(1, 2, hidden=()).double()), (x, np.array([0, 1, 0, 1])), epochs=1)
-    assert sorted(seen[0][:, 0].tolist()) == x[:, 0].tolist()
+    model = Watched(mlp(1, 2, hidden=()).double())
+    nescio.fit(model, (x, np.array([0, 1, 0, 1])), epochs=1)
+    assert sorted(model.inputs[0][:, 0].tolist()) == x[:, 0].tolist()
 
 
 def test_numbers_of_numpy_are_numbers(blobs, tmp_path):

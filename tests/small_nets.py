@@ -1,0 +1,31 @@
+"""Small networks for tests of training, and ways to look at them."""
+
+import torch
+
+from nescio.methods import Softmax
+from nescio.models import mlp
+
+
+def small(seed=0):
+    """A network for `three_blobs`."""
+    torch.manual_seed(seed)
+    return mlp(2, 3, hidden=(16,))
+
+
+def same(a, b):
+    """Whether two networks have the same weights, to the bit."""
+    return all(torch.equal(a.state_dict()[key], b.state_dict()[key]) for key in a.state_dict())
+
+
+class Watched(Softmax):
+    """Remembers each step: its inputs, a number drawn in it, and which layers were in train mode."""
+
+    def __init__(self, net):
+        super().__init__(net)
+        self.inputs, self.drawn, self.modes = [], [], []
+
+    def loss(self, x, y):
+        self.inputs.append(x)
+        self.drawn.append(torch.rand(1).item())
+        self.modes.append([module.training for module in self.net])
+        return super().loss(x, y)
