@@ -73,7 +73,7 @@ def sweep(
             with torch.random.fork_rng(), torch.no_grad():
                 start_from(seed)
                 # a copy, for a model whose first layer works in place must not write on the user's data
-                logits = _draws_of(run(model, ready.clone() if ready is x else ready), len(x)).to(x.device)
+                logits = draws_of(run(model, ready.clone() if ready is x else ready), len(x)).to(x.device)
             visit(x, logits, y)
             before += len(x)
             shown.advance(len(x))
@@ -112,7 +112,8 @@ def run(model: nn.Module, x: Tensor) -> Any:
         raise NescioError(f"the model cannot be run on a batch of shape {tuple(x.shape)}: {error}") from error
 
 
-def _draws_of(output: Any, inputs: int) -> Tensor:
+def draws_of(output: Any, inputs: int) -> Tensor:
+    """What a model returned, as draws `(S, N, C)`, or an error if it is no such thing."""
     if not isinstance(output, Tensor):
         raise NescioError(f"the model must return a tensor of logits, not {type(output).__name__}")
     draws = output.unsqueeze(0) if output.dim() == 2 else output

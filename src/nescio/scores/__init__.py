@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from nescio.scores.natural import natural, natural_name
 from nescio.scores.output import energy, entropy, margin, max_logit, max_prob, normalised_entropy
 from nescio.scores.sampled import expected_entropy, mutual_information, variance
 
@@ -36,6 +37,8 @@ __all__ = [
     "max_logit",
     "max_prob",
     "mutual_information",
+    "natural",
+    "natural_name",
     "normalised_entropy",
     "variance",
 ]

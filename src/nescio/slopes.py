@@ -1,0 +1,72 @@
+"""How what a model says changes with its input: values and their exact gradients in x, in float64."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.data.batches import batches, length
+from nescio.predict import check_inputs, draws_of, run
+from nescio.progress import bar
+from nescio.seeds import check_seed, start_from
+from nescio.untouched import untouched
+
+Quantities = Callable[[Tensor], Tensor]  # logits (S, B, C) → (K, B)
+
+
+def slopes(
+    model: nn.Module, data: Any, of: Quantities, *, batch_size: int = 256, seed: int = 0, progress: bool | None = None
+) -> tuple[Tensor, Tensor]:
+    """Quantities `(K, N)` of a model's logits, and their gradients in the raw inputs `(K, N, …)`.
+
+    A copy of the model is run in float64 and eval mode; the model itself is not touched. Each batch starts from the
+    seed, as in `predict`, so that a model that draws is one function of its input.
+
+    Args:
+        model: any module from inputs to logits `(N, C)` or draws `(S, N, C)`, differentiable in its input.
+        data: a tensor, an array, a dataset or a loader; labels are passed over.
+        of: what to look at: a function of logits `(S, B, C)` giving `(K, B)`, such as several scores stacked.
+        batch_size, seed, progress: as in `predict`.
+
+    >>> values, gradients = slopes(nn.Linear(2, 3), torch.zeros(5, 2), lambda logits: logits[0].T)
+    >>> values.shape, gradients.shape
+    (torch.Size([3, 5]), torch.Size([3, 5, 2]))
+    """
+    return _gathered(model, data, of, lambda gradients: gradients, batch_size, seed, progress)
+
+
+def steepness(
+    model: nn.Module, data: Any, of: Quantities, *, batch_size: int = 256, seed: int = 0, progress: bool | None = None
+) -> tuple[Tensor, Tensor]:
+    """What `slopes` gives, with the Euclidean norm `‖∇ₓ·‖₂`, `(K, N)`, in place of each gradient, which is not kept."""
+    return _gathered(model, data, of, lambda gradients: gradients.flatten(2).norm(dim=2), batch_size, seed, progress)
+
+
+def _gathered(
+    model: nn.Module,
+    data: Any,
+    of: Quantities,
+    reduced: Callable[[Tensor], Tensor],
+    batch_size: int,
+    seed: int,
+    progress: bool | None,
+) -> tuple[Tensor, Tensor]:
+    check_seed(seed)
+    values, gradients, before = [], [], 0
+    with untouched(model), bar(length(data), "slopes", progress) as shown:
+        double = copy.deepcopy(model).double().eval().requires_grad_(False)
+        device = next((p.device for p in double.parameters()), None)
+        for x, _ in batches(data, batch_size):
+            check_inputs(x, model, before)
+            inputs = x.detach().to(device, torch.float64).clone().requires_grad_()
+            with torch.random.fork_rng(), torch.enable_grad():
+                start_from(seed)
+                found = of(draws_of(run(double, inputs.clone()), len(x)))  # a clone: its first layer may be in place
+                rows = [torch.autograd.grad(row.sum(), inputs, retain_graph=True)[0] for row in found]
+            values.append(found.detach().to(x.device))
+            gradients.append(reduced(torch.stack(rows)).to(x.device))
+            before += len(x)
+            shown.advance(len(x))
+    return torch.cat(values, 1), torch.cat(gradients, 1)

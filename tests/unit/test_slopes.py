@@ -1,0 +1,68 @@
+"""Values and gradients in the input, against what is known by hand and against one input at a time."""
+
+import pytest
+import torch
+from torch import nn
+
+from nescio.errors import NescioError
+from nescio.methods import Softmax
+from nescio.models import mlp
+from nescio.scores import entropy, max_prob
+from nescio.slopes import slopes, steepness
+
+
+def both(logits):
+    return torch.stack([max_prob(logits), entropy(logits)])
+
+
+def test_a_linear_model_has_its_weights_for_slopes(seed):
+    torch.manual_seed(seed)
+    net = nn.Linear(4, 3).double()
+    values, gradients = slopes(net, torch.randn(7, 4), lambda logits: logits[0].T, batch_size=3)
+    assert torch.equal(gradients, net.weight[:, None].expand(3, 7, 4))
+    assert values.dtype == gradients.dtype == torch.float64
+
+
+def test_each_input_has_its_own_gradient(seed):
+    torch.manual_seed(seed)
+    net = mlp(4, 3).double()
+    x = torch.randn(9, 4, dtype=torch.float64)
+    values, gradients = slopes(net, x, both, batch_size=4)
+    for i in range(9):
+        one = x[i : i + 1].clone().requires_grad_()
+        for k, score in enumerate((max_prob, entropy)):
+            value = score(net(one)[None])
+            torch.testing.assert_close(values[k, i], value[0])
+            torch.testing.assert_close(gradients[k, i], torch.autograd.grad(value.sum(), one)[0][0])
+
+
+def test_steepness_is_the_norm(seed):
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 3))
+    x = torch.rand(5, 1, 4, 4)
+    values, gradients = slopes(net, x, both)
+    same, norms = steepness(net, x, both, batch_size=2)
+    torch.testing.assert_close(same, values)
+    torch.testing.assert_close(norms, gradients.square().sum((2, 3, 4)).sqrt())
+
+
+def test_the_model_is_left_as_found():
+    net = Softmax(nn.Sequential(nn.Linear(2, 3), nn.ReLU(inplace=True), nn.BatchNorm1d(3)))
+    x = torch.randn(6, 2)
+    before, random = {key: value.clone() for key, value in net.state_dict().items()}, torch.random.get_rng_state()
+    kept = x.clone()
+    slopes(net, x, both)
+    assert net.training
+    assert all(
+        torch.equal(before[key], value) and value.dtype == before[key].dtype for key, value in net.state_dict().items()
+    )
+    assert all(weight.grad is None and weight.requires_grad for weight in net.parameters())
+    assert torch.equal(random, torch.random.get_rng_state())
+    assert torch.equal(x, kept)
+
+
+def test_bad_inputs_are_told():
+    with pytest.raises(NescioError, match="input 4 "):
+        slopes(nn.Linear(2, 3), torch.tensor([[0.0, 0.0]] * 4 + [[torch.nan, 0.0]]), both, batch_size=3)
+    with pytest.raises(NescioError, match="cannot be run"):
+        slopes(nn.Linear(2, 3), torch.zeros(2, 5), both)
