@@ -11,12 +11,12 @@ from torch import Tensor
 from nescio.data import Encoding, Samples, adapt, read
 from nescio.data.csv_file import read_csv
 from nescio.data.formats import is_table
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError
 from nescio.logits import classes
 from nescio.methods.method import Method
 from nescio.predict import predict
 from nescio.runs import Facts
-from nescio.scores import OUTPUT, SCORES
+from nescio.scores import OUTPUT, SCORES, score_names
 
 Table = list[tuple[str, Sequence[str | float]]]  # columns, in order
 
@@ -48,11 +48,9 @@ def answer(
     model: Method, facts: Facts, data: Tensor | Samples, scores: Sequence[str], batch_size: int, seed: int
 ) -> Table:
     """The columns `input` (file or number), `class`, `confidence` and one per score, with a row for each input."""
-    for name in scores:
-        if name not in SCORES:
-            raise unknown_name("score", name, SCORES)
+    names = score_names(scores)
     logits = predict(model, data, batch_size=batch_size, seed=seed)
-    names = scores or list(SCORES if len(logits) > 1 else OUTPUT)
+    names = names or list(SCORES if len(logits) > 1 else OUTPUT)
     files = data.columns.get("file") if isinstance(data, Samples) else None
     found: Table = [
         ("input", [str(index) for index in range(logits.shape[1])] if files is None else files.tolist()),

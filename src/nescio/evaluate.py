@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from nescio import metrics
 from nescio.data.labelled import check_labels, whole
 from nescio.detectors import Detector
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError
 from nescio.logits import classes, mean_log_probs
 from nescio.methods import as_method
 from nescio.methods.method import Method
 from nescio.predict import joined, sweep
 from nescio.records import Evaluation, Histogram, KnownSide, Provenance, Rejection, Separation, UnknownSide
-from nescio.scores import OUTPUT, SCORES
+from nescio.scores import OUTPUT, SCORES, score_names
 
 BINS = 50
 Values = dict[str, np.ndarray[Any, Any]]  # score → (N,)
@@ -49,7 +49,7 @@ def evaluate(
         raise NescioError("unknown data must come with names: {'noise': data, …}")
     if "known" in sets:
         raise NescioError("unknown data may not be called 'known': the name is taken")
-    method, names = as_method(model.model if isinstance(model, Detector) else model), _names(scores)
+    method, names = as_method(model.model if isinstance(model, Detector) else model), score_names(scores)
     run = partial(_run, model, method, batch_size=batch_size, seed=seed, progress=progress)
     logits, labels, own = run(known)
     if labels is None:
@@ -92,16 +92,6 @@ def _run(model: nn.Module, method: Method, data: Any, **how: Any) -> tuple[Tenso
 
     sweep(method, data, visit, **how)
     return *joined(parts), {model.name: torch.cat(own).numpy()} if isinstance(model, Detector) else {}
-
-
-def _names(scores: Sequence[str] | None) -> list[str]:
-    if not isinstance(scores, Sequence | None):
-        raise NescioError(f"scores must be names such as 'entropy', not {scores!r}")
-    given = [scores] if isinstance(scores, str) else list(scores or ())
-    for name in given:
-        if name not in SCORES:
-            raise unknown_name("score", name, SCORES)
-    return given
 
 
 def _values(names: Sequence[str], logits: Tensor) -> Values:

@@ -1,9 +1,10 @@
 """How unknown is this input? Scores are functions of logits `(S, N, C)`, and **larger = less known** for each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
+from nescio.errors import NescioError, unknown_name
 from nescio.scores.natural import natural, natural_name
 from nescio.scores.output import energy, entropy, margin, max_logit, max_prob, normalised_entropy
 from nescio.scores.sampled import expected_entropy, mutual_information, variance
@@ -25,6 +26,22 @@ SAMPLED: dict[str, Score] = {  # these compare draws, and need S ≥ 2
 }
 SCORES: dict[str, Score] = OUTPUT | SAMPLED
 
+
+def score_names(given: Sequence[str] | None) -> list[str]:
+    """The names of scores that were given, each of them in `SCORES`; a single one may come bare, and None is none.
+
+    >>> score_names("entropy")
+    ['entropy']
+    """
+    if not isinstance(given, Sequence | None):
+        raise NescioError(f"scores must be names such as 'entropy', not {given!r}")
+    names = [given] if isinstance(given, str) else list(given or ())
+    for name in names:
+        if name not in SCORES:
+            raise unknown_name("score", name, SCORES)
+    return names
+
+
 __all__ = [
     "OUTPUT",
     "SAMPLED",
@@ -40,5 +57,6 @@ __all__ = [
     "natural",
     "natural_name",
     "normalised_entropy",
+    "score_names",
     "variance",
 ]
