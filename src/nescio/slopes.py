@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.data.batches import batches, length
+from nescio.errors import NescioError
 from nescio.predict import check_inputs, draws_of, run
 from nescio.progress import bar
 from nescio.seeds import check_seed, start_from
@@ -64,9 +65,19 @@ def _gathered(
             with torch.random.fork_rng(), torch.enable_grad():
                 start_from(seed)
                 found = of(draws_of(run(double, inputs.clone()), len(x)))  # a clone: its first layer may be in place
-                rows = [torch.autograd.grad(row.sum(), inputs, retain_graph=True)[0] for row in found]
+                rows = _rows(found, inputs)
             values.append(found.detach().to(x.device))
             gradients.append(reduced(torch.stack(rows)).to(x.device))
             before += len(x)
             shown.advance(len(x))
     return torch.cat(values, 1), torch.cat(gradients, 1)
+
+
+def _rows(found: Tensor, inputs: Tensor) -> list[Tensor]:
+    """The gradient of each quantity in each input, or an error if autograd finds no way from one to the other."""
+    if found.requires_grad:
+        rows = [torch.autograd.grad(row.sum(), inputs, retain_graph=True, allow_unused=True)[0] for row in found]
+        if all(row is not None for row in rows):
+            return rows
+    raise NescioError("the model has no gradient in its input: what it returns is constant, detached or made under "
+                      "torch.no_grad(); expected logits that can be differentiated")  # fmt: skip

@@ -66,3 +66,23 @@ def test_bad_inputs_are_told():
         slopes(nn.Linear(2, 3), torch.tensor([[0.0, 0.0]] * 4 + [[torch.nan, 0.0]]), both, batch_size=3)
     with pytest.raises(NescioError, match="cannot be run"):
         slopes(nn.Linear(2, 3), torch.zeros(2, 5), both)
+
+
+class Cut(nn.Linear):
+    """Logits without a way back to the input."""
+
+    def forward(self, x):
+        return super().forward(x).detach()
+
+
+class Constant(nn.Linear):
+    """Logits that hang on the bias alone."""
+
+    def forward(self, x):
+        return self.bias.expand(len(x), -1)
+
+
+@pytest.mark.parametrize("kind", [Cut, Constant])
+def test_a_model_without_a_gradient_is_told(kind):
+    with pytest.raises(NescioError, match="no gradient in its input"):
+        slopes(kind(2, 3), torch.zeros(4, 2), both)
