@@ -1,6 +1,7 @@
 """Trained models and fitted detectors as files: weights and plain data, no pickle, no code."""
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -35,10 +36,7 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] |
     """Write a method, a network of `nescio.models`, or a detector over one; `about` is kept with it as plain data."""
     detector = model if isinstance(model, Detector) else None
     method = as_method(model if detector is None else detector.model)
-    recipe = getattr(method.net, "recipe", None)
-    if recipe is None or not _same(method.net, recipe):
-        raise NescioError(f"this {type(method.net).__name__} cannot be made again from a file; only networks made by "
-                          "nescio.models, and not changed since, can be saved whole")  # fmt: skip
+    recipe = _recipe(method.networks())
     for thing, table in ((method, METHODS), (detector, DETECTORS)):
         if thing is not None and table.get(thing.name) is not type(thing):
             raise NescioError(f"a {type(thing).__name__} is in none of our tables, so it could not be loaded again")
@@ -67,13 +65,24 @@ def load_about(path: str | os.PathLike[str]) -> tuple[Method | Detector, dict[st
     method.eval()
     if plan.detector is None:
         return method, about
-    detector = _made(DETECTORS, "detector", plan.detector, plan.detector_settings, method)
+    make = _entry(DETECTORS, "detector", plan.detector)
+    detector = _made(make, plan.detector, plan.detector_settings, method)
     for key, buffer in _learned(detector):
         found = tensors.get(f"detector.{key}")
         if found is None or found.shape != buffer.shape or found.dtype != buffer.dtype:
             raise NescioError(f"{os.fspath(path)!r} lacks what the detector has learned: {key}")
         buffer.copy_(found)
     return detector, about
+
+
+def _recipe(nets: Sequence[nn.Module]) -> dict[str, Any]:
+    """How the networks of a method can be made again, or an error if they cannot."""
+    recipe: dict[str, Any] | None = getattr(nets[0], "recipe", None)
+    for net in nets:
+        if recipe is None or getattr(net, "recipe", None) != recipe or not _same(net, recipe):
+            raise NescioError(f"this {type(net).__name__} cannot be made again from a file; only networks made by "
+                              "nescio.models, and not changed since, can be saved whole")  # fmt: skip
+    return recipe or {}
 
 
 def _same(net: nn.Module, recipe: dict[str, Any]) -> bool:
@@ -89,17 +98,22 @@ def _skeleton(plan: Plan, tensors: dict[str, Tensor]) -> Method:
     mean, std = (tensors.get(f"model.normalise.{name}") for name in ("mean", "std"))
     normalise = None if mean is None or std is None else Normalise(mean, std)
     with torch.device("meta"):
-        return _made(METHODS, "method", plan.method, plan.settings, build(plan.network), normalise)
+        make = _entry(METHODS, "method", plan.method).of
+        return _made(make, plan.method, plan.settings, lambda: build(plan.network), normalise)
 
 
 def _learned(detector: Detector) -> list[tuple[str, Tensor]]:
     return [(key, buffer) for key, buffer in detector.named_buffers() if not key.startswith("model.")]
 
 
-def _made(table: dict[str, type[T]], kind: str, name: str, settings: dict[str, Any], *parts: Any) -> T:
+def _made(make: Callable[..., T], what: str, settings: dict[str, Any], *parts: Any) -> T:
+    try:
+        return make(*parts, **settings)
+    except TypeError as error:  # settings it does not have, or of the wrong type
+        raise NescioError(f"a {what} cannot be made from {settings}: {error}") from error
+
+
+def _entry(table: dict[str, type[T]], kind: str, name: str) -> type[T]:
     if name not in table:
         raise unknown_name(kind, name, table)
-    try:
-        return table[name](*parts, **settings)
-    except TypeError as error:  # settings it does not have, or of the wrong type
-        raise NescioError(f"{kind} {name!r} cannot be made from {settings}: {error}") from error
+    return table[name]

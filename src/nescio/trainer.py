@@ -17,7 +17,7 @@ from nescio.data.labelled import check_labels, fingerprint, take, whole
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
 from nescio.logits import classes, mean_log_probs
-from nescio.methods.method import Method
+from nescio.methods.method import Method, Moment
 from nescio.predict import check_inputs, like_model, predict, predict_labelled
 from nescio.progress import Bar
 from nescio.records import Epoch, History, Provenance
@@ -54,7 +54,7 @@ class Trainer:
         self.labels_met: set[int] = set()
         self.checkpoint: Checkpoint | None = None
         marks = {"model": _model_mark(method), "data": fingerprint(train), "validation_data": fingerprint(held)}
-        self.identity = {"method": method.name, **marks, **asdict(settings)}
+        self.identity = {"method": method.name, "method_settings": method.settings(), **marks, **asdict(settings)}
         del self.identity["checkpoint_every"]  # it changes nothing in the weights
 
     def resume(self, path: Path) -> None:
@@ -76,9 +76,9 @@ class Trainer:
         while self.progress.step < self.total and not self.progress.stopped_early:
             epoch, index = divmod(self.progress.step, self.per_epoch)
             if not batches or index == 0:
-                generator = torch.Generator().manual_seed(derived_seed(self.settings.seed, "epoch", epoch))
-                batches = torch.randperm(self.inputs, generator=generator).tensor_split(self.per_epoch)
-            self._step(batches[index])
+                order = self.method.order(self.inputs, self.settings.seed, epoch)  # (inputs,) or (members, inputs)
+                batches = order.tensor_split(self.per_epoch, dim=-1)
+            self._step(batches[index].flatten())
             if index == self.per_epoch - 1:
                 self._end_epoch(epoch)
                 if fresh and epoch == 0 and len(self.labels_met) < 2:  # a resumed run has not met all labels
@@ -105,6 +105,7 @@ class Trainer:
         for module in self.frozen:
             module.training = False
         self.optimizer.zero_grad()
+        self.method.moment = Moment(progress.step, self.per_epoch, self.total, self.inputs)
         loss, logits = self._loss(x, y)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()

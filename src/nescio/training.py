@@ -6,6 +6,7 @@ run killed at any moment and started again therefore ends with the very weights 
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def fit(
         patience: stop after so many epochs without a smaller validation loss; the best epoch's weights are kept.
         seed: of everything random after the first weights.
         checkpoint: a file, written after each epoch (and `checkpoint_every` steps); if there, the run goes on from it.
+            Members of an ensemble that are trained one after the other have a file each, with `.member0` in its name.
         progress: a bar on standard error; by default only on a terminal.
     """
     check_seed(seed)
@@ -75,19 +77,34 @@ def fit(
                         share, patience, checkpoint_every, int(seed))  # fmt: skip
     method = as_method(model)
     flags = [(module, module.training) for module in model.modules()]
+    frozen = _kept_in_eval(model)
+    path = None if checkpoint is None else Path(checkpoint)
+    histories = []
     with torch.random.fork_rng():
-        start_from(derived_seed(seed, "data", 0))
-        trainer = Trainer(method, train, held, settings, scheme, changes, _kept_in_eval(model))
-        if checkpoint is not None:
-            trainer.resume(Path(checkpoint))
+        parts = method.parts()
         try:
-            with bar(trainer.total, "train", progress) as shown:
-                shown.advance(trainer.progress.step)
-                trainer.go(shown)
+            for number, part in enumerate(parts):
+                own, place, title = settings, path, "train"
+                if part is not method:  # a member, which a killed run finds again by a file of its own
+                    own = replace(settings, seed=derived_seed(settings.seed, "member", number))
+                    place = None if path is None else path.with_name(f"{path.stem}.member{number}{path.suffix}")
+                    title = f"train member {number + 1} of {len(parts)}"
+                start_from(derived_seed(own.seed, "data", 0))
+                trainer = Trainer(part, train, held, own, scheme, changes, frozen)
+                histories.append(_run(trainer, place, title, progress))
         finally:
-            model.zero_grad()
+            method.zero_grad()
             for module, flag in flags:
                 module.training = flag
+    return histories[0] if parts[0] is method else History.together(histories, settings.seed)
+
+
+def _run(trainer: Trainer, checkpoint: Path | None, title: str, progress: bool | None) -> History:
+    if checkpoint is not None:
+        trainer.resume(checkpoint)
+    with bar(trainer.total, title, progress) as shown:
+        shown.advance(trainer.progress.step)
+        trainer.go(shown)
     return trainer.history()
 
 

@@ -10,6 +10,8 @@ from nescio.methods import METHODS
 from nescio.models import mlp
 from nescio.scores import SCORES
 
+DROPOUT = {"mc_dropout": 0.2}  # what a network for it must have
+
 pytestmark = pytest.mark.parametrize("name", METHODS)
 
 
@@ -21,7 +23,7 @@ def known():
 @pytest.fixture
 def model(name, known, seed):
     torch.manual_seed(seed)
-    return METHODS[name](mlp(64, 7, hidden=(32,)), normalise=known.normalise)
+    return METHODS[name].of(lambda: mlp(64, 7, hidden=(32,), dropout=DROPOUT.get(name, 0.0)), known.normalise)
 
 
 def test_is_named_and_paired_with_a_score(name):
@@ -58,7 +60,7 @@ def test_same_seed_same_weights(name, known):
     states = []
     for _ in range(2):
         torch.manual_seed(3)
-        model = METHODS[name](mlp(64, 7, hidden=(16,), dropout=0.2), normalise=known.normalise)
+        model = METHODS[name].of(lambda: mlp(64, 7, hidden=(16,), dropout=0.2), known.normalise)
         nescio.fit(model, known.train, epochs=1, seed=5)
         states.append(model.state_dict())
     assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
@@ -74,7 +76,7 @@ def test_survives_saving(model, known, tmp_path):
 def test_resumes_from_any_step(name, known, tmp_path):
     def start(checkpoint):
         torch.manual_seed(3)
-        model = METHODS[name](mlp(64, 7, hidden=(16,), dropout=0.2), normalise=known.normalise)
+        model = METHODS[name].of(lambda: mlp(64, 7, hidden=(16,), dropout=0.2), known.normalise)
         nescio.fit(model, known.train, epochs=2, seed=5, checkpoint=checkpoint, checkpoint_every=3)
         return model.state_dict()
 
@@ -92,7 +94,7 @@ def test_resumes_from_any_step(name, known, tmp_path):
     whole = start(None)
     inputs, labels = known.train.inputs, known.train.labels
     torch.manual_seed(3)
-    model = METHODS[name](mlp(64, 7, hidden=(16,), dropout=0.2), normalise=known.normalise)
+    model = METHODS[name].of(lambda: mlp(64, 7, hidden=(16,), dropout=0.2), known.normalise)
     path = tmp_path / "c.safetensors"
     with pytest.raises(KeyboardInterrupt):
         nescio.fit(model, Cut(inputs, labels), epochs=2, seed=5, checkpoint=path, checkpoint_every=3)
@@ -133,5 +135,5 @@ def check_untouched(model, data, fault):
 
 
 def test_accepts_a_network_without_normalisation(name):
-    model = METHODS[name](nn.Sequential(nn.Flatten(), nn.Linear(4, 3)))
+    model = METHODS[name].of(lambda: nn.Sequential(nn.Flatten(), nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, 3)))
     assert nescio.predict(model, torch.zeros(2, 4)).shape[1:] == (2, 3)

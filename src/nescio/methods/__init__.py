@@ -2,11 +2,21 @@
 
 from torch import nn
 
-from nescio.methods.method import Method
+from nescio.methods.anchored import AnchoredEnsemble
+from nescio.methods.bayes_by_backprop import BayesByBackprop
+from nescio.methods.ensemble import Ensemble
+from nescio.methods.mc_dropout import MCDropout
+from nescio.methods.method import Method, Moment
 from nescio.methods.softmax import Softmax
 from nescio.untouched import check_model
 
-METHODS: dict[str, type[Method]] = {"softmax": Softmax}
+METHODS: dict[str, type[Method]] = {
+    "softmax": Softmax,
+    "mc_dropout": MCDropout,
+    "bayes_by_backprop": BayesByBackprop,
+    "ensemble": Ensemble,
+    "anchored": AnchoredEnsemble,
+}
 
 
 def as_method(model: nn.Module) -> Method:
@@ -15,4 +25,14 @@ def as_method(model: nn.Module) -> Method:
     return model if isinstance(model, Method) else Softmax(model)
 
 
-__all__ = ["METHODS", "Method", "Softmax", "as_method"]
+__all__ = [
+    "METHODS",
+    "AnchoredEnsemble",
+    "BayesByBackprop",
+    "Ensemble",
+    "MCDropout",
+    "Method",
+    "Moment",
+    "Softmax",
+    "as_method",
+]

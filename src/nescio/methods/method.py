@@ -1,9 +1,24 @@
 """What a way to train must bring: logits, a loss, and what it calls its confidence."""
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
+import torch
 from torch import Tensor, nn
+
+from nescio.seeds import derived_seed
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where in its training a method is; a loss may depend on it."""
+
+    step: int  # from 0
+    steps_per_epoch: int
+    steps: int  # of the whole run
+    inputs: int  # in the training set
 
 
 class Method(nn.Module, ABC):
@@ -20,6 +35,12 @@ class Method(nn.Module, ABC):
         super().__init__()
         self.net = net
         self.normalise = normalise if normalise is not None else nn.Identity()
+        self.moment: Moment | None = None  # set by the training loop before each step
+
+    @classmethod
+    def of(cls, make_net: Callable[[], nn.Module], normalise: nn.Module | None = None, **settings: Any) -> Self:
+        """The method over a network, or several, that a function makes."""
+        return cls(make_net(), normalise=normalise, **settings)
 
     @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
@@ -35,6 +56,18 @@ class Method(nn.Module, ABC):
 
     def after_step(self, x: Tensor, y: Tensor) -> None:
         """What is to be done after each step of the optimizer, on the same batch."""
+
+    def order(self, inputs: int, seed: int, epoch: int) -> Tensor:
+        """The order in which an epoch takes the training data: positions `(inputs,)`, or a row for each member."""
+        return torch.randperm(inputs, generator=torch.Generator().manual_seed(derived_seed(seed, "epoch", epoch)))
+
+    def parts(self) -> "Sequence[Method]":
+        """What is to be trained one after the other: the method itself, unless it is made of several."""
+        return [self]
+
+    def networks(self) -> Sequence[nn.Module]:
+        """The plain networks it is made of."""
+        return [self.net]
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments beside network and normalisation, as plain data for saved files."""

@@ -1,0 +1,127 @@
+"""A Gaussian over every weight, learned by backpropagation (Blundell et al. 2015)."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from nescio.errors import NescioError, unknown_name, whole_number
+from nescio.logits import softmax_confidence
+from nescio.methods.draws import at_once, pieces
+from nescio.methods.layers import affine_weights
+from nescio.methods.method import Method
+from nescio.methods.prior import prior_of
+
+KL_WEIGHTS = ("uniform", "decreasing")
+_TOGETHER = 2**25  # weights drawn at a time: 128 MiB in float32
+
+
+class BayesByBackprop(Method):
+    """A Gaussian over every weight of linear and convolutional layers, learned by backprop (Blundell et al. 2015).
+
+    The network's own weights are the means; `posterior()` gives means and spreads by name. Other weights, such as
+    those of BatchNorm, stay numbers. The loss is the negative ELBO divided by the size of the batch.
+
+    Args:
+        net: any network with linear or convolutional layers.
+        normalise: what raw inputs go through first.
+        samples: draws at prediction.
+        prior: the spread of a Gaussian, or `(share, std_1, std_2)` of a scale mixture.
+        std: the spread of every weight before training.
+        beta: what the KL divergence is multiplied by; 1 is the ELBO, less trusts the data more.
+        warm_up: share of the training over which `beta` grows from 0.
+        elbo_samples: draws for each step of training.
+        kl_weights: how an epoch's batches share the KL: "uniform", or "decreasing" by halves (Blundell's eq. 9).
+    """
+
+    name = "bayes_by_backprop"
+    score = "entropy"
+
+    def __init__(
+        self,
+        net: nn.Module,
+        normalise: nn.Module | None = None,
+        samples: int = 50,
+        prior: Any = 1.0,
+        std: float = 0.02,
+        beta: float = 1.0,
+        warm_up: float = 0.0,
+        elbo_samples: int = 1,
+        kl_weights: str = "uniform",
+    ) -> None:
+        super().__init__(net, normalise)
+        self.samples = whole_number("samples", samples, below=1_000_001)
+        self.elbo_samples = whole_number("elbo_samples", elbo_samples, below=1_000_001)
+        if kl_weights not in KL_WEIGHTS:
+            raise unknown_name("kl_weights", kl_weights, KL_WEIGHTS)
+        for name, value, most in (("std", std, 1e6), ("beta", beta, 1e6), ("warm_up", warm_up, 1.0)):
+            if not isinstance(value, float | int) or not 0 <= value <= most or (name == "std" and value == 0):
+                raise NescioError(f"{name} must be a number from 0 to {most:g}{' and not 0' * (name == 'std')}, "
+                                  f"not {value!r}")  # fmt: skip
+        self.given, self.prior, self.std = prior, prior_of(prior), std
+        self.beta, self.warm_up, self.kl_weights = beta, warm_up, kl_weights
+        self.drawn = tuple(affine_weights(net))
+        # softplus(rho) is the spread
+        self.rho = nn.ParameterList(
+            torch.full_like(net.get_parameter(name), std).expm1().log_().requires_grad_() for name in self.drawn
+        )
+
+    def posterior(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """Mean and spread of each drawn weight, by its name in the network."""
+        return {
+            name: (self.net.get_parameter(name), F.softplus(rho))
+            for name, rho in zip(self.drawn, self.rho, strict=True)
+        }
+
+    def draw(self, count: int) -> dict[str, Tensor]:
+        """Weights drawn from the posterior, `(count, …)` each: `mean + std · noise`."""
+        return {
+            name: mean + std * torch.randn((count, *mean.shape), dtype=mean.dtype, device=mean.device)
+            for name, (mean, std) in self.posterior().items()
+        }
+
+    def divergence(self, drawn: dict[str, Tensor]) -> Tensor:
+        """`KL(posterior ‖ prior)`; for a scale mixture estimated from drawn weights."""
+        each = [self.prior.divergence(*found, drawn[name]) for name, found in self.posterior().items()]
+        return torch.stack(each).sum()
+
+    def forward(self, x: Tensor) -> Tensor:
+        together = max(1, min(self.samples, _TOGETHER // sum(rho.numel() for rho in self.rho)))
+        counts = [min(together, self.samples - start) for start in range(0, self.samples, together)]
+        inputs = pieces(self.normalise(x), together)
+        with torch.random.fork_rng():  # a forward pass moves no generator
+            return torch.cat([self._draws(inputs, self.draw(count)) for count in counts])
+
+    def _draws(self, inputs: tuple[Tensor, ...], weights: dict[str, Tensor]) -> Tensor:
+        return torch.cat([self._run(x, weights) for x in inputs], 1)
+
+    def _run(self, x: Tensor, weights: dict[str, Tensor]) -> Tensor:
+        return at_once(lambda one: functional_call(self.net, one, (x,)), weights)
+
+    def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        weights = self.draw(self.elbo_samples)
+        logits = self._run(self.normalise(x), weights)  # (elbo_samples, N, C)
+        errors = F.cross_entropy(logits.flatten(0, 1), y.repeat(len(logits)))
+        return errors + self._kl_weight() / len(y) * self.divergence(weights), logits
+
+    def _kl_weight(self) -> float:
+        """What part of the KL this batch bears: shares of an epoch sum to one, times beta, once warmed up."""
+        moment = self.moment
+        if moment is None:
+            raise NescioError("the loss of Bayes by backprop depends on the size of the training set and of the epoch; "
+                              "train with nescio.fit, or set model.moment = nescio.methods.Moment(…) before each step")  # fmt: skip
+        batches = moment.steps_per_epoch
+        share = 1 / batches
+        if self.kl_weights == "decreasing":
+            share = 0.5 ** (moment.step % batches + 1) / (1 - 0.5**batches)
+        warm = min(1.0, moment.step / (self.warm_up * moment.steps)) if self.warm_up else 1.0
+        return self.beta * warm * share
+
+    def confidence(self, logits: Tensor) -> Tensor:
+        return softmax_confidence(logits)
+
+    def settings(self) -> dict[str, Any]:
+        return {"samples": self.samples, "prior": self.given, "std": self.std, "beta": self.beta,
+                "warm_up": self.warm_up, "elbo_samples": self.elbo_samples, "kl_weights": self.kl_weights}  # fmt: skip

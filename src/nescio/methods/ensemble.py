@@ -1,0 +1,191 @@
+"""Several networks, each from weights and a data order of its own (Lakshminarayanan et al. 2017)."""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state
+
+from nescio.errors import NescioError, whole_number
+from nescio.logits import softmax_confidence
+from nescio.methods.draws import at_once
+from nescio.methods.method import Method
+from nescio.seeds import derived_seed
+
+MakeNet = Callable[[], nn.Module]
+
+
+class Ensemble(Method):
+    """Several networks, each trained from weights and a data order of its own (Lakshminarayanan et al. 2017).
+
+    Members of one architecture without BatchNorm live side by side: each tensor of `net` has a first axis of members,
+    and all of them are trained and run as one. Others are a list of networks, trained one after the other.
+
+    Args:
+        make_net: a function that makes a network with fresh weights, called once for each member; or the networks.
+        members: how many; by default 5, or as many as are given.
+        normalise: what raw inputs go through first.
+        bootstrap: whether each member learns from a sample of its own, drawn from the training data with replacement.
+        stacked: whether members live side by side; by default if they can.
+    """
+
+    name = "ensemble"
+    score = "entropy"
+
+    def __init__(
+        self,
+        make_net: MakeNet | Sequence[nn.Module],
+        members: int | None = None,
+        normalise: nn.Module | None = None,
+        bootstrap: bool = False,
+        stacked: bool | None = None,
+    ) -> None:
+        nets = _made(make_net, members)
+        obstacle = _obstacle(nets)
+        if stacked and obstacle:
+            raise NescioError(f"the members cannot live side by side: {obstacle}; leave out stacked=True")
+        super().__init__(nn.ModuleList(nets) if obstacle or stacked is False else _side_by_side(nets), normalise)
+        self.stacked = not isinstance(self.net, nn.ModuleList)
+        self.members, self.bootstrap = len(nets), bool(bootstrap)
+        self.alone = False  # whether this is one member of another ensemble, being trained
+
+    @classmethod
+    def of(cls, make_net: MakeNet, normalise: nn.Module | None = None, **settings: Any) -> Self:
+        return cls(make_net, normalise=normalise, **settings)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.normalise(x)
+        if not self.stacked:
+            return torch.stack([net(x) for net in self._list()])
+        return at_once(lambda state: functional_call(self.net, state, (x,)), self._state())
+
+    def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """As any method's, where the batch holds the members' batches one after the other, as `order` has them."""
+        if len(x) % self.members:
+            raise NescioError(f"a batch of {len(x)} cannot be divided among {self.members} members: it holds one batch "
+                              "for each of them, one after the other")  # fmt: skip
+        x, y = self.normalise(x).unflatten(0, (self.members, -1)), y.unflatten(0, (self.members, -1))
+        if self.stacked:
+            logits = at_once(lambda state, own: functional_call(self.net, state, (own,)), self._state(), x)
+        else:
+            logits = torch.stack([net(own) for net, own in zip(self._list(), x, strict=True)])
+        total = self.objectives(logits, y).sum()  # members share no weight, so each gets the gradient of its own
+        return total - (total * (1 - 1 / self.members)).detach(), logits.flatten(0, 1)  # the mean, with that gradient
+
+    def objectives(self, logits: Tensor, y: Tensor) -> Tensor:
+        """What each member minimises, `(M,)`, from logits `(M, B, C)` and labels `(M, B)` of their batches."""
+        return F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").unflatten(0, y.shape).mean(1)
+
+    def order(self, inputs: int, seed: int, epoch: int) -> Tensor:
+        seeds = [seed] if self.alone else [derived_seed(seed, "member", member) for member in range(self.members)]
+        orders = torch.stack([super(Ensemble, self).order(inputs, own, epoch) for own in seeds])
+        if not self.bootstrap:
+            return orders
+        generators = [torch.Generator().manual_seed(derived_seed(own, "bootstrap", 0)) for own in seeds]
+        samples = torch.stack([torch.randint(inputs, (inputs,), generator=generator) for generator in generators])
+        return samples.gather(1, orders)
+
+    def parts(self) -> Sequence[Method]:
+        return [self] if self.stacked else [self._part(member) for member in range(self.members)]
+
+    def _part(self, member: int) -> "Ensemble":
+        """One member as an ensemble of its own, over the same weights."""
+        settings = {**self.settings(), "members": 1, "stacked": False}
+        part = type(self)([self._list()[member]], normalise=self.normalise, **settings)
+        part.alone = True
+        return part
+
+    def networks(self) -> Sequence[nn.Module]:
+        return [self.member(member) for member in range(self.members)]
+
+    def member(self, member: int) -> nn.Module:
+        """One member as a plain network: a copy if members live side by side, else the network itself."""
+        whole_number("member", member, least=0, below=self.members)
+        if not self.stacked:
+            return self._list()[member]
+        return _with_tensors(copy.deepcopy(self.net), {name: v[member].clone() for name, v in self._state().items()})
+
+    def confidence(self, logits: Tensor) -> Tensor:
+        return softmax_confidence(logits)
+
+    def settings(self) -> dict[str, Any]:
+        return {"members": self.members, "bootstrap": self.bootstrap, "stacked": self.stacked}
+
+    def _state(self) -> dict[str, Tensor]:
+        """All tensors of the members side by side, `(M, …)` each."""
+        return {**dict(self.net.named_parameters()), **dict(self.net.named_buffers())}
+
+    def _list(self) -> Sequence[nn.Module]:
+        return list(self.net.children())
+
+
+def _made(make_net: Any, members: int | None) -> list[nn.Module]:
+    """The members' networks, or an error if they are not several networks with weights of their own."""
+    if isinstance(make_net, Sequence | nn.ModuleList):
+        nets = list(make_net)
+        if members not in (None, len(nets)):
+            raise NescioError(f"{len(nets)} networks were given for {members} members")
+    elif isinstance(make_net, nn.Module) or not callable(make_net):
+        raise NescioError(f"an ensemble is made from a function that makes a network, such as lambda: "
+                          f"nescio.models.mlp(64, 10), or from a list of networks, not from a {type(make_net).__name__}")  # fmt: skip
+    else:
+        nets = [make_net() for _ in range(whole_number("members", 5 if members is None else members, below=10_001))]
+    wrong = next((net for net in nets if not isinstance(net, nn.Module)), None)
+    if not nets or wrong is not None:
+        raise NescioError(f"an ensemble needs networks, not {'none' if not nets else type(wrong).__name__}")
+    for place, net in enumerate(nets):
+        if any(net is other or _equal(net, other) for other in nets[:place]):
+            raise NescioError(f"member {place} has the weights of an earlier one; each needs a network of its own, with "
+                              "fresh weights")  # fmt: skip
+    return nets
+
+
+def _equal(net: nn.Module, other: nn.Module) -> bool:
+    mine, others = dict(net.named_parameters()), dict(other.named_parameters())
+    if not mine or mine.keys() != others.keys() or any(weight.is_meta for weight in mine.values()):
+        return False
+    return all(
+        weight.shape == others[name].shape and torch.equal(weight, others[name]) for name, weight in mine.items()
+    )
+
+
+def _obstacle(nets: Sequence[nn.Module]) -> str | None:
+    """Why networks cannot live side by side, or None if they can."""
+    for module in nets[0].modules():
+        if isinstance(module, nn.modules.batchnorm._NormBase) and module.track_running_stats:
+            return f"{type(module).__name__} keeps statistics of its batches"
+    first = _layout(nets[0])
+    if any(_layout(net) != first for net in nets):
+        return "they are of different architectures"
+    return None
+
+
+def _layout(net: nn.Module) -> list[Any]:
+    tensors = [*net.named_parameters(), *net.named_buffers()]
+    return [
+        repr(net),
+        *((name, value.shape, value.dtype, value.device, value.requires_grad) for name, value in tensors),
+    ]
+
+
+def _side_by_side(nets: Sequence[nn.Module]) -> nn.Module:
+    """One network whose tensors have a first axis of members; only `functional_call` with a slice of them can run it."""
+    weights, buffers = stack_module_state(list(nets))
+    return _with_tensors(copy.deepcopy(nets[0]), {**weights, **buffers})
+
+
+def _with_tensors(net: nn.Module, tensors: dict[str, Tensor]) -> nn.Module:
+    """The network with other tensors in place of its own, also where two layers share one."""
+    weights = {id(weight): name for name, weight in net.named_parameters()}
+    made = {name: nn.Parameter(tensors[name].detach(), w.requires_grad) for name, w in net.named_parameters()}
+    for module in net.modules():
+        for name, weight in module._parameters.items():
+            if weight is not None:
+                module._parameters[name] = made[weights[id(weight)]]
+    for path, _ in list(net.named_buffers()):
+        parent, _, name = path.rpartition(".")
+        net.get_submodule(parent)._buffers[name] = tensors[path].detach()
+    return net
