@@ -7,6 +7,7 @@ import os
 import platform
 import types
 import typing
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from numbers import Integral, Real
@@ -101,7 +102,10 @@ class Epoch:
 
 @dataclass(frozen=True)
 class History(Record):
-    """What a training run went through, and why it ended."""
+    """What a training run went through, and why it ended.
+
+    Of members trained one after the other, `epochs` are the means, over those that got so far, and `members` tell more.
+    """
 
     method: str
     epochs: tuple[Epoch, ...]
@@ -109,6 +113,19 @@ class History(Record):
     best_epoch: int | None
     stopped_early: bool
     provenance: Provenance
+    members: tuple["History", ...] = ()
+
+    @classmethod
+    def together(cls, members: Sequence["History"], seed: int) -> "History":
+        """The history of an ensemble whose members were trained one after the other."""
+        longest = max(len(member.epochs) for member in members)
+        epochs = [[member.epochs[i] for member in members if i < len(member.epochs)] for i in range(longest)]
+        first = members[0].provenance
+        seconds = sum(member.provenance.seconds for member in members)
+        origin = Provenance(seed, {**first.settings, "seed": seed}, seconds, first.versions)
+        stopped = any(member.stopped_early for member in members)
+        steps = sum(member.steps for member in members)
+        return cls(members[0].method, tuple(map(_mean_epoch, epochs)), steps, None, stopped, origin, tuple(members))
 
 
 @dataclass(frozen=True)
@@ -181,6 +198,128 @@ class Evaluation(Record):
     unknown: tuple[UnknownSide, ...]
     histograms: tuple[Histogram, ...]
     provenance: Provenance
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A score, what it is on its natural scale, and the threshold that accepts 95 % of the inputs as they are."""
+
+    score: str
+    label: str
+    threshold: float
+
+
+@dataclass(frozen=True)
+class Course:
+    """A score and its gradient in x, factor by factor, over the inputs that move."""
+
+    score: str
+    mean: tuple[float, ...]
+    gradient_mean: tuple[float, ...]  # of ‖∇ₓ score‖₂
+    gradient_largest: tuple[float, ...]
+    flagged: tuple[float, ...]  # share of the inputs above the threshold
+    notices: bool  # whether at least half are flagged at the largest factor
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Inputs moved along one feature, or along the rays from 0 through each of them; figures are None if none moves."""
+
+    name: str
+    feature: int | None  # its position in the flattened input; None for rays
+    moved: int  # inputs that are not 0 there, and so can be moved by a factor
+    certain_from: float | None  # from this factor on the median input's confidence exceeds 99.9 %; None if it never does
+    confidence: tuple[float, ...] | None  # mean, factor by factor
+    median_confidence: tuple[float, ...] | None
+    scores: tuple[Course, ...] | None
+
+
+@dataclass(frozen=True)
+class Scaling(Record):
+    """What a model's confidence and scores do as inputs are scaled by growing factors."""
+
+    method: str
+    inputs: int
+    classes: int
+    draws: int
+    factors: tuple[float, ...]
+    gauges: tuple[Gauge, ...]
+    directions: tuple[Direction, ...]
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class CounterExample:
+    """Why a model is not strictly monotonic: one point without a slope, or two points with slopes of opposite sign."""
+
+    feature: int  # its position in the flattened input
+    label: int  # the class
+    points: tuple[tuple[float, ...], ...]  # flattened inputs
+    slopes: tuple[float, ...]  # one for each point
+
+
+@dataclass(frozen=True)
+class Monotonicity(Record):
+    """Whether each class's probability was seen to change in one direction only along each feature of a box."""
+
+    method: str
+    classes: int
+    draws: int
+    low: tuple[float | None, ...]  # flattened; None where the box has no bound
+    high: tuple[float | None, ...]
+    partially_unbounded: bool
+    points: int
+    features: tuple[int, ...]  # those looked at
+    signs: tuple[tuple[int, ...], ...]  # of each feature × class: +1 rising, −1 falling, 0 not strictly monotonic
+    monotone_features: tuple[int, ...]
+    monotone: bool
+    counter_example: CounterExample | None
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A quantity over the grid of a map, to five digits, and the norm of its gradient: `[i][j]` is at `(x[j], y[i])`."""
+
+    name: str  # a score, or "confidence"
+    label: str  # what it is on the scale it is given on
+    values: tuple[tuple[float, ...], ...]
+    slopes: tuple[tuple[float, ...], ...]  # ‖∇ₓ value‖₂, which dies away where a model saturates
+
+
+@dataclass(frozen=True)
+class Points:
+    """Training points in the plane, with the numbers of their classes."""
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    labels: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Map(Record):
+    """What a model says over the plane, around its training data and far beyond."""
+
+    method: str
+    data: str
+    draws: int
+    features: tuple[str, ...]  # names of the two axes
+    classes: tuple[str, ...]
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    scores: tuple[Surface, ...]  # those that compare draws only if there are several
+    confidence: Surface
+    points: Points
+    provenance: Provenance
+
+
+def _mean_epoch(epochs: Sequence[Epoch]) -> Epoch:
+    def mean(name: str) -> float | None:
+        values = [getattr(epoch, name) for epoch in epochs]
+        return None if None in values else sum(values) / len(values)
+
+    names = ("loss", "accuracy", "validation_loss", "validation_accuracy", "learning_rate")
+    return Epoch(epochs[0].epoch, *map(mean, names), sum(epoch.seconds for epoch in epochs))  # type: ignore[arg-type]
 
 
 def _no_constant(name: str) -> Any:
