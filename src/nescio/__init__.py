@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nescio import audit as audit
     from nescio import data as data
     from nescio import detectors as detectors
     from nescio import methods as methods
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "NescioError",
     "Threshold",
+    "audit",
     "data",
     "detectors",
     "evaluate",

@@ -228,7 +228,7 @@ class Direction:
     name: str
     feature: int | None  # its position in the flattened input; None for rays
     moved: int  # inputs that are not 0 there, and so can be moved by a factor
-    certain_from: float | None  # from this factor on the median input's confidence exceeds 99.9 %; None if it never does
+    certain_from: float | None  # from here on the median input's confidence exceeds 99.9 %; None if it never does
     confidence: tuple[float, ...] | None  # mean, factor by factor
     median_confidence: tuple[float, ...] | None
     scores: tuple[Course, ...] | None

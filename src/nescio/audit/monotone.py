@@ -1,0 +1,196 @@
+"""Is a model component-wise strictly monotonic on a box? A sampled test → a `Monotonicity` record."""
+
+import math
+import time
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.audit.features import positions
+from nescio.errors import NescioError, whole_number
+from nescio.logits import log_probs
+from nescio.methods import Method, as_method
+from nescio.predict import predict
+from nescio.progress import bar
+from nescio.records import CounterExample, Monotonicity, Provenance
+from nescio.seeds import check_seed, derived_seed
+from nescio.slopes import slopes
+
+DECADES = 12  # of distances along an unbounded side, the largest being `reach`
+ROUNDING = 1e-13  # a slope this much smaller than those of the logits is 0, as far as float64 can tell
+
+
+def monotone(
+    model: nn.Module,
+    low: Any,
+    high: Any,
+    *,
+    features: Sequence[int] | None = None,
+    points: int = 4096,
+    reach: float = 1e6,
+    batch_size: int = 256,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Monotonicity:
+    """Look for a place in a box where a class's mean probability has no slope, or one of either sign, along a feature.
+
+    *Know your limits*, definitions 6 and 7: a model is component-wise strictly monotonic on a box if every
+    `∂p̄_c/∂x_d` has one and the same sign, and is not 0, all over it; the box is partially unbounded if a side of it has
+    no end. This is a **sampled test**: a counter-example is proof that the model is not monotonic, but that none was
+    found is no proof that it is.
+
+    The slopes given are `∂p̄_c/∂x_d` over the mean of the draws' `p_c (1 − p_c)`: for one draw the slope of the log-odds
+    of class c. They have the sign of the probability's own and do not underflow far away.
+
+    Args:
+        model: a method or a bare network, differentiable in its input.
+        low, high: the box, one number per feature or of the input's shape; `−inf` and `inf` where it has no bound.
+            A feature with `low == high` is held fixed.
+        features: positions (in the flattened input) of those to look at; by default all that are not fixed.
+        points: how many are drawn: evenly between two bounds, and at log-uniform distances where there is only one,
+            or from 0 where there is none.
+        reach: the largest such distance.
+        batch_size, seed, progress: as in `predict`.
+
+    >>> net = nn.Linear(1, 2)
+    >>> _ = net.load_state_dict({"weight": torch.tensor([[0.0], [2.0]]), "bias": torch.zeros(2)})
+    >>> found = monotone(net, [0], [torch.inf])
+    >>> found.monotone, found.partially_unbounded, found.signs
+    (True, True, ((-1, 1),))
+    """
+    started = time.monotonic()
+    points, low, high = whole_number("points", points, least=2), _bound("low", low), _bound("high", high)
+    _check_box(low, high, reach)
+    free = (low < high).flatten().nonzero().flatten().tolist()
+    chosen = positions(features, [f"feature {position}" for position in range(low.numel())], free)
+    if not chosen or (fixed := sorted(set(chosen) - set(free))):
+        raise NescioError("no features to look at" if not chosen else f"features {fixed} are fixed: low equals high")
+    method, drawn = as_method(model), _drawn(low, high, points, reach, check_seed(seed))
+    logits = predict(method, drawn[:1], seed=seed)
+    seen = _Seen(len(chosen), logits.shape[2])
+    with bar(points, "monotone", progress) as shown:
+        for start in range(0, points, whole_number("batch_size", batch_size)):
+            part = drawn[start : start + batch_size]
+            seen.add(*_slopes(method, part, logits.shape, chosen, seed))
+            shown.advance(len(part))
+    signs = seen.signs()
+    good = [position for position, row in zip(chosen, signs.tolist(), strict=True) if 0 not in row]
+    settings = {"points": points, "reach": reach, "batch_size": batch_size}
+    return Monotonicity(
+        method=method.name,
+        classes=logits.shape[2],
+        draws=len(logits),
+        low=_plain(low),
+        high=_plain(high),
+        partially_unbounded=bool(low.isinf().any() or high.isinf().any()),
+        points=points,
+        features=tuple(chosen),
+        signs=tuple(tuple(row) for row in signs.tolist()),
+        monotone_features=tuple(good),
+        monotone=len(good) == len(chosen),
+        counter_example=seen.counter_example(chosen, drawn.flatten(1)),
+        provenance=Provenance.now(seed, settings, time.monotonic() - started),
+    )
+
+
+def _bound(name: str, given: Any) -> Tensor:
+    try:
+        bound = torch.as_tensor(given, dtype=torch.float64).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise NescioError(f"{name}={given!r}; expected a number for each feature") from error
+    if bound.dim() == 0 or bound.numel() == 0 or bound.isnan().any():
+        what = "NaN" if bound.isnan().any() else f"shape {tuple(bound.shape)}"
+        raise NescioError(f"{name} has {what}; expected a number for each feature, infinite where there is no bound")
+    return bound
+
+
+def _check_box(low: Tensor, high: Tensor, reach: Any) -> None:
+    if low.shape != high.shape:
+        raise NescioError(f"low has shape {tuple(low.shape)} and high {tuple(high.shape)}; expected the same")
+    empty = (low > high) | (low == torch.inf) | (high == -torch.inf)
+    if empty.any():
+        where = int(empty.flatten().nonzero()[0])
+        raise NescioError(f"feature {where} runs from {low.flatten()[where]:g} to {high.flatten()[where]:g}; "
+                          "expected low ≤ high with a finite number between them")  # fmt: skip
+    if (low == high).all():
+        raise NescioError("low equals high everywhere: a box of a single point; expected low < high for some feature")
+    if isinstance(reach, bool) or not isinstance(reach, Real) or not 0 < float(reach) < math.inf:
+        raise NescioError(f"reach must be a finite number above 0, not {reach!r}")
+
+
+def _drawn(low: Tensor, high: Tensor, points: int, reach: float, seed: int) -> Tensor:
+    """Points `(P, …)` of the box, which follow from the seed."""
+    generator = torch.Generator().manual_seed(derived_seed(seed, "points", 0))
+    share, sign = torch.rand(2, points, *low.shape, generator=generator, dtype=torch.float64)
+    distance = reach * 10.0 ** (DECADES * (share - 1))
+    left, right = low.isfinite(), high.isfinite()
+    a, b = low.where(left, 0.0), high.where(right, 0.0)
+    beyond = torch.where(left, a + distance, torch.where(right, b - distance, distance * (sign - 0.5).sign()))
+    return torch.where(left & right, a * (1 - share) + b * share, beyond).clamp(low, high)
+
+
+def _slopes(method: Method, x: Tensor, shape: Sequence[int], chosen: list[int], seed: int) -> tuple[Tensor, Tensor]:
+    """Slopes `(B, F, C)` of the points, and `(B, F, 1)`, what rounding may make of a slope that is 0."""
+    mixed = torch.randn(shape[0], 1, shape[2], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def quantities(logits: Tensor) -> Tensor:
+        log_p, log_q = log_probs(logits)
+        # p̄' = mean_s p_s (1 − p_s) · log-odds_s', and the log-odds of a draw keep their slope where p has rounded to 0
+        # or 1. The weights are rescaled, and not differentiated: no draw's certainty makes all of it underflow, as it
+        # does for the log-odds of p̄ where draws contradict each other. Last, a mixture of all logits, which has slopes
+        # of their size.
+        odds = ((log_p + log_q).detach().softmax(0) * (log_p - log_q)).sum(0)  # (B, C)
+        return torch.cat([odds, (logits * mixed.to(logits)).sum((0, 2))[:, None]], 1).T
+
+    _, gradients = slopes(method, x, quantities, batch_size=len(x), seed=seed, progress=False)
+    found = gradients.flatten(2)[:, :, chosen].permute(1, 2, 0).cpu()
+    if not found.isfinite().all():
+        bad = ~found.isfinite().flatten(1).all(1)
+        raise NescioError(f"slopes are NaN or infinite at {int(bad.sum())} of {len(x)} points, the first of them "
+                          f"{x[bad][0].flatten()[:5].tolist()}; expected a differentiable model")  # fmt: skip
+    return found[..., :-1], ROUNDING * found[..., -1:].abs()
+
+
+class _Seen:
+    """Of each feature × class the largest slope so far, the smallest and the one nearest to 0, and at which points.
+
+    `best` `(3, F, C)` holds the largest of `slope`, `−slope` and `−|slope|`.
+    """
+
+    def __init__(self, features: int, classes: int) -> None:
+        self.best = torch.full((3, features, classes), -torch.inf, dtype=torch.float64)
+        self.at, self.count = torch.zeros(3, features, classes, dtype=torch.int64), 0
+
+    def add(self, found: Tensor, noise: Tensor) -> None:
+        """Slopes `(B, F, C)` of the next points; those within the noise are 0."""
+        found = found.masked_fill(found.abs() <= noise, 0.0)
+        values, where = torch.stack([found, -found, -found.abs()]).max(1)
+        better = values > self.best
+        self.best, self.at = values.where(better, self.best), (where + self.count).where(better, self.at)
+        self.count += len(found)
+
+    def signs(self) -> Tensor:
+        """+1, −1 or 0 of each feature × class."""
+        return (self.best[1] < 0).int() - (self.best[0] < 0).int()
+
+    def counter_example(self, features: Sequence[int], drawn: Tensor) -> CounterExample | None:
+        """Two points with slopes of opposite sign, the steeper the better; else one without a slope; else None."""
+        lesser, flat = self.best[:2].amin(0), self.best[2]
+        if not (opposite := bool(lesser.max() > 0)) and flat.max() < 0:
+            return None
+        feature, label = divmod(int((lesser if opposite else flat).argmax()), flat.shape[1])
+        rows = self.at[:2, feature, label] if opposite else self.at[2:, feature, label]
+        most, least, _ = self.best[:, feature, label].tolist()
+        return CounterExample(
+            feature=features[feature],
+            label=label,
+            points=tuple(tuple(point) for point in drawn[rows].tolist()),
+            slopes=(most, -least) if opposite else (0.0,),
+        )
+
+
+def _plain(bound: Tensor) -> tuple[float | None, ...]:
+    return tuple(value if math.isfinite(value) else None for value in bound.flatten().tolist())

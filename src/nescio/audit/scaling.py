@@ -1,0 +1,202 @@
+"""Theorem 1 of *Know your limits*, measured: inputs scaled by growing factors, and which score notices → `Scaling`."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.audit.features import feature_names, positions
+from nescio.data.batches import batches
+from nescio.errors import NescioError
+from nescio.methods import Method, as_method
+from nescio.metrics.ranking import accepted_count
+from nescio.predict import check_inputs, predict
+from nescio.progress import Bar, bar
+from nescio.records import Course, Direction, Gauge, Provenance, Scaling
+from nescio.scores import OUTPUT, SCORES, natural, natural_name, score_names
+from nescio.seeds import check_seed, derived_seed, start_from
+from nescio.slopes import steepness
+
+FOUR = ("max_prob", "variance", "entropy", "mutual_information")  # those of the theorem
+FACTORS = tuple(10.0 ** (step / 4) for step in range(25))  # 1 to a million
+ACCEPTED = 0.95  # share of the inputs, as they are, that each score's threshold accepts
+CERTAIN = 0.999
+NOTICED = 0.5  # share of moved inputs a score must flag at the largest factor
+ROUNDING = 1e-9  # a score that only rounding lifts above its threshold is not flagged
+
+
+def scaling(
+    model: nn.Module,
+    x: Any,
+    *,
+    features: Sequence[int | str] | None = None,
+    names: Sequence[str] | None = None,
+    alphas: Sequence[float] | None = None,
+    rays: bool = True,
+    scores: Sequence[str] | None = None,
+    batch_size: int = 256,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Scaling:
+    """Move inputs ever farther out, and record confidence, scores and the norms of the scores' gradients in x.
+
+    An input is moved along a feature by `α ⊙ x` with one factor `α_d` and all others 1, as in lemmas 4–9 of *Know
+    your limits*, and along its ray by `α x`, both in raw units. One whose feature is 0 stays where it is and is not
+    counted. Scores are on the scale of the paper (`nescio.scores.natural`), gradients exact and in float64.
+
+    A score flags an input that lies above its threshold: the smallest observed score that accepts 95 % of all inputs
+    as they are.
+
+    Args:
+        model: a method or a bare network, differentiable in its input.
+        x: inputs `(N, …)` that the model knows, as `predict` takes them; labels are passed over.
+        features: positions (in the flattened input) or names; by default all of a table, none of images.
+        names: a name for each feature, such as `known.features`.
+        alphas: positive factors, ascending; by default 25 from 1 to a million.
+        rays: whether to move whole inputs, too.
+        scores: names in `SCORES`; by default those of the theorem that the model's draws allow.
+        batch_size, seed, progress: as in `predict`. A batch runs over inputs and factors alike.
+
+    >>> net = nn.Linear(2, 2)
+    >>> _ = net.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
+    >>> found = scaling(net, torch.tensor([[1.0, 0.5], [0.0, 3.0]]), alphas=[1, 10, 100])
+    >>> [(one.name, one.moved, one.certain_from) for one in found.directions]
+    [('feature 0', 1, 10.0), ('feature 1', 2, 100.0), ('ray', 2, 100.0)]
+    """
+    started = time.monotonic()
+    method, inputs = as_method(model), _inputs(model, x, batch_size, seed)
+    factors = _factors(alphas, inputs)
+    known_as = feature_names(names, inputs[0].numel())
+    chosen = positions(features, known_as, range(len(known_as)) if inputs.dim() == 2 else ())
+    if not chosen and not rays:
+        raise NescioError("nothing to move: no features were given, and rays=False")
+    logits = predict(method, inputs[:1], seed=seed)
+    used = score_names(scores) or [name for name in FOUR if len(logits) > 1 or name in OUTPUT]
+    along = [(known_as[position], position) for position in chosen] + [("ray", None)] * bool(rays)
+    total = len(inputs) * (1 + len(along) * len(factors))
+    with bar(total, "scaling", progress) as shown:
+        look = partial(_look, method, used, shown, batch_size, seed)
+        gauges = _gauges(used, look(inputs, torch.ones_like(inputs[:1]))[0])
+        directions = [_direction(name, position, inputs, factors, gauges, look) for name, position in along]
+    settings = {"features": [name for name, _ in along], "scores": used, "batch_size": batch_size}
+    return Scaling(
+        method=method.name,
+        inputs=len(inputs),
+        classes=logits.shape[2],
+        draws=len(logits),
+        factors=tuple(factors.tolist()),
+        gauges=gauges,
+        directions=tuple(directions),
+        provenance=Provenance.now(seed, settings, time.monotonic() - started),
+    )
+
+
+def _inputs(model: nn.Module, data: Any, batch_size: int, seed: int) -> Tensor:
+    """All inputs in one tensor, in float64; data that draw do so from a stream of the seed, as in `predict`."""
+    with torch.random.fork_rng():
+        start_from(derived_seed(check_seed(seed), "data", 0))
+        inputs = torch.cat([x for x, _ in batches(data, batch_size)])
+    check_inputs(inputs, model)
+    if not inputs.is_floating_point():
+        raise NescioError(f"inputs of {inputs.dtype} cannot be scaled; expected floating point")
+    return inputs.double()
+
+
+def _factors(alphas: Any, inputs: Tensor) -> Tensor:
+    """The factors in float64, or an error if they do not rise from above 0, or take the inputs beyond all numbers."""
+    try:
+        factors = torch.as_tensor(FACTORS if alphas is None else alphas, dtype=torch.float64).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise NescioError(f"alphas={alphas!r}; expected a sequence of positive factors, ascending") from error
+    if factors.dim() != 1 or not len(factors):
+        raise NescioError(f"alphas of shape {tuple(factors.shape)}; expected (A,) with A ≥ 1 factors")
+    if not (factors.isfinite().all() and factors[0] > 0 and all(a < b for a, b in pairwise(factors.tolist()))):
+        raise NescioError(
+            f"alphas={factors.tolist()}; expected finite factors above 0, each larger than the one before"
+        )
+    if not (inputs.abs().max() * factors[-1]).isfinite():
+        raise NescioError(f"the factor {factors[-1]:g} takes inputs of up to {inputs.abs().max():g} beyond all numbers")
+    return factors
+
+
+Look = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def _look(
+    method: Method, scores: Sequence[str], shown: Bar, batch_size: int, seed: int, x: Tensor, alpha: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Confidence and scores `(1 + K, A, M)` of `(M, …)` inputs times `(A, …)` factors, and the gradients' norms."""
+
+    def quantities(logits: Tensor) -> Tensor:
+        return torch.stack([method.confidence(logits), *(natural(name, SCORES[name](logits)) for name in scores)])
+
+    scaled = _scaled(x, alpha, batch_size, shown)
+    found = steepness(method, scaled, quantities, batch_size=batch_size, seed=seed, progress=False)
+    for name, *rows in zip(("confidence", *scores), *found, strict=True):
+        bad = ~torch.stack(rows).isfinite().all(0)
+        if bad.any():
+            raise NescioError(f"{name} or its gradient is NaN or infinite for {int(bad.sum())} of {len(bad)} scaled "
+                              "inputs; expected a model that is differentiable there")  # fmt: skip
+    values, norms = (rows.reshape(-1, len(alpha), len(x)).cpu() for rows in found)
+    return values, norms
+
+
+def _scaled(x: Tensor, alpha: Tensor, batch_size: int, shown: Bar) -> Iterator[Tensor]:
+    """Batches of every factor times every input, the inputs running faster; they never stand in memory together."""
+    every = torch.arange(len(alpha) * len(x))
+    for start in range(0, len(every), batch_size):
+        rows = every[start : start + batch_size]
+        yield alpha[rows // len(x)].to(x.device) * x[rows % len(x)]
+        shown.advance(len(rows))
+
+
+def _gauges(scores: Sequence[str], values: Tensor) -> tuple[Gauge, ...]:
+    """The thresholds, from confidence and scores `(1 + K, 1, N)` of the inputs as they are."""
+    place = accepted_count(values.shape[2], ACCEPTED)
+    thresholds = values[1:, 0].kthvalue(place).values.tolist()
+    return tuple(Gauge(name, natural_name(name), cut) for name, cut in zip(scores, thresholds, strict=True))
+
+
+def _direction(
+    name: str, position: int | None, inputs: Tensor, factors: Tensor, gauges: tuple[Gauge, ...], look: Look
+) -> Direction:
+    flat = inputs.flatten(1)
+    moves = flat.any(1) if position is None else flat[:, position] != 0
+    if not moves.any():
+        return Direction(name, position, 0, None, None, None, None)
+    alpha = torch.ones(len(factors), flat.shape[1], dtype=torch.float64)
+    alpha[:, slice(None) if position is None else slice(position, position + 1)] = factors[:, None]
+    (confidence, *values), (_, *norms) = look(inputs[moves], alpha.reshape(-1, *inputs.shape[1:]))
+    medians = confidence.median(1).values  # of an even number of inputs the lower one
+    return Direction(
+        name=name,
+        feature=position,
+        moved=int(moves.sum()),
+        certain_from=_certain_from(factors, medians),
+        confidence=tuple(confidence.mean(1).tolist()),
+        median_confidence=tuple(medians.tolist()),
+        scores=tuple(_course(*one) for one in zip(gauges, values, norms, strict=True)),
+    )
+
+
+def _certain_from(factors: Tensor, medians: Tensor) -> float | None:
+    """The smallest factor from which on the median input stays certain."""
+    run = int((medians > CERTAIN).int().flip(0).cumprod(0).sum())
+    return float(factors[-run]) if run else None
+
+
+def _course(gauge: Gauge, values: Tensor, norms: Tensor) -> Course:
+    """One score `(A, M)` and the norms of its gradient, over the inputs that move."""
+    flagged = (values > gauge.threshold + ROUNDING * abs(gauge.threshold)).double().mean(1).tolist()
+    return Course(
+        score=gauge.score,
+        mean=tuple(values.mean(1).tolist()),
+        gradient_mean=tuple(norms.mean(1).tolist()),
+        gradient_largest=tuple(norms.amax(1).tolist()),
+        flagged=tuple(flagged),
+        notices=flagged[-1] >= NOTICED,
+    )
