@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from nescio import __version__
 from nescio.errors import NescioError
-from nescio.options import Command, one_of
+from nescio.options import Command, MethodCommand, one_of, settings_given
 
 app = typer.Typer(
     name="nescio", no_args_is_help=True, rich_markup_mode="markdown", add_completion=False,
@@ -60,14 +60,18 @@ def demo(
     tour(output, seed, out)
 
 
-@app.command(cls=Command)
+@app.command(cls=MethodCommand)
 def train(
-    method: Annotated[str, typer.Argument(parser=one_of("method", "METHODS"), metavar="METHOD", show_default=False,
-                                          help="The way to train: {METHODS}.")],
+    ctx: typer.Context,
+    method: Annotated[str, typer.Argument(
+        parser=one_of("method", "METHODS"), metavar="METHOD", show_default=False,
+        help="The way to train: {METHODS}. Its settings are options too ({SETTINGS}).")],
     data: Annotated[str, typer.Option(help="A name of `nescio data list`, or a file or folder.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run.", show_default=False)],
     network: Annotated[str, typer.Option(parser=one_of("network", "NETWORKS", "auto"), metavar="NAME",
                                          help="{NETWORKS}, or auto: one that suits the data.")] = "auto",
+    dropout: Annotated[float | None, typer.Option(
+        help="Share of units a network drops; by default its own, and 0.2 for mc_dropout.", show_default=False)] = None,
     hold_out: Annotated[str, typer.Option(help="Classes not to learn, such as 7,8,9; they become unknown data.")] = "",
     epochs: Annotated[int, typer.Option(help="Passes over the training data.", min=1)] = 30,
     batch_size: BatchSize = 128,
@@ -93,6 +97,8 @@ def train(
 
     Example: `nescio train softmax --data digits --hold-out 7,8,9 -o run`
 
+    Example: `nescio train ensemble --members 10 --data breast_cancer -o clinic`
+
     Example: `nescio train softmax --data fashion_mnist --network conv3 --epochs 10 --schedule one_cycle -o fashion`
     """
     from nescio.data import NAMES
@@ -101,12 +107,13 @@ def train(
     # a path is kept whole, so that the run can be judged from another folder
     data = os.path.abspath(data) if os.path.exists(data) and data not in NAMES else data
     held = tuple(name.strip() for name in hold_out.split(",") if name.strip())
+    own = settings_given(ctx, method)
     source = Source(data, held, seed, impute, label)
     known = source.load(root)
     network = default_network(known) if network == "auto" else network
     try:
         model, history = train_run(
-            output, source, known, method, network, device, seed, epochs=epochs, batch_size=batch_size,
+            output, source, known, method, network, device, seed, own, dropout, epochs=epochs, batch_size=batch_size,
             optimizer=optimizer, learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay,
             schedule=schedule, augment=augment or [], validation=validation, patience=patience,
             checkpoint_every=checkpoint_every,

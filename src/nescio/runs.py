@@ -6,9 +6,12 @@ checkpoint.safetensors  where the training stands, or stood when it ended
 evaluation.json         written by `nescio evaluate`
 """
 
+import inspect
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,9 @@ import torch
 from nescio.data import Encoding, Known, load
 from nescio.data.labelled import fingerprint
 from nescio.errors import NescioError
-from nescio.methods import METHODS
+from nescio.methods import METHODS, MCDropout
 from nescio.methods.method import Method
-from nescio.models import network_for
+from nescio.models import NETWORKS, network_for
 from nescio.predict import predict
 from nescio.records import History, from_plain
 from nescio.saving import load_about, save
@@ -32,6 +35,7 @@ MODEL, HISTORY, CHECKPOINT, EVALUATION = (
     "checkpoint.safetensors",
     "evaluation.json",
 )
+DROPOUT = 0.2  # of a network made for MC dropout, when none is asked for
 
 
 @dataclass(frozen=True)
@@ -95,9 +99,21 @@ def default_network(known: Known) -> str:
 
 
 def train_run(
-    folder: Path, source: Source, known: Known, method: str, network: str, device: str, seed: int, **settings: Any
+    folder: Path,
+    source: Source,
+    known: Known,
+    method: str,
+    network: str,
+    device: str,
+    seed: int,
+    own: Mapping[str, Any],
+    dropout: float | None,
+    **settings: Any,
 ) -> tuple[Method, History]:
-    """Train a method on known data into a folder; a run that was cut off goes on where it stood."""
+    """Train a method on known data into a folder; a run that was cut off goes on where it stood.
+
+    `own` are the settings of the method, `dropout` a share for its networks, and the rest goes to `fit`.
+    """
     if known.train is None or known.normalise is None:
         raise NescioError(
             f"{known.name} has only a test part; it can be unknown data, but nothing can be trained on it"
@@ -105,8 +121,9 @@ def train_run(
     _check_device(device)
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
-        net = network_for(network, known.shape, len(known.classes))
-    model = METHODS[method](net, normalise=known.normalise).to(device)
+        thinned = _thinning(method, network, dropout)
+        make = partial(network_for, network, known.shape, len(known.classes), **thinned)
+        model = METHODS[method].of(make, known.normalise, **own).to(device)
     history = fit(model, known.train, seed=seed, checkpoint=folder / CHECKPOINT, **settings)
     model.to("cpu").eval()
     save(model, folder / MODEL, asdict(Facts.of(source, known)))
@@ -114,12 +131,20 @@ def train_run(
     return model, history
 
 
+def _thinning(method: str, network: str, dropout: float | None) -> dict[str, float]:
+    """The dropout a network is to have: as asked for, or the network's own, or some if its method lives on it."""
+    if dropout is not None:
+        return {"dropout": dropout}
+    usual = inspect.signature(NETWORKS[network]).parameters["dropout"].default
+    return {"dropout": usual or DROPOUT} if method == MCDropout.name else {}
+
+
 def open_run(folder: Path) -> tuple[Method, Facts]:
     """The trained model of a run folder, and the facts of its data."""
     if not (folder / MODEL).exists():
         hint = (
             " (its training is not finished: run the same `nescio train` again)"
-            if (folder / CHECKPOINT).exists()
+            if any(folder.glob(f"{Path(CHECKPOINT).stem}*"))
             else ""
         )
         raise NescioError(f"{str(folder)!r} is not a run of `nescio train`: it has no {MODEL}{hint}")

@@ -110,7 +110,7 @@ def _made(make: Callable[..., T], what: str, settings: dict[str, Any], *parts: A
     try:
         return make(*parts, **settings)
     except TypeError as error:  # settings it does not have, or of the wrong type
-        raise NescioError(f"a {what} cannot be made from {settings}: {error}") from error
+        raise NescioError(f"{what!r} cannot be made from {settings}: {error}") from error
 
 
 def _entry(table: dict[str, type[T]], kind: str, name: str) -> type[T]:

@@ -1,7 +1,11 @@
 """Ways to train a classifier, one file per paper."""
 
+import inspect
+from typing import Any
+
 from torch import nn
 
+from nescio.errors import unknown_name
 from nescio.methods.anchored import AnchoredEnsemble
 from nescio.methods.bayes_by_backprop import BayesByBackprop
 from nescio.methods.ensemble import Ensemble
@@ -17,6 +21,18 @@ METHODS: dict[str, type[Method]] = {
     "ensemble": Ensemble,
     "anchored": AnchoredEnsemble,
 }
+
+
+def own_settings(method: str) -> dict[str, Any]:
+    """The settings of a method by name, with their defaults: its arguments beside network and normalisation.
+
+    >>> own_settings("mc_dropout")
+    {'samples': 50}
+    """
+    if method not in METHODS:
+        raise unknown_name("method", method, METHODS)
+    arguments = inspect.signature(METHODS[method]).parameters.values()
+    return {one.name: one.default for one in arguments if one.name not in ("net", "make_net", "normalise")}
 
 
 def as_method(model: nn.Module) -> Method:
@@ -35,4 +51,5 @@ __all__ = [
     "Moment",
     "Softmax",
     "as_method",
+    "own_settings",
 ]

@@ -15,8 +15,8 @@ from nescio.methods.layers import affine_weights
 class AnchoredEnsemble(Ensemble):
     """An ensemble whose members are each held near an anchor of their own, drawn from the prior (Pearce et al. 2020).
 
-    Member j adds `(1/N) ‖Γ^½ (θ_j − θ_0j)‖²` to its cross-entropy, with `Γ = 1/(2 std²)`, N the size of the training set
-    and the anchor `θ_0j ~ N(0, std²)`, over the weights of its linear and convolutional layers.
+    Member j adds `(1/N) ‖Γ^½ (θ_j − θ_0j)‖²` to its cross-entropy, with `Γ = 1/(2 std²)`, N the size of the training
+    set and the anchor `θ_0j ~ N(0, std²)`, over the weights of its linear and convolutional layers.
 
     Args:
         make_net, members, normalise, bootstrap, stacked: as of `Ensemble`.
@@ -49,7 +49,7 @@ class AnchoredEnsemble(Ensemble):
         return {name: self.get_buffer(f"anchor_{place}") for place, name in enumerate(self.spreads)}
 
     def penalty(self) -> Tensor:
-        """`‖Γ^½ (θ_j − θ_0j)‖²` of each member, `(M,)`; minus the log of the prior around its anchor, but for a constant."""
+        """`‖Γ^½ (θ_j − θ_0j)‖²` of each member, `(M,)`: minus the log of its prior, up to a constant."""
         weights, anchors = self._anchored(), self.anchors()
         each = [
             (weights[name] - anchors[name]).flatten(1).square().sum(1) / (2 * self.spreads[name] ** 2)

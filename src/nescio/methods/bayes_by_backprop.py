@@ -110,8 +110,8 @@ class BayesByBackprop(Method):
         """What part of the KL this batch bears: shares of an epoch sum to one, times beta, once warmed up."""
         moment = self.moment
         if moment is None:
-            raise NescioError("the loss of Bayes by backprop depends on the size of the training set and of the epoch; "
-                              "train with nescio.fit, or set model.moment = nescio.methods.Moment(…) before each step")  # fmt: skip
+            raise NescioError("the loss of Bayes by backprop depends on how many batches an epoch has; train with "
+                              "nescio.fit, or set model.moment = nescio.methods.Moment(…) at each step")  # fmt: skip
         batches = moment.steps_per_epoch
         share = 1 / batches
         if self.kl_weights == "decreasing":

@@ -43,13 +43,15 @@ class Ensemble(Method):
         bootstrap: bool = False,
         stacked: bool | None = None,
     ) -> None:
+        if not isinstance(bootstrap, bool) or not isinstance(stacked, bool | None):
+            raise NescioError(f"bootstrap must be true or false, not {bootstrap!r}; stacked too, or None: {stacked!r}")
         nets = _made(make_net, members)
         obstacle = _obstacle(nets)
         if stacked and obstacle:
             raise NescioError(f"the members cannot live side by side: {obstacle}; leave out stacked=True")
         super().__init__(nn.ModuleList(nets) if obstacle or stacked is False else _side_by_side(nets), normalise)
         self.stacked = not isinstance(self.net, nn.ModuleList)
-        self.members, self.bootstrap = len(nets), bool(bootstrap)
+        self.members, self.bootstrap = len(nets), bootstrap
         self.alone = False  # whether this is one member of another ensemble, being trained
 
     @classmethod
@@ -67,7 +69,8 @@ class Ensemble(Method):
         if len(x) % self.members:
             raise NescioError(f"a batch of {len(x)} cannot be divided among {self.members} members: it holds one batch "
                               "for each of them, one after the other")  # fmt: skip
-        x, y = self.normalise(x).unflatten(0, (self.members, -1)), y.unflatten(0, (self.members, -1))
+        x, y = self.normalise(x), y.reshape(self.members, -1)
+        x = x.reshape(*y.shape, *x.shape[1:])
         if self.stacked:
             logits = at_once(lambda state, own: functional_call(self.net, state, (own,)), self._state(), x)
         else:
@@ -77,7 +80,7 @@ class Ensemble(Method):
 
     def objectives(self, logits: Tensor, y: Tensor) -> Tensor:
         """What each member minimises, `(M,)`, from logits `(M, B, C)` and labels `(M, B)` of their batches."""
-        return F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").unflatten(0, y.shape).mean(1)
+        return F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").reshape(y.shape).mean(1)
 
     def order(self, inputs: int, seed: int, epoch: int) -> Tensor:
         seeds = [seed] if self.alone else [derived_seed(seed, "member", member) for member in range(self.members)]
@@ -129,8 +132,9 @@ def _made(make_net: Any, members: int | None) -> list[nn.Module]:
         if members not in (None, len(nets)):
             raise NescioError(f"{len(nets)} networks were given for {members} members")
     elif isinstance(make_net, nn.Module) or not callable(make_net):
-        raise NescioError(f"an ensemble is made from a function that makes a network, such as lambda: "
-                          f"nescio.models.mlp(64, 10), or from a list of networks, not from a {type(make_net).__name__}")  # fmt: skip
+        raise NescioError("an ensemble is made from a function that makes a network, such as lambda: "
+                          "nescio.models.mlp(64, 10), or from a list of networks, not from a "
+                          f"{type(make_net).__name__}")  # fmt: skip
     else:
         nets = [make_net() for _ in range(whole_number("members", 5 if members is None else members, below=10_001))]
     wrong = next((net for net in nets if not isinstance(net, nn.Module)), None)
@@ -138,8 +142,8 @@ def _made(make_net: Any, members: int | None) -> list[nn.Module]:
         raise NescioError(f"an ensemble needs networks, not {'none' if not nets else type(wrong).__name__}")
     for place, net in enumerate(nets):
         if any(net is other or _equal(net, other) for other in nets[:place]):
-            raise NescioError(f"member {place} has the weights of an earlier one; each needs a network of its own, with "
-                              "fresh weights")  # fmt: skip
+            raise NescioError(f"member {place} has the weights of an earlier one; each needs a network of its own, "
+                              "with fresh weights")  # fmt: skip
     return nets
 
 
@@ -172,7 +176,7 @@ def _layout(net: nn.Module) -> list[Any]:
 
 
 def _side_by_side(nets: Sequence[nn.Module]) -> nn.Module:
-    """One network whose tensors have a first axis of members; only `functional_call` with a slice of them can run it."""
+    """One network whose tensors have a first axis of members; only `functional_call` with slices of them can run it."""
     weights, buffers = stack_module_state(list(nets))
     return _with_tensors(copy.deepcopy(nets[0]), {**weights, **buffers})
 

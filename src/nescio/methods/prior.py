@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -67,4 +67,4 @@ def prior_of(given: Any) -> Gaussian | ScaleMixture:
 
 
 def _positive(given: Any) -> bool:
-    return isinstance(given, Real) and not isinstance(given, bool) and 0 < given < math.inf
+    return isinstance(given, float | int | np.number) and given is not True and bool(0 < given < math.inf)

@@ -20,18 +20,21 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-def network_for(name: str, shape: tuple[int, ...], classes: int | None) -> nn.Module:
-    """The named network, sized for inputs of one shape: `(features,)` for tables, `(C, H, W)` for images."""
+def network_for(name: str, shape: tuple[int, ...], classes: int | None, **more: Any) -> nn.Module:
+    """The named network, sized for inputs of one shape: `(features,)` for tables, `(C, H, W)` for images.
+
+    `more` are further arguments of the network, such as `dropout`.
+    """
     if name not in NETWORKS:
         raise unknown_name("network", name, NETWORKS)
     if name == "mlp":
         size = 1
         for side in shape:
             size *= side
-        return mlp(size, classes)
+        return mlp(size, classes, **more)
     if len(shape) != 3:
         raise NescioError(f"network {name!r} takes images (C, H, W), but the inputs have shape {shape}; use 'mlp'")
-    extra: dict[str, Any] = {"channels": shape[0]}
+    extra: dict[str, Any] = {"channels": shape[0], **more}
     if name in ("lenet", "conv3", "cnn16"):  # their dense layer knows the size of the image
         if shape[1] != shape[2]:
             raise NescioError(f"network {name!r} takes square images, not {shape[1]}×{shape[2]}")

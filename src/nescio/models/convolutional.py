@@ -5,10 +5,9 @@ Activations run in channels-last order, which CPU convolutions are faster in.
 
 import math
 
-import torch
 from torch import Tensor, nn
 
-from nescio.models.recipe import check_sizes, recorded
+from nescio.models.recipe import check_sizes, recorded, thinned
 
 
 class ChannelsLast(nn.Module):
@@ -17,12 +16,15 @@ class ChannelsLast(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if x.shape[1] == 1:  # both layouts at once, which torch takes for the other one unless the strides say so
             return x.reshape(x.shape[0], *x.shape[2:], 1).permute(0, 3, 1, 2)
-        return x.contiguous(memory_format=torch.channels_last)
+        return x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)  # as `vmap` knows it, too
 
 
 @recorded
-def lenet(classes: int | None = None, channels: int = 1, size: int = 28) -> nn.Module:
-    """LeNet of *Why ReLU networks yield high-confidence predictions*: 5×5 convolutions of 32 and 64, dense 1024."""
+def lenet(classes: int | None = None, channels: int = 1, size: int = 28, dropout: float = 0.0) -> nn.Module:
+    """LeNet of *Why ReLU networks yield high-confidence predictions*: 5×5 convolutions of 32 and 64, dense 1024.
+
+    `dropout`, of which the paper has none, stands before the last layer.
+    """
     check_sizes(classes=classes, channels=channels, size=size)
     flat = 64 * (size // 4) ** 2
     net = nn.Sequential(
@@ -30,7 +32,7 @@ def lenet(classes: int | None = None, channels: int = 1, size: int = 28) -> nn.M
         nn.Conv2d(channels, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(flat, 1024), nn.ReLU(),
-        *_head(1024, classes),
+        *thinned(dropout), *_head(1024, classes),
     )  # fmt: skip
     for layer in net:  # He's initialisation; the authors cut its tails in the convolutions
         if isinstance(layer, nn.Conv2d):
@@ -44,8 +46,11 @@ def lenet(classes: int | None = None, channels: int = 1, size: int = 28) -> nn.M
 
 
 @recorded
-def conv3(classes: int | None = None, channels: int = 1, size: int = 28) -> nn.Module:
-    """The network of DUQ's FashionMNIST runs: 64, 128, 128 filters with BatchNorm, then 256 features."""
+def conv3(classes: int | None = None, channels: int = 1, size: int = 28, dropout: float = 0.0) -> nn.Module:
+    """The network of DUQ's FashionMNIST runs: 64, 128, 128 filters with BatchNorm, then 256 features.
+
+    `dropout`, of which the paper has none, stands before the last layer.
+    """
     check_sizes(classes=classes, channels=channels, size=size)
     last = (size // 4 - 2) // 2  # the third convolution has no padding
     check_sizes(**{"side left after three poolings": last})
@@ -55,12 +60,12 @@ def conv3(classes: int | None = None, channels: int = 1, size: int = 28) -> nn.M
         nn.Conv2d(64, 128, 3, padding=1), nn.BatchNorm2d(128), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(128, 128, 3), nn.BatchNorm2d(128), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(128 * last**2, 256), nn.ReLU(),
-        *_head(256, classes),
+        *thinned(dropout), *_head(256, classes),
     )  # fmt: skip
 
 
 @recorded
-def cnn16(classes: int | None = None, channels: int = 1, size: int = 28) -> nn.Module:
+def cnn16(classes: int | None = None, channels: int = 1, size: int = 28, dropout: float = 0.33) -> nn.Module:
     """The network of *Classification uncertainty by gradient metrics*: three convolutions of 16, leaky ReLU, dropout.
 
     The paper puts dropout after the first convolution and after the dense layer, whose width it leaves out; its dense
@@ -71,10 +76,10 @@ def cnn16(classes: int | None = None, channels: int = 1, size: int = 28) -> nn.M
     check_sizes(**{"side left after three convolutions": last})
     return nn.Sequential(
         ChannelsLast(),
-        nn.Conv2d(channels, 16, 3), nn.LeakyReLU(0.1), nn.MaxPool2d(2), nn.Dropout(0.33),
+        nn.Conv2d(channels, 16, 3), nn.LeakyReLU(0.1), nn.MaxPool2d(2), *thinned(dropout),
         nn.Conv2d(16, 16, 3), nn.LeakyReLU(0.1), nn.MaxPool2d(2),
         nn.Conv2d(16, 16, 3), nn.LeakyReLU(0.1),
-        nn.Flatten(), nn.Dropout(0.33),
+        nn.Flatten(), *thinned(dropout),
         *_head(16 * last**2, classes),
     )  # fmt: skip
 

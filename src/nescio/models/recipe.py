@@ -27,6 +27,13 @@ def recorded(make: Callable[P, nn.Module]) -> Callable[P, nn.Module]:
     return wrapper
 
 
+def thinned(dropout: float) -> list[nn.Module]:
+    """A dropout layer, or nothing for a share of 0."""
+    if not isinstance(dropout, float | int) or not 0 <= dropout < 1:
+        raise NescioError(f"dropout must be a share in [0, 1), not {dropout!r}")
+    return [nn.Dropout(dropout)] if dropout else []
+
+
 def check_sizes(**sizes: int | None) -> None:
     """An error naming the first size that is not a positive whole number (None passes: not asked for)."""
     for name, size in sizes.items():
