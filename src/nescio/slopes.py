@@ -42,7 +42,15 @@ def steepness(
     model: nn.Module, data: Any, of: Quantities, *, batch_size: int = 256, seed: int = 0, progress: bool | None = None
 ) -> tuple[Tensor, Tensor]:
     """What `slopes` gives, with the Euclidean norm `‖∇ₓ·‖₂`, `(K, N)`, in place of each gradient, which is not kept."""
-    return _gathered(model, data, of, lambda gradients: gradients.flatten(2).norm(dim=2), batch_size, seed, progress)
+    return _gathered(model, data, of, _norms, batch_size, seed, progress)
+
+
+def _norms(gradients: Tensor) -> Tensor:
+    """`(K, B)`; on the scale of the largest component, whose square alone would underflow from 1e-162 on."""
+    flat = gradients.flatten(2)
+    scale = flat.abs().amax(2, keepdim=True)
+    norms: Tensor = torch.linalg.vector_norm(flat / scale.where(scale > 0, 1.0), dim=2)
+    return norms * scale.squeeze(2)
 
 
 def _gathered(

@@ -46,6 +46,12 @@ def test_steepness_is_the_norm(seed):
     torch.testing.assert_close(norms, gradients.square().sum((2, 3, 4)).sqrt())
 
 
+def test_norms_do_not_underflow_before_the_gradient_does():
+    x = torch.tensor([[3e-200, 4e-200], [0.0, 0.0], [3e200, -4e200]], dtype=torch.float64)
+    _, norms = steepness(nn.Identity(), x, lambda logits: logits.square().sum(2) / 2)
+    torch.testing.assert_close(norms, torch.tensor([[5e-200, 0.0, 5e200]], dtype=torch.float64), rtol=1e-14, atol=0)
+
+
 def test_the_model_is_left_as_found():
     net = Softmax(nn.Sequential(nn.Linear(2, 3), nn.ReLU(inplace=True), nn.BatchNorm1d(3)))
     x = torch.randn(6, 2)

@@ -137,7 +137,8 @@ def _slopes(method: Method, x: Tensor, shape: Sequence[int], chosen: list[int], 
     mixed = torch.randn(shape[0], 1, shape[2], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
     def quantities(logits: Tensor) -> Tensor:
-        log_p, log_q = log_probs(logits)
+        # probabilities do not change by the shift, but those of large logits would not sum to one to the last digit
+        log_p, log_q = log_probs(logits - logits.detach().amax(-1, keepdim=True))
         # p̄' = mean_s p_s (1 − p_s) · log-odds_s', and the log-odds of a draw keep their slope where p has rounded to 0
         # or 1. The weights are rescaled, and not differentiated: no draw's certainty makes all of it underflow, as it
         # does for the log-odds of p̄ where draws contradict each other. Last, a mixture of all logits, which has slopes
