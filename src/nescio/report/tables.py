@@ -33,29 +33,29 @@ def evaluation_tables(record: Evaluation) -> RenderableType:
 
 def _known(record: Evaluation) -> Table:
     known = record.known
-    table = _table(f"{record.method} on {known.name}: {known.inputs} inputs, {record.classes} classes")
+    table = new_table(f"{record.method} on {known.name}: {known.inputs} inputs, {record.classes} classes")
     for name in ("accuracy", "MMC", "NLL", "Brier", "ECE", "AUROC correct/wrong"):
         table.add_column(name, **FIGURES)
     wrong = _of(known.misclassification, record.score)
-    table.add_row(_share(known.accuracy), _share(known.mmc), _figure(known.nll), _figure(known.brier),
-                  _share(known.ece), _figure(wrong.auroc))  # fmt: skip
+    table.add_row(share(known.accuracy), share(known.mmc), _figure(known.nll), _figure(known.brier),
+                  share(known.ece), _figure(wrong.auroc))  # fmt: skip
     return table
 
 
 def _unknown(record: Evaluation) -> Table:
-    table = _table(f"known against unknown, by {record.score}")
+    table = new_table(f"known against unknown, by {record.score}")
     table.add_column("unknown", overflow="fold")
     for name in ("inputs", "MMC", "AUROC", "AUPR-In", "AUPR-Out", "FPR95"):
         table.add_column(name, **FIGURES)
     for side in record.unknown:
         found = _of(side.separation, record.score)
-        table.add_row(Text(side.name), str(side.inputs), _share(side.mmc), _auroc(found.auroc), _figure(found.aupr_in),
-                      _figure(found.aupr_out), _share(found.fpr95))  # fmt: skip
+        table.add_row(Text(side.name), str(side.inputs), share(side.mmc), _auroc(found.auroc), _figure(found.aupr_in),
+                      _figure(found.aupr_out), share(found.fpr95))  # fmt: skip
     return table
 
 
 def _by_score(record: Evaluation) -> Table:
-    table = _table("AUROC of every score")
+    table = new_table("AUROC of every score")
     table.add_column("score", no_wrap=True)
     for side in record.unknown:
         table.add_column(Text(side.name), **FIGURES)
@@ -66,7 +66,8 @@ def _by_score(record: Evaluation) -> Table:
     return table
 
 
-def _table(title: str) -> Table:
+def new_table(title: str) -> Table:
+    """An empty table in the style of them all."""
     return Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, title_style="bold")
 
 
@@ -75,7 +76,8 @@ def _of(separations: tuple[Separation, ...], score: str) -> Separation:
     return next((found for found in separations if found.score == score), separations[0])
 
 
-def _share(value: float | None) -> str:
+def share(value: float | None) -> str:
+    """A share as a percentage; a dash if it is undefined."""
     return "–" if value is None else f"{value:.1%}"
 
 
@@ -92,7 +94,7 @@ def _auroc(value: float | None) -> Text:
 
 def status_table(found: Sequence[Any]) -> Table:
     """The data sets, which of them are here, and where."""
-    table = _table("data sets")
+    table = new_table("data sets")
     for name in ("name", "kind", "here", "where", "what"):
         table.add_column(name, overflow="fold", no_wrap=name == "name")
     for one in found:

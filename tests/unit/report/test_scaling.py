@@ -1,0 +1,123 @@
+"""The table and the figure say what the record says."""
+
+import io
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from nescio.records import Course, Direction, Gauge, Provenance, Scaling
+from nescio.report.scaling import LINES, scaling_figure, scaling_table, worst_first
+
+FACTORS = (1.0, 1e3, 1e6)
+
+
+def direction(name, feature, certain_from, flagged, confidence=1.0):
+    """One along which max_prob and entropy end by flagging these shares."""
+    courses = tuple(
+        Course(score, (0.1, 0.2, end), (1.0, 1e-5, 0.0), (2.0, 2e-5, 0.0), (0.05, 0.1, end), end >= 0.5)
+        for score, end in zip(("max_prob", "entropy"), flagged, strict=True)
+    )
+    return Direction(name, feature, 9, certain_from, (0.9, 0.95, confidence), (0.9, 0.95, confidence), courses)
+
+
+def record(*directions):
+    gauges = (Gauge("max_prob", "1 − max p", 0.15), Gauge("entropy", "entropy", 0.3))
+    return Scaling("softmax", 10, 2, 1, FACTORS, gauges, directions, Provenance.now(0, {}, 1.0))
+
+
+@pytest.fixture
+def four():
+    return record(
+        direction("both", 0, None, (1.0, 0.75), 0.5),
+        direction("ray", None, 1.0, (0.0, 0.0)),
+        Direction("still", 1, 0, None, None, None, None),
+        direction("late", 2, 17782.794, (0.0, 0.0)),
+        direction("soon [x]", 3, 1000.0, (0.125, 0.0)),
+        direction("one", 4, 1.0, (0.25, 0.5)),
+    )
+
+
+def lines(found, width=120):
+    file = io.StringIO()
+    Console(file=file, width=width).print(scaling_table(found))
+    return [" ".join(line.split()) for line in file.getvalue().splitlines() if line.strip()]
+
+
+def test_worst_come_first_and_the_ray_last(four):
+    rows = [line for line in lines(four) if line.startswith(("both", "ray", "still", "late", "soon", "one"))]
+    assert rows == [
+        "soon [x] 9 ×1,000 100.0% 12% 0% no score notices",
+        "late 9 ×17,800 100.0% 0% 0% no score notices",
+        "one 9 ×1 100.0% 25% 50% entropy notices",
+        "both 9 never 50.0% 100% 75% all scores notice",
+        "still 0 – – – – 0 everywhere: cannot move",
+        "ray 9 ×1 100.0% 0% 0% no score notices",
+    ]
+
+
+def test_what_the_columns_mean_is_said(four):
+    text = " ".join(lines(four))
+    assert "softmax: 10 inputs, scaled up to ×1,000,000" in text
+    for words in ("median confidence stays above 99.9 %", "accepts 95 % of the inputs as they are", "flags half"):
+        assert words in text
+
+
+def test_only_rays_make_a_table_and_a_figure():
+    found = record(direction("ray", None, 1.0, (0.0, 0.0)))
+    assert any(line.startswith("ray 9") for line in lines(found))
+    assert len(scaling_figure(found).axes[0].lines) == 2  # and the threshold
+
+
+def test_nothing_is_lost_on_a_narrow_terminal(four):
+    assert max(map(len, lines(four, 80))) <= 80
+    assert "notices" in " ".join(lines(four, 80))
+
+
+def test_the_figure_draws_every_direction_that_moves(four):
+    axes = np.reshape(scaling_figure(four).axes, (2, 2))
+    for number in (0, 1):
+        above, below = axes[:, number]
+        named = {line.get_label(): line for line in above.lines if not line.get_label().startswith("_")}
+        assert set(named) == {"soon [x]", "late", "one", "both", "ray", "threshold that accepts 95 %"}
+        assert named["both"].get_ydata().tolist() == [0.1, 0.2, four.directions[0].scores[number].mean[-1]]
+        assert named["threshold that accepts 95 %"].get_ydata()[0] == four.gauges[number].threshold
+        assert above.get_title() == four.gauges[number].label
+        assert (above.get_xscale(), above.get_yscale(), below.get_yscale()) == ("log", "linear", "log")
+        low, high = below.get_ylim()
+        assert 0 < low < 1e-5 < 1 < high  # a gradient of 0 is off the scale, and does not stretch it
+        assert low > 1e-20
+
+
+def test_of_many_features_the_telling_ones_stand_out():
+    many = [direction(f"f{i}", i, 10.0 + i, (0.0, 0.0)) for i in range(18)]
+    many += [direction(f"f{i}", i, None, (1.0, 1.0), 0.5) for i in range(18, 20)]
+    found = record(*reversed(many), direction("ray", None, 1.0, (0.0, 0.0)))
+    assert [one.name for one in worst_first(found)][:3] == ["ray", "f0", "f1"]
+    above = scaling_figure(found).axes[0]
+    coloured = {line.get_label(): line.get_color() for line in above.lines if line.get_color() in LINES}
+    assert set(coloured) == {"f0", "f1", "f2", "f17", "f18", "f19"}
+    assert len(set(coloured.values())) == 6
+    assert sum(line.get_color() == "0.75" for line in above.lines) == 20
+
+
+def test_flat_gradients_can_be_drawn():
+    dead = direction("dead", 0, 1.0, (0.0, 0.0))
+    courses = tuple(Course(c.score, c.mean, (0.0,) * 3, (0.0,) * 3, c.flagged, c.notices) for c in dead.scores)
+    found = record(Direction("dead", 0, 9, 1.0, dead.confidence, dead.median_confidence, courses))
+    file = io.BytesIO()
+    scaling_figure(found).savefig(file, format="png", dpi=30)
+    assert file.getvalue().startswith(b"\x89PNG")
+
+
+def test_nothing_moved_still_makes_a_figure():
+    found = record(Direction("still", 0, 0, None, None, None, None))
+    scaling_figure(found).savefig(io.BytesIO(), format="png", dpi=30)
+    assert any("cannot move" in line for line in lines(found))
+
+
+def test_needs_no_torch():
+    code = "import sys, nescio.report.scaling; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
