@@ -139,7 +139,7 @@ def test_draws_that_agree_and_draws_that_do_not():
 
 
 def test_slopes_do_not_underflow_where_draws_contradict_each_other():
-    """p̄ = ½ to a thousand digits, and so has a slope of 0 in float64; yet it falls: its slower draw still rises."""
+    """p̄ = ½ to a thousand digits, and so has a slope of 0 in float64; yet it rises: its slower draw still does."""
     slow, fast = linear([[1.0], [-1.0]]), linear([[-2.0], [2.0]])
     found = monotone(Draws(slow, fast), [3000], [4000])
     assert found.signs == ((1, -1),)
