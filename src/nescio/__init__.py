@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nescio.detectors import Threshold as Threshold
     from nescio.errors import NescioError as NescioError
     from nescio.evaluate import evaluate as evaluate
+    from nescio.maps import uncertainty_map as uncertainty_map
     from nescio.predict import predict as predict
     from nescio.saving import load as load
     from nescio.saving import save as save
@@ -44,6 +45,7 @@ __all__ = [
     "save",
     "schedule",
     "scores",
+    "uncertainty_map",
 ]
 
 _HOMES = {
@@ -54,6 +56,7 @@ _HOMES = {
     "load": "saving",
     "predict": "predict",
     "save": "saving",
+    "uncertainty_map": "maps",
 }
 
 

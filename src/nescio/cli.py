@@ -194,6 +194,48 @@ def score(
     err.print(f"Saved: {escape(str(output))} ({len(table[0][1])} inputs)", soft_wrap=True)
 
 
+@app.command("map", cls=Command)
+def draw_map(
+    data: Annotated[str, typer.Argument(
+        metavar="DATA", show_default=False, help="Data of two features: two_moons, three_blobs, a file.",
+    )],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The figure: svg, png or pdf.", show_default=False)],
+    methods: Annotated[list[str] | None, typer.Option(
+        "--methods", "--method", parser=one_of("method", "METHODS"), metavar="NAME", show_default=False,
+        help="By default all: {METHODS}.")] = None,
+    scores: Annotated[list[str] | None, typer.Option(
+        "--scores", "--score", parser=one_of("score", "SCORES"), metavar="NAME", show_default=False,
+        help="By default entropy; of {SCORES}.")] = None,
+    saturation: Annotated[bool, typer.Option("--saturation", help="Draw how steeply each score changes.")] = False,
+    width: Annotated[float, typer.Option(help="Side of the map, times the extent of the data.")] = 4.0,
+    resolution: Annotated[int, typer.Option(help="Grid points along each side.", min=2)] = 120,
+    epochs: Annotated[int, typer.Option(help="Passes over the training data.", min=1)] = 40,
+    seed: Seed = 0,
+    root: Root = None,
+) -> None:  # fmt: skip
+    """Train small networks on data in the plane, and draw where they are certain, with a record for each method.
+
+    Example: `nescio map two_moons -o maps.svg`
+
+    Example: `nescio map three_blobs --methods softmax ensemble --scores entropy mutual_information -o maps.png`
+    """
+    from nescio.data import load
+    from nescio.maps import trained_map
+    from nescio.methods import METHODS
+    from nescio.report.figures import figure_format, save_figure
+    from nescio.report.maps import map_figure
+
+    figure_format(output)  # a wrong name is told before the work
+    known, scores, maps = load(data, root, seed=seed), scores or ["entropy"], []
+    for method in dict.fromkeys(methods or METHODS):
+        maps.append(trained_map(method, known, scores, epochs=epochs, width=width, resolution=resolution, seed=seed))
+        path = output.with_name(f"{output.stem}-{method}.json")
+        maps[-1].save(path)
+        out.print(f"{method}: {maps[-1].provenance.seconds:.1f} s, {escape(str(path))}", soft_wrap=True)
+    save_figure(map_figure(maps, scores, saturation), output)
+    out.print(f"Saved: {escape(str(output))}", soft_wrap=True)
+
+
 @data_app.command("list")
 def data_list(root: Root = None) -> None:
     """Every data set by name, whether it is here, and where.

@@ -2,21 +2,20 @@
 
 from pathlib import Path
 
-import numpy as np
 import torch
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
 
-from nescio.atomic import replacing
 from nescio.data import Known, load
 from nescio.evaluate import evaluate
+from nescio.maps import uncertainty_map
 from nescio.methods import Softmax
 from nescio.methods.method import Method
 from nescio.models import network_for
-from nescio.predict import predict
 from nescio.records import Evaluation
-from nescio.report.figures import histograms, plane, rejections
+from nescio.report.figures import histograms, rejections, save_figure
+from nescio.report.maps import map_figure
 from nescio.report.tables import evaluation_tables
 from nescio.training import fit
 from nescio.unknowns import unknown_set
@@ -26,6 +25,7 @@ NEXT = """
   nescio train softmax --data digits --hold-out 7,8,9 -o run    the first half, as a run of your own
   nescio evaluate run --unknown held_out uniform far            its table
   nescio score run inputs.csv                                   class, confidence and scores of new inputs
+  nescio map two_moons -o maps.svg                              the plane, as five methods see it
   nescio data list                                              what else there is to learn
 """
 
@@ -41,7 +41,7 @@ def tour(folder: Path, seed: int, out: Console) -> None:
     out.print("\n[bold]2. Two moons.[/] The same in the plane, where one can see it.\n")
     moons = load("two_moons", seed=seed)
     model, judged = _trained(moons, seed, ["far"], folder)
-    _write(_map(model, moons), folder / "two_moons-confidence.svg")
+    save_figure(_map(model, moons), folder / "two_moons-confidence.svg")
     far = judged.unknown[0]
     out.print(f"It gets {judged.known.accuracy:.1%} of the test points right. A hundred times farther out, where no "
               f"point ever was, its mean confidence is {far.mmc:.1%}.", highlight=False)  # fmt: skip
@@ -61,8 +61,8 @@ def _trained(known: Known, seed: int, unknown: list[str], folder: Path) -> tuple
     judged = evaluate(model, known.test, {name: unknown_set(name, known, seed=seed) for name in unknown}, seed=seed)
     history.save(folder / f"{known.name}-history.json")
     judged.save(folder / f"{known.name}-evaluation.json")
-    _write(histograms(judged), folder / f"{known.name}-scores.svg")
-    _write(rejections(judged), folder / f"{known.name}-rejection.svg")
+    save_figure(histograms(judged), folder / f"{known.name}-scores.svg")
+    save_figure(rejections(judged), folder / f"{known.name}-rejection.svg")
     return model, judged
 
 
@@ -77,18 +77,8 @@ def _verdict(judged: Evaluation) -> str:
     )
 
 
-def _map(model: Method, known: Known, points: int = 200) -> Figure:
+def _map(model: Method, known: Known) -> Figure:
     """The model's confidence over a square four times as wide as the data."""
-    assert known.train is not None  # noqa: S101 - embedded sets have a training part
-    data = known.train.inputs.numpy()
-    centre, half = (data.min(0) + data.max(0)) / 2, 2 * np.ptp(data, axis=0).max()
-    x, y = (np.linspace(c - half, c + half, points, dtype=np.float32) for c in centre)
-    grid = torch.from_numpy(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2))
-    confidence = model.confidence(predict(model, grid)).numpy().reshape(points, points)
-    title = "softmax on two moons: certain wherever it has never been"
-    return plane(x, y, confidence, data, known.train.labels.numpy(), title, "confidence")
-
-
-def _write(figure: Figure, path: Path) -> None:
-    with replacing(path) as file:
-        figure.savefig(file, format=path.suffix[1:])
+    figure = map_figure([uncertainty_map(model, known, [model.score])], "confidence")
+    figure.suptitle("two moons: certain (white) where it has never been", fontsize=11)
+    return figure

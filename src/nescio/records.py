@@ -279,7 +279,7 @@ class Monotonicity(Record):
 
 @dataclass(frozen=True)
 class Surface:
-    """A quantity over the grid of a map, to five digits, and the norm of its gradient: `[i][j]` is at `(x[j], y[i])`."""
+    """A quantity over the grid of a map and the norm of its gradient, to five digits; `[i][j]` is at `(x[j], y[i])`."""
 
     name: str  # a score, or "confidence"
     label: str  # what it is on the scale it is given on

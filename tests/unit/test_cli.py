@@ -13,7 +13,7 @@ from rich.console import Console
 import nescio
 from nescio.cli import main
 from nescio.data import load
-from nescio.records import Evaluation, History
+from nescio.records import Evaluation, History, Map
 from nescio.report.tables import evaluation_tables
 from nescio.tensorfile import read_tensors, write_tensors
 
@@ -68,7 +68,7 @@ def test_help_needs_no_torch():
     assert "evaluate" in done.stdout
 
 
-@pytest.mark.parametrize("words", ["demo", "train", "evaluate", "score", "data list", "data get"])
+@pytest.mark.parametrize("words", ["demo", "train", "evaluate", "score", "map", "data list", "data get"])
 def test_every_command_has_help_with_an_example(command, words):
     code, out, _ = command(*words.split(), "--help")
     assert code == 0
@@ -323,3 +323,43 @@ def test_bad_input_ends_with_its_message_and_code_2(command, bad, trained, words
     assert any(part in shown for part in message.split("|")), shown
     assert "Traceback" not in err
     assert {path: path.read_bytes() for path in bad.rglob("*") if path.is_file()} == before
+
+
+def test_map_draws_methods_and_keeps_their_records(command, tmp_path):
+    code, out, err = command("map", "two_moons", "--methods", "softmax", "ensemble", "--scores", "entropy", "variance",
+                             "--epochs", 2, "--resolution", 5, "-o", tmp_path / "maps.svg")  # fmt: skip
+    assert code == 0, err
+    assert {path.name for path in tmp_path.iterdir()} == {"maps.svg", "maps-softmax.json", "maps-ensemble.json"}
+    assert "Saved:" in out
+    assert "maps-ensemble.json" in out
+    one, several = (Map.load(tmp_path / f"maps-{name}.json") for name in ("softmax", "ensemble"))
+    assert [surface.name for surface in one.scores] == ["entropy"]
+    assert [surface.name for surface in several.scores] == ["entropy", "variance"]
+    assert len(one.x) == 5
+    values = (tmp_path / "maps.svg").read_bytes()
+    command("map", "two_moons", "--method", "softmax", "--epochs", 2, "--resolution", 5, "--saturation",
+            "-o", tmp_path / "maps.svg")  # fmt: skip
+    assert (tmp_path / "maps.svg").read_bytes() != values
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["two_moons", "-o", "maps.jpg"], "a figure ends in .svg, .png, .pdf"),
+        (["digits", "-o", "maps.svg"], "two features"),
+        (["two_moon", "-o", "maps.svg"], "did you mean 'two_moons'"),
+        (["two_moons", "--methods", "ensembel", "-o", "maps.svg"], "did you mean 'ensemble'"),
+        (["two_moons", "--scores", "entropi", "-o", "maps.svg"], "did you mean 'entropy'"),
+        (["two_moons", "--width", "0", "-o", "maps.svg"], "width must be a number above 0"),
+        (
+            ["two_moons", "--methods", "softmax", "--scores", "variance", "--epochs", "1", "-o", "maps.svg"],
+            "'variance'",
+        ),
+    ],
+)
+def test_map_says_what_is_wrong(command, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = command("map", *words, "--resolution", 2)
+    assert code == 2
+    assert message in " ".join(err.replace("│", " ").split())
+    assert not (tmp_path / "maps.svg").exists()

@@ -40,7 +40,7 @@ def test_links_lead_somewhere():
 def test_commands_exist():
     from nescio.cli import app, data_app
 
-    known = {command.callback.__name__ for command in app.registered_commands} | {"data"}
+    known = {command.name or command.callback.__name__ for command in app.registered_commands} | {"data"}
     used = set(re.findall(r"^nescio (\w+)", README, re.MULTILINE))
     assert used
     assert used <= known

@@ -1,17 +1,20 @@
 """Records as figures."""
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from nescio.errors import unknown_name
+from nescio.atomic import replacing
+from nescio.errors import NescioError, unknown_name
 from nescio.records import Evaluation
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; known data is always the first
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
-Array = np.ndarray[Any, Any]
+SUFFIXES = (".svg", ".png", ".pdf")
 
 
 def histograms(record: Evaluation, score: str | None = None) -> Figure:
@@ -52,16 +55,19 @@ def rejections(record: Evaluation, score: str | None = None) -> Figure:
     return figure
 
 
-def plane(x: Array, y: Array, values: Array, points: Array, labels: Array, title: str, what: str) -> Figure:
-    """A quantity over the plane, `values[i, j]` at `(x[j], y[i])`, with the training points on it."""
-    figure, axes = _axes(title, "", "")
-    shown = axes.pcolormesh(x, y, values, cmap="Purples", shading="auto", rasterized=True)
-    figure.colorbar(shown, ax=axes, label=what)
-    for colour, label in zip(_colours(), np.unique(labels), strict=False):
-        chosen = points[labels == label]
-        axes.scatter(*chosen.T, s=6, color=colour, edgecolors="white", linewidths=0.2)
-    axes.set_aspect("equal")
-    return figure
+def figure_format(path: str | os.PathLike[str]) -> str:
+    """The format that a file's name asks for, or the error for one that no figure is written in."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise NescioError(f"a figure ends in {', '.join(SUFFIXES)}, not {os.fspath(path)!r}")
+    return suffix[1:]
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure in the format of the file's name; the file is whole or not there."""
+    kind = figure_format(path)
+    with replacing(path) as file:
+        figure.savefig(file, format=kind, dpi=150)
 
 
 def _axes(title: str, across: str, up: str) -> tuple[Figure, Any]:

@@ -1,0 +1,150 @@
+"""What a model says over the plane of a 2-D problem, far beyond its data → a `Map` record."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.data import Known
+from nescio.errors import NescioError, unknown_name, whole_number
+from nescio.methods import METHODS, Method, as_method
+from nescio.models import mlp
+from nescio.predict import check_inputs, predict
+from nescio.records import Map, Points, Provenance, Surface
+from nescio.scores import OUTPUT, SCORES, natural, natural_name, score_names
+from nescio.seeds import check_seed, derived_seed
+from nescio.slopes import steepness
+from nescio.training import fit
+
+SHOWN = 500  # training points kept in a map
+HIDDEN = (25, 25, 25)  # as in paper 1
+
+
+def uncertainty_map(
+    model: nn.Module,
+    known: Known,
+    scores: Sequence[str] | None = None,
+    *,
+    width: float = 4.0,
+    resolution: int = 120,
+    batch_size: int = 1024,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Map:
+    """Scores and confidence over a square around the training data, and how steeply they change there.
+
+    Scores are on the scale that papers plot (`nescio.scores.natural`). One pass, in float64, gives everything.
+
+    Args:
+        model: a method or a bare network, trained on inputs of two features.
+        known: its data, of which the training part is shown.
+        scores: names in `SCORES`, by default all. Those that compare draws are left out if the model gives only one.
+        width: the side of the square, times the larger extent of the training data; their middle is its own.
+        resolution: grid points along each side.
+        batch_size, seed, progress: as in `predict`.
+    """
+    started = time.monotonic()
+    inputs, labels = _training_part(known)
+    x, y = _sides(inputs, width, resolution)
+    method, names = as_method(model), score_names(scores) or list(SCORES)
+    draws = len(predict(method, inputs[:16], seed=seed))
+    names = [name for name in names if draws > 1 or name in OUTPUT]
+
+    def quantities(logits: Tensor) -> Tensor:
+        return torch.stack([*(natural(name, SCORES[name](logits)) for name in names), method.confidence(logits)])
+
+    grid = torch.cartesian_prod(y, x).flip(1)  # (x, y), and x runs faster
+    found = steepness(method, grid, quantities, batch_size=batch_size, seed=seed, progress=progress)
+    kinds = zip([*names, "confidence"], *(rows.reshape(-1, len(y), len(x)) for rows in found), strict=True)
+    *surfaces, confidence = (Surface(name, natural_name(name), _rows(v), _rows(norms)) for name, v, norms in kinds)
+    settings = {"scores": names, "width": width, "resolution": resolution, "batch_size": batch_size}
+    return Map(
+        method=method.name,
+        data=known.name,
+        draws=draws,
+        features=known.features,
+        classes=known.classes,
+        x=tuple(x.tolist()),
+        y=tuple(y.tolist()),
+        scores=tuple(surfaces),
+        confidence=confidence,
+        points=_points(inputs, labels),
+        provenance=Provenance.now(seed, settings, time.monotonic() - started),
+    )
+
+
+def trained_map(
+    method: str,
+    known: Known,
+    scores: Sequence[str] | None = None,
+    *,
+    epochs: int = 40,
+    width: float = 4.0,
+    resolution: int = 120,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Map:
+    """The map of a method in `METHODS`, which is trained first, on networks that suit a small problem in the plane.
+
+    The provenance says how, and counts its time. Other arguments are those of `uncertainty_map` and of `fit`.
+    """
+    started = time.monotonic()
+    if method not in METHODS:
+        raise unknown_name("method", method, METHODS)
+    _sides(_training_part(known)[0], width, resolution)  # what cannot be drawn is not trained for
+    score_names(scores)
+    with torch.random.fork_rng():
+        torch.manual_seed(derived_seed(check_seed(seed), "weights", 0))
+        model = _fresh(method, known)
+    assert known.train is not None  # noqa: S101 - checked above
+    history = fit(model, known.train, epochs=epochs, batch_size=64, seed=seed, progress=progress)
+    found = uncertainty_map(model, known, scores, width=width, resolution=resolution, seed=seed, progress=progress)
+    settings = found.provenance.settings | {"hidden": HIDDEN, "training": history.provenance.settings}
+    return dataclasses.replace(found, provenance=Provenance.now(seed, settings, time.monotonic() - started))
+
+
+def _fresh(method: str, known: Known) -> Method:
+    """A method on small networks for the plane, with fresh weights."""
+    dropout = 0.2 if method == "mc_dropout" else 0.0
+    return METHODS[method].of(partial(mlp, 2, len(known.classes), HIDDEN, dropout), normalise=known.normalise)
+
+
+def _training_part(known: Any) -> tuple[Tensor, Tensor]:
+    """Inputs `(N, 2)`, in float64, and labels of data that can be mapped, or the error that says why they cannot."""
+    if not isinstance(known, Known):
+        raise NescioError(f"a {type(known).__name__} was given for known data; expected what nescio.data.load returns")
+    if known.shape != (2,):
+        raise NescioError(f"a map needs inputs of two features, but those of {known.name} have shape {known.shape}")
+    if known.train is None:
+        raise NescioError(f"a map is drawn around training data, and {known.name} has only a test part")
+    inputs, labels = known.train.take(slice(None))
+    check_inputs(inputs, nn.Identity())
+    return inputs.double(), labels
+
+
+def _sides(inputs: Tensor, width: float, resolution: int) -> tuple[Tensor, Tensor]:
+    """The grid's coordinates along x and along y: a square `width` times as wide as the data."""
+    resolution = whole_number("resolution", resolution, least=2)
+    if not isinstance(width, float | int) or not 0 < width < math.inf:
+        raise NescioError(f"width must be a number above 0, not {width!r}")
+    low, high = inputs.amin(0), inputs.amax(0)
+    half = width * (float((high - low).max()) or 1.0) / 2
+    x, y = (torch.linspace(c - half, c + half, resolution, dtype=torch.float64) for c in ((low + high) / 2).tolist())
+    return x, y
+
+
+def _points(inputs: Tensor, labels: Tensor) -> Points:
+    """Training points at even steps through the data, so that sorted ones, too, show every class."""
+    chosen = torch.linspace(0, len(inputs) - 1, min(SHOWN, len(inputs))).long()
+    x, y = inputs[chosen].T.tolist()
+    return Points(tuple(x), tuple(y), tuple(labels[chosen].tolist()))
+
+
+def _rows(values: Tensor) -> tuple[tuple[float, ...], ...]:
+    """Five significant digits of each value: all that an eye can use, and a small file."""
+    return tuple(tuple(float(f"{value:.5g}") for value in row) for row in values.tolist())

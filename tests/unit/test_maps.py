@@ -1,0 +1,182 @@
+"""Maps of the plane, against one point at a time and against differences."""
+
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import nescio
+from nescio.data import Known, Samples
+from nescio.errors import NescioError
+from nescio.maps import SHOWN, trained_map, uncertainty_map
+from nescio.methods import Ensemble, Softmax
+from nescio.models import mlp
+from nescio.records import Map
+from nescio.scores import OUTPUT, SCORES, natural, natural_name
+
+
+@pytest.fixture(scope="module")
+def known():
+    return nescio.data.load("three_blobs")
+
+
+@pytest.fixture
+def several(known, seed):
+    """Three networks that disagree, in float64 so that `predict` has the digits of a map."""
+    torch.manual_seed(seed)
+    return Ensemble(lambda: mlp(2, 3, hidden=(16,)), members=3, normalise=deepcopy(known.normalise)).double()
+
+
+def points_of(found):
+    return torch.tensor([(x, y) for y in found.y for x in found.x], dtype=torch.float64)
+
+
+def flat(rows):
+    return torch.tensor(rows, dtype=torch.float64).flatten()
+
+
+def test_values_are_the_scores_at_the_grid_points(known, several):
+    found = uncertainty_map(several, known, width=2.0, resolution=7, batch_size=10)
+    logits = nescio.predict(several, points_of(found))
+    assert [surface.name for surface in found.scores] == list(SCORES)
+    for surface in found.scores:
+        expected = natural(surface.name, SCORES[surface.name](logits))
+        torch.testing.assert_close(flat(surface.values), expected, rtol=1e-4, atol=1e-300)
+        assert surface.label == natural_name(surface.name)
+    torch.testing.assert_close(flat(found.confidence.values), several.confidence(logits), rtol=1e-4, atol=0)
+    torch.testing.assert_close(flat(found.confidence.values), 1 - flat(found.scores[0].values), rtol=0, atol=2e-5)
+
+
+def test_slopes_are_norms_of_differences(known, several):
+    found = uncertainty_map(several, known, ["entropy", "max_prob", "variance"], resolution=6)
+    grid, step = points_of(found), 1e-5
+    for surface in (*found.scores, found.confidence):
+
+        def value(x, name=surface.name):
+            logits = nescio.predict(several, x)
+            return several.confidence(logits) if name == "confidence" else natural(name, SCORES[name](logits))
+
+        moves = step * torch.eye(2, dtype=torch.float64)
+        gradient = torch.stack([(value(grid + move) - value(grid - move)) / (2 * step) for move in moves])
+        torch.testing.assert_close(flat(surface.slopes), gradient.norm(dim=0), rtol=1e-3, atol=1e-8)
+
+
+def test_the_square_stands_around_the_data(known):
+    found = uncertainty_map(Softmax(mlp(2, 3)), known, "entropy", width=3, resolution=5)
+    low, high = known.train.inputs.amin(0), known.train.inputs.amax(0)
+    side = 3 * float((high - low).max())
+    for axis, middle in zip((found.x, found.y), ((low + high) / 2).tolist(), strict=True):
+        assert axis[-1] - axis[0] == pytest.approx(side)
+        assert axis[2] == pytest.approx(middle, abs=1e-6)
+    assert len(found.scores[0].values) == len(found.scores[0].values[0]) == 5
+
+
+def test_numbers_are_rounded_and_survive_json(known, several):
+    found = uncertainty_map(several, known, resolution=4)
+    for surface in found.scores:
+        assert all(value == float(f"{value:.5g}") for row in (*surface.values, *surface.slopes) for value in row)
+    assert Map.from_json(found.to_json()) == found
+
+
+def test_facts_of_the_map(known, several):
+    found = uncertainty_map(several, known, ["margin"], resolution=3, seed=5)
+    assert (found.method, found.data, found.draws, found.classes) == ("ensemble", "three_blobs", 3, known.classes)
+    assert found.features == ("x", "y")
+    assert found.provenance.seed == 5
+    assert found.provenance.settings == {"scores": ["margin"], "width": 4.0, "resolution": 3, "batch_size": 1024}
+    assert len(found.points.x) == len(found.points.y) == len(found.points.labels) == SHOWN
+    assert set(found.points.labels) == {0, 1, 2}
+    assert set(zip(found.points.x, found.points.y, strict=True)) <= set(map(tuple, known.train.inputs.tolist()))
+
+
+def test_few_or_sorted_points_show_every_class():
+    inputs, labels = torch.randn(2000, 2), torch.arange(2000) // 1000
+    for chosen in (slice(None), slice(998, 1002)):
+        part = Samples(inputs[chosen], labels[chosen], name="sorted")
+        found = uncertainty_map(mlp(2, 2), Known("sorted", part, part, ("a", "b"), None, "tabular"), resolution=2)
+        assert set(found.points.labels) == {0, 1}
+        assert len(found.points.x) == min(SHOWN, len(part))
+
+
+def test_scores_that_compare_draws_are_left_out_for_one(known):
+    net = Softmax(mlp(2, 3))
+    assert [surface.name for surface in uncertainty_map(net, known, resolution=2).scores] == list(OUTPUT)
+    assert [one.name for one in uncertainty_map(net, known, ["variance", "entropy"], resolution=2).scores] == [
+        "entropy"
+    ]
+
+
+def test_the_model_is_left_as_found(known):
+    net = Softmax(mlp(2, 3, dropout=0.5))
+    random = torch.random.get_rng_state()
+    uncertainty_map(net, known, resolution=2)
+    assert net.training
+    assert all(weight.dtype == torch.float32 and weight.grad is None for weight in net.parameters())
+    assert torch.equal(random, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("name", ["iris", "digits"])
+def test_only_the_plane_can_be_mapped(name):
+    other = nescio.data.load(name)
+    with pytest.raises(NescioError, match=rf"two features, but those of {name} have shape \({other.shape[0]}, ?"):
+        uncertainty_map(nn.Linear(4, 3), other)
+    with pytest.raises(NescioError, match="two features"):
+        trained_map("softmax", other)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"scores": ["entropi"]}, "did you mean 'entropy'"),
+        ({"scores": 3}, "scores must be names"),
+        ({"resolution": 1}, "resolution must be a whole number of at least 2, not 1"),
+        ({"resolution": 2.5}, "resolution must be"),
+        ({"width": 0}, "width must be a number above 0, not 0"),
+        ({"width": float("nan")}, "width must be a number above 0, not nan"),
+        ({"width": float("inf")}, "above 0, not inf"),
+        ({"width": "wide"}, "above 0, not 'wide'"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_bad_arguments_are_told_before_any_training(known, monkeypatch, arguments, words):
+    with pytest.raises(NescioError, match=words):
+        uncertainty_map(mlp(2, 3), known, **arguments)
+    monkeypatch.setattr("nescio.maps.fit", lambda *_, **__: pytest.fail("trained"))
+    with pytest.raises(NescioError, match=words):
+        trained_map("softmax", known, **arguments)
+
+
+def test_bad_data_are_told(known):
+    with pytest.raises(NescioError, match="Samples was given for known data"):
+        uncertainty_map(mlp(2, 3), known.train)
+    with pytest.raises(NescioError, match="three_blobs has only a test part"):
+        uncertainty_map(mlp(2, 3), replace(known, train=None))
+    inputs = known.train.inputs.clone()
+    inputs[7, 1] = torch.nan
+    with pytest.raises(NescioError, match="input 7 holds NaN"):
+        uncertainty_map(mlp(2, 3), replace(known, train=Samples(inputs, known.train.labels)))
+    with pytest.raises(NescioError, match=r"expected a torch\.nn\.Module"):
+        uncertainty_map("softmax", known)
+
+
+def test_a_trained_map_follows_from_its_seed(known):
+    a, b, c = (trained_map("ensemble", known, ["entropy"], epochs=1, resolution=4, seed=seed) for seed in (0, 0, 1))
+    assert a.scores == b.scores != c.scores
+    assert a.provenance.settings["training"]["epochs"] == 1
+    assert a.provenance.settings["hidden"] == [25, 25, 25]
+    assert Map.from_json(a.to_json()) == a
+    with pytest.raises(NescioError, match="unknown method 'ensembel'; did you mean 'ensemble'"):
+        trained_map("ensembel", known)
+
+
+def test_far_away_a_softmax_is_certain_and_notices_nothing(known):
+    """What paper 1's first figure shows: white, open-ended regions, and a dark band between them."""
+    found = trained_map("softmax", known, ["entropy"], epochs=30, width=8.0, resolution=40)
+    entropy, slopes = (flat(rows).reshape(40, 40) for rows in (found.scores[0].values, found.scores[0].slopes))
+    edge = torch.ones(40, 40, dtype=torch.bool)
+    edge[1:-1, 1:-1] = False
+    assert entropy[edge].median() < 1e-6
+    assert slopes[edge].median() < 1e-6
+    assert entropy.max() > 0.5
