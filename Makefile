@@ -34,6 +34,7 @@ coverage: $(DONE)  ## which lines and branches the tests reach
 bench: $(DONE)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/predict.py
+	$(BIN)/python benchmarks/draws.py
 
 clean:
 	rm -rf $(VENV) nescio-demo

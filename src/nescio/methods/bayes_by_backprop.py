@@ -5,11 +5,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from nescio.errors import NescioError, unknown_name, whole_number
 from nescio.logits import softmax_confidence
-from nescio.methods.draws import at_once, pieces
+from nescio.methods.draws import pieces, with_own_weights
 from nescio.methods.layers import affine_weights
 from nescio.methods.method import Method
 from nescio.methods.prior import prior_of
@@ -78,7 +77,7 @@ class BayesByBackprop(Method):
     def draw(self, count: int) -> dict[str, Tensor]:
         """Weights drawn from the posterior, `(count, …)` each: `mean + std · noise`."""
         return {
-            name: mean + std * torch.randn((count, *mean.shape), dtype=mean.dtype, device=mean.device)
+            name: torch.addcmul(mean, std, torch.randn((count, *mean.shape), dtype=mean.dtype, device=mean.device))
             for name, (mean, std) in self.posterior().items()
         }
 
@@ -95,14 +94,11 @@ class BayesByBackprop(Method):
             return torch.cat([self._draws(inputs, self.draw(count)) for count in counts])
 
     def _draws(self, inputs: tuple[Tensor, ...], weights: dict[str, Tensor]) -> Tensor:
-        return torch.cat([self._run(x, weights) for x in inputs], 1)
-
-    def _run(self, x: Tensor, weights: dict[str, Tensor]) -> Tensor:
-        return at_once(lambda one: functional_call(self.net, one, (x,)), weights)
+        return torch.cat([with_own_weights(self.net, weights, x) for x in inputs], 1)
 
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         weights = self.draw(self.elbo_samples)
-        logits = self._run(self.normalise(x), weights)  # (elbo_samples, N, C)
+        logits = with_own_weights(self.net, weights, self.normalise(x))  # (elbo_samples, N, C)
         errors = F.cross_entropy(logits.flatten(0, 1), y.repeat(len(logits)))
         return errors + self._kl_weight() / len(y) * self.divergence(weights), logits
 

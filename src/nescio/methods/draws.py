@@ -1,15 +1,18 @@
-"""Several runs of one network at once, each with weights, inputs or random numbers of its own."""
+"""Several runs of one network, each with weights, inputs or random numbers of its own."""
 
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
-from torch.func import vmap
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
 
 _TOGETHER = 4096  # inputs × draws that are run at a time: more only fills memory
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+Stacked = Tensor | dict[str, Tensor]
 
 
-def at_once(run: Callable[..., Tensor], *stacked: Tensor | dict[str, Tensor]) -> Tensor:
+def at_once(run: Callable[..., Tensor], *stacked: Stacked) -> Tensor:
     """`run` over the first axis of what is given, vectorised: outputs `(S, …)`.
 
     What does not depend on the axis, such as the layers before the first dropout, is computed once. A network that
@@ -18,9 +21,25 @@ def at_once(run: Callable[..., Tensor], *stacked: Tensor | dict[str, Tensor]) ->
     try:
         return vmap(run, randomness="different")(*stacked)
     except RuntimeError:  # an error of the network's own comes again in the loop
-        first = stacked[0]
-        count = len(first if isinstance(first, Tensor) else next(iter(first.values())))
-        return torch.stack([run(*(_row(one, index) for one in stacked)) for index in range(count)])
+        return one_by_one(run, *stacked)
+
+
+def one_by_one(run: Callable[..., Tensor], *stacked: Stacked) -> Tensor:
+    """What `at_once` gives, in a loop."""
+    return torch.stack([run(*rows) for rows in zip(*map(_rows, stacked), strict=True)])
+
+
+def with_own_weights(net: nn.Module, weights: dict[str, Tensor], x: Tensor, own_inputs: bool = False) -> Tensor:
+    """A network with each of several sets of weights `(S, …)`: logits `(S, N, C)` of inputs `(N, …)`.
+
+    With `own_inputs` each has inputs of its own, `(S, N, …)`.
+    """
+    # a convolution with weights for each draw is a grouped one, up to five times slower on a CPU than one by one
+    grouped = x.device.type == "cpu" and any(isinstance(module, _CONVOLUTIONS) for module in net.modules())
+    over = one_by_one if grouped or len(next(iter(weights.values()))) == 1 else at_once
+    if own_inputs:
+        return over(lambda one, inputs: functional_call(net, one, (inputs,)), weights, x)
+    return over(lambda one: functional_call(net, one, (x,)), weights)
 
 
 def pieces(x: Tensor, draws: int) -> tuple[Tensor, ...]:
@@ -28,7 +47,8 @@ def pieces(x: Tensor, draws: int) -> tuple[Tensor, ...]:
     return x.tensor_split(max(1, min(len(x), -(-len(x) * draws // _TOGETHER))))
 
 
-def _row(stacked: Tensor | dict[str, Tensor], index: int) -> Tensor | dict[str, Tensor]:
+def _rows(stacked: Stacked) -> list[Stacked]:
     if isinstance(stacked, Tensor):
-        return stacked[index]
-    return {name: value[index] for name, value in stacked.items()}
+        return list(stacked.unbind())
+    columns = zip(*(value.unbind() for value in stacked.values()), strict=True)
+    return [dict(zip(stacked, row, strict=True)) for row in columns]

@@ -7,11 +7,11 @@ from typing import Any, Self
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state
+from torch.func import stack_module_state
 
 from nescio.errors import NescioError, whole_number
 from nescio.logits import softmax_confidence
-from nescio.methods.draws import at_once
+from nescio.methods.draws import with_own_weights
 from nescio.methods.method import Method
 from nescio.seeds import derived_seed
 
@@ -62,7 +62,7 @@ class Ensemble(Method):
         x = self.normalise(x)
         if not self.stacked:
             return torch.stack([net(x) for net in self._list()])
-        return at_once(lambda state: functional_call(self.net, state, (x,)), self._state())
+        return with_own_weights(self.net, self._state(), x)
 
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """As any method's, where the batch holds the members' batches one after the other, as `order` has them."""
@@ -72,7 +72,7 @@ class Ensemble(Method):
         x, y = self.normalise(x), y.reshape(self.members, -1)
         x = x.reshape(*y.shape, *x.shape[1:])
         if self.stacked:
-            logits = at_once(lambda state, own: functional_call(self.net, state, (own,)), self._state(), x)
+            logits = with_own_weights(self.net, self._state(), x, own_inputs=True)
         else:
             logits = torch.stack([net(own) for net, own in zip(self._list(), x, strict=True)])
         total = self.objectives(logits, y).sum()  # members share no weight, so each gets the gradient of its own

@@ -1,0 +1,98 @@
+"""What several draws cost, against the plain way to get them.
+
+    python benchmarks/draws.py
+
+Trains an ensemble of ten perceptrons stacked and one by one; draws fifty networks from Bayes by backprop vectorised and
+in a loop; and compares fifty draws of MC dropout, with dropout before the last layer of `conv3`, to one forward pass.
+Each pair is timed in turns, and the ratio is that of the medians.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch.func import functional_call
+
+import nescio
+from nescio.methods import BayesByBackprop, Ensemble, MCDropout
+from nescio.models import conv3, mlp
+
+
+def seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def in_turns(first: Callable[[], object], second: Callable[[], object], repeats: int) -> tuple[float, float]:
+    """Median seconds of both, one after the other, so that a noisy neighbour disturbs both."""
+    first(), second()
+    pairs = [(seconds(first), seconds(second)) for _ in range(repeats)]
+    one, other = zip(*pairs, strict=True)
+    return statistics.median(one), statistics.median(other)
+
+
+def ensemble(data: str, hidden: tuple[int, ...], repeats: int) -> tuple[float, float]:
+    known = nescio.data.load(data)
+    inputs = known.train.inputs[0].numel()
+
+    def train(stacked: bool) -> None:
+        model = Ensemble(lambda: mlp(inputs, len(known.classes), hidden), 10, known.normalise, stacked=stacked)
+        nescio.fit(model, known.train, epochs=2, batch_size=64, progress=False)
+
+    return in_turns(lambda: train(False), lambda: train(True), repeats)
+
+
+def bayes(inputs: int, hidden: tuple[int, ...], batch: int, repeats: int) -> tuple[float, float]:
+    model = BayesByBackprop(mlp(inputs, 10, hidden), samples=50).eval()
+    x = torch.randn(batch, inputs)
+
+    def loop() -> torch.Tensor:
+        drawn = []
+        for _ in range(50):
+            weights = {name: mean + std * torch.randn_like(mean) for name, (mean, std) in model.posterior().items()}
+            drawn.append(functional_call(model.net, weights, (x,)))
+        return torch.stack(drawn)
+
+    with torch.no_grad():
+        return in_turns(loop, lambda: model(x), 5 * repeats)
+
+
+def dropout(batch: int, repeats: int) -> tuple[float, float]:
+    net = conv3(10, dropout=0.5).eval()
+    model, x = MCDropout(net, samples=50).eval(), torch.rand(batch, 1, 28, 28)
+    with torch.no_grad():
+        return in_turns(lambda: net(x), lambda: model(x), 2 * repeats)
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--repeats", type=int, default=5)
+    repeats = arguments.parse_args().repeats
+    torch.manual_seed(0)
+    table = Table("", "plain", "nescio", "ratio", "wanted")
+    missed = 0
+    for what, (plain, ours), wanted in (
+        ("train 10 × 2-25-25-25-2", ensemble("two_moons", (25, 25, 25), repeats), 3.0),
+        ("train 10 × 64-100-100-10", ensemble("digits", (100, 100), repeats), 3.0),
+        ("50 draws, 2-25-10, batch 256", bayes(2, (25,), 256, repeats), 3.0),
+        ("50 draws, 64-100-100-10, one input", bayes(64, (100, 100), 1, repeats), 3.0),
+        ("50 draws, 64-100-100-10, batch 64", bayes(64, (100, 100), 64, repeats), 3.0),
+    ):
+        table.add_row(what, f"{plain:.4f} s", f"{ours:.4f} s", f"{plain / ours:.1f}×", f"≥ {wanted}×")
+        missed += plain / ours < wanted
+    once, fifty = dropout(256, repeats)
+    table.add_row("one pass, 50 draws of conv3, batch 256", f"{once:.4f} s", f"{fifty:.4f} s",
+                  f"{fifty / once:.2f}×", "≤ 1.2×")  # fmt: skip
+    missed += fifty / once > 1.2
+    Console().print(table)
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
