@@ -314,12 +314,12 @@ class Map(Record):
 
 
 def _mean_epoch(epochs: Sequence[Epoch]) -> Epoch:
-    def mean(name: str) -> float | None:
+    def mean(name: str) -> Any:
         values = [getattr(epoch, name) for epoch in epochs]
         return None if None in values else sum(values) / len(values)
 
-    names = ("loss", "accuracy", "validation_loss", "validation_accuracy", "learning_rate")
-    return Epoch(epochs[0].epoch, *map(mean, names), sum(epoch.seconds for epoch in epochs))  # type: ignore[arg-type]
+    averaged = {field.name: mean(field.name) for field in dataclasses.fields(Epoch)}
+    return Epoch(**averaged | {"epoch": epochs[0].epoch, "seconds": sum(epoch.seconds for epoch in epochs)})
 
 
 def _no_constant(name: str) -> Any:
