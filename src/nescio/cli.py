@@ -236,6 +236,41 @@ def draw_map(
     out.print(f"Saved: {escape(str(output))}", soft_wrap=True)
 
 
+@app.command(cls=Command)
+def audit(
+    run: Folder,
+    features: Annotated[list[str] | None, typer.Option(
+        help="Columns to scale; by default all of a table, none of images.", show_default=False)] = None,
+    scores: Annotated[list[str] | None, typer.Option(
+        "--scores", "--score", parser=one_of("score", "SCORES"), metavar="NAME", show_default=False,
+        help="By default max_prob and entropy and, of a model that draws, variance and mutual_information.")] = None,
+    rows: Annotated[int, typer.Option(help="Test inputs that are moved.", min=1)] = 200,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The figure; else in the run's folder.")] = None,
+    batch_size: BatchSize = 1024,
+    seed: Seed = 0,
+    root: Root = None,
+) -> None:  # fmt: skip
+    """Scale test inputs ever farther away, feature by feature: when is the model certain, and does a score notice?
+
+    Example: `nescio audit clinic --features "mean radius" "mean area"`
+    """
+    from nescio.audit import scaling
+    from nescio.report.figures import figure_format, save_figure
+    from nescio.report.scaling import scaling_figure, scaling_table
+    from nescio.runs import SCALING, open_run
+
+    path = output or (run / SCALING).with_suffix(".svg")
+    figure_format(path)
+    model, facts = open_run(run)
+    x, _ = facts.load(root).test.take(slice(0, rows))
+    names = facts.features if facts.kind == "tabular" else None
+    record = scaling(model, x, features=features, names=names, scores=scores, batch_size=batch_size, seed=seed)
+    out.print(scaling_table(record))
+    record.save(run / SCALING)
+    save_figure(scaling_figure(record), path)
+    out.print(f"Saved: {escape(str(run / SCALING))}, {escape(str(path))}", soft_wrap=True)
+
+
 @data_app.command("list")
 def data_list(root: Root = None) -> None:
     """Every data set by name, whether it is here, and where.

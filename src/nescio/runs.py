@@ -4,6 +4,7 @@ model.safetensors       weights, and how to make the model again
 history.json            the record of the training
 checkpoint.safetensors  where the training stands, or stood when it ended
 evaluation.json         written by `nescio evaluate`
+scaling.json            written by `nescio audit`
 """
 
 import inspect
@@ -29,12 +30,8 @@ from nescio.saving import load_about, save
 from nescio.seeds import derived_seed
 from nescio.training import fit
 
-MODEL, HISTORY, CHECKPOINT, EVALUATION = (
-    "model.safetensors",
-    "history.json",
-    "checkpoint.safetensors",
-    "evaluation.json",
-)
+MODEL, HISTORY, CHECKPOINT = "model.safetensors", "history.json", "checkpoint.safetensors"
+EVALUATION, SCALING = "evaluation.json", "scaling.json"
 DROPOUT = 0.2  # of a network made for MC dropout, when none is asked for
 
 

@@ -72,6 +72,9 @@ def _panels(maps: Sequence[Map], scores: int) -> tuple[Figure, list[list[Any]]]:
         axes.set_title(_words(one.method), fontsize=10)
     for axes in grid.flat[len(maps) :]:
         axes.set_axis_off()
+    for axes in grid[-2][len(grid[-1]) - (grid.size - len(maps)) :] if len(grid) > 1 else ():  # nothing below them
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel(across_name, fontsize=8)
     return figure, [list(grid.flat[: len(maps)])]
 
 

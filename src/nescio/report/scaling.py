@@ -19,10 +19,10 @@ LINES = COLOURS[:6]  # black is the ray's, and yellow too light for a line
 DEPTH = 1e-16  # gradients are drawn down to this part of the largest one
 COLUMNS = (
     "Inputs are multiplied by a factor in one feature (ray: in all), in raw units.\n"
-    "moved: inputs that are not 0 there. confidence: its mean at the largest factor.\n"
     "certain from: factor from which the median confidence stays above 99.9 %.\n"
-    "Under each score: share of moved inputs it flags at the largest factor. Its\n"
-    "threshold accepts 95 % of the inputs as they are; it notices if it flags half."
+    "confidence: its mean at the largest factor. Under each score: share of inputs it\n"
+    "flags there. Its threshold accepts 95 % of them as they are; it notices if it\n"
+    "flags half. Inputs that are 0 in a feature cannot be scaled, and do not count."
 )
 
 
@@ -42,10 +42,10 @@ def scaling_table(record: Scaling) -> RenderableType:
     """For each feature, worst first: when the model grows certain, what each score makes of it, and a verdict."""
     table = new_table(f"{record.method}: {record.inputs} inputs, scaled up to {_factor(record.factors[-1])}")
     table.padding = (0, 1, 0, 0)
-    table.add_column("feature", overflow="fold")
-    for name in ("moved", "certain_from", "confi-_dence", *(gauge.score for gauge in record.gauges)):
-        table.add_column(name.replace("_", "\n"), **FIGURES)
-    table.add_column("verdict", overflow="fold")
+    table.add_column("feature", min_width=16)
+    for name in ("certain_from", "confi-_dence", *(gauge.score for gauge in record.gauges)):
+        table.add_column(name.replace("_", "\n").replace("information", "info"), **FIGURES)
+    table.add_column("noticed by", no_wrap=True)
     ordered = worst_first(record)
     features = [direction for direction in ordered if direction.feature is not None]
     for direction in features:
@@ -62,19 +62,18 @@ def _add_row(table: Table, direction: Direction, gauges: Sequence[Gauge], last: 
     else:
         certain = "never" if direction.certain_from is None else _factor(direction.certain_from)
         cells = [certain, share(direction.confidence[-1]), *(f"{one.flagged[-1]:.0%}" for one in direction.scores)]
-    table.add_row(Text(direction.name), str(direction.moved), *cells, _verdict(direction.scores), end_section=last)
+    table.add_row(Text(direction.name), *cells, _verdict(direction.scores), end_section=last)
 
 
 def _verdict(courses: Sequence[Course] | None) -> Text:
     if courses is None:
-        return Text("0 everywhere: cannot move", style="dim")
-    noticing = [course.score.replace("_", " ") for course in courses if course.notices]
+        return Text("0 everywhere", style="dim")
+    noticing = [course.score.replace("_", " ").replace("information", "info") for course in courses if course.notices]
     if not noticing:
-        return Text("no score notices", style="red")
+        return Text("no score", style="red")
     if len(noticing) == 1:
-        return Text(f"{noticing[0]} notices", style="green")
-    return Text("all scores notice" if len(noticing) == len(courses) else f"{len(noticing)} of {len(courses)} notice",
-                style="green")  # fmt: skip
+        return Text(noticing[0], style="green")
+    return Text("all" if len(noticing) == len(courses) else f"{len(noticing)} of {len(courses)}", style="green")
 
 
 def _factor(value: float) -> str:

@@ -1,0 +1,58 @@
+"""The examples run, and end with their numbers."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(tmp_path, script, *arguments):
+    command = [sys.executable, str(EXAMPLES / script), *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_figure_1_of_paper_1(tmp_path):
+    said = run(tmp_path, "paper1_figure1.py", "-o", "figure.svg", "--resolution", "40")
+    assert "</svg>" in (tmp_path / "figure.svg").read_text()
+    certain = {name: int(share) for name, share in re.findall(r"(\w+) +confidence above 99 % on +(\d+)%", said)}
+    assert set(certain) == {"Softmax", "MCDropout", "BayesByBackprop", "Ensemble", "AnchoredEnsemble"}
+    assert all(share > 50 for share in certain.values())  # open-ended regions of certainty, whatever the method
+    assert certain["Softmax"] == max(certain.values())
+
+
+def told(said, data):
+    """The features of a table, those unnoticed by each method, and those unnoticed by all."""
+    found = re.search(rf"{data}: of (\d+) features, .*? noticing: (.*); unnoticed by all five methods: (\d+)", said)
+    each = dict(one.rsplit(" ", 1) for one in found[2].split(", "))
+    return int(found[1]), {name: int(count) for name, count in each.items()}, int(found[3])
+
+
+@pytest.mark.slow
+def test_a_million_times_larger_and_nothing_noticed(tmp_path):
+    said = run(tmp_path, "tabular_story.py", "--data", "breast_cancer", "--rows", "40")
+    features, unnoticed, by_all = told(said, "breast_cancer")
+    assert features == 30
+    assert unnoticed["softmax"] >= 28
+    assert all(5 < count <= 30 for count in unnoticed.values())
+    assert 0 < by_all <= min(unnoticed.values())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("NESCIO_DATA" not in os.environ, reason="needs the tables in $NESCIO_DATA")
+@pytest.mark.parametrize(("data", "count"), [("heart_disease", 6), ("pima_diabetes", 8), ("german_credit", 6)])
+def test_the_same_on_tables_from_files(tmp_path, data, count):
+    said = run(tmp_path, "tabular_story.py", "--data", data, "--rows", "40", "--epochs", "20")
+    features, unnoticed, _ = told(said, data)
+    assert features == count
+    assert unnoticed["softmax"] >= count - 1
