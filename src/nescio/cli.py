@@ -199,7 +199,8 @@ def draw_map(
     data: Annotated[str, typer.Argument(
         metavar="DATA", show_default=False, help="Data of two features: two_moons, three_blobs, a file.",
     )],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The figure: svg, png or pdf.", show_default=False)],
+    output: Annotated[Path | None, typer.Option(
+        "--output", "-o", help="The figure, svg, png or pdf; else DATA-map.svg.", show_default=False)] = None,
     methods: Annotated[list[str] | None, typer.Option(
         "--methods", "--method", parser=one_of("method", "METHODS"), metavar="NAME", show_default=False,
         help="By default all: {METHODS}.")] = None,
@@ -215,7 +216,7 @@ def draw_map(
 ) -> None:  # fmt: skip
     """Train small networks on data in the plane, and draw where they are certain, with a record for each method.
 
-    Example: `nescio map two_moons -o maps.svg`
+    Example: `nescio map two_moons`
 
     Example: `nescio map three_blobs --methods softmax ensemble --scores entropy mutual_information -o maps.png`
     """
@@ -225,6 +226,7 @@ def draw_map(
     from nescio.report.figures import figure_format, save_figure
     from nescio.report.maps import map_figure
 
+    output = output or Path(f"{Path(data).stem}-map.svg")
     figure_format(output)  # a wrong name is told before the work
     known, scores, maps = load(data, root, seed=seed), scores or ["entropy"], []
     for method in dict.fromkeys(methods or METHODS):
