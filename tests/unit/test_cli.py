@@ -13,7 +13,8 @@ from rich.console import Console
 import nescio
 from nescio.cli import main
 from nescio.data import load
-from nescio.records import Evaluation, History, Map
+from nescio.methods import METHODS
+from nescio.records import Evaluation, History, Map, Scaling
 from nescio.report.tables import evaluation_tables
 from nescio.tensorfile import read_tensors, write_tensors
 
@@ -68,7 +69,7 @@ def test_help_needs_no_torch():
     assert "evaluate" in done.stdout
 
 
-@pytest.mark.parametrize("words", ["demo", "train", "evaluate", "score", "map", "data list", "data get"])
+@pytest.mark.parametrize("words", ["demo", "train", "evaluate", "score", "audit", "map", "data list", "data get"])
 def test_every_command_has_help_with_an_example(command, words):
     code, out, _ = command(*words.split(), "--help")
     assert code == 0
@@ -363,3 +364,57 @@ def test_map_says_what_is_wrong(command, tmp_path, monkeypatch, words, message):
     assert code == 2
     assert message in " ".join(err.replace("│", " ").split())
     assert not (tmp_path / "maps.svg").exists()
+
+
+def test_map_has_a_name_for_its_figure(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert command("map", "two_moons", "--methods", "softmax", "--epochs", 1, "--resolution", 3)[0] == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"two_moons-map.svg", "two_moons-map-softmax.json"}
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "softmax"])
+def test_every_method_is_trained_judged_and_found_again(command, tmp_path, method):
+    words = [
+        "train",
+        method,
+        "--data",
+        "digits",
+        "--hold-out",
+        "8,9",
+        "--network",
+        "mlp",
+        "--epochs",
+        6,
+        "-o",
+        tmp_path,
+    ]
+    code, out, err = command(*words)
+    assert code == 0, err
+    assert f"{method} (mlp) on digits" in out
+    code, _, err = command("evaluate", tmp_path, "--unknown", "held_out")
+    assert code == 0, err
+    record = Evaluation.load(tmp_path / "evaluation.json")
+    assert record.draws > 1
+    assert record.known.accuracy > 0.85
+    weights = (tmp_path / "model.safetensors").read_bytes()
+    assert command(*words)[0] == 0  # the finished run is found again
+    assert (tmp_path / "model.safetensors").read_bytes() == weights
+    code, _, err = command(*words, "--learning-rate", 0.5)
+    assert code == 2
+    assert "learning_rate" in err
+
+
+def test_audit_says_when_a_model_grows_certain(command, trained, tmp_path):
+    code, out, err = command("audit", trained / "iris", "--rows", 9, "-o", tmp_path / "away.png")
+    assert code == 0, err
+    record = Scaling.load(trained / "iris" / "scaling.json")
+    assert [one.name for one in record.directions[:2]] == ["sepal length (cm)", "sepal width (cm)"]
+    assert record.inputs == 9
+    assert "certain" in out
+    assert "no score" in out
+    assert (tmp_path / "away.png").read_bytes().startswith(b"\x89PNG")
+    code, _, err = command("audit", trained / "iris", "--features", "petal lenght (cm)")
+    assert code == 2
+    assert "did you mean 'petal length (cm)'" in err
+    assert command("audit", trained / "digits", "--rows", 5)[0] == 0
+    assert [one.name for one in Scaling.load(trained / "digits" / "scaling.json").directions] == ["ray"]
