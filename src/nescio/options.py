@@ -1,6 +1,5 @@
 """Options of the command line that name things in our tables, which are imported only when they are needed."""
 
-import json
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -75,21 +74,33 @@ class MethodCommand(Command):
         words = list(args)
         while words:
             name, given, value = words[0].partition("=")
-            if not name.startswith("--") or name in own or name == "--":
+            if name == "--":  # all that follows are no options
+                left += words
+                break
+            if not name.startswith("--") or name in own:
                 left.append(words.pop(0))
                 continue
             words.pop(0)
             if not given:
-                value = words.pop(0) if words and not words[0].startswith("--") else "true"
+                value = words.pop(0) if words and _is_value(words[0]) else "true"
             found[name] = value
+        if found:  # what is no option of any method is told before what click finds missing
+            known = {option for method in names("METHODS") for option in _options(method)}
+            for name in found:
+                if name not in known:
+                    raise unknown_name("option", name, known | {name for name in own if name.startswith("--")})
         return super().parse_args(ctx, left)
+
+
+def _is_value(word: str) -> bool:
+    """Whether a word can be the value of an option before it: no other option (but a negative number), no method."""
+    negative = word[1:2].isdigit() or word[1:2] == "."
+    return (not word.startswith("-") or negative) and word not in names("METHODS")
 
 
 def settings_given(ctx: typer.Context, method: str) -> dict[str, Any]:
     """The settings of a method among the options of a `MethodCommand`, or an error naming the one it does not have."""
-    from nescio.methods import own_settings
-
-    known = {f"--{name.replace('_', '-')}": name for name in own_settings(method)}
+    known = _options(method)
     for option in ctx.meta[_GIVEN]:
         if option not in known:
             others = [name for param in ctx.command.params for name in param.opts if name.startswith("--")]
@@ -97,18 +108,32 @@ def settings_given(ctx: typer.Context, method: str) -> dict[str, Any]:
     return {known[option]: _value(text) for option, text in ctx.meta[_GIVEN].items()}
 
 
+def _options(method: str) -> dict[str, str]:
+    """The options of a method, and the settings they stand for."""
+    from nescio.methods import own_settings
+
+    return {f"--{name.replace('_', '-')}": name for name in own_settings(method)}
+
+
 def _value(text: str) -> Any:
-    """A number, true, false or null, several of them between commas, or the word itself."""
-    for form in (text.lower(), f"[{text.lower()}]"):
+    """A number, true, false, none, or the word itself; a list of them if there are commas.
+
+    >>> _value("3"), _value(".25,1,1e-2"), _value("False"), _value("uniform")
+    (3, [0.25, 1, 0.01], False, 'uniform')
+    """
+    if "," in text:
+        return [_value(part) for part in text.split(",")]
+    words = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
         try:
-            return json.loads(form)
+            return kind(text)
         except ValueError:
             continue
     return text
 
 
 def _settings_in_words() -> str:
-    from nescio.methods import METHODS, own_settings
-
-    each = {method: [f"--{name.replace('_', '-')}" for name in own_settings(method)] for method in METHODS}
+    each = {method: _options(method) for method in names("METHODS")}
     return "; ".join(f"{method}: {' '.join(options)}" for method, options in each.items() if options)

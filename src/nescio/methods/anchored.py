@@ -35,7 +35,8 @@ class AnchoredEnsemble(Ensemble):
         prior_std: float | None = None,
     ) -> None:
         super().__init__(make_net, members, normalise, bootstrap, stacked)
-        if prior_std is not None and not (isinstance(prior_std, float | int) and 0 < prior_std < math.inf):
+        number = isinstance(prior_std, float | int) and not isinstance(prior_std, bool)
+        if prior_std is not None and not (number and 0 < prior_std < math.inf):
             raise NescioError(
                 f"prior_std must be a number above 0, or None for one that suits each layer, not {prior_std!r}"
             )
@@ -73,7 +74,11 @@ class AnchoredEnsemble(Ensemble):
         return part
 
     def _inputs(self) -> dict[str, int]:
-        return affine_weights(self.member(0))
+        nets = [self.member(0)] if self.stacked else self._list()
+        shapes = [{name: net.get_parameter(name).shape for name in affine_weights(net)} for net in nets]
+        if any(own != shapes[0] for own in shapes):
+            raise NescioError("the members of an anchored ensemble must have layers of the same shapes")
+        return affine_weights(nets[0])
 
     def _anchored(self) -> dict[str, Tensor]:
         """The weights that have an anchor, `(M, …)` each."""

@@ -1,5 +1,6 @@
 """A Gaussian over every weight, learned by backpropagation (Blundell et al. 2015)."""
 
+import math
 from typing import Any
 
 import torch
@@ -56,15 +57,16 @@ class BayesByBackprop(Method):
         if kl_weights not in KL_WEIGHTS:
             raise unknown_name("kl_weights", kl_weights, KL_WEIGHTS)
         for name, value, most in (("std", std, 1e6), ("beta", beta, 1e6), ("warm_up", warm_up, 1.0)):
-            if not isinstance(value, float | int) or not 0 <= value <= most or (name == "std" and value == 0):
+            number = isinstance(value, float | int) and not isinstance(value, bool)
+            if not number or not 0 <= value <= most or (name == "std" and value == 0):
                 raise NescioError(f"{name} must be a number from 0 to {most:g}{' and not 0' * (name == 'std')}, "
                                   f"not {value!r}")  # fmt: skip
         self.given, self.prior, self.std = prior, prior_of(prior), std
         self.beta, self.warm_up, self.kl_weights = beta, warm_up, kl_weights
         self.drawn = tuple(affine_weights(net))
-        # softplus(rho) is the spread
+        rho = std + math.log(-math.expm1(-std))  # softplus(rho) is the spread
         self.rho = nn.ParameterList(
-            torch.full_like(net.get_parameter(name), std).expm1().log_().requires_grad_() for name in self.drawn
+            torch.full_like(net.get_parameter(name), rho).requires_grad_() for name in self.drawn
         )
 
     def posterior(self) -> dict[str, tuple[Tensor, Tensor]]:

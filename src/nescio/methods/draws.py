@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.nn.modules.batchnorm import _NormBase
 
 _TOGETHER = 4096  # inputs × draws that are run at a time: more only fills memory
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -36,7 +37,11 @@ def with_own_weights(net: nn.Module, weights: dict[str, Tensor], x: Tensor, own_
     """
     # a convolution with weights for each draw is a grouped one, up to five times slower on a CPU than one by one
     grouped = x.device.type == "cpu" and any(isinstance(module, _CONVOLUTIONS) for module in net.modules())
-    over = one_by_one if grouped or len(next(iter(weights.values()))) == 1 else at_once
+    # statistics of batches are written in place, and what fails halfway has written some already
+    counted = any(
+        isinstance(module, _NormBase) and module.training and module.track_running_stats for module in net.modules()
+    )
+    over = one_by_one if grouped or counted or len(next(iter(weights.values()))) == 1 else at_once
     if own_inputs:
         return over(lambda one, inputs: functional_call(net, one, (inputs,)), weights, x)
     return over(lambda one: functional_call(net, one, (x,)), weights)

@@ -1,6 +1,7 @@
 """Several networks, each from weights and a data order of its own (Lakshminarayanan et al. 2017)."""
 
 import copy
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -43,8 +44,10 @@ class Ensemble(Method):
         bootstrap: bool = False,
         stacked: bool | None = None,
     ) -> None:
-        if not isinstance(bootstrap, bool) or not isinstance(stacked, bool | None):
-            raise NescioError(f"bootstrap must be true or false, not {bootstrap!r}; stacked too, or None: {stacked!r}")
+        if not isinstance(bootstrap, bool):
+            raise NescioError(f"bootstrap must be true or false, not {bootstrap!r}")
+        if not isinstance(stacked, bool | None):
+            raise NescioError(f"stacked must be true or false, or None for what the networks allow, not {stacked!r}")
         nets = _made(make_net, members)
         obstacle = _obstacle(nets)
         if stacked and obstacle:
@@ -140,20 +143,25 @@ def _made(make_net: Any, members: int | None) -> list[nn.Module]:
     wrong = next((net for net in nets if not isinstance(net, nn.Module)), None)
     if not nets or wrong is not None:
         raise NescioError(f"an ensemble needs networks, not {'none' if not nets else type(wrong).__name__}")
+    met: set[Any] = set()
     for place, net in enumerate(nets):
-        if any(net is other or _equal(net, other) for other in nets[:place]):
+        marks = _marks(net)
+        if not met.isdisjoint(marks):
             raise NescioError(f"member {place} has the weights of an earlier one; each needs a network of its own, "
                               "with fresh weights")  # fmt: skip
+        met |= marks
     return nets
 
 
-def _equal(net: nn.Module, other: nn.Module) -> bool:
-    mine, others = dict(net.named_parameters()), dict(other.named_parameters())
-    if not mine or mine.keys() != others.keys() or any(weight.is_meta for weight in mine.values()):
-        return False
-    return all(
-        weight.shape == others[name].shape and torch.equal(weight, others[name]) for name, weight in mine.items()
-    )
+def _marks(net: nn.Module) -> set[Any]:
+    """What no two members may have in common: the network, a weight, or the values of all weights."""
+    weights = dict(net.named_parameters())
+    marks: set[Any] = {id(net), *map(id, weights.values())}
+    if weights and not any(weight.is_meta for weight in weights.values()):
+        bits = [weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8) for weight in weights.values()]
+        digest = hashlib.blake2b(torch.cat(bits).numpy().tobytes()).hexdigest()
+        marks.add((digest, *((name, weight.shape) for name, weight in weights.items())))
+    return marks
 
 
 def _obstacle(nets: Sequence[nn.Module]) -> str | None:
@@ -172,7 +180,17 @@ def _layout(net: nn.Module) -> list[Any]:
     return [
         repr(net),
         *((name, value.shape, value.dtype, value.device, value.requires_grad) for name, value in tensors),
+        *((type(module), _plain(module)) for module in net.modules()),
     ]
+
+
+def _plain(module: nn.Module) -> dict[str, Any]:
+    """Numbers, words and functions that a module keeps, and that its forward pass may go by."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, bool | int | float | str) or callable(value)
+    }
 
 
 def _side_by_side(nets: Sequence[nn.Module]) -> nn.Module:
@@ -183,13 +201,9 @@ def _side_by_side(nets: Sequence[nn.Module]) -> nn.Module:
 
 def _with_tensors(net: nn.Module, tensors: dict[str, Tensor]) -> nn.Module:
     """The network with other tensors in place of its own, also where two layers share one."""
-    weights = {id(weight): name for name, weight in net.named_parameters()}
-    made = {name: nn.Parameter(tensors[name].detach(), w.requires_grad) for name, w in net.named_parameters()}
+    weights = {id(w): nn.Parameter(tensors[name].detach(), w.requires_grad) for name, w in net.named_parameters()}
+    buffers = {id(buffer): tensors[name].detach() for name, buffer in net.named_buffers()}
     for module in net.modules():
-        for name, weight in module._parameters.items():
-            if weight is not None:
-                module._parameters[name] = made[weights[id(weight)]]
-    for path, _ in list(net.named_buffers()):
-        parent, _, name = path.rpartition(".")
-        net.get_submodule(parent)._buffers[name] = tensors[path].detach()
+        module._parameters.update({name: weights[id(w)] for name, w in module._parameters.items() if w is not None})
+        module._buffers.update({name: buffers[id(b)] for name, b in module._buffers.items() if b is not None})
     return net

@@ -1,5 +1,6 @@
 """Dropout left on at prediction: each draw is one thinned network (*Know your limits*, after Gal & Ghahramani 2016)."""
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -48,11 +49,18 @@ class MCDropout(Method):
             return logits
         with self._thinned():
             draws = torch.cat([self._draws(piece) for piece in pieces(x, self.samples)], 1)
-        if self.samples > 1 and torch.equal(draws, draws[:1].expand_as(draws)):
+        if self.samples > 1 and _all_the_same(draws) and not self._draws_differ_at_all(x):
             raise NescioError(f"all {self.samples} draws are the same for {len(x)} inputs: the dropout modules "
                               f"({', '.join(self._dropouts())}) do not change the output. Are they used in the forward "
                               "pass, and is their p large enough?")  # fmt: skip
         return draws
+
+    def _draws_differ_at_all(self, x: Tensor) -> bool:
+        """Whether draws differ elsewhere: a few inputs may silence all units before a dropout by themselves."""
+        if not x.is_floating_point():
+            return False
+        with torch.random.fork_rng(), torch.no_grad(), self._thinned():
+            return not _all_the_same(self._draws(torch.randn((64, *x.shape[1:]), dtype=x.dtype, device=x.device)))
 
     def _draws(self, x: Tensor) -> Tensor:
         """Draws `(S, N, C)`, which leave the random state as it was, so that the next piece meets the same masks."""
@@ -75,23 +83,30 @@ class MCDropout(Method):
 
     @contextmanager
     def _thinned(self) -> Iterator[None]:
-        """Dropout as in training, and nothing else: its modules stay in eval mode, where they hand on their input."""
-        hooks = [module.register_forward_hook(_drop) for module in self._dropouts().values()]
+        """Dropout as in training, and nothing else: its modules are in eval mode, where they hand on their input."""
+        modules = list(self._dropouts().values())
+        flags = [module.training for module in modules]
+        hooks = [module.register_forward_hook(_drop) for module in modules]
         try:
+            for module in modules:
+                module.training = False
             yield
         finally:
-            for hook in hooks:
+            for module, flag, hook in zip(modules, flags, hooks, strict=True):
+                module.training = flag
                 hook.remove()
+
+
+def _all_the_same(draws: Tensor) -> bool:
+    return torch.equal(draws, draws[:1].expand_as(draws))
 
 
 def _drop(module: _DropoutNd, _: Any, output: Tensor) -> Tensor:
     """What a dropout module does in training, with one mask for all inputs of the batch."""
     ones = torch.ones((1, *output.shape[1:]), dtype=output.dtype, device=output.device)
-    module.training = True
-    try:
-        drawn: Tensor = type(module).forward(module, ones)  # not called, for then this hook would be
-    finally:
-        module.training = False
+    twin = copy.copy(module)
+    twin.training, twin.inplace = True, False
+    drawn: Tensor = type(module).forward(twin, ones)  # not called, for then this hook would be
     if not isinstance(module, nn.AlphaDropout | nn.FeatureAlphaDropout):
         return output * drawn
     scale = drawn / (1 - _SATURATED * module.p)  # of a kept one: a(1 − α'p), and what it adds is −aα'p

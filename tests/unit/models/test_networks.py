@@ -77,6 +77,48 @@ def test_convolutions_run_channels_last_also_on_grey_images():
         assert not out.is_contiguous()
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+def test_dropout_is_the_share_asked_for(name):
+    def shares(**more):
+        net = network_for(name, SHAPES[name], 10, **more)
+        return [layer.p for layer in net.modules() if isinstance(layer, nn.Dropout)]
+
+    places = {"mlp": 2, "cnn16": 2}.get(name, 1)
+    assert shares(dropout=0.4) == [0.4] * places
+    assert shares(dropout=0.0) == []
+    assert shares() == ([0.33] * 2 if name == "cnn16" else [])
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_dropout_stands_before_the_last_layer_and_is_off_at_prediction(name):
+    net, plain = (network_for(name, SHAPES[name], 10, dropout=share) for share in (0.4, 0.0))
+    assert isinstance(net[-2], nn.Dropout)
+    assert isinstance(net[-1], nn.Linear)
+    assert count(net) == count(plain)
+    for weight, other in zip(plain.parameters(), net.parameters(), strict=True):
+        weight.data.copy_(other)
+    x = torch.rand(2, *SHAPES[name])
+    assert torch.equal(net.eval()(x), plain.eval()(x))
+    assert not torch.equal(
+        net[-2:].train()(torch.ones(1, net[-1].in_features)), net[-1](torch.ones(1, net[-1].in_features))
+    )
+    assert isinstance(network_for(name, SHAPES[name], None, dropout=0.4)[-1], nn.Dropout)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_dropout_is_in_the_recipe(name):
+    net = network_for(name, SHAPES[name], 10, dropout=0.4)
+    assert net.recipe["dropout"] == 0.4
+    assert repr(build(net.recipe)) == repr(net)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("share", [1, 1.0, -0.1, float("nan"), "0.1", None, True])
+def test_impossible_shares_are_refused(name, share):
+    with pytest.raises(NescioError, match=r"dropout must be a share in \[0, 1\)"):
+        network_for(name, SHAPES[name], 10, dropout=share)
+
+
 @pytest.mark.parametrize("make", [
     lambda: mlp(0, 3), lambda: mlp(4, 0), lambda: mlp(4, 3, hidden=(5, -1)), lambda: lenet(2.5),
     lambda: conv3(10, size=12),
