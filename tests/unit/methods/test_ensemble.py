@@ -222,6 +222,15 @@ def test_networks_that_differ_in_more_than_weights_are_not_run_as_one(pair):
         Ensemble(pair, stacked=True)
 
 
+def test_a_weight_frozen_in_one_member_stays_frozen_there_alone(few):
+    start = nets(2)
+    start[1][1].weight.requires_grad_(False)
+    model, before = Ensemble(start), copy.deepcopy(start)
+    nescio.fit(model, few, epochs=1)
+    assert [torch.equal(model.member(j)[1].weight, before[j][1].weight) for j in range(2)] == [False, True]
+    assert not torch.equal(model.member(1)[3].weight, before[1][3].weight)
+
+
 class Tied(nn.Module):
     """Two layers with one weight, and two names for one buffer."""
 
@@ -241,7 +250,7 @@ class Tied(nn.Module):
         return self.two(x.relu()) + self.two.shift + self.count
 
 
-def test_tied_weights_buffers_and_frozen_weights_side_by_side(blobs):
+def test_tied_weights_buffers_and_frozen_weights_side_by_side():
     torch.manual_seed(1)
     start = [Tied() for _ in range(3)]
     model, x, y = Ensemble(start, stacked=True), torch.randn(40, 3), torch.arange(40) % 3
