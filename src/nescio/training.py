@@ -94,6 +94,8 @@ def fit(
                 histories.append(_run(trainer, place, title, progress))
         finally:
             method.zero_grad()
+            for part in parts:
+                part.moment = None
             for module, flag in flags:
                 module.training = flag
     return histories[0] if parts[0] is method else History.together(histories, settings.seed)

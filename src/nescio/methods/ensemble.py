@@ -139,7 +139,7 @@ def _made(make_net: Any, members: int | None) -> list[nn.Module]:
                           "nescio.models.mlp(64, 10), or from a list of networks, not from a "
                           f"{type(make_net).__name__}")  # fmt: skip
     else:
-        nets = [make_net() for _ in range(whole_number("members", 5 if members is None else members, below=10_001))]
+        nets = [make_net() for _ in range(whole_number("members", 5 if members is None else members, below=1001))]
     wrong = next((net for net in nets if not isinstance(net, nn.Module)), None)
     if not nets or wrong is not None:
         raise NescioError(f"an ensemble needs networks, not {'none' if not nets else type(wrong).__name__}")
