@@ -270,7 +270,7 @@ class Monotonicity(Record):
     partially_unbounded: bool
     points: int
     features: tuple[int, ...]  # those looked at
-    signs: tuple[tuple[int, ...], ...]  # of each feature × class: +1 rising, −1 falling, 0 not strictly monotonic
+    signs: tuple[tuple[int, ...], ...]  # of each feature × class: +1 rising, −1 falling, 0 not seen to be strictly so
     monotone_features: tuple[int, ...]
     monotone: bool
     counter_example: CounterExample | None

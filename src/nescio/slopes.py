@@ -45,6 +45,18 @@ def steepness(
     return _gathered(model, data, of, _norms, batch_size, seed, progress)
 
 
+def draws_and_classes(model: nn.Module, x: Tensor, *, seed: int = 0) -> tuple[int, int]:
+    """S and C of the logits `(S, N, C)` that a model gives for inputs, in float64, as `slopes` runs it."""
+    shape: list[int] = []
+
+    def quantities(logits: Tensor) -> Tensor:
+        shape[:] = logits.shape
+        return logits[:1, :, 0]
+
+    slopes(model, x, quantities, seed=seed, progress=False)
+    return shape[0], shape[2]
+
+
 def _norms(gradients: Tensor) -> Tensor:
     """`(K, B)`; on the scale of the largest component, whose square alone would underflow from 1e-162 on."""
     flat = gradients.flatten(2)

@@ -12,6 +12,7 @@ from nescio.audit import monotone, scaling
 from nescio.data import Normalise
 from nescio.methods import METHODS
 from nescio.models import mlp
+from nescio.scores import SCORES, natural
 from nescio.slopes import steepness
 
 pytestmark = pytest.mark.slow
@@ -96,6 +97,19 @@ def test_gradients_of_all_metrics_die_away(record):
         for course in direction.scores:
             assert course.gradient_largest[0] > 0
             assert course.gradient_largest[-1] < 1e-6 * course.gradient_largest[0]
+
+
+def test_so_do_those_of_each_input(model, patients, features, record):
+    near = patients[0][:50].double()
+    names = [gauge.score for gauge in record.gauges]
+    for feature in features:
+        far = near.clone()
+        far[:, feature] *= 1e6
+        steep, flat = (
+            steepness(model, x, lambda logits: torch.stack([natural(name, SCORES[name](logits)) for name in names]))[1]
+            for x in (near, far)
+        )
+        assert (flat < 1e-6 * steep).all()
 
 
 def test_gradients_of_all_probabilities_die_away(model, patients, features):

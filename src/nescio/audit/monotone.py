@@ -11,16 +11,17 @@ from torch import Tensor, nn
 
 from nescio.audit.features import positions
 from nescio.errors import NescioError, whole_number
-from nescio.logits import log_probs
 from nescio.methods import Method, as_method
-from nescio.predict import predict
 from nescio.progress import bar
 from nescio.records import CounterExample, Monotonicity, Provenance
 from nescio.seeds import check_seed, derived_seed
-from nescio.slopes import slopes
+from nescio.slopes import draws_and_classes, slopes
 
 DECADES = 12  # of distances along an unbounded side, the largest being `reach`
-ROUNDING = 1e-13  # a slope this much smaller than those of the logits is 0, as far as float64 can tell
+ROUNDING = 2.0**-50  # two slopes of logits that differ by less than this may well be the same
+LEAST = 1e-9  # what goes up and what goes down must differ by this, relatively, to tell which is more
+TINY = 5e-324
+TOGETHER = 2**22  # slopes of logits at a time
 
 
 def monotone(
@@ -39,11 +40,14 @@ def monotone(
 
     *Know your limits*, definitions 6 and 7: a model is component-wise strictly monotonic on a box if every
     `∂p̄_c/∂x_d` has one and the same sign, and is not 0, all over it; the box is partially unbounded if a side of it has
-    no end. This is a **sampled test**: a counter-example is proof that the model is not monotonic, but that none was
-    found is no proof that it is.
+    no end. This is a **sampled test**: two points with slopes of opposite sign prove that the model is not monotonic,
+    but that none were found is no proof that it is. One point with a slope of 0 is one where no logit moves apart from
+    another in float64: a dead ReLU, or a sigmoid that has run out of digits. A point where rounding hides the sign is
+    passed over.
 
-    The slopes given are `∂p̄_c/∂x_d` over the mean of the draws' `p_c (1 − p_c)`: for one draw the slope of the log-odds
-    of class c. They have the sign of the probability's own and do not underflow far away.
+    The slopes given are `∂p̄_c/∂x_d` over the mean of `p_c p_k` (other classes k, in draws in which the two move apart):
+    for one draw, as a rule, the slope of the log-odds of class c. They have the sign of the probability's own, and do
+    not underflow far away.
 
     Args:
         model: a method or a bare network, differentiable in its input.
@@ -69,20 +73,20 @@ def monotone(
     if not chosen or (fixed := sorted(set(chosen) - set(free))):
         raise NescioError("no features to look at" if not chosen else f"features {fixed} are fixed: low equals high")
     method, drawn = as_method(model), _drawn(low, high, points, reach, check_seed(seed))
-    logits = predict(method, drawn[:1], seed=seed)
-    seen = _Seen(len(chosen), logits.shape[2])
+    draws, classes = draws_and_classes(method, drawn[:1], seed=seed)
+    together = max(1, TOGETHER // (draws * classes * low.numel()))
+    seen = _Seen(len(chosen), classes)
     with bar(points, "monotone", progress) as shown:
-        for start in range(0, points, whole_number("batch_size", batch_size)):
-            part = drawn[start : start + batch_size]
-            seen.add(*_slopes(method, part, logits.shape, chosen, seed))
+        for part in torch.split(drawn, min(whole_number("batch_size", batch_size), together)):
+            seen.add(_slopes(method, part, classes, chosen, seed))
             shown.advance(len(part))
     signs = seen.signs()
     good = [position for position, row in zip(chosen, signs.tolist(), strict=True) if 0 not in row]
     settings = {"points": points, "reach": reach, "batch_size": batch_size}
     return Monotonicity(
         method=method.name,
-        classes=logits.shape[2],
-        draws=len(logits),
+        classes=classes,
+        draws=draws,
         low=_plain(low),
         high=_plain(high),
         partially_unbounded=bool(low.isinf().any() or high.isinf().any()),
@@ -132,27 +136,43 @@ def _drawn(low: Tensor, high: Tensor, points: int, reach: float, seed: int) -> T
     return torch.where(left & right, a * (1 - share) + b * share, beyond).clamp(low, high)
 
 
-def _slopes(method: Method, x: Tensor, shape: Sequence[int], chosen: list[int], seed: int) -> tuple[Tensor, Tensor]:
-    """Slopes `(B, F, C)` of the points, and `(B, F, 1)`, what rounding may make of a slope that is 0."""
-    mixed = torch.randn(shape[0], 1, shape[2], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+def _slopes(method: Method, x: Tensor, classes: int, chosen: list[int], seed: int) -> Tensor:
+    """Slopes `(B, F, C)` of the points; NaN where rounding hides the sign.
 
-    def quantities(logits: Tensor) -> Tensor:
-        # probabilities do not change by the shift, but those of large logits would not sum to one to the last digit
-        log_p, log_q = log_probs(logits - logits.detach().amax(-1, keepdim=True))
-        # p̄' = mean_s p_s (1 − p_s) · log-odds_s', and the log-odds of a draw keep their slope where p has rounded to 0
-        # or 1. The weights are rescaled, and not differentiated: no draw's certainty makes all of it underflow, as it
-        # does for the log-odds of p̄ where draws contradict each other. Last, a mixture of all logits, which has slopes
-        # of their size.
-        odds = ((log_p + log_q).detach().softmax(0) * (log_p - log_q)).sum(0)  # (B, C)
-        return torch.cat([odds, (logits * mixed.to(logits)).sum((0, 2))[:, None]], 1).T
-
-    _, gradients = slopes(method, x, quantities, batch_size=len(x), seed=seed, progress=False)
-    found = gradients.flatten(2)[:, :, chosen].permute(1, 2, 0).cpu()
-    if not found.isfinite().all():
-        bad = ~found.isfinite().flatten(1).all(1)
+    By the derivative of the softmax `S ∂p̄_c/∂x_d = Σ_s Σ_k p_sc p_sk (∂f_sc/∂x_d − ∂f_sk/∂x_d)`: what goes up and what
+    goes down are summed apart, as logs, so that neither a probability that rounds to 0 or 1 nor a draw that stands
+    still hides the others.
+    """
+    values, gradients = slopes(
+        method, x, lambda logits: logits.permute(0, 2, 1).flatten(0, 1), batch_size=len(x), seed=seed, progress=False
+    )  # (S C, B), (S C, B, …)
+    steep = gradients.flatten(2)[:, :, chosen].reshape(-1, classes, len(x), len(chosen)).cpu()  # (S, C, B, F)
+    if not steep.isfinite().all():
+        bad = ~steep.isfinite().permute(2, 0, 1, 3).flatten(1).all(1)
         raise NescioError(f"slopes are NaN or infinite at {int(bad.sum())} of {len(x)} points, the first of them "
                           f"{x[bad][0].flatten()[:5].tolist()}; expected a differentiable model")  # fmt: skip
-    return found[..., :-1], ROUNDING * found[..., -1:].abs()
+    log_p = values.reshape(-1, classes, len(x)).cpu().log_softmax(1)
+    return torch.stack([_slope_of(label, steep, log_p) for label in range(classes)], -1)
+
+
+def _slope_of(label: int, steep: Tensor, log_p: Tensor) -> Tensor:
+    """The slope `(B, F)` of one class: the mean of `∂f_c − ∂f_k`, by `p_c p_k`, over the pairs that change at all."""
+    own, others = steep[:, label, None], steep  # (S, 1, B, F), (S, C, B, F)
+    change = own - others
+    unsure = (change != 0) & (change.abs() <= ROUNDING * (own.abs() + others.abs()))
+    change = change.masked_fill(unsure, 0.0)
+    weight = (log_p[:, label, None] + log_p).unsqueeze(-1)  # log p_c p_k, (S, C, B, 1)
+    up, down = (
+        torch.where(part > 0, weight + part.clamp(min=TINY).log(), -torch.inf).flatten(0, 1).logsumexp(0)
+        for part in (change, -change)
+    )
+    whole = torch.where(change != 0, weight, -torch.inf).flatten(0, 1).logsumexp(0)
+    size = torch.maximum(up, down)
+    moves = size > -torch.inf
+    lead = torch.where(moves, up - down, 0.0)  # infinite where all pairs agree
+    slope = (size - whole).exp() * -torch.expm1(-lead.abs()) * lead.sign()
+    hidden = torch.where(moves, lead.abs() <= LEAST, unsure.flatten(0, 1).any(0))
+    return torch.where(moves, slope, 0.0).masked_fill(hidden, torch.nan)
 
 
 class _Seen:
@@ -165,10 +185,9 @@ class _Seen:
         self.best = torch.full((3, features, classes), -torch.inf, dtype=torch.float64)
         self.at, self.count = torch.zeros(3, features, classes, dtype=torch.int64), 0
 
-    def add(self, found: Tensor, noise: Tensor) -> None:
-        """Slopes `(B, F, C)` of the next points; those within the noise are 0."""
-        found = found.masked_fill(found.abs() <= noise, 0.0)
-        values, where = torch.stack([found, -found, -found.abs()]).max(1)
+    def add(self, found: Tensor) -> None:
+        """Slopes `(B, F, C)` of the next points; NaN says nothing."""
+        values, where = torch.stack([found, -found, -found.abs()]).nan_to_num(-torch.inf, torch.inf, -torch.inf).max(1)
         better = values > self.best
         self.best, self.at = values.where(better, self.best), (where + self.count).where(better, self.at)
         self.count += len(found)

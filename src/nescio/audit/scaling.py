@@ -1,7 +1,7 @@
 """Theorem 1 of *Know your limits*, measured: inputs scaled by growing factors, and which score notices → `Scaling`."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -14,12 +14,12 @@ from nescio.data.batches import batches
 from nescio.errors import NescioError
 from nescio.methods import Method, as_method
 from nescio.metrics.ranking import accepted_count
-from nescio.predict import check_inputs, predict
+from nescio.predict import check_inputs
 from nescio.progress import Bar, bar
 from nescio.records import Course, Direction, Gauge, Provenance, Scaling
-from nescio.scores import OUTPUT, SCORES, natural, natural_name, score_names
+from nescio.scores import OUTPUT, SCORES, Score, natural, natural_name, score_names
 from nescio.seeds import check_seed, derived_seed, start_from
-from nescio.slopes import steepness
+from nescio.slopes import draws_and_classes, steepness
 
 FOUR = ("max_prob", "variance", "entropy", "mutual_information")  # those of the theorem
 FACTORS = tuple(10.0 ** (step / 4) for step in range(25))  # 1 to a million
@@ -37,7 +37,7 @@ def scaling(
     names: Sequence[str] | None = None,
     alphas: Sequence[float] | None = None,
     rays: bool = True,
-    scores: Sequence[str] | None = None,
+    scores: Sequence[str | Score] | None = None,
     batch_size: int = 256,
     seed: int = 0,
     progress: bool | None = None,
@@ -46,7 +46,7 @@ def scaling(
 
     An input is moved along a feature by `α ⊙ x` with one factor `α_d` and all others 1, as in lemmas 4–9 of *Know
     your limits*, and along its ray by `α x`, both in raw units. One whose feature is 0 stays where it is and is not
-    counted. Scores are on the scale of the paper (`nescio.scores.natural`), gradients exact and in float64.
+    counted. Scores are on the scale of the paper (`nescio.scores.natural`), gradients those of autograd in float64.
 
     A score flags an input that lies above its threshold: the smallest observed score that accepts 95 % of all inputs
     as they are.
@@ -58,7 +58,8 @@ def scaling(
         names: a name for each feature, such as `known.features`.
         alphas: positive factors, ascending; by default 25 from 1 to a million.
         rays: whether to move whole inputs, too.
-        scores: names in `SCORES`; by default those of the theorem that the model's draws allow.
+        scores: names in `SCORES`, or functions of logits `(S, N, C)` giving `(N,)`; by default those of the theorem
+            that the model's draws allow.
         batch_size, seed, progress: as in `predict`. A batch runs over inputs and factors alike.
 
     >>> net = nn.Linear(2, 2)
@@ -74,20 +75,20 @@ def scaling(
     chosen = positions(features, known_as, range(len(known_as)) if inputs.dim() == 2 else ())
     if not chosen and not rays:
         raise NescioError("nothing to move: no features were given, and rays=False")
-    logits = predict(method, inputs[:1], seed=seed)
-    used = score_names(scores) or [name for name in FOUR if len(logits) > 1 or name in OUTPUT]
+    draws, classes = draws_and_classes(method, inputs[:1], seed=seed)
+    used = _used(scores, draws)
     along = [(known_as[position], position) for position in chosen] + [("ray", None)] * bool(rays)
     total = len(inputs) * (1 + len(along) * len(factors))
     with bar(total, "scaling", progress) as shown:
         look = partial(_look, method, used, shown, batch_size, seed)
-        gauges = _gauges(used, look(inputs, torch.ones_like(inputs[:1]))[0])
+        gauges = _gauges(list(used), look(inputs, torch.ones_like(inputs[:1]))[0])
         directions = [_direction(name, position, inputs, factors, gauges, look) for name, position in along]
-    settings = {"features": [name for name, _ in along], "scores": used, "batch_size": batch_size}
+    settings = {"features": [name for name, _ in along], "scores": list(used), "batch_size": batch_size}
     return Scaling(
         method=method.name,
         inputs=len(inputs),
-        classes=logits.shape[2],
-        draws=len(logits),
+        classes=classes,
+        draws=draws,
         factors=tuple(factors.tolist()),
         gauges=gauges,
         directions=tuple(directions),
@@ -95,11 +96,31 @@ def scaling(
     )
 
 
+def _used(scores: Sequence[str | Score] | None, draws: int) -> dict[str, Score]:
+    """The scores to record, by name and on their natural scale; a function of logits goes by its own name."""
+    if scores is None:
+        scores = [name for name in FOUR if draws > 1 or name in OUTPUT]
+    given = [scores] if isinstance(scores, str) or callable(scores) else scores
+    if not isinstance(given, Sequence) or not given:
+        raise NescioError(f"scores={scores!r}; expected names such as 'entropy', or functions of logits")
+    own = {getattr(score, "__name__", "score"): score for score in given if callable(score)}
+    named = score_names([score for score in given if not callable(score)]) if len(own) < len(given) else []
+    return {name: partial(_natural, name) for name in named} | own
+
+
+def _natural(name: str, logits: Tensor) -> Tensor:
+    return natural(name, SCORES[name](logits))
+
+
 def _inputs(model: nn.Module, data: Any, batch_size: int, seed: int) -> Tensor:
     """All inputs in one tensor, in float64; data that draw do so from a stream of the seed, as in `predict`."""
     with torch.random.fork_rng():
         start_from(derived_seed(check_seed(seed), "data", 0))
-        inputs = torch.cat([x for x, _ in batches(data, batch_size)])
+        parts = [x for x, _ in batches(data, batch_size)]
+    if len({x.shape[1:] for x in parts}) > 1 or not parts[0][0].numel():
+        raise NescioError(f"inputs of shape {tuple(parts[0].shape[1:])} and {tuple(parts[-1].shape[1:])}; expected one "
+                          "shape, with at least one feature")  # fmt: skip
+    inputs = torch.cat(parts)
     check_inputs(inputs, model)
     if not inputs.is_floating_point():
         raise NescioError(f"inputs of {inputs.dtype} cannot be scaled; expected floating point")
@@ -127,12 +148,17 @@ Look = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def _look(
-    method: Method, scores: Sequence[str], shown: Bar, batch_size: int, seed: int, x: Tensor, alpha: Tensor
+    method: Method, scores: Mapping[str, Score], shown: Bar, batch_size: int, seed: int, x: Tensor, alpha: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Confidence and scores `(1 + K, A, M)` of `(M, …)` inputs times `(A, …)` factors, and the gradients' norms."""
 
     def quantities(logits: Tensor) -> Tensor:
-        return torch.stack([method.confidence(logits), *(natural(name, SCORES[name](logits)) for name in scores)])
+        found = {"confidence": method.confidence(logits)} | {name: score(logits) for name, score in scores.items()}
+        for name, values in found.items():
+            if values.shape != logits.shape[1:2]:
+                raise NescioError(f"{name} gave shape {tuple(values.shape)} for logits {tuple(logits.shape)}; expected "
+                                  f"one number for each of {logits.shape[1]} inputs")  # fmt: skip
+        return torch.stack(list(found.values()))
 
     scaled = _scaled(x, alpha, batch_size, shown)
     found = steepness(method, scaled, quantities, batch_size=batch_size, seed=seed, progress=False)

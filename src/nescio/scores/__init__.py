@@ -35,7 +35,7 @@ def score_names(given: Sequence[str] | None) -> list[str]:
     """
     if not isinstance(given, Sequence | None):
         raise NescioError(f"scores must be names such as 'entropy', not {given!r}")
-    names = [given] if isinstance(given, str) else list(given or ())
+    names = [given] if isinstance(given, str) else list(dict.fromkeys(given or ()))
     for name in names:
         if name not in SCORES:
             raise unknown_name("score", name, SCORES)

@@ -17,7 +17,7 @@ INF = torch.inf
 def linear(weights, dtype=torch.float64):
     net = nn.Linear(len(weights[0]), len(weights), dtype=dtype)
     with torch.no_grad():
-        net.weight.copy_(torch.tensor(weights))
+        net.weight.copy_(torch.tensor(weights, dtype=torch.float64))
         net.bias.zero_()
     return net
 
@@ -158,6 +158,70 @@ def test_slopes_are_exact_in_the_mixture_of_draws(seed):
             ps = [1 / (1 + mpmath.exp(-k * mpmath.mpf(point))) for k in (2, -1.5)]
             exact = sum(k * p * (1 - p) for k, p in zip((2, -1.5), ps, strict=True)) / sum(p * (1 - p) for p in ps)
             assert slope == pytest.approx(float(exact) * (1 if example.label == 1 else -1), rel=1e-10)
+
+
+def rising(draw):
+    """A network of positive weights, whose second class gains with its input."""
+    torch.manual_seed(draw)
+    net = nn.Sequential(nn.Linear(1, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 2)).double()
+    with torch.no_grad():
+        net[0].weight.abs_()
+        net[0].bias.abs_()
+        net[3].weight[0].zero_()
+        net[3].weight[1].abs_()
+    return net
+
+
+def test_a_draw_that_stands_still_hides_no_other():
+    """Some masks drop every unit; the mean probability rises all the same, if only in its thousandth digit."""
+    assert monotone(nescio.methods.MCDropout(rising(0), samples=50), [0.0], [INF]).signs == ((-1, 1),)
+    still, moving = linear([[0.0], [0.0]]), linear([[0.0], [1.0]])
+    assert monotone(Draws(still, moving), [0], [INF]).signs == ((-1, 1),)
+    assert monotone(Draws(still, still), [0], [INF]).counter_example.slopes == (0.0,)
+
+
+def test_a_slope_smaller_than_rounding_of_the_others_counts():
+    """p₀ = 1 / (2 + e⁻ˣ) rises for ever, though two of three classes rise alike."""
+    assert monotone(linear([[1.0], [1.0], [0.0]]), [0], [INF]).signs == ((1, 1, -1),)
+    assert monotone(linear([[1e12], [1e12 + 0.1]]), [0], [1]).signs == ((-1, 1),)
+    steep, gentle = linear([[0.0], [1e14]]), linear([[0.0], [1.0]])
+    assert monotone(Draws(steep, gentle), [0], [1]).signs == ((-1, 1),)
+
+
+def test_where_rounding_hides_the_sign_nothing_is_said():
+    """Of slopes 0, 1, 2 the middle class falls right of 0; logits of 1e8 have lost what would tell."""
+    net = linear([[0.0], [1.0], [2.0]])
+    assert monotone(net, [1e-9], [1e-6]).signs == ((-1, -1, 1),)
+    with torch.no_grad():
+        net.bias.fill_(1e8)
+    found = monotone(net, [1e-9], [1e-6])
+    assert found.signs[0][0] == -1
+    assert found.signs[0][2] == 1
+    assert found.counter_example is None or found.counter_example.slopes[0] > 0 > found.counter_example.slopes[1]
+
+
+@pytest.mark.parametrize(("low", "high"), [(-INF, 3), (3, INF), (-INF, INF)])
+def test_a_box_without_an_end_is_partially_unbounded(low, high):
+    assert monotone(linear([[0.0], [1.0]]), [low], [high]).partially_unbounded
+
+
+def test_an_unbounded_feature_is_met_near_and_far_on_both_sides():
+    seen = []
+
+    class Spy(nn.Module):
+        def forward(self, x):
+            seen.append(x.detach().clone())
+            return torch.cat([0 * x, x], 1)
+
+    monotone(Spy(), [-INF], [INF], points=2000)
+    x = torch.cat(seen).flatten()
+    for side in (x[x > 0], -x[x < 0]):
+        assert (side < 1e-3).double().mean().item() == pytest.approx(3 / 12, abs=0.05)
+        assert (side > 1e3).double().mean().item() == pytest.approx(3 / 12, abs=0.05)
+
+
+def test_a_half_precision_model_is_looked_at_in_double():
+    assert monotone(nn.Linear(1, 2).half(), [0.0], [INF], seed=1).monotone
 
 
 def test_far_away_the_sign_stays():

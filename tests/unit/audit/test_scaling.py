@@ -152,6 +152,54 @@ def test_draws_that_contradict_each_other_are_noticed_and_a_single_one_is_not():
     assert not any(course.notices for course in scaling(one, x).directions[0].scores)
 
 
+def test_a_score_of_the_users_own(inputs):
+    def spread(logits):
+        return logits.std(-1).mean(0)
+
+    found = scaling(logistic(), inputs, alphas=[1, 10], scores=[spread, "entropy"])
+    assert sorted(gauge.score for gauge in found.gauges) == ["entropy", "spread"]
+    course = next(one for one in found.directions[-1].scores if one.score == "spread")
+    x = 10 * inputs.numpy()
+    assert course.mean[1] == pytest.approx((abs(x @ DIFFERENCE) / math.sqrt(2)).mean())
+    assert course.gradient_mean[1] == pytest.approx(np.linalg.norm(DIFFERENCE) / math.sqrt(2))
+    with pytest.raises(NescioError, match=r"<lambda> gave shape \(1, 21\).* for each of 21 inputs"):
+        scaling(logistic(), inputs, alphas=[1], scores=[lambda logits: logits.sum(-1)], batch_size=100)
+
+
+def test_a_negative_threshold_flags_what_lies_above_it(seed):
+    """Energy is −logsumexp: of logits that fall with x it rises from below zero, and all is flagged."""
+    net = nn.Linear(1, 2).double()
+    with torch.no_grad():
+        net.weight.fill_(-1.0)
+        net.bias.fill_(100.0)
+    x = torch.linspace(1, 2, 40, dtype=torch.float64)[:, None]
+    found = scaling(net, x, alphas=[1, 1.5, 10], scores=["energy"], rays=False)
+    assert found.gauges[0].threshold == pytest.approx(x[37].item() - 100 - math.log(2))  # the 38th of 40 accepts 95 %
+    flagged = found.directions[0].scores[0].flagged
+    assert flagged[0] == pytest.approx(2 / 40)
+    assert flagged[1] == pytest.approx((1.5 * x > x[37]).double().mean().item())
+    assert flagged[2] == 1
+
+
+def test_half_flagged_is_noticed():
+    net = logistic(np.array([[1.0], [0.0]]))
+    x = torch.tensor([[-1.0], [1.0]], dtype=torch.float64)  # class 0 falls for one and rises for the other
+    found = scaling(net, x, alphas=[1, 2], scores=[lambda logits: -logits[0, :, 0]], rays=False)
+    assert found.directions[0].scores[0].flagged[-1] == 0.5
+    assert found.directions[0].scores[0].notices
+
+
+def test_the_confidence_is_the_methods_own(inputs):
+    class Humble(nescio.methods.Softmax):
+        def confidence(self, logits):
+            return 0.5 * super().confidence(logits)
+
+    mine, plain = (scaling(kind(logistic()), inputs, alphas=[1, 1e6]) for kind in (Humble, nescio.methods.Softmax))
+    for one, other in zip(mine.directions, plain.directions, strict=True):
+        assert one.confidence == pytest.approx([value / 2 for value in other.confidence])
+        assert one.certain_from is None
+
+
 def test_a_feature_the_model_does_not_use_raises_no_flag(inputs):
     """Not even by a last bit: what is moved stays at its score, also where that is the threshold itself."""
     for batch_size in (1, 7, 256):
