@@ -33,6 +33,8 @@ Scores = Annotated[
     typer.Option("--scores", "--score", parser=one_of("score", "SCORES"), metavar="NAME", show_default=False,
                  help="By default all that fit the model: {SCORES}."),
 ]  # fmt: skip
+Impute = Annotated[bool, typer.Option("--impute", help="Fill in missing values of a table.")]
+Label = Annotated[str | None, typer.Option(help="The label column of a CSV file; else its last.")]
 BatchSize = Annotated[int, typer.Option(help="Inputs at a time.", min=1)]
 
 
@@ -89,8 +91,8 @@ def train(
     checkpoint_every: Annotated[int | None, typer.Option(help="Steps between extra checkpoints.")] = None,
     seed: Seed = 0,
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, …")] = "cpu",
-    impute: Annotated[bool, typer.Option("--impute", help="Fill in missing values of a table.")] = False,
-    label: Annotated[str | None, typer.Option(help="The label column of a CSV file; else its last.")] = None,
+    impute: Impute = False,
+    label: Label = None,
     root: Root = None,
 ) -> None:  # fmt: skip
     """Train a classifier into a folder. Started again, a run that was cut off goes on where it stood.
@@ -209,9 +211,11 @@ def draw_map(
         help="By default entropy; of {SCORES}.")] = None,
     saturation: Annotated[bool, typer.Option("--saturation", help="Draw how steeply each score changes.")] = False,
     width: Annotated[float, typer.Option(help="Side of the map, times the extent of the data.")] = 4.0,
-    resolution: Annotated[int, typer.Option(help="Grid points along each side.", min=2)] = 120,
+    resolution: Annotated[int, typer.Option(help="Grid points along each side.", min=2, max=2000)] = 120,
     epochs: Annotated[int, typer.Option(help="Passes over the training data.", min=1)] = 40,
     seed: Seed = 0,
+    impute: Impute = False,
+    label: Label = None,
     root: Root = None,
 ) -> None:  # fmt: skip
     """Train small networks on data in the plane, and draw where they are certain, with a record for each method.
@@ -221,15 +225,17 @@ def draw_map(
     Example: `nescio map three_blobs --methods softmax ensemble --scores entropy mutual_information -o maps.png`
     """
     from nescio.data import load
-    from nescio.maps import trained_map
+    from nescio.maps import check_compared, trained_map
     from nescio.methods import METHODS
     from nescio.report.figures import figure_format, save_figure
     from nescio.report.maps import map_figure
 
     output = output or Path(f"{Path(data).stem}-map.svg")
-    figure_format(output)  # a wrong name is told before the work
-    known, scores, maps = load(data, root, seed=seed), scores or ["entropy"], []
-    for method in dict.fromkeys(methods or METHODS):
+    methods, scores = list(dict.fromkeys(methods or METHODS)), scores or ["entropy"]
+    figure_format(output)  # what is wrong is told before the work
+    check_compared(methods, scores)
+    known, maps = load(data, root, seed=seed, impute=impute, label=label), []
+    for method in methods:
         maps.append(trained_map(method, known, scores, epochs=epochs, width=width, resolution=resolution, seed=seed))
         path = output.with_name(f"{output.stem}-{method}.json")
         maps[-1].save(path)
@@ -242,7 +248,8 @@ def draw_map(
 def audit(
     run: Folder,
     features: Annotated[list[str] | None, typer.Option(
-        help="Columns to scale; by default all of a table, none of images.", show_default=False)] = None,
+        help="Columns to scale or, of images, positions from 0 (channel by channel, row by row); by default all of a "
+             "table, none of images.", show_default=False)] = None,
     scores: Annotated[list[str] | None, typer.Option(
         "--scores", "--score", parser=one_of("score", "SCORES"), metavar="NAME", show_default=False,
         help="By default max_prob and entropy and, of a model that draws, variance and mutual_information.")] = None,
@@ -265,12 +272,19 @@ def audit(
     figure_format(path)
     model, facts = open_run(run)
     x, _ = facts.load(root).test.take(slice(0, rows))
-    names = facts.features if facts.kind == "tabular" else None
-    record = scaling(model, x, features=features, names=names, scores=scores, batch_size=batch_size, seed=seed)
+    table = facts.kind == "tabular"
+    chosen = features if table or features is None else [_position(word) for word in features]
+    names = facts.features if table else None
+    record = scaling(model, x, features=chosen, names=names, scores=scores, batch_size=batch_size, seed=seed)
     out.print(scaling_table(record))
     record.save(run / SCALING)
     save_figure(scaling_figure(record), path)
     out.print(f"Saved: {escape(str(run / SCALING))}, {escape(str(path))}", soft_wrap=True)
+
+
+def _position(word: str) -> int | str:
+    """A position, if the word is one; int() refuses very long ones."""
+    return int(word) if word.isdecimal() and len(word) < 10 else word
 
 
 @data_app.command("list")

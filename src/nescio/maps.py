@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Sequence
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import torch
@@ -14,15 +15,16 @@ from nescio.data import Known
 from nescio.errors import NescioError, unknown_name, whole_number
 from nescio.methods import METHODS, Method, as_method
 from nescio.models import mlp
-from nescio.predict import check_inputs, predict
+from nescio.predict import check_inputs
 from nescio.records import Map, Points, Provenance, Surface
-from nescio.scores import OUTPUT, SCORES, natural, natural_name, score_names
+from nescio.scores import OUTPUT, SAMPLED, SCORES, natural, natural_name, score_names
 from nescio.seeds import check_seed, derived_seed
-from nescio.slopes import steepness
+from nescio.slopes import draws_and_classes, steepness
 from nescio.training import fit
 
 SHOWN = 500  # training points kept in a map
 HIDDEN = (25, 25, 25)  # as in paper 1
+MOST = 2000  # grid points along a side, four million in all
 
 
 def uncertainty_map(
@@ -45,14 +47,14 @@ def uncertainty_map(
         known: its data, of which the training part is shown.
         scores: names in `SCORES`, by default all. Those that compare draws are left out if the model gives only one.
         width: the side of the square, times the larger extent of the training data; their middle is its own.
-        resolution: grid points along each side.
+        resolution: grid points along each side, at most 2000.
         batch_size, seed, progress: as in `predict`.
     """
     started = time.monotonic()
     inputs, labels = _training_part(known)
     x, y = _sides(inputs, width, resolution)
     method, names = as_method(model), score_names(scores) or list(SCORES)
-    draws = len(predict(method, inputs[:16], seed=seed))
+    draws = _draws(method, known, inputs, seed)
     names = [name for name in names if draws > 1 or name in OUTPUT]
 
     def quantities(logits: Tensor) -> Tensor:
@@ -60,9 +62,10 @@ def uncertainty_map(
 
     grid = torch.cartesian_prod(y, x).flip(1)  # (x, y), and x runs faster
     found = steepness(method, grid, quantities, batch_size=batch_size, seed=seed, progress=progress)
+    _check_finite([*names, "confidence"], *found)
     kinds = zip([*names, "confidence"], *(rows.reshape(-1, len(y), len(x)) for rows in found), strict=True)
     *surfaces, confidence = (Surface(name, natural_name(name), _rows(v), _rows(norms)) for name, v, norms in kinds)
-    settings = {"scores": names, "width": width, "resolution": resolution, "batch_size": batch_size}
+    settings = {"scores": names, "width": float(width), "resolution": resolution, "batch_size": batch_size}
     return Map(
         method=method.name,
         data=known.name,
@@ -104,14 +107,27 @@ def trained_map(
     assert known.train is not None  # noqa: S101 - checked above
     history = fit(model, known.train, epochs=epochs, batch_size=64, seed=seed, progress=progress)
     found = uncertainty_map(model, known, scores, width=width, resolution=resolution, seed=seed, progress=progress)
-    settings = found.provenance.settings | {"hidden": HIDDEN, "training": history.provenance.settings}
+    how = {"hidden": HIDDEN, "dropout": _dropout(method), "training": history.provenance.settings}
+    settings = found.provenance.settings | how
     return dataclasses.replace(found, provenance=Provenance.now(seed, settings, time.monotonic() - started))
+
+
+def check_compared(methods: Sequence[str], scores: Sequence[str]) -> None:
+    """An error if maps of these methods would have none of these scores, since all of them compare draws."""
+    if scores and all(name in SAMPLED for name in scores) and not any(METHODS[name].sampled for name in methods):
+        drawing = ", ".join(name for name, kind in METHODS.items() if kind.sampled)
+        raise NescioError(f"{', '.join(scores)} compare draws, of which {', '.join(methods)} gives one; expected "
+                          f"another score ({', '.join(OUTPUT)}) or a method that draws ({drawing})")  # fmt: skip
 
 
 def _fresh(method: str, known: Known) -> Method:
     """A method on small networks for the plane, with fresh weights."""
-    dropout = 0.2 if method == "mc_dropout" else 0.0
-    return METHODS[method].of(partial(mlp, 2, len(known.classes), HIDDEN, dropout), normalise=known.normalise)
+    make = partial(mlp, 2, len(known.classes), HIDDEN, _dropout(method))
+    return METHODS[method].of(make, normalise=known.normalise)
+
+
+def _dropout(method: str) -> float:
+    return 0.2 if method == "mc_dropout" else 0.0
 
 
 def _training_part(known: Any) -> tuple[Tensor, Tensor]:
@@ -127,15 +143,45 @@ def _training_part(known: Any) -> tuple[Tensor, Tensor]:
     return inputs.double(), labels
 
 
-def _sides(inputs: Tensor, width: float, resolution: int) -> tuple[Tensor, Tensor]:
+def _draws(method: Method, known: Known, inputs: Tensor, seed: int) -> int:
+    """How many draws the model gives, or an error if it knows other classes than the data have."""
+    draws, classes = draws_and_classes(method, inputs[:16], seed=seed)
+    if classes != len(known.classes):
+        raise NescioError(f"the model returns logits of {classes} classes, but {known.name} has {len(known.classes)}: "
+                          f"{', '.join(known.classes)}")  # fmt: skip
+    return draws
+
+
+def _check_finite(names: Sequence[str], *found: Tensor) -> None:
+    """An error that names the quantity if its values or slopes, `(K, N)` each, are not all numbers."""
+    for name, *rows in zip(names, *found, strict=True):
+        bad = ~torch.stack(rows).isfinite().all(0)
+        if bad.any():
+            raise NescioError(f"{name} or its gradient is NaN or infinite at {int(bad.sum())} of {len(bad)} grid "
+                              "points; expected a model that is differentiable there")  # fmt: skip
+
+
+def _sides(inputs: Tensor, width: Any, resolution: Any) -> tuple[Tensor, Tensor]:
     """The grid's coordinates along x and along y: a square `width` times as wide as the data."""
-    resolution = whole_number("resolution", resolution, least=2)
-    if not isinstance(width, float | int) or not 0 < width < math.inf:
-        raise NescioError(f"width must be a number above 0, not {width!r}")
+    resolution = whole_number("resolution", resolution, least=2, below=MOST + 1)
     low, high = inputs.amin(0), inputs.amax(0)
-    half = width * (float((high - low).max()) or 1.0) / 2
+    half = _above_zero("width", width) * (float((high - low).max()) or 1.0) / 2
     x, y = (torch.linspace(c - half, c + half, resolution, dtype=torch.float64) for c in ((low + high) / 2).tolist())
+    if not all(side.isfinite().all() and (side.diff() > 0).all() for side in (x, y)):
+        raise NescioError(f"width={width!r} gives no {resolution} distinct numbers along each side around data from "
+                          f"{low.tolist()} to {high.tolist()}")  # fmt: skip
     return x, y
+
+
+def _above_zero(name: str, given: Any) -> float:
+    """A finite number above 0, of any make, or the error that names it."""
+    try:
+        number = math.nan if isinstance(given, bool) or not isinstance(given, Real) else float(given)
+    except OverflowError:
+        number = math.inf
+    if not 0 < number < math.inf:
+        raise NescioError(f"{name} must be a number above 0, not {given!r}")
+    return number
 
 
 def _points(inputs: Tensor, labels: Tensor) -> Points:

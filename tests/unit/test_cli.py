@@ -352,18 +352,41 @@ def test_map_draws_methods_and_keeps_their_records(command, tmp_path):
         (["two_moons", "--methods", "ensembel", "-o", "maps.svg"], "did you mean 'ensemble'"),
         (["two_moons", "--scores", "entropi", "-o", "maps.svg"], "did you mean 'entropy'"),
         (["two_moons", "--width", "0", "-o", "maps.svg"], "width must be a number above 0"),
-        (
-            ["two_moons", "--methods", "softmax", "--scores", "variance", "--epochs", "1", "-o", "maps.svg"],
-            "'variance'",
-        ),
+        (["two_moons", "--width", "1e-20", "-o", "maps.svg"], "gives no 2 distinct numbers"),
+        (["two_moons", "--resolution", "1000000", "-o", "maps.svg"], "resolution"),
+        (["two_moons", "-o", "folder"], "'folder' is a folder; expected the path of a figure"),
+        (["two_moons", "-o", "folder.svg"], "'folder.svg' is a folder; expected the path of a figure"),
+        (["two_moons", "--methods", "softmax", "--scores", "variance", "-o", "maps.svg"], "variance compare draws"),
+        (["gap.csv", "--label", "kind", "-o", "maps.svg"], "--impute"),
+        (["gap.csv", "--label", "kin", "-o", "maps.svg"], "kin"),
     ],
 )
-def test_map_says_what_is_wrong(command, tmp_path, monkeypatch, words, message):
+def test_map_says_what_is_wrong_before_any_training(command, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
-    code, _, err = command("map", *words, "--resolution", 2)
+    monkeypatch.setattr("nescio.maps.fit", lambda *_, **__: pytest.fail("trained"))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder.svg").mkdir()
+    with_a_gap(tmp_path / "gap.csv")
+    code, _, err = command("map", "--resolution", 2, *words)
     assert code == 2
     assert message in " ".join(err.replace("│", " ").split())
-    assert not (tmp_path / "maps.svg").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"folder", "folder.svg", "gap.csv"}
+
+
+def with_a_gap(path):
+    """Write a table of two features, one value of which is missing, with the class in the middle."""
+    rows = [f"{i % 7},{'no' if i % 7 > 3 else 'yes'},{i % 5 if i != 40 else ''}" for i in range(90)]
+    path.write_text("\n".join(["height,kind,weight", *rows]))
+
+
+def test_map_takes_a_table_with_missing_values_and_a_label_column(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with_a_gap(tmp_path / "gap.csv")
+    code, _, err = command("map", "gap.csv", "--impute", "--label", "kind", "--methods", "softmax", "--epochs", 1,
+                           "--resolution", 3)  # fmt: skip
+    assert code == 0, err
+    found = Map.load(tmp_path / "gap-map-softmax.json")
+    assert (found.features, found.classes) == (("height", "weight"), ("no", "yes"))
 
 
 def test_map_has_a_name_for_its_figure(command, tmp_path, monkeypatch):
@@ -418,3 +441,23 @@ def test_audit_says_when_a_model_grows_certain(command, trained, tmp_path):
     assert "did you mean 'petal length (cm)'" in err
     assert command("audit", trained / "digits", "--rows", 5)[0] == 0
     assert [one.name for one in Scaling.load(trained / "digits" / "scaling.json").directions] == ["ray"]
+
+
+def test_audit_of_images_takes_positions(command, trained):
+    assert "positions" in command("audit", "--help")[1]
+    code, _, err = command("audit", trained / "digits", "--rows", 5, "--features", 3, "feature 20", 34)
+    assert code == 0, err
+    found = Scaling.load(trained / "digits" / "scaling.json").directions
+    assert [one.feature for one in found] == [3, 20, 34, None]
+    for word in ("64", "-1", "9" * 5000, "3.0"):
+        code, _, err = command("audit", trained / "digits", "--rows", 5, f"--features={word}")
+        assert (code, "Traceback" in err) == (2, False), err
+
+
+def test_audit_says_what_is_wrong_before_the_work(command, trained, tmp_path, monkeypatch):
+    monkeypatch.setattr("nescio.audit.scaling", lambda *_, **__: pytest.fail("scaled"))
+    (tmp_path / "away.svg").mkdir()
+    for name, message in (("away.svg", "is a folder"), (".", "is a folder"), ("away.jpg", "a figure ends in")):
+        code, _, err = command("audit", trained / "iris", "-o", tmp_path / name)
+        assert code == 2
+        assert message in err

@@ -2,7 +2,10 @@
 
 from copy import deepcopy
 from dataclasses import replace
+from fractions import Fraction
+from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -10,11 +13,13 @@ from torch import nn
 import nescio
 from nescio.data import Known, Samples
 from nescio.errors import NescioError
-from nescio.maps import SHOWN, trained_map, uncertainty_map
-from nescio.methods import Ensemble, Softmax
+from nescio.maps import SHOWN, check_compared, trained_map, uncertainty_map
+from nescio.methods import METHODS, Ensemble, MCDropout, Softmax
 from nescio.models import mlp
 from nescio.records import Map
 from nescio.scores import OUTPUT, SCORES, natural, natural_name
+from nescio.seeds import derived_seed
+from nescio.training import fit
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +78,21 @@ def test_the_square_stands_around_the_data(known):
     assert len(found.scores[0].values) == len(found.scores[0].values[0]) == 5
 
 
+@pytest.mark.parametrize("width", [3, np.float32(3), np.int64(3), Fraction(3)])
+def test_the_width_is_a_number_of_any_make(known, width):
+    net = mlp(2, 3)
+    found = uncertainty_map(net, known, "entropy", width=width, resolution=5)
+    assert found.x == uncertainty_map(net, known, "entropy", width=3.0, resolution=5).x
+    assert found.provenance.settings["width"] == 3.0
+    assert Map.from_json(found.to_json()) == found
+
+
+def test_points_that_are_all_one_have_a_square_of_their_own():
+    part = Samples(torch.tensor([[2.0, 5.0]] * 4), torch.tensor([0, 1, 0, 1]))
+    found = uncertainty_map(mlp(2, 2), Known("one", part, part, ("a", "b"), None, "tabular"), width=3.0, resolution=3)
+    assert (found.x, found.y) == ((0.5, 2.0, 3.5), (3.5, 5.0, 6.5))
+
+
 def test_numbers_are_rounded_and_survive_json(known, several):
     found = uncertainty_map(several, known, resolution=4)
     for surface in found.scores:
@@ -85,6 +105,7 @@ def test_facts_of_the_map(known, several):
     assert (found.method, found.data, found.draws, found.classes) == ("ensemble", "three_blobs", 3, known.classes)
     assert found.features == ("x", "y")
     assert found.provenance.seed == 5
+    assert uncertainty_map(several, known, ["margin", "margin"], resolution=2).scores[1:] == ()
     assert found.provenance.settings == {"scores": ["margin"], "width": 4.0, "resolution": 3, "batch_size": 1024}
     assert len(found.points.x) == len(found.points.y) == len(found.points.labels) == SHOWN
     assert set(found.points.labels) == {0, 1, 2}
@@ -106,6 +127,48 @@ def test_scores_that_compare_draws_are_left_out_for_one(known):
     assert [one.name for one in uncertainty_map(net, known, ["variance", "entropy"], resolution=2).scores] == [
         "entropy"
     ]
+
+
+def test_methods_say_whether_they_draw(known):
+    for name, method in METHODS.items():
+        net = method.of(partial(mlp, 2, 3, (8,), 0.5))
+        assert method.sampled == (uncertainty_map(net, known, "entropy", resolution=2).draws > 1), name
+
+
+def test_scores_that_no_method_could_have_are_told():
+    with pytest.raises(NescioError, match=r"variance compare draws, of which softmax gives one; expected another"):
+        check_compared(["softmax"], ["variance"])
+    check_compared(["softmax", "anchored"], ["variance"])
+    check_compared(["softmax"], ["variance", "entropy"])
+    check_compared(["softmax"], [])
+
+
+def test_draws_follow_from_the_seed(known, seed):
+    torch.manual_seed(seed)
+    net = MCDropout(mlp(2, 3, (8,), 0.5), samples=4).double()
+    found = uncertainty_map(net, known, ["entropy", "variance"], resolution=5, seed=seed + 5)
+    logits = nescio.predict(net, points_of(found), seed=seed + 5)
+    for surface in found.scores:
+        expected = natural(surface.name, SCORES[surface.name](logits))
+        torch.testing.assert_close(flat(surface.values), expected, rtol=1e-4, atol=1e-12)
+
+
+class Edge(nn.Linear):
+    """Numbers for logits, but with a root of 0 on their way, whose slope is infinite."""
+
+    def forward(self, x):
+        return super().forward(x) + (x * 0).sqrt().sum(1, keepdim=True)
+
+
+def test_slopes_that_are_no_numbers_are_told(known):
+    with pytest.raises(NescioError, match="entropy or its gradient is NaN or infinite at 9 of 9 grid points"):
+        uncertainty_map(Edge(2, 3), known, ["entropy"], resolution=3)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_a_network_of_other_classes_is_told(known, classes):
+    with pytest.raises(NescioError, match=f"logits of {classes} classes, but three_blobs has 3"):
+        uncertainty_map(mlp(2, classes), known, resolution=2)
 
 
 def test_the_model_is_left_as_found(known):
@@ -137,6 +200,12 @@ def test_only_the_plane_can_be_mapped(name):
         ({"width": float("nan")}, "width must be a number above 0, not nan"),
         ({"width": float("inf")}, "above 0, not inf"),
         ({"width": "wide"}, "above 0, not 'wide'"),
+        ({"width": True}, "above 0, not True"),
+        ({"width": np.True_}, "above 0, not "),
+        ({"width": 10**400}, "above 0, not 1000"),
+        ({"width": 1e-20}, "width=1e-20 gives no 120 distinct numbers along each side around data from"),
+        ({"width": 1e308}, r"width=1e\+308 gives no 120 distinct numbers"),
+        ({"resolution": 2001}, "resolution must be a whole number of at least 2 and below 2001, not 2001"),
         ({"seed": -1}, "seed"),
     ],
 )
@@ -169,6 +238,20 @@ def test_a_trained_map_follows_from_its_seed(known):
     assert Map.from_json(a.to_json()) == a
     with pytest.raises(NescioError, match="unknown method 'ensembel'; did you mean 'ensemble'"):
         trained_map("ensembel", known)
+
+
+@pytest.mark.parametrize(("method", "dropout"), [("mc_dropout", 0.2), ("softmax", 0.0)])
+def test_a_trained_map_is_that_of_a_network_trained_by_hand(known, seed, method, dropout):
+    torch.manual_seed(seed + 99)  # what came before does not matter
+    found = trained_map(method, known, ["entropy"], epochs=2, resolution=4, seed=seed + 3)
+    with torch.random.fork_rng():
+        torch.manual_seed(derived_seed(seed + 3, "weights", 0))
+        model = METHODS[method](mlp(2, 3, (25, 25, 25), dropout), normalise=deepcopy(known.normalise))
+    fit(model, known.train, epochs=2, batch_size=64, seed=seed + 3)
+    expected = uncertainty_map(model, known, ["entropy"], resolution=4, seed=seed + 3)
+    assert (found.scores, found.confidence) == (expected.scores, expected.confidence)
+    assert found.provenance.settings["dropout"] == dropout
+    assert found.provenance.seed == seed + 3
 
 
 def test_far_away_a_softmax_is_certain_and_notices_nothing(known):

@@ -3,10 +3,12 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader
 
 from nescio.errors import NescioError
 from nescio.methods import Softmax
 from nescio.models import mlp
+from nescio.predict import predict
 from nescio.scores import entropy, max_prob
 from nescio.slopes import slopes, steepness
 
@@ -65,6 +67,39 @@ def test_the_model_is_left_as_found():
     assert all(weight.grad is None and weight.requires_grad for weight in net.parameters())
     assert torch.equal(random, torch.random.get_rng_state())
     assert torch.equal(x, kept)
+
+
+class Noisy(nn.Linear):
+    """Logits from weights that are drawn anew at each pass."""
+
+    def forward(self, x):
+        return x @ (self.weight + torch.randn_like(self.weight)).T
+
+
+@pytest.mark.parametrize("of", [slopes, steepness])
+def test_a_model_that_draws_is_one_function_that_follows_from_the_seed(seed, of):
+    net, x = Noisy(2, 3).double(), torch.randn(7, 2, dtype=torch.float64)
+    found = []
+    for state, own, size in ((0, seed, 7), (1, seed, 3), (0, seed + 1, 7)):
+        torch.manual_seed(state)
+        found.append(of(net, x, both, batch_size=size, seed=own))
+    torch.testing.assert_close(found[0], found[1])
+    assert not torch.allclose(found[0][0], found[2][0])
+    torch.testing.assert_close(found[0][0], both(predict(net, x, seed=seed)))
+
+
+def test_data_that_draw_leave_the_random_state_alone():
+    net, loader = nn.Linear(2, 3), DataLoader(torch.randn(6, 2), batch_size=2, shuffle=True)
+    random = torch.random.get_rng_state()
+    slopes(net, loader, both)
+    assert torch.equal(random, torch.random.get_rng_state())
+
+
+def test_what_is_no_ready_model_is_told():
+    with pytest.raises(NescioError, match="str was given for a model"):
+        slopes("softmax", torch.zeros(2, 2), both)
+    with pytest.raises(NescioError, match="lazy modules"):
+        slopes(nn.LazyLinear(3), torch.zeros(2, 2), both)
 
 
 def test_bad_inputs_are_told():

@@ -38,6 +38,7 @@ class BayesByBackprop(Method):
 
     name = "bayes_by_backprop"
     score = "entropy"
+    sampled = True  # whether it returns several draws, which SAMPLED scores compare
 
     def __init__(
         self,

@@ -35,6 +35,7 @@ class Ensemble(Method):
 
     name = "ensemble"
     score = "entropy"
+    sampled = True  # whether it returns several draws, which SAMPLED scores compare
 
     def __init__(
         self,

@@ -33,6 +33,7 @@ class MCDropout(Method):
 
     name = "mc_dropout"
     score = "entropy"
+    sampled = True  # whether it returns several draws, which SAMPLED scores compare
 
     def __init__(self, net: nn.Module, normalise: nn.Module | None = None, samples: int = 50) -> None:
         super().__init__(net, normalise)

@@ -1,5 +1,6 @@
 """Records as figures."""
 
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
 
 from nescio.atomic import replacing
 from nescio.errors import NescioError, unknown_name
@@ -15,6 +18,31 @@ from nescio.records import Evaluation
 # Okabe and Ito's colours, which colour-blind readers can tell apart; known data is always the first
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 SUFFIXES = (".svg", ".png", ".pdf")
+LONGEST = 40  # characters of a name
+
+
+def shown(name: str) -> str:
+    """A name from data, as a figure can show it: no `$` begins a formula, no `_` hides it, and what is long is cut."""
+    if len(name) > LONGEST:
+        name = f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"
+    hidden = name.startswith("_")  # matplotlib leaves such a name out of a legend
+    return ("\u200a" if hidden else "") + name.replace("$", r"\$")
+
+
+def text_width(text: str, size: float) -> float:
+    """How wide a figure shows a line, in inches."""
+    width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=size), ismath=False)
+    return float(width) / 72
+
+
+def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str], size: float) -> None:
+    """A legend under all panels, in as many columns as there is room for; each further row makes the figure taller."""
+    letter = size / 72  # inches; the mark and the gaps of a column are five of them wide
+    column = max((text_width(label, size) for label in labels), default=0.0) + 5 * letter
+    columns = max(1, min(len(labels), int((figure.get_figwidth() - letter) / column)))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=size)
+    more = math.ceil(len(labels) / columns) - 1
+    figure.set_figheight(figure.get_figheight() + more * 1.7 * letter)
 
 
 def histograms(record: Evaluation, score: str | None = None) -> Figure:
@@ -24,14 +52,16 @@ def histograms(record: Evaluation, score: str | None = None) -> Figure:
     if score not in found:
         raise unknown_name("score of this record", score, found)
     figure, axes = _axes(
-        f"{record.method}: how unknown each set looks to it", f"{score}  (larger = less known)", "share of inputs"
+        f"{shown(record.method)}: how unknown each set looks to it",
+        f"{shown(score)}  (larger = less known)",
+        "share of inputs",
     )
     edges = np.array(found[score].edges)
     for colour, (side, counts) in zip(_colours(), found[score].counts.items(), strict=False):
         heights = np.array(counts) / max(1, sum(counts))
         label = record.known.name if side == "known" else side
         axes.stairs(heights, edges, fill=True, alpha=0.3, color=colour)
-        axes.stairs(heights, edges, color=colour, label=label, linewidth=1.5)
+        axes.stairs(heights, edges, color=colour, label=shown(label), linewidth=1.5)
     axes.legend(frameon=False)
     return figure
 
@@ -40,12 +70,12 @@ def rejections(record: Evaluation, score: str | None = None) -> Figure:
     """Accuracy of what is kept as the least known inputs are rejected, with the best that could be reached, dashed."""
     score = score or record.score
     figure, axes = _axes(
-        f"{record.method}: accuracy when the least known are rejected", "share rejected", "accuracy of the rest"
+        f"{shown(record.method)}: accuracy when the least known are rejected", "share rejected", "accuracy of the rest"
     )
     sides = [(record.known.name, record.known.rejection), *((side.name, side.rejection) for side in record.unknown)]
     for colour, (name, curves) in zip(_colours(), sides, strict=False):
         curve = next((one for one in curves if one.score == score), curves[0])
-        label = name if name == record.known.name else f"with {name}"
+        label = shown(name) if name == record.known.name else f"with {shown(name)}"
         axes.plot(curve.rejected, curve.accuracy, color=colour, label=label, linewidth=1.8)
         if name != record.known.name:
             axes.plot(curve.rejected, curve.maximum, color=colour, linewidth=1, linestyle="--")
@@ -56,7 +86,9 @@ def rejections(record: Evaluation, score: str | None = None) -> Figure:
 
 
 def figure_format(path: str | os.PathLike[str]) -> str:
-    """The format that a file's name asks for, or the error for one that no figure is written in."""
+    """The format that a file's name asks for, or the error for a file that no figure can be written to."""
+    if os.path.isdir(path):
+        raise NescioError(f"{os.fspath(path)!r} is a folder; expected the path of a figure to write")
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise NescioError(f"a figure ends in {', '.join(SUFFIXES)}, not {os.fspath(path)!r}")

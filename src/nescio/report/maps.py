@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from nescio.errors import NescioError, unknown_name
 from nescio.records import Map, Surface
-from nescio.report.figures import COLOURS
+from nescio.report.figures import COLOURS, legend_below, shown, text_width
 
 ACROSS = 3  # panels in a row of a figure with one score
 PANEL = 2.2  # inches
@@ -40,9 +40,9 @@ def map_figure(maps: Sequence[Map], scores: Sequence[str] | None = None, saturat
 def _names(maps: Sequence[Map], scores: Sequence[str] | None) -> list[str]:
     if not maps or len({(one.data, one.classes) for one in maps}) > 1:
         given = ", ".join(dict.fromkeys(one.data for one in maps)) or "none"
-        raise NescioError(f"a figure takes one or more maps, all of one data set; given: {given}")
+        raise NescioError(f"a figure takes one or more maps, all of one data set and its classes; given: {given}")
     found = list(dict.fromkeys(surface.name for one in maps for surface in one.scores))
-    names = [scores] if isinstance(scores, str) else list(scores or found or [CONFIDENCE])
+    names = [scores] if isinstance(scores, str) else list(dict.fromkeys(scores or found or [CONFIDENCE]))
     for name in names:
         if name not in (*found, CONFIDENCE):
             raise unknown_name("score of these maps", name, [*found, CONFIDENCE])
@@ -59,7 +59,7 @@ def _panels(maps: Sequence[Map], scores: int) -> tuple[Figure, list[list[Any]]]:
         axes.set_aspect("equal")
         axes.tick_params(labelsize=7, length=2)
         axes.locator_params(nbins=4)
-    across_name, up_name = maps[0].features or ("", "")
+    across_name, up_name = map(shown, maps[0].features or ("", ""))
     for axes in grid[-1]:
         axes.set_xlabel(across_name, fontsize=8)
     if scores > 1:
@@ -79,7 +79,7 @@ def _panels(maps: Sequence[Map], scores: int) -> tuple[Figure, list[list[Any]]]:
 
 
 def _words(name: str) -> str:
-    return name.replace("_", " ")
+    return shown(name.replace("_", " "))
 
 
 def _draw(figure: Figure, column: list[Any], maps: Sequence[Map], name: str, saturation: bool, alone: bool) -> None:
@@ -96,7 +96,7 @@ def _draw(figure: Figure, column: list[Any], maps: Sequence[Map], name: str, sat
         else:
             why = "one draw:\nnothing to compare" if one.draws == 1 else "not in this map"
             axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", fontsize=9, color="0.4")
-    label = next(iter(found.values())).label
+    label = shown(next(iter(found.values())).label)
     if saturation:
         label = f"‖∇ₓ({label})‖₂" if "−" in label else f"‖∇ₓ {label}‖₂"
     if not alone:
@@ -139,6 +139,8 @@ def _mark(label: int) -> dict[str, Any]:
 def _explain(figure: Figure, one: Map, saturation: bool) -> None:
     """What the colours and the points stand for."""
     what = "white = no longer notices a change" if saturation else "white = certain, dark = uncertain"
-    figure.suptitle(f"{one.data}: {what}", fontsize=11)
-    marks = [Line2D([], [], linestyle="", markersize=4, label=name, **_mark(i)) for i, name in enumerate(one.classes)]
-    figure.legend(handles=marks, loc="outside lower center", ncols=min(len(marks), 8), frameon=False, fontsize=8)
+    title = f"{shown(one.data)}: {what}"
+    fits = text_width(title, 11) < figure.get_figwidth()
+    figure.suptitle(title if fits else title.replace(": white", ":\nwhite"), fontsize=11)
+    marks = [Line2D([], [], linestyle="", markersize=4, **_mark(label)) for label in range(len(one.classes))]
+    legend_below(figure, marks, list(map(shown, one.classes)), size=8)

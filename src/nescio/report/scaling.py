@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nescio.records import Course, Direction, Gauge, Scaling
-from nescio.report.figures import COLOURS
+from nescio.report.figures import COLOURS, legend_below, shown
 from nescio.report.tables import FIGURES, new_table, share
 
 LINES = COLOURS[:6]  # black is the ray's, and yellow too light for a line
@@ -90,13 +90,13 @@ def scaling_figure(record: Scaling) -> Figure:
         above, below = rows[:, number]
         _draw(record, number, above, below)
         above.axhline(gauge.threshold, color="black", linewidth=0.9, linestyle=":", label="threshold that accepts 95 %")
-        above.set_title(gauge.label, fontsize=10)
+        above.set_title(shown(gauge.label), fontsize=10)
         below.set_xlabel("factor")
     rows[0, 0].set_ylabel("mean score")
     rows[1, 0].set_ylabel("mean ‖∇ₓ score‖₂")
     handles, labels = rows[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    title = f"{record.method}: {record.inputs} inputs, ever farther away – does a score notice?"
+    legend_below(figure, handles, labels, size=9)
+    title = f"{shown(record.method)}: {record.inputs} inputs, ever farther away – does a score notice?"
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
 
@@ -107,8 +107,9 @@ def _draw(record: Scaling, number: int, above: Axes, below: Axes) -> None:
     rays = [one for one in record.directions if one.feature is None]
     styles: list[tuple[Direction, dict[str, Any]]] = [(one, {"color": "0.75", "linewidth": 0.7}) for one in features]
     for one, colour in zip(_telling(record), LINES, strict=False):
-        styles.append((one, {"color": colour, "linewidth": 1.8, "label": one.name}))
-    styles += [(one, {"color": "black", "linewidth": 1.8, "linestyle": "--", "label": one.name}) for one in rays]
+        styles.append((one, {"color": colour, "linewidth": 1.8, "label": shown(one.name)}))
+    ray = {"color": "black", "linewidth": 1.8, "linestyle": "--"}
+    styles += [(one, {**ray, "label": shown(one.name)}) for one in rays]
     for direction, style in styles:
         if direction.scores is not None:
             course = direction.scores[number]

@@ -3,12 +3,14 @@
 import io
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from nescio.records import Course, Direction, Gauge, Provenance, Scaling
+from nescio.report.figures import shown
 from nescio.report.scaling import LINES, scaling_figure, scaling_table, worst_first
 
 FACTORS = (1.0, 1e3, 1e6)
@@ -17,10 +19,10 @@ FACTORS = (1.0, 1e3, 1e6)
 def direction(name, feature, certain_from, flagged, confidence=1.0):
     """One along which max_prob and entropy end by flagging these shares."""
     courses = tuple(
-        Course(score, (0.1, 0.2, end), (1.0, 1e-5, 0.0), (2.0, 2e-5, 0.0), (0.05, 0.1, end), end >= 0.5)
-        for score, end in zip(("max_prob", "entropy"), flagged, strict=True)
+        Course(score, (0.1, 0.2, 3 * end), (first, 1e-5, 0.0), (2.0, 2e-5, 0.0), (0.05, 0.1, end), end >= 0.5)
+        for score, end, first in zip(("max_prob", "entropy"), flagged, (1.0, 0.5), strict=True)
     )
-    return Direction(name, feature, 9, certain_from, (0.9, 0.95, confidence), (0.9, 0.95, confidence), courses)
+    return Direction(name, feature, 9, certain_from, (0.9, 0.95, confidence), (0.8, 0.85, 0.99), courses)
 
 
 def record(*directions):
@@ -82,13 +84,43 @@ def test_the_figure_draws_every_direction_that_moves(four):
         above, below = axes[:, number]
         named = {line.get_label(): line for line in above.lines if not line.get_label().startswith("_")}
         assert set(named) == {"soon [x]", "late", "one", "both", "ray", "threshold that accepts 95 %"}
-        assert named["both"].get_ydata().tolist() == [0.1, 0.2, four.directions[0].scores[number].mean[-1]]
+        assert named["both"].get_ydata().tolist() == [0.1, 0.2, 3 * (1.0, 0.75)[number]]
+        assert all(line.get_xdata().tolist() == list(FACTORS) for line in (named["both"], *below.lines))
+        gradients = {line.get_label(): line.get_ydata().tolist() for line in below.lines}
+        assert gradients["both"] == pytest.approx([(1.0, 0.5)[number], 1e-5, 0.0], abs=1e-300)
+        assert (named["ray"].get_color(), named["ray"].get_linestyle()) == ("black", "--")
         assert named["threshold that accepts 95 %"].get_ydata()[0] == four.gauges[number].threshold
         assert above.get_title() == four.gauges[number].label
         assert (above.get_xscale(), above.get_yscale(), below.get_yscale()) == ("log", "linear", "log")
+        assert (above.get_xlabel(), below.get_xlabel()) == ("", "factor")
+        assert below.get_xlim() == pytest.approx((1.0, 1e6))
         low, high = below.get_ylim()
         assert 0 < low < 1e-5 < 1 < high  # a gradient of 0 is off the scale, and does not stretch it
         assert low > 1e-20
+    assert [one.get_ylabel() for one in axes[:, 0]] == ["mean score", "mean ‖∇ₓ score‖₂"]
+    assert scaling_figure(four).get_suptitle().startswith("softmax: 10 inputs, ever farther away")
+
+
+@pytest.mark.parametrize("name", ["$x_{$", r"$\frac{$", "b $ c $ d", "_a"])
+def test_any_name_can_be_drawn_and_none_vanishes(name):
+    figure = scaling_figure(replace(record(direction(name, 0, None, (1.0, 0.75))), method=name))
+    figure.savefig(io.BytesIO(), format="png", dpi=30)
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert words == [shown(name), "threshold that accepts 95 %"]
+    assert figure.get_suptitle().startswith(f"{shown(name)}: 10 inputs")
+
+
+def test_long_names_stay_inside_the_figure():
+    many = [direction(f"worst fractal dimension of a nucleus, {i}", i, 10.0 + i, (0.0, 0.0)) for i in range(9)]
+    figure = scaling_figure(record(*many))
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
+
+
+def test_of_equals_the_more_confident_comes_first():
+    least, most = (direction(name, i, 10.0, (0.0, 0.0), end) for i, (name, end) in enumerate((("a", 0.5), ("b", 0.9))))
+    assert [one.name for one in worst_first(record(least, most))] == ["b", "a"]
 
 
 def test_of_many_features_the_telling_ones_stand_out():
