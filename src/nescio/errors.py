@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Iterable
 from difflib import get_close_matches
+from numbers import Real
 from typing import Any
 
 
@@ -21,6 +22,19 @@ def unknown_name(kind: str, given: object, known: Iterable[str]) -> NescioError:
     near = get_close_matches(str(given), names, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
     return NescioError(f"unknown {kind} {given!r}{hint} Known: {', '.join(names)}")
+
+
+def number(name: str, given: Any, least: float = 0.0, most: float = 1e100) -> float:
+    """A real number of any make in a range, or the error that names it.
+
+    >>> number("beta", -1)
+    Traceback (most recent call last):
+    nescio.errors.NescioError: beta must be a number from 0 to 1e+100, not -1
+    """
+    # numpy's reals are registered as such, which mypy does not know
+    if isinstance(given, bool) or not isinstance(given, Real) or not least <= given <= most:  # type: ignore[operator]
+        raise NescioError(f"{name} must be a number from {least:g} to {most:g}, not {given!r}")
+    return float(given)
 
 
 def whole_number(name: str, given: Any, least: int = 1, below: int = 2**63) -> int:

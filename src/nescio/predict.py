@@ -1,6 +1,7 @@
 """The one place a network is run for its answers: `predict(model, data)` → logits `(S, N, C)`."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -64,7 +65,8 @@ def sweep(
     """
     check_seed(seed)
     before = 0
-    with untouched(model), bar(length(data), "predict", progress) as shown:
+    held = getattr(model, "held", nullcontext)  # a method that draws makes its draws once for all batches
+    with untouched(model), held(), bar(length(data), "predict", progress) as shown:
         model.eval()
         start_from(derived_seed(seed, "data", 0))
         for x, y in batches(data, batch_size):

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import torch
@@ -76,8 +77,9 @@ def _gathered(
 ) -> tuple[Tensor, Tensor]:
     check_seed(seed)
     values, gradients, before = [], [], 0
-    with untouched(model), bar(length(data), "slopes", progress) as shown:
+    with untouched(model), bar(length(data), "slopes", progress) as shown, ExitStack() as stack:
         double = copy.deepcopy(model).double().eval().requires_grad_(False)
+        stack.enter_context(getattr(double, "held", nullcontext)())
         device = next((p.device for p in double.parameters()), None)
         for x, _ in batches(data, batch_size):
             check_inputs(x, model, before)

@@ -77,17 +77,18 @@ def fit(
                         share, patience, checkpoint_every, int(seed))  # fmt: skip
     method = as_method(model)
     flags = [(module, module.training) for module in model.modules()]
-    frozen = _kept_in_eval(model)
+    frozen = _kept_in_eval(model, method.net)
     path = None if checkpoint is None else Path(checkpoint)
     histories = []
     with torch.random.fork_rng():
         parts = method.parts()
+        _check_place(path, whole=parts[0] is method)
         try:
             for number, part in enumerate(parts):
                 own, place, title = settings, path, "train"
                 if part is not method:  # a member, which a killed run finds again by a file of its own
                     own = replace(settings, seed=derived_seed(settings.seed, "member", number))
-                    place = None if path is None else path.with_name(f"{path.stem}.member{number}{path.suffix}")
+                    place = None if path is None else _member_path(path, number)
                     title = f"train member {number + 1} of {len(parts)}"
                 start_from(derived_seed(own.seed, "data", 0))
                 trainer = Trainer(part, train, held, own, scheme, changes, frozen)
@@ -99,6 +100,17 @@ def fit(
             for module, flag in flags:
                 module.training = flag
     return histories[0] if parts[0] is method else History.together(histories, settings.seed)
+
+
+def _member_path(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.stem}.member{number}{path.suffix}")
+
+
+def _check_place(path: Path | None, whole: bool) -> None:
+    """An error if a run of the other kind, trained as one or member by member, has left its checkpoint there."""
+    if path is not None and (other := _member_path(path, 0) if whole else path).is_file():
+        raise NescioError(f"checkpoint {str(other)!r} is of another run, trained "
+                          f"{'member by member' if whole else 'as one'}; use another path, or delete it")  # fmt: skip
 
 
 def _run(trainer: Trainer, checkpoint: Path | None, title: str, progress: bool | None) -> History:
@@ -116,6 +128,12 @@ def _named(given: Any, table: dict[str, Any], kind: str) -> Any:
     return table[given] if isinstance(given, str) else given
 
 
-def _kept_in_eval(model: nn.Module) -> list[nn.Module]:
-    """Parts that the user put in eval mode within a model in train mode, as one freezes BatchNorm: they stay so."""
-    return [module for module in model.modules() if model.training and not module.training]
+def _kept_in_eval(model: nn.Module, net: nn.Module) -> list[nn.Module]:
+    """Parts that the user put in eval mode within a model in train mode, as one freezes BatchNorm: they stay so.
+
+    A network that was in eval mode as a whole when it was wrapped in a method has no such parts.
+    """
+    layers = [module for module in net.modules() if not list(module.children())]
+    if not model.training or not any(layer.training for layer in layers):
+        return []
+    return [module for module in model.modules() if not module.training]

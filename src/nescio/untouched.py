@@ -16,9 +16,11 @@ _HOOKS = (
 
 
 def check_model(model: object) -> None:
-    """An error if this is no module."""
+    """An error if this is no module, or one whose weights have no shape yet."""
     if not isinstance(model, nn.Module):
         raise NescioError(f"a {type(model).__name__} was given for a model; expected a torch.nn.Module")
+    if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
+        raise NescioError("the model has lazy modules that were never run; run it once on a batch first")
 
 
 @contextmanager
@@ -29,8 +31,6 @@ def untouched(model: nn.Module) -> Iterator[nn.Module]:
     """
     check_model(model)
     modules = list(model.modules())
-    if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
-        raise NescioError("the model has lazy modules that were never run; run it once on a batch first")
     flags = [module.training for module in modules]
     hooks = [{name: getattr(module, name).copy() for name in _HOOKS if hasattr(module, name)} for module in modules]
     parameters = [(parameter, parameter.requires_grad, parameter.grad) for parameter in model.parameters()]

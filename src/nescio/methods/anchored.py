@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.errors import NescioError
+from nescio.errors import NescioError, number
 from nescio.methods.ensemble import Ensemble, MakeNet
 from nescio.methods.layers import affine_weights
+from nescio.methods.prior import SPREADS
 
 
 class AnchoredEnsemble(Ensemble):
@@ -35,13 +36,8 @@ class AnchoredEnsemble(Ensemble):
         prior_std: float | None = None,
     ) -> None:
         super().__init__(make_net, members, normalise, bootstrap, stacked)
-        number = isinstance(prior_std, float | int) and not isinstance(prior_std, bool)
-        if prior_std is not None and not (number and 0 < prior_std < math.inf):
-            raise NescioError(
-                f"prior_std must be a number above 0, or None for one that suits each layer, not {prior_std!r}"
-            )
-        self.prior_std = prior_std
-        self.spreads = {name: prior_std or math.sqrt(2 / inputs) for name, inputs in self._inputs().items()}
+        self.prior_std = None if prior_std is None else number("prior_std", prior_std, *SPREADS)
+        self.spreads = {name: self.prior_std or math.sqrt(2 / inputs) for name, inputs in self._inputs().items()}
         for place, (name, weight) in enumerate(self._anchored().items()):
             self.register_buffer(f"anchor_{place}", torch.randn_like(weight) * self.spreads[name])
 

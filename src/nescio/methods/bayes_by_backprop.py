@@ -1,28 +1,32 @@
 """A Gaussian over every weight, learned by backpropagation (Blundell et al. 2015)."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nescio.errors import NescioError, unknown_name, whole_number
+from nescio.errors import NescioError, number, unknown_name, whole_number
 from nescio.logits import softmax_confidence
 from nescio.methods.draws import pieces, with_own_weights
 from nescio.methods.layers import affine_weights
 from nescio.methods.method import Method
-from nescio.methods.prior import prior_of
+from nescio.methods.prior import SPREADS, prior_of
 
 KL_WEIGHTS = ("uniform", "decreasing")
 _TOGETHER = 2**25  # weights drawn at a time: 128 MiB in float32
+_KEPT = 2**28  # weights kept from batch to batch, at most: 1 GiB
 
 
 class BayesByBackprop(Method):
     """A Gaussian over every weight of linear and convolutional layers, learned by backprop (Blundell et al. 2015).
 
     The network's own weights are the means; `posterior()` gives means and spreads by name. Other weights, such as
-    those of BatchNorm, stay numbers. The loss is the negative ELBO divided by the size of the batch.
+    those of BatchNorm, attention or recurrent layers, stay numbers, and the spread of a frozen weight stays as it is.
+    The loss is the negative ELBO divided by the size of the batch.
 
     Args:
         net: any network with linear or convolutional layers.
@@ -38,7 +42,7 @@ class BayesByBackprop(Method):
 
     name = "bayes_by_backprop"
     score = "entropy"
-    sampled = True  # whether it returns several draws, which SAMPLED scores compare
+    sampled = True
 
     def __init__(
         self,
@@ -57,18 +61,14 @@ class BayesByBackprop(Method):
         self.elbo_samples = whole_number("elbo_samples", elbo_samples, below=1_000_001)
         if kl_weights not in KL_WEIGHTS:
             raise unknown_name("kl_weights", kl_weights, KL_WEIGHTS)
-        for name, value, most in (("std", std, 1e6), ("beta", beta, 1e6), ("warm_up", warm_up, 1.0)):
-            number = isinstance(value, float | int) and not isinstance(value, bool)
-            if not number or not 0 <= value <= most or (name == "std" and value == 0):
-                raise NescioError(f"{name} must be a number from 0 to {most:g}{' and not 0' * (name == 'std')}, "
-                                  f"not {value!r}")  # fmt: skip
-        self.given, self.prior, self.std = prior, prior_of(prior), std
-        self.beta, self.warm_up, self.kl_weights = beta, warm_up, kl_weights
+        self.given, self.prior, self.std = prior, prior_of(prior), number("std", std, *SPREADS)
+        self.beta, self.warm_up = number("beta", beta), number("warm_up", warm_up, most=1.0)
+        self.kl_weights = kl_weights
         self.drawn = tuple(affine_weights(net))
-        rho = std + math.log(-math.expm1(-std))  # softplus(rho) is the spread
-        self.rho = nn.ParameterList(
-            torch.full_like(net.get_parameter(name), rho).requires_grad_() for name in self.drawn
-        )
+        rho = self.std + math.log(-math.expm1(-self.std))  # softplus(rho) is the spread
+        means = [net.get_parameter(name) for name in self.drawn]
+        self.rho = nn.ParameterList(nn.Parameter(torch.full_like(mean, rho), mean.requires_grad) for mean in means)
+        self._kept: list[dict[str, Tensor]] | None = None  # draws, while they are held
 
     def posterior(self) -> dict[str, tuple[Tensor, Tensor]]:
         """Mean and spread of each drawn weight, by its name in the network."""
@@ -90,13 +90,29 @@ class BayesByBackprop(Method):
         return torch.stack(each).sum()
 
     def forward(self, x: Tensor) -> Tensor:
-        together = max(1, min(self.samples, _TOGETHER // sum(rho.numel() for rho in self.rho)))
+        weights = sum(rho.numel() for rho in self.rho)
+        together = max(1, min(self.samples, _TOGETHER // weights))
         counts = [min(together, self.samples - start) for start in range(0, self.samples, together)]
         inputs = pieces(self.normalise(x), together)
+        if self._kept is not None and weights * self.samples <= _KEPT:
+            self._kept = self._kept or self._drawn(counts)
+            return torch.cat([self._run(inputs, drawn) for drawn in self._kept])
         with torch.random.fork_rng():  # a forward pass moves no generator
-            return torch.cat([self._draws(inputs, self.draw(count)) for count in counts])
+            return torch.cat([self._run(inputs, self.draw(count)) for count in counts])
 
-    def _draws(self, inputs: tuple[Tensor, ...], weights: dict[str, Tensor]) -> Tensor:
+    def _drawn(self, counts: list[int]) -> list[dict[str, Tensor]]:
+        with torch.random.fork_rng():
+            return [self.draw(count) for count in counts]
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        self._kept = []
+        try:
+            yield
+        finally:
+            self._kept = None
+
+    def _run(self, inputs: tuple[Tensor, ...], weights: dict[str, Tensor]) -> Tensor:
         return torch.cat([with_own_weights(self.net, weights, x) for x in inputs], 1)
 
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

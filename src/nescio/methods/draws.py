@@ -44,7 +44,7 @@ def with_own_weights(net: nn.Module, weights: dict[str, Tensor], x: Tensor, own_
     over = one_by_one if grouped or counted or len(next(iter(weights.values()))) == 1 else at_once
     if own_inputs:
         return over(lambda one, inputs: functional_call(net, one, (inputs,)), weights, x)
-    return over(lambda one: functional_call(net, one, (x,)), weights)
+    return over(lambda one: functional_call(net, one, (x.clone(),)), weights)  # a network may write on its input
 
 
 def pieces(x: Tensor, draws: int) -> tuple[Tensor, ...]:

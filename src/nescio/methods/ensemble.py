@@ -15,15 +15,18 @@ from nescio.logits import softmax_confidence
 from nescio.methods.draws import with_own_weights
 from nescio.methods.method import Method
 from nescio.seeds import derived_seed
+from nescio.untouched import check_model
 
 MakeNet = Callable[[], nn.Module]
+_TORCHS_OWN = set(vars(nn.Module()))
 
 
 class Ensemble(Method):
     """Several networks, each trained from weights and a data order of its own (Lakshminarayanan et al. 2017).
 
     Members of one architecture without BatchNorm live side by side: each tensor of `net` has a first axis of members,
-    and all of them are trained and run as one. Others are a list of networks, trained one after the other.
+    and all of them are trained and run as one (a buffer that `forward` binds anew is not kept). Others are a list of
+    networks, trained one after the other.
 
     Args:
         make_net: a function that makes a network with fresh weights, called once for each member; or the networks.
@@ -35,7 +38,7 @@ class Ensemble(Method):
 
     name = "ensemble"
     score = "entropy"
-    sampled = True  # whether it returns several draws, which SAMPLED scores compare
+    sampled = True
 
     def __init__(
         self,
@@ -57,6 +60,7 @@ class Ensemble(Method):
         self.stacked = not isinstance(self.net, nn.ModuleList)
         self.members, self.bootstrap = len(nets), bootstrap
         self.alone = False  # whether this is one member of another ensemble, being trained
+        self.whole: dict[str, Any] = {}  # the settings of that one
 
     @classmethod
     def of(cls, make_net: MakeNet, normalise: nn.Module | None = None, **settings: Any) -> Self:
@@ -65,7 +69,7 @@ class Ensemble(Method):
     def forward(self, x: Tensor) -> Tensor:
         x = self.normalise(x)
         if not self.stacked:
-            return torch.stack([net(x) for net in self._list()])
+            return torch.stack([net(x.clone()) for net in self._list()])  # a network may write on its input
         return with_own_weights(self.net, self._state(), x)
 
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -102,7 +106,7 @@ class Ensemble(Method):
         """One member as an ensemble of its own, over the same weights."""
         settings = {**self.settings(), "members": 1, "stacked": False}
         part = type(self)([self._list()[member]], normalise=self.normalise, **settings)
-        part.alone = True
+        part.alone, part.whole = True, self.settings()
         return part
 
     def networks(self) -> Sequence[nn.Module]:
@@ -119,7 +123,8 @@ class Ensemble(Method):
         return softmax_confidence(logits)
 
     def settings(self) -> dict[str, Any]:
-        return {"members": self.members, "bootstrap": self.bootstrap, "stacked": self.stacked}
+        own = {"members": self.members, "bootstrap": self.bootstrap, "stacked": self.stacked}
+        return own | self.whole  # so that a member's checkpoint is one of the whole run
 
     def _state(self) -> dict[str, Tensor]:
         """All tensors of the members side by side, `(M, …)` each."""
@@ -141,9 +146,10 @@ def _made(make_net: Any, members: int | None) -> list[nn.Module]:
                           f"{type(make_net).__name__}")  # fmt: skip
     else:
         nets = [make_net() for _ in range(whole_number("members", 5 if members is None else members, below=1001))]
-    wrong = next((net for net in nets if not isinstance(net, nn.Module)), None)
-    if not nets or wrong is not None:
-        raise NescioError(f"an ensemble needs networks, not {'none' if not nets else type(wrong).__name__}")
+    if not nets:
+        raise NescioError("an ensemble needs networks, not none")
+    for net in nets:
+        check_model(net)
     met: set[Any] = set()
     for place, net in enumerate(nets):
         marks = _marks(net)
@@ -170,9 +176,12 @@ def _obstacle(nets: Sequence[nn.Module]) -> str | None:
     for module in nets[0].modules():
         if isinstance(module, nn.modules.batchnorm._NormBase) and module.track_running_stats:
             return f"{type(module).__name__} keeps statistics of its batches"
-    first = _layout(nets[0])
-    if any(_layout(net) != first for net in nets):
+    if any(_layout(net) != _layout(nets[0]) for net in nets[1:]):
         return "they are of different architectures"
+    for net in nets[1:]:
+        for module, other in zip(net.modules(), nets[0].modules(), strict=True):
+            if not _alike(_attributes(module), _attributes(other)):
+                return f"their {type(module).__name__} modules have attributes that differ, or cannot be compared"
     return None
 
 
@@ -181,17 +190,28 @@ def _layout(net: nn.Module) -> list[Any]:
     return [
         repr(net),
         *((name, value.shape, value.dtype, value.device, value.requires_grad) for name, value in tensors),
-        *((type(module), _plain(module)) for module in net.modules()),
+        *map(type, net.modules()),
     ]
 
 
-def _plain(module: nn.Module) -> dict[str, Any]:
-    """Numbers, words and functions that a module keeps, and that its forward pass may go by."""
-    return {
-        name: value
-        for name, value in vars(module).items()
-        if isinstance(value, bool | int | float | str) or callable(value)
-    }
+def _attributes(module: nn.Module) -> dict[str, Any]:
+    """What a module keeps beside tensors, modules and torch's own, and its forward pass may go by."""
+    return {name: value for name, value in vars(module).items() if name not in _TORCHS_OWN}
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two attributes are surely the same."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, Tensor):
+        return one.shape == other.shape and torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_alike(value, other[key]) for key, value in one.items())
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return isinstance(one, bool | int | float | complex | str | bytes) and one == other
 
 
 def _side_by_side(nets: Sequence[nn.Module]) -> nn.Module:

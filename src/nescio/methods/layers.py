@@ -1,10 +1,12 @@
 """Which weights of a network have a prior: those of its affine layers."""
 
 from torch import nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from nescio.errors import NescioError
 
-AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, *TRANSPOSED)
 
 
 def affine_weights(net: nn.Module) -> dict[str, int]:
@@ -18,10 +20,17 @@ def affine_weights(net: nn.Module) -> dict[str, int]:
     for path, module in net.named_modules():
         if not isinstance(module, AFFINE):
             continue
+        if is_parametrized(module):
+            raise NescioError(f"the weights of layer {path!r} are parametrised, and so have no prior of their own; "
+                              "take it off with torch.nn.utils.parametrize.remove_parametrizations")  # fmt: skip
+        # a transposed convolution has its inputs first, divided into groups
+        inputs = (
+            module.weight[:, 0].numel() // module.groups if isinstance(module, TRANSPOSED) else module.weight[0].numel()
+        )
         for name, weight in module.named_parameters(path, recurse=False):
             if id(weight) not in shared:
                 shared.add(id(weight))
-                found[name] = module.weight[0].numel()
+                found[name] = inputs
     if not found:
         raise NescioError(
             f"this {type(net).__name__} has no linear or convolutional layer, whose weights could be drawn"

@@ -3,18 +3,22 @@
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
+from torch.utils.hooks import RemovableHandle
 
 from nescio.errors import NescioError, whole_number
 from nescio.logits import softmax_confidence
 from nescio.methods.draws import at_once, pieces
 from nescio.methods.method import Method
 
+_FORWARDS = [kind.forward for kind in (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout,
+                                       nn.FeatureAlphaDropout)]  # fmt: skip
 _SATURATED = -1.7580993408473766  # where SELU, and a unit that alpha dropout silences, ends
 
 
@@ -33,11 +37,12 @@ class MCDropout(Method):
 
     name = "mc_dropout"
     score = "entropy"
-    sampled = True  # whether it returns several draws, which SAMPLED scores compare
+    sampled = True
 
     def __init__(self, net: nn.Module, normalise: nn.Module | None = None, samples: int = 50) -> None:
         super().__init__(net, normalise)
         self.samples = whole_number("samples", samples, below=1_000_001)
+        self._axes: dict[_DropoutNd, int | None] = {}  # of the inputs, in what each dropout module sees; found once
         if not self._dropouts():
             raise NescioError(f"this {type(net).__name__} has no dropout module with p > 0, so every draw would be the "
                               "same; make it with nn.Dropout layers (functional dropout is off at prediction), such as "
@@ -48,8 +53,7 @@ class MCDropout(Method):
         if self.training:
             logits: Tensor = self.net(x)
             return logits
-        with self._thinned():
-            draws = torch.cat([self._draws(piece) for piece in pieces(x, self.samples)], 1)
+        draws = torch.cat([self._draws(piece) for piece in pieces(x, self.samples)], 1)
         if self.samples > 1 and _all_the_same(draws) and not self._draws_differ_at_all(x):
             raise NescioError(f"all {self.samples} draws are the same for {len(x)} inputs: the dropout modules "
                               f"({', '.join(self._dropouts())}) do not change the output. Are they used in the forward "
@@ -60,13 +64,13 @@ class MCDropout(Method):
         """Whether draws differ elsewhere: a few inputs may silence all units before a dropout by themselves."""
         if not x.is_floating_point():
             return False
-        with torch.random.fork_rng(), torch.no_grad(), self._thinned():
+        with torch.random.fork_rng(), torch.no_grad():
             return not _all_the_same(self._draws(torch.randn((64, *x.shape[1:]), dtype=x.dtype, device=x.device)))
 
     def _draws(self, x: Tensor) -> Tensor:
         """Draws `(S, N, C)`, which leave the random state as it was, so that the next piece meets the same masks."""
-        with torch.random.fork_rng():
-            return at_once(lambda _: self.net(x), torch.arange(self.samples))
+        with torch.random.fork_rng(), self._thinned(x):
+            return at_once(lambda _: self.net(x.clone()), torch.arange(self.samples))  # it may write on its input
 
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         logits = self.net(self.normalise(x))
@@ -82,29 +86,60 @@ class MCDropout(Method):
         found = {name: module for name, module in self.net.named_modules() if isinstance(module, _DropoutNd)}
         return {name: module for name, module in found.items() if module.p > 0}
 
+    def _own(self) -> list[_DropoutNd]:
+        """The dropout modules we make drop; one with a forward pass of its own says itself when it does."""
+        return [module for module in self._dropouts().values() if type(module).forward in _FORWARDS]
+
     @contextmanager
-    def _thinned(self) -> Iterator[None]:
+    def _thinned(self, x: Tensor) -> Iterator[None]:
         """Dropout as in training, and nothing else: its modules are in eval mode, where they hand on their input."""
-        modules = list(self._dropouts().values())
+        modules = self._own()
         flags = [module.training for module in modules]
-        hooks = [module.register_forward_hook(_drop) for module in modules]
+        hooks: list[RemovableHandle] = []
         try:
             for module in modules:
                 module.training = False
+            if self._axes.keys() != set(modules):
+                self._axes = self._found_axes(x)
+            hooks += [module.register_forward_hook(partial(_drop, self._axes)) for module in modules]
             yield
         finally:
-            for module, flag, hook in zip(modules, flags, hooks, strict=True):
-                module.training = flag
+            for hook in hooks:
                 hook.remove()
+            for module, flag in zip(modules, flags, strict=True):
+                module.training = flag
+
+    def _found_axes(self, x: Tensor) -> dict[_DropoutNd, int | None]:
+        """Which axis of what each module sees runs over the inputs: the one that grows with them, if there is one."""
+        seen: dict[_DropoutNd, list[torch.Size]] = {module: [] for module in self._own()}
+        for count in (2, 3):
+            hooks = [
+                module.register_forward_hook(lambda module, _, out: seen[module].append(out.shape)) for module in seen
+            ]
+            try:
+                with torch.random.fork_rng(), torch.no_grad():
+                    self.net(x[:1].repeat(count, *[1] * (x.dim() - 1)))
+            finally:
+                for hook in hooks:
+                    hook.remove()
+        return {module: _growing(shapes[0], shapes[-1]) if shapes else None for module, shapes in seen.items()}
+
+
+def _growing(two: torch.Size, three: torch.Size) -> int | None:
+    """The axis that is half as long again for three inputs as for two."""
+    return next((axis for axis, (a, b) in enumerate(zip(two, three, strict=False)) if 3 * a == 2 * b), None)
 
 
 def _all_the_same(draws: Tensor) -> bool:
     return torch.equal(draws, draws[:1].expand_as(draws))
 
 
-def _drop(module: _DropoutNd, _: Any, output: Tensor) -> Tensor:
+def _drop(axes: dict[_DropoutNd, int | None], module: _DropoutNd, _: Any, output: Tensor) -> Tensor:
     """What a dropout module does in training, with one mask for all inputs of the batch."""
-    ones = torch.ones((1, *output.shape[1:]), dtype=output.dtype, device=output.device)
+    shape = list(output.shape)
+    if (axis := axes.get(module)) is not None:
+        shape[axis] = 1
+    ones = torch.ones(shape, dtype=output.dtype, device=output.device)
     twin = copy.copy(module)
     twin.training, twin.inplace = True, False
     drawn: Tensor = type(module).forward(twin, ones)  # not called, for then this hook would be

@@ -2,13 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
+from nescio.errors import NescioError
 from nescio.seeds import derived_seed
+from nescio.untouched import check_model
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,9 @@ class Method(nn.Module, ABC):
 
     def __init__(self, net: nn.Module, normalise: nn.Module | None = None) -> None:
         super().__init__()
+        check_model(net)
+        if not isinstance(normalise, nn.Module | None):
+            raise NescioError(f"normalise must be a module such as known.normalise, or None, not {normalise!r}")
         self.net = net
         self.normalise = normalise if normalise is not None else nn.Identity()
         self.moment: Moment | None = None  # set by the training loop before each step
@@ -69,6 +75,10 @@ class Method(nn.Module, ABC):
     def networks(self) -> Sequence[nn.Module]:
         """The plain networks it is made of."""
         return [self.net]
+
+    def held(self) -> AbstractContextManager[None]:
+        """A block in which every forward pass starts from the same random state, so that draws need be made once."""
+        return nullcontext()
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments beside network and normalisation, as plain data for saved files."""

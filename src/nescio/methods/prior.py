@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.errors import NescioError
+from nescio.errors import NescioError, number
+
+SPREADS = 1e-15, 1e6  # beyond which float32 soon has no digits left for a density
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,9 @@ def prior_of(given: Any) -> Gaussian | ScaleMixture:
     >>> prior_of(0.5), prior_of((0.25, 1.0, 0.01))
     (Gaussian(std=0.5), ScaleMixture(share=0.25, std_1=1.0, std_2=0.01))
     """
-    if _positive(given):
-        return Gaussian(float(given))
-    numbers = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else []
-    if len(numbers) == 3 and all(map(_positive, numbers)) and numbers[0] < 1:
-        return ScaleMixture(*map(float, numbers))
-    raise NescioError(f"a prior is a spread above 0, or (share in (0, 1), spread, spread), not {given!r}")
-
-
-def _positive(given: Any) -> bool:
-    return isinstance(given, float | int | np.number) and given is not True and bool(0 < given < math.inf)
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        return Gaussian(number("a prior's spread", given, *SPREADS))
+    if len(given) != 3:
+        raise NescioError(f"a prior is a spread, or (share, spread, spread) of a mixture, not {given!r}")
+    share = number("the share of a mixture", given[0], 1e-10, 1 - 1e-10)
+    return ScaleMixture(share, *(number("a prior's spread", one, *SPREADS) for one in given[1:]))

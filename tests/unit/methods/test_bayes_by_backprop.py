@@ -254,7 +254,7 @@ def test_settings_survive_saving(tmp_path):
     {"samples": 10**9}, {"kl_weights": 3},
 ], ids=str)  # fmt: skip
 def test_bad_settings_are_refused(settings):
-    with pytest.raises(NescioError, match="a prior is" if "prior" in settings else next(iter(settings))):
+    with pytest.raises(NescioError, match="prior" if "prior" in settings else next(iter(settings))):
         BayesByBackprop(mlp(2, 3), **settings)
 
 
@@ -283,3 +283,80 @@ def test_every_affine_layer_is_drawn():
 
 def test_numbers_of_numpy_are_numbers():
     assert BayesByBackprop(mlp(2, 3), samples=np.int64(3), beta=np.float64(0.5)).settings()["samples"] == 3
+
+
+class Writes(nn.Module):
+    """Normalises its input in place, before a convolution or a linear layer."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x.sub_(0.5).div_(0.5)).flatten(1)
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Conv1d(2, 3, 4), nn.Sequential(nn.Flatten(), nn.Linear(8, 3))], ids=["conv", "linear"]
+)
+def test_a_network_that_writes_on_its_input_spoils_no_draw(monkeypatch, layer):
+    model = BayesByBackprop(Writes(layer).double(), samples=7, std=1e-6).eval()
+    x = torch.randn(5, 2, 4, dtype=torch.float64)
+    mean = model.net(x.clone())
+    monkeypatch.setattr(bayes_by_backprop, "_TOGETHER", 1)  # each draw in a run of its own
+    torch.testing.assert_close(nescio.predict(model, x), mean.expand(7, -1, -1), rtol=1e-3, atol=1e-3)
+
+
+def test_draws_are_made_once_for_all_batches(monkeypatch, batch):
+    model, made = bayesian(samples=6), []
+    draw = BayesByBackprop.draw
+    monkeypatch.setattr(BayesByBackprop, "draw", lambda self, count: made.append(count) or draw(self, count))
+    held = nescio.predict(model, batch[0], batch_size=3, seed=4)
+    assert made == [6]
+    monkeypatch.setattr(bayes_by_backprop, "_KEPT", 0)
+    assert torch.equal(nescio.predict(model, batch[0], batch_size=3, seed=4), held)
+    assert made == [6] * 4  # once more for each of three batches
+    monkeypatch.undo()
+    assert not torch.equal(nescio.predict(model, batch[0], seed=5), held)
+    with torch.no_grad():
+        model.net[0].weight.add_(1.0)
+    assert not torch.equal(nescio.predict(model, batch[0], batch_size=3, seed=4), held)  # nothing is kept for later
+
+
+def test_parametrised_weights_are_refused():
+    net = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(4, 5)), nn.Linear(5, 3))
+    with pytest.raises(NescioError, match="layer '0' are parametrised"):
+        BayesByBackprop(net)
+
+
+def test_transposed_convolutions_are_drawn():
+    net = nn.Sequential(nn.ConvTranspose1d(4, 6, 3, groups=2), nn.Flatten(), nn.Linear(6 * 5, 3))
+    assert set(BayesByBackprop(net).posterior()) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+
+
+def test_a_frozen_weight_keeps_its_spread(blobs):
+    net = mlp(2, 3, hidden=(4,))
+    net[1].requires_grad_(False)
+    model = BayesByBackprop(net)
+    nescio.fit(model, blobs, epochs=1)
+    spreads = {name: std for name, (_, std) in model.posterior().items()}
+    torch.testing.assert_close(spreads["1.weight"], torch.full((4, 2), 0.02))
+    assert not torch.allclose(spreads["3.weight"], torch.full((3, 4), 0.02))
+
+
+def test_a_lazy_network_is_told():
+    with pytest.raises(NescioError, match="lazy modules"):
+        BayesByBackprop(nn.Sequential(nn.LazyLinear(4), nn.Linear(4, 3)))
+
+
+def test_the_moment_of_a_step_counts_from_nothing(blobs):
+    class Watched(BayesByBackprop):
+        def loss(self, x, y):
+            seen.append(self.moment)
+            return super().loss(x, y)
+
+    seen = []
+    model = Watched(mlp(2, 3, hidden=(4,)))
+    nescio.fit(model, blobs, epochs=2, batch_size=250)
+    assert seen == [Moment(step, 4, 8, 1000) for step in range(8)]
+    assert model.moment is None

@@ -217,8 +217,53 @@ def test_networks_that_differ_in_more_than_weights_are_not_run_as_one(pair):
     model, x = Ensemble(pair), torch.randn(4, 2)
     assert not model.stacked
     torch.testing.assert_close(model(x), torch.stack([net(x) for net in pair]))
-    with pytest.raises(NescioError, match="different architectures"):
+    with pytest.raises(NescioError, match=r"different architectures|attributes that differ"):
         Ensemble(pair, stacked=True)
+
+
+class Features(nn.Module):
+    """Random features that are no buffer."""
+
+    def __init__(self, wrapped):
+        super().__init__()
+        self.of = wrapped(torch.randn(2, 6, dtype=torch.float64))
+        self.out = nn.Linear(6, 3, dtype=torch.float64)
+
+    def forward(self, x):
+        features = self.of if isinstance(self.of, torch.Tensor) else next(iter(self.of))
+        return self.out(torch.relu(x @ features))
+
+
+@pytest.mark.parametrize("wrapped", [lambda v: v, lambda v: [v], lambda v: (v,)], ids=["tensor", "list", "tuple"])
+def test_tensors_a_module_keeps_for_itself_are_its_own(wrapped):
+    members = [Features(wrapped) for _ in range(3)]
+    model = Ensemble(members)
+    assert not model.stacked
+    x = torch.randn(4, 2, dtype=torch.float64)
+    torch.testing.assert_close(model(x), torch.stack([member(x) for member in members]))
+    shared = members[0].of
+    alike = [Features(lambda _, kept=shared: kept) for _ in range(3)]
+    assert Ensemble(alike).stacked
+
+
+class Writes(nn.Module):
+    """Normalises its input in place, before a linear layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(2, 3, dtype=torch.float64)
+
+    def forward(self, x):
+        return self.out(x.sub_(0.5).div_(0.5))
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+def test_a_member_that_writes_on_its_input_spoils_no_other(stacked):
+    torch.manual_seed(0)
+    members = [Writes() for _ in range(3)]
+    x = torch.randn(4, 2, dtype=torch.float64)
+    want = torch.stack([member(x.clone()) for member in members])
+    torch.testing.assert_close(nescio.predict(Ensemble(members, stacked=stacked), x), want)
 
 
 def test_a_weight_frozen_in_one_member_stays_frozen_there_alone(few):
@@ -304,6 +349,28 @@ def test_a_run_cut_off_in_its_second_member_goes_on_there(few, tmp_path, kind):
         assert [epoch.loss for epoch in one.epochs] == [epoch.loss for epoch in other.epochs]
 
 
+@pytest.mark.parametrize("kind", [Ensemble, AnchoredEnsemble])
+def test_a_checkpoint_of_another_run_is_refused_by_members_too(few, tmp_path, kind):
+    how = {"epochs": 1, "batch_size": 100}
+    nescio.fit(kind(normed(), members=2), few, checkpoint=tmp_path / "two", **how)
+    with pytest.raises(NescioError, match="method_settings"):
+        nescio.fit(kind(normed(), members=3), few, checkpoint=tmp_path / "two", **how)
+    with pytest.raises(NescioError, match="trained member by member"):
+        nescio.fit(normed()(), few, checkpoint=tmp_path / "two", **how)
+    nescio.fit(normed()(), few, checkpoint=tmp_path / "one", **how)
+    with pytest.raises(NescioError, match="trained as one"):
+        nescio.fit(kind(normed(), members=2), few, checkpoint=tmp_path / "one", **how)
+
+
+def test_a_resumed_member_gets_the_anchors_of_its_checkpoint_back(few, tmp_path):
+    how = {"epochs": 1, "batch_size": 100, "checkpoint": tmp_path / "run"}
+    first = AnchoredEnsemble(normed(), members=2)
+    nescio.fit(first, few, **how)
+    again = AnchoredEnsemble(normed(seed=9), members=2)
+    nescio.fit(again, few, **how)
+    assert all(torch.equal(value, again.anchors()[name]) for name, value in first.anchors().items())
+
+
 def test_members_trained_one_after_the_other_each_have_a_history(few):
     model = Ensemble(normed(), members=3)
     history = nescio.fit(model, few, epochs=3, batch_size=50, validation=0.25, seed=2)
@@ -386,8 +453,8 @@ def sharing():
     (None, {}, "from a function that makes a network.*NoneType"),
     (3, {}, "from a function that makes a network.*int"),
     ([], {}, "needs networks, not none"),
-    (lambda: 3, {}, "needs networks, not int"),
-    ([mlp(2, 3), 3], {}, "needs networks, not int"),
+    (lambda: 3, {}, "int was given for a model"),
+    ([mlp(2, 3), 3], {}, "int was given for a model"),
     (itertools.cycle([mlp(2, 3)]).__next__, {}, "member 1 has the weights of an earlier one"),
     ([mlp(2, 3)] * 2, {}, "member 1 has the weights of an earlier one"),
     (copied(mlp(2, 3)), {}, "member 1 has the weights of an earlier one"),

@@ -122,9 +122,11 @@ def test_batch_norm_goes_by_its_statistics_and_keeps_them():
 def test_what_stands_before_the_first_dropout_is_run_once(inplace):
     before, after = Counted(), Counted()
     net = nn.Sequential(nn.Linear(4, 12), before, nn.Dropout(0.5, inplace), after, nn.Linear(12, 3))
-    ready(net)(torch.randn(5, 4))
-    assert before.shapes == [(5, 12)]
-    assert after.shapes == [(5, 12)]  # one vectorised run
+    model = ready(net)
+    for _ in range(3):
+        model(torch.randn(5, 4))
+    # at first two and three inputs, to find their axis; then one vectorised run each time
+    assert before.shapes == after.shapes == [(2, 12), (3, 12), (5, 12), (5, 12), (5, 12)]
 
 
 def test_an_inplace_dropout_drops_the_same():
@@ -139,7 +141,7 @@ def test_a_network_that_looks_at_its_values_is_run_in_a_loop():
     counted = Counted()
     model = ready(thin(counted, Looks()), samples=200)
     found = model(points())
-    assert len(counted.shapes) == 1 + 200  # one attempt
+    assert len(counted.shapes) == 2 + 1 + 200  # two to find the axis of the inputs, and one attempt
     assert len(found.unique(dim=0)) > 150  # of 4096 masks
     hidden = model.net[1](model.net[0](points()))
     want = hidden.square() @ model.net[-1].weight.square().T
@@ -291,3 +293,81 @@ def test_impossible_numbers_of_draws_are_refused(samples):
 def test_the_number_of_draws_survives_saving(tmp_path):
     nescio.save(MCDropout(mlp(4, 3, dropout=0.1), samples=7), tmp_path / "m")
     assert len(nescio.predict(nescio.load(tmp_path / "m"), torch.zeros(2, 4))) == 7
+
+
+class TimeFirst(nn.Module):
+    """Dropout on tensors `(T, N, F)`."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.drop, self.out = nn.Linear(3, 8), nn.Dropout(0.5), nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.out(self.drop(self.layer(x.transpose(0, 1))).mean(0))
+
+
+def test_inputs_on_another_axis_share_their_mask_too():
+    model, x = MCDropout(TimeFirst(), samples=9), torch.randn(11, 4, 3)
+    whole = nescio.predict(model, x)
+    torch.testing.assert_close(nescio.predict(model, x, batch_size=7), whole)
+    torch.testing.assert_close(nescio.predict(model, x[:5]), whole[:, :5])
+
+
+def test_a_tensor_without_the_inputs_has_one_mask():
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.drop, self.out = nn.Dropout(0.5), nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.out(x) * self.drop(torch.ones(7, 3)).sum()
+
+    x = torch.randn(5, 3)
+    whole = nescio.predict(MCDropout(Odd(), samples=4), x)
+    assert len(whole.sum((1, 2)).unique()) > 1
+    model = MCDropout(Odd(), samples=4)
+    torch.testing.assert_close(nescio.predict(model, x)[:, :2], nescio.predict(model, x[:2]))
+
+
+def test_dropout_that_is_always_on_drops_once():
+    class Always(nn.Dropout):
+        def forward(self, x):
+            return F.dropout(x, self.p, True)
+
+    model = MCDropout(nn.Sequential(nn.Flatten(), Always(0.5)), samples=200)
+    draws = nescio.predict(model, torch.ones(4, 50))
+    assert (draws == 0).double().mean().item() == pytest.approx(0.5, abs=0.02)
+    assert set(draws.unique().tolist()) == {0.0, 2.0}
+
+
+def test_a_loop_over_draws_gives_each_a_fresh_input():
+    class Writes(nn.Identity):
+        def forward(self, x):
+            return x.add_(1.0)
+
+    model = MCDropout(nn.Sequential(Writes(), Looks(), nn.Linear(3, 3), nn.Dropout(1e-9), nn.Dropout(0.01)), samples=40)
+    x = torch.zeros(2, 3)
+    want = model.net[2](x + 1)
+    draws = nescio.predict(model, x)
+    same = (draws == want).flatten(1).all(1)
+    assert same.any() or (draws - want).abs().amin(0).max() < 0.1
+
+
+def test_a_network_in_eval_mode_is_trained_with_dropout(blobs):
+    torch.manual_seed(0)
+    start = mlp(2, 3, hidden=(16,), dropout=0.5).state_dict()
+    trained = []
+    for mode in (True, False):
+        net = mlp(2, 3, hidden=(16,), dropout=0.5).train(mode)
+        net.load_state_dict(start)
+        nescio.fit(MCDropout(net), blobs, epochs=1, seed=3)
+        trained.append(net.state_dict())
+        assert net.training is mode
+    assert all(torch.equal(trained[0][name], trained[1][name]) for name in start)
+
+
+def test_the_second_argument_is_no_number():
+    with pytest.raises(NescioError, match="normalise must be a module"):
+        MCDropout(mlp(2, 3, dropout=0.5), 20)
+    with pytest.raises(NescioError, match="NoneType was given for a model"):
+        MCDropout(None)
