@@ -65,7 +65,7 @@ def uncertainty_map(
     _check_finite([*names, "confidence"], *found)
     kinds = zip([*names, "confidence"], *(rows.reshape(-1, len(y), len(x)) for rows in found), strict=True)
     *surfaces, confidence = (Surface(name, natural_name(name), _rows(v), _rows(norms)) for name, v, norms in kinds)
-    settings = {"scores": names, "width": float(width), "resolution": resolution, "batch_size": batch_size}
+    settings = {"scores": names, "width": width, "resolution": resolution, "batch_size": batch_size}
     return Map(
         method=method.name,
         data=known.name,
