@@ -93,7 +93,7 @@ class BayesByBackprop(Method):
         weights = sum(rho.numel() for rho in self.rho)
         together = max(1, min(self.samples, _TOGETHER // weights))
         counts = [min(together, self.samples - start) for start in range(0, self.samples, together)]
-        inputs = pieces(self.normalise(x), together)
+        inputs = pieces(self.normalise(x), together, self.net)
         if self._kept is not None and weights * self.samples <= _KEPT:
             self._kept = self._kept or self._drawn(counts)
             return torch.cat([self._run(inputs, drawn) for drawn in self._kept])

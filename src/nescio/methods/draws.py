@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.modules.batchnorm import _NormBase
 
-_TOGETHER = 4096  # inputs × draws that are run at a time: more only fills memory
+_TOGETHER = 2**16  # inputs × draws that are run at a time
+_IMAGES_TOGETHER = 2**12  # the same for networks with convolutions, whose inputs need more memory on their way
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 Stacked = Tensor | dict[str, Tensor]
@@ -36,7 +37,7 @@ def with_own_weights(net: nn.Module, weights: dict[str, Tensor], x: Tensor, own_
     With `own_inputs` each has inputs of its own, `(S, N, …)`.
     """
     # a convolution with weights for each draw is a grouped one, up to five times slower on a CPU than one by one
-    grouped = x.device.type == "cpu" and any(isinstance(module, _CONVOLUTIONS) for module in net.modules())
+    grouped = x.device.type == "cpu" and _convolves(net)
     # statistics of batches are written in place, and what fails halfway has written some already
     counted = any(
         isinstance(module, _NormBase) and module.training and module.track_running_stats for module in net.modules()
@@ -47,9 +48,14 @@ def with_own_weights(net: nn.Module, weights: dict[str, Tensor], x: Tensor, own_
     return over(lambda one: functional_call(net, one, (x.clone(),)), weights)  # a network may write on its input
 
 
-def pieces(x: Tensor, draws: int) -> tuple[Tensor, ...]:
+def pieces(x: Tensor, draws: int, net: nn.Module) -> tuple[Tensor, ...]:
     """A batch in pieces, so that the draws of one piece at a time bound the memory."""
-    return x.tensor_split(max(1, min(len(x), -(-len(x) * draws // _TOGETHER))))
+    together = _IMAGES_TOGETHER if _convolves(net) else _TOGETHER
+    return x.tensor_split(max(1, min(len(x), -(-len(x) * draws // together))))
+
+
+def _convolves(net: nn.Module) -> bool:
+    return any(isinstance(module, _CONVOLUTIONS) for module in net.modules())
 
 
 def _rows(stacked: Stacked) -> list[Stacked]:

@@ -53,7 +53,7 @@ class MCDropout(Method):
         if self.training:
             logits: Tensor = self.net(x)
             return logits
-        draws = torch.cat([self._draws(piece) for piece in pieces(x, self.samples)], 1)
+        draws = torch.cat([self._draws(piece) for piece in pieces(x, self.samples, self.net)], 1)
         if self.samples > 1 and _all_the_same(draws) and not self._draws_differ_at_all(x):
             raise NescioError(f"all {self.samples} draws are the same for {len(x)} inputs: the dropout modules "
                               f"({', '.join(self._dropouts())}) do not change the output. Are they used in the forward "

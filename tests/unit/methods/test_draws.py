@@ -70,14 +70,20 @@ def test_rows_of_several_tensors_stay_together():
 def test_pieces_are_of_one_size_and_as_many_as_needed(inputs, count, want, monkeypatch):
     monkeypatch.setattr(draws, "_TOGETHER", 100)
     x = torch.arange(inputs)
-    cut = pieces(x, count)
+    cut = pieces(x, count, nn.Linear(2, 2))
     assert len(cut) == want
     assert torch.equal(torch.cat(cut), x)
     assert max(map(len, cut)) - min(map(len, cut)) <= 1
 
 
 def test_a_batch_of_no_inputs_is_one_piece():
-    assert len(pieces(torch.zeros(0, 2), 50)) == 1
+    assert len(pieces(torch.zeros(0, 2), 50, nn.Linear(2, 2))) == 1
+
+
+def test_images_come_in_smaller_pieces():
+    x = torch.zeros(256, 2)
+    assert len(pieces(x, 50, nn.Linear(2, 2))) == 1
+    assert len(pieces(x, 50, nn.Sequential(nn.Conv2d(1, 1, 1)))) == 4
 
 
 @pytest.mark.parametrize("count", [1, 3])
