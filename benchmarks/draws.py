@@ -65,7 +65,7 @@ def bayes(inputs: int, hidden: tuple[int, ...], count: int, batch: int, repeats:
 
 
 def dropout(batch: int, repeats: int) -> tuple[float, float]:
-    """One pass in batches of 64, which is faster here than in one of 256 and is how the draws are made, and the draws."""
+    """One pass in batches of 64, as the draws are made (and faster here than in one of 256), and the draws."""
     net = conv3(10, dropout=0.5).eval()
     model, x = MCDropout(net, samples=50).eval(), torch.rand(batch, 1, 28, 28)
     with torch.no_grad():

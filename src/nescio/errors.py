@@ -1,5 +1,6 @@
 """The one error of bad input: it says what was given and what was expected."""
 
+import math
 import operator
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -31,10 +32,13 @@ def number(name: str, given: Any, least: float = 0.0, most: float = 1e100) -> fl
     Traceback (most recent call last):
     nescio.errors.NescioError: beta must be a number from 0 to 1e+100, not -1
     """
-    # numpy's reals are registered as such, which mypy does not know
-    if isinstance(given, bool) or not isinstance(given, Real) or not least <= given <= most:  # type: ignore[operator]
+    try:
+        value = math.nan if isinstance(given, bool) or not isinstance(given, Real) else float(given)
+    except OverflowError:  # of a whole number with hundreds of digits
+        value = math.inf
+    if not least <= value <= most:
         raise NescioError(f"{name} must be a number from {least:g} to {most:g}, not {given!r}")
-    return float(given)
+    return value
 
 
 def whole_number(name: str, given: Any, least: int = 1, below: int = 2**63) -> int:

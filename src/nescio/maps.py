@@ -1,25 +1,24 @@
 """What a model says over the plane of a 2-D problem, far beyond its data → a `Map` record."""
 
 import dataclasses
-import math
 import time
 from collections.abc import Sequence
 from functools import partial
-from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nescio.data import Known
-from nescio.errors import NescioError, unknown_name, whole_number
-from nescio.methods import METHODS, Method, as_method
+from nescio.errors import NescioError, number, unknown_name, whole_number
+from nescio.methods import METHODS, MCDropout, Method, as_method
+from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
 from nescio.predict import check_inputs
 from nescio.records import Map, Points, Provenance, Surface
 from nescio.scores import OUTPUT, SAMPLED, SCORES, natural, natural_name, score_names
 from nescio.seeds import check_seed, derived_seed
-from nescio.slopes import draws_and_classes, steepness
+from nescio.slopes import check_finite, draws_and_classes, steepness
 from nescio.training import fit
 
 SHOWN = 500  # training points kept in a map
@@ -62,7 +61,7 @@ def uncertainty_map(
 
     grid = torch.cartesian_prod(y, x).flip(1)  # (x, y), and x runs faster
     found = steepness(method, grid, quantities, batch_size=batch_size, seed=seed, progress=progress)
-    _check_finite([*names, "confidence"], *found)
+    check_finite([*names, "confidence"], *found)
     kinds = zip([*names, "confidence"], *(rows.reshape(-1, len(y), len(x)) for rows in found), strict=True)
     *surfaces, confidence = (Surface(name, natural_name(name), _rows(v), _rows(norms)) for name, v, norms in kinds)
     settings = {"scores": names, "width": width, "resolution": resolution, "batch_size": batch_size}
@@ -127,7 +126,7 @@ def _fresh(method: str, known: Known) -> Method:
 
 
 def _dropout(method: str) -> float:
-    return 0.2 if method == "mc_dropout" else 0.0
+    return DROPOUT if method == MCDropout.name else 0.0
 
 
 def _training_part(known: Any) -> tuple[Tensor, Tensor]:
@@ -152,36 +151,16 @@ def _draws(method: Method, known: Known, inputs: Tensor, seed: int) -> int:
     return draws
 
 
-def _check_finite(names: Sequence[str], *found: Tensor) -> None:
-    """An error that names the quantity if its values or slopes, `(K, N)` each, are not all numbers."""
-    for name, *rows in zip(names, *found, strict=True):
-        bad = ~torch.stack(rows).isfinite().all(0)
-        if bad.any():
-            raise NescioError(f"{name} or its gradient is NaN or infinite at {int(bad.sum())} of {len(bad)} grid "
-                              "points; expected a model that is differentiable there")  # fmt: skip
-
-
 def _sides(inputs: Tensor, width: Any, resolution: Any) -> tuple[Tensor, Tensor]:
     """The grid's coordinates along x and along y: a square `width` times as wide as the data."""
     resolution = whole_number("resolution", resolution, least=2, below=MOST + 1)
     low, high = inputs.amin(0), inputs.amax(0)
-    half = _above_zero("width", width) * (float((high - low).max()) or 1.0) / 2
+    half = number("width", width, least=1e-100) * (float((high - low).max()) or 1.0) / 2
     x, y = (torch.linspace(c - half, c + half, resolution, dtype=torch.float64) for c in ((low + high) / 2).tolist())
     if not all((side.diff() > 0).all() for side in (x, y)):  # nor are they with NaN, from a width beyond all numbers
         raise NescioError(f"width={width!r} gives no {resolution} distinct numbers along each side around data from "
                           f"{low.tolist()} to {high.tolist()}")  # fmt: skip
     return x, y
-
-
-def _above_zero(name: str, given: Any) -> float:
-    """A finite number above 0, of any make, or the error that names it."""
-    try:
-        number = math.nan if isinstance(given, bool) or not isinstance(given, Real) else float(given)
-    except OverflowError:
-        number = math.inf
-    if not 0 < number < math.inf:
-        raise NescioError(f"{name} must be a number above 0, not {given!r}")
-    return number
 
 
 def _points(inputs: Tensor, labels: Tensor) -> Points:

@@ -22,6 +22,7 @@ from nescio.data import Encoding, Known, load
 from nescio.data.labelled import fingerprint
 from nescio.errors import NescioError
 from nescio.methods import METHODS, MCDropout
+from nescio.methods.mc_dropout import DROPOUT
 from nescio.methods.method import Method
 from nescio.models import NETWORKS, network_for
 from nescio.predict import predict
@@ -32,7 +33,6 @@ from nescio.training import fit
 
 MODEL, HISTORY, CHECKPOINT = "model.safetensors", "history.json", "checkpoint.safetensors"
 EVALUATION, SCALING = "evaluation.json", "scaling.json"
-DROPOUT = 0.2  # of a network made for MC dropout, when none is asked for
 
 
 @dataclass(frozen=True)

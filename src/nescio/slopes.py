@@ -1,7 +1,7 @@
 """How what a model says changes with its input: values and their exact gradients in x, in float64."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from typing import Any
 
@@ -44,6 +44,15 @@ def steepness(
 ) -> tuple[Tensor, Tensor]:
     """What `slopes` gives, with the Euclidean norm `‖∇ₓ·‖₂`, `(K, N)`, in place of each gradient, which is not kept."""
     return _gathered(model, data, of, _norms, batch_size, seed, progress)
+
+
+def check_finite(names: Sequence[str], values: Tensor, gradients: Tensor) -> None:
+    """An error that names the quantity if its values or norms of gradients, `(K, N)` each, are not all numbers."""
+    for name, *rows in zip(names, values, gradients, strict=True):
+        bad = ~torch.stack(rows).isfinite().all(0)
+        if bad.any():
+            raise NescioError(f"{name} or its gradient is NaN or infinite for {int(bad.sum())} of {len(bad)} inputs; "
+                              "expected a model that is differentiable there")  # fmt: skip
 
 
 def draws_and_classes(model: nn.Module, x: Tensor, *, seed: int = 0) -> tuple[int, int]:

@@ -351,7 +351,7 @@ def test_map_draws_methods_and_keeps_their_records(command, tmp_path):
         (["two_moon", "-o", "maps.svg"], "did you mean 'two_moons'"),
         (["two_moons", "--methods", "ensembel", "-o", "maps.svg"], "did you mean 'ensemble'"),
         (["two_moons", "--scores", "entropi", "-o", "maps.svg"], "did you mean 'entropy'"),
-        (["two_moons", "--width", "0", "-o", "maps.svg"], "width must be a number above 0"),
+        (["two_moons", "--width", "0", "-o", "maps.svg"], "width must be a number from"),
         (["two_moons", "--width", "1e-20", "-o", "maps.svg"], "gives no 2 distinct numbers"),
         (["two_moons", "--resolution", "1000000", "-o", "maps.svg"], "resolution"),
         (["two_moons", "-o", "folder"], "'folder' is a folder; expected the path of a figure"),

@@ -19,7 +19,7 @@ from nescio.progress import Bar, bar
 from nescio.records import Course, Direction, Gauge, Provenance, Scaling
 from nescio.scores import OUTPUT, SCORES, Score, natural, natural_name, score_names
 from nescio.seeds import check_seed, derived_seed, start_from
-from nescio.slopes import draws_and_classes, steepness
+from nescio.slopes import check_finite, draws_and_classes, steepness
 
 FOUR = ("max_prob", "variance", "entropy", "mutual_information")  # those of the theorem
 FACTORS = tuple(10.0 ** (step / 4) for step in range(25))  # 1 to a million
@@ -162,11 +162,7 @@ def _look(
 
     scaled = _scaled(x, alpha, batch_size, shown)
     found = steepness(method, scaled, quantities, batch_size=batch_size, seed=seed, progress=False)
-    for name, *rows in zip(("confidence", *scores), *found, strict=True):
-        bad = ~torch.stack(rows).isfinite().all(0)
-        if bad.any():
-            raise NescioError(f"{name} or its gradient is NaN or infinite for {int(bad.sum())} of {len(bad)} scaled "
-                              "inputs; expected a model that is differentiable there")  # fmt: skip
+    check_finite(["confidence", *scores], *found)
     values, norms = (rows.reshape(-1, len(alpha), len(x)).cpu() for rows in found)
     return values, norms
 

@@ -17,6 +17,7 @@ from nescio.logits import softmax_confidence
 from nescio.methods.draws import at_once, pieces
 from nescio.methods.method import Method
 
+DROPOUT = 0.2  # of a network made for it, when none is asked for
 _FORWARDS = [kind.forward for kind in (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout,
                                        nn.FeatureAlphaDropout)]  # fmt: skip
 _SATURATED = -1.7580993408473766  # where SELU, and a unit that alpha dropout silences, ends
