@@ -204,7 +204,6 @@ def test_only_the_plane_can_be_mapped(name):
         ({"width": np.True_}, "100, not "),
         ({"width": 10**400}, "100, not 1000"),
         ({"width": 1e-20}, "width=1e-20 gives no 120 distinct numbers along each side around data from"),
-        ({"width": 1e308}, r"width=1e\+308 gives no 120 distinct numbers"),
         ({"resolution": 2001}, "resolution must be a whole number of at least 2 and below 2001, not 2001"),
         ({"seed": -1}, "seed"),
     ],
