@@ -8,17 +8,16 @@ from typing import Any, Self
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import stack_module_state
 
 from nescio.errors import NescioError, whole_number
 from nescio.logits import softmax_confidence
 from nescio.methods.draws import with_own_weights
 from nescio.methods.method import Method
+from nescio.methods.side_by_side import obstacle, side_by_side, with_tensors
 from nescio.seeds import derived_seed
 from nescio.untouched import check_model
 
 MakeNet = Callable[[], nn.Module]
-_TORCHS_OWN = set(vars(nn.Module()))
 
 
 class Ensemble(Method):
@@ -53,10 +52,10 @@ class Ensemble(Method):
         if not isinstance(stacked, bool | None):
             raise NescioError(f"stacked must be true or false, or None for what the networks allow, not {stacked!r}")
         nets = _made(make_net, members)
-        obstacle = _obstacle(nets)
-        if stacked and obstacle:
-            raise NescioError(f"the members cannot live side by side: {obstacle}; leave out stacked=True")
-        super().__init__(nn.ModuleList(nets) if obstacle or stacked is False else _side_by_side(nets), normalise)
+        why_not = obstacle(nets)
+        if stacked and why_not:
+            raise NescioError(f"the members cannot live side by side: {why_not}; leave out stacked=True")
+        super().__init__(nn.ModuleList(nets) if why_not or stacked is False else side_by_side(nets), normalise)
         self.stacked = not isinstance(self.net, nn.ModuleList)
         self.members, self.bootstrap = len(nets), bootstrap
         self.alone = False  # whether this is one member of another ensemble, being trained
@@ -117,7 +116,7 @@ class Ensemble(Method):
         whole_number("member", member, least=0, below=self.members)
         if not self.stacked:
             return self._list()[member]
-        return _with_tensors(copy.deepcopy(self.net), {name: v[member].clone() for name, v in self._state().items()})
+        return with_tensors(copy.deepcopy(self.net), {name: v[member].clone() for name, v in self._state().items()})
 
     def confidence(self, logits: Tensor) -> Tensor:
         return softmax_confidence(logits)
@@ -169,62 +168,3 @@ def _marks(net: nn.Module) -> set[Any]:
         digest = hashlib.blake2b(torch.cat(bits).numpy().tobytes()).hexdigest()
         marks.add((digest, *((name, weight.shape) for name, weight in weights.items())))
     return marks
-
-
-def _obstacle(nets: Sequence[nn.Module]) -> str | None:
-    """Why networks cannot live side by side, or None if they can."""
-    for module in nets[0].modules():
-        if isinstance(module, nn.modules.batchnorm._NormBase) and module.track_running_stats:
-            return f"{type(module).__name__} keeps statistics of its batches"
-    if any(_layout(net) != _layout(nets[0]) for net in nets[1:]):
-        return "they are of different architectures"
-    for net in nets[1:]:
-        for module, other in zip(net.modules(), nets[0].modules(), strict=True):
-            if not _alike(_attributes(module), _attributes(other)):
-                return f"their {type(module).__name__} modules have attributes that differ, or cannot be compared"
-    return None
-
-
-def _layout(net: nn.Module) -> list[Any]:
-    tensors = [*net.named_parameters(), *net.named_buffers()]
-    return [
-        repr(net),
-        *((name, value.shape, value.dtype, value.device, value.requires_grad) for name, value in tensors),
-        *map(type, net.modules()),
-    ]
-
-
-def _attributes(module: nn.Module) -> dict[str, Any]:
-    """What a module keeps beside tensors, modules and torch's own, and its forward pass may go by."""
-    return {name: value for name, value in vars(module).items() if name not in _TORCHS_OWN}
-
-
-def _alike(one: Any, other: Any) -> bool:
-    """Whether two attributes are surely the same."""
-    if one is other:
-        return True
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, Tensor):
-        return one.shape == other.shape and torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_alike(value, other[key]) for key, value in one.items())
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    return isinstance(one, bool | int | float | complex | str | bytes) and one == other
-
-
-def _side_by_side(nets: Sequence[nn.Module]) -> nn.Module:
-    """One network whose tensors have a first axis of members; only `functional_call` with slices of them can run it."""
-    weights, buffers = stack_module_state(list(nets))
-    return _with_tensors(copy.deepcopy(nets[0]), {**weights, **buffers})
-
-
-def _with_tensors(net: nn.Module, tensors: dict[str, Tensor]) -> nn.Module:
-    """The network with other tensors in place of its own, also where two layers share one."""
-    weights = {id(w): nn.Parameter(tensors[name].detach(), w.requires_grad) for name, w in net.named_parameters()}
-    buffers = {id(buffer): tensors[name].detach() for name, buffer in net.named_buffers()}
-    for module in net.modules():
-        module._parameters.update({name: weights[id(w)] for name, w in module._parameters.items() if w is not None})
-        module._buffers.update({name: buffers[id(b)] for name, b in module._buffers.items() if b is not None})
-    return net
