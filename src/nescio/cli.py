@@ -69,7 +69,8 @@ def train(
         parser=one_of("method", "METHODS"), metavar="METHOD", show_default=False,
         help="The way to train: {METHODS}. Its settings are options too ({SETTINGS}).")],
     data: Annotated[str, typer.Option(help="A name of `nescio data list`, or a file or folder.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run.", show_default=False)],
+    output: Annotated[Path | None, typer.Option(
+        "--output", "-o", help="Folder of the run; else DATA-METHOD, such as digits-softmax.", show_default=False)] = None,
     network: Annotated[str, typer.Option(parser=one_of("network", "NETWORKS", "auto"), metavar="NAME",
                                          help="{NETWORKS}, or auto: one that suits the data.")] = "auto",
     dropout: Annotated[float | None, typer.Option(
@@ -108,6 +109,7 @@ def train(
 
     # a path is kept whole, so that the run can be judged from another folder
     data = os.path.abspath(data) if os.path.exists(data) and data not in NAMES else data
+    output = output or Path(f"{Path(data).stem}-{method}")
     held = tuple(name.strip() for name in hold_out.split(",") if name.strip())
     own = settings_given(ctx, method)
     source = Source(data, held, seed, impute, label)

@@ -461,3 +461,11 @@ def test_audit_says_what_is_wrong_before_the_work(command, trained, tmp_path, mo
         code, _, err = command("audit", trained / "iris", "-o", tmp_path / name)
         assert code == 2
         assert message in err
+
+
+def test_a_run_has_a_folder_of_its_own_unless_told(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = command("train", "ensemble", "--data", "iris", "--epochs", 1)
+    assert code == 0, err
+    assert (tmp_path / "iris-ensemble" / "model.safetensors").exists()
+    assert "nescio evaluate iris-ensemble" in out
