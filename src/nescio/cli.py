@@ -70,7 +70,7 @@ def train(
         help="The way to train: {METHODS}. Its settings are options too ({SETTINGS}).")],
     data: Annotated[str, typer.Option(help="A name of `nescio data list`, or a file or folder.", show_default=False)],
     output: Annotated[Path | None, typer.Option(
-        "--output", "-o", help="Folder of the run; else DATA-METHOD, such as digits-softmax.", show_default=False)] = None,
+        "--output", "-o", help="Folder of the run; else DATA-METHOD: digits-softmax.", show_default=False)] = None,
     network: Annotated[str, typer.Option(parser=one_of("network", "NETWORKS", "auto"), metavar="NAME",
                                          help="{NETWORKS}, or auto: one that suits the data.")] = "auto",
     dropout: Annotated[float | None, typer.Option(
