@@ -37,7 +37,7 @@ def number(name: str, given: Any, least: float = 0.0, most: float = 1e100) -> fl
     except OverflowError:  # of a whole number with hundreds of digits
         value = math.inf
     if not least <= value <= most:
-        raise NescioError(f"{name} must be a number from {least:g} to {most:g}, not {given!r}")
+        raise NescioError(f"{name} must be a number from {least:g} to {most:g}, not {_shown(given)}")
     return value
 
 
@@ -55,5 +55,12 @@ def whole_number(name: str, given: Any, least: int = 1, below: int = 2**63) -> i
         number = least - 1
     if not least <= number < below:
         most = f" and below {below}" if number >= below else ""
-        raise NescioError(f"{name} must be a whole number of at least {least}{most}, not {given!r}")
+        raise NescioError(f"{name} must be a whole number of at least {least}{most}, not {_shown(given)}")
     return number
+
+
+def _shown(given: object) -> str:
+    try:
+        return repr(given)
+    except ValueError:  # Python writes out no more than 4300 digits
+        return "a number of thousands of digits"

@@ -115,7 +115,7 @@ def check_compared(methods: Sequence[str], scores: Sequence[str]) -> None:
     """An error if maps of these methods would have none of these scores, since all of them compare draws."""
     if scores and all(name in SAMPLED for name in scores) and not any(METHODS[name].sampled for name in methods):
         drawing = ", ".join(name for name, kind in METHODS.items() if kind.sampled)
-        raise NescioError(f"{', '.join(scores)} compare draws, of which {', '.join(methods)} gives one; expected "
+        raise NescioError(f"{', '.join(scores)}: this compares draws, but {', '.join(methods)} gives one; expected "
                           f"another score ({', '.join(OUTPUT)}) or a method that draws ({drawing})")  # fmt: skip
 
 

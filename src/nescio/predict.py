@@ -1,7 +1,7 @@
 """The one place a network is run for its answers: `predict(model, data)` → logits `(S, N, C)`."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -65,8 +65,7 @@ def sweep(
     """
     check_seed(seed)
     before = 0
-    held = getattr(model, "held", nullcontext)  # a method that draws makes its draws once for all batches
-    with untouched(model), held(), bar(length(data), "predict", progress) as shown:
+    with untouched(model), holding(model), bar(length(data), "predict", progress) as shown:
         model.eval()
         start_from(derived_seed(seed, "data", 0))
         for x, y in batches(data, batch_size):
@@ -79,6 +78,12 @@ def sweep(
             visit(x, logits, y)
             before += len(x)
             shown.advance(len(x))
+
+
+def holding(model: nn.Module) -> AbstractContextManager[None]:
+    """A block in which each batch starts from one random state; a method that draws then makes its draws only once."""
+    hold = getattr(type(model), "hold_draws", None)  # of the class: a network of the user's may have such a buffer
+    return nullcontext() if hold is None else hold(model)
 
 
 def like_model(x: Tensor, model: nn.Module) -> Tensor:

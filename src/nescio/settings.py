@@ -1,14 +1,12 @@
 """What decides how a training run goes, and the optimizer it asks for."""
 
-import math
 import re
 from dataclasses import dataclass
 
-import numpy as np
 from torch import nn
 from torch.optim import SGD, Adam, Optimizer
 
-from nescio.errors import NescioError, unknown_name, whole_number
+from nescio.errors import NescioError, number, unknown_name, whole_number
 
 OPTIMIZERS = ("adam", "sgd")
 
@@ -37,9 +35,7 @@ class Settings:
             if getattr(self, name) is not None:
                 whole_number(name, getattr(self, name))
         for name in ("learning_rate", "momentum", "weight_decay"):
-            value = getattr(self, name)
-            if not isinstance(value, float | int | np.floating) or not 0 <= value < math.inf:
-                raise NescioError(f"{name} must be a finite number that is not negative, not {value!r}")
+            number(name, getattr(self, name))
         if self.learning_rate == 0 or self.momentum >= 1:
             raise NescioError(f"learning_rate must be above 0 and momentum below 1, not {self.learning_rate} and "
                               f"{self.momentum}")  # fmt: skip

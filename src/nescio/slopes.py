@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nescio.data.batches import batches, length
 from nescio.errors import NescioError
-from nescio.predict import check_inputs, draws_of, run
+from nescio.predict import check_inputs, draws_of, holding, run
 from nescio.progress import bar
 from nescio.seeds import check_seed, start_from
 from nescio.untouched import untouched
@@ -88,7 +88,7 @@ def _gathered(
     values, gradients, before = [], [], 0
     with untouched(model), bar(length(data), "slopes", progress) as shown, ExitStack() as stack:
         double = copy.deepcopy(model).double().eval().requires_grad_(False)
-        stack.enter_context(getattr(double, "held", nullcontext)())
+        stack.enter_context(holding(double))
         device = next((p.device for p in double.parameters()), None)
         for x, _ in batches(data, batch_size):
             check_inputs(x, model, before)

@@ -108,6 +108,8 @@ def _member_path(path: Path, number: int) -> Path:
 
 def _check_place(path: Path | None, whole: bool) -> None:
     """An error if a run of the other kind, trained as one or member by member, has left its checkpoint there."""
+    if path is not None and path.name in ("", ".."):
+        raise NescioError(f"checkpoint={str(path)!r} names no file")
     if path is not None and (other := _member_path(path, 0) if whole else path).is_file():
         raise NescioError(f"checkpoint {str(other)!r} is of another run, trained "
                           f"{'member by member' if whole else 'as one'}; use another path, or delete it")  # fmt: skip

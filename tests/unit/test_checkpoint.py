@@ -208,3 +208,9 @@ def test_buffers_may_hold_infinities(blobs, tmp_path):
     model.register_buffer("mask", torch.tensor([-torch.inf, 0.0]))
     nescio.fit(model, blobs, epochs=1, checkpoint=tmp_path / "c")
     assert (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize("place", ["", ".", "/", ".."])
+def test_a_place_without_a_name_is_told(blobs, place):
+    with pytest.raises(NescioError, match=r"names no file|is a folder"):
+        nescio.fit(small(), blobs, epochs=1, checkpoint=place)

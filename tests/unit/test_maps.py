@@ -136,7 +136,7 @@ def test_methods_say_whether_they_draw(known):
 
 
 def test_scores_that_no_method_could_have_are_told():
-    with pytest.raises(NescioError, match=r"variance compare draws, of which softmax gives one; expected another"):
+    with pytest.raises(NescioError, match=r"variance: this compares draws, but softmax gives one; expected another"):
         check_compared(["softmax"], ["variance"])
     check_compared(["softmax", "anchored"], ["variance"])
     check_compared(["softmax"], ["variance", "entropy"])

@@ -146,3 +146,17 @@ def test_refuses_a_model_that_gives_no_logits(output, x):
 def test_a_model_over_tokens_may_take_integers():
     net = nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Linear(8, 3))
     assert predict(net, torch.zeros(5, 2, dtype=torch.long)).shape == (1, 5, 3)
+
+
+@pytest.mark.parametrize("name", ["hold_draws", "held"])
+def test_a_network_may_call_its_parts_as_it_likes(name):
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer(name, torch.ones(4))
+            self.layer = nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.layer(getattr(self, name) * x)
+
+    assert predict(Named(), torch.zeros(3, 4)).shape == (1, 3, 2)

@@ -3,14 +3,13 @@
 import math
 import time
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nescio.audit.features import positions
-from nescio.errors import NescioError, whole_number
+from nescio.errors import NescioError, number, whole_number
 from nescio.methods import Method, as_method
 from nescio.progress import bar
 from nescio.records import CounterExample, Monotonicity, Provenance
@@ -19,6 +18,7 @@ from nescio.slopes import draws_and_classes, slopes
 
 DECADES = 12  # of distances along an unbounded side, the largest being `reach`
 ROUNDING = 2.0**-50  # two slopes of logits that differ by less than this may well be the same
+NOISE = 1e-13  # a slope so much smaller than the largest, and of the other sign, may be rounding within the network
 LEAST = 1e-9  # what goes up and what goes down must differ by this, relatively, to tell which is more
 TINY = 5e-324
 TOGETHER = 2**22  # slopes of logits at a time
@@ -43,7 +43,7 @@ def monotone(
     no end. This is a **sampled test**: two points with slopes of opposite sign prove that the model is not monotonic,
     but that none were found is no proof that it is. One point with a slope of 0 is one where no logit moves apart from
     another in float64: a dead ReLU, or a sigmoid that has run out of digits. A point where rounding hides the sign is
-    passed over.
+    passed over. Slopes are autograd's, in float64.
 
     The slopes given are `∂p̄_c/∂x_d` over the mean of `p_c p_k` (other classes k, in draws in which the two move apart):
     for one draw, as a rule, the slope of the log-odds of class c. They have the sign of the probability's own, and do
@@ -103,7 +103,7 @@ def monotone(
 def _bound(name: str, given: Any) -> Tensor:
     try:
         bound = torch.as_tensor(given, dtype=torch.float64).detach().cpu()
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise NescioError(f"{name}={given!r}; expected a number for each feature") from error
     if bound.dim() == 0 or bound.numel() == 0 or bound.isnan().any():
         what = "NaN" if bound.isnan().any() else f"shape {tuple(bound.shape)}"
@@ -121,8 +121,7 @@ def _check_box(low: Tensor, high: Tensor, reach: Any) -> None:
                           "expected low ≤ high with a finite number between them")  # fmt: skip
     if (low == high).all():
         raise NescioError("low equals high everywhere: a box of a single point; expected low < high for some feature")
-    if isinstance(reach, bool) or not isinstance(reach, Real) or not 0 < float(reach) < math.inf:
-        raise NescioError(f"reach must be a finite number above 0, not {reach!r}")
+    number("reach", reach, 1e-300, 1e300)
 
 
 def _drawn(low: Tensor, high: Tensor, points: int, reach: float, seed: int) -> Tensor:
@@ -192,13 +191,21 @@ class _Seen:
         self.best, self.at = values.where(better, self.best), (where + self.count).where(better, self.at)
         self.count += len(found)
 
+    def sides(self) -> Tensor:
+        """The steepest slope up and down of each feature × class, `(2, F, C)`; −1 where there is none to speak of."""
+        up, down = self.best[:2]
+        return torch.stack([up.where(up > NOISE * down, -1.0), down.where(down > NOISE * up, -1.0)])
+
     def signs(self) -> Tensor:
         """+1, −1 or 0 of each feature × class."""
-        return (self.best[1] < 0).int() - (self.best[0] < 0).int()
+        up, down = self.sides()
+        strict = self.best[2] < 0
+        signs: Tensor = (strict & (up > 0) & (down < 0)).int() - (strict & (down > 0) & (up < 0)).int()
+        return signs
 
     def counter_example(self, features: Sequence[int], drawn: Tensor) -> CounterExample | None:
         """Two points with slopes of opposite sign, the steeper the better; else one without a slope; else None."""
-        lesser, flat = self.best[:2].amin(0), self.best[2]
+        lesser, flat = self.sides().amin(0), self.best[2]
         if not (opposite := bool(lesser.max() > 0)) and flat.max() < 0:
             return None
         feature, label = divmod(int((lesser if opposite else flat).argmax()), flat.shape[1])

@@ -103,9 +103,16 @@ def _used(scores: Sequence[str | Score] | None, draws: int) -> dict[str, Score]:
     given = [scores] if isinstance(scores, str) or callable(scores) else scores
     if not isinstance(given, Sequence) or not given:
         raise NescioError(f"scores={scores!r}; expected names such as 'entropy', or functions of logits")
-    own = {getattr(score, "__name__", "score"): score for score in given if callable(score)}
-    named = score_names([score for score in given if not callable(score)]) if len(own) < len(given) else []
-    return {name: partial(_natural, name) for name in named} | own
+    used: dict[str, Score] = {}
+    for score in given:
+        name = next((name for name, known in SCORES.items() if score in (name, known)), None)
+        if name is None and callable(score):
+            name = getattr(score, "__name__", "score")
+            name = name if name not in used and name not in SCORES else f"{name} {len(used) + 1}"
+            used[name] = score
+        else:
+            used |= {one: partial(_natural, one) for one in score_names([score if name is None else name])}  # type: ignore[list-item]
+    return used
 
 
 def _natural(name: str, logits: Tensor) -> Tensor:
@@ -131,7 +138,7 @@ def _factors(alphas: Any, inputs: Tensor) -> Tensor:
     """The factors in float64, or an error if they do not rise from above 0, or take the inputs beyond all numbers."""
     try:
         factors = torch.as_tensor(FACTORS if alphas is None else alphas, dtype=torch.float64).detach().cpu()
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise NescioError(f"alphas={alphas!r}; expected a sequence of positive factors, ascending") from error
     if factors.dim() != 1 or not len(factors):
         raise NescioError(f"alphas of shape {tuple(factors.shape)}; expected (A,) with A ≥ 1 factors")
@@ -155,9 +162,10 @@ def _look(
     def quantities(logits: Tensor) -> Tensor:
         found = {"confidence": method.confidence(logits)} | {name: score(logits) for name, score in scores.items()}
         for name, values in found.items():
-            if values.shape != logits.shape[1:2]:
-                raise NescioError(f"{name} gave shape {tuple(values.shape)} for logits {tuple(logits.shape)}; expected "
-                                  f"one number for each of {logits.shape[1]} inputs")  # fmt: skip
+            if not isinstance(values, Tensor) or values.shape != logits.shape[1:2]:
+                what = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else f"a {type(values).__name__}"
+                raise NescioError(f"{name} gave {what} for logits {tuple(logits.shape)}; expected one number for each "
+                                  f"of {logits.shape[1]} inputs")  # fmt: skip
         return torch.stack(list(found.values()))
 
     scaled = _scaled(x, alpha, batch_size, shown)

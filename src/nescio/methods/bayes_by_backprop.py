@@ -21,6 +21,11 @@ _TOGETHER = 2**25  # weights drawn at a time: 128 MiB in float32
 _KEPT = 2**28  # weights kept from batch to batch, at most: 1 GiB
 
 
+def _noise(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Standard normal numbers, the same ones whatever the floating type: a model in float64 makes the same draws."""
+    return torch.randn(shape, dtype=torch.float32, device=like.device).to(like.dtype)
+
+
 class BayesByBackprop(Method):
     """A Gaussian over every weight of linear and convolutional layers, learned by backprop (Blundell et al. 2015).
 
@@ -29,7 +34,7 @@ class BayesByBackprop(Method):
     The loss is the negative ELBO divided by the size of the batch.
 
     Args:
-        net: any network with linear or convolutional layers.
+        net: any network with linear or convolutional layers, not parametrised ones.
         normalise: what raw inputs go through first.
         samples: draws at prediction.
         prior: the spread of a Gaussian, or `(share, std_1, std_2)` of a scale mixture.
@@ -80,7 +85,7 @@ class BayesByBackprop(Method):
     def draw(self, count: int) -> dict[str, Tensor]:
         """Weights drawn from the posterior, `(count, …)` each: `mean + std · noise`."""
         return {
-            name: torch.addcmul(mean, std, torch.randn((count, *mean.shape), dtype=mean.dtype, device=mean.device))
+            name: torch.addcmul(mean, std, _noise((count, *mean.shape), mean))
             for name, (mean, std) in self.posterior().items()
         }
 
@@ -105,7 +110,7 @@ class BayesByBackprop(Method):
             return [self.draw(count) for count in counts]
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold_draws(self) -> Iterator[None]:
         self._kept = []
         try:
             yield

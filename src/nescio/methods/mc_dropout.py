@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,12 +24,26 @@ _FORWARDS = [kind.forward for kind in (nn.Dropout, nn.Dropout1d, nn.Dropout2d, n
 _SATURATED = -1.7580993408473766  # where SELU, and a unit that alpha dropout silences, ends
 
 
+@dataclass
+class Axes:
+    """The axis of the inputs in each call of a module within one run of the network."""
+
+    axes: list[int | None]
+    calls: int = 0  # so far in this run
+
+    def next(self) -> int | None:
+        """That of the call being made; a call too many, of a network that goes by its values, counts as the last."""
+        self.calls += 1
+        return self.axes[min(self.calls, len(self.axes)) - 1] if self.axes else None
+
+
 class MCDropout(Method):
     """A network whose dropout stays on at prediction, each draw another thinned network (Gal & Ghahramani 2016).
 
     Everything else, BatchNorm above all, is in eval mode. A draw is one function: its mask is the same for all inputs,
-    so that an input's answer does not hang on what else is in its batch. What stands before the first dropout is
-    computed once. In train mode it is the plain network, with dropout as usual.
+    so that an input's answer does not hang on what else is in its batch (unless the network merges the axis of inputs
+    with another one before a dropout, or has dropout modules with a forward pass of their own: these have a mask for
+    each input). What stands before the first dropout is computed once. In train mode it is the plain network.
 
     Args:
         net: a network with dropout modules (`nn.Dropout` and its kin; functional dropout cannot be found).
@@ -43,7 +58,7 @@ class MCDropout(Method):
     def __init__(self, net: nn.Module, normalise: nn.Module | None = None, samples: int = 50) -> None:
         super().__init__(net, normalise)
         self.samples = whole_number("samples", samples, below=1_000_001)
-        self._axes: dict[_DropoutNd, int | None] = {}  # of the inputs, in what each dropout module sees; found once
+        self._axes: dict[Any, dict[_DropoutNd, Axes]] = {}  # for the shape of input met last
         if not self._dropouts():
             raise NescioError(f"this {type(net).__name__} has no dropout module with p > 0, so every draw would be the "
                               "same; make it with nn.Dropout layers (functional dropout is off at prediction), such as "
@@ -70,8 +85,15 @@ class MCDropout(Method):
 
     def _draws(self, x: Tensor) -> Tensor:
         """Draws `(S, N, C)`, which leave the random state as it was, so that the next piece meets the same masks."""
-        with torch.random.fork_rng(), self._thinned(x):
-            return at_once(lambda _: self.net(x.clone()), torch.arange(self.samples))  # it may write on its input
+        with torch.random.fork_rng(), self._thinned(x) as axes:
+
+            def run(_: Tensor) -> Tensor:
+                for one in axes:
+                    one.calls = 0
+                logits: Tensor = self.net(x.clone())  # it may write on its input
+                return logits
+
+            return at_once(run, torch.arange(self.samples))
 
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         logits = self.net(self.normalise(x))
@@ -88,57 +110,64 @@ class MCDropout(Method):
         return {name: module for name, module in found.items() if module.p > 0}
 
     def _own(self) -> list[_DropoutNd]:
-        """The dropout modules we make drop; one with a forward pass of its own says itself when it does."""
+        """The dropout modules that we make drop; one with a forward pass of its own is put in train mode instead."""
         return [module for module in self._dropouts().values() if type(module).forward in _FORWARDS]
 
     @contextmanager
-    def _thinned(self, x: Tensor) -> Iterator[None]:
-        """Dropout as in training, and nothing else: its modules are in eval mode, where they hand on their input."""
-        modules = self._own()
-        flags = [module.training for module in modules]
+    def _thinned(self, x: Tensor) -> Iterator[list[Axes]]:
+        """Dropout as in training, and nothing else: our modules are in eval mode, where they hand on their input."""
+        found, own = list(self._dropouts().values()), self._own()
+        flags = [module.training for module in found]
         hooks: list[RemovableHandle] = []
         try:
-            for module in modules:
-                module.training = False
-            if self._axes.keys() != set(modules):
-                self._axes = self._found_axes(x)
-            hooks += [module.register_forward_hook(partial(_drop, self._axes)) for module in modules]
-            yield
+            for module in found:
+                module.training = module not in own
+            axes = self._axes_for(x)
+            hooks += [module.register_forward_hook(partial(_drop, axes[module])) for module in own]
+            yield list(axes.values())
         finally:
             for hook in hooks:
                 hook.remove()
-            for module, flag in zip(modules, flags, strict=True):
+            for module, flag in zip(found, flags, strict=True):
                 module.training = flag
 
-    def _found_axes(self, x: Tensor) -> dict[_DropoutNd, int | None]:
-        """Which axis of what each module sees runs over the inputs: the one that grows with them, if there is one."""
+    def _axes_for(self, x: Tensor) -> dict[_DropoutNd, Axes]:
+        """Of what each module sees, call by call, the axis that runs over inputs of this shape."""
+        key = (tuple(x.shape[1:]), tuple(self._own()))
+        if key not in self._axes:
+            two, three = (self._shapes(x[:1].repeat(count, *[1] * (x.dim() - 1))) for count in (2, 3))
+            self._axes = {key: {module: Axes([*map(_growing, two[module], three[module])]) for module in two}}
+        return self._axes[key]
+
+    def _shapes(self, x: Tensor) -> dict[_DropoutNd, list[torch.Size]]:
+        """The shapes of what each module sees, call by call."""
         seen: dict[_DropoutNd, list[torch.Size]] = {module: [] for module in self._own()}
-        for count in (2, 3):
-            hooks = [
-                module.register_forward_hook(lambda module, _, out: seen[module].append(out.shape)) for module in seen
-            ]
-            try:
-                with torch.random.fork_rng(), torch.no_grad():
-                    self.net(x[:1].repeat(count, *[1] * (x.dim() - 1)))
-            finally:
-                for hook in hooks:
-                    hook.remove()
-        return {module: _growing(shapes[0], shapes[-1]) if shapes else None for module, shapes in seen.items()}
+        hooks = [module.register_forward_hook(lambda module, _, out: seen[module].append(out.shape)) for module in seen]
+        try:
+            with torch.random.fork_rng(), torch.no_grad():
+                self.net(x)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return seen
 
 
 def _growing(two: torch.Size, three: torch.Size) -> int | None:
-    """The axis that is half as long again for three inputs as for two."""
-    return next((axis for axis, (a, b) in enumerate(zip(two, three, strict=False)) if 3 * a == 2 * b), None)
+    """The axis that is 2 long for two inputs, and 3 for three.
+
+    None, where inputs share an axis with something else: then every entry has a mask of its own.
+    """
+    return next((axis for axis, sizes in enumerate(zip(two, three, strict=False)) if sizes == (2, 3)), None)
 
 
 def _all_the_same(draws: Tensor) -> bool:
     return torch.equal(draws, draws[:1].expand_as(draws))
 
 
-def _drop(axes: dict[_DropoutNd, int | None], module: _DropoutNd, _: Any, output: Tensor) -> Tensor:
+def _drop(axes: Axes, module: _DropoutNd, _: Any, output: Tensor) -> Tensor:
     """What a dropout module does in training, with one mask for all inputs of the batch."""
     shape = list(output.shape)
-    if (axis := axes.get(module)) is not None:
+    if (axis := axes.next()) is not None:
         shape[axis] = 1
     ones = torch.ones(shape, dtype=output.dtype, device=output.device)
     twin = copy.copy(module)

@@ -76,7 +76,7 @@ class Method(nn.Module, ABC):
         """The plain networks it is made of."""
         return [self.net]
 
-    def held(self) -> AbstractContextManager[None]:
+    def hold_draws(self) -> AbstractContextManager[None]:
         """A block in which every forward pass starts from the same random state, so that draws need be made once."""
         return nullcontext()
 

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import stack_module_state
@@ -47,12 +48,15 @@ def _alike(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, Tensor):
-        return one.shape == other.shape and torch.equal(one, other)
+        kinds = [(v.shape, v.dtype, v.device, v.layout, v.requires_grad) for v in (one, other)]
+        return kinds[0] == kinds[1] and one.layout == torch.strided and not one.is_meta and torch.equal(one, other)
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other)
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(_alike(value, other[key]) for key, value in one.items())
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(_alike, one, other))
-    return isinstance(one, bool | int | float | complex | str | bytes) and one == other
+    return isinstance(one, bool | int | float | complex | str | bytes | torch.device | torch.dtype) and one == other
 
 
 def side_by_side(nets: Sequence[nn.Module]) -> nn.Module:

@@ -166,6 +166,23 @@ def test_a_score_of_the_users_own(inputs):
         scaling(logistic(), inputs, alphas=[1], scores=[lambda logits: logits.sum(-1)], batch_size=100)
 
 
+def test_scores_by_function_are_those_by_name_and_others_keep_apart(inputs):
+    how = {"alphas": [1, 10], "rays": False}
+    named, given = (scaling(logistic(), inputs, scores=[score], **how) for score in ("max_prob", SCORES["max_prob"]))
+    assert named.gauges == given.gauges
+    assert named.directions == given.directions
+
+    def entropy(logits):
+        return logits.square().sum((0, 2))
+
+    found = scaling(logistic(), inputs, scores=["entropy", entropy, lambda v: v.mean((0, 2)), lambda v: v.amax((0, 2))],
+                    **how)  # fmt: skip
+    assert [gauge.score for gauge in found.gauges] == ["entropy", "entropy 2", "<lambda>", "<lambda> 4"]
+    assert len({gauge.threshold for gauge in found.gauges}) == 4
+    with pytest.raises(NescioError, match="gave a int for logits"):
+        scaling(logistic(), inputs, scores=[len], **how)
+
+
 def test_a_negative_threshold_flags_what_lies_above_it(seed):
     """Energy is −logsumexp: of logits that fall with x it rises from below zero, and all is flagged."""
     net = nn.Linear(1, 2).double()

@@ -35,7 +35,7 @@ def batch(seed):
 def noise_of(model, count, seed):
     """The noise that `count` draws are made of."""
     torch.manual_seed(seed)
-    return {name: torch.randn(count, *mean.shape, dtype=mean.dtype) for name, (mean, _) in model.posterior().items()}
+    return {name: torch.randn(count, *mean.shape).to(mean.dtype) for name, (mean, _) in model.posterior().items()}
 
 
 def by_hand(model, noise, s, x):
@@ -360,3 +360,17 @@ def test_the_moment_of_a_step_counts_from_nothing(blobs):
     nescio.fit(model, blobs, epochs=2, batch_size=250)
     assert seen == [Moment(step, 4, 8, 1000) for step in range(8)]
     assert model.moment is None
+
+
+def test_a_model_in_double_makes_the_same_draws():
+    torch.manual_seed(0)
+    model, x = BayesByBackprop(mlp(4, 3, hidden=(5,)), samples=6, std=0.3), torch.randn(7, 4)
+    single = nescio.predict(model, x, seed=3)
+    torch.testing.assert_close(nescio.predict(model.double(), x, seed=3).float(), single, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_normalised_in_the_old_way_are_refused():
+    with pytest.warns(FutureWarning):
+        layer = nn.utils.weight_norm(nn.Linear(4, 5))
+    with pytest.raises(NescioError, match="parametrised"):
+        BayesByBackprop(nn.Sequential(layer, nn.Linear(5, 3)))

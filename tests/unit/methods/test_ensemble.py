@@ -3,6 +3,7 @@
 import copy
 import itertools
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -244,6 +245,13 @@ def test_tensors_a_module_keeps_for_itself_are_its_own(wrapped):
     shared = members[0].of
     alike = [Features(lambda _, kept=shared: kept) for _ in range(3)]
     assert Ensemble(alike).stacked
+    for member in alike:
+        member.device, member.kinds = torch.device("cpu"), {"of": [torch.float32, np.ones(3)]}
+    assert Ensemble(alike).stacked
+    alike[1].kinds = {"of": [torch.float32, np.zeros(3)]}
+    assert not Ensemble(alike).stacked
+    alike[1].kinds = {"of": [torch.float64, np.ones(3)]}
+    assert not Ensemble(alike).stacked
 
 
 class Writes(nn.Module):

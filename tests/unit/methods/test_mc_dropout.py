@@ -371,3 +371,66 @@ def test_the_second_argument_is_no_number():
         MCDropout(mlp(2, 3, dropout=0.5), 20)
     with pytest.raises(NescioError, match="NoneType was given for a model"):
         MCDropout(None)
+
+
+class Tokens(nn.Module):
+    """Dropout on each of fifty tokens, which share an axis with the inputs or have one of their own."""
+
+    def __init__(self, merged):
+        super().__init__()
+        torch.manual_seed(0)
+        self.merged, self.layer, self.drop, self.out = merged, nn.Linear(4, 16), nn.Dropout(0.5), nn.Linear(16, 2)
+
+    def forward(self, x):
+        hidden = self.layer(x)
+        hidden = self.drop(hidden.flatten(0, 1)).reshape(hidden.shape) if self.merged else self.drop(hidden)
+        return self.out(hidden.mean(1))
+
+
+def test_tokens_that_share_an_axis_with_the_inputs_have_masks_of_their_own():
+    x = torch.randn(5, 50, 4)
+    spreads = [nescio.predict(MCDropout(Tokens(merged), samples=2000), x).std(0).mean() for merged in (True, False)]
+    assert spreads[0].item() == pytest.approx(spreads[1].item(), rel=0.05)
+
+
+class TwoLayouts(nn.Module):
+    """One dropout module, called with the inputs first and with the time first; a second one for long inputs only."""
+
+    def __init__(self):
+        super().__init__()
+        self.drop, self.more, self.out = nn.Dropout(0.5), nn.Dropout(0.5), nn.Linear(4, 2)
+
+    def forward(self, x):
+        hidden = self.drop(self.drop(x).transpose(0, 1)).transpose(0, 1)
+        return self.out((self.more(hidden) if x.shape[1] > 3 else hidden).mean(1))
+
+
+def test_each_call_of_a_module_has_an_axis_of_its_own():
+    model = MCDropout(TwoLayouts(), samples=20)
+    for length in (3, 2, 5, 7):  # also of another length than before
+        x = torch.randn(7, length, 4)
+        whole = nescio.predict(model, x)
+        for size in (1, 2, 3, 5):
+            torch.testing.assert_close(nescio.predict(model, x, batch_size=size), whole)
+
+
+def test_a_network_that_cannot_be_vectorised_keeps_its_axes_too():
+    class Looking(TwoLayouts):
+        def forward(self, x):
+            hidden = self.drop(x)
+            hidden = hidden if hidden.sum().item() < 1e9 else -hidden  # after the first of two calls
+            return self.out(self.drop(hidden.transpose(0, 1)).mean(0))
+
+    model, x = MCDropout(Looking(), samples=8), torch.randn(6, 5, 4)
+    torch.testing.assert_close(nescio.predict(model, x, batch_size=1), nescio.predict(model, x))
+
+
+def test_a_dropout_of_ones_own_that_minds_the_mode_is_on():
+    class Locked(nn.Dropout):
+        def forward(self, x):
+            return F.dropout(x, self.p, self.training)
+
+    net = nn.Sequential(nn.Flatten(), Locked(0.5))
+    draws = nescio.predict(MCDropout(net, samples=200), torch.ones(4, 50))
+    assert (draws == 0).double().mean().item() == pytest.approx(0.5, abs=0.02)
+    assert net.training
