@@ -1,6 +1,7 @@
 """Small networks for tests of training, and ways to look at them."""
 
 import torch
+from torch import nn
 
 from nescio.methods import Softmax
 from nescio.models import mlp
@@ -29,3 +30,14 @@ class Watched(Softmax):
         self.drawn.append(torch.rand(1).item())
         self.modes.append([module.training for module in self.net])
         return super().loss(x, y)
+
+
+class Draws(nn.Module):
+    """Several networks, each a draw."""
+
+    def __init__(self, *nets):
+        super().__init__()
+        self.nets = nn.ModuleList(nets)
+
+    def forward(self, x):
+        return torch.stack([net(x) for net in self.nets])

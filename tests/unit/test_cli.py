@@ -356,7 +356,7 @@ def test_map_draws_methods_and_keeps_their_records(command, tmp_path):
         (["two_moons", "--resolution", "1000000", "-o", "maps.svg"], "resolution"),
         (["two_moons", "-o", "folder"], "'folder' is a folder; expected the path of a figure"),
         (["two_moons", "-o", "folder.svg"], "'folder.svg' is a folder; expected the path of a figure"),
-        (["two_moons", "--methods", "softmax", "--scores", "variance", "-o", "maps.svg"], "variance: this compares draws"),
+        (["two_moons", "--methods", "softmax", "--scores", "variance", "-o", "maps.svg"], "this compares draws"),
         (["gap.csv", "--label", "kind", "-o", "maps.svg"], "--impute"),
         (["gap.csv", "--label", "kin", "-o", "maps.svg"], "kin"),
     ],

@@ -10,6 +10,7 @@ from nescio.audit import monotone
 from nescio.errors import NescioError
 from nescio.logits import mean_log_probs
 from nescio.records import Monotonicity
+from small_nets import Draws
 
 INF = torch.inf
 
@@ -20,17 +21,6 @@ def linear(weights, dtype=torch.float64):
         net.weight.copy_(torch.tensor(weights, dtype=torch.float64))
         net.bias.zero_()
     return net
-
-
-class Draws(nn.Module):
-    """Several networks, each a draw."""
-
-    def __init__(self, *nets):
-        super().__init__()
-        self.nets = nn.ModuleList(nets)
-
-    def forward(self, x):
-        return torch.stack([net(x) for net in self.nets])
 
 
 class Fold(nn.Module):

@@ -14,6 +14,7 @@ from nescio.errors import NescioError
 from nescio.logits import softmax_confidence
 from nescio.records import Scaling
 from nescio.scores import SCORES, natural
+from small_nets import Draws
 
 WEIGHTS = np.array([[0.3, -1.0, 0.0], [-0.2, 0.4, 0.0]])
 DIFFERENCE = WEIGHTS[0] - WEIGHTS[1]  # of the log-odds of class 0
@@ -25,17 +26,6 @@ def logistic(weights=WEIGHTS, dtype=torch.float64):
         net.weight.copy_(torch.tensor(weights))
         net.bias.zero_()
     return net
-
-
-class Draws(nn.Module):
-    """Several networks, each a draw."""
-
-    def __init__(self, *nets):
-        super().__init__()
-        self.nets = nn.ModuleList(nets)
-
-    def forward(self, x):
-        return torch.stack([net(x) for net in self.nets])
 
 
 @pytest.fixture

@@ -1,0 +1,82 @@
+"""What a model does far away from its data."""
+
+from dataclasses import dataclass
+
+from nescio.records.record import Provenance, Record
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A score, what it is on its natural scale, and the threshold that accepts 95 % of the inputs as they are."""
+
+    score: str
+    label: str
+    threshold: float
+
+
+@dataclass(frozen=True)
+class Course:
+    """A score and its gradient in x, factor by factor, over the inputs that move."""
+
+    score: str
+    mean: tuple[float, ...]
+    gradient_mean: tuple[float, ...]  # of ‖∇ₓ score‖₂
+    gradient_largest: tuple[float, ...]
+    flagged: tuple[float, ...]  # share of the inputs above the threshold
+    notices: bool  # whether at least half are flagged at the largest factor
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Inputs moved along one feature, or along the rays from 0 through each of them; figures are None if none moves."""
+
+    name: str
+    feature: int | None  # its position in the flattened input; None for rays
+    moved: int  # inputs that are not 0 there, and so can be moved by a factor
+    certain_from: float | None  # from here on the median input's confidence exceeds 99.9 %; None if it never does
+    confidence: tuple[float, ...] | None  # mean, factor by factor
+    median_confidence: tuple[float, ...] | None
+    scores: tuple[Course, ...] | None
+
+
+@dataclass(frozen=True)
+class Scaling(Record):
+    """What a model's confidence and scores do as inputs are scaled by growing factors."""
+
+    method: str
+    inputs: int
+    classes: int
+    draws: int
+    factors: tuple[float, ...]
+    gauges: tuple[Gauge, ...]
+    directions: tuple[Direction, ...]
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class CounterExample:
+    """Why a model is not strictly monotonic: one point without a slope, or two points with slopes of opposite sign."""
+
+    feature: int  # its position in the flattened input
+    label: int  # the class
+    points: tuple[tuple[float, ...], ...]  # flattened inputs
+    slopes: tuple[float, ...]  # one for each point
+
+
+@dataclass(frozen=True)
+class Monotonicity(Record):
+    """Whether each class's probability was seen to change in one direction only along each feature of a box."""
+
+    method: str
+    classes: int
+    draws: int
+    low: tuple[float | None, ...]  # flattened; None where the box has no bound
+    high: tuple[float | None, ...]
+    partially_unbounded: bool
+    points: int
+    features: tuple[int, ...]  # those looked at
+    signs: tuple[tuple[int, ...], ...]  # of each feature × class: +1 rising, −1 falling, 0 not seen to be strictly so
+    monotone_features: tuple[int, ...]
+    monotone: bool
+    counter_example: CounterExample | None
+    provenance: Provenance

@@ -1,0 +1,77 @@
+"""A model judged: on known data, and on data it should not know."""
+
+from dataclasses import dataclass
+
+from nescio.records.record import Provenance, Record
+
+
+@dataclass(frozen=True)
+class Separation:
+    """How well a score tells known from unknown; larger score = less known. Undefined figures are None."""
+
+    score: str
+    auroc: float | None
+    aupr_in: float | None
+    aupr_out: float | None
+    fpr95: float | None
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Accuracy of what is kept when the least known share is rejected; unknown inputs always count as wrong."""
+
+    score: str
+    rejected: tuple[float, ...]
+    accuracy: tuple[float, ...]
+    maximum: tuple[float, ...]  # of a perfect model that rejects every unknown input first
+    area: float
+    maximum_area: float
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many inputs of each set fall between the edges of a score."""
+
+    score: str
+    edges: tuple[float, ...]
+    counts: dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class KnownSide:
+    """The model on data of the kinds it was trained on."""
+
+    name: str
+    inputs: int
+    accuracy: float
+    mmc: float
+    nll: float
+    brier: float
+    ece: float
+    misclassification: tuple[Separation, ...]  # correct against wrong
+    rejection: tuple[Rejection, ...]
+
+
+@dataclass(frozen=True)
+class UnknownSide:
+    """The model on data it should not know."""
+
+    name: str
+    inputs: int
+    mmc: float
+    separation: tuple[Separation, ...]
+    rejection: tuple[Rejection, ...]
+
+
+@dataclass(frozen=True)
+class Evaluation(Record):
+    """A model or detector on known data and on named sets of unknown data."""
+
+    method: str
+    score: str  # the one the method is paired with
+    classes: int
+    draws: int
+    known: KnownSide
+    unknown: tuple[UnknownSide, ...]
+    histograms: tuple[Histogram, ...]
+    provenance: Provenance
