@@ -42,10 +42,10 @@ def scaling_table(record: Scaling) -> RenderableType:
     """For each feature, worst first: when the model grows certain, what each score makes of it, and a verdict."""
     table = new_table(f"{record.method}: {record.inputs} inputs, scaled up to {_factor(record.factors[-1])}")
     table.padding = (0, 1, 0, 0)
-    table.add_column("feature", min_width=16)
+    table.add_column("feature", min_width=16, overflow="fold")
     for name in ("certain_from", "confi-_dence", *(gauge.score for gauge in record.gauges)):
         table.add_column(name.replace("_", "\n").replace("information", "info"), **FIGURES)
-    table.add_column("noticed by", no_wrap=True)
+    table.add_column("noticed\nby", min_width=8)
     ordered = worst_first(record)
     features = [direction for direction in ordered if direction.feature is not None]
     for direction in features:
