@@ -56,6 +56,12 @@ def test_knows_digits_from_digits_it_never_saw(model, known):
     assert record.unknown[0].separation[0].auroc > 0.88
 
 
+def test_has_a_normalisation_of_its_own(model, known):
+    model.double()
+    assert all(value.dtype == torch.float64 for value in model.normalise.buffers())
+    assert all(value.dtype == torch.float32 for value in known.normalise.buffers())
+
+
 def test_same_seed_same_weights(name, known):
     states = []
     for _ in range(2):

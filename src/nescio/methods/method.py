@@ -1,5 +1,6 @@
 """What a way to train must bring: logits, a loss, and what it calls its confidence."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -41,7 +42,8 @@ class Method(nn.Module, ABC):
         if not isinstance(normalise, nn.Module | None):
             raise NescioError(f"normalise must be a module such as known.normalise, or None, not {normalise!r}")
         self.net = net
-        self.normalise = normalise if normalise is not None else nn.Identity()
+        # a copy, since one that comes with the data goes into many models, and each may be moved or cast
+        self.normalise = nn.Identity() if normalise is None else copy.deepcopy(normalise)
         self.moment: Moment | None = None  # set by the training loop before each step
 
     @classmethod
