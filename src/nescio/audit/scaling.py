@@ -104,14 +104,14 @@ def _used(scores: Sequence[str | Score] | None, draws: int) -> dict[str, Score]:
     if not isinstance(given, Sequence) or not given:
         raise NescioError(f"scores={scores!r}; expected names such as 'entropy', or functions of logits")
     used: dict[str, Score] = {}
+    ours = {function: name for name, function in SCORES.items()}
     for score in given:
-        name = next((name for name, known in SCORES.items() if score in (name, known)), None)
-        if name is None and callable(score):
+        if callable(score) and score not in ours:
             name = getattr(score, "__name__", "score")
-            name = name if name not in used and name not in SCORES else f"{name} {len(used) + 1}"
-            used[name] = score
+            used[f"{name} {len(used) + 1}" if name in used or name in SCORES else name] = score
         else:
-            used |= {one: partial(_natural, one) for one in score_names([score if name is None else name])}  # type: ignore[list-item]
+            (name,) = score_names([ours[score] if callable(score) else score])
+            used[name] = partial(_natural, name)
     return used
 
 

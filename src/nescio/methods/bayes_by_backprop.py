@@ -1,7 +1,7 @@
 """A Gaussian over every weight, learned by backpropagation (Blundell et al. 2015)."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -99,15 +99,11 @@ class BayesByBackprop(Method):
         together = max(1, min(self.samples, _TOGETHER // weights))
         counts = [min(together, self.samples - start) for start in range(0, self.samples, together)]
         inputs = pieces(self.normalise(x), together, self.net)
-        if self._kept is not None and weights * self.samples <= _KEPT:
-            self._kept = self._kept or self._drawn(counts)
-            return torch.cat([self._run(inputs, drawn) for drawn in self._kept])
         with torch.random.fork_rng():  # a forward pass moves no generator
-            return torch.cat([self._run(inputs, self.draw(count)) for count in counts])
-
-    def _drawn(self, counts: list[int]) -> list[dict[str, Tensor]]:
-        with torch.random.fork_rng():
-            return [self.draw(count) for count in counts]
+            drawn: Iterable[dict[str, Tensor]] = map(self.draw, counts)
+            if self._kept is not None and weights * self.samples <= _KEPT:
+                drawn = self._kept = self._kept or list(drawn)
+            return torch.cat([self._run(inputs, some) for some in drawn])
 
     @contextmanager
     def hold_draws(self) -> Iterator[None]:

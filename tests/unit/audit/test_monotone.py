@@ -187,7 +187,7 @@ def test_where_rounding_hides_the_sign_nothing_is_said():
     found = monotone(net, [1e-9], [1e-6])
     assert found.signs[0][0] == -1
     assert found.signs[0][2] == 1
-    assert found.counter_example is None or found.counter_example.slopes[0] > 0 > found.counter_example.slopes[1]
+    assert found.counter_example is None
 
 
 @pytest.mark.parametrize("draw", range(4))
@@ -195,7 +195,9 @@ def test_rounding_within_a_network_is_no_counter_example(draw):
     """Without a bias LayerNorm undoes the size of x but for its ε: the slope dies away as 1/x³, and keeps its sign."""
     torch.manual_seed(draw)
     layers = nn.Linear(1, 4, bias=False), nn.LayerNorm(4, elementwise_affine=False), nn.Linear(4, 2)
-    example = monotone(nn.Sequential(*layers).double(), [0.0], [INF]).counter_example
+    net = nn.Sequential(*layers).double()
+    assert monotone(net, [0.0], [1e3]).monotone
+    example = monotone(net, [0.0], [INF]).counter_example
     assert example is None or example.slopes == (0.0,)  # where float64 has no digits left
 
 
