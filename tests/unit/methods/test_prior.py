@@ -112,3 +112,12 @@ SPREAD, SHARE, THREE = "a prior's spread must be", "the share of a mixture must 
 def test_bad_priors_are_refused(given, message):
     with pytest.raises(NescioError, match=message):
         prior_of(given)
+
+
+@pytest.mark.parametrize("given", [2, 2.0, np.float32(2), np.int64(2)], ids=repr)
+def test_numbers_of_any_make_are_spreads(given):
+    assert prior_of(given) == Gaussian(2.0)
+
+
+def test_lists_as_in_files_are_mixtures():
+    assert prior_of([0.25, 1, 0.05]) == prior_of(MIXTURE) == ScaleMixture(*MIXTURE)
