@@ -68,6 +68,15 @@ def softmax_confidence(logits: Tensor) -> Tensor:
     return mean_log_probs(logits)[0].amax(-1).exp()
 
 
+def mean_kernels(logits: Tensor) -> Tensor:
+    """Kernels `(N, C)` in [0, 1] of log-kernels `(S, N, C)`, the mean over draws; they need not sum to one.
+
+    >>> mean_kernels(torch.tensor([[[0.0, -1000.0]]]))
+    tensor([[1., 0.]], dtype=torch.float64)
+    """
+    return check_logits(logits).clamp(max=0).exp().mean(0)
+
+
 def classes(logits: Tensor) -> Tensor:
     """The class with the largest mean probability, `(N,)`."""
     logits = check_logits(logits)

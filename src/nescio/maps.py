@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nescio.data import Known
 from nescio.errors import NescioError, number, unknown_name, whole_number
-from nescio.methods import METHODS, MCDropout, Method, as_method
+from nescio.methods import METHODS, MCDropout, Method, as_method, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
 from nescio.predict import check_inputs
@@ -121,8 +121,8 @@ def check_compared(methods: Sequence[str], scores: Sequence[str]) -> None:
 
 def _fresh(method: str, known: Known) -> Method:
     """A method on small networks for the plane, with fresh weights."""
-    make = partial(mlp, 2, len(known.classes), HIDDEN, _dropout(method))
-    return METHODS[method].of(make, normalise=known.normalise)
+    make = partial(mlp, 2, hidden=HIDDEN, dropout=_dropout(method))
+    return method_for(method, make, len(known.classes), known.normalise)
 
 
 def _dropout(method: str) -> float:

@@ -21,7 +21,7 @@ import torch
 from nescio.data import Encoding, Known, load
 from nescio.data.labelled import fingerprint
 from nescio.errors import NescioError
-from nescio.methods import METHODS, MCDropout
+from nescio.methods import MCDropout, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.methods.method import Method
 from nescio.models import NETWORKS, network_for
@@ -119,8 +119,8 @@ def train_run(
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
         thinned = _thinning(method, network, dropout)
-        make = partial(network_for, network, known.shape, len(known.classes), **thinned)
-        model = METHODS[method].of(make, known.normalise, **own).to(device)
+        make = partial(network_for, network, known.shape, **thinned)
+        model = method_for(method, make, len(known.classes), known.normalise, **own).to(device)
     history = fit(model, known.train, seed=seed, checkpoint=folder / CHECKPOINT, **settings)
     model.to("cpu").eval()
     save(model, folder / MODEL, asdict(Facts.of(source, known)))
@@ -128,7 +128,7 @@ def train_run(
     return model, history
 
 
-def _thinning(method: str, network: str, dropout: float | None) -> dict[str, float]:
+def _thinning(method: str, network: str, dropout: float | None) -> dict[str, Any]:
     """The dropout a network is to have: as asked for, or the network's own, or some if its method lives on it."""
     if dropout is not None:
         return {"dropout": dropout}

@@ -68,9 +68,15 @@ class OneCycle:
         return low + (1.0 - low) * 0.5 * (1.0 + math.cos(math.pi * share))
 
 
+def thirds() -> Step:
+    """A fifth after each third of the training, as in *DUQ*'s runs on FashionMNIST."""
+    return Step(at=(1 / 3, 2 / 3), factor=0.2)
+
+
 SCHEDULES: dict[str, Callable[[], Schedule]] = {
     "constant": Constant,
     "step": Step,
+    "thirds": thirds,
     "cosine": Cosine,
     "one_cycle": OneCycle,
 }

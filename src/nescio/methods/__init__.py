@@ -1,6 +1,7 @@
 """Ways to train a classifier, one file per paper."""
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -8,6 +9,7 @@ from torch import nn
 from nescio.errors import unknown_name
 from nescio.methods.anchored import AnchoredEnsemble
 from nescio.methods.bayes_by_backprop import BayesByBackprop
+from nescio.methods.duq import DUQ
 from nescio.methods.ensemble import Ensemble
 from nescio.methods.mc_dropout import MCDropout
 from nescio.methods.method import Method, Moment
@@ -20,11 +22,13 @@ METHODS: dict[str, type[Method]] = {
     "bayes_by_backprop": BayesByBackprop,
     "ensemble": Ensemble,
     "anchored": AnchoredEnsemble,
+    "duq": DUQ,
 }
+GIVEN = ("net", "make_net", "normalise", "classes", "features")  # what a method takes beside its settings
 
 
 def own_settings(method: str) -> dict[str, Any]:
-    """The settings of a method by name, with their defaults: its arguments beside network and normalisation.
+    """The settings of a method by name, with their defaults: its arguments beside network and data.
 
     >>> own_settings("mc_dropout")
     {'samples': 50}
@@ -32,7 +36,23 @@ def own_settings(method: str) -> dict[str, Any]:
     if method not in METHODS:
         raise unknown_name("method", method, METHODS)
     arguments = inspect.signature(METHODS[method]).parameters.values()
-    return {one.name: one.default for one in arguments if one.name not in ("net", "make_net", "normalise")}
+    return {one.name: one.default for one in arguments if one.name not in GIVEN}
+
+
+def method_for(
+    name: str,
+    make_net: Callable[[int | None], nn.Module],
+    classes: int,
+    normalise: nn.Module | None = None,
+    **settings: Any,
+) -> Method:
+    """A method by name over what `make_net` makes: networks for so many classes or, for None, for features."""
+    if name not in METHODS:
+        raise unknown_name("method", name, METHODS)
+    kind = METHODS[name]
+    if kind.on_features:
+        return kind.of(lambda: make_net(None), normalise, classes=classes, **settings)
+    return kind.of(lambda: make_net(classes), normalise, **settings)
 
 
 def as_method(model: nn.Module) -> Method:
@@ -42,6 +62,7 @@ def as_method(model: nn.Module) -> Method:
 
 
 __all__ = [
+    "DUQ",
     "METHODS",
     "AnchoredEnsemble",
     "BayesByBackprop",
@@ -51,5 +72,6 @@ __all__ = [
     "Moment",
     "Softmax",
     "as_method",
+    "method_for",
     "own_settings",
 ]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
 
 from nescio.errors import NescioError, unknown_name
@@ -54,4 +55,33 @@ def build(recipe: dict[str, Any]) -> nn.Module:
         raise NescioError(f"network {name!r} cannot be made from {arguments}: {error}") from error
 
 
-__all__ = ["NETWORKS", "build", "cnn16", "conv3", "lenet", "mlp", "network_for", "resnet18", "resnet20"]
+def feature_width(net: nn.Module) -> int | None:
+    """How many numbers a network gives for an input; None if it does not tell.
+
+    One of ours is asked by its recipe, another by its last linear layer.
+
+    >>> feature_width(cnn16()), feature_width(nn.Sequential(nn.Linear(4, 8), nn.ReLU()))
+    (144, 8)
+    """
+    recipe = getattr(net, "recipe", None)
+    if recipe is None:
+        layers = [module.out_features for module in net.modules() if isinstance(module, nn.Linear)]
+        return layers[-1] if layers else None
+    side = recipe.get("size", 32)
+    shape = (recipe["inputs"],) if recipe["network"] == "mlp" else (recipe["channels"], side, side)
+    with torch.device("meta"), torch.no_grad():
+        return int(build(recipe).eval()(torch.empty(2, *shape)).shape[1])
+
+
+__all__ = [
+    "NETWORKS",
+    "build",
+    "cnn16",
+    "conv3",
+    "feature_width",
+    "lenet",
+    "mlp",
+    "network_for",
+    "resnet18",
+    "resnet20",
+]

@@ -1,0 +1,191 @@
+"""DUQ: distances to a centroid of each class, trained to stay sensitive to the input (van Amersfoort et al. 2020)."""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nescio.errors import NescioError, number, unknown_name, whole_number
+from nescio.logits import mean_kernels
+from nescio.methods.method import Method
+from nescio.methods.penalty import SIDES, gradient_penalty, hutchinson, slopes_of
+from nescio.methods.twice import cheap_twice
+from nescio.models import feature_width
+
+TARGETS = ("kernel sum", "kernels", "features")  # what the penalty is on: section 2.1, and appendix C's two others
+COUNT = 12.0  # inputs a class counts for before any was seen: about those of one batch of 128
+
+
+class DUQ(Method):
+    """Kernels around a centroid per class (van Amersfoort et al. 2020): unknown is what is far from all of them.
+
+    Logits are log-kernels, `log K_c = −‖W_c f(x) − e_c‖² / (2 n σ²)`, and its confidence is the largest kernel, so an
+    input may be of no class at all. Centroids `e_c` follow the training data as moving averages.
+
+    Args:
+        net: any network from inputs to features `(N, d)`.
+        classes: how many there are to tell apart.
+        centroid_size: n, the length of a centroid; by default d.
+        length_scale: σ; distances are measured by it. `select_length_scale` finds one.
+        gradient_penalty: λ, the weight of the penalty that keeps `‖∇ₓ Σ_c K_c‖` near 1; `select_penalty` finds one.
+        penalty: "two-sided", or "one-sided", which only flattens (figure 4 of the paper: it does not help).
+        momentum: γ, how much of the centroids a step keeps.
+        penalty_target: "kernel sum", or appendix C's "kernels" or "features", estimated by random sums (Hutchinson).
+        learn_length_scale: learn a length scale for each class, from `length_scale` on.
+        weight_spread: standard deviation of the first weights `W_c`; the paper's two moons start from 1.
+        features: d, if the network does not tell.
+        normalise: what raw inputs go through first; the penalty is in what comes out of it.
+    """
+
+    name = "duq"
+    score = "max_logit"
+    on_features = True
+
+    def __init__(
+        self,
+        net: nn.Module,
+        classes: int,
+        centroid_size: int | None = None,
+        length_scale: float = 0.1,
+        gradient_penalty: float = 0.0,
+        penalty: str = "two-sided",
+        momentum: float = 0.999,
+        *,
+        penalty_target: str = "kernel sum",
+        learn_length_scale: bool = False,
+        weight_spread: float = 0.05,
+        features: int | None = None,
+        normalise: nn.Module | None = None,
+    ) -> None:
+        super().__init__(net, normalise)
+        self.classes = whole_number("classes", classes, least=2, below=2**30)
+        self.features = whole_number("features", _width(net) if features is None else features, below=2**30)
+        self.centroid_size = whole_number(
+            "centroid_size", self.features if centroid_size is None else centroid_size, below=2**30
+        )
+        self.length_scale = number("length_scale", length_scale, least=1e-6, most=1e6)
+        self.gradient_penalty = number("gradient_penalty", gradient_penalty)
+        self.momentum = number("momentum", momentum)
+        if self.momentum >= 1:
+            raise NescioError(f"momentum must be in [0, 1), not {momentum!r}: with 1 the centroids would never move")
+        for kind, given, known in (("penalty", penalty, SIDES), ("penalty_target", penalty_target, TARGETS)):
+            if given not in known:
+                raise unknown_name(kind, given, known)
+        if not isinstance(learn_length_scale, bool):
+            raise NescioError(f"learn_length_scale must be True or False, not {learn_length_scale!r}")
+        self.penalty, self.penalty_target, self.learn_length_scale = penalty, penalty_target, learn_length_scale
+        self.weight_spread = number("weight_spread", weight_spread, least=1e-6, most=1e6)
+        shape = self.classes, self.centroid_size
+        self.weight = nn.Parameter(torch.randn(*shape, self.features) * self.weight_spread)  # W (C, n, d)
+        self.register_buffer("counts", torch.full((self.classes,), COUNT))  # N (C,)
+        self.register_buffer("sums", torch.randn(shape) * COUNT)  # m (C, n)
+        self.register_buffer("met", torch.zeros(self.classes, dtype=torch.bool))
+        if learn_length_scale:
+            self.log_length_scale = nn.Parameter(torch.full((self.classes,), math.log(self.length_scale)))
+
+    counts: Tensor
+    sums: Tensor
+    met: Tensor
+
+    @property
+    def centroids(self) -> Tensor:
+        """`e_c = m_c / N_c`, `(C, n)`."""
+        return self.sums / self.counts[:, None]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._log_kernels(self._features(self.normalise(x)))
+
+    def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        self._meet(y)
+        x = self.normalise(x)
+        if self.gradient_penalty == 0:
+            logits = self._log_kernels(self._features(x))
+            return cross_entropies(logits, y), logits
+        x = x if x.requires_grad else x.detach().requires_grad_()
+        with cheap_twice():
+            features = self._features(x)
+            logits = self._log_kernels(features)
+            norms = slopes_of(self._penalised(features, logits), x)
+        return cross_entropies(logits, y) + self.gradient_penalty * gradient_penalty(norms, self.penalty), logits
+
+    @torch.no_grad()
+    def after_step(self, x: Tensor, y: Tensor) -> None:
+        """Move the centroids of the classes in the batch, as the new weights see it; others stay (equations 4 to 6)."""
+        modes = [(module, module.training) for module in self.modules()]
+        self.eval()
+        features = self._features(self.normalise(x))
+        for module, mode in modes:
+            module.training = mode
+        own = F.one_hot(y, self.classes).to(features.dtype)  # (N, C)
+        sums = torch.einsum("cnd,cd->cn", self.weight, own.T @ features)  # W_c goes through the sum of a class
+        self.counts.lerp_(own.sum(0), 1 - self.momentum)
+        self.sums.lerp_(sums, 1 - self.momentum)
+        self.met.logical_or_(own.any(0))
+
+    def confidence(self, logits: Tensor) -> Tensor:
+        """The paper's certainty, `max_c K_c`."""
+        return mean_kernels(logits).amax(-1)
+
+    def settings(self) -> dict[str, Any]:
+        names = ("classes", "centroid_size", "length_scale", "gradient_penalty", "penalty", "momentum",
+                 "penalty_target", "learn_length_scale", "weight_spread", "features")  # fmt: skip
+        return {name: getattr(self, name) for name in names}
+
+    def _features(self, x: Tensor) -> Tensor:
+        features: Tensor = self.net(x)
+        if features.shape != (len(x), self.features):
+            raise NescioError(f"the network gives features of shape {tuple(features.shape)} for {len(x)} inputs, "
+                              f"not ({len(x)}, {self.features}), as this DUQ was made for; see features=")  # fmt: skip
+        if self.moment is None and not features.isfinite().all():  # in training the loop tells, and of checkpoints too
+            raise NescioError("the network gives features that are NaN or infinite")
+        return features
+
+    def _log_kernels(self, features: Tensor) -> Tensor:
+        """`(N, C)` of features `(N, d)`."""
+        seen = F.linear(features, self.weight.flatten(0, 1)).view(-1, self.classes, self.centroid_size)
+        distances = (seen - self.centroids).square().mean(2)
+        if self.learn_length_scale:
+            return -0.5 * distances * torch.exp(-2 * self.log_length_scale)
+        return distances * (-0.5 / self.length_scale**2)
+
+    def _penalised(self, features: Tensor, logits: Tensor) -> Tensor:
+        if self.penalty_target == "features":
+            return hutchinson(features)
+        return logits.exp().sum(1) if self.penalty_target == "kernel sum" else hutchinson(logits.exp())
+
+    def _meet(self, y: Tensor) -> None:
+        """An error if no second class has been seen: there is nothing yet that a centroid could be told from."""
+        if (y == y[0]).all() and not (self.met.sum() - self.met[y[0]].long()):
+            raise NescioError(f"a batch of {len(y)} with one class only, {int(y[0])}, before any other was seen; DUQ "
+                              "tells classes from each other: shuffle the data, or use larger batches")  # fmt: skip
+
+
+def cross_entropies(log_kernels: Tensor, y: Tensor) -> Tensor:
+    """Binary cross-entropies of kernels against one-hot labels (equation 3), the mean over inputs and classes.
+
+    `log K` is never made from K, so a kernel that underflows still has its loss and its gradient; one that rounds to 1
+    is taken as far from 1 as its type can tell.
+
+    >>> cross_entropies(torch.tensor([[-1000.0, 0.0]]), torch.tensor([0]))
+    tensor(507.9712)
+    """
+    own = F.one_hot(y, log_kernels.shape[1]).bool()
+    return -torch.where(own, log_kernels, log1mexp(log_kernels)).mean()
+
+
+def log1mexp(log_k: Tensor) -> Tensor:
+    """`log(1 − exp(log_k))` of `log_k ≤ 0`, exact next to 0 and far from it (Mächler 2012)."""
+    log_k = log_k.clamp(max=-torch.finfo(log_k.dtype).eps)
+    near = log_k > -math.log(2)
+    # what a branch is not taken for is put where its gradient is finite
+    close = torch.log(-torch.expm1(torch.where(near, log_k, -1.0)))
+    return torch.where(near, close, torch.log1p(-torch.where(near, -1.0, log_k).exp()))
+
+
+def _width(net: nn.Module) -> int:
+    width = feature_width(net)
+    if width is None:
+        raise NescioError("this network does not tell how many features it gives; say features=…")
+    return width
