@@ -17,11 +17,12 @@ from nescio.logits import classes, mean_log_probs
 from nescio.methods import as_method
 from nescio.methods.method import Method
 from nescio.predict import joined, sweep
-from nescio.records import Evaluation, Histogram, KnownSide, Provenance, Rejection, Separation, UnknownSide
+from nescio.records import Evaluation, Histogram, KnownSide, Provenance, Rejection, Roc, Separation, UnknownSide
 from nescio.scores import OUTPUT, SCORES, score_names
 
 BINS = 50
-Values = dict[str, np.ndarray[Any, Any]]  # score → (N,)
+Array = np.ndarray[Any, Any]
+Values = dict[str, Array]  # of each score, or of each set of data → (N,)
 
 
 def evaluate(
@@ -58,6 +59,7 @@ def evaluate(
     check_labels(labels, logits.shape[2])
     names = names or list(SCORES if len(logits) > 1 else OUTPUT)
     values = {"known": _values(names, logits) | own}
+    confidence = {"known": method.confidence(logits).cpu().numpy()}
     correct = (classes(logits) == labels).cpu().numpy()
     sides = []
     for name, data in sets.items():
@@ -65,18 +67,21 @@ def evaluate(
         if other.shape[::2] != logits.shape[::2]:
             raise NescioError(f"{name!r} gives logits (S, N, C) = {tuple(other.shape)}, but the known data "
                               f"{tuple(logits.shape)}: draws and classes must be the same")  # fmt: skip
-        values[name] = _values(names, other) | own
-        sides.append(_unknown_side(name, method, other, correct, values["known"], values[name]))
+        values[name], confidence[name] = _values(names, other) | own, method.confidence(other).cpu().numpy()
+        sides.append(_unknown_side(name, confidence[name], correct, values["known"], values[name]))
     settings = {"scores": list(values["known"]), "batch_size": batch_size, "unknown": list(sets)}
     return Evaluation(
         method=method.name,
         score=model.name if isinstance(model, Detector) else method.score,
         classes=logits.shape[2],
         draws=len(logits),
-        known=_known_side(getattr(known, "name", "") or "known", method, logits, labels, correct, values["known"]),
+        known=_known_side(
+            getattr(known, "name", "") or "known", confidence["known"], logits, labels, correct, values["known"]
+        ),
         unknown=tuple(sides),
         histograms=tuple(_histogram(name, {side: v[name] for side, v in values.items()}) for name in values["known"]),
         provenance=Provenance.now(seed, settings, time.monotonic() - started),
+        confidence=_counts("confidence", confidence, np.linspace(0.0, 1.0, BINS + 1)),
     )
 
 
@@ -99,10 +104,9 @@ def _values(names: Sequence[str], logits: Tensor) -> Values:
 
 
 def _known_side(
-    name: str, method: Method, logits: Tensor, labels: Tensor, correct: np.ndarray[Any, Any], values: Values
+    name: str, confidence: Array, logits: Tensor, labels: Tensor, correct: Array, values: Values
 ) -> KnownSide:
     log_p = mean_log_probs(logits)[0].cpu().numpy()
-    confidence = method.confidence(logits).cpu().numpy()
     answers = labels.cpu().numpy()
     return KnownSide(
         name=name,
@@ -117,35 +121,37 @@ def _known_side(
     )
 
 
-def _unknown_side(
-    name: str, method: Method, logits: Tensor, correct: np.ndarray[Any, Any], known: Values, values: Values
-) -> UnknownSide:
+def _unknown_side(name: str, confidence: Array, correct: Array, known: Values, values: Values) -> UnknownSide:
     return UnknownSide(
         name=name,
-        inputs=logits.shape[1],
-        mmc=metrics.mmc(method.confidence(logits).cpu().numpy()),
+        inputs=len(confidence),
+        mmc=metrics.mmc(confidence),
         separation=tuple(_separation(key, known[key], v) for key, v in values.items()),
         rejection=tuple(_rejection(key, correct, known[key], v) for key, v in values.items()),
+        roc=tuple(_roc(key, known[key], v) for key, v in values.items()),
     )
 
 
-def _separation(score: str, known: np.ndarray[Any, Any], unknown: np.ndarray[Any, Any]) -> Separation:
+def _separation(score: str, known: Array, unknown: Array) -> Separation:
     if len(known) == 0 or len(unknown) == 0:  # no input was classified wrongly, or none rightly
         return Separation(score, None, None, None, None)
     found = metrics.separation(known, unknown)
     return Separation(score, found.auroc, found.aupr_in, found.aupr_out, found.fpr)
 
 
-def _rejection(
-    score: str, correct: np.ndarray[Any, Any], known: np.ndarray[Any, Any], unknown: np.ndarray[Any, Any] | None
-) -> Rejection:
+def _rejection(score: str, correct: Array, known: Array, unknown: Array | None) -> Rejection:
     whole = metrics.rejection_curve(correct, known, unknown)
     curve = whole.at(101)
     rejected, accuracy, maximum = (tuple(map(float, v)) for v in (curve.rejected, curve.accuracy, curve.maximum))
     return Rejection(score, rejected, accuracy, maximum, whole.area, whole.maximum_area)
 
 
-def _histogram(score: str, values: dict[str, np.ndarray[Any, Any]]) -> Histogram:
+def _roc(score: str, known: Array, unknown: Array) -> Roc:
+    curve = metrics.roc_curve(known, unknown).at(201)
+    return Roc(score, *(tuple(float(f"{value:.5g}") for value in side) for side in (curve.unknown, curve.known)))
+
+
+def _histogram(score: str, values: Values) -> Histogram:
     """Counts over edges around the known inputs' scores; what lies farther out is counted in the outermost bins.
 
     Far away a score may run off by thousands, which would leave a single bin to everything else.
@@ -154,6 +160,9 @@ def _histogram(score: str, values: dict[str, np.ndarray[Any, Any]]) -> Histogram
     room = (high - low) or 1.0
     low = max(low - room, min(float(v.min()) for v in values.values()))
     high = min(high + room, max(float(v.max()) for v in values.values()))
-    edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
+    return _counts(score, values, np.linspace(low, high if high > low else low + 1.0, BINS + 1))
+
+
+def _counts(score: str, values: Values, edges: Array) -> Histogram:
     counts = {side: np.histogram(np.clip(v, edges[0], edges[-1]), edges)[0] for side, v in values.items()}
     return Histogram(score, tuple(map(float, edges)), {side: tuple(map(int, c)) for side, c in counts.items()})

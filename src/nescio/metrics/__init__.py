@@ -3,9 +3,11 @@
 from nescio.metrics.predictions import accuracy, brier, ece, mmc, nll
 from nescio.metrics.ranking import Separation, aupr_in, aupr_out, auroc, fpr_at_tpr, separation
 from nescio.metrics.rejection import RejectionCurve, rejection_curve
+from nescio.metrics.roc import RocCurve, roc_curve
 
 __all__ = [
     "RejectionCurve",
+    "RocCurve",
     "Separation",
     "accuracy",
     "aupr_in",
@@ -17,5 +19,6 @@ __all__ = [
     "mmc",
     "nll",
     "rejection_curve",
+    "roc_curve",
     "separation",
 ]

@@ -1,7 +1,7 @@
 """Records: frozen results as plain data, JSON in and out. Reports are made from these alone."""
 
 from nescio.records.audit import CounterExample, Course, Direction, Gauge, Monotonicity, Scaling
-from nescio.records.evaluation import Evaluation, Histogram, KnownSide, Rejection, Separation, UnknownSide
+from nescio.records.evaluation import Evaluation, Histogram, KnownSide, Rejection, Roc, Separation, UnknownSide
 from nescio.records.history import Epoch, History
 from nescio.records.map import Map, Points, Surface
 from nescio.records.record import FORMAT, Provenance, Record, from_plain, to_plain
@@ -23,6 +23,7 @@ __all__ = [
     "Provenance",
     "Record",
     "Rejection",
+    "Roc",
     "Scaling",
     "Separation",
     "Surface",

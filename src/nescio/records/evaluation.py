@@ -1,6 +1,9 @@
 """A model judged: on known data, and on data it should not know."""
 
+import json
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any, Self
 
 from nescio.records.record import Provenance, Record
 
@@ -29,8 +32,20 @@ class Rejection:
 
 
 @dataclass(frozen=True)
+class Roc:
+    """Shares of inputs accepted by a score as its threshold rises, to five digits; the area under the curve is AUROC.
+
+    Known inputs are the positives: it is 1 if all of them score below (are more certain than) all unknown ones.
+    """
+
+    score: str
+    unknown: tuple[float, ...]  # false-positive rate
+    known: tuple[float, ...]  # true-positive rate
+
+
+@dataclass(frozen=True)
 class Histogram:
-    """How many inputs of each set fall between the edges of a score."""
+    """How many inputs of each set fall between the edges of a score, or of the confidence."""
 
     score: str
     edges: tuple[float, ...]
@@ -61,6 +76,7 @@ class UnknownSide:
     mmc: float
     separation: tuple[Separation, ...]
     rejection: tuple[Rejection, ...]
+    roc: tuple[Roc, ...] = ()  # empty in records from before it was kept
 
 
 @dataclass(frozen=True)
@@ -75,3 +91,18 @@ class Evaluation(Record):
     unknown: tuple[UnknownSide, ...]
     histograms: tuple[Histogram, ...]
     provenance: Provenance
+    confidence: Histogram | None = None  # over [0, 1], of what the method says; None in records from before it was kept
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The record in a JSON text, checked field by field; what an older one lacks is left empty."""
+        with suppress(ValueError, RecursionError):  # of what is no JSON, as the next line tells
+            text = json.dumps(json.loads(text, object_hook=_completed))
+        return super().from_json(text)
+
+
+def _completed(found: dict[str, Any]) -> dict[str, Any]:
+    """An object of a JSON text, with the fields that were not yet kept when it was written."""
+    if found.get("record") == Evaluation.__name__:
+        return {"confidence": None, **found}
+    return {"roc": [], **found} if set(found) == {"name", "inputs", "mmc", "separation", "rejection"} else found
