@@ -1,12 +1,14 @@
 """What holds for every method, by membership in METHODS."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
 
 import nescio
 from nescio.data import Samples
-from nescio.methods import METHODS
+from nescio.methods import METHODS, method_for
 from nescio.models import mlp
 from nescio.scores import SCORES
 
@@ -23,7 +25,7 @@ def known():
 @pytest.fixture
 def model(name, known, seed):
     torch.manual_seed(seed)
-    return METHODS[name].of(lambda: mlp(64, 7, hidden=(32,), dropout=DROPOUT.get(name, 0.0)), known.normalise)
+    return method_for(name, partial(mlp, 64, hidden=(32,), dropout=DROPOUT.get(name, 0.0)), 7, known.normalise)
 
 
 def test_is_named_and_paired_with_a_score(name):
@@ -66,7 +68,7 @@ def test_same_seed_same_weights(name, known):
     states = []
     for _ in range(2):
         torch.manual_seed(3)
-        model = METHODS[name].of(lambda: mlp(64, 7, hidden=(16,), dropout=0.2), known.normalise)
+        model = method_for(name, partial(mlp, 64, hidden=(16,), dropout=0.2), 7, known.normalise)
         nescio.fit(model, known.train, epochs=1, seed=5)
         states.append(model.state_dict())
     assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
@@ -82,7 +84,7 @@ def test_survives_saving(model, known, tmp_path):
 def test_resumes_from_any_step(name, known, tmp_path):
     def start(checkpoint):
         torch.manual_seed(3)
-        model = METHODS[name].of(lambda: mlp(64, 7, hidden=(16,), dropout=0.2), known.normalise)
+        model = method_for(name, partial(mlp, 64, hidden=(16,), dropout=0.2), 7, known.normalise)
         nescio.fit(model, known.train, epochs=2, seed=5, checkpoint=checkpoint, checkpoint_every=3)
         return model.state_dict()
 
@@ -100,7 +102,7 @@ def test_resumes_from_any_step(name, known, tmp_path):
     whole = start(None)
     inputs, labels = known.train.inputs, known.train.labels
     torch.manual_seed(3)
-    model = METHODS[name].of(lambda: mlp(64, 7, hidden=(16,), dropout=0.2), known.normalise)
+    model = method_for(name, partial(mlp, 64, hidden=(16,), dropout=0.2), 7, known.normalise)
     path = tmp_path / "c.safetensors"
     with pytest.raises(KeyboardInterrupt):
         nescio.fit(model, Cut(inputs, labels), epochs=2, seed=5, checkpoint=path, checkpoint_every=3)
@@ -141,5 +143,8 @@ def check_untouched(model, data, fault):
 
 
 def test_accepts_a_network_without_normalisation(name):
-    model = METHODS[name].of(lambda: nn.Sequential(nn.Flatten(), nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, 3)))
+    def make(classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, classes or 6))
+
+    model = method_for(name, make, 3)
     assert nescio.predict(model, torch.zeros(2, 4)).shape[1:] == (2, 3)

@@ -1,5 +1,6 @@
 """The papers' networks, plain modules: `classes` logits out, or features when no `classes` are given."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -69,8 +70,9 @@ def feature_width(net: nn.Module) -> int | None:
         return layers[-1] if layers else None
     side = recipe.get("size", 32)
     shape = (recipe["inputs"],) if recipe["network"] == "mlp" else (recipe["channels"], side, side)
-    with torch.device("meta"), torch.no_grad():
-        return int(build(recipe).eval()(torch.empty(2, *shape)).shape[1])
+    like = next(net.parameters(), torch.zeros(0))
+    with torch.no_grad():
+        return int(copy.deepcopy(net).eval()(like.new_zeros(1, *shape)).shape[1])
 
 
 __all__ = [
