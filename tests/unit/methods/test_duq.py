@@ -216,7 +216,7 @@ class TestPenalty:
 
 
 class TestQuality:
-    @pytest.mark.parametrize("weight", [0.0, 0.1])
+    @pytest.mark.parametrize("weight", [0.0, 0.02])
     def test_knows_digits_from_digits_it_never_saw(self, weight, seed):
         known = nescio.data.load("digits", hold_out=[7, 8, 9])
         torch.manual_seed(seed)
@@ -225,7 +225,7 @@ class TestQuality:
         nescio.fit(model, known.train, epochs=20, batch_size=64, seed=seed, **how)
         record = nescio.evaluate(model, known.test, {"held out": known.held_out}, scores=["max_logit"])
         assert record.known.accuracy > 0.97
-        assert 0.95 < record.unknown[0].separation[0].auroc < 1
+        assert 0.955 < record.unknown[0].separation[0].auroc < 0.995
         assert record.known.mmc > 2 * record.unknown[0].mmc
 
 
