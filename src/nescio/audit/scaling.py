@@ -59,7 +59,7 @@ def scaling(
         alphas: positive factors, ascending; by default 25 from 1 to a million.
         rays: whether to move whole inputs, too.
         scores: names in `SCORES`, or functions of logits `(S, N, C)` giving `(N,)`; by default those of the theorem
-            that the model's draws allow.
+            that the model's draws allow, and the one its paper pairs with it.
         batch_size, seed, progress: as in `predict`. A batch runs over inputs and factors alike.
 
     >>> net = nn.Linear(2, 2)
@@ -76,7 +76,7 @@ def scaling(
     if not chosen and not rays:
         raise NescioError("nothing to move: no features were given, and rays=False")
     draws, classes = draws_and_classes(method, inputs[:1], seed=seed)
-    used = _used(scores, draws)
+    used = _used(scores, draws, method.score)
     along = [(known_as[position], position) for position in chosen] + [("ray", None)] * bool(rays)
     total = len(inputs) * (1 + len(along) * len(factors))
     with bar(total, "scaling", progress) as shown:
@@ -96,10 +96,10 @@ def scaling(
     )
 
 
-def _used(scores: Sequence[str | Score] | None, draws: int) -> dict[str, Score]:
+def _used(scores: Sequence[str | Score] | None, draws: int, paired: str) -> dict[str, Score]:
     """The scores to record, by name and on their natural scale; a function of logits goes by its own name."""
     if scores is None:
-        scores = [name for name in FOUR if draws > 1 or name in OUTPUT]
+        scores = [name for name in (*FOUR, paired) if draws > 1 or name in OUTPUT]
     given = [scores] if isinstance(scores, str) or callable(scores) else scores
     if not isinstance(given, Sequence) or not given:
         raise NescioError(f"scores={scores!r}; expected names such as 'entropy', or functions of logits")
