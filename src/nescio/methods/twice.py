@@ -10,15 +10,16 @@ layer stays torch's, so a network may hold any.
 # ruff: noqa: A002 - rules take what torch's functions take, by the same names
 # mypy: disable-error-code="no-untyped-call, no-any-return, call-overload"
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.overrides import TorchFunctionMode
+
+from nescio.errors import NescioError
 
 aten = torch.ops.aten
 
@@ -39,6 +40,18 @@ class _Rules(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         return RULES.get(func, func)(*args, **(kwargs or {}))
+
+
+def _last(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """The backward pass of a derivative in x, which is not to be differentiated: it would know of no weights."""
+
+    def checked(ctx: Any, *grads: Tensor) -> Any:
+        if torch.is_grad_enabled():
+            raise NescioError("what was made under cheap_twice() can be differentiated in the weights only once, "
+                              "by backward() without create_graph=True")  # fmt: skip
+        return backward(ctx, *grads)
+
+    return checked
 
 
 class _Convolution(torch.autograd.Function):
@@ -69,7 +82,7 @@ class _ConvolutionInX(torch.autograd.Function):
         return g
 
     @staticmethod
-    @once_differentiable
+    @_last
     def backward(ctx: Any, *grads: Tensor) -> Any:
         (t,), (s, weight) = grads, ctx.saved_tensors
         in_weight = None
@@ -92,7 +105,7 @@ class _BatchNorm(torch.autograd.Function):
         (s,), (x, weight, centre, scale) = grads, ctx.saved_tensors
         if torch.is_grad_enabled():
             return _BatchNormInX.apply(s, x, weight, centre, scale), None, None, None, None, None, None
-        return *_normalised_back(s, x, weight, centre, scale), None, None, None, None
+        return *_normalised_back(s, x, weight, centre, scale, ctx.needs_input_grad[:3]), None, None, None, None
 
 
 class _BatchNormInX(torch.autograd.Function):
@@ -110,7 +123,7 @@ class _BatchNormInX(torch.autograd.Function):
         return g
 
     @staticmethod
-    @once_differentiable
+    @_last
     def backward(ctx: Any, *grads: Tensor) -> Any:
         (t,), (s, x, weight, centre, scale, s_x, s_sum) = grads, ctx.saved_tensors
         onward, t_x, t_sum = _normalised_back(t, x, weight, centre, scale)
@@ -129,9 +142,11 @@ class _BatchNormInX(torch.autograd.Function):
         return onward, in_x, None if weight is None else count * q * scale, None, None
 
 
-def _normalised_back(s: Tensor, x: Tensor, weight: Any, centre: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _normalised_back(
+    s: Tensor, x: Tensor, weight: Any, centre: Tensor, scale: Tensor, wanted: Sequence[bool] = (True, True, True)
+) -> tuple[Tensor, Tensor, Tensor]:
     """`B s`, and of each channel Σ s x̂ and Σ s, which are the gradients of weight and bias."""
-    return aten.native_batch_norm_backward(s, x, weight, None, None, centre, scale, True, 0.0, [True, True, True])
+    return aten.native_batch_norm_backward(s, x, weight, None, None, centre, scale, True, 0.0, wanted)
 
 
 class _ReLU(torch.autograd.Function):
@@ -156,7 +171,7 @@ class _ReLUInX(torch.autograd.Function):
         return g
 
     @staticmethod
-    @once_differentiable
+    @_last
     def backward(ctx: Any, *grads: Tensor) -> Any:
         return aten.threshold_backward(*grads, *ctx.saved_tensors, 0), None
 
@@ -184,7 +199,7 @@ class _MaxPoolInX(torch.autograd.Function):
         return g
 
     @staticmethod
-    @once_differentiable
+    @_last
     def backward(ctx: Any, *grads: Tensor) -> Any:
         (t,), (chosen,) = grads, ctx.saved_tensors
         if chosen.is_contiguous():
@@ -197,16 +212,14 @@ class _MaxPoolInX(torch.autograd.Function):
 def _convolution(native: Callable[..., Tensor], sides: int) -> Callable[..., Tensor]:
     """The rule of a convolution over so many sides."""
 
-    def each(size: Any) -> list[int]:
-        return [size] * sides if isinstance(size, int) else [*size] * (sides // len(size))
-
     def rule(
         input: Tensor, weight: Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
         groups: int = 1,
     ) -> Tensor:  # fmt: skip
         if isinstance(padding, str) or input.dim() != sides + 2:
             return native(input, weight, bias, stride, padding, dilation, groups)
-        how = [each(stride), each(padding), each(dilation), False, [0] * sides, groups]
+        sizes = ([size] if isinstance(size, int) else [*size] for size in (stride, padding, dilation))
+        how = [*sizes, False, [0] * sides, groups]
         return _Convolution.apply(input, weight, bias, how, not _reaches_weights(input))
 
     return rule
@@ -227,11 +240,11 @@ def _relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def _max_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:  # fmt: skip
+    return_indices: bool = False,  # torch has another function for those
+) -> Tensor:  # fmt: skip
     stride = kernel_size if stride is None else stride
-    if return_indices or input.dim() != 4:
-        return F.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    if input.dim() != 4:
+        return F.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode)
     sizes = ([v, v] if isinstance(v, int) else list(v) for v in (kernel_size, stride, padding, dilation))
     return _MaxPool.apply(input, [*sizes, ceil_mode])
 
@@ -249,14 +262,20 @@ RULES: dict[Callable[..., Any], Callable[..., Any]] = {
 
 
 def _reaches_weights(x: Tensor) -> bool:
-    """Whether x was made with weights; if not, it is the data, whose own gradient the last pass has no use for."""
-    waiting, met = [x.grad_fn], set()
+    """Whether x was made with weights; if not, it is the data, whose own gradient the last pass has no use for.
+
+    The data are one leaf of the graph; weights are parameters, or come as a second leaf.
+    """
+    waiting: list[Any] = [x.grad_fn]
+    met, leaves = set(), 0
     while waiting:
         node = waiting.pop()
         if node is None or node in met:
             continue
         met.add(node)
-        if isinstance(getattr(node, "variable", None), nn.Parameter):
+        leaf = getattr(node, "variable", None)
+        leaves += leaf is not None
+        if leaves > 1 or isinstance(leaf, nn.Parameter):
             return True
         waiting += [before for before, _ in node.next_functions]
     return isinstance(x, nn.Parameter)
