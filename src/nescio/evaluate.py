@@ -142,13 +142,18 @@ def _separation(score: str, known: Array, unknown: Array) -> Separation:
 def _rejection(score: str, correct: Array, known: Array, unknown: Array | None) -> Rejection:
     whole = metrics.rejection_curve(correct, known, unknown)
     curve = whole.at(101)
-    rejected, accuracy, maximum = (tuple(map(float, v)) for v in (curve.rejected, curve.accuracy, curve.maximum))
+    rejected, accuracy, maximum = map(_stored, (curve.rejected, curve.accuracy, curve.maximum))
     return Rejection(score, rejected, accuracy, maximum, whole.area, whole.maximum_area)
 
 
 def _roc(score: str, known: Array, unknown: Array) -> Roc:
     curve = metrics.roc_curve(known, unknown).at(201)
-    return Roc(score, *(tuple(float(f"{value:.5g}") for value in side) for side in (curve.unknown, curve.known)))
+    return Roc(score, _stored(curve.unknown), _stored(curve.known))
+
+
+def _stored(curve: Array) -> tuple[float, ...]:
+    """Seven significant digits of each value, as many as float32 has, for a smaller file."""
+    return tuple(float(f"{value:.7g}") for value in curve)
 
 
 def _histogram(score: str, values: Values) -> Histogram:

@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
+from sklearn.metrics import auc, average_precision_score, log_loss, roc_auc_score
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -86,6 +86,56 @@ def test_histograms_and_curves_account_for_every_input(sides):
     assert curve.accuracy[0] == pytest.approx(record.known.accuracy * 200 / 300)
     assert curve.maximum[0] == pytest.approx(200 / 300)
     assert curve.area <= curve.maximum_area
+
+
+def test_each_score_has_a_roc_curve_whose_area_is_its_auroc(sides):
+    known, unknown = sides
+    record = nescio.evaluate(Given(), known, {"u": unknown})
+    found = record.unknown[0]
+    assert [one.score for one in found.roc] == [one.score for one in found.separation] == list(OUTPUT)
+    for curve, figures in zip(found.roc, found.separation, strict=True):
+        assert (len(curve.known), len(curve.unknown)) == (201, 201)
+        assert (curve.known[0], curve.unknown[0], curve.known[-1], curve.unknown[-1]) == (0, 0, 1, 1)
+        assert auc(curve.unknown, curve.known) == pytest.approx(figures.auroc, abs=1e-4)
+
+
+def test_roc_takes_known_inputs_as_the_positives():
+    known, unknown = torch.tensor([[9.0, 0.0], [8.0, 0.0]]), torch.tensor([[0.1, 0.0], [0.2, 0.0]])
+    record = nescio.evaluate(
+        Given(), Samples(known, torch.zeros(2, dtype=torch.long)), {"u": unknown}, scores=["margin"]
+    )
+    curve = record.unknown[0].roc[0]
+    assert (curve.unknown, curve.known) == ((0, 0, 0, 0.5, 1), (0, 0.5, 1, 1, 1))
+
+
+def test_confidence_is_counted_from_0_to_1(sides):
+    known, unknown = sides
+    found = nescio.evaluate(Given(), known, {"u": unknown}).confidence
+    assert found.score == "confidence"
+    assert found.edges == pytest.approx(np.linspace(0, 1, 51), abs=1e-15)
+    for side, x in (("known", known.inputs), ("u", unknown)):
+        largest = x.double().softmax(-1).amax(-1).numpy()
+        assert found.counts[side] == tuple(np.histogram(largest, 50, (0, 1))[0])
+
+
+def test_confidence_is_what_the_method_says(seed):
+    """Of DUQ it is the largest kernel, which is 1 at a centroid and 0 far from all of them."""
+    torch.manual_seed(seed)
+    model = nescio.methods.DUQ(nn.Identity(), classes=2, features=2, length_scale=0.5)
+    at_centroids = torch.linalg.solve(model.weight.detach(), model.centroids)  # W_c x = e_c
+    known = Samples(at_centroids, torch.arange(2))
+    record = nescio.evaluate(model, known, {"away": at_centroids + 1e4})
+    assert (record.confidence.counts["known"][-1], record.confidence.counts["away"][0]) == (2, 2)
+    assert (record.known.mmc, record.unknown[0].mmc) == pytest.approx((1, 0), abs=1e-4)
+
+
+def test_a_record_of_many_scores_and_sets_is_a_small_file(seed):
+    generator = torch.Generator().manual_seed(seed)
+    known = Samples(torch.randn(2000, 10, generator=generator), torch.zeros(2000, dtype=torch.long))
+    sets = {name: torch.randn(2000, 10, generator=generator) for name in ("a", "b", "c")}
+    record = nescio.evaluate(Given(), known, sets)
+    assert (len(record.histograms), len(record.unknown)) == (6, 3)
+    assert len(record.to_json()) < 300_000
 
 
 def test_record_survives_json_and_says_how_it_was_made(sides, seed):

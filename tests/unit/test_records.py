@@ -4,7 +4,18 @@ import json
 import pytest
 
 from nescio.errors import NescioError
-from nescio.records import Epoch, Evaluation, History, KnownSide, Provenance, Rejection, Separation
+from nescio.records import (
+    Epoch,
+    Evaluation,
+    Histogram,
+    History,
+    KnownSide,
+    Provenance,
+    Rejection,
+    Roc,
+    Separation,
+    UnknownSide,
+)
 
 
 @pytest.fixture
@@ -31,8 +42,8 @@ def test_needs_no_torch():
     import subprocess
     import sys
 
-    code = "import sys, nescio.records, nescio.report.tables, nescio.report.figures, nescio.metrics; " \
-           "sys.exit('torch' in sys.modules)"  # fmt: skip
+    code = "import sys, nescio.records, nescio.report.tables, nescio.report.figures, nescio.report.comparison; " \
+           "import nescio.metrics; sys.exit('torch' in sys.modules)"  # fmt: skip
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -76,3 +87,44 @@ def test_nested_records_keep_their_types():
     again = Evaluation.from_json(record.to_json())
     assert again == record
     assert isinstance(again.known.rejection[0].rejected, tuple)
+
+
+@pytest.fixture
+def judged():
+    curve, found = Rejection("entropy", (0.0,), (1.0,), (1.0,), 1.0, 1.0), Separation("entropy", 1.0, 1.0, 1.0, 0.0)
+    side = KnownSide("digits", 9, 1.0, 1.0, 0.0, 0.0, 0.0, (found,), (curve,))
+    # a set may be called as a field is
+    sides = tuple(UnknownSide(name, 2, 0.5, (found,), (curve,), (Roc("entropy", (0.0, 0.0, 1.0), (0.0, 1.0, 1.0)),))
+                  for name in ("far", "separation"))  # fmt: skip
+    counts = {"known": (1, 8), "far": (2, 0), "separation": (2, 0)}
+    return Evaluation(
+        "softmax", "entropy", 3, 1, side, sides, (Histogram("entropy", (0.0, 1.0, 2.0), counts),),
+        Provenance.now(0, {}, 0.0), Histogram("confidence", (0.0, 0.5, 1.0), counts),
+    )  # fmt: skip
+
+
+def test_an_evaluation_from_before_curves_were_kept_is_read(judged, tmp_path):
+    body = json.loads(judged.to_json())
+    del body["confidence"]
+    for side in body["unknown"]:
+        del side["roc"]
+    without = tuple(dataclasses.replace(side, roc=()) for side in judged.unknown)
+    (tmp_path / "old.json").write_text(json.dumps(body))
+    old = Evaluation.load(tmp_path / "old.json")
+    assert old == dataclasses.replace(judged, unknown=without, confidence=None)
+    assert Evaluation.from_json(old.to_json()) == old
+    assert Evaluation.from_json(judged.to_json()) == judged
+
+
+@pytest.mark.parametrize(("damage", "message"), [
+    (lambda text: text[:50], "no JSON"),
+    (lambda text: "[" * 100_000, "no JSON"),
+    (lambda text: text.replace("0.5", "NaN"), "no JSON"),
+    (lambda text: change(text, record="History"), "not a Evaluation"),
+    (lambda text: change(text, confidence=3), r"Evaluation\.confidence"),
+    (lambda text: change(text, unknown=[{"name": "far"}]), r"Evaluation\.unknown\[0\]"),
+    (lambda text: text.replace('"roc"', '"rocs"'), r"Evaluation\.unknown\[0\]: expected the fields .*roc"),
+])  # fmt: skip
+def test_no_other_field_of_an_evaluation_may_be_missing(judged, damage, message):
+    with pytest.raises(NescioError, match=message):
+        Evaluation.from_json(damage(judged.to_json()))

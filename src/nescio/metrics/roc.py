@@ -25,8 +25,8 @@ class RocCurve:
     def at(self, points: int = 201) -> "RocCurve":
         """The same curve at no more than so many points at even steps of unknown + known, for storage.
 
-        So steep and flat stretches are followed alike. The trapezoids lose at most ½ / (points − 1) in any case, and
-        of a curve that bends gently a hundredth of that.
+        So steep and flat stretches are followed alike. Its trapezoids differ from the area by at most ½ / (points − 1),
+        and for thousands of inputs by a few hundredths of that.
 
         >>> curve = roc_curve([1.0, 2.0, 3.0], [4.0, 5.0]).at(5)
         >>> curve.unknown.tolist(), curve.known.tolist()

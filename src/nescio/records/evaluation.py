@@ -33,9 +33,9 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Roc:
-    """Shares of inputs accepted by a score as its threshold rises, to five digits; the area under the curve is AUROC.
+    """Shares of inputs accepted by a score as its threshold rises; the area under the curve is AUROC.
 
-    Known inputs are the positives: it is 1 if all of them score below (are more certain than) all unknown ones.
+    Known inputs are the positives, as in the papers: it is 1 if every known one is more certain than every unknown one.
     """
 
     score: str

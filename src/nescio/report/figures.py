@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
+from numpy.typing import ArrayLike
 
 from nescio.atomic import replacing
 from nescio.errors import NescioError, unknown_name
@@ -56,14 +57,19 @@ def histograms(record: Evaluation, score: str | None = None) -> Figure:
         f"{shown(score)}  (larger = less known)",
         "share of inputs",
     )
-    edges = np.array(found[score].edges)
-    for colour, (side, counts) in zip(_colours(), found[score].counts.items(), strict=False):
-        heights = np.array(counts) / max(1, sum(counts))
-        label = record.known.name if side == "known" else side
-        axes.stairs(heights, edges, fill=True, alpha=0.3, color=colour)
-        axes.stairs(heights, edges, color=colour, label=shown(label), linewidth=1.5)
+    draw_shares(axes, found[score].edges, [
+        (record.known.name if side == "known" else side, np.array(counts) / max(1, sum(counts)))
+        for side, counts in found[score].counts.items()
+    ])  # fmt: skip
     axes.legend(frameon=False)
     return figure
+
+
+def draw_shares(axes: Any, edges: Sequence[float], sets: Sequence[tuple[str, ArrayLike]]) -> None:
+    """Histograms of named sets in one panel, known data first, each with its name for the legend."""
+    for colour, dashes, (name, heights) in zip(_colours(), ("-", "--", "-.", ":") * 8, sets, strict=False):
+        axes.stairs(heights, edges, fill=True, alpha=0.3, color=colour)
+        axes.stairs(heights, edges, color=colour, label=shown(name), linewidth=1.5, linestyle=dashes)
 
 
 def rejections(record: Evaluation, score: str | None = None) -> Figure:

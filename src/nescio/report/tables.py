@@ -86,10 +86,14 @@ def _figure(value: float | None) -> str:
 
 
 def _auroc(value: float | None) -> Text:
-    """Coloured by how far it is from tossing a coin."""
+    return Text(_figure(value), style=auroc_colour(value))
+
+
+def auroc_colour(value: float | None) -> str:
+    """By how far it is from tossing a coin."""
     if value is None:
-        return Text("–")
-    return Text(f"{value:.3f}", style="green" if value >= 0.9 else "yellow" if value >= 0.7 else "red")
+        return ""
+    return "green" if value >= 0.9 else "yellow" if value >= 0.7 else "red"
 
 
 def status_table(found: Sequence[Any]) -> Table:
