@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from nescio.predict import predict as predict
     from nescio.saving import load as load
     from nescio.saving import save as save
+    from nescio.selection import select_length_scale as select_length_scale
+    from nescio.selection import select_penalty as select_penalty
     from nescio.training import fit as fit
 
 __version__ = "0.1.0"
@@ -45,6 +47,8 @@ __all__ = [
     "save",
     "schedule",
     "scores",
+    "select_length_scale",
+    "select_penalty",
     "uncertainty_map",
 ]
 
@@ -56,6 +60,8 @@ _HOMES = {
     "load": "saving",
     "predict": "predict",
     "save": "saving",
+    "select_length_scale": "selection",
+    "select_penalty": "selection",
     "uncertainty_map": "maps",
 }
 

@@ -90,6 +90,10 @@ def train(
     validation: Annotated[float | None, typer.Option(help="Share of the training data to set aside.")] = None,
     patience: Annotated[int | None, typer.Option(help="Stop after so many epochs without a gain.")] = None,
     checkpoint_every: Annotated[int | None, typer.Option(help="Steps between extra checkpoints.")] = None,
+    select_on: Annotated[str | None, typer.Option(
+        metavar="UNKNOWN", show_default=False,
+        help="Unknown data that `--penalty auto` chooses by, as in `nescio evaluate --unknown`; else by right against "
+             "wrong answers.")] = None,
     seed: Seed = 0,
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, …")] = "cpu",
     impute: Impute = False,
@@ -98,11 +102,16 @@ def train(
 ) -> None:  # fmt: skip
     """Train a classifier into a folder. Started again, a run that was cut off goes on where it stood.
 
+    The two settings of duq that must suit the data are found first if they are `auto`: it is trained with each of some
+    values, a third of `--epochs` long, and judged on the share `--validation` (0.1 if not given) of the training data.
+
     Example: `nescio train softmax --data digits --hold-out 7,8,9 -o run`
 
     Example: `nescio train ensemble --members 10 --data breast_cancer -o clinic`
 
     Example: `nescio train softmax --data fashion_mnist --network conv3 --epochs 10 --schedule one_cycle -o fashion`
+
+    Example: `nescio train duq --length-scale auto --penalty auto --data digits --hold-out 8,9 -o sure`
     """
     from nescio.data import NAMES
     from nescio.runs import Source, default_network, train_run
@@ -115,13 +124,17 @@ def train(
     source = Source(data, held, seed, impute, label)
     known = source.load(root)
     network = default_network(known) if network == "auto" else network
+    settings = {
+        "epochs": epochs, "batch_size": batch_size, "optimizer": optimizer, "learning_rate": learning_rate,
+        "momentum": momentum, "weight_decay": weight_decay, "schedule": schedule, "augment": augment or [],
+        "validation": validation, "patience": patience, "checkpoint_every": checkpoint_every,
+    }  # fmt: skip
     try:
-        model, history = train_run(
-            output, source, known, method, network, device, seed, own, dropout, epochs=epochs, batch_size=batch_size,
-            optimizer=optimizer, learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay,
-            schedule=schedule, augment=augment or [], validation=validation, patience=patience,
-            checkpoint_every=checkpoint_every,
-        )  # fmt: skip
+        if "auto" in own.values() or select_on:
+            from nescio.automatic import settle
+
+            own = settle(output, known, method, network, device, seed, own, dropout, select_on, root, out, **settings)
+        model, history = train_run(output, source, known, method, network, device, seed, own, dropout, **settings)
     except KeyboardInterrupt:
         err.print("interrupted; the same command goes on from the last checkpoint, if there was one yet")
         raise typer.Exit(130) from None

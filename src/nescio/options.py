@@ -61,7 +61,7 @@ class Command(TyperCommand):
                 if (mark := f"{{{table}}}") in text:
                     param.__dict__["help"] = text = text.replace(mark, ", ".join(names(table)))
             if "{SETTINGS}" in text:
-                param.__dict__["help"] = text.replace("{SETTINGS}", _settings_in_words())
+                param.__dict__["help"] = text.replace("{SETTINGS}", _settings_in_words(_own(self)))
         super().format_help(ctx, formatter)
 
 
@@ -69,7 +69,7 @@ class MethodCommand(Command):
     """A command where the settings of a method are options too, such as `--members 10`; see `settings_given`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        own = {name for param in self.params for name in (*param.opts, *param.secondary_opts)} | {"--help"}
+        own = _own(self)
         left, found = [], ctx.meta.setdefault(_GIVEN, {})
         words = list(args)
         while words:
@@ -85,7 +85,7 @@ class MethodCommand(Command):
                 value = words.pop(0) if words and _is_value(words[0]) else "true"
             found[name] = value
         if found:  # what is no option of any method is told before what click finds missing
-            known = {option for method in names("METHODS") for option in _options(method)}
+            known = {option for method in names("METHODS") for option in _options(method, own)}
             for name in found:
                 if name not in known:
                     raise unknown_name("option", name, known | {name for name in own if name.startswith("--")})
@@ -100,7 +100,7 @@ def _is_value(word: str) -> bool:
 
 def settings_given(ctx: typer.Context, method: str) -> dict[str, Any]:
     """The settings of a method among the options of a `MethodCommand`, or an error naming the one it does not have."""
-    known = _options(method)
+    known = _options(method, _own(ctx.command))
     for option in ctx.meta[_GIVEN]:
         if option not in known:
             others = [name for param in ctx.command.params for name in param.opts if name.startswith("--")]
@@ -108,11 +108,22 @@ def settings_given(ctx: typer.Context, method: str) -> dict[str, Any]:
     return {known[option]: _value(text) for option, text in ctx.meta[_GIVEN].items()}
 
 
-def _options(method: str) -> dict[str, str]:
-    """The options of a method, and the settings they stand for."""
+def _own(command: Any) -> set[str]:
+    """The options of a command itself."""
+    return {name for param in command.params for name in (*param.opts, *param.secondary_opts)} | {"--help"}
+
+
+def _options(method: str, taken: set[str]) -> dict[str, str]:
+    """The options of a method, and the settings they stand for.
+
+    Where the command has taken an option for itself, as `--momentum` is that of sgd, the method's has its name in it:
+    `--duq-momentum`.
+    """
     from nescio.methods import own_settings
 
-    return {f"--{name.replace('_', '-')}": name for name in own_settings(method)}
+    plain = {name: name.replace("_", "-") for name in own_settings(method)}
+    prefix = method.replace("_", "-")
+    return {f"--{prefix}-{word}" if f"--{word}" in taken else f"--{word}": name for name, word in plain.items()}
 
 
 def _value(text: str) -> Any:
@@ -134,6 +145,6 @@ def _value(text: str) -> Any:
     return text
 
 
-def _settings_in_words() -> str:
-    each = {method: _options(method) for method in names("METHODS")}
+def _settings_in_words(taken: set[str]) -> str:
+    each = {method: _options(method, taken) for method in names("METHODS")}
     return "; ".join(f"{method}: {' '.join(options)}" for method, options in each.items() if options)

@@ -5,12 +5,14 @@ history.json            the record of the training
 checkpoint.safetensors  where the training stands, or stood when it ended
 evaluation.json         written by `nescio evaluate`
 scaling.json            written by `nescio audit`
+length_scale.json       how `--length-scale auto` was found, with a figure, length_scale.svg
+penalty.json            how `--penalty auto` was found, with a figure, penalty.svg
 """
 
 import inspect
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Any
 
 import torch
 
-from nescio.data import Encoding, Known, load
+from nescio.data import Encoding, Known, Samples, load
 from nescio.data.labelled import fingerprint
 from nescio.errors import NescioError
 from nescio.methods import MCDropout, method_for
@@ -33,6 +35,7 @@ from nescio.training import fit
 
 MODEL, HISTORY, CHECKPOINT = "model.safetensors", "history.json", "checkpoint.safetensors"
 EVALUATION, SCALING = "evaluation.json", "scaling.json"
+LENGTH_SCALE, PENALTY = "length_scale.json", "penalty.json"
 
 
 @dataclass(frozen=True)
@@ -111,21 +114,37 @@ def train_run(
 
     `own` are the settings of the method, `dropout` a share for its networks, and the rest goes to `fit`.
     """
-    if known.train is None or known.normalise is None:
-        raise NescioError(
-            f"{known.name} has only a test part; it can be unknown data, but nothing can be trained on it"
-        )
-    _check_device(device)
+    data, make = training_part(known), maker(known, method, network, device, own, dropout)
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
-        thinned = _thinning(method, network, dropout)
-        make = partial(network_for, network, known.shape, **thinned)
-        model = method_for(method, make, len(known.classes), known.normalise, **own).to(device)
-    history = fit(model, known.train, seed=seed, checkpoint=folder / CHECKPOINT, **settings)
+        model = make()
+    history = fit(model, data, seed=seed, checkpoint=folder / CHECKPOINT, **settings)
     model.to("cpu").eval()
     save(model, folder / MODEL, asdict(Facts.of(source, known)))
     history.save(folder / HISTORY)
     return model, history
+
+
+def training_part(known: Known) -> Samples:
+    """What there is to train on, or an error if there is nothing."""
+    if known.train is None:
+        raise NescioError(
+            f"{known.name} has only a test part; it can be unknown data, but nothing can be trained on it"
+        )
+    return known.train
+
+
+def maker(
+    known: Known, method: str, network: str, device: str, own: Mapping[str, Any], dropout: float | None
+) -> Callable[..., Method]:
+    """A function that makes a method for known data, with fresh weights; settings it is given go before `own`."""
+    _check_device(device)
+    make_net = partial(network_for, network, known.shape, **_thinning(method, network, dropout))
+
+    def make(**more: Any) -> Method:
+        return method_for(method, make_net, len(known.classes), known.normalise, **{**own, **more}).to(device)
+
+    return make
 
 
 def _thinning(method: str, network: str, dropout: float | None) -> dict[str, Any]:

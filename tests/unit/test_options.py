@@ -38,6 +38,8 @@ def given(words):
      {"kl_weights": "decreasing", "warm_up": 0.4, "elbo_samples": 3}),
     ("bayes_by_backprop --beta -1", {"beta": -1}),
     ("bayes_by_backprop --beta -.5 --prior .25,1,.01", {"beta": -0.5, "prior": [0.25, 1, 0.01]}),
+    ("duq --duq-momentum 0.99 --length-scale 0.3", {"momentum": 0.99, "length_scale": 0.3}),
+    ("duq --length-scale auto --penalty=auto", {"length_scale": "auto", "penalty": "auto"}),
     ("softmax", {}),
 ])  # fmt: skip
 @pytest.mark.parametrize("rest", ["{} --data iris -o out", "--data iris {} -o out", "--data=iris -o out {}"])
@@ -51,6 +53,15 @@ def test_own_options_stay_the_commands():
     params, settings = given("ensemble --data iris -o out --epochs 3 --augment crop flip --members 2 --seed=4 --impute")
     assert settings == {"members": 2}
     assert (params["epochs"], params["augment"], params["seed"], params["impute"]) == (3, ["crop", "flip"], 4, True)
+
+
+def test_an_option_that_the_command_has_taken_has_the_methods_name_in_front():
+    params, settings = given("duq --data iris -o out --momentum 0.5 --duq-momentum 0.25")
+    assert (params["momentum"], settings) == (0.5, {"momentum": 0.25})
+    with pytest.raises(NescioError, match="did you mean '--duq-momentum'"):
+        given("duq --data iris -o out --duq-momentun 0.25")
+    with pytest.raises(NescioError, match=r"unknown option \(for softmax\) '--duq-momentum'"):
+        given("softmax --data iris -o out --duq-momentum 0.25")
 
 
 def test_settings_do_not_stay_from_one_call_to_the_next():
@@ -109,6 +120,7 @@ def test_help_names_the_settings_of_every_method(command):
     text = " ".join(out.replace("│", " ").split())
     for method in METHODS:
         options = " ".join(f"--{name.replace('_', '-')}" for name in own_settings(method))
+        options = options.replace("--momentum", "--duq-momentum")  # sgd has the plain one
         assert f"{method}: {options}" in text if options else f"{method}:" not in text
     assert "{" not in text.replace("{METHOD}", "")
 

@@ -5,6 +5,7 @@ from nescio.records.evaluation import Evaluation, Histogram, KnownSide, Rejectio
 from nescio.records.history import Epoch, History
 from nescio.records.map import Map, Points, Surface
 from nescio.records.record import FORMAT, Provenance, Record, from_plain, to_plain
+from nescio.records.selection import Selection, Trial
 
 __all__ = [
     "FORMAT",
@@ -25,8 +26,10 @@ __all__ = [
     "Rejection",
     "Roc",
     "Scaling",
+    "Selection",
     "Separation",
     "Surface",
+    "Trial",
     "UnknownSide",
     "from_plain",
     "to_plain",

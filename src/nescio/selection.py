@@ -1,0 +1,336 @@
+"""The two settings of DUQ that must suit the data, chosen by small sweeps (van Amersfoort et al. 2020, section 4)."""
+
+import inspect
+import os
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from nescio.data.batches import length
+from nescio.data.labelled import as_dataset, check_labels, fingerprint, split, whole
+from nescio.data.samples import Samples
+from nescio.errors import NescioError, number, unknown_name, whole_number
+from nescio.logits import classes
+from nescio.methods import DUQ
+from nescio.metrics import auroc
+from nescio.predict import predict, predict_labelled
+from nescio.records import Provenance, Selection, Trial, to_plain
+from nescio.scores import SCORES
+from nescio.seeds import check_seed, derived_seed
+from nescio.settings import described
+from nescio.training import fit
+
+LENGTH_SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+PENALTIES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+OURS = ("validation", "seed", "checkpoint", "checkpoint_every", "progress")  # of fit, but not for the caller to set
+USUAL = {one.name: one.default for one in inspect.signature(fit).parameters.values()
+         if one.default is not one.empty and one.name not in OURS}  # fmt: skip
+
+Make = Callable[..., nn.Module]  # which must be a DUQ
+Place = str | os.PathLike[str]
+
+
+def select_length_scale(
+    make: Make,
+    data: Dataset[Any] | tuple[Any, Any],
+    candidates: Iterable[float] = LENGTH_SCALES,
+    *,
+    validation: float | Dataset[Any] | tuple[Any, Any] = 0.1,
+    seeds: int = 1,
+    epochs: int = 10,
+    seed: int = 0,
+    record: Place | None = None,
+    progress: bool | None = None,
+    **training: Any,
+) -> Selection:
+    """The length scale of the highest accuracy on validation data, without a gradient penalty (section 4.2).
+
+    Of equals the smallest is chosen: the paper finds accuracy on two moons the same for all, but needs small ones for
+    a model that is certain only near its data. Every trial starts from the same weights and sees the same data in the
+    same order. One whose training fails, since its loss becomes NaN, is recorded so, and never chosen.
+
+    Args:
+        make: makes a DUQ with fresh weights from settings, as in
+            `select_length_scale(lambda **own: DUQ(conv3(), 10, normalise=known.normalise, **own), known.train)`.
+        data: a dataset of `(input, label)`, or a pair of arrays.
+        candidates: the values to try.
+        validation: a dataset, or the share of `data` to set aside.
+        seeds: how many trainings there are for each value; their mean decides.
+        epochs: of each training; it may be shorter than that of the model to be.
+        seed: of everything random.
+        record: a file that is written after each trial; if there, trials of the same sweep are not repeated.
+        progress: a bar for each training and a line for each trial; by default only on a terminal.
+        training: further settings of `fit`.
+    """
+    values = _candidates(candidates, least=1e-6, most=1e6)
+    train, held = _parts(data, validation, seed)
+    aim = Aim("length_scale", "validation accuracy at gradient penalty 0", "accuracy", {"gradient_penalty": 0.0})
+    sweep = Sweep(make, aim, values, train, held, None, seeds, seed, _training(epochs, training), progress)
+    return sweep.run(record)
+
+
+def select_penalty(
+    make: Make,
+    data: Dataset[Any] | tuple[Any, Any],
+    candidates: Iterable[float] = PENALTIES,
+    *,
+    unknown: Any = None,
+    validation: float | Dataset[Any] | tuple[Any, Any] = 0.1,
+    seeds: int = 1,
+    epochs: int = 10,
+    seed: int = 0,
+    record: Place | None = None,
+    progress: bool | None = None,
+    **training: Any,
+) -> Selection:
+    """The weight of the gradient penalty whose certainty best tells what the model does not know.
+
+    By default that is the AUROC of right against wrong answers on validation data (section 4.3), which the paper
+    prefers, as it needs no other data. A value that makes no mistake has no such AUROC, and is not chosen. With
+    `unknown` it is the AUROC of validation data against that (section 4.2); it should not be the data that the model
+    is judged by later. Of equals the smallest is chosen, since a penalty costs accuracy.
+
+    Args:
+        make: makes a DUQ with fresh weights from settings, as in
+            `select_penalty(lambda **own: DUQ(conv3(), 10, length_scale=0.1, **own), known.train)`.
+        unknown: data of another kind, as `predict` takes them.
+        data, candidates, validation, seeds, epochs, seed, record, progress, training: as in `select_length_scale`.
+    """
+    if isinstance(unknown, Iterator):
+        raise NescioError("unknown data are read once for each trial, but an iterator can be read only once; give a "
+                          "tensor, a dataset or a loader")  # fmt: skip
+    values = _candidates(candidates)
+    train, held = _parts(data, validation, seed)
+    criterion = "AUROC of right against wrong answers on validation data"
+    if unknown is not None:
+        criterion = f"AUROC of validation data against {getattr(unknown, 'name', '') or 'unknown data'}"
+    aim = Aim("gradient_penalty", criterion, "auroc", {})
+    sweep = Sweep(make, aim, values, train, held, unknown, seeds, seed, _training(epochs, training), progress)
+    return sweep.run(record)
+
+
+@dataclass(frozen=True)
+class Aim:
+    """Which setting is looked for, and by what."""
+
+    setting: str
+    criterion: str  # in words
+    measure: str  # the figure of a trial that decides
+    fixed: dict[str, float]  # settings that all trials have in common
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Trainings that differ in one setting only."""
+
+    make: Make
+    aim: Aim
+    candidates: tuple[float, ...]
+    train: Dataset[Any]
+    held: Dataset[Any]
+    unknown: Any
+    seeds: int
+    seed: int
+    training: dict[str, Any]
+    progress: bool | None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.make, nn.Module) or not callable(self.make):
+            raise NescioError("make must be a function that makes a DUQ with fresh weights from settings, such as "
+                              f"lambda **own: DUQ(conv3(), 10, **own), not a {type(self.make).__name__}")  # fmt: skip
+        whole_number("seeds", self.seeds)
+
+    def run(self, place: Place | None) -> Selection:
+        """Try every candidate that is not on record yet, and choose."""
+        first = self.fresh(self.candidates[0], self.seed)
+        settings = self.settings(first)
+        kept = None if place is None or not os.path.exists(place) else _kept(place, settings)
+        trials = {} if kept is None else {trial.value: trial for trial in kept.trials}
+        left = [value for value in self.candidates if value not in trials]
+        if kept is not None and not left:
+            return kept
+        self.check(first)
+        for value in left:
+            trials[value] = self.trial(value, first)
+            self.tell(trials[value], len(trials))
+            done = tuple(trials[one] for one in self.candidates if one in trials)
+            found = self.record(done, settings)
+            if found is not None and place is not None:
+                found.save(place)
+        if found is None:
+            raise self.nothing(done)
+        return found
+
+    def fresh(self, value: float, seed: int, before: DUQ | None = None) -> DUQ:
+        """A model with the first weights of a seed, or an error if `make` did not make one, or not a new one."""
+        asked = {self.aim.setting: value, **self.aim.fixed}
+        with torch.random.fork_rng():
+            torch.manual_seed(derived_seed(seed, "weights", 0))
+            model = self.make(**asked)
+        if not isinstance(model, DUQ):
+            raise NescioError(f"make must return a DUQ, not a {type(model).__name__}")
+        for name, wanted in asked.items():
+            if getattr(model, name) != wanted:
+                raise NescioError(f"make was asked for {name}={wanted:g}, and made a DUQ with "
+                                  f"{getattr(model, name):g}; it must pass on the settings it is given")  # fmt: skip
+        if before is not None and not {*map(id, model.parameters())}.isdisjoint(map(id, before.parameters())):
+            raise NescioError("make gave a network that it had given before; each trial needs fresh weights, so make "
+                              "the network inside of it")  # fmt: skip
+        return model
+
+    def settings(self, model: DUQ) -> dict[str, Any]:
+        """What decides how the sweep goes, as plain data: a record is only taken up under the same."""
+        own = {name: value for name, value in model.settings().items() if name != self.aim.setting}
+        other = fingerprint(self.unknown) if isinstance(self.unknown, Samples) else f"{length(self.unknown)} inputs"
+        plain: dict[str, Any] = to_plain({
+            "setting": self.aim.setting,
+            "criterion": self.aim.criterion,
+            "candidates": self.candidates,
+            "seeds": self.seeds,
+            "seed": self.seed,
+            "model": f"crc {zlib.crc32(described(model).encode()):08x}",
+            "method_settings": own,
+            "data": fingerprint(self.train),
+            "validation_data": fingerprint(self.held),
+            "unknown_data": None if self.unknown is None else other,
+            "training": {name: _in_words(value) for name, value in self.training.items()},
+        })  # fmt: skip
+        return plain
+
+    def check(self, model: DUQ) -> None:
+        """An error if a trained model could not be judged on the data; better now than after its training."""
+        logits, labels = self.answers(model)
+        check_labels(labels, logits.shape[2])
+        if self.unknown is not None:
+            predict(model, self.unknown, progress=False)
+
+    def answers(self, model: DUQ) -> tuple[Tensor, Tensor]:
+        """Logits of the validation data, and their labels."""
+        logits, labels = predict_labelled(model, self.held, progress=False)
+        if labels is None:
+            raise NescioError("the validation data have no labels; expected pairs (input, label)")
+        return logits, whole(labels)
+
+    def trial(self, value: float, before: DUQ) -> Trial:
+        """Train with one value, once for each seed, and measure."""
+        started = time.monotonic()
+        accuracies: list[float] = []
+        aurocs: list[float | None] = []
+        failed = None
+        for repeat in range(self.seeds):
+            seed = self.seed if repeat == 0 else derived_seed(self.seed, "repeat", repeat)
+            model = self.fresh(value, seed, before)
+            watched = None if self.training["patience"] is None else self.held
+            try:
+                fit(model, self.train, validation=watched, seed=seed, progress=self.progress, **self.training)
+                accuracy, separation = self.measured(model)
+            except NescioError as error:
+                failed = str(error)
+                break
+            accuracies.append(accuracy)
+            aurocs.append(separation)
+        means = (None, None) if failed else (_mean(accuracies), _mean(aurocs))
+        return Trial(value, *means, tuple(accuracies), tuple(aurocs), failed, time.monotonic() - started)
+
+    def measured(self, model: DUQ) -> tuple[float, float | None]:
+        """Accuracy on validation data and, if it decides, the AUROC, which is None if one side has no inputs."""
+        logits, labels = self.answers(model)
+        right = (classes(logits) == labels).cpu().numpy()
+        accuracy = float(right.mean())
+        if self.aim.measure == "accuracy":
+            return accuracy, None
+        score = SCORES[model.score]
+        known = score(logits).cpu().numpy()
+        if self.unknown is None:
+            known, other = known[right], known[~right]
+        else:
+            other = score(predict(model, self.unknown, progress=False)).cpu().numpy()
+        return accuracy, auroc(known, other) if len(known) and len(other) else None
+
+    def record(self, trials: tuple[Trial, ...], settings: dict[str, Any]) -> Selection | None:
+        """The record of some trials, or None if none of them can be chosen."""
+        aim = self.aim
+        sound = [trial for trial in trials if getattr(trial, aim.measure) is not None]
+        if not sound:
+            return None
+        best = max(sound, key=lambda trial: float(getattr(trial, aim.measure)))  # of equals the first, the smallest
+        origin = Provenance.now(self.seed, settings, fsum(trial.seconds for trial in trials))
+        inputs = len(self.held)  # type: ignore[arg-type]
+        return Selection(DUQ.name, aim.setting, best.value, aim.criterion, aim.measure, inputs, trials, origin)
+
+    def nothing(self, trials: tuple[Trial, ...]) -> NescioError:
+        """The error when there is nothing to choose from."""
+        failures = [trial for trial in trials if trial.failed is not None]
+        if len(failures) == len(trials):
+            return NescioError(f"training failed with every {self.aim.setting}; with {failures[0].value:g}: "
+                               f"{failures[0].failed}")  # fmt: skip
+        inputs = len(self.held)  # type: ignore[arg-type]
+        return NescioError(f"no {self.aim.setting} gave both right and wrong answers on the {inputs} validation "
+                           "inputs, so their AUROC is undefined; set more data aside for validation, train for fewer "
+                           "epochs, or choose by data of another kind (unknown=…, --select-on)")  # fmt: skip
+
+    def tell(self, trial: Trial, count: int) -> None:
+        """A line on standard error, where progress is shown."""
+        if sys.stderr.isatty() if self.progress is None else self.progress:
+            figure = getattr(trial, self.aim.measure)
+            result = "failed" if trial.failed else "undefined" if figure is None else f"{figure:.4f}"
+            sys.stderr.write(f"{self.aim.setting} {trial.value:g} ({count} of {len(self.candidates)}): "
+                             f"{self.aim.measure} {result}, {trial.seconds:.1f} s\n")  # fmt: skip
+
+
+def _candidates(given: Any, least: float = 0.0, most: float = 1e100) -> tuple[float, ...]:
+    """Numbers to try, in ascending order, each once."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise NescioError(f"candidates must be numbers such as (0.1, 0.2), not {given!r}")
+    values = sorted({number("a candidate", one, least, most) for one in given})
+    if not values:
+        raise NescioError("there are no candidates to choose from; give at least one")
+    return tuple(values)
+
+
+def _parts(data: Any, validation: Any, seed: Any) -> tuple[Dataset[Any], Dataset[Any]]:
+    """Training and validation data, the same for all trials."""
+    train, held = split(as_dataset(data), validation, check_seed(seed))
+    if held is None:
+        raise NescioError("validation must be a dataset, or the share of the data to set aside, such as 0.1, not None")
+    return train, held
+
+
+def _training(epochs: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """All settings that `fit` is to have, with its own defaults, or an error naming the one it does not have."""
+    for name in given:
+        if name not in USUAL:
+            raise unknown_name("setting of the trainings", name, USUAL)
+    return USUAL | given | {"epochs": whole_number("epochs", epochs)}
+
+
+def _kept(place: Place, settings: dict[str, Any]) -> Selection:
+    """The record in a file, or an error if it is of another sweep."""
+    found = Selection.load(place)
+    for name, now in settings.items():
+        if (before := found.provenance.settings.get(name)) != now:
+            raise NescioError(f"{str(Path(place))!r} was made with {name}={before!r}, not {now!r}; use the same "
+                              "settings, or another path")  # fmt: skip
+    return found
+
+
+def _in_words(value: Any) -> Any:
+    """A setting as plain data; of a function, how it prints."""
+    if isinstance(value, list | tuple):
+        return [_in_words(one) for one in value]
+    return described(value) if callable(value) else value
+
+
+def _mean(values: list[Any]) -> float | None:
+    """The mean of those that are defined, or None."""
+    defined = [value for value in values if value is not None]
+    return fsum(defined) / len(defined) if defined else None
