@@ -286,14 +286,13 @@ def _panels(count: int, across: str, up: str, height: float = 3.6) -> tuple[Figu
 
 
 def _explain(axes: Axes, figures: str) -> None:
-    """A legend where it hides least, its letters as large as the longest name lets it fit into the panel."""
+    """A legend where it hides least; its letters are small enough for the longest name, or the panel would shrink."""
     widest = max(text_width(label, 9) for label in axes.get_legend_handles_labels()[1])
     size = 9 * min(1.0, (PANEL - 1.2) / widest)
-    legend = axes.legend(
+    axes.legend(
         title=figures, fontsize=size, title_fontsize=size, alignment="left",
         facecolor="white", edgecolor="none", framealpha=0.85,
     )  # fmt: skip
-    legend.set_in_layout(False)  # or the panel would make room for it beside itself
 
 
 def _titled(figure: Figure, runs: Runs, what: str) -> Figure:
