@@ -111,7 +111,7 @@ def train(
 
     Example: `nescio train softmax --data fashion_mnist --network conv3 --epochs 10 --schedule one_cycle -o fashion`
 
-    Example: `nescio train duq --length-scale auto --penalty auto --data digits --hold-out 8,9 -o sure`
+    Example: `nescio train duq --length-scale auto --penalty auto --data digits --network mlp --hold-out 8,9 -o sure`
     """
     from nescio.data import NAMES
     from nescio.runs import Source, default_network, train_run

@@ -65,7 +65,8 @@ def select_length_scale(
         candidates: the values to try.
         validation: a dataset, or the share of `data` to set aside.
         seeds: how many trainings there are for each value; their mean decides.
-        epochs: of each training; it may be shorter than that of the model to be.
+        epochs: of each training; it may be shorter than that of the model to be, but not so short that accuracy is
+            still poor: then wide kernels, which learn soonest, win.
         seed: of everything random.
         record: a file that is written after each trial; if there, trials of the same sweep are not repeated.
         progress: a bar for each training and a line for each trial; by default only on a terminal.
@@ -95,9 +96,10 @@ def select_penalty(
     """The weight of the gradient penalty whose certainty best tells what the model does not know.
 
     By default that is the AUROC of right against wrong answers on validation data (section 4.3), which the paper
-    prefers, as it needs no other data. A value that makes no mistake has no such AUROC, and is not chosen. With
-    `unknown` it is the AUROC of validation data against that (section 4.2); it should not be the data that the model
-    is judged by later. Of equals the smallest is chosen, since a penalty costs accuracy.
+    prefers, as it needs no other data. A value that makes no mistake has no such AUROC, and is not chosen; a few
+    mistakes are a weak ground, so set enough data aside. With `unknown` it is the AUROC of validation data against
+    that (section 4.2), which should not be the data that the model is judged by later. Of equals the smallest is
+    chosen, since a penalty costs accuracy.
 
     Args:
         make: makes a DUQ with fresh weights from settings, as in
