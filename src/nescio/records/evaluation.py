@@ -1,9 +1,6 @@
 """A model judged: on known data, and on data it should not know."""
 
-import json
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Self
 
 from nescio.records.record import Provenance, Record
 
@@ -92,17 +89,3 @@ class Evaluation(Record):
     histograms: tuple[Histogram, ...]
     provenance: Provenance
     confidence: Histogram | None = None  # over [0, 1], of what the method says; None in records from before it was kept
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """The record in a JSON text, checked field by field; what an older one lacks is left empty."""
-        with suppress(ValueError, RecursionError):  # of what is no JSON, as the next line tells
-            text = json.dumps(json.loads(text, object_hook=_completed))
-        return super().from_json(text)
-
-
-def _completed(found: dict[str, Any]) -> dict[str, Any]:
-    """An object of a JSON text, with the fields that were not yet kept when it was written."""
-    if found.get("record") == Evaluation.__name__:
-        return {"confidence": None, **found}
-    return {"roc": [], **found} if set(found) == {"name", "inputs", "mmc", "separation", "rejection"} else found

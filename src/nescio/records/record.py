@@ -115,9 +115,11 @@ def from_plain(kind: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         names = [field.name for field in dataclasses.fields(kind)]
-        if not isinstance(value, dict) or set(value) != set(names):
+        # what has a default came later, and an older file lacks it
+        needed = {field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING}
+        if not isinstance(value, dict) or not needed <= set(value) <= set(names):
             raise NescioError(f"{where}: expected the fields {', '.join(names)}")
-        return kind(**{name: from_plain(hints[name], value[name], f"{where}.{name}") for name in names})  # type: ignore[operator]
+        return kind(**{name: from_plain(hints[name], item, f"{where}.{name}") for name, item in value.items()})  # type: ignore[operator]
     if origin in (typing.Union, types.UnionType):
         return None if value is None else from_plain(next(k for k in inner if k is not type(None)), value, where)
     if origin is tuple and isinstance(value, list):
