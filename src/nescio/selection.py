@@ -66,7 +66,7 @@ def select_length_scale(
         validation: a dataset, or the share of `data` to set aside.
         seeds: how many trainings there are for each value; their mean decides.
         epochs: of each training; it may be shorter than that of the model to be, but not so short that accuracy is
-            still poor: then wide kernels, which learn soonest, win.
+            still poor: it would tell how soon a value learns, not how well.
         seed: of everything random.
         record: a file that is written after each trial; if there, trials of the same sweep are not repeated.
         progress: a bar for each training and a line for each trial; by default only on a terminal.
