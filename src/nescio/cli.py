@@ -181,6 +181,31 @@ def evaluate(
 
 
 @app.command(cls=Command)
+def compare(
+    records: Annotated[list[str], typer.Argument(
+        metavar="[NAME=]RECORD...", show_default=False,
+        help="Run folders that were evaluated, or their records. Those of one method, or of one NAME, are its runs.")],
+    unknown: Annotated[list[str] | None, typer.Option(
+        help="Names of unknown data in the records; by default all they share.", show_default=False)] = None,
+    score: Annotated[str | None, typer.Option(
+        parser=one_of("score", "SCORES"), metavar="NAME", show_default=False,
+        help="Judge all by this one; by default each by the score its paper pairs with it.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the figures.")] = Path("comparison"),
+) -> None:  # fmt: skip
+    """Methods side by side: a table, and figures of their ROC curves, rejection curves and confidences.
+
+    Example: `nescio compare run-softmax run-ensemble run-duq`
+
+    Example: `nescio compare duq=seed-0 duq=seed-1 one=softmax-run --unknown mnist -o figures`
+    """
+    from nescio.report.comparison import write_comparison
+    from nescio.runs import evaluations
+
+    out.print(write_comparison(evaluations(records), output, unknown, score))
+    out.print(f"Saved: {escape(str(output))}", soft_wrap=True)
+
+
+@app.command(cls=Command)
 def score(
     run: Folder,
     inputs: Annotated[

@@ -12,6 +12,10 @@ class NescioError(ValueError):
     """Something given from outside cannot be used; the command line shows it without a traceback."""
 
 
+class DivergedError(NescioError):
+    """A training run whose numbers ran away: loss, logits or weights are NaN or infinite."""
+
+
 def unknown_name(kind: str, given: object, known: Iterable[str]) -> NescioError:
     """The error for a name that is in no table, with the nearest names that are.
 

@@ -12,7 +12,7 @@ penalty.json            how `--penalty auto` was found, with a figure, penalty.s
 import inspect
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from nescio.methods.mc_dropout import DROPOUT
 from nescio.methods.method import Method
 from nescio.models import NETWORKS, network_for
 from nescio.predict import predict
-from nescio.records import History, from_plain
+from nescio.records import Evaluation, History, from_plain
 from nescio.saving import load_about, save
 from nescio.seeds import derived_seed
 from nescio.training import fit
@@ -176,6 +176,25 @@ def open_run(folder: Path) -> tuple[Method, Facts]:
     if made != len(facts.classes):
         raise NescioError(f"{str(folder / MODEL)!r} names {len(facts.classes)} classes, but its network knows {made}")
     return model, facts
+
+
+def evaluations(given: Sequence[str]) -> dict[str, list[Evaluation]]:
+    """Evaluations by the names to show them under, from run folders or records, each with or without `NAME=` before it.
+
+    Those without a name go by their method. Runs of one name, such as seeds, stand together.
+    """
+    found: dict[str, list[Evaluation]] = {}
+    for word in given:
+        name, mark, place = word.partition("=")
+        if not mark or os.path.exists(word):
+            name, place = "", word
+        path = Path(place) / EVALUATION if os.path.isdir(place) else Path(place)
+        if not path.exists():
+            hint = f": run `nescio evaluate {place} --unknown …` first" if path.name == EVALUATION else ""
+            raise NescioError(f"there is no record {str(path)!r}{hint}")
+        record = Evaluation.load(path)
+        found.setdefault(name or record.method, []).append(record)
+    return found
 
 
 def _check_device(device: str) -> None:

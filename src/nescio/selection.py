@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 from nescio.data.batches import length
 from nescio.data.labelled import as_dataset, check_labels, fingerprint, split, whole
 from nescio.data.samples import Samples
-from nescio.errors import NescioError, number, unknown_name, whole_number
+from nescio.errors import DivergedError, NescioError, number, unknown_name, whole_number
 from nescio.logits import classes
 from nescio.methods import DUQ
 from nescio.metrics import auroc
@@ -235,7 +235,7 @@ class Sweep:
             try:
                 fit(model, self.train, validation=watched, seed=seed, progress=self.progress, **self.training)
                 accuracy, separation = self.measured(model)
-            except NescioError as error:
+            except DivergedError as error:
                 failed = str(error)
                 break
             accuracies.append(accuracy)

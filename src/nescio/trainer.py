@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 from nescio.checkpoint import Checkpoint, Progress
 from nescio.data.labelled import check_labels, fingerprint, take, whole
 from nescio.data.samples import Samples
-from nescio.errors import NescioError
+from nescio.errors import DivergedError, NescioError
 from nescio.logits import classes, mean_log_probs
 from nescio.methods.method import Method, Moment
 from nescio.predict import check_inputs, like_model, predict, predict_labelled
@@ -124,9 +124,9 @@ class Trainer:
         except (RuntimeError, ValueError, IndexError) as error:
             raise NescioError(f"there is no loss for a batch of shape {tuple(x.shape)}: {error}") from error
         if not loss.isfinite():
-            raise NescioError(f"the loss became {loss.item()} {self._where(1)}")
+            raise DivergedError(f"the loss became {loss.item()} {self._where(1)}")
         if not logits.isfinite().all():
-            raise NescioError(f"the logits became NaN or infinite {self._where(1)}")
+            raise DivergedError(f"the logits became NaN or infinite {self._where(1)}")
         return loss, logits
 
     def _end_epoch(self, epoch: int) -> None:
@@ -143,7 +143,7 @@ class Trainer:
         if labels is None:
             raise NescioError("the validation data have no labels; expected pairs (input, label)")
         if not logits.isfinite().all():
-            raise NescioError(f"the logits of the validation data became NaN or infinite {self._where(0)}")
+            raise DivergedError(f"the logits of the validation data became NaN or infinite {self._where(0)}")
         labels = whole(labels).to(logits.device)
         check_labels(labels, self.classes)
         loss = -float(mean_log_probs(logits)[0].gather(-1, labels[:, None]).mean())
@@ -164,7 +164,7 @@ class Trainer:
     def _check_weights(self) -> None:
         for name, weight in self.method.named_parameters():
             if not weight.isfinite().all():
-                raise NescioError(f"the weights {name!r} became NaN or infinite {self._where(0)}")
+                raise DivergedError(f"the weights {name!r} became NaN or infinite {self._where(0)}")
 
     def _where(self, ahead: int) -> str:
         """When and with what left, in words; `ahead` is 1 before a step is counted."""
