@@ -32,6 +32,7 @@ def uncertainty_map(
     scores: Sequence[str] | None = None,
     *,
     width: float = 4.0,
+    window: Sequence[Sequence[float]] | None = None,
     resolution: int = 120,
     batch_size: int = 1024,
     seed: int = 0,
@@ -46,12 +47,13 @@ def uncertainty_map(
         known: its data, of which the training part is shown.
         scores: names in `SCORES`, by default all. Those that compare draws are left out if the model gives only one.
         width: the side of the square, times the larger extent of the training data; their middle is its own.
+        window: `((left, right), (bottom, top))`, to map just that instead of a square around the data.
         resolution: grid points along each side, at most 2000.
         batch_size, seed, progress: as in `predict`.
     """
     started = time.monotonic()
     inputs, labels = _training_part(known)
-    x, y = _sides(inputs, width, resolution)
+    x, y = _sides(inputs, width, resolution, window)
     method, names = as_method(model), score_names(scores) or list(SCORES)
     draws = _draws(method, known, inputs, seed)
     names = [name for name in names if draws > 1 or name in OUTPUT]
@@ -64,7 +66,8 @@ def uncertainty_map(
     check_finite([*names, "confidence"], *found)
     kinds = zip([*names, "confidence"], *(rows.reshape(-1, len(y), len(x)) for rows in found), strict=True)
     *surfaces, confidence = (Surface(name, natural_name(name), _rows(v), _rows(norms)) for name, v, norms in kinds)
-    settings = {"scores": names, "width": width, "resolution": resolution, "batch_size": batch_size}
+    where = {"width": width} if window is None else {"window": _ends(window)}
+    settings = {"scores": names, **where, "resolution": resolution, "batch_size": batch_size}
     return Map(
         method=method.name,
         data=known.name,
@@ -151,16 +154,35 @@ def _draws(method: Method, known: Known, inputs: Tensor, seed: int) -> int:
     return draws
 
 
-def _sides(inputs: Tensor, width: Any, resolution: Any) -> tuple[Tensor, Tensor]:
-    """The grid's coordinates along x and along y: a square `width` times as wide as the data."""
+def _sides(inputs: Tensor, width: Any, resolution: Any, window: Any = None) -> tuple[Tensor, Tensor]:
+    """The grid's coordinates along x and along y: those of a window, or a square `width` times as wide as the data."""
     resolution = whole_number("resolution", resolution, least=2, below=MOST + 1)
     low, high = inputs.amin(0), inputs.amax(0)
-    half = number("width", width, least=1e-100) * (float((high - low).max()) or 1.0) / 2
-    x, y = (torch.linspace(c - half, c + half, resolution, dtype=torch.float64) for c in ((low + high) / 2).tolist())
+    if window is None:
+        half = number("width", width, least=1e-100) * (float((high - low).max()) or 1.0) / 2
+        ends = [(c - half, c + half) for c in ((low + high) / 2).tolist()]
+    else:
+        ends = _ends(window)
+    x, y = (torch.linspace(*pair, resolution, dtype=torch.float64) for pair in ends)
     if not all((side.diff() > 0).all() for side in (x, y)):  # nor are they with NaN, from a width beyond all numbers
-        raise NescioError(f"width={width!r} gives no {resolution} distinct numbers along each side around data from "
+        given = f"width={width!r}" if window is None else f"window={window!r}"
+        raise NescioError(f"{given} gives no {resolution} distinct numbers along each side around data from "
                           f"{low.tolist()} to {high.tolist()}")  # fmt: skip
     return x, y
+
+
+def _ends(window: Any) -> list[tuple[float, float]]:
+    """Where the sides of a window begin and end, or an error if it is none."""
+    wrong = NescioError(f"window={window!r}; expected ((left, right), (bottom, top)), where right is beyond left and "
+                        "top above bottom")  # fmt: skip
+    try:
+        (left, right), (bottom, top) = window
+    except (TypeError, ValueError) as error:
+        raise wrong from error
+    left, right, bottom, top = (number("an end of the window", end, least=-1e100) for end in (left, right, bottom, top))
+    if not (left < right and bottom < top):
+        raise wrong
+    return [(left, right), (bottom, top)]
 
 
 def _points(inputs: Tensor, labels: Tensor) -> Points:

@@ -56,3 +56,21 @@ def test_the_same_on_tables_from_files(tmp_path, data, count):
     features, unnoticed, _ = told(said, data)
     assert features == count
     assert unnoticed["softmax"] >= count - 1
+
+
+@pytest.mark.slow
+def test_the_planes_of_paper_4(tmp_path):
+    said = run(tmp_path, "paper4_planes.py", "-o", "figures", "--resolution", "40", "--seeds", "1")
+    for number in (1, 3, 4):
+        assert "</svg>" in (tmp_path / "figures" / f"paper4-figure{number}.svg").read_text()
+    found = re.findall(r"^(deep ensemble|DUQ[\w, -]*?)  +([\d. ]+)%$", said, re.MULTILINE)
+    rows = {name: list(map(float, numbers.split())) for name, numbers in found}
+    assert list(rows) == ["deep ensemble", "DUQ", "DUQ, no penalty", "DUQ, one-sided penalty"]
+    accuracy, on_data, far, sure = zip(*rows.values(), strict=True)
+    assert min(accuracy) > 0.98
+    assert min(on_data) > 0.8
+    assert far[1] == min(far)
+    assert far[0] == max(far) > 0.8
+    assert sure[0] > 50
+    between, beside = map(float, re.search(r"confidence ([\d.]+) where .*, ([\d.]+) where", said).groups())
+    assert between < beside - 0.1

@@ -14,7 +14,7 @@ import nescio
 from nescio.data import Known, Samples
 from nescio.errors import NescioError
 from nescio.maps import SHOWN, check_compared, trained_map, uncertainty_map
-from nescio.methods import METHODS, Ensemble, MCDropout, Softmax
+from nescio.methods import METHODS, Ensemble, MCDropout, Softmax, method_for
 from nescio.models import mlp
 from nescio.records import Map
 from nescio.scores import OUTPUT, SCORES, natural, natural_name
@@ -131,7 +131,7 @@ def test_scores_that_compare_draws_are_left_out_for_one(known):
 
 def test_methods_say_whether_they_draw(known):
     for name, method in METHODS.items():
-        net = method.of(partial(mlp, 2, 3, (8,), 0.5))
+        net = method_for(name, partial(mlp, 2, hidden=(8,), dropout=0.5), 3)
         assert method.sampled == (uncertainty_map(net, known, "entropy", resolution=2).draws > 1), name
 
 
@@ -262,3 +262,45 @@ def test_far_away_a_softmax_is_certain_and_notices_nothing(known):
     assert entropy[edge].median() < 1e-6
     assert slopes[edge].median() < 1e-6
     assert entropy.max() > 0.5
+
+
+@pytest.mark.parametrize("make", [tuple, list, np.array])
+def test_a_window_is_mapped_from_end_to_end(known, several, make):
+    found = uncertainty_map(several, known, "entropy", window=make([(-2.5, 3.5), (-3, 4)]), resolution=3)
+    assert (found.x, found.y) == ((-2.5, 0.5, 3.5), (-3.0, 0.5, 4.0))
+    expected = natural("entropy", SCORES["entropy"](nescio.predict(several, points_of(found))))
+    torch.testing.assert_close(flat(found.scores[0].values), expected, rtol=1e-4, atol=1e-300)
+    assert found.provenance.settings["window"] == [[-2.5, 3.5], [-3.0, 4.0]]
+    assert "width" not in found.provenance.settings
+    assert Map.from_json(found.to_json()) == found
+
+
+@pytest.mark.parametrize(
+    ("window", "words"),
+    [
+        (3, r"window=3; expected \(\(left, right\), \(bottom, top\)\)"),
+        ((0, 1), "expected .* where right is beyond left and top above bottom"),
+        (((0, 1),), "expected .* where right is beyond left"),
+        (((1, 0), (0, 1)), "expected .* where right is beyond left"),
+        (((0, 1), (2, 2)), "expected .* top above bottom"),
+        (((0, float("nan")), (0, 1)), "an end of the window must be a number from .* not nan"),
+        (((0, 1), ("low", 1)), "an end of the window must be a number from .* not 'low'"),
+        (((1, 1 + 1e-15), (0, 1)), "window=.* gives no 120 distinct numbers along each side"),
+    ],
+)
+def test_what_is_no_window_is_told(known, window, words):
+    with pytest.raises(NescioError, match=words):
+        uncertainty_map(mlp(2, 3), known, window=window)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data", ["two_moons", "three_blobs"])
+def test_duq_is_certain_on_its_data_and_not_far_away(data):
+    """With its defaults, on the rim of a map that other methods are certain of."""
+    found = trained_map("duq", nescio.data.load(data), ["max_logit"], resolution=41)
+    confidence = np.array(found.confidence.values)
+    edge = np.concatenate([confidence[0], confidence[-1], confidence[:, 0], confidence[:, -1]])
+    x, y = np.array(found.points.x), np.array(found.points.y)
+    on_data = confidence[np.searchsorted(found.y, y), np.searchsorted(found.x, x)]
+    assert np.median(on_data) > 0.8
+    assert edge.mean() < 0.2

@@ -20,7 +20,12 @@ MARKERS = "os^Dv"  # beside colours, for those who see none
 CONFIDENCE = "confidence"
 
 
-def map_figure(maps: Sequence[Map], scores: Sequence[str] | None = None, saturation: bool = False) -> Figure:
+def map_figure(
+    maps: Sequence[Map],
+    scores: Sequence[str] | None = None,
+    saturation: bool = False,
+    titles: Sequence[str] | None = None,
+) -> Figure:
     """Maps of several methods on one data set, with its training points; all panels of a score share their colours.
 
     Args:
@@ -28,9 +33,10 @@ def map_figure(maps: Sequence[Map], scores: Sequence[str] | None = None, saturat
         scores: names of scores in the maps, or "confidence"; by default every score that some map has. Where a map
             lacks one that another has, its panel says so.
         saturation: draw `‖∇ₓ score‖₂` instead, on a log scale: white where the score no longer notices a change.
+        titles: what to call each map, such as variants of one method; by default its method.
     """
     names = _names(maps, scores)
-    figure, columns = _panels(maps, len(names))
+    figure, columns = _panels(maps, _titles(maps, titles), len(names))
     for name, column in zip(names, columns, strict=True):
         _draw(figure, column, maps, name, saturation, alone=len(names) == 1)
     _explain(figure, maps[0], saturation)
@@ -49,7 +55,15 @@ def _names(maps: Sequence[Map], scores: Sequence[str] | None) -> list[str]:
     return names
 
 
-def _panels(maps: Sequence[Map], scores: int) -> tuple[Figure, list[list[Any]]]:
+def _titles(maps: Sequence[Map], titles: Sequence[str] | None) -> list[str]:
+    if titles is None:
+        return [shown(one.method.replace("_", " ")) for one in maps]
+    if isinstance(titles, str) or len(titles) != len(maps):
+        raise NescioError(f"titles={titles!r}; expected one for each of {len(maps)} maps")
+    return list(map(shown, titles))
+
+
+def _panels(maps: Sequence[Map], titles: Sequence[str], scores: int) -> tuple[Figure, list[list[Any]]]:
     """A figure, and for each score the axes of each map, which say whose they are."""
     across = scores if scores > 1 else min(ACROSS, len(maps))
     down = len(maps) if scores > 1 else math.ceil(len(maps) / across)
@@ -63,23 +77,19 @@ def _panels(maps: Sequence[Map], scores: int) -> tuple[Figure, list[list[Any]]]:
     for axes in grid[-1]:
         axes.set_xlabel(across_name, fontsize=8)
     if scores > 1:
-        for axes, one in zip(grid[:, 0], maps, strict=True):
-            axes.set_ylabel(f"{_words(one.method)}\n{up_name}", fontsize=10)
+        for axes, title in zip(grid[:, 0], titles, strict=True):
+            axes.set_ylabel(f"{title}\n{up_name}", fontsize=10)
         return figure, [list(column) for column in grid.T]
     for axes in grid[:, 0]:
         axes.set_ylabel(up_name, fontsize=8)
-    for axes, one in zip(grid.flat, maps, strict=False):
-        axes.set_title(_words(one.method), fontsize=10)
+    for axes, title in zip(grid.flat, titles, strict=False):
+        axes.set_title(title, fontsize=10)
     for axes in grid.flat[len(maps) :]:
         axes.set_axis_off()
     for axes in grid[-2][len(grid[-1]) - (grid.size - len(maps)) :] if len(grid) > 1 else ():  # nothing below them
         axes.tick_params(labelbottom=True)
         axes.set_xlabel(across_name, fontsize=8)
     return figure, [list(grid.flat[: len(maps)])]
-
-
-def _words(name: str) -> str:
-    return shown(name.replace("_", " "))
 
 
 def _draw(figure: Figure, column: list[Any], maps: Sequence[Map], name: str, saturation: bool, alone: bool) -> None:

@@ -201,3 +201,13 @@ def test_many_classes_and_a_long_title_stay_inside_the_figure(maps):
 
 def test_a_score_named_twice_is_drawn_once(maps):
     assert len(meshes(map_figure(maps, ["entropy", "entropy"]))) == 3
+
+
+def test_titles_tell_variants_of_a_method_apart(maps):
+    twice = [maps[1], maps[1]]
+    figure = map_figure(twice, "entropy", titles=["with $ penalty", "mc_dropout, none"])
+    assert [axes.get_title() for axes in figure.axes[:2]] == [shown("with $ penalty"), "mc_dropout, none"]
+    assert {"one\nweight", "two\nweight"} <= set(texts(map_figure(twice, titles=["one", "two"])))
+    for wrong in (["one"], ["one", "two", "three"], "ab"):
+        with pytest.raises(NescioError, match=r"titles=.*; expected one for each of 2 maps"):
+            map_figure(twice, "entropy", titles=wrong)
