@@ -35,6 +35,7 @@ bench: $(DONE)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/predict.py
 	$(BIN)/python benchmarks/draws.py
+	$(BIN)/python benchmarks/duq.py
 
 clean:
 	rm -rf $(VENV) nescio-demo

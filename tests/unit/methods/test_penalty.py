@@ -34,10 +34,10 @@ def test_slopes_can_be_differentiated_also_where_there_is_none(seed):
     torch.testing.assert_close(weight.grad[0], torch.ones(4, dtype=torch.float64))
 
 
-def test_a_network_without_a_gradient_is_told():
-    x = torch.randn(3, 4, requires_grad=True)
+@pytest.mark.parametrize("outputs", [torch.ones(3), torch.ones(3, requires_grad=True)])  # nothing, or weights alone
+def test_outputs_that_do_not_come_from_the_input_are_told(outputs):
     with pytest.raises(NescioError, match="constant, detached or made under"):
-        slopes_of((2 * x).detach(), x)
+        slopes_of(outputs, torch.randn(3, 4, requires_grad=True))
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_the_whole_gradient_of_the_loss_is_that_of_double_backward(name, target,
     make, shape, factor = NETS[name]
     net = make()
     duq = DUQ(
-        nn.Sequential(Times(factor), net), 3, 8, 1.0, 0.7, side, penalty_target=target, learn_length_scale=name == "mlp",
-        weight_spread=0.1, features=feature_width(net), normalise=Times(1 / factor),
+        nn.Sequential(Times(factor), net), 3, 8, 1.0, 0.7, side, penalty_target=target, weight_spread=0.1,
+        learn_length_scale=name == "mlp", features=feature_width(net), normalise=Times(1 / factor),
     ).double()  # fmt: skip
     x, y = torch.randn(shape, dtype=torch.float64), torch.arange(shape[0]) % 3
     gradients = []
