@@ -183,7 +183,7 @@ def evaluate(
 @app.command(cls=Command)
 def compare(
     records: Annotated[list[str], typer.Argument(
-        metavar="[NAME=]RECORD...", show_default=False,
+        metavar="[NAME=]RECORD", show_default=False,
         help="Run folders that were evaluated, or their records. Those of one method, or of one NAME, are its runs.")],
     unknown: Annotated[list[str] | None, typer.Option(
         help="Names of unknown data in the records; by default all they share.", show_default=False)] = None,
@@ -248,7 +248,7 @@ def draw_map(
         help="By default all: {METHODS}.")] = None,
     scores: Annotated[list[str] | None, typer.Option(
         "--scores", "--score", parser=one_of("score", "SCORES"), metavar="NAME", show_default=False,
-        help="By default entropy; of {SCORES}.")] = None,
+        help="By default the confidence of each; of {SCORES}.")] = None,
     saturation: Annotated[bool, typer.Option("--saturation", help="Draw how steeply each score changes.")] = False,
     width: Annotated[float, typer.Option(help="Side of the map, times the extent of the data.")] = 4.0,
     resolution: Annotated[int, typer.Option(help="Grid points along each side.", min=2, max=2000)] = 120,
@@ -271,7 +271,8 @@ def draw_map(
     from nescio.report.maps import map_figure
 
     output = output or Path(f"{Path(data).stem}-map.svg")
-    methods, scores = list(dict.fromkeys(methods or METHODS)), scores or ["entropy"]
+    methods, drawn = list(dict.fromkeys(methods or METHODS)), scores or ["confidence"]
+    scores = scores or ["entropy"]
     figure_format(output)  # what is wrong is told before the work
     check_compared(methods, scores)
     known, maps = load(data, root, seed=seed, impute=impute, label=label), []
@@ -280,7 +281,7 @@ def draw_map(
         path = output.with_name(f"{output.stem}-{method}.json")
         maps[-1].save(path)
         out.print(f"{method}: {maps[-1].provenance.seconds:.1f} s, {escape(str(path))}", soft_wrap=True)
-    save_figure(map_figure(maps, scores, saturation), output)
+    save_figure(map_figure(maps, drawn, saturation), output)
     out.print(f"Saved: {escape(str(output))}", soft_wrap=True)
 
 
