@@ -77,6 +77,9 @@ class DUQ(Method):
             raise NescioError(f"learn_length_scale must be True or False, not {learn_length_scale!r}")
         self.penalty, self.penalty_target, self.learn_length_scale = penalty, penalty_target, learn_length_scale
         self.weight_spread = number("weight_spread", weight_spread, least=1e-6, most=1e6)
+        if self.gradient_penalty and any(hasattr(module, "_orig_mod") for module in net.modules()):
+            raise NescioError("torch.compile makes networks that cannot be differentiated twice, as a gradient penalty "
+                              "asks for; compile after training")  # fmt: skip
         shape = self.classes, self.centroid_size
         self.weight = nn.Parameter(torch.randn(*shape, self.features) * self.weight_spread)  # W (C, n, d)
         self.register_buffer("counts", torch.full((self.classes,), COUNT))  # N (C,)

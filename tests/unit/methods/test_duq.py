@@ -250,6 +250,12 @@ class TestBadInput:
         with pytest.raises(NescioError, match=r"features of shape \(12, 5\) for 12 inputs, not \(12, 7\)"):
             nescio.predict(model, batch[0])
 
+    def test_a_compiled_network_with_a_penalty(self):
+        net = torch.compile(nn.Linear(4, 5))  # nothing is compiled before it runs
+        assert DUQ(net, 3).features == 5
+        with pytest.raises(NescioError, match="compile after training"):
+            DUQ(net, 3, gradient_penalty=0.1)
+
     def test_a_network_that_does_not_tell_its_width(self):
         with pytest.raises(NescioError, match="features="):
             DUQ(nn.Flatten(), 3)
