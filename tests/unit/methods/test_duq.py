@@ -250,6 +250,7 @@ class TestBadInput:
         with pytest.raises(NescioError, match=r"features of shape \(12, 5\) for 12 inputs, not \(12, 7\)"):
             nescio.predict(model, batch[0])
 
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what torch.compile imports
     def test_a_compiled_network_with_a_penalty(self):
         net = torch.compile(nn.Linear(4, 5))  # nothing is compiled before it runs
         assert DUQ(net, 3).features == 5
