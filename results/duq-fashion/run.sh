@@ -22,7 +22,7 @@ if [ "$scale" = paper ]; then # 30 epochs, as in the paper, without and with the
     exit
 fi
 for seed in 0 1 2; do
-    train "duq-$seed" duq --weight-decay 1e-4 --epochs 20 --seed "$seed"
+    train "duq-$seed" duq --weight-decay 1e-4 --epochs 12 --seed "$seed"
 done
 train softmax-0 softmax --weight-decay 5e-4 --epochs 8
 train ensemble-0 ensemble --members 5 --weight-decay 5e-4 --epochs 8

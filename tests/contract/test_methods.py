@@ -8,7 +8,7 @@ from torch import nn
 
 import nescio
 from nescio.data import Samples
-from nescio.methods import METHODS, method_for
+from nescio.methods import METHODS, Softmax, method_for
 from nescio.models import mlp
 from nescio.scores import SCORES
 
@@ -140,6 +140,11 @@ def check_untouched(model, data, fault):
     assert torch.equal(torch.random.get_rng_state(), random)
     assert list(model._forward_hooks) == [hook.id]
     assert all(not module._forward_hooks for module in model.modules() if module is not model)
+
+
+def test_refuses_a_method_for_a_network(name):
+    with pytest.raises(nescio.NescioError, match="is a method itself"):
+        method_for(name, lambda _: Softmax(mlp(64, 7)), 7, **({"features": 7} if METHODS[name].on_features else {}))
 
 
 def test_accepts_a_network_without_normalisation(name):

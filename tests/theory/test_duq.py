@@ -133,7 +133,8 @@ def test_centroids_tend_to_the_means_of_their_classes(fresh):
     model, x, y, seen = fresh
     count = torch.stack([(y == c).sum() for c in range(3)]).double()
     total = torch.stack([seen[y == c, c].sum(0) for c in range(3)])
-    first, first_count = model.sums.clone(), model.counts.clone()
+    first_count = model.counts.clone()
+    first = model.centroids * first_count[:, None]
     for k in range(1, 61):
         model.after_step(x, y)
         kept = 0.5**k
@@ -148,7 +149,7 @@ def test_class_means_have_the_smallest_distance_term(fresh):
     means = torch.stack([seen[y == c, c].mean(0) for c in range(3)])
 
     def term(centroids):
-        model.sums.copy_(centroids * model.counts[:, None])
+        model.centroids.copy_(centroids)
         own = -nescio.predict(model, x)[0].gather(1, y[:, None]).squeeze(1)
         return torch.stack([own[y == c].mean() for c in range(3)])
 
@@ -159,7 +160,7 @@ def test_class_means_have_the_smallest_distance_term(fresh):
 def test_kernels_need_not_sum_to_one(fresh):
     """Far from all centroids an input is of no class; where two centroids meet, fully of both."""
     model, x, _, seen = fresh
-    model.sums.copy_(seen[0] * model.counts[:, None])  # each class has its centroid where it sees the first input
+    model.centroids.copy_(seen[0])  # each class has its centroid where it sees the first input
     logits = nescio.predict(model, torch.stack([x[0], 1e9 * x[1]]))
     torch.testing.assert_close(mean_kernels(logits).sum(1), torch.tensor([3.0, 0.0], dtype=torch.float64))
     torch.testing.assert_close(model.confidence(logits), torch.tensor([1.0, 0.0], dtype=torch.float64))

@@ -67,10 +67,11 @@ class DUQ(Method):
         )
         self.length_scale = number("length_scale", length_scale, least=1e-6, most=1e6)
         self.gradient_penalty = number("gradient_penalty", gradient_penalty)
-        self.momentum = number("momentum", momentum)
-        if self.momentum >= 1:
-            raise NescioError(f"momentum must be in [0, 1), not {momentum!r}: with 1 the centroids would never move")
-        for kind, given, known in (("penalty", penalty, SIDES), ("penalty_target", penalty_target, TARGETS)):
+        self.momentum = number("momentum", momentum, most=1)
+        if self.momentum == 1:
+            raise NescioError("momentum must be below 1, with which the centroids would never move")
+        for kind, given, known in (("side of the penalty (its weight is gradient_penalty)", penalty, SIDES),
+                                   ("penalty_target", penalty_target, TARGETS)):  # fmt: skip
             if given not in known:
                 raise unknown_name(kind, given, known)
         if not isinstance(learn_length_scale, bool):
@@ -81,21 +82,18 @@ class DUQ(Method):
             raise NescioError("torch.compile makes networks that cannot be differentiated twice, as a gradient penalty "
                               "asks for; compile after training")  # fmt: skip
         shape = self.classes, self.centroid_size
+        size = self.classes * self.centroid_size * self.features
+        whole_number("classes × centroid_size × features", size, below=2**40)
         self.weight = nn.Parameter(torch.randn(*shape, self.features) * self.weight_spread)  # W (C, n, d)
         self.register_buffer("counts", torch.full((self.classes,), COUNT))  # N (C,)
-        self.register_buffer("sums", torch.randn(shape) * COUNT)  # m (C, n)
+        self.register_buffer("centroids", torch.randn(shape))  # e (C, n)
         self.register_buffer("met", torch.zeros(self.classes, dtype=torch.bool))
         if learn_length_scale:
             self.log_length_scale = nn.Parameter(torch.full((self.classes,), math.log(self.length_scale)))
 
     counts: Tensor
-    sums: Tensor
+    centroids: Tensor
     met: Tensor
-
-    @property
-    def centroids(self) -> Tensor:
-        """`e_c = m_c / N_c`, `(C, n)`."""
-        return self.sums / self.counts[:, None]
 
     def forward(self, x: Tensor) -> Tensor:
         return self._log_kernels(self._features(self.normalise(x)))
@@ -106,8 +104,9 @@ class DUQ(Method):
         if self.gradient_penalty == 0:
             logits = self._log_kernels(self._features(x))
             return cross_entropies(logits, y), logits
-        x = x if x.requires_grad else x.detach().requires_grad_()
-        with cheap_twice():
+        own = not x.requires_grad  # else its gradient is wanted, by whoever made it
+        x = x.detach().requires_grad_() if own else x
+        with cheap_twice(x if own else None):
             features = self._features(x)
             logits = self._log_kernels(features)
             norms = slopes_of(self._penalised(features, logits), x)
@@ -115,17 +114,19 @@ class DUQ(Method):
 
     @torch.no_grad()
     def after_step(self, x: Tensor, y: Tensor) -> None:
-        """Move the centroids of the classes in the batch, as the new weights see it; others stay (equations 4 to 6)."""
-        modes = [(module, module.training) for module in self.modules()]
-        self.eval()
-        features = self._features(self.normalise(x))
-        for module, mode in modes:
-            module.training = mode
+        """Move the centroids of the classes in the batch, as the new weights see it (equations 4 to 6); others stay.
+
+        With `e = m / N`, a step is `e ← e + (1 − γ) n / N · (mean − e)` for a class with n inputs, of the new N. The
+        sum m of a class that is long absent would shrink to nothing, as its N does.
+        """
+        features = self._in_eval(x)
         own = F.one_hot(y, self.classes).to(features.dtype)  # (N, C)
-        sums = torch.einsum("cnd,cd->cn", self.weight, own.T @ features)  # W_c goes through the sum of a class
-        self.counts.lerp_(own.sum(0), 1 - self.momentum)
-        self.sums.lerp_(sums, 1 - self.momentum)
-        self.met.logical_or_(own.any(0))
+        present = own.sum(0)
+        means = torch.einsum("cnd,cd->cn", self.weight, own.T @ features) / present.clamp(min=1)[:, None]
+        self.counts.lerp_(present, 1 - self.momentum)
+        share = torch.where(present > 0, (1 - self.momentum) * present / self.counts, 0.0)
+        self.centroids.lerp_(means, share[:, None])
+        self.met.logical_or_(present > 0)
 
     def confidence(self, logits: Tensor) -> Tensor:
         """The paper's certainty, `max_c K_c`."""
@@ -136,8 +137,20 @@ class DUQ(Method):
                  "penalty_target", "learn_length_scale", "weight_spread", "features")  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
+    def _in_eval(self, x: Tensor) -> Tensor:
+        """Features as in prediction, in a model that is being trained."""
+        modes = [(module, module.training) for module in self.modules()]
+        self.eval()
+        try:
+            return self._features(self.normalise(x))
+        finally:
+            for module, mode in modes:
+                module.training = mode
+
     def _features(self, x: Tensor) -> Tensor:
         features: Tensor = self.net(x)
+        if not isinstance(features, Tensor):
+            raise NescioError(f"the network must return a tensor of features, not {type(features).__name__}")
         if features.shape != (len(x), self.features):
             raise NescioError(f"the network gives features of shape {tuple(features.shape)} for {len(x)} inputs, "
                               f"not ({len(x)}, {self.features}), as this DUQ was made for; see features=")  # fmt: skip

@@ -40,6 +40,10 @@ class Method(nn.Module, ABC):
     def __init__(self, net: nn.Module, normalise: nn.Module | None = None) -> None:
         super().__init__()
         check_model(net)
+        inner = next((module for module in net.modules() if isinstance(module, Method)), None)
+        if inner is not None:
+            raise NescioError(f"a {type(inner).__name__} was given for a network, but is a method itself, with a loss "
+                              "that would never be asked; give the network it was made over")  # fmt: skip
         if not isinstance(normalise, nn.Module | None):
             raise NescioError(f"normalise must be a module such as known.normalise, or None, not {normalise!r}")
         self.net = net

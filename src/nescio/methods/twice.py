@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from nescio.errors import NescioError
@@ -24,22 +24,28 @@ from nescio.errors import NescioError
 aten = torch.ops.aten
 
 
-def cheap_twice() -> AbstractContextManager[Any]:
+def cheap_twice(data: Tensor | None = None) -> AbstractContextManager[Any]:
     """A block of forward passes that are to be differentiated first in the input alone, then in the weights.
 
     The first derivative, `torch.autograd.grad(…, x, create_graph=True)`, reaches no weights: they get theirs from the
-    backward pass that follows it, which is the last.
+    backward pass that follows it, which is the last. That one may spare itself the gradient of `data`, the input as a
+    leaf of the graph, if it is given here.
     """
-    return _Rules()
+    return _Rules(data)
 
 
 class _Rules(TorchFunctionMode):
     """Sends calls of torch's functions to the rules in `RULES`."""
 
+    def __init__(self, data: Tensor | None) -> None:
+        super().__init__()
+        convolutions = {native: _convolution(native, sides, data) for native, sides in SIDES.items()}
+        self.rules: dict[Callable[..., Any], Callable[..., Any]] = RULES | convolutions
+
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        return RULES.get(func, func)(*args, **(kwargs or {}))
+        return self.rules.get(func, func)(*args, **(kwargs or {}))
 
 
 def _last(backward: Callable[..., Any]) -> Callable[..., Any]:
@@ -209,8 +215,8 @@ class _MaxPoolInX(torch.autograd.Function):
         return found.permute(0, 3, 1, 2), None, None, None
 
 
-def _convolution(native: Callable[..., Tensor], sides: int) -> Callable[..., Tensor]:
-    """The rule of a convolution over so many sides."""
+def _convolution(native: Callable[..., Tensor], sides: int, data: Tensor | None) -> Callable[..., Tensor]:
+    """The rule of a convolution over so many sides, in a network that is given these data."""
 
     def rule(
         input: Tensor, weight: Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -220,7 +226,7 @@ def _convolution(native: Callable[..., Tensor], sides: int) -> Callable[..., Ten
             return native(input, weight, bias, stride, padding, dilation, groups)
         sizes = ([size] if isinstance(size, int) else [*size] for size in (stride, padding, dilation))
         how = [*sizes, False, [0] * sides, groups]
-        return _Convolution.apply(input, weight, bias, how, not _reaches_weights(input))
+        return _Convolution.apply(input, weight, bias, how, _is_of(data, input))
 
     return rule
 
@@ -250,32 +256,27 @@ def _max_pool2d(
 
 
 RULES: dict[Callable[..., Any], Callable[..., Any]] = {
-    torch.conv1d: _convolution(torch.conv1d, 1),
-    torch.conv2d: _convolution(torch.conv2d, 2),
-    torch.conv3d: _convolution(torch.conv3d, 3),
     F.batch_norm: _batch_norm,
     F.relu: _relu,
     torch.relu: _relu,
     Tensor.relu: _relu,
     F.max_pool2d: _max_pool2d,
 }
+SIDES: dict[Callable[..., Any], int] = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}  # of what they run over
 
 
-def _reaches_weights(x: Tensor) -> bool:
-    """Whether x was made with weights; if not, it is the data, whose own gradient the last pass has no use for.
-
-    The data are one leaf of the graph; weights are parameters, or come as a second leaf.
-    """
+def _is_of(data: Tensor | None, x: Tensor) -> bool:
+    """Whether x was made of the data alone, with nothing on the way that wants a gradient, too."""
+    if data is None or x.grad_fn is None:
+        return x is data
     waiting: list[Any] = [x.grad_fn]
-    met, leaves = set(), 0
+    met = set()
     while waiting:
         node = waiting.pop()
         if node is None or node in met:
             continue
         met.add(node)
-        leaf = getattr(node, "variable", None)
-        leaves += leaf is not None
-        if leaves > 1 or isinstance(leaf, nn.Parameter):
-            return True
+        if getattr(node, "variable", data) is not data:
+            return False
         waiting += [before for before, _ in node.next_functions]
-    return isinstance(x, nn.Parameter)
+    return True

@@ -2,6 +2,8 @@
 
 import copy
 import math
+from contextlib import nullcontext
+from unittest.mock import patch
 
 import mpmath
 import numpy as np
@@ -13,9 +15,9 @@ from torch import nn
 import nescio
 from nescio.data import Normalise
 from nescio.errors import NescioError
-from nescio.methods import DUQ
+from nescio.methods import DUQ, duq
 from nescio.methods.duq import cross_entropies, log1mexp
-from nescio.models import mlp
+from nescio.models import conv3, mlp
 
 
 def small(seed=0, **settings):
@@ -35,7 +37,7 @@ def batch(seed):
 def kernels_by_hand(model, x):
     """Equation 1, class by class and input by input."""
     features = model.net(x).detach().numpy()
-    weight, centroids = model.weight.detach().numpy(), (model.sums / model.counts[:, None]).numpy()
+    weight, centroids = model.weight.detach().numpy(), model.centroids.numpy()
     n = model.centroid_size
     return np.array([[math.exp(-np.linalg.norm(weight[c] @ f - centroids[c]) ** 2 / n / (2 * model.length_scale**2))
                       for c in range(model.classes)] for f in features])  # fmt: skip
@@ -118,7 +120,8 @@ class TestCentroids:
     def test_follow_equations_4_to_6_with_the_new_weights_in_eval_mode(self, batch):
         model, (x, y) = small(momentum=0.9), batch
         y = y.clamp(max=1)  # the last class is absent
-        counts, sums, still = model.counts.clone(), model.sums.clone(), model.centroids[2].clone()
+        counts, centroids = model.counts.clone(), model.centroids.clone()
+        sums = centroids * counts[:, None]
         model.train()
         model.net[0].eval()  # a part that is to stay so
         seen = copy.deepcopy(model)
@@ -128,13 +131,37 @@ class TestCentroids:
             own = features[y == c]
             assert model.counts[c].item() == pytest.approx(0.9 * counts[c].item() + 0.1 * len(own), rel=1e-12)
             total = sum((seen.weight[c].detach() @ f for f in own), torch.zeros(6, dtype=torch.float64))
-            np.testing.assert_allclose(model.sums[c], 0.9 * sums[c] + 0.1 * total, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(model.centroids[2], still, rtol=1e-12)
-        assert not np.allclose(model.centroids[:2], (sums / counts[:, None])[:2])
+            expected = (0.9 * sums[c] + 0.1 * total) / model.counts[c]
+            np.testing.assert_allclose(model.centroids[c], expected, rtol=1e-9, atol=1e-12)
+        assert torch.equal(model.centroids[2], centroids[2])
+        assert not np.allclose(model.centroids[:2], centroids[:2])
         assert model.training
         assert not model.net[0].training
         assert model.net[1].training
         assert model.net[1].num_batches_tracked == 0  # the pass has left BatchNorm's statistics alone
+
+    @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9, 0.999])
+    def test_of_a_class_that_stays_away_stay_where_they_are(self, batch, momentum):
+        model, (x, y) = small(momentum=momentum), batch
+        still = model.centroids[2].clone()
+        for _ in range(3000):
+            model.after_step(x[:4], y[:4].clamp(max=1))
+        assert torch.equal(model.centroids[2], still)
+        model.after_step(x, y)  # and when it comes back, they follow it as ever
+        assert model.centroids.isfinite().all()
+        assert not torch.equal(model.centroids[2], still)
+
+    def test_without_momentum_are_the_means_of_the_last_batch(self, batch):
+        model, (x, y) = small(momentum=0.0), batch
+        model.after_step(x, y)
+        seen = torch.einsum("cnd,id->icn", model.weight, model.net.eval()(x)).detach()
+        np.testing.assert_allclose(model.centroids, torch.stack([seen[y == c, c].mean(0) for c in range(3)]), rtol=1e-9)
+
+    def test_leave_the_modes_alone_when_the_network_fails(self, batch):
+        model = small().train()
+        with pytest.raises(NescioError, match="NaN"):
+            model.after_step(batch[0] * math.nan, batch[1])
+        assert all(module.training for module in model.modules())
 
     def test_move_after_the_optimizer_has(self, batch, seed):
         """A step of the loop gives the centroids that a step by hand gives."""
@@ -143,16 +170,16 @@ class TestCentroids:
         by_hand = copy.deepcopy(model)
         nescio.fit(model, data, epochs=1, batch_size=12, seed=seed, **how)
         moved = copy.deepcopy(model)
-        moved.counts, moved.sums = by_hand.counts.clone(), by_hand.sums.clone()
+        moved.counts, moved.centroids = by_hand.counts.clone(), by_hand.centroids.clone()
         moved.after_step(*batch)
-        np.testing.assert_allclose(model.sums, moved.sums, rtol=1e-9)
+        np.testing.assert_allclose(model.centroids, moved.centroids, rtol=1e-9)
         by_hand.after_step(*batch)  # with the old weights
-        assert not np.allclose(model.sums, by_hand.sums, rtol=1e-3)
+        assert not np.allclose(model.centroids, by_hand.centroids, rtol=1e-3)
 
     def test_are_buffers_without_a_gradient(self, batch):
         model = small(gradient_penalty=0.5)
         model.loss(*batch)[0].backward()
-        assert {"counts", "sums", "met"} <= set(model.state_dict())
+        assert {"counts", "centroids", "met"} <= set(model.state_dict())
         assert not any(buffer.requires_grad for buffer in model.buffers())
 
     def test_of_constant_weights_settle_at_the_class_means(self, batch):
@@ -206,6 +233,19 @@ class TestPenalty:
 
         assert distance(1.0) < 0.7 * distance(0.0)
 
+    def test_data_that_want_a_gradient_of_their_own_get_it(self, seed):
+        torch.manual_seed(seed)
+        model = DUQ(conv3(size=16), 3, length_scale=1.0, gradient_penalty=0.5).double()
+        x, y = torch.rand(6, 1, 16, 16, dtype=torch.float64), torch.arange(6) % 3
+        found = []
+        for rules in (duq.cheap_twice, nullcontext):
+            given = x.clone().requires_grad_()
+            with patch.object(duq, "cheap_twice", rules):
+                copy.deepcopy(model).loss(given, y)[0].backward()
+            found.append(given.grad)
+        torch.testing.assert_close(*found, rtol=1e-10, atol=1e-14)
+        assert found[0].norm() > 0
+
     def test_needs_a_network_with_a_gradient_in_its_input(self, batch):
         class Deaf(nn.Module):
             def forward(self, x):
@@ -233,13 +273,14 @@ class TestBadInput:
     @pytest.mark.parametrize(("settings", "message"), [
         ({"length_scale": 0}, "length_scale"), ({"length_scale": -0.1}, "length_scale"),
         ({"length_scale": math.nan}, "length_scale"), ({"length_scale": "auto"}, "length_scale"),
-        ({"momentum": 1}, r"momentum must be in \[0, 1\)"), ({"momentum": -0.1}, "momentum"),
+        ({"momentum": 1}, "momentum must be below 1"), ({"momentum": -0.1}, "momentum must be a number from 0 to 1"),
         ({"momentum": 1.5}, "momentum"), ({"classes": 1}, "classes"), ({"classes": 2.5}, "classes"),
         ({"centroid_size": 0}, "centroid_size"), ({"gradient_penalty": -1}, "gradient_penalty"),
         ({"gradient_penalty": math.inf}, "gradient_penalty"), ({"penalty": "both"}, "two-sided"),
+        ({"penalty": 0.5}, "its weight is gradient_penalty"),
         ({"penalty": ["two-sided"]}, "penalty"), ({"penalty_target": "logits"}, "kernel sum"),
         ({"learn_length_scale": "yes"}, "learn_length_scale"), ({"weight_spread": 0}, "weight_spread"),
-        ({"features": 0}, "features"),
+        ({"features": 0}, "features"), ({"features": 10**9, "classes": 10**9}, "classes × centroid_size × features"),
     ])  # fmt: skip
     def test_settings_that_cannot_be(self, settings, message):
         with pytest.raises(NescioError, match=message):
@@ -257,6 +298,14 @@ class TestBadInput:
         with pytest.raises(NescioError, match="compile after training"):
             DUQ(net, 3, gradient_penalty=0.1)
 
+    def test_a_network_that_returns_no_tensor(self, batch):
+        class Pair(nn.Linear):
+            def forward(self, x):
+                return super().forward(x), x
+
+        with pytest.raises(NescioError, match="a tensor of features, not tuple"):
+            nescio.predict(DUQ(Pair(4, 5), 3).double(), batch[0])
+
     def test_a_network_that_does_not_tell_its_width(self):
         with pytest.raises(NescioError, match="features="):
             DUQ(nn.Flatten(), 3)
@@ -272,6 +321,9 @@ class TestBadInput:
     def test_a_batch_of_one_class_before_any_other(self, batch):
         model, (x, y) = small(), batch
         with pytest.raises(NescioError, match="a batch of 4 with one class only, 2, before any other"):
+            model.loss(x[:4], torch.full((4,), 2))
+        model.after_step(x[:4], torch.full((4,), 2))
+        with pytest.raises(NescioError, match="one class only, 2, before any other"):
             model.loss(x[:4], torch.full((4,), 2))
         model.after_step(x, y)
         assert model.loss(x[:4], torch.full((4,), 2))[0].isfinite()

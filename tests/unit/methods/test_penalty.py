@@ -87,8 +87,7 @@ def by_hand(duq, x, y, seed):
     x = duq.normalise(x).detach().requires_grad_()
     torch.manual_seed(seed)
     features = duq.net(x)
-    centroids = duq.sums / duq.counts[:, None]
-    differences = torch.einsum("cnd,bd->bcn", duq.weight, features) - centroids  # (N, C, n)
+    differences = torch.einsum("cnd,bd->bcn", duq.weight, features) - duq.centroids  # (N, C, n)
     scales = duq.log_length_scale.exp() if duq.learn_length_scale else torch.tensor(duq.length_scale)
     logs = -differences.square().mean(2) / (2 * scales**2)
     kernels = logs.exp()

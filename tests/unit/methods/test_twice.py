@@ -13,7 +13,7 @@ from torch.func import functional_call
 from torch.nn.utils.parametrizations import weight_norm
 
 from nescio.errors import NescioError
-from nescio.methods.twice import _reaches_weights, cheap_twice
+from nescio.methods.twice import _is_of, cheap_twice
 from nescio.models import cnn16, conv3, lenet, mlp, resnet18, resnet20
 
 EXACT = 1e-12  # of the whole gradient
@@ -77,7 +77,7 @@ def kernels_of(features):
 
 def terms(run, x, rules=cheap_twice):
     """Binary cross-entropies, the two-sided penalty, and the features they come from."""
-    with rules():
+    with rules(x):
         features = run(x)
         kernels = kernels_of(features)
         (slopes,) = torch.autograd.grad(kernels.sum(), x, create_graph=True)
@@ -371,14 +371,15 @@ def test_data_that_came_through_weights_pass_their_gradient_on(seed):
 
 def test_data_are_told_from_what_weights_made_of_them():
     x, weight = torch.randn(3, 2, requires_grad=True), nn.Parameter(torch.randn(2, 2))
-    assert not _reaches_weights(torch.randn(3))
-    assert not _reaches_weights(x)
-    assert not _reaches_weights((2 * x).t() + x.t())
-    assert not _reaches_weights(x @ weight.detach())
-    assert _reaches_weights(weight)
-    assert _reaches_weights((x @ weight).relu())
-    assert _reaches_weights(x @ weight.detach().requires_grad_())  # as `functional_call` may have them
-    assert not _reaches_weights((x @ weight).detach())
+    assert _is_of(x, x)
+    assert _is_of(x, (2 * x).t() + x.t())
+    assert _is_of(x, x @ weight.detach())
+    assert not _is_of(None, x)
+    assert not _is_of(x, torch.randn(3))
+    assert not _is_of(x, weight)
+    assert not _is_of(x, (x @ weight).relu())
+    assert not _is_of(x, x @ weight.detach().requires_grad_())  # as `functional_call` may have them
+    assert not _is_of(x, torch.randn(3, 2, requires_grad=True) + 1)
 
 
 @pytest.mark.parametrize(
