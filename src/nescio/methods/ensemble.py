@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from nescio.errors import NescioError, whole_number
 from nescio.logits import softmax_confidence
 from nescio.methods.draws import with_own_weights
-from nescio.methods.method import Method
+from nescio.methods.method import Method, check_network
 from nescio.methods.side_by_side import obstacle, side_by_side, with_tensors
 from nescio.seeds import derived_seed
-from nescio.untouched import check_model
 
 MakeNet = Callable[[], nn.Module]
 
@@ -148,7 +147,7 @@ def _made(make_net: Any, members: int | None) -> list[nn.Module]:
     if not nets:
         raise NescioError("an ensemble needs networks, not none")
     for net in nets:
-        check_model(net)
+        check_network(net)
     met: set[Any] = set()
     for place, net in enumerate(nets):
         marks = _marks(net)

@@ -39,11 +39,7 @@ class Method(nn.Module, ABC):
 
     def __init__(self, net: nn.Module, normalise: nn.Module | None = None) -> None:
         super().__init__()
-        check_model(net)
-        inner = next((module for module in net.modules() if isinstance(module, Method)), None)
-        if inner is not None:
-            raise NescioError(f"a {type(inner).__name__} was given for a network, but is a method itself, with a loss "
-                              "that would never be asked; give the network it was made over")  # fmt: skip
+        check_network(net)
         if not isinstance(normalise, nn.Module | None):
             raise NescioError(f"normalise must be a module such as known.normalise, or None, not {normalise!r}")
         self.net = net
@@ -90,3 +86,11 @@ class Method(nn.Module, ABC):
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments beside network and normalisation, as plain data for saved files."""
         return {}
+
+
+def check_network(net: object) -> None:
+    """An error if this is no network, or a method, whose own loss would never be asked."""
+    check_model(net)
+    if isinstance(net, Method):
+        raise NescioError(f"a {type(net).__name__} was given for a network, but is a method itself; give the network "
+                          "it was made over")  # fmt: skip
