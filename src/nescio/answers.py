@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+import torch
 from torch import Tensor
 
 from nescio.data import Encoding, Samples, adapt, read
@@ -14,9 +15,9 @@ from nescio.data.formats import is_table
 from nescio.errors import NescioError
 from nescio.logits import classes
 from nescio.methods.method import Method
-from nescio.predict import predict
+from nescio.predict import sweep
 from nescio.runs import Facts
-from nescio.scores import OUTPUT, SCORES, score_names
+from nescio.scores import score_names, scores_of, usual_scores
 
 Table = list[tuple[str, Sequence[str | float]]]  # columns, in order
 
@@ -49,15 +50,22 @@ def answer(
 ) -> Table:
     """The columns `input` (file or number), `class`, `confidence` and one per score, with a row for each input."""
     names = score_names(scores)
-    logits = predict(model, data, batch_size=batch_size, seed=seed)
-    names = names or list(SCORES if len(logits) > 1 else OUTPUT)
+    parts: list[tuple[Tensor, Tensor, dict[str, Tensor]]] = []  # classes, confidences, scores of each batch
+
+    def visit(x: Tensor, logits: Tensor, _: Tensor | None) -> None:
+        found = scores_of(names or usual_scores(len(logits)), model, x, logits)
+        parts.append((classes(logits), model.confidence(logits), found))
+
+    sweep(model, data, visit, batch_size=batch_size, seed=seed)
+    kinds, confidences, found = zip(*parts, strict=True)
     files = data.columns.get("file") if isinstance(data, Samples) else None
-    found: Table = [
-        ("input", [str(index) for index in range(logits.shape[1])] if files is None else files.tolist()),
-        ("class", [facts.classes[index] for index in classes(logits).tolist()]),
-        ("confidence", model.confidence(logits).tolist()),
+    chosen = torch.cat(kinds).tolist()
+    table: Table = [
+        ("input", [str(index) for index in range(len(chosen))] if files is None else files.tolist()),
+        ("class", [facts.classes[index] for index in chosen]),
+        ("confidence", torch.cat(confidences).tolist()),
     ]
-    return found + [(name, SCORES[name](logits).tolist()) for name in names]
+    return table + [(name, torch.cat([batch[name] for batch in found]).tolist()) for name in found[0]]
 
 
 def write_answers(table: Table, file: IO[str]) -> None:

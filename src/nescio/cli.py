@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from nescio import __version__
 from nescio.errors import NescioError
-from nescio.options import Command, MethodCommand, one_of, settings_given
+from nescio.options import Command, MethodCommand, one_of, score_name, settings_given
 
 app = typer.Typer(
     name="nescio", no_args_is_help=True, rich_markup_mode="markdown", add_completion=False,
@@ -30,8 +30,9 @@ Root = Annotated[str | None, typer.Option(help="Folder of the data files; else $
 Seed = Annotated[int, typer.Option(help="Decides everything random.")]
 Scores = Annotated[
     list[str] | None,
-    typer.Option("--scores", "--score", parser=one_of("score", "SCORES"), metavar="NAME", show_default=False,
-                 help="By default all that fit the model: {SCORES}."),
+    typer.Option("--scores", "--score", parser=score_name, metavar="NAME", show_default=False,
+                 help="By default all of {OF_LOGITS} that fit the model; also {GRADIENT}, for the whole network or, as "
+                      "in `gradient_l2:conv2`, for a layer."),
 ]  # fmt: skip
 Impute = Annotated[bool, typer.Option("--impute", help="Fill in missing values of a table.")]
 Label = Annotated[str | None, typer.Option(help="The label column of a CSV file; else its last.")]
@@ -188,7 +189,7 @@ def compare(
     unknown: Annotated[list[str] | None, typer.Option(
         help="Names of unknown data in the records; by default all they share.", show_default=False)] = None,
     score: Annotated[str | None, typer.Option(
-        parser=one_of("score", "SCORES"), metavar="NAME", show_default=False,
+        parser=score_name, metavar="NAME", show_default=False,
         help="Judge all by this one; by default each by the score its paper pairs with it.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the figures.")] = Path("comparison"),
 ) -> None:  # fmt: skip
@@ -247,8 +248,8 @@ def draw_map(
         "--methods", "--method", parser=one_of("method", "METHODS"), metavar="NAME", show_default=False,
         help="By default all: {METHODS}.")] = None,
     scores: Annotated[list[str] | None, typer.Option(
-        "--scores", "--score", parser=one_of("score", "SCORES"), metavar="NAME", show_default=False,
-        help="By default the confidence of each; of {SCORES}.")] = None,
+        "--scores", "--score", parser=one_of("score", "OF_LOGITS"), metavar="NAME", show_default=False,
+        help="By default the confidence of each; of {OF_LOGITS}.")] = None,
     saturation: Annotated[bool, typer.Option("--saturation", help="Draw how steeply each score changes.")] = False,
     width: Annotated[float, typer.Option(help="Side of the map, times the extent of the data.")] = 4.0,
     resolution: Annotated[int, typer.Option(help="Grid points along each side.", min=2, max=2000)] = 120,
@@ -292,7 +293,7 @@ def audit(
         help="Columns to scale or, of images, positions from 0 (channel by channel, row by row); by default all of a "
              "table, none of images.", show_default=False)] = None,
     scores: Annotated[list[str] | None, typer.Option(
-        "--scores", "--score", parser=one_of("score", "SCORES"), metavar="NAME", show_default=False,
+        "--scores", "--score", parser=one_of("score", "OF_LOGITS"), metavar="NAME", show_default=False,
         help="By default max_prob and entropy and, of a model that draws, variance and mutual_information.")] = None,
     rows: Annotated[int, typer.Option(help="Test inputs that are moved.", min=1)] = 200,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The figure; else in the run's folder.")] = None,

@@ -18,7 +18,7 @@ from nescio.methods import as_method
 from nescio.methods.method import Method
 from nescio.predict import joined, sweep
 from nescio.records import Evaluation, Histogram, KnownSide, Provenance, Rejection, Roc, Separation, UnknownSide
-from nescio.scores import OUTPUT, SCORES, score_names
+from nescio.scores import score_names, scores_of, usual_scores
 
 BINS = 50
 Array = np.ndarray[Any, Any]
@@ -41,7 +41,9 @@ def evaluate(
         model: a method, a bare network, or a detector (whose own score is then judged too).
         known: labelled test data of the kinds it was trained on.
         unknown: named data of other kinds; labels are passed over.
-        scores: names in `SCORES`; by default all that the model's draws allow. All of them cost one forward pass.
+        scores: names in `SCORES`; by default all of logits that the model's draws allow, which cost one forward pass.
+            Those of the gradient, such as `gradient_l2` or, for one layer, `gradient_l2:conv2`, cost another, and one
+            back.
         batch_size, seed, progress: as in `predict`.
     """
     started = time.monotonic()
@@ -51,23 +53,22 @@ def evaluate(
     if "known" in sets:
         raise NescioError("unknown data may not be called 'known': the name is taken")
     method, names = as_method(model.model if isinstance(model, Detector) else model), score_names(scores)
-    run = partial(_run, model, method, batch_size=batch_size, seed=seed, progress=progress)
-    logits, labels, own = run(known)
+    run = partial(_run, model, method, names, batch_size=batch_size, seed=seed, progress=progress)
+    logits, labels, found = run(known)
     if labels is None:
         raise NescioError("known data must come with labels: a dataset of (input, label), or a loader of such batches")
     labels = whole(labels).to(logits.device)
     check_labels(labels, logits.shape[2])
-    names = names or list(SCORES if len(logits) > 1 else OUTPUT)
-    values = {"known": _values(names, logits) | own}
+    values = {"known": found}
     confidence = {"known": method.confidence(logits).cpu().numpy()}
     correct = (classes(logits) == labels).cpu().numpy()
     sides = []
     for name, data in sets.items():
-        other, _, own = run(data)
+        other, _, found = run(data)
         if other.shape[::2] != logits.shape[::2]:
             raise NescioError(f"{name!r} gives logits (S, N, C) = {tuple(other.shape)}, but the known data "
                               f"{tuple(logits.shape)}: draws and classes must be the same")  # fmt: skip
-        values[name], confidence[name] = _values(names, other) | own, method.confidence(other).cpu().numpy()
+        values[name], confidence[name] = found, method.confidence(other).cpu().numpy()
         sides.append(_unknown_side(name, confidence[name], correct, values["known"], values[name]))
     settings = {"scores": list(values["known"]), "batch_size": batch_size, "unknown": list(sets)}
     return Evaluation(
@@ -85,22 +86,22 @@ def evaluate(
     )
 
 
-def _run(model: nn.Module, method: Method, data: Any, **how: Any) -> tuple[Tensor, Tensor | None, Values]:
-    """Logits, labels and, of a detector, its own scores, all from one pass over the data."""
+def _run(
+    model: nn.Module, method: Method, names: Sequence[str], data: Any, **how: Any
+) -> tuple[Tensor, Tensor | None, Values]:
+    """Logits, labels and scores, with those of a detector under its own name, all from one pass over the data."""
     parts: list[tuple[Tensor, Tensor | None]] = []
-    own: list[Tensor] = []
+    scores: list[dict[str, Tensor]] = []
 
     def visit(x: Tensor, logits: Tensor, y: Tensor | None) -> None:
         parts.append((logits, y))
+        scores.append(scores_of(names or usual_scores(len(logits)), method, x, logits))
         if isinstance(model, Detector):
-            own.append(model.of_batch(x, logits).cpu())
+            scores[-1][model.name] = model.of_batch(x, logits)
 
     sweep(method, data, visit, **how)
-    return *joined(parts), {model.name: torch.cat(own).numpy()} if isinstance(model, Detector) else {}
-
-
-def _values(names: Sequence[str], logits: Tensor) -> Values:
-    return {name: SCORES[name](logits).cpu().numpy() for name in names}
+    logits, labels = joined(parts)
+    return logits, labels, {name: torch.cat([batch[name] for batch in scores]).cpu().numpy() for name in scores[0]}
 
 
 def _known_side(

@@ -16,7 +16,7 @@ from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
 from nescio.predict import check_inputs
 from nescio.records import Map, Points, Provenance, Surface
-from nescio.scores import OUTPUT, SAMPLED, SCORES, natural, natural_name, score_names
+from nescio.scores import OF_LOGITS, OUTPUT, SAMPLED, natural, natural_name, score_names
 from nescio.seeds import check_seed, derived_seed
 from nescio.slopes import check_finite, draws_and_classes, steepness
 from nescio.training import fit
@@ -45,7 +45,7 @@ def uncertainty_map(
     Args:
         model: a method or a bare network, trained on inputs of two features.
         known: its data, of which the training part is shown.
-        scores: names in `SCORES`, by default all. Those that compare draws are left out if the model gives only one.
+        scores: names in `OF_LOGITS`, by default all. Those that compare draws are left out if the model gives only one.
         width: the side of the square, times the larger extent of the training data; their middle is its own.
         window: `((left, right), (bottom, top))`, to map just that instead of a square around the data.
         resolution: grid points along each side, at most 2000.
@@ -54,12 +54,12 @@ def uncertainty_map(
     started = time.monotonic()
     inputs, labels = _training_part(known)
     x, y = _sides(inputs, width, resolution, window)
-    method, names = as_method(model), score_names(scores) or list(SCORES)
+    method, names = as_method(model), score_names(scores, OF_LOGITS) or list(OF_LOGITS)
     draws = _draws(method, known, inputs, seed)
     names = [name for name in names if draws > 1 or name in OUTPUT]
 
     def quantities(logits: Tensor) -> Tensor:
-        return torch.stack([*(natural(name, SCORES[name](logits)) for name in names), method.confidence(logits)])
+        return torch.stack([*(natural(name, OF_LOGITS[name](logits)) for name in names), method.confidence(logits)])
 
     grid = torch.cartesian_prod(y, x).flip(1)  # (x, y), and x runs faster
     found = steepness(method, grid, quantities, batch_size=batch_size, seed=seed, progress=progress)
@@ -102,7 +102,7 @@ def trained_map(
     if method not in METHODS:
         raise unknown_name("method", method, METHODS)
     _sides(_training_part(known)[0], width, resolution)  # what cannot be drawn is not trained for
-    score_names(scores)
+    score_names(scores, OF_LOGITS)
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(check_seed(seed), "weights", 0))
         model = _fresh(method, known)

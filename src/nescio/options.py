@@ -7,12 +7,14 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from nescio.errors import unknown_name
+from nescio.errors import NescioError, unknown_name
 
 TABLES = {
     "METHODS": "nescio.methods",
     "NETWORKS": "nescio.models",
     "SCORES": "nescio.scores",
+    "OF_LOGITS": "nescio.scores",
+    "GRADIENT": "nescio.scores",
     "SCHEDULES": "nescio.schedule",
     "AUGMENTATIONS": "nescio.data.augment",
 }
@@ -33,6 +35,16 @@ def one_of(kind: str, table: str, *extra: str) -> Callable[[str], str]:
         return given
 
     return parse
+
+
+def score_name(given: str) -> str:
+    """A name in `SCORES`, of the gradient also with a layer: `gradient_l2:conv2`."""
+    from nescio.scores import score_names
+
+    try:
+        return score_names([given])[0]
+    except NescioError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 _GIVEN = "nescio.settings"  # where a context keeps the options that a method will know

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -52,32 +52,66 @@ def joined(parts: list[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tensor | 
     return torch.cat([logits for logits, _ in parts], 1), torch.cat(labels) if len(labels) == len(parts) else None
 
 
-Visit = Callable[[Tensor, Tensor, Tensor | None], None]
+T = TypeVar("T")
+Visit = Callable[[Tensor, T, Tensor | None], None]
 
 
 def sweep(
-    model: nn.Module, data: Any, visit: Visit, *, batch_size: int = 256, seed: int = 0, progress: bool | None = None
+    model: nn.Module,
+    data: Any,
+    visit: Visit[Tensor],
+    *,
+    batch_size: int = 256,
+    seed: int = 0,
+    progress: bool | None = None,
 ) -> None:
     """Run the model over data in one pass; `visit(x, logits, y)` sees each batch: inputs, `(S, B, C)`, labels or None.
 
     The data draw from a stream of their own (noise, a shuffled loader), which follows from the seed as the model's
     draws do, so that neither disturbs the other.
     """
+
+    def back(x: Tensor, logits: Tensor, y: Tensor | None) -> None:
+        visit(x, logits.to(x.device), y)
+
+    sweep_through(_answers, model, data, back, "predict", batch_size=batch_size, seed=seed, progress=progress)
+
+
+def sweep_through(
+    way: Callable[[nn.Module, Tensor], T],
+    model: nn.Module,
+    data: Any,
+    visit: Visit[T],
+    what: str,
+    *,
+    batch_size: int = 256,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> None:
+    """As `sweep`, but `visit` sees what `way(model, x)` gives in place of logits, for x on the model's device.
+
+    The way may change the model, which is put back at the end, but not write on x; `what` it does is told by the bar.
+    """
     check_seed(seed)
     before = 0
-    with untouched(model), holding(model), bar(length(data), "predict", progress) as shown:
+    with untouched(model), holding(model), bar(length(data), what, progress) as shown:
         model.eval()
         start_from(derived_seed(seed, "data", 0))
         for x, y in batches(data, batch_size):
             ready = like_model(x, model)
             check_inputs(ready, model, before)
-            with torch.random.fork_rng(), torch.no_grad():
+            with torch.random.fork_rng():
                 start_from(seed)
-                # a copy, for a model whose first layer works in place must not write on the user's data
-                logits = draws_of(run(model, ready.clone() if ready is x else ready), len(x)).to(x.device)
-            visit(x, logits, y)
+                found = way(model, ready)
+            visit(x, found, y)
             before += len(x)
             shown.advance(len(x))
+
+
+def _answers(model: nn.Module, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        # a copy, for a model whose first layer works in place must not write on the user's data
+        return draws_of(run(model, x.clone()), len(x))
 
 
 def holding(model: nn.Module) -> AbstractContextManager[None]:

@@ -24,7 +24,7 @@ from nescio.methods import DUQ
 from nescio.metrics import auroc
 from nescio.predict import predict, predict_labelled
 from nescio.records import Provenance, Selection, Trial, to_plain
-from nescio.scores import SCORES
+from nescio.scores import OF_LOGITS
 from nescio.seeds import check_seed, derived_seed
 from nescio.settings import described
 from nescio.training import fit
@@ -250,7 +250,7 @@ class Sweep:
         accuracy = float(right.mean())
         if self.aim.measure == "accuracy":
             return accuracy, None
-        score = SCORES[model.score]
+        score = OF_LOGITS[model.score]
         known = score(logits).cpu().numpy()
         if self.unknown is None:
             known, other = known[right], known[~right]

@@ -1,12 +1,12 @@
-"""What holds for every score, by membership in SCORES."""
+"""What holds for every score of logits, by membership in OF_LOGITS."""
 
 import pytest
 import torch
 
 from nescio.errors import NescioError
-from nescio.scores import OUTPUT, SAMPLED, SCORES
+from nescio.scores import GRADIENT, OF_LOGITS, OUTPUT, SAMPLED, SCORES
 
-pytestmark = pytest.mark.parametrize("score", SCORES)
+pytestmark = pytest.mark.parametrize("score", OF_LOGITS)
 
 
 def logits(seed, draws=3, inputs=8, classes=5):
@@ -76,4 +76,5 @@ def test_gradient_is_finite(score, seed):
 
 def test_is_listed_once(score):
     assert (score in OUTPUT) != (score in SAMPLED)
+    assert score not in GRADIENT
     assert SCORES[score].__name__ == score

@@ -11,7 +11,7 @@ import nescio
 from nescio.logits import classes, mean_kernels
 from nescio.methods import DUQ, Ensemble, Softmax
 from nescio.models import mlp
-from nescio.scores import SCORES
+from nescio.scores import OF_LOGITS
 
 # Appendix A.1, with the 1500 points of the authors' notebook; inputs are not normalised.
 TRAINING = {"epochs": 30, "batch_size": 64, "optimizer": "sgd", "learning_rate": 0.01}
@@ -109,7 +109,7 @@ def test_certainty_dies_away_along_every_ray_where_a_softmax_grows_certain(duqs,
     scales = (1e1, 1e3, 1e5, 1e6)
     for model in (models[0].double() for models in duqs.values()):
         logits = [nescio.predict(model, scale * rays()) for scale in scales]
-        unknown = torch.stack([SCORES["max_logit"](one) for one in logits])
+        unknown = torch.stack([OF_LOGITS["max_logit"](one) for one in logits])
         assert (unknown.diff(dim=0) > 0).all()  # also long after the kernels have underflowed
         torch.testing.assert_close(unknown[-1] / unknown[-2], torch.full((1000,), 100.0).double(), rtol=1e-2, atol=0)
         assert (model.confidence(logits[-1]) == 0).all()

@@ -12,7 +12,7 @@ from nescio.data import Samples
 from nescio.errors import NescioError
 from nescio.logits import softmax_confidence
 from nescio.records import Evaluation
-from nescio.scores import OUTPUT, SCORES
+from nescio.scores import OF_LOGITS, OUTPUT
 
 
 class Given(nn.Module):
@@ -71,7 +71,7 @@ def test_many_scores_cost_one_forward_pass(sides):
     record = nescio.evaluate(model, known, {"u": unknown})
     assert model.calls == 300
     assert record.draws == 3
-    assert {one.score for one in record.unknown[0].separation} == set(SCORES)
+    assert {one.score for one in record.unknown[0].separation} == set(OF_LOGITS)
 
 
 def test_histograms_and_curves_account_for_every_input(sides):

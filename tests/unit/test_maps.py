@@ -17,7 +17,7 @@ from nescio.maps import SHOWN, check_compared, trained_map, uncertainty_map
 from nescio.methods import METHODS, Ensemble, MCDropout, Softmax, method_for
 from nescio.models import mlp
 from nescio.records import Map
-from nescio.scores import OUTPUT, SCORES, natural, natural_name
+from nescio.scores import OF_LOGITS, OUTPUT, natural, natural_name
 from nescio.seeds import derived_seed
 from nescio.training import fit
 
@@ -45,9 +45,9 @@ def flat(rows):
 def test_values_are_the_scores_at_the_grid_points(known, several):
     found = uncertainty_map(several, known, width=2.0, resolution=7, batch_size=10)
     logits = nescio.predict(several, points_of(found))
-    assert [surface.name for surface in found.scores] == list(SCORES)
+    assert [surface.name for surface in found.scores] == list(OF_LOGITS)
     for surface in found.scores:
-        expected = natural(surface.name, SCORES[surface.name](logits))
+        expected = natural(surface.name, OF_LOGITS[surface.name](logits))
         torch.testing.assert_close(flat(surface.values), expected, rtol=1e-4, atol=1e-300)
         assert surface.label == natural_name(surface.name)
     torch.testing.assert_close(flat(found.confidence.values), several.confidence(logits), rtol=1e-4, atol=0)
@@ -61,7 +61,7 @@ def test_slopes_are_norms_of_differences(known, several):
 
         def value(x, name=surface.name):
             logits = nescio.predict(several, x)
-            return several.confidence(logits) if name == "confidence" else natural(name, SCORES[name](logits))
+            return several.confidence(logits) if name == "confidence" else natural(name, OF_LOGITS[name](logits))
 
         moves = step * torch.eye(2, dtype=torch.float64)
         gradient = torch.stack([(value(grid + move) - value(grid - move)) / (2 * step) for move in moves])
@@ -149,7 +149,7 @@ def test_draws_follow_from_the_seed(known, seed):
     found = uncertainty_map(net, known, ["entropy", "variance"], resolution=5, seed=seed + 5)
     logits = nescio.predict(net, points_of(found), seed=seed + 5)
     for surface in found.scores:
-        expected = natural(surface.name, SCORES[surface.name](logits))
+        expected = natural(surface.name, OF_LOGITS[surface.name](logits))
         torch.testing.assert_close(flat(surface.values), expected, rtol=1e-4, atol=1e-12)
 
 
@@ -268,7 +268,7 @@ def test_far_away_a_softmax_is_certain_and_notices_nothing(known):
 def test_a_window_is_mapped_from_end_to_end(known, several, make):
     found = uncertainty_map(several, known, "entropy", window=make([(-2.5, 3.5), (-3, 4)]), resolution=3)
     assert (found.x, found.y) == ((-2.5, 0.5, 3.5), (-3.0, 0.5, 4.0))
-    expected = natural("entropy", SCORES["entropy"](nescio.predict(several, points_of(found))))
+    expected = natural("entropy", OF_LOGITS["entropy"](nescio.predict(several, points_of(found))))
     torch.testing.assert_close(flat(found.scores[0].values), expected, rtol=1e-4, atol=1e-300)
     assert found.provenance.settings["window"] == [[-2.5, 3.5], [-3.0, 4.0]]
     assert "width" not in found.provenance.settings

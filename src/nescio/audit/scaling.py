@@ -17,7 +17,7 @@ from nescio.metrics.ranking import accepted_count
 from nescio.predict import check_inputs
 from nescio.progress import Bar, bar
 from nescio.records import Course, Direction, Gauge, Provenance, Scaling
-from nescio.scores import OUTPUT, SCORES, Score, natural, natural_name, score_names
+from nescio.scores import OF_LOGITS, OUTPUT, Score, natural, natural_name, score_names
 from nescio.seeds import check_seed, derived_seed, start_from
 from nescio.slopes import check_finite, draws_and_classes, steepness
 
@@ -58,7 +58,7 @@ def scaling(
         names: a name for each feature, such as `known.features`.
         alphas: positive factors, ascending; by default 25 from 1 to a million.
         rays: whether to move whole inputs, too.
-        scores: names in `SCORES`, or functions of logits `(S, N, C)` giving `(N,)`; by default those of the theorem
+        scores: names in `OF_LOGITS`, or functions of logits `(S, N, C)` giving `(N,)`; by default those of the theorem
             that the model's draws allow, and the one its paper pairs with it.
         batch_size, seed, progress: as in `predict`. A batch runs over inputs and factors alike.
 
@@ -104,19 +104,19 @@ def _used(scores: Sequence[str | Score] | None, draws: int, paired: str) -> dict
     if not isinstance(given, Sequence) or not given:
         raise NescioError(f"scores={scores!r}; expected names such as 'entropy', or functions of logits")
     used: dict[str, Score] = {}
-    ours = {function: name for name, function in SCORES.items()}
+    ours = {function: name for name, function in OF_LOGITS.items()}
     for score in given:
         if callable(score) and score not in ours:
             name = getattr(score, "__name__", "score")
-            used[f"{name} {len(used) + 1}" if name in used or name in SCORES else name] = score
+            used[f"{name} {len(used) + 1}" if name in used or name in OF_LOGITS else name] = score
         else:
-            (name,) = score_names([ours[score] if callable(score) else score])
+            (name,) = score_names([ours[score] if callable(score) else score], OF_LOGITS)
             used[name] = partial(_natural, name)
     return used
 
 
 def _natural(name: str, logits: Tensor) -> Tensor:
-    return natural(name, SCORES[name](logits))
+    return natural(name, OF_LOGITS[name](logits))
 
 
 def _inputs(model: nn.Module, data: Any, batch_size: int, seed: int) -> Tensor:

@@ -13,7 +13,7 @@ from nescio.audit import scaling
 from nescio.errors import NescioError
 from nescio.logits import softmax_confidence
 from nescio.records import Scaling
-from nescio.scores import SCORES, natural
+from nescio.scores import OF_LOGITS, natural
 from small_nets import Draws
 
 WEIGHTS = np.array([[0.3, -1.0, 0.0], [-0.2, 0.4, 0.0]])
@@ -101,9 +101,9 @@ def test_by_default_the_scores_of_the_theorem_that_the_draws_allow(ensemble, inp
 
 def test_agrees_with_one_input_at_a_time(ensemble, inputs):
     """Every figure of the record, by a loop and plain autograd."""
-    alphas, names = [0.5, 20, 400], list(SCORES)
+    alphas, names = [0.5, 20, 400], list(OF_LOGITS)
     record = scaling(ensemble, inputs, alphas=alphas, scores=names, batch_size=29)
-    kept = {name: sorted(natural(name, SCORES[name](ensemble(inputs))).tolist())[math.ceil(0.95 * 21) - 1]
+    kept = {name: sorted(natural(name, OF_LOGITS[name](ensemble(inputs))).tolist())[math.ceil(0.95 * 21) - 1]
             for name in names}  # fmt: skip
     assert {gauge.score: gauge.threshold for gauge in record.gauges} == pytest.approx(kept, rel=1e-9)
     assert [one.moved for one in record.directions] == [21, 16, 21, 21]
@@ -117,7 +117,7 @@ def test_agrees_with_one_input_at_a_time(ensemble, inputs):
                 x = x[None].requires_grad_()
                 confidence.append(softmax_confidence(ensemble(x)).item())
                 for name in names:
-                    value = natural(name, SCORES[name](ensemble(x)))
+                    value = natural(name, OF_LOGITS[name](ensemble(x)))
                     values[name].append(value.item())
                     norms[name].append(torch.autograd.grad(value.sum(), x)[0].norm().item())
             assert direction.confidence[i] == pytest.approx(np.mean(confidence))
@@ -158,7 +158,7 @@ def test_a_score_of_the_users_own(inputs):
 
 def test_scores_by_function_are_those_by_name_and_others_keep_apart(inputs):
     how = {"alphas": [1, 10], "rays": False}
-    named, given = (scaling(logistic(), inputs, scores=[score], **how) for score in ("max_prob", SCORES["max_prob"]))
+    named, given = (scaling(logistic(), inputs, scores=[score], **how) for score in ("max_prob", OF_LOGITS["max_prob"]))
     assert named.gauges == given.gauges
     assert named.directions == given.directions
 

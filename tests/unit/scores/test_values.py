@@ -6,7 +6,7 @@ import mpmath
 import pytest
 import torch
 
-from nescio.scores import SCORES
+from nescio.scores import OF_LOGITS
 
 
 def exact(score: str, draws: list[list[float]]) -> mpmath.mpf:
@@ -38,7 +38,7 @@ def exact(score: str, draws: list[list[float]]) -> mpmath.mpf:
     }[score]()
 
 
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", OF_LOGITS)
 @pytest.mark.parametrize("scale", [2e-5, 0.01, 1.0, 10.0, 100.0])
 @pytest.mark.parametrize("agree", [False, True], ids=["any", "sure-of-one-class"])
 def test_score_equals_its_formula(score, scale, agree, seed):
@@ -46,7 +46,7 @@ def test_score_equals_its_formula(score, scale, agree, seed):
     logits = scale * torch.randn(3, 5, 4, generator=generator, dtype=torch.float64)
     if agree:
         logits[:, :, 2] += 5 * scale
-    got = SCORES[score](logits)
+    got = OF_LOGITS[score](logits)
     with mpmath.workdps(500):
         for n in range(5):
             want = exact(score, logits[:, n].tolist())
@@ -61,34 +61,34 @@ def test_score_equals_its_formula(score, scale, agree, seed):
     ("mutual_information", 0.0),
 ])  # fmt: skip
 def test_uniform_prediction(score, want):
-    assert SCORES[score](torch.zeros(2, 1, 4)).item() == pytest.approx(want, abs=1e-15)
+    assert OF_LOGITS[score](torch.zeros(2, 1, 4)).item() == pytest.approx(want, abs=1e-15)
 
 
 @pytest.mark.parametrize("score", ["variance", "mutual_information"])
 def test_equal_draws_do_not_disagree(score, seed):
     draw = torch.randn(1, 20, 6, generator=torch.Generator().manual_seed(seed)) * 10
-    assert SCORES[score](draw.expand(5, -1, -1)).abs().max() < 1e-28
+    assert OF_LOGITS[score](draw.expand(5, -1, -1)).abs().max() < 1e-28
 
 
 def test_opposite_draws_disagree_by_log_two():
     logits = torch.tensor([[[500.0, 0.0]], [[0.0, 500.0]]])
-    assert SCORES["mutual_information"](logits).item() == pytest.approx(math.log(2), rel=1e-15)
-    assert SCORES["variance"](logits).item() == pytest.approx(0.25, rel=1e-15)
-    assert SCORES["expected_entropy"](logits).item() < 1e-200
+    assert OF_LOGITS["mutual_information"](logits).item() == pytest.approx(math.log(2), rel=1e-15)
+    assert OF_LOGITS["variance"](logits).item() == pytest.approx(0.25, rel=1e-15)
+    assert OF_LOGITS["expected_entropy"](logits).item() < 1e-200
 
 
 def test_mean_is_of_probabilities_not_of_logits():
     logits = torch.tensor([[[0.0, 2.0]], [[0.0, -20.0]]])  # the mean logit prefers class 0 strongly
     p = (1 / (1 + math.exp(-2.0)) + 1 / (1 + math.exp(20.0))) / 2
-    assert SCORES["max_prob"](logits).item() == pytest.approx(math.log(min(p, 1 - p)), rel=1e-12)
+    assert OF_LOGITS["max_prob"](logits).item() == pytest.approx(math.log(min(p, 1 - p)), rel=1e-12)
 
 
-@pytest.mark.parametrize("score", [name for name in SCORES if name not in ("variance", "mutual_information")])
+@pytest.mark.parametrize("score", [name for name in OF_LOGITS if name not in ("variance", "mutual_information")])
 def test_order_survives_saturation(score):
     gaps = torch.tensor([20.0, 40.0, 100.0, 800.0, 5e3, 1e6, 1e9])  # confidence rounds to 1.0 for all of them
     logits = torch.zeros(2, len(gaps), 3)
     logits[:, :, 1] = gaps
-    values = SCORES[score](logits)
+    values = OF_LOGITS[score](logits)
     assert (values.diff() < 0).all(), values
 
 
@@ -97,6 +97,6 @@ def test_order_of_disagreement_survives_saturation(score):
     gaps = torch.tensor([20.0, 40.0, 100.0, 800.0, 5e3, 1e6])
     logits = torch.zeros(2, len(gaps), 3)
     logits[0, :, 1], logits[1, :, 1] = gaps, 1.5 * gaps
-    values = SCORES[score](logits)
+    values = OF_LOGITS[score](logits)
     assert (values.diff() < 0).all(), values
     assert (values > 0).all()
