@@ -12,7 +12,7 @@ from nescio.audit import monotone, scaling
 from nescio.data import Normalise
 from nescio.methods import METHODS
 from nescio.models import mlp
-from nescio.scores import OF_LOGITS, natural
+from nescio.scores import SCORES, natural
 from nescio.slopes import steepness
 
 pytestmark = pytest.mark.slow
@@ -106,9 +106,7 @@ def test_so_do_those_of_each_input(model, patients, features, record):
         far = near.clone()
         far[:, feature] *= 1e6
         steep, flat = (
-            steepness(model, x, lambda logits: torch.stack([natural(name, OF_LOGITS[name](logits)) for name in names]))[
-                1
-            ]
+            steepness(model, x, lambda logits: torch.stack([natural(name, SCORES[name](logits)) for name in names]))[1]
             for x in (near, far)
         )
         assert (flat < 1e-6 * steep).all()
