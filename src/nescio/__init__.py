@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nescio import records as records
     from nescio import schedule as schedule
     from nescio import scores as scores
+    from nescio.detectors import MetaClassifier as MetaClassifier
     from nescio.detectors import Threshold as Threshold
     from nescio.errors import NescioError as NescioError
     from nescio.evaluate import evaluate as evaluate
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "MetaClassifier",
     "NescioError",
     "Threshold",
     "audit",
@@ -53,6 +55,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "MetaClassifier": "detectors",
     "NescioError": "errors",
     "Threshold": "detectors",
     "evaluate": "evaluate",

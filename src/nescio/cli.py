@@ -152,7 +152,7 @@ def train(
 def evaluate(
     run: Folder,
     unknown: Annotated[list[str] | None, typer.Option(
-        help="Unknown data: held_out, uniform, far, a data set, a file; several may follow.", show_default=False,
+        help="Unknown data: held_out, uniform, normal, far, a data set, a file; one or more.", show_default=False,
     )] = None,
     scores: Scores = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The record; else in the run's folder.")] = None,

@@ -1,13 +1,13 @@
-"""Unknown data by name, prepared for a model of known data: `held_out`, `uniform`, `far`, any data set, any file."""
+"""Unknown data by name, made for a model of known data: `held_out`, `uniform`, `normal`, `far`, any set or file."""
 
 from pathlib import Path
 
 from nescio.data import Known, Samples, adapt, load, read
 from nescio.data.catalogue import NAMES
-from nescio.data.noise import far, uniform
+from nescio.data.noise import far, normal, uniform
 from nescio.errors import NescioError, unknown_name
 
-MADE = ("held_out", "uniform", "far")  # these follow from the known data itself
+MADE = ("held_out", "uniform", "normal", "far")  # these follow from the known data itself
 
 
 def unknown_set(name: str, known: Known, root: str | None = None, seed: int = 0) -> Samples:
@@ -18,6 +18,8 @@ def unknown_set(name: str, known: Known, root: str | None = None, seed: int = 0)
         return known.held_out
     if name == "uniform":
         return uniform(known.test, len(known.test), seed=seed)
+    if name == "normal":
+        return normal(known.test, len(known.test), seed=seed)
     if name == "far":
         return far(known.test)
     if name in NAMES:

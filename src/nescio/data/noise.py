@@ -1,4 +1,4 @@
-"""Inputs of no class, made from a known set: uniform noise, and the data themselves moved far away."""
+"""Inputs of no class, made from a known set: uniform and normal noise, and the data themselves moved far away."""
 
 import torch
 
@@ -17,6 +17,23 @@ def uniform(like: Samples, n: int, seed: int = 0) -> Samples:
         low, high = like.inputs.amin(0), like.inputs.amax(0)
         x = (low + high) / 2 + 3 * (high - low) * (x - 0.5)
     return Samples(x, torch.full((n,), -1), name="uniform noise")
+
+
+def normal(like: Samples, n: int, seed: int = 0) -> Samples:
+    """`n` normal inputs: images of mean ½ and variance 1, cut to [0, 1]; tables with the data's means and three times
+    their spread.
+
+    The images are those of Liang et al. (2018).
+    """
+    _check(like)
+    n = whole_number("n", n)
+    generator = torch.Generator().manual_seed(check_seed(seed))
+    x = torch.randn(n, *like.shape, generator=generator)
+    if len(like.shape) == 3:
+        x = (0.5 + x).clamp(0, 1)
+    else:
+        x = like.inputs.mean(0) + 3 * like.inputs.std(0, correction=0) * x
+    return Samples(x, torch.full((n,), -1), name="normal noise")
 
 
 def far(like: Samples, factor: float = 100.0) -> Samples:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from nescio.data.batches import batches
+from nescio.detectors.level import accepting, balancing, right_answers, share_to_accept
 from nescio.errors import NescioError
 from nescio.logits import classes
-from nescio.metrics.ranking import accepted_count
 from nescio.predict import sweep
 from nescio.seeds import derived_seed, start_from
 from nescio.untouched import check_model
@@ -40,13 +40,25 @@ class Detector(nn.Module, ABC):
     def evidence(self, x: Tensor, logits: Tensor) -> Tensor:
         """Scores `(B,)` of a batch of finite inputs and the model's finite logits `(S, B, C)` for them."""
 
-    def fit(self, known: Any, accept: float = 0.95) -> Self:
-        """Take the smallest score, among those of the known inputs, at which this share of them is accepted."""
-        if not isinstance(accept, float | int) or not 0 < accept <= 1:
-            raise NescioError(f"accept is the share of known inputs to accept, in (0, 1], not {accept}")
-        ordered = self.score(known).sort().values
-        self.threshold_.copy_(ordered[accepted_count(len(ordered), accept) - 1])
+    def fit(self, known: Any, accept: float | None = None, *, balanced: bool = False) -> Self:
+        """Settle the threshold from held-out known data: the smallest of their scores that accepts a share of them.
+
+        Args:
+            known: inputs of the kinds the model knows; with labels, if `balanced`.
+            accept: the share, in (0, 1]; 0.95 if not given.
+            balanced: instead, tell right answers from wrong ones best, each side counting half (Oberdiek et al. 2018,
+                eq. 7).
+        """
+        share = share_to_accept(accept, balanced)
+        self.threshold_.fill_(balancing(*self._judged(known)) if share is None else accepting(share, self.score(known)))
         return self
+
+    def _judged(self, known: Any) -> tuple[Tensor, Tensor]:
+        """The scores of labelled data, and which answers are right."""
+        parts: list[tuple[Tensor, Tensor]] = []
+        sweep(self.model, known, lambda x, z, y: parts.append((self.of_batch(x, z), right_answers(z, y))))
+        scores, right = zip(*parts, strict=True)
+        return torch.cat(scores), torch.cat(right)
 
     def score(self, data: Any, batch_size: int = 256) -> Tensor:
         """How unknown each input is, `(N,)`, larger = less known; NaN or infinite inputs are an error."""
@@ -89,8 +101,11 @@ class Detector(nn.Module, ABC):
         return {}
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Moves and casts as every module's, but for the threshold's digits, which are those of the scores."""
-        threshold = self.threshold_
+        """Moves and casts as every module's, but for the digits of what was learned, which are those of the scores."""
+        learned = dict(self._buffers)
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.threshold_ = threshold.to(self.threshold_.device)
+        for name, value in learned.items():
+            moved = self._buffers[name]
+            if value is not None and moved is not None:
+                self._buffers[name] = value.to(moved.device)
         return self

@@ -115,6 +115,21 @@ def fpr_at_tpr(known_scores: ArrayLike, unknown_scores: ArrayLike, tpr: float = 
     return int(np.count_nonzero(unknown <= threshold)) / len(unknown)
 
 
+def balanced_threshold(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
+    """The threshold that tells the two sides apart best if both were as many (Oberdiek et al. 2018, eq. 7).
+
+    It maximises ½ P(known ≤ t) + ½ P(unknown > t) over the observed scores; of several, the smallest.
+
+    >>> balanced_threshold([1.0, 2.0, 3.0, 4.0], [3.5, 5.0, 6.0, 7.0])
+    3.0
+    """
+    known, unknown = (np.sort(side) for side in score_pair(known_scores, unknown_scores))
+    places = np.unique(np.concatenate([known, unknown]))
+    accepted = known.searchsorted(places, side="right") / len(known)
+    accepted_wrongly = unknown.searchsorted(places, side="right") / len(unknown)
+    return float(places[np.argmax(accepted - accepted_wrongly)])
+
+
 def accepted_count(n: int, tpr: float) -> int:
     """The smallest k with k / n ≥ tpr."""
     if not 0 < tpr <= 1:

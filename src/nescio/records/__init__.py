@@ -4,8 +4,10 @@ from nescio.records.audit import CounterExample, Course, Direction, Gauge, Monot
 from nescio.records.evaluation import Evaluation, Histogram, KnownSide, Rejection, Roc, Separation, UnknownSide
 from nescio.records.history import Epoch, History
 from nescio.records.map import Map, Points, Surface
+from nescio.records.meta import MetaWeights
 from nescio.records.record import FORMAT, Provenance, Record, from_plain, to_plain
 from nescio.records.selection import Selection, Trial
+from nescio.records.separations import Repeated, Row, Separations, Spread
 
 __all__ = [
     "FORMAT",
@@ -19,15 +21,20 @@ __all__ = [
     "History",
     "KnownSide",
     "Map",
+    "MetaWeights",
     "Monotonicity",
     "Points",
     "Provenance",
     "Record",
     "Rejection",
+    "Repeated",
     "Roc",
+    "Row",
     "Scaling",
     "Selection",
     "Separation",
+    "Separations",
+    "Spread",
     "Surface",
     "Trial",
     "UnknownSide",

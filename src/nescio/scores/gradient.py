@@ -63,6 +63,11 @@ def gradient_features(
         lambda x, gradients, _: found.append(columns(gradients, log, x.device)),
         "gradients", batch_size=batch_size, seed=seed, progress=progress,
     )  # fmt: skip
+    return joined_features(found)
+
+
+def joined_features(found: Sequence[GradientFeatures]) -> GradientFeatures:
+    """Batches of features put together."""
     if len({part.names for part in found}) > 1:
         raise NescioError("the model uses other layers for some batches than for others, so their statistics have no "
                           "common columns")  # fmt: skip
@@ -72,7 +77,7 @@ def gradient_features(
 def layer_names(given: Sequence[str] | None) -> list[str] | None:
     """Names of layers as they may be given: one alone, several, or None for all."""
     names = [given] if isinstance(given, str) else given if given is None else list(given)
-    if names is not None and (not names or not all(isinstance(name, str) for name in names)):
+    if names is not None and not all(isinstance(name, str) for name in names):
         raise NescioError(f"layers must be names of layers, such as 'all', not {given!r}")
     return names
 

@@ -1,0 +1,19 @@
+"""What a meta-classifier learned to look at."""
+
+from dataclasses import dataclass
+
+from nescio.records.record import Provenance, Record
+
+
+@dataclass(frozen=True)
+class MetaWeights(Record):
+    """The weights of a meta-classifier over standardised features: above 0 where more of one means less trust."""
+
+    kind: str
+    features: tuple[str, ...]
+    weights: tuple[float, ...] | None  # None of a network, where no feature has one weight
+    strength: float | None  # scikit-learn's C, where one was chosen
+    right: int  # answers it learned from
+    wrong: int
+    unknown: dict[str, int]  # inputs of each set of known unknowns
+    provenance: Provenance
