@@ -1,13 +1,26 @@
 """What holds for every detector, by membership in DETECTORS."""
 
+import copy
+
 import pytest
 import torch
 
 import nescio
+from nescio.data import Samples
+from nescio.data.noise import uniform
 from nescio.detectors import DETECTORS
 from nescio.models import mlp
 
 pytestmark = pytest.mark.parametrize("name", DETECTORS)
+
+
+def fitted(name, model, data, **how):
+    """A detector as its users fit it: those that learn what to mistrust get some of it."""
+    if name == "meta":
+        how["unknown"] = {"uniform": uniform(data, 100)}
+    detector = DETECTORS[name](model)
+    assert detector.fit(data, **how) is detector
+    return detector
 
 
 @pytest.fixture(scope="module")
@@ -23,15 +36,20 @@ def model(known):
     return model.eval()
 
 
+@pytest.fixture(scope="module")
+def ready(model, known):
+    return {name: fitted(name, model, known.test) for name in DETECTORS}
+
+
 @pytest.fixture
-def detector(name, model, known):
-    return DETECTORS[name](model).fit(known.test)
+def detector(name, ready):
+    return copy.deepcopy(ready[name])
 
 
 def test_accepts_the_share_it_was_asked_for(name, model, known):
     some = known.test.select(torch.arange(100))
     for accept, accepted in ((1e-13, 1), (0.07, 7), (0.5, 50), (0.95, 95), (0.951, 96), (1.0, 100)):
-        answers = DETECTORS[name](model).fit(some, accept=accept).predict(some)
+        answers = fitted(name, model, some, accept=accept).predict(some)
         assert (answers != -1).sum() == accepted
 
 
@@ -81,27 +99,51 @@ def test_survives_saving(detector, known, tmp_path):
     assert torch.equal(again.predict(known.held_out), detector.predict(known.held_out))
 
 
-def test_fit_gives_itself_and_forward_is_score(detector, known):
-    assert detector.fit(known.test) is detector
+def test_forward_is_score(detector, known):
     assert torch.equal(detector(known.test), detector.score(known.test))
 
 
 def test_casting_the_model_keeps_the_threshold(detector):
     before = detector.threshold_.item()
     assert detector.half().threshold_.item() == before
-    assert detector.float().threshold_.dtype == torch.float64
+    learned = dict(detector.float().named_buffers(recurse=False))
+    assert all(value.dtype == torch.float64 for value in learned.values())
 
 
-def test_a_model_whose_output_is_not_finite_has_no_score_but_an_answer(name):
+def test_a_model_whose_output_is_not_finite_has_no_score_but_an_answer(name, seed):
     class Broken(torch.nn.Module):
-        def forward(self, x):
-            return torch.where(x[:, :1] > 0, x, torch.nan)
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(2, 2)
 
-    x = torch.tensor([[1.0, 0.0], [2.0, 1.0], [-1.0, 3.0]])
-    detector = DETECTORS[name](Broken()).fit(x[:2], accept=1.0)
-    assert detector.predict(x).tolist() == [0, 0, -1]
+        def forward(self, x):
+            return torch.where(x[:, :1] > 0, self.layer(x), torch.nan)
+
+    torch.manual_seed(seed)
+    x = torch.rand(40, 2)
+    model = Broken()
+    labels = model(x).argmax(1) ^ (torch.arange(40) % 4 == 0)  # a quarter of the answers are wrong
+    detector = DETECTORS[name](model).fit(Samples(x, labels), accept=1.0)
+    x[3] = -1.0
+    answers = detector.predict(x[:5])
+    assert answers[3] == -1
+    assert torch.equal(answers[[0, 1, 2, 4]], model(x[:5]).argmax(1)[[0, 1, 2, 4]])
     with pytest.raises(nescio.NescioError, match="no score"):
         detector.score(x)
+
+
+def test_can_balance_right_answers_against_wrong_ones(name, model, known):
+    noisy = Samples(known.test.inputs + 0.4 * torch.randn(known.test.inputs.shape), known.test.labels)
+    detector = fitted(name, model, noisy, balanced=True)
+    wrong = nescio.predict(model, noisy)[0].argmax(1) != noisy.labels
+    scores = detector.score(noisy)
+
+    def rate(threshold):
+        return (scores[~wrong] <= threshold).double().mean() + (scores[wrong] > threshold).double().mean()
+
+    assert all(rate(detector.threshold_) >= rate(other) for other in scores)
+    with pytest.raises(nescio.NescioError, match="two ways"):
+        fitted(name, model, noisy, accept=0.9, balanced=True)
 
 
 def test_random_data_follow_one_seed_and_leave_the_generator_alone(detector):

@@ -18,7 +18,8 @@ from nescio.logits import log_probs
 from nescio.predict import draws_of, run
 
 ALL = "all"
-_SHAPES = ("SelectBackward0", "UnsqueezeBackward0", "SqueezeBackward1", "ViewBackward0", "UnsafeViewBackward0")
+_PASSED = ("SelectBackward0", "UnsqueezeBackward0", "SqueezeBackward1", "ViewBackward0", "UnsafeViewBackward0",
+           "LogSoftmaxBackward0")  # from a gradient that sums to 0 over classes they make another  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,17 @@ class _Use:
     given: Tensor
     version: int
     returned: GradientEdge
-    fits: bool
+    fits: bool  # the inputs lie along the first axis, as far as its length tells
 
 
 def batch_gradients(model: nn.Module, x: Tensor, layers: Sequence[str] | None = None) -> BatchGradients:
     """The moments of each input's weight gradient, layer by layer.
 
-    The model must be in eval mode and is changed (hooks, `requires_grad`): call it inside `untouched(model)`.
+    The model must be in eval mode and is changed (hooks, `requires_grad`): call it inside `untouched(model)`. Each of
+    its passes starts from one random state, so that one that draws is one function.
 
     Args:
-        model: any module from inputs to logits `(N, C)`.
+        model: any module from inputs to logits `(N, C)`, which keeps the order of its inputs on the way.
         x: inputs on the model's device; they are not written on.
         layers: names of `layers_of(model)`, or `all`; by default every one.
     """
@@ -65,11 +67,10 @@ def batch_gradients(model: nn.Module, x: Tensor, layers: Sequence[str] | None = 
         reached = _reached(logits)
         known = {name: {path: p for path, p in own.items() if p in reached} for name, own in known.items()}
         known = {name: own for name, own in known.items() if own}
-        if not known:
-            raise NescioError("the model's output does not depend on its weights in a way autograd can follow")
+        _check_reached(known, layers)
         wanted = list(known) if layers is None or ALL in layers else [name for name in known if name in layers]
         found = _moments(model, x, uses, logits, delta, reached, {name: known[name] for name in wanted})
-    last = next((name for name, own in known.items() if _returns_logits(uses, own, logits)), None)
+    last = next((name for name, own in known.items() if _returns_logits(uses, own, logits, reached)), None)
     if layers is None or ALL in layers:
         found[ALL] = merged(list(found.values()))
     kept = {name: found[name] for name in found if layers is None or name in layers}
@@ -88,6 +89,16 @@ def _check(model: nn.Module, known: dict[str, Any], layers: Sequence[str] | None
                               "that none has a gradient of its own")  # fmt: skip
 
 
+def _check_reached(known: dict[str, Any], layers: Sequence[str] | None) -> None:
+    """An error if no weights, or not those that were asked for, have a part in the logits."""
+    if not known:
+        raise NescioError("the model's output does not depend on its weights in a way autograd can follow")
+    for name in layers or ():
+        if name not in (*known, ALL):
+            raise NescioError(f"the model's output does not depend on the weights of {name!r}; expected one of "
+                              f"{', '.join([*known, ALL])}")  # fmt: skip
+
+
 def _forward(model: nn.Module, x: Tensor) -> tuple[list[_Use], Tensor]:
     """Logits `(N, C)` with a graph, and every call of a layer that has a rule."""
     uses: list[_Use] = []
@@ -103,7 +114,8 @@ def _forward(model: nn.Module, x: Tensor) -> tuple[list[_Use], Tensor]:
     ruled = [module for module in model.modules() if rule_for(module) is not None]
     handles = [module.register_forward_hook(hook, with_kwargs=True, prepend=True) for module in ruled]
     try:
-        draws = draws_of(run(model, x.detach().clone()), len(x))  # a clone: its first layer may be in place
+        with torch.random.fork_rng():
+            draws = draws_of(run(model, x.detach().clone()), len(x))  # a clone: its first layer may be in place
     finally:
         for handle in handles:
             handle.remove()
@@ -144,12 +156,14 @@ def _reached(logits: Tensor) -> Counter[Tensor]:
     return found
 
 
-def _returns_logits(uses: list[_Use], own: dict[str, Tensor], logits: Tensor) -> bool:
-    """Whether what a layer returned are the logits, but perhaps for their shape."""
+def _returns_logits(uses: list[_Use], own: dict[str, Tensor], logits: Tensor, reached: Counter[Tensor]) -> bool:
+    """Whether what a layer returned are the logits, but perhaps for their shape, and its weights do nothing else."""
     node = logits.grad_fn
-    while node is not None and node.name() in _SHAPES:
+    while node is not None and node.name() in _PASSED:
         node = node.next_functions[0][0]
-    return any(use.returned.node is node for use in uses if use.module.weight in set(own.values()))
+    mixing = [use for use in uses if not isinstance(use.module, nn.modules.batchnorm._BatchNorm)]
+    returns = any(use.returned.node is node for use in mixing if use.module.weight in set(own.values()))
+    return returns and all(reached[parameter] == 1 for parameter in own.values())
 
 
 def _moments(
@@ -166,6 +180,7 @@ def _moments(
     for use in uses:
         by_weight.setdefault(use.module.weight, []).append(use)  # type: ignore[arg-type]
     called = {name: [use for p in own.values() for use in by_weight.get(p, [])] for name, own in layers.items()}
+    along = _along_first_axis(model, x, uses)
     some = [use for calls in called.values() for use in calls]
     edges = [use.returned for use in some]
     pulled = torch.autograd.grad(logits, edges, delta, allow_unused=True) if edges else ()
@@ -174,7 +189,7 @@ def _moments(
     with torch.no_grad():
         for name, calls in called.items():
             calls = [use for use in calls if id(use) in given]
-            if _follows_rule(calls, layers[name], reached):
+            if along.issuperset(map(id, calls)) and _follows_rule(calls, layers[name], reached):
                 rule = cast(Rule, rule_for(calls[0].module))
                 found[name] = rule(calls[0].module, [(use.given, given[id(use)]) for use in calls])
     rest = {name: own for name, own in layers.items() if name not in found}
@@ -183,10 +198,21 @@ def _moments(
     return {name: found[name] for name in layers}
 
 
+def _along_first_axis(model: nn.Module, x: Tensor, uses: list[_Use]) -> set[int]:
+    """The calls, by their id, along whose first axis the inputs lie: it is as long as they are many, and for another
+    number of inputs is so again. Words come first in some networks, and may be as many as the inputs.
+    """
+    number = 3 if len(x) == 2 else 2
+    others, _ = _forward(model, x[:1].repeat_interleave(number, 0))
+    if [use.module for use in others] != [use.module for use in uses]:  # it takes one input after another, say
+        return set()
+    return {id(use) for use, other in zip(uses, others, strict=True) if use.fits and other.fits}
+
+
 def _follows_rule(calls: list[_Use], own: dict[str, Tensor], reached: Counter[Tensor]) -> bool:
-    """Whether a layer's weights were used by its own calls alone, along the first axis, on what is as it was then."""
+    """Whether a layer's weights were used by its own calls alone, on what is as it was then."""
     if len({use.module for use in calls}) != 1:
         return False
     mine = set(calls[0].module.parameters(recurse=False))
-    fine = all(use.fits and use.given._version == use.version for use in calls)
+    fine = all(use.given._version == use.version for use in calls)
     return fine and mine == set(own.values()) and all(reached[parameter] == len(calls) for parameter in mine)

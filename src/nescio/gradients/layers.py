@@ -22,10 +22,20 @@ def layers_of(model: nn.Module) -> dict[str, dict[str, Tensor]]:
     owners = {}
     for path, parameter in model.named_parameters():
         if parameter.is_floating_point():
-            owner = path.rpartition(".")[0]
+            owner = _owner(path)
             owners[owner] = model.get_submodule(owner)
             found.setdefault(owner, {})[path] = parameter
     return dict(zip(_names(owners), found.values(), strict=True))
+
+
+def _owner(path: str) -> str:
+    """The path of the layer a weight belongs to; a parametrised one holds the parts of its weight in modules of its own.
+
+    >>> _owner("net.2.bias"), _owner("net.2.parametrizations.weight.original0")
+    ('net.2', 'net.2')
+    """
+    words = path.split(".")[:-1]
+    return ".".join(words[: words.index("parametrizations")] if "parametrizations" in words else words)
 
 
 def _names(owners: dict[str, nn.Module]) -> list[str]:
@@ -33,12 +43,13 @@ def _names(owners: dict[str, nn.Module]) -> list[str]:
     places: Counter[str] = Counter()
     named = []
     for path, module in owners.items():
-        kind = _KINDS.get(type(module).__name__, type(module).__name__.lower())
+        kind = type(module).__name__.removeprefix("Parametrized")
+        kind = _KINDS.get(kind, kind.lower())
         places[kind] += 1
         short = ".".join(path.split(".")[shared:])
-        named.append(short if any(character.isalpha() for character in short) else f"{kind}{places[kind]}")
-    clash = len(set(named)) < len(named) or "all" in named
-    return [path or "own" for path in owners] if clash else named
+        telling = any(character.isalpha() for character in short) and short != "all"  # which is the whole network
+        named.append(short if telling else f"{kind}{places[kind]}")
+    return [path or "own" for path in owners] if len(set(named)) < len(named) else named
 
 
 def _shared(paths: list[str]) -> int:

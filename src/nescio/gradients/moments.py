@@ -17,9 +17,13 @@ STATISTICS = ("l1", "l2", "min", "max", "mean", "std", "skewness", "kurtosis")
 
 @dataclass(frozen=True)
 class Moments:
-    """Of `count` entries for each of N inputs; all are float64 `(N,)`."""
+    """Of `count` entries for each of N inputs, counted in units of `scale`; all are float64 `(N,)`.
+
+    The unit is about the largest entry: its fourth power would run out of room where the entries themselves do not.
+    """
 
     count: int
+    scale: Tensor
     mean: Tensor
     second: Tensor  # Σ (g − mean)²
     third: Tensor
@@ -40,28 +44,38 @@ class Moments:
         skewness = (self.third / self.count / safe**1.5).where(~constant, 0.0)
         kurtosis = (self.fourth / self.count / safe**2).where(~constant, 1.0)
         l2 = (self.second + self.count * self.mean**2).sqrt()
-        return torch.stack([self.l1, l2, self.low, self.high, self.mean, variance.sqrt(), skewness, kurtosis])
+        sizes = torch.stack([self.l1, l2, self.low, self.high, self.mean, variance.sqrt()]) * self.scale
+        return torch.cat([sizes, torch.stack([skewness, kurtosis])])
+
+    def at(self, scale: Tensor) -> "Moments":
+        """The same in units of another scale, no smaller than its own."""
+        unit = self.scale / scale
+        return Moments(
+            self.count, scale, self.mean * unit, self.second * unit**2, self.third * unit**3, self.fourth * unit**4,
+            self.l1 * unit, self.low * unit, self.high * unit,
+        )  # fmt: skip
 
 
 def of_rows(entries: Tensor) -> Moments:
     """Of each row of `(N, P)`."""
     low, high = entries.aminmax(dim=1)
-    scale = torch.maximum(low.abs(), high.abs())
-    scale = scale.where(scale > 0, 1.0)[:, None]  # powers of what is at most 2 neither overflow nor lose small rows
-    count = entries.shape[1]
-    mean = entries.sum(1).double() / count / scale[:, 0]
-    centred = torch.addcmul(-mean[:, None].to(entries.dtype), entries, 1 / scale)
+    scale = torch.maximum(low.abs(), high.abs()).clamp(
+        min=torch.finfo(entries.dtype).tiny
+    )  # of which 1/scale is finite
+    count, unit = entries.shape[1], scale.double()
+    mean = entries.sum(1).double() / count / unit
+    centred = torch.addcmul(-mean[:, None].to(entries.dtype), entries, 1 / scale[:, None])
     square = centred * centred
-    back = scale[:, 0].double()
     return Moments(
         count=count,
-        mean=mean * back,
-        second=square.sum(1).double() * back**2,
-        third=torch.linalg.vecdot(square, centred).double() * back**3,
-        fourth=torch.linalg.vecdot(square, square).double() * back**4,
-        l1=torch.linalg.vector_norm(entries, 1, dim=1).double(),
-        low=low.double(),
-        high=high.double(),
+        scale=unit,
+        mean=mean,
+        second=square.sum(1).double(),
+        third=torch.linalg.vecdot(square, centred).double(),
+        fourth=torch.linalg.vecdot(square, square).double(),
+        l1=torch.linalg.vector_norm(entries, 1, dim=1).double() / unit,
+        low=low.double() / unit,
+        high=high.double() / unit,
     )
 
 
@@ -88,6 +102,7 @@ def of_outer(left: Tensor, right: Tensor) -> Moments:
     corners = torch.stack([a * b for a in (one.low, one.high) for b in (other.low, other.high)])
     return Moments(
         count=count,
+        scale=(one.scale * other.scale).clamp(min=torch.finfo(torch.float64).tiny),
         mean=one.mean * other.mean,
         second=count * central(2),
         third=count * central(3),
@@ -115,14 +130,17 @@ def stacked(chunks: Sequence[Moments]) -> Moments:
     return Moments(chunks[0].count, *fields)
 
 
-_FIELDS = ("mean", "second", "third", "fourth", "l1", "low", "high")
+_FIELDS = ("scale", "mean", "second", "third", "fourth", "l1", "low", "high")
 
 
 def _both(a: Moments, b: Moments) -> Moments:
     n, ab = a.count + b.count, a.count * b.count
+    scale = torch.maximum(a.scale, b.scale)
+    a, b = a.at(scale), b.at(scale)
     gap = b.mean - a.mean
     return Moments(
         count=n,
+        scale=scale,
         mean=a.mean + gap * (b.count / n),
         second=a.second + b.second + gap**2 * (ab / n),
         third=a.third + b.third + gap**3 * (ab * (a.count - b.count) / n**2)

@@ -18,7 +18,8 @@ def moments_without_rule(model: nn.Module, x: Tensor, delta: Tensor, layers: dic
     weights = {path: parameter for own in layers.values() for path, parameter in own.items()}
 
     def pulled(own: Weights, one: Tensor, pull: Tensor) -> Tensor:
-        logits: Tensor = draws_of(functional_call(model, own, (one[None],)), 1)[0, 0]
+        # a clone: the first layer may be in place, and autograd keeps no tensor made in inference mode
+        logits: Tensor = draws_of(functional_call(model, own, (one[None].clone(),)), 1)[0, 0]
         return logits @ pull
 
     step = max(1, ROOM // sum(weight.numel() for weight in weights.values()))
@@ -31,10 +32,14 @@ def moments_without_rule(model: nn.Module, x: Tensor, delta: Tensor, layers: dic
 
 
 def _gradients(of_one: Callable[..., Weights], weights: Weights, x: Tensor, delta: Tensor) -> Weights:
-    """`(n, …)` for each weight."""
+    """`(n, …)` for each weight; every input meets the same random numbers."""
     weights = {path: weight.detach() for path, weight in weights.items()}
     try:
-        return vmap(of_one, (None, 0, 0))(weights, x, delta)
+        with torch.random.fork_rng():
+            return vmap(of_one, (None, 0, 0), randomness="same")(weights, x, delta)
     except (RuntimeError, NotImplementedError):  # what `vmap` cannot follow: recurrent layers, branches on values
-        each = [of_one(weights, one, pull) for one, pull in zip(x, delta, strict=True)]
+        each = []
+        for one, pull in zip(x, delta, strict=True):
+            with torch.random.fork_rng():
+                each.append(of_one(weights, one, pull))
     return {path: torch.stack([found[path] for found in each]) for path in weights}

@@ -92,7 +92,8 @@ def batch_norm(module: nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d, uses: U
 
     weight = [over_places(d * torch.addcmul(_along(shift, a), a, _along(scale, a))) for a, d in uses]
     bias = [over_places(d) for _, d in uses]
-    return merged([of_rows(reduce(torch.add, part)) for part in (weight, bias)])
+    parts = (weight,) if module.bias is None else (weight, bias)
+    return merged([of_rows(reduce(torch.add, part)) for part in parts])
 
 
 def _along(channel: Tensor, given: Tensor) -> Tensor:

@@ -1,0 +1,186 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+import nescio
+from nescio.data import Samples
+from nescio.data.noise import normal, uniform
+from nescio.detectors import MetaClassifier
+from nescio.detectors.meta import chosen_features
+from nescio.detectors.meta_fit import KINDS, STRENGTHS, fit_meta
+from nescio.errors import NescioError
+from nescio.models import mlp
+from nescio.records import MetaWeights
+from nescio.scores import gradient_features
+
+
+@pytest.fixture(scope="module")
+def known():
+    return nescio.data.load("digits", hold_out=[7, 8, 9])
+
+
+@pytest.fixture(scope="module")
+def model(known):
+    """A network that has seen little, so that there are wrong answers to learn from."""
+    torch.manual_seed(0)
+    model = nescio.methods.Softmax(mlp(64, 7, hidden=(32,)), normalise=known.normalise)
+    nescio.fit(model, known.train.select(torch.arange(150)), epochs=12, batch_size=32, seed=0)
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def rest(known):
+    return known.train.select(torch.arange(150, len(known.train)))
+
+
+def rows_with_a_cause(seed, count=2000, features=6):
+    """Rows where the odds of being wrong follow from the first two features alone."""
+    rows = np.random.default_rng(seed).normal(size=(count, features)) * 3 + 1
+    odds = 1.5 * (rows[:, 0] - 1) / 3 - 1.0 * (rows[:, 1] - 1) / 3 - 1
+    wrong = np.random.default_rng(seed + 1).random(count) < 1 / (1 + np.exp(-odds))
+    return torch.tensor(rows), torch.tensor(wrong), torch.tensor(odds)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_finds_the_cause(kind, seed):
+    rows, wrong, odds = rows_with_a_cause(seed)
+    fitted = fit_meta(kind, rows[:1500], wrong[:1500], seed)
+    found = fitted(rows[1500:])
+    assert np.corrcoef(found, odds[1500:])[0, 1] > (0.93 if kind == "nn" else 0.98)
+    assert (fitted.strength in STRENGTHS) == (kind not in ("glm", "nn"))
+
+
+def test_the_regression_without_penalty_is_that_of_scikit_learn(seed):
+    rows, wrong, _ = rows_with_a_cause(seed)
+    peer = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(rows, wrong)
+    torch.testing.assert_close(fit_meta("glm", rows, wrong)(rows), torch.tensor(peer.decision_function(rows)),
+                               rtol=2e-3, atol=2e-3)  # fmt: skip
+
+
+def test_a_sparse_model_leaves_out_what_does_not_count(seed):
+    rows, wrong, _ = rows_with_a_cause(seed, features=30)
+    weights = {kind: fit_meta(kind, rows, wrong, seed).layers[0][0][0] for kind in ("lasso", "ridge")}
+    assert (weights["lasso"][:2].abs() > 0.3).all()
+    assert (weights["lasso"][2:] == 0).sum() >= 10
+    assert (weights["ridge"] != 0).all()
+
+
+def test_a_constant_feature_is_no_trouble(seed):
+    rows, wrong, odds = rows_with_a_cause(seed)
+    rows[:, 5] = 0.1 + 1e-17
+    for kind in ("glm", "nn"):
+        found = fit_meta(kind, rows, wrong, seed)(rows)
+        assert found.isfinite().all()
+        assert np.corrcoef(found, odds)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_quality(kind, model, known, rest):
+    """With noise it has met, it tells noise of another kind, and still right from wrong."""
+    detector = MetaClassifier(model, kind=kind).fit(rest, unknown={"uniform": uniform(known.test, 200)})
+    record = nescio.evaluate(detector, known.test, {"normal": normal(known.test, 300, seed=3)}, scores=["max_prob"])
+    softmax, own = record.unknown[0].separation
+    assert own.score == "meta"
+    assert own.auroc > 0.97
+    assert own.auroc > softmax.auroc
+    assert record.known.misclassification[1].auroc > 0.85
+
+
+def test_score_is_what_the_fit_says_of_the_features(model, rest):
+    detector = MetaClassifier(model, kind="ridge").fit(rest)
+    values, names = gradient_features(model, rest, log=True)
+    assert detector.feature_names == names
+    rows = (values - detector.centre_) / detector.scale_
+    torch.testing.assert_close(detector.score(rest), rows @ detector.weights_ + detector.bias_, rtol=1e-9, atol=1e-9)
+
+
+def test_what_was_learned_is_readable(model, known, rest, tmp_path):
+    detector = MetaClassifier(model, kind="lasso").fit(rest, unknown={"noise": uniform(known.test, 60)})
+    record = detector.record
+    wrong = int((nescio.predict(model, rest)[0].argmax(1) != rest.labels).sum())
+    assert (record.wrong, record.right, record.unknown) == (wrong, len(rest) - wrong, {"noise": 60})
+    assert record.weights == tuple(detector.weights_.tolist())
+    assert record.features == detector.feature_names
+    record.save(tmp_path / "weights.json")
+    assert MetaWeights.load(tmp_path / "weights.json") == record
+    assert MetaClassifier(model, kind="nn").fit(rest).record.weights is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_survives_saving(kind, model, known, rest, tmp_path):
+    detector = MetaClassifier(model, ["l2", "entropy"], kind, seed=4).fit(rest, accept=0.9)
+    nescio.save(detector, tmp_path / "d.nescio")
+    again = nescio.load(tmp_path / "d.nescio")
+    assert again.settings() == detector.settings()
+    assert torch.equal(again.score(known.held_out), detector.score(known.held_out))
+    assert torch.equal(again.predict(known.held_out), detector.predict(known.held_out))
+
+
+def test_features_by_column_layer_or_statistic():
+    names = ("conv1/l1", "conv1/l2", "a.b/l1", "a.b/l2", "all/l1", "all/l2", "entropy", "max_prob")
+    assert chosen_features(None, names) == names
+    assert chosen_features(["a.b", "entropy"], names) == ("a.b/l1", "a.b/l2", "entropy")
+    assert chosen_features(["l2"], names) == ("conv1/l2", "a.b/l2", "all/l2")
+    assert chosen_features(["all/l2", "conv1/l1"], names) == ("conv1/l1", "all/l2")
+    with pytest.raises(NescioError, match="did you mean 'conv1/l2'"):
+        chosen_features(["conv1/l3"], names)
+    with pytest.raises(NescioError, match="leaves nothing"):
+        chosen_features([], names)
+
+
+def test_only_the_layers_it_needs_are_looked_into(model, known, rest, monkeypatch):
+    detector = MetaClassifier(model, ["linear2/l2", "max_prob"]).fit(rest)
+    asked = []
+    original = nescio.scores.gradient.batch_gradients
+    monkeypatch.setattr(nescio.scores.gradient, "batch_gradients",
+                        lambda *a, layers: asked.append(layers) or original(*a, layers=layers))  # fmt: skip
+    detector.predict(known.test)
+    assert asked == [["linear2"]] * len(asked)
+    assert MetaClassifier(model, ["entropy"]).fit(rest).score(known.test).isfinite().all()
+
+
+def test_too_little_to_learn_from(model, known, rest):
+    wrong = nescio.predict(model, rest)[0].argmax(1) != rest.labels
+    fine, bad = rest.select((~wrong).nonzero()[:, 0]), rest.select(wrong.nonzero()[:, 0])
+    with pytest.raises(NescioError, match=r"only 0 of \d+ known inputs are classified wrongly.*at least 10"):
+        MetaClassifier(model).fit(fine)
+    MetaClassifier(model, kind="glm").fit(fine, unknown={"uniform": uniform(known.test, 10)})
+    with pytest.raises(NescioError, match="9 unknown ones"):
+        MetaClassifier(model).fit(fine, unknown={"uniform": uniform(known.test, 9)})
+    with pytest.raises(NescioError, match=r"only 0 of .* rightly"):
+        MetaClassifier(model).fit(bad)
+
+
+@pytest.mark.parametrize(("how", "match"), [
+    ({"kind": "svm"}, "kind of meta-classifier"), ({"features": "l2"}, "list of names"),
+    ({"features": [3]}, "list of names"), ({"seed": -1}, "seed"),
+])  # fmt: skip
+def test_refuses(model, how, match):
+    with pytest.raises(NescioError, match=match):
+        MetaClassifier(model, **how)
+
+
+def test_refuses_data_it_cannot_learn_from(model, known, rest):
+    with pytest.raises(NescioError, match="labelled data"):
+        MetaClassifier(model).fit(rest.take(slice(0, 50))[0])
+    with pytest.raises(NescioError, match="labels must lie in 0 … 6"):
+        MetaClassifier(model).fit(known.held_out)
+    with pytest.raises(NescioError, match="with names"):
+        MetaClassifier(model).fit(rest, unknown=uniform(known.test, 20))
+    with pytest.raises(NescioError, match="unknown feature"):
+        MetaClassifier(model, ["conv7"]).fit(rest)
+    with pytest.raises(NescioError, match=r"call \.fit"):
+        MetaClassifier(model).score(known.test)
+    with pytest.raises(NescioError, match="2 draws"):
+        MetaClassifier(nescio.methods.Ensemble(lambda: mlp(64, 7), 2)).fit(rest)
+    broken = Samples(torch.full((12, 1, 8, 8), torch.nan), torch.zeros(12, dtype=torch.long))
+    with pytest.raises(NescioError, match="input 0 "):
+        MetaClassifier(model).fit(broken)
+
+
+def test_same_seed_same_numbers(model, known, rest):
+    for kind in ("nn", "elastic_net"):
+        one, two, other = (MetaClassifier(model, kind=kind, seed=s).fit(rest).score(known.test) for s in (1, 1, 2))
+        assert torch.equal(one, two)
+        assert kind != "nn" or not torch.equal(one, other)
