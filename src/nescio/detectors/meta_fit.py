@@ -21,7 +21,7 @@ from nescio.training import fit
 REGRESSIONS: dict[str, float | None] = {"glm": None, "lasso": 1.0, "ridge": 0.0, "elastic_net": 0.5}  # share of L1
 KINDS = (*REGRESSIONS, "nn")
 HIDDEN = 15
-STRENGTHS = tuple(10.0 ** np.arange(-3, 1.5, 0.5))  # C of scikit-learn: the smaller, the stronger the penalty
+STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # C of scikit-learn: the smaller, the stronger the penalty
 FOLDS = 5
 TRUSTED = 3000  # of the trusted rows, this many at most decide the strength, and stand for the others
 Rows = NDArray[np.float64]
@@ -94,7 +94,7 @@ def _strength(share: float, rows: Rows, wrong: NDArray[np.bool_], seed: int) -> 
         for number, strength in enumerate(STRENGTHS):
             _quietly(model.set_params(C=strength), rows[kept], wrong[kept], weight[kept])
             losses[number] += log_loss(wrong[left], model.predict_proba(rows[left]), sample_weight=weight[left])
-    return float(STRENGTHS[int(losses.argmin())])
+    return STRENGTHS[int(losses.argmin())]
 
 
 def _fewer(rows: Rows, wrong: NDArray[np.bool_], seed: int) -> tuple[Rows, NDArray[np.bool_], Rows]:

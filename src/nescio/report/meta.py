@@ -1,13 +1,15 @@
 """What a meta-classifier looks at: its weights as a table and as bars."""
 
 from matplotlib.figure import Figure
+from rich import box
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from nescio.errors import NescioError
 from nescio.records import MetaWeights
 from nescio.report.figures import COLOURS, shown
-from nescio.report.tables import FIGURES, new_table
+from nescio.report.tables import FIGURES
 
 
 def kept_weights(record: MetaWeights) -> dict[str, float]:
@@ -19,19 +21,20 @@ def kept_weights(record: MetaWeights) -> dict[str, float]:
     return {name: weight for name, weight in sorted(pairs, key=lambda pair: -abs(pair[1])) if weight}
 
 
-def weights_table(record: MetaWeights) -> Table:
-    """The features that count, with their weights, the weightiest first."""
+def weights_table(record: MetaWeights) -> RenderableType:
+    """The features that count, with their weights, the weightiest first, and what they were learned from."""
     found = kept_weights(record)
     learned = f"{record.right} right and {record.wrong} wrong answers" + "".join(
         f", {count} of {name}" for name, count in record.unknown.items()
     )
-    table = new_table(f"{record.kind}: {len(found)} of {len(record.features)} features count; learned from {learned}")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("feature", overflow="fold")
     table.add_column("weight", **FIGURES)
     for name, weight in found.items():
         table.add_row(Text(name), f"{weight:+.3f}")
-    table.caption = "of standardised features; above 0: the more, the less trust"
-    return table
+    title = f"{record.kind}: {len(found)} of {len(record.features)} features count; learned from {learned}"
+    note = "Weights are those of standardised features; above 0: the more, the less trust."
+    return Group(Text(title, style="bold"), table, Text(note, style="dim"))
 
 
 def weights_figure(record: MetaWeights, most: int = 30) -> Figure:

@@ -40,7 +40,10 @@ def separation_page(record: Separations, published: Published, measures: Sequenc
     """The same tables in Markdown, with a paper's figures, where it has them, in brackets."""
     lines = [f"{heading(record)} In brackets: the paper.", ""]
     for measure in measures:
-        lines += [f"| {MEASURES[measure]} | {' | '.join(_sets(record))} |", "|---" * (len(_sets(record)) + 1) + "|"]
+        lines += [
+            f"| {MEASURES[measure]} | {' | '.join(map(_escaped, _sets(record)))} |",
+            "|---" * (len(_sets(record)) + 1) + "|",
+        ]
         best = _best(record, measure)
         for row in record.rows:
             cells = []
@@ -48,7 +51,7 @@ def separation_page(record: Separations, published: Published, measures: Sequenc
                 mark = "**" if best[name] == row.name else ""
                 there = published.get((row.name, name), {}).get(measure)
                 cells.append(f"{mark}{_cell(getattr(found, measure))}{mark}" + (f" ({there:g})" if there else ""))
-            lines.append(f"| {row.name} | {' | '.join(cells)} |")
+            lines.append(f"| {_escaped(row.name)} | {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -98,6 +101,11 @@ def _best(record: Separations, measure: str) -> dict[str, str]:
         name: max(record.rows, key=lambda row: statistics.fmean(getattr(row.against[name], measure))).name
         for name in _sets(record)
     }
+
+
+def _escaped(name: str) -> str:
+    """A name that does not end a cell."""
+    return name.replace("|", r"\|")
 
 
 def _cell(values: Sequence[float]) -> str:

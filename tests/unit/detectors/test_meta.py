@@ -82,7 +82,7 @@ def test_quality(kind, model, known, rest):
     record = nescio.evaluate(detector, known.test, {"normal": normal(known.test, 300, seed=3)}, scores=["max_prob"])
     softmax, own = record.unknown[0].separation
     assert own.score == "meta"
-    assert own.auroc > 0.97
+    assert own.auroc > 0.95
     assert own.auroc > softmax.auroc
     assert record.known.misclassification[1].auroc > 0.85
 

@@ -1,0 +1,93 @@
+"""The protocol on the embedded digits, small enough for every day: the paper's contrasts, with bands."""
+
+from dataclasses import replace
+from statistics import fmean
+
+import pytest
+import torch
+
+import nescio
+from nescio.errors import NescioError
+from nescio.records import Separations
+from nescio.reproduce.paper3 import ALL, DIGITS, MNIST, SINGLE, divided, one_split, separations
+from nescio.reproduce.paper3_published import PUBLISHED
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("paper3")
+
+
+@pytest.fixture(scope="module")
+def record(folder):
+    return separations(DIGITS, 2, folder)
+
+
+def mean(record, row, other, measure="auroc"):
+    (found,) = (one for one in record.rows if one.name == row)
+    return fmean(getattr(found.against[other], measure))
+
+
+def test_rows_and_sets(record):
+    assert [row.name for row in record.rows] == [
+        *SINGLE, "glm", "lasso", "ridge", "elastic_net", "validation", "validation + uniform"
+    ]  # fmt: skip
+    assert len(record.accuracy) == 2
+    assert min(record.accuracy) > 0.93
+    assert all(len(found.auroc) == 2 for row in record.rows for found in row.against.values())
+    assert record.sets[ALL] == tuple(sum(counts) for counts in zip(*(record.sets[name] for name in DIGITS.mixed),
+                                                                   strict=True))  # fmt: skip
+
+
+def test_gradient_norms_do_as_well_as_the_softmax(record):
+    """Section 4: single statistics tell right answers from wrong ones as well as the baseline does."""
+    assert mean(record, "softmax", "wrong") > 0.88
+    assert max(mean(record, row, "wrong") for row in ("l1 norm", "l2 norm")) > mean(record, "softmax", "wrong") - 0.01
+
+
+def test_known_unknowns_help_on_all_unknown_sets_together(record):
+    """Section 6: with some noise to learn from the network beats entropy and softmax; without, it does not."""
+    for measure in ("auroc", "aupr_out"):
+        best = max(mean(record, row, ALL, measure) for row in ("softmax", "entropy"))
+        assert mean(record, "validation + uniform", ALL, measure) > best
+        assert mean(record, "validation + uniform", ALL, measure) > mean(record, "validation", ALL, measure)
+    assert mean(record, "validation + uniform", "normal") > mean(record, "entropy", "normal") + 0.02
+
+
+def test_sparse_regressions_generalise(record):
+    """Section 5: they do about as well as the best single score, from known data alone."""
+    for row in ("lasso", "elastic_net"):
+        assert mean(record, row, ALL) > mean(record, "softmax", ALL) - 0.02
+
+
+def test_a_split_that_is_there_is_not_made_again(record, folder, monkeypatch):
+    monkeypatch.setattr("nescio.reproduce.paper3.one_split", None)
+    again = separations(DIGITS, 2, folder)
+    assert again == record
+    with pytest.raises(NescioError, match="other settings"):
+        separations(replace(DIGITS, epochs=1), 1, folder)
+
+
+def test_same_seed_same_numbers(record, folder, tmp_path):
+    settings = Separations.load(folder / "split-0.json").provenance.settings
+    again = one_split(DIGITS, 0, tmp_path, None, 0, settings)
+    assert again.rows == Separations.load(folder / "split-0.json").rows
+
+
+def test_parts_are_disjoint_and_of_the_size_asked_for():
+    known = nescio.data.load("digits")
+    parts = divided(known, (100, 50, 30), 3)
+    assert [len(part) for part in parts] == [100, 50, 30]
+    assert all(a.labels.unique().numel() == 10 for a in parts)
+    rows = torch.cat([part.inputs.flatten(1) for part in parts])
+    assert len(rows.unique(dim=0)) == len(rows)
+    assert not torch.equal(divided(known, (100,), 4)[0].inputs, parts[0].inputs)
+    with pytest.raises(NescioError, match="1797 labelled inputs, but 2000"):
+        divided(known, (2000,), 0)
+
+
+def test_every_published_figure_has_its_row_and_set():
+    mixes = {" + ".join(["validation", *mix]) for mix in MNIST.mixes}
+    assert {row for row, _ in PUBLISHED} == {*SINGLE, "glm", "lasso", "ridge", "elastic_net", *mixes}
+    assert {name for _, name in PUBLISHED} == {"wrong", ALL, *MNIST.unknown}
+    assert all(0 < value <= 100 for found in PUBLISHED.values() for value in found.values())
