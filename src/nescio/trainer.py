@@ -52,6 +52,8 @@ class Trainer:
         self.progress = Progress()
         self.best: dict[str, Tensor] = {}  # the weights of the best epoch so far
         self.labels_met: set[int] = set()
+        # a buffer that is infinite from the start, as a mask may be, is meant so
+        self.finite = {name for name, value in method.named_buffers() if value.isfinite().all()}
         self.checkpoint: Checkpoint | None = None
         marks = {"model": _model_mark(method), "data": fingerprint(train), "validation_data": fingerprint(held)}
         self.identity = {"method": method.name, "method_settings": method.settings(), **marks, **asdict(settings)}
@@ -130,7 +132,7 @@ class Trainer:
         return loss, logits
 
     def _end_epoch(self, epoch: int) -> None:
-        self._check_weights()
+        self._check_state()
         loss, accuracy = (None, None) if self.held is None else self._validate(self.held, epoch)
         progress, rate = self.progress, self.optimizer.param_groups[0]["lr"]
         done = Epoch(epoch + 1, progress.loss_sum / progress.seen, progress.correct / progress.seen, loss, accuracy,
@@ -158,13 +160,16 @@ class Trainer:
 
     def _save(self) -> None:
         if self.checkpoint is not None:
-            self._check_weights()
+            self._check_state()
             self.checkpoint.save(self.progress, self.method, self.optimizer, self.best)
 
-    def _check_weights(self) -> None:
-        for name, weight in self.method.named_parameters():
-            if not weight.isfinite().all():
-                raise DivergedError(f"the weights {name!r} became NaN or infinite {self._where(0)}")
+    def _check_state(self) -> None:
+        """An error if weights, or buffers that a step may write such as centroids, have run away."""
+        buffers = [(name, buffer) for name, buffer in self.method.named_buffers() if name in self.finite]
+        for kind, values in (("weights", self.method.named_parameters()), ("buffer", buffers)):
+            for name, value in values:
+                if not value.isfinite().all():
+                    raise DivergedError(f"the {kind} {name!r} became NaN or infinite {self._where(0)}")
 
     def _where(self, ahead: int) -> str:
         """When and with what left, in words; `ahead` is 1 before a step is counted."""

@@ -18,6 +18,7 @@ from nescio.errors import NescioError
 from nescio.methods import DUQ, duq
 from nescio.methods.duq import cross_entropies, log1mexp
 from nescio.models import conv3, mlp
+from nescio.tensorfile import read_tensors
 
 
 def small(seed=0, **settings):
@@ -348,3 +349,25 @@ class TestBadInput:
         with pytest.raises(NescioError, match=r"in epoch \d+, step \d+; the last good checkpoint is"):
             nescio.fit(model, blobs, epochs=5, batch_size=100, checkpoint=path, checkpoint_every=3)
         assert path.exists()
+
+    @pytest.mark.parametrize("epochs", [2, 30])
+    def test_centroids_that_run_away_never_reach_a_checkpoint_nor_a_user(self, tmp_path, epochs):
+        def start():
+            torch.manual_seed(0)
+            model = DUQ(mlp(4, hidden=(8,)), 3)
+            data = torch.randn(12, 4), torch.arange(12) % 3
+            nescio.fit(model, data, epochs=epochs, optimizer="sgd", learning_rate=1e6, checkpoint=path)
+
+        path, told = (
+            tmp_path / "c.safetensors",
+            r"buffer 'centroids' became NaN or infinite in epoch 2, step 1; the last",
+        )
+        with pytest.raises(NescioError, match=told):
+            start()
+        kept = path.read_bytes()
+        tensors, about = read_tensors(path, "checkpoint")
+        assert about["progress"]["step"] == 1
+        assert all(value.isfinite().all() for value in tensors.values())
+        with pytest.raises(NescioError, match=told):  # from the kept one on, to the same end
+            start()
+        assert path.read_bytes() == kept
