@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nescio.data.labelled import check_labels, whole
 from nescio.errors import NescioError, number, unknown_name, whole_number
 from nescio.logits import mean_kernels
 from nescio.methods.method import Method
@@ -99,6 +100,7 @@ class DUQ(Method):
         return self._log_kernels(self._features(self.normalise(x)))
 
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        y = self._labels(x, y)
         self._meet(y)
         x = self.normalise(x)
         if self.gradient_penalty == 0:
@@ -119,6 +121,7 @@ class DUQ(Method):
         With `e = m / N`, a step is `e ← e + (1 − γ) n / N · (mean − e)` for a class with n inputs, of the new N. The
         sum m of a class that is long absent would shrink to nothing, as its N does.
         """
+        y = self._labels(x, y)
         features = self._in_eval(x)
         own = F.one_hot(y, self.classes).to(features.dtype)  # (N, C)
         present = own.sum(0)
@@ -170,6 +173,18 @@ class DUQ(Method):
         if self.penalty_target == "features":
             return hutchinson(features)
         return logits.exp().sum(1) if self.penalty_target == "kernel sum" else hutchinson(logits.exp())
+
+    def _labels(self, x: Tensor, y: Tensor) -> Tensor:
+        """Labels `(N,)` of the classes there are, or an error; the training loop has looked at its own."""
+        if self.moment is not None:
+            return y
+        if not isinstance(y, Tensor):
+            raise NescioError(f"labels must be a tensor of whole numbers, not {type(y).__name__}")
+        y = whole(y)
+        if len(x) == 0 or len(x) != len(y):
+            raise NescioError(f"a batch of {len(x)} inputs with {len(y)} labels; expected one or more of both alike")
+        check_labels(y, self.classes)
+        return y
 
     def _meet(self, y: Tensor) -> None:
         """An error if no second class has been seen: there is nothing yet that a centroid could be told from."""

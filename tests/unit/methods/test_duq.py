@@ -329,6 +329,36 @@ class TestBadInput:
         model.after_step(x, y)
         assert model.loss(x[:4], torch.full((4,), 2))[0].isfinite()
 
+    @pytest.mark.parametrize(("change", "message"), [
+        (lambda y: y[:, None], r"whole numbers of shape \(N,\), not torch\.int64 \(12, 1\)"),
+        (lambda y: y.double(), r"whole numbers of shape \(N,\), not torch\.float64"),
+        (lambda y: y + 1, "labels must lie in 0 … 2 for 3 classes, but range from 1 to 3"),
+        (lambda y: y - 1, "range from -1 to 1"),
+        (lambda y: y.numpy(), "labels must be a tensor of whole numbers, not ndarray"),
+        (lambda y: y[:5], "a batch of 12 inputs with 5 labels"),
+        (lambda y: y[:0], "a batch of 12 inputs with 0 labels"),
+    ])  # fmt: skip
+    def test_labels_of_another_kind(self, batch, change, message):
+        x, y = batch
+        model = small()
+        for use in (model.loss, model.after_step):
+            with pytest.raises(NescioError, match=message):
+                use(x, change(y))
+
+    def test_an_empty_batch(self, batch):
+        for use in (small().loss, small().after_step):
+            with pytest.raises(NescioError, match="a batch of 0 inputs with 0 labels; expected one or more"):
+                use(batch[0][:0], batch[1][:0])
+
+    def test_labels_of_any_whole_number_type_are_the_same_labels(self, batch):
+        x, y = batch
+        models = [small().eval() for _ in range(2)]
+        losses = [model.loss(x, labels)[0] for model, labels in zip(models, (y, y.int()), strict=True)]
+        assert losses[0] == losses[1]
+        for model, labels in zip(models, (y, y.int()), strict=True):
+            model.after_step(x, labels)
+        assert torch.equal(models[0].centroids, models[1].centroids)
+
     def test_training_data_of_one_class(self, blobs):
         with pytest.raises(NescioError, match="one class"):
             nescio.fit(DUQ(mlp(2, hidden=(8,)), 3), (blobs.inputs[:64], torch.zeros(64, dtype=torch.long)), epochs=1)
