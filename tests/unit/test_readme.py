@@ -30,6 +30,15 @@ def test_python_example_runs(tmp_path, monkeypatch, capsys):
     assert auroc > 0.9
 
 
+def test_python_of_the_page_on_gradients_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "gradients.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1)
+    exec(compile(code, "gradients.md", "exec"), {})
+    assert "features count; learned from" in capsys.readouterr().out
+    assert (tmp_path / "weights.svg").exists()
+
+
 def test_links_lead_somewhere():
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
     for page in pages:

@@ -19,6 +19,7 @@ def test_names_that_follow_from_the_known_data(digits):
     noise = unknown_set("uniform", digits, seed=1)
     assert noise.shape == (1, 8, 8)
     assert not torch.equal(noise.inputs, unknown_set("uniform", digits, seed=2).inputs)
+    assert unknown_set("normal", digits).name == "normal noise"
     moved, mean = unknown_set("far", digits).inputs, digits.test.inputs.mean(0)
     torch.testing.assert_close(moved - mean, 100 * (digits.test.inputs - mean), rtol=1e-4, atol=1e-3)
 

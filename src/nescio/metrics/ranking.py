@@ -125,9 +125,8 @@ def balanced_threshold(known_scores: ArrayLike, unknown_scores: ArrayLike) -> fl
     """
     known, unknown = (np.sort(side) for side in score_pair(known_scores, unknown_scores))
     places = np.unique(np.concatenate([known, unknown]))
-    accepted = known.searchsorted(places, side="right") / len(known)
-    accepted_wrongly = unknown.searchsorted(places, side="right") / len(unknown)
-    return float(places[np.argmax(accepted - accepted_wrongly)])
+    accepted, wrongly = (side.searchsorted(places, side="right") for side in (known, unknown))
+    return float(places[np.argmax(accepted * len(unknown) - wrongly * len(known))])  # whole numbers: ties are exact
 
 
 def accepted_count(n: int, tpr: float) -> int:

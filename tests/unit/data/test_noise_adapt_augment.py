@@ -33,6 +33,23 @@ def test_uniform_tables_fill_three_times_the_box() -> None:
     assert x.amax(0).tolist() == pytest.approx([4, 70], abs=0.5)
 
 
+def test_normal_images_are_cut_to_the_unit_cube() -> None:
+    x = noise.normal(bytes_of(3, 1, 6, 6), 2000, seed=1).inputs
+    assert x.shape == (2000, 1, 6, 6)
+    inside = (x > 0) & (x < 1)
+    assert inside.double().mean().item() == pytest.approx(0.3829, abs=0.01)  # P(|z| < ½)
+    assert (x == 0).double().mean().item() == pytest.approx(0.3085, abs=0.01)
+    assert torch.equal(x, noise.normal(bytes_of(3, 1, 6, 6), 2000, seed=1).inputs)
+    assert not torch.equal(x, noise.normal(bytes_of(3, 1, 6, 6), 2000, seed=2).inputs)
+
+
+def test_normal_tables_have_the_means_and_three_times_the_spread() -> None:
+    like = Samples(torch.tensor([[0.0, 10.0], [2.0, 10.0], [1.0, 40.0]]), torch.zeros(3).long())
+    x = noise.normal(like, 20_000).inputs
+    assert x.mean(0).tolist() == pytest.approx([1, 20], abs=0.7)
+    assert x.std(0).tolist() == pytest.approx([3 * (2 / 3) ** 0.5, 3 * 200**0.5], rel=0.03)
+
+
 @pytest.mark.parametrize("n", [0, 2.5, "3", None, True])
 def test_what_is_no_number_of_noise_inputs(n: Any) -> None:
     with pytest.raises(NescioError, match="n must be"):

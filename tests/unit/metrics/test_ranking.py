@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from nescio.errors import NescioError
-from nescio.metrics import Separation, aupr_in, aupr_out, auroc, fpr_at_tpr, ranking, separation
+from nescio.metrics import (
+    Separation,
+    aupr_in,
+    aupr_out,
+    auroc,
+    balanced_threshold,
+    fpr_at_tpr,
+    ranking,
+    separation,
+)
 
 EXACT = 1e-12
 SINGLES = [auroc, aupr_in, aupr_out, fpr_at_tpr]
@@ -217,7 +226,7 @@ def test_torch_tensors_and_strided_arrays_are_read_and_left_as_they_were():
     assert unknown.tolist() == [9.0, 6.0, 3.0, 0.0]
 
 
-@pytest.mark.parametrize("metric", [*SINGLES, separation])
+@pytest.mark.parametrize("metric", [*SINGLES, separation, balanced_threshold])
 @pytest.mark.parametrize(
     ("known", "unknown", "message"),
     [
@@ -242,3 +251,19 @@ def test_bad_scores_are_named(metric, known, unknown, message):
 def test_bad_tpr_is_named(metric, tpr):
     with pytest.raises(NescioError, match=rf"tpr is {tpr}; expected a share in \(0, 1\]"):
         metric([1.0], [2.0], tpr)
+
+
+@given(sides)
+@quickly
+def test_no_threshold_balances_better(pair):
+    known, unknown = map(np.array, pair)
+
+    def rate(threshold):
+        return (known <= threshold).mean() / 2 + (unknown > threshold).mean() / 2
+
+    found = balanced_threshold(known, unknown)
+    places = np.concatenate([known, unknown])
+    assert found in places
+    rates = [rate(place) for place in places]
+    assert rate(found) == pytest.approx(max(rates), abs=EXACT)
+    assert found == min(place for place, value in zip(places, rates, strict=True) if value > max(rates) - EXACT)
