@@ -24,6 +24,6 @@ fi
 for seed in 0 1 2; do
     train "duq-$seed" duq --weight-decay 1e-4 --epochs 12 --seed "$seed"
 done
-train softmax-0 softmax --weight-decay 5e-4 --epochs 8
-train ensemble-0 ensemble --members 5 --weight-decay 5e-4 --epochs 8
+train softmax-0 softmax --weight-decay 5e-4 --epochs 4
+train ensemble-0 ensemble --members 5 --weight-decay 5e-4 --epochs 4
 nescio compare "$runs"/duq-* "$runs"/softmax-0 "$runs"/ensemble-0 -o "$runs/figures"

@@ -40,10 +40,8 @@ def separation_page(record: Separations, published: Published, measures: Sequenc
     """The same tables in Markdown, with a paper's figures, where it has them, in brackets."""
     lines = [f"{heading(record)} In brackets: the paper.", ""]
     for measure in measures:
-        lines += [
-            f"| {MEASURES[measure]} | {' | '.join(map(_escaped, _sets(record)))} |",
-            "|---" * (len(_sets(record)) + 1) + "|",
-        ]
+        sets = [_escaped(name) for name in _sets(record)]
+        lines += [f"| {MEASURES[measure]} | {' | '.join(sets)} |", "|---" * (len(sets) + 1) + "|"]
         best = _best(record, measure)
         for row in record.rows:
             cells = []

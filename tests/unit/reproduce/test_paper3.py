@@ -9,7 +9,7 @@ import torch
 import nescio
 from nescio.errors import NescioError
 from nescio.records import Separations
-from nescio.reproduce.paper3 import ALL, DIGITS, MNIST, SINGLE, divided, one_split, separations
+from nescio.reproduce.paper3 import ALL, DIGITS, MNIST, SINGLE, divided, separations
 from nescio.reproduce.paper3_published import PUBLISHED
 
 
@@ -20,7 +20,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def record(folder):
-    return separations(DIGITS, 2, folder)
+    return separations(DIGITS, 1, folder)
 
 
 def mean(record, row, other, measure="auroc"):
@@ -32,9 +32,7 @@ def test_rows_and_sets(record):
     assert [row.name for row in record.rows] == [
         *SINGLE, "glm", "lasso", "ridge", "elastic_net", "validation", "validation + uniform"
     ]  # fmt: skip
-    assert len(record.accuracy) == 2
-    assert min(record.accuracy) > 0.93
-    assert all(len(found.auroc) == 2 for row in record.rows for found in row.against.values())
+    assert record.accuracy[0] > 0.93
     assert record.sets[ALL] == tuple(sum(counts) for counts in zip(*(record.sets[name] for name in DIGITS.mixed),
                                                                    strict=True))  # fmt: skip
 
@@ -62,16 +60,19 @@ def test_sparse_regressions_generalise(record):
 
 def test_a_split_that_is_there_is_not_made_again(record, folder, monkeypatch):
     monkeypatch.setattr("nescio.reproduce.paper3.one_split", None)
-    again = separations(DIGITS, 2, folder)
-    assert again == record
+    assert separations(DIGITS, 1, folder) == record
     with pytest.raises(NescioError, match="other settings"):
         separations(replace(DIGITS, epochs=1), 1, folder)
 
 
-def test_same_seed_same_numbers(record, folder, tmp_path):
-    settings = Separations.load(folder / "split-0.json").provenance.settings
-    again = one_split(DIGITS, 0, tmp_path, None, 0, settings)
-    assert again.rows == Separations.load(folder / "split-0.json").rows
+def test_same_seed_same_numbers_and_splits_differ(tmp_path):
+    small = replace(DIGITS, network="mlp", train=60, validation=200, test=60, epochs=3, mixes=((),), networks=1)
+    one, two = (separations(small, 2, tmp_path / name) for name in ("one", "two"))
+    assert one.rows == two.rows
+    assert all(len(set(found.auroc)) == 2 for row in one.rows for found in row.against.values())
+    single = Separations.load(tmp_path / "one" / "split-1.json")
+    for row, both in zip(single.rows, one.rows, strict=True):
+        assert row.against["uniform"].auroc == both.against["uniform"].auroc[1:]
 
 
 def test_parts_are_disjoint_and_of_the_size_asked_for():
