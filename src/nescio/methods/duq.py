@@ -122,10 +122,11 @@ class DUQ(Method):
         sum m of a class that is long absent would shrink to nothing, as its N does.
         """
         y = self._labels(x, y)
-        features = self._in_eval(x)
+        features = self._in_eval(x).to(self.weight.dtype)
         own = F.one_hot(y, self.classes).to(features.dtype)  # (N, C)
         present = own.sum(0)
-        means = torch.einsum("cnd,cd->cn", self.weight, own.T @ features) / present.clamp(min=1)[:, None]
+        with torch.autocast(features.device.type, enabled=False):  # a small share of a coarse number would be lost
+            means = torch.einsum("cnd,cd->cn", self.weight, own.T @ features) / present.clamp(min=1)[:, None]
         self.counts.lerp_(present, 1 - self.momentum)
         share = torch.where(present > 0, (1 - self.momentum) * present / self.counts, 0.0)
         self.centroids.lerp_(means, share[:, None])

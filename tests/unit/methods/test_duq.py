@@ -158,6 +158,21 @@ class TestCentroids:
         seen = torch.einsum("cnd,id->icn", model.weight, model.net.eval()(x)).detach()
         np.testing.assert_allclose(model.centroids, torch.stack([seen[y == c, c].mean(0) for c in range(3)]), rtol=1e-9)
 
+    @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+    def test_are_averaged_in_the_weights_precision_also_under_autocast(self, batch, kind):
+        class Coarse(nn.Module):
+            def forward(self, x):
+                return x.to(kind)
+
+        x, y = batch[0].float(), batch[1]
+        models = [DUQ(net, 3, features=4, momentum=0.5) for net in (Coarse(), nn.Identity())]
+        models[1].load_state_dict(models[0].state_dict())
+        with torch.autocast("cpu", dtype=kind):
+            models[0].after_step(x, y)
+        models[1].after_step(x.to(kind).float(), y)
+        assert models[0].centroids.dtype == torch.float32
+        assert torch.equal(models[0].centroids, models[1].centroids)
+
     def test_leave_the_modes_alone_when_the_network_fails(self, batch):
         model = small().train()
         with pytest.raises(NescioError, match="NaN"):
