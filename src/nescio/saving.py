@@ -18,6 +18,7 @@ from nescio.records import from_plain, to_plain
 from nescio.tensorfile import read_tensors, restore, state_of, write_tensors
 
 KIND = "model"
+FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}  # a model may be cast to another of them
 T = TypeVar("T", Method, Detector)
 
 
@@ -45,9 +46,9 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] |
     name, settings = (None, {}) if detector is None else (detector.name, detector.settings())
     plan = Plan(method.name, method.settings(), recipe, name, settings)
     learned = {} if detector is None else {f"detector.{key}": value for key, value in _learned(detector)}
-    write_tensors(
-        path, KIND, state_of(method, "model") | learned, {"plan": to_plain(plan), "about": to_plain(about or {})}
-    )
+    state = state_of(method, "model")
+    _check_state(method.state_dict(), method, "this model could not be loaded again")
+    write_tensors(path, KIND, state | learned, {"plan": to_plain(plan), "about": to_plain(about or {})})
 
 
 def load(path: str | os.PathLike[str]) -> Method | Detector:
@@ -58,9 +59,12 @@ def load(path: str | os.PathLike[str]) -> Method | Detector:
 def load_about(path: str | os.PathLike[str]) -> tuple[Method | Detector, dict[str, Any]]:
     """What `load` gives, and the plain data that was kept with it."""
     tensors, header = read_tensors(path, KIND)
-    plan = from_plain(Plan, header.get("plan"), f"{os.fspath(path)!r}")
-    about = from_plain(dict[str, Any], header.get("about"), f"{os.fspath(path)!r}")
-    method = _skeleton(plan, tensors)
+    where = repr(os.fspath(path))
+    plan = from_plain(Plan, header.get("plan"), where)
+    about = from_plain(dict[str, Any], header.get("about"), where)
+    method = _skeleton(plan, tensors, where)
+    state = {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
+    _check_state(state, method, f"{where} holds no sound model")
     restore(method, tensors, "model", path, assign=True)
     method.eval()
     if plan.detector is None:
@@ -70,7 +74,7 @@ def load_about(path: str | os.PathLike[str]) -> tuple[Method | Detector, dict[st
     for key, buffer in _learned(detector):
         found = tensors.get(f"detector.{key}")
         if found is None or found.shape != buffer.shape or found.dtype != buffer.dtype:
-            raise NescioError(f"{os.fspath(path)!r} lacks what the detector has learned: {key}")
+            raise NescioError(f"{where} lacks what the detector has learned: {key}")
         buffer.copy_(found)
     return detector, about
 
@@ -93,9 +97,26 @@ def _same(net: nn.Module, recipe: dict[str, Any]) -> bool:
     return repr(net) == repr(again) and shapes[0] == shapes[1]
 
 
-def _skeleton(plan: Plan, tensors: dict[str, Tensor]) -> Method:
+def _check_state(state: dict[str, Tensor], method: Method, what: str) -> None:
+    """An error if a state is none that a model can have: of other types than its own, or with values run away."""
+    own, layers = method.state_dict(), dict[str, torch.dtype]()
+    for name, value in state.items():
+        kind = own[name].dtype if name in own else value.dtype
+        if value.dtype != kind and not {value.dtype, kind} <= FLOATS:
+            raise NescioError(f"{what}: {name!r} is {value.dtype}, not {kind}")
+        if value.dtype in FLOATS:
+            layer = layers.setdefault(name.rpartition(".")[0], value.dtype)
+            if value.dtype != layer:
+                raise NescioError(f"{what}: {name!r} is {value.dtype}, but its layer holds {layer} too")
+            if not value.isfinite().all():
+                raise NescioError(f"{what}: {name!r} holds NaN or infinite values")
+
+
+def _skeleton(plan: Plan, tensors: dict[str, Tensor], where: str) -> Method:
     """The model without memory for its weights: a file that promises a giant costs nothing until it proves true."""
     mean, std = (tensors.get(f"model.normalise.{name}") for name in ("mean", "std"))
+    if mean is not None and std is not None and not {mean.dtype, std.dtype} <= FLOATS:
+        raise NescioError(f"{where} holds a normalisation of {mean.dtype} and {std.dtype}; expected floats")
     normalise = None if mean is None or std is None else Normalise(mean, std)
     with torch.device("meta"):
         make = _entry(METHODS, "method", plan.method).of

@@ -9,6 +9,7 @@ import nescio
 from nescio.data import Normalise
 from nescio.errors import NescioError
 from nescio.saving import load_about
+from nescio.tensorfile import read_tensors, write_tensors
 
 
 @pytest.fixture
@@ -33,6 +34,21 @@ def rewrite(path, change):
     header["__metadata__"]["nescio"] = json.dumps(about)
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + blob[8 + size :])
+
+
+@pytest.fixture
+def duq_path(tmp_path):
+    torch.manual_seed(0)
+    normalise = Normalise(torch.ones(4), torch.full((4,), 2.0))
+    nescio.save(nescio.methods.DUQ(nescio.models.mlp(4, hidden=(8,)), 3, normalise=normalise), tmp_path / "duq")
+    return tmp_path / "duq"
+
+
+def exchange(path, name, change):
+    """The file with one of its tensors changed."""
+    tensors, about = read_tensors(path, "model")
+    tensors[name] = change(tensors[name])
+    write_tensors(path, "model", tensors, about)
 
 
 def test_round_trip_is_exact(model, path):
@@ -111,6 +127,46 @@ def test_tampered_file_is_refused(path, change, message):
     rewrite(path, change)
     with pytest.raises(NescioError, match=message):
         nescio.load(path)
+
+
+@pytest.mark.parametrize(("name", "change", "message"), [
+    ("centroids", lambda v: v * torch.nan, "'centroids' holds NaN or infinite values"),
+    ("centroids", lambda v: v.long(), r"'centroids' is torch\.int64, not torch\.float32"),
+    ("centroids", lambda v: v.double(), r"'\w+' is torch\.float\d+, but its layer holds torch\.float\d+ too"),
+    ("counts", lambda v: v / 0, "'counts' holds NaN or infinite values"),
+    ("met", lambda v: v.float(), r"'met' is torch\.float32, not torch\.bool"),
+    ("weight", lambda v: v.to(torch.complex64), r"'weight' is torch\.complex64, not torch\.float32"),
+    ("net.1.weight", lambda v: v.index_fill(0, torch.tensor([3]), -torch.inf), r"'net\.1\.weight' holds NaN or inf"),
+    ("net.1.bias", lambda v: v.to(torch.float8_e4m3fn), r"'net\.1\.bias' is torch\.float8_e4m3fn, not torch\.float32"),
+    ("normalise.mean", lambda v: v * torch.nan, r"'normalise\.mean' holds NaN"),
+    ("normalise.std", lambda v: v.to(torch.complex64), "normalisation of torch.float32 and torch.complex64"),
+    ("normalise.std", lambda v: v.long(), "normalisation of torch.float32 and torch.int64"),
+])  # fmt: skip
+def test_a_state_that_no_model_has_is_refused(duq_path, name, change, message):
+    exchange(duq_path, f"model.{name}", change)
+    with pytest.raises(NescioError, match=message) as told:
+        nescio.load(duq_path)
+    assert str(duq_path) in str(told.value)
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_model_cast_as_a_whole_is_sound(duq_path, tmp_path, kind):
+    nescio.save(nescio.load(duq_path).to(kind), tmp_path / "cast")
+    again = nescio.load(tmp_path / "cast")
+    assert {again.centroids.dtype, again.weight.dtype, again.normalise.mean.dtype} == {kind}
+    assert again.met.dtype == torch.bool
+
+
+def test_what_could_not_be_loaded_is_not_saved(model, tmp_path):
+    model.net[1].weight.data[0, 0] = torch.nan
+    with pytest.raises(NescioError, match=r"could not be loaded again: 'net\.1\.weight' holds NaN"):
+        nescio.save(model, tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_detector_that_has_not_been_fitted_keeps_its_nan(model, tmp_path):
+    nescio.save(nescio.Threshold(model), tmp_path / "t")
+    assert nescio.load(tmp_path / "t").threshold_.isnan()
 
 
 def test_missing_file_is_told(tmp_path):
