@@ -1,7 +1,7 @@
 """One batch through a network and back: the moments of each input's gradient at the class it was given."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from nescio.gradients.moments import Moments, merged
 from nescio.gradients.one_by_one import moments_without_rule
 from nescio.gradients.rules import Rule, fits, rule_for
 from nescio.logits import log_probs
-from nescio.predict import draws_of, run
+from nescio.predict import draws_of, holding, run
 
 ALL = "all"
 _PASSED = ("SelectBackward0", "UnsqueezeBackward0", "SqueezeBackward1", "ViewBackward0", "UnsafeViewBackward0",
@@ -42,6 +42,7 @@ class _Use:
     """One call of a layer: what it was given, then, and the place in autograd's graph of what it returned."""
 
     module: nn.Module
+    own: Mapping[str, Tensor]  # its weights in this call; a model may put others in their place
     given: Tensor
     version: int
     returned: GradientEdge
@@ -107,14 +108,15 @@ def _forward(model: nn.Module, x: Tensor) -> tuple[list[_Use], Tensor]:
         given = args[0] if args else kwargs["input"]
         if isinstance(returned, Tensor) and returned.requires_grad:
             fine = fits(module, given, returned, len(x))
-            uses.append(_Use(module, given.detach(), given._version, get_gradient_edge(returned), fine))
+            own = {name: weight for name, weight in module._parameters.items() if weight is not None}
+            uses.append(_Use(module, own, given.detach(), given._version, get_gradient_edge(returned), fine))
 
     for parameter in model.parameters():
         parameter.requires_grad_(parameter.is_floating_point())
     ruled = [module for module in model.modules() if rule_for(module) is not None]
     handles = [module.register_forward_hook(hook, with_kwargs=True, prepend=True) for module in ruled]
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), holding(model):
             draws = draws_of(run(model, x.detach().clone()), len(x))  # a clone: its first layer may be in place
     finally:
         for handle in handles:
@@ -162,7 +164,7 @@ def _returns_logits(uses: list[_Use], own: dict[str, Tensor], logits: Tensor, re
     while node is not None and node.name() in _PASSED:
         node = node.next_functions[0][0]
     mixing = [use for use in uses if not isinstance(use.module, nn.modules.batchnorm._BatchNorm)]
-    returns = any(use.returned.node is node for use in mixing if use.module.weight in set(own.values()))
+    returns = any(use.returned.node is node for use in mixing if use.own["weight"] in set(own.values()))
     return returns and all(reached[parameter] == 1 for parameter in own.values())
 
 
@@ -178,7 +180,7 @@ def _moments(
     """Of each layer: by its rule where the graph shows that its weights were used by it alone, else without."""
     by_weight: dict[Tensor, list[_Use]] = {}
     for use in uses:
-        by_weight.setdefault(use.module.weight, []).append(use)  # type: ignore[arg-type]
+        by_weight.setdefault(use.own["weight"], []).append(use)
     called = {name: [use for p in own.values() for use in by_weight.get(p, [])] for name, own in layers.items()}
     along = _along_first_axis(model, x, uses)
     some = [use for calls in called.values() for use in calls]
@@ -213,6 +215,6 @@ def _follows_rule(calls: list[_Use], own: dict[str, Tensor], reached: Counter[Te
     """Whether a layer's weights were used by its own calls alone, on what is as it was then."""
     if len({use.module for use in calls}) != 1:
         return False
-    mine = set(calls[0].module.parameters(recurse=False))
-    fine = all(use.given._version == use.version for use in calls)
-    return fine and mine == set(own.values()) and all(reached[parameter] == len(calls) for parameter in mine)
+    mine = set(own.values())
+    fine = all(use.given._version == use.version and set(use.own.values()) == mine for use in calls)
+    return fine and all(reached[parameter] == len(calls) for parameter in mine)

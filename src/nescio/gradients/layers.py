@@ -29,7 +29,7 @@ def layers_of(model: nn.Module) -> dict[str, dict[str, Tensor]]:
 
 
 def _owner(path: str) -> str:
-    """The path of the layer a weight belongs to; a parametrised one holds the parts of its weight in modules of its own.
+    """The path of the layer a weight belongs to; a parametrised one keeps parts of its weight in modules of its own.
 
     >>> _owner("net.2.bias"), _owner("net.2.parametrizations.weight.original0")
     ('net.2', 'net.2')
