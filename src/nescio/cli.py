@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from nescio import __version__
 from nescio.errors import NescioError
-from nescio.options import Command, MethodCommand, one_of, score_name, settings_given
+from nescio.options import Command, MethodCommand, one_of, score_in, settings_given
 
 app = typer.Typer(
     name="nescio", no_args_is_help=True, rich_markup_mode="markdown", add_completion=False,
@@ -30,7 +30,7 @@ Root = Annotated[str | None, typer.Option(help="Folder of the data files; else $
 Seed = Annotated[int, typer.Option(help="Decides everything random.")]
 Scores = Annotated[
     list[str] | None,
-    typer.Option("--scores", "--score", parser=score_name, metavar="NAME", show_default=False,
+    typer.Option("--scores", "--score", parser=score_in("SCORES"), metavar="NAME", show_default=False,
                  help="By default all of {OF_LOGITS} that fit the model; also {GRADIENT}, for the whole network or, as "
                       "in `gradient_l2:conv2`, for a layer."),
 ]  # fmt: skip
@@ -104,7 +104,8 @@ def train(
     """Train a classifier into a folder. Started again, a run that was cut off goes on where it stood.
 
     The two settings of duq that must suit the data are found first if they are `auto`: it is trained with each of some
-    values, a third of `--epochs` long, and judged on the share `--validation` (0.1 if not given) of the training data.
+    values, a third of `--epochs` long (but 10 at least, or all), and judged on the share `--validation` (0.1 if not
+    given) of the training data.
 
     Example: `nescio train softmax --data digits --hold-out 7,8,9 -o run`
 
@@ -164,7 +165,7 @@ def evaluate(
 
     Example: `nescio evaluate run --unknown held_out uniform far`
 
-    Example: `nescio evaluate fashion --unknown mnist notmnist cifar10 --scores entropy max_logit`
+    Example: `nescio evaluate fashion --unknown mnist notmnist cifar10 --scores entropy gradient_l2 gradient_l2:conv2`
     """
     from nescio.evaluate import evaluate as judge
     from nescio.report.tables import evaluation_tables
@@ -189,7 +190,7 @@ def compare(
     unknown: Annotated[list[str] | None, typer.Option(
         help="Names of unknown data in the records; by default all they share.", show_default=False)] = None,
     score: Annotated[str | None, typer.Option(
-        parser=score_name, metavar="NAME", show_default=False,
+        parser=score_in("SCORES"), metavar="NAME", show_default=False,
         help="Judge all by this one; by default each by the score its paper pairs with it.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the figures.")] = Path("comparison"),
 ) -> None:  # fmt: skip
@@ -248,7 +249,7 @@ def draw_map(
         "--methods", "--method", parser=one_of("method", "METHODS"), metavar="NAME", show_default=False,
         help="By default all: {METHODS}.")] = None,
     scores: Annotated[list[str] | None, typer.Option(
-        "--scores", "--score", parser=one_of("score", "OF_LOGITS"), metavar="NAME", show_default=False,
+        "--scores", "--score", parser=score_in("OF_LOGITS"), metavar="NAME", show_default=False,
         help="By default the confidence of each; of {OF_LOGITS}.")] = None,
     saturation: Annotated[bool, typer.Option("--saturation", help="Draw how steeply each score changes.")] = False,
     width: Annotated[float, typer.Option(help="Side of the map, times the extent of the data.")] = 4.0,
@@ -293,7 +294,7 @@ def audit(
         help="Columns to scale or, of images, positions from 0 (channel by channel, row by row); by default all of a "
              "table, none of images.", show_default=False)] = None,
     scores: Annotated[list[str] | None, typer.Option(
-        "--scores", "--score", parser=one_of("score", "OF_LOGITS"), metavar="NAME", show_default=False,
+        "--scores", "--score", parser=score_in("OF_LOGITS"), metavar="NAME", show_default=False,
         help="By default max_prob and entropy and, of a model that draws, variance and mutual_information.")] = None,
     rows: Annotated[int, typer.Option(help="Test inputs that are moved.", min=1)] = 200,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The figure; else in the run's folder.")] = None,

@@ -37,14 +37,18 @@ def one_of(kind: str, table: str, *extra: str) -> Callable[[str], str]:
     return parse
 
 
-def score_name(given: str) -> str:
-    """A name in `SCORES`, of the gradient also with a layer: `gradient_l2:conv2`."""
-    from nescio.scores import score_names
+def score_in(table: str) -> Callable[[str], str]:
+    """A parser of scores in a table; those of the gradient may name a layer: `gradient_l2:conv2`."""
 
-    try:
-        return score_names([given])[0]
-    except NescioError as error:
-        raise typer.BadParameter(str(error)) from error
+    def parse(given: str) -> str:
+        from nescio import scores
+
+        try:
+            return scores.score_names([given], getattr(scores, table))[0]
+        except NescioError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    return parse
 
 
 _GIVEN = "nescio.settings"  # where a context keeps the options that a method will know

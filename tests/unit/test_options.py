@@ -9,7 +9,7 @@ import nescio
 from nescio.cli import app, main
 from nescio.errors import NescioError
 from nescio.methods import METHODS, own_settings
-from nescio.options import settings_given
+from nescio.options import score_in, settings_given
 
 
 def given(words):
@@ -153,3 +153,17 @@ def test_settings_reach_the_trained_model(command, tmp_path):
     code, out = command(f"train anchored {more} --prior-std=0.6 -o {tmp_path / 'run'}")
     assert code == 2  # another run than the one that is there
     assert "method_settings" in out
+
+
+def test_scores_by_name_and_by_layer():
+    assert score_in("SCORES")("gradient_l2:conv2") == "gradient_l2:conv2"
+    assert score_in("OF_LOGITS")("entropy") == "entropy"
+    for table, given, match in (
+        ("SCORES", "entropy:conv2", "unknown score 'entropy:conv2'"),
+        ("SCORES", "gradient_l2:", "unknown score 'gradient_l2:'"),
+        ("OF_LOGITS", "gradient_l2", "looks into the network"),
+        ("OF_LOGITS", "gradient_l2:conv2", "looks into the network"),
+        ("SCORES", "entropi", "did you mean 'entropy'"),
+    ):
+        with pytest.raises(typer.BadParameter, match=match):
+            score_in(table)(given)

@@ -43,7 +43,7 @@ def _known(record: Evaluation) -> Table:
 
 
 def _unknown(record: Evaluation) -> Table:
-    table = new_table(f"known against unknown, by {record.score}")
+    table = new_table(f"known against unknown, by {_of(record.unknown[0].separation, record.score).score}")
     table.add_column("unknown", overflow="fold")
     for name in ("inputs", "MMC", "AUROC", "AUPR-In", "AUPR-Out", "FPR95"):
         table.add_column(name, **FIGURES)

@@ -61,9 +61,11 @@ def score_names(given: Sequence[str] | None, table: Mapping[str, Any] = SCORES) 
         raise NescioError(f"scores must be names such as 'entropy', not {given!r}")
     names = [given] if isinstance(given, str) else list(dict.fromkeys(given or ()))
     for name in names:
-        if name not in table and not (_layered(name) and name.partition(":")[0] in table):
-            if isinstance(name, str) and name.partition(":")[0] in SCORES:
-                raise NescioError(f"{name} cannot be used here; choose of {', '.join(table)}")
+        plain = name.partition(":")[0] if _layered(name) else name
+        if plain in GRADIENT and plain not in table:
+            raise NescioError(f"{name} looks into the network, and is no function of its logits alone; here only "
+                              f"{', '.join(table)} will do")  # fmt: skip
+        if plain not in table:
             raise unknown_name("score", name, table)
     return names
 
