@@ -12,12 +12,13 @@ from nescio.records import Selection
 from nescio.report.figures import save_figure
 from nescio.report.selection import selection_figure, selection_table, verdict
 from nescio.runs import LENGTH_SCALE, PENALTY, maker, training_part
-from nescio.selection import select_length_scale, select_penalty
+from nescio.selection import doubts, select_length_scale, select_penalty
 from nescio.unknowns import unknown_set
 
 AUTO = "auto"
 FOUND = ("length_scale", "penalty", "gradient_penalty")  # settings that may be AUTO; the last two mean the same
 SHARE = 3  # a trial has the epochs of the run divided by this: enough to tell good values from bad ones
+LEAST = 10  # epochs of a trial, unless the run itself is shorter: in fewer even good values may learn nothing
 VALIDATION = 0.1  # share of the training data to judge trials by, if the run itself sets none aside
 
 
@@ -47,7 +48,7 @@ def settle(
     data = training_part(known)
     how = {name: value for name, value in settings.items() if name != "checkpoint_every"} | {
         "seed": seed,
-        "epochs": max(1, settings["epochs"] // SHARE),
+        "epochs": trial_epochs(settings["epochs"]),
         "validation": VALIDATION if settings["validation"] is None else settings["validation"],
     }
     if scale:
@@ -59,6 +60,15 @@ def settle(
         chosen = select_penalty(make, data, unknown=unknown, record=folder / PENALTY, **how)
         found["gradient_penalty"] = _shown(chosen, folder / PENALTY, out)
     return found
+
+
+def trial_epochs(epochs: int) -> int:
+    """How long a trial is for a run of so many epochs.
+
+    >>> [trial_epochs(epochs) for epochs in (2, 10, 30, 75)]
+    [2, 10, 10, 25]
+    """
+    return max(min(epochs, LEAST), epochs // SHARE)
 
 
 def _check(own: Mapping[str, Any], penalty: bool, select_on: str | None, settings: Mapping[str, Any]) -> None:
@@ -73,9 +83,11 @@ def _check(own: Mapping[str, Any], penalty: bool, select_on: str | None, setting
 
 
 def _shown(chosen: Selection, path: Path, out: Console) -> float:
-    """Print and draw what a sweep has found."""
+    """Print and draw what a sweep has found, and what speaks against it."""
     out.print(selection_table(chosen))
     figure = path.with_suffix(".svg")
     save_figure(selection_figure(chosen), figure)
     out.print(f"{verdict(chosen)}. Saved: {path}, {figure}", soft_wrap=True, markup=False, highlight=False)
+    for doubt in doubts(chosen):
+        out.print(f"Note: {doubt}", soft_wrap=True, markup=False, highlight=False)
     return chosen.value

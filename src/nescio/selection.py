@@ -31,6 +31,8 @@ from nescio.training import fit
 
 LENGTH_SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 PENALTIES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+BY_MISTAKES = "AUROC of right against wrong answers on validation data"
+FEW = 20  # mistakes, below which their AUROC is mostly luck
 OURS = ("validation", "seed", "checkpoint", "checkpoint_every", "progress")  # of fit, but not for the caller to set
 USUAL = {one.name: one.default for one in inspect.signature(fit).parameters.values()
          if one.default is not one.empty and one.name not in OURS}  # fmt: skip
@@ -96,10 +98,10 @@ def select_penalty(
     """The weight of the gradient penalty whose certainty best tells what the model does not know.
 
     By default that is the AUROC of right against wrong answers on validation data (section 4.3), which the paper
-    prefers, as it needs no other data. A value that makes no mistake has no such AUROC, and is not chosen; a few
-    mistakes are a weak ground, so set enough data aside. With `unknown` it is the AUROC of validation data against
-    that (section 4.2), which should not be the data that the model is judged by later. Of equals the smallest is
-    chosen, since a penalty costs accuracy.
+    prefers, as it needs no other data. A model without a mistake has no such AUROC and counts as 1: none of its wrong
+    answers is more certain than a right one. A few mistakes are a weak ground (see `doubts`), so set enough data aside.
+    With `unknown` it is the AUROC of validation data against that (section 4.2), which should not be the data that the
+    model is judged by later. Of equals the smallest is chosen, since a penalty costs accuracy.
 
     Args:
         make: makes a DUQ with fresh weights from settings, as in
@@ -112,12 +114,30 @@ def select_penalty(
                           "tensor, a dataset or a loader")  # fmt: skip
     values = _candidates(candidates)
     train, held = _parts(data, validation, seed)
-    criterion = "AUROC of right against wrong answers on validation data"
+    criterion = BY_MISTAKES
     if unknown is not None:
         criterion = f"AUROC of validation data against {getattr(unknown, 'name', '') or 'unknown data'}"
     aim = Aim("gradient_penalty", criterion, "auroc", {})
     sweep = Sweep(make, aim, values, train, held, unknown, seeds, seed, _training(epochs, training), progress)
     return sweep.run(record)
+
+
+def doubts(record: Selection) -> list[str]:
+    """What speaks against a choice, in sentences: models that only guess, values all alike, too few mistakes."""
+    told = []
+    sound = [trial for trial in record.trials if trial.accuracy is not None]
+    chance = 1 / record.provenance.settings["method_settings"]["classes"]
+    best = max(trial.accuracy or 0.0 for trial in sound)
+    if best < chance + (1 - chance) / 5:  # a fifth of the way from guessing to perfection
+        told.append(f"The best accuracy of all trials is {best:.1%}, near the {chance:.1%} of guessing; they have "
+                    "learned too little to choose by.")  # fmt: skip
+    if len(sound) > 1 and len({getattr(trial, record.measure) for trial in sound}) == 1:
+        told.append(f"All values tried are alike by this measure, so {record.value:g} is only the smallest of them.")
+    wrong = round((1 - (record.chosen.accuracy or 0.0)) * record.inputs)
+    if record.criterion == BY_MISTAKES and wrong < FEW:
+        told.append(f"The choice rests on {wrong} wrong answers, fewer than {FEW}, and so on luck; set more data "
+                    "aside for validation, or choose by data of another kind.")  # fmt: skip
+    return told
 
 
 @dataclass(frozen=True)
@@ -244,7 +264,7 @@ class Sweep:
         return Trial(value, *means, tuple(accuracies), tuple(aurocs), failed, time.monotonic() - started)
 
     def measured(self, model: DUQ) -> tuple[float, float | None]:
-        """Accuracy on validation data and, if it decides, the AUROC, which is None if one side has no inputs."""
+        """Accuracy on validation data and, if it decides, the AUROC, which is None of a model that is never right."""
         logits, labels = self.answers(model)
         right = (classes(logits) == labels).cpu().numpy()
         accuracy = float(right.mean())
@@ -254,9 +274,11 @@ class Sweep:
         known = score(logits).cpu().numpy()
         if self.unknown is None:
             known, other = known[right], known[~right]
+            if len(other) == 0:
+                return accuracy, 1.0  # no mistake to tell
         else:
             other = score(predict(model, self.unknown, progress=False)).cpu().numpy()
-        return accuracy, auroc(known, other) if len(known) and len(other) else None
+        return accuracy, auroc(known, other) if len(known) else None
 
     def record(self, trials: tuple[Trial, ...], settings: dict[str, Any]) -> Selection | None:
         """The record of some trials, or None if none of them can be chosen."""
@@ -276,9 +298,8 @@ class Sweep:
             return NescioError(f"training failed with every {self.aim.setting}; with {failures[0].value:g}: "
                                f"{failures[0].failed}")  # fmt: skip
         inputs = len(self.held)  # type: ignore[arg-type]
-        return NescioError(f"no {self.aim.setting} gave both right and wrong answers on the {inputs} validation "
-                           "inputs, so their AUROC is undefined; set more data aside for validation, train for fewer "
-                           "epochs, or choose by data of another kind (unknown=…, --select-on)")  # fmt: skip
+        return NescioError(f"no {self.aim.setting} gave a single right answer on the {inputs} validation inputs; set "
+                           "more data aside for validation, or train for longer")  # fmt: skip
 
     def tell(self, trial: Trial, count: int) -> None:
         """A line on standard error, where progress is shown."""

@@ -477,6 +477,7 @@ FOUND = ("train duq --data digits --hold-out 8,9 --network mlp --epochs 6 --lear
 
 
 def test_settings_of_duq_are_found_before_the_training(command, tmp_path, monkeypatch):
+    monkeypatch.setattr("nescio.automatic.LEAST", 2)
     words = FOUND.format("--penalty auto --select-on held_out", tmp_path).split()
     code, out, err = command(*words)
     assert code == 0, err
@@ -532,7 +533,7 @@ def test_the_penalty_may_be_found_or_given_on_either_side(command, tmp_path, mon
     assert len(asked) == found
     for tried, how in asked:
         assert (tried.penalty, tried.length_scale) == (penalty, 0.2)
-        assert (how["validation"], how["epochs"], how["unknown"]) == (0.2, 2, None)
+        assert (how["validation"], how["epochs"], how["unknown"]) == (0.2, 6, None)  # a third would be too short
 
 
 @pytest.mark.parametrize(("words", "message"), [
@@ -562,9 +563,16 @@ def test_other_methods_have_nothing_to_be_found(command, tmp_path):
     assert "members must be a whole number of at least 1, not 'auto'" in err
 
 
+def test_what_speaks_against_a_choice_is_printed(command, tmp_path, monkeypatch):
+    monkeypatch.setattr("nescio.automatic.doubts", lambda found: [f"{found.setting} is [doubtful]."])
+    code, out, err = command(*f"train duq --data iris --epochs 1 --penalty auto -o {tmp_path}".split())
+    assert code == 0, err
+    assert "Note: gradient_penalty is [doubtful]." in out
+
+
 def test_help_of_train_says_how_settings_are_found(command):
     flat = " ".join(command("train", "--help")[1].replace("│", " ").split())
-    assert "a third of --epochs long" in flat
+    assert "a third of --epochs long (but 10 at least, or all)" in flat
     assert "the share --validation (0.1 if not given)" in flat
     assert "--duq-momentum" in flat
 

@@ -14,8 +14,8 @@ from nescio.data import Samples
 from nescio.errors import NescioError
 from nescio.methods import DUQ, Softmax
 from nescio.models import mlp
-from nescio.records import Selection
-from nescio.selection import select_length_scale, select_penalty
+from nescio.records import Provenance, Selection, Trial
+from nescio.selection import doubts, select_length_scale, select_penalty
 
 QUICK = {"epochs": 3, "batch_size": 64, "learning_rate": 0.01, "validation": 0.2}
 
@@ -127,12 +127,12 @@ def test_the_penalty_whose_mistakes_are_least_certain_wins(scripted, make_small,
     scripted[0.0] = [(0.9, True), (0.8, True), (0.95, False)]  # most certain where it is wrong
     scripted[0.1] = [(0.9, True), (0.3, False), (0.2, False)]  # less accurate, but it knows
     scripted[0.5] = [(0.9, True), (0.5, True), (0.7, False)]
-    scripted[1.0] = [(0.9, True), (0.8, True), (0.7, True)]  # nothing to tell apart
+    scripted[1.0] = [(0.9, False), (0.8, False), (0.7, False)]  # nothing to tell apart
     found = select_penalty(make_small, blobs, scripted)
     assert found.criterion == "AUROC of right against wrong answers on validation data"
     assert found.value == 0.1
     assert [trial.auroc for trial in found.trials] == [0.0, 1.0, 0.5, None]
-    assert [trial.accuracy for trial in found.trials] == pytest.approx([2 / 3, 1 / 3, 2 / 3, 1])
+    assert [trial.accuracy for trial in found.trials] == pytest.approx([2 / 3, 1 / 3, 2 / 3, 0])
     assert found.trials[3].failed is None
 
 
@@ -143,11 +143,40 @@ def test_of_equals_the_smallest_is_chosen(scripted, make_small, blobs):
     assert select_penalty(make_small, blobs, scripted).value == 0.05
 
 
-@pytest.mark.parametrize("right", [True, False])
-def test_without_both_kinds_of_answers_it_says_what_to_do(scripted, make_small, blobs, right):
-    scripted[0.0] = scripted[0.1] = [(0.9, right), (0.3, right)]
-    with pytest.raises(NescioError, match=r"on the 100 validation inputs.*more data aside.*unknown="):
+def test_a_model_without_a_mistake_is_as_good_as_any(scripted, make_small, blobs):
+    scripted[0.0] = [(0.9, True), (0.8, True), (0.85, False)]
+    scripted[0.1] = [(0.9, True), (0.8, True), (0.7, True)]
+    scripted[0.5] = [(0.9, True), (0.8, True), (0.7, False)]  # of equals the larger
+    found = select_penalty(make_small, blobs, scripted)
+    assert found.value == 0.1
+    assert [trial.auroc for trial in found.trials] == [0.5, 1.0, 1.0]
+
+
+def test_models_that_are_never_right_are_told(scripted, make_small, blobs):
+    scripted[0.0] = scripted[0.1] = [(0.9, False), (0.3, False)]
+    with pytest.raises(NescioError, match="no gradient_penalty gave a single right answer on the 100 validation"):
         select_penalty(make_small, blobs, scripted)
+
+
+def test_what_speaks_against_a_choice(make_small, blobs):
+    def record(*trials, criterion=selection.BY_MISTAKES, inputs=1000):
+        found = tuple(
+            Trial(value, accuracy, auroc, (accuracy,), (auroc,), None, 1.0) for value, accuracy, auroc in trials
+        )
+        origin = Provenance.now(0, {"method_settings": {"classes": 10}}, 1.0)
+        return Selection("duq", "gradient_penalty", trials[0][0], criterion, "auroc", inputs, found, origin)
+
+    assert doubts(record((0.1, 0.98, 0.9), (0.2, 0.9, 0.8))) == []
+    (few,) = doubts(record((0.1, 0.981, 0.9), (0.2, 0.9, 0.8)))
+    assert "rests on 19 wrong answers, fewer than 20" in few
+    assert doubts(record((0.1, 0.981, 0.9), (0.2, 0.9, 0.8), criterion="AUROC against mnist")) == []
+    (alike,) = doubts(record((0.1, 0.9, 0.9), (0.2, 0.8, 0.9)))
+    assert "alike by this measure, so 0.1 is only the smallest" in alike
+    assert doubts(record((0.1, 0.9, 0.9))) == []
+    (guessing,) = doubts(record((0.1, 0.12, 0.6), (0.2, 0.1, 0.5)))
+    assert "best accuracy of all trials is 12.0%, near the 10.0% of guessing" in guessing
+    found = select_length_scale(make_small, blobs, [0.1, 0.2], epochs=1)
+    assert all(isinstance(doubt, str) for doubt in doubts(found))
 
 
 def test_seeds_are_averaged(make_small, blobs, seed):
