@@ -10,6 +10,7 @@ from torch.optim import SGD, Optimizer
 
 from nescio.errors import NescioError
 from nescio.records import Epoch, from_plain, to_plain
+from nescio.settings import check_same
 from nescio.tensorfile import read_tensors, restore, state_of, write_tensors
 
 KIND = "checkpoint"
@@ -62,11 +63,7 @@ class Checkpoint:
         """Put a run back where it stood: its progress and the weights of its best epoch so far."""
         tensors, about = read_tensors(self.path, KIND)
         where = f"checkpoint {str(self.path)!r}"
-        before, now = from_plain(dict[str, Any], about.get("settings"), where), to_plain(self.settings)
-        for name in now:
-            if before.get(name) != now[name]:
-                raise NescioError(f"{where} was made with {name}={before.get(name)!r}, not {now[name]!r}; "
-                                  "use the same settings, or another path")  # fmt: skip
+        check_same(from_plain(dict[str, Any], about.get("settings"), where), to_plain(self.settings), where)
         progress = from_plain(Progress, about.get("progress"), where)
         state = _state(tensors, optimizer, where)
         if about.get("state") != sum(map(len, state.values())):

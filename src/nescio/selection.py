@@ -26,7 +26,7 @@ from nescio.predict import predict, predict_labelled
 from nescio.records import Provenance, Selection, Trial, to_plain
 from nescio.scores import OF_LOGITS
 from nescio.seeds import check_seed, derived_seed
-from nescio.settings import described
+from nescio.settings import check_same, described
 from nescio.training import fit
 
 LENGTH_SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
@@ -197,7 +197,11 @@ class Sweep:
         asked = {self.aim.setting: value, **self.aim.fixed}
         with torch.random.fork_rng():
             torch.manual_seed(derived_seed(seed, "weights", 0))
-            model = self.make(**asked)
+            try:
+                model = self.make(**asked)
+            except TypeError as error:
+                raise NescioError(f"make must take the settings {' and '.join(asked)} by name and pass them on to DUQ, "
+                                  f"once each; called with them it fails: {error}") from error  # fmt: skip
         if not isinstance(model, DUQ):
             raise NescioError(f"make must return a DUQ, not a {type(model).__name__}")
         for name, wanted in asked.items():
@@ -339,10 +343,7 @@ def _training(epochs: Any, given: dict[str, Any]) -> dict[str, Any]:
 def _kept(place: Place, settings: dict[str, Any]) -> Selection:
     """The record in a file, or an error if it is of another sweep."""
     found = Selection.load(place)
-    for name, now in settings.items():
-        if (before := found.provenance.settings.get(name)) != now:
-            raise NescioError(f"{str(Path(place))!r} was made with {name}={before!r}, not {now!r}; use the same "
-                              "settings, or another path")  # fmt: skip
+    check_same(found.provenance.settings, settings, repr(str(Path(place))))
     return found
 
 

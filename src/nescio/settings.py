@@ -1,7 +1,9 @@
 """What decides how a training run goes, and the optimizer it asks for."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 from torch.optim import SGD, Adam, Optimizer
@@ -51,6 +53,28 @@ def make_optimizer(model: nn.Module, settings: Settings) -> Optimizer:
     if settings.optimizer == "sgd":
         return SGD(weights, settings.learning_rate, settings.momentum, weight_decay=settings.weight_decay, fused=True)
     return Adam(weights, settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+
+
+def check_same(before: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
+    """An error if what is there was made with other settings: only those that differ are told, also within groups.
+
+    >>> check_same({"seed": 0, "own": {"a": 1, "b": 2}}, {"seed": 0, "own": {"a": 1, "b": 3}}, "it")
+    Traceback (most recent call last):
+    nescio.errors.NescioError: it was made with b=2, not 3; use the same settings, or another path
+    """
+    if found := _differences(before, now):
+        raise NescioError(f"{where} was made with {' and '.join(found)}; use the same settings, or another path")
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    found = []
+    for name in {**now, **before}:
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += _differences(old, new)
+        elif old != new:
+            found.append(f"{name}={old!r}, not {new!r}")
+    return found
 
 
 def described(thing: object) -> str:

@@ -507,7 +507,7 @@ def test_settings_of_duq_are_found_before_the_training(command, tmp_path, monkey
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.suffix == ".json"} == before
     code, _, err = command(*words, "--epochs", 9)
     assert code == 2
-    assert "length_scale.json" in err
+    assert "length_scale.json' was made with epochs=2, not 3; use" in err
 
 
 @pytest.mark.parametrize(("words", "penalty"), [

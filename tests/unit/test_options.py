@@ -152,7 +152,7 @@ def test_settings_reach_the_trained_model(command, tmp_path):
     assert model.settings() == {"members": 3, "bootstrap": True, "stacked": True, "prior_std": 0.5}
     code, out = command(f"train anchored {more} --prior-std=0.6 -o {tmp_path / 'run'}")
     assert code == 2  # another run than the one that is there
-    assert "method_settings" in out
+    assert "was made with prior_std=0.5, not 0.6; use the same settings" in out
 
 
 def test_scores_by_name_and_by_layer():

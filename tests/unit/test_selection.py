@@ -236,10 +236,13 @@ def test_what_is_on_record_is_not_repeated(make_small, blobs, tmp_path, monkeypa
     assert timeless(resumed) == timeless(whole)
     monkeypatch.setattr(selection, "fit", lambda *_, **__: pytest.fail("trained again"))
     assert select_length_scale(make_small, blobs, **sweep, record=path) == resumed == Selection.load(path)
-    for other, name in (({"epochs": 2}, "training"), ({"seed": 1}, "seed"), ({"candidates": (0.1, 0.2)}, "candidates"),
+    for other, name in (({"epochs": 2}, "epochs"), ({"seed": 1}, "seed"), ({"candidates": (0.1, 0.2)}, "candidates"),
                         ({"validation": 0.3}, "data"), ({"seeds": 2}, "seeds")):  # fmt: skip
-        with pytest.raises(NescioError, match=rf"r\.json' was made with {name}="):
+        with pytest.raises(NescioError, match=rf"r\.json' was made with {name}=[^{{]*; use the same settings"):
             select_length_scale(make_small, blobs, **{**sweep, **other}, record=path)
+    with pytest.raises(NescioError, match=r"was made with momentum=0\.9, not 0\.8; use the same settings"):
+        select_length_scale(lambda **own: DUQ(mlp(2, None, hidden=(8,)), 3, momentum=0.8, **own), blobs, **sweep,
+                            record=path)  # fmt: skip
     with pytest.raises(NescioError, match="was made with setting='length_scale', not 'gradient_penalty'"):
         select_penalty(make_small, blobs, epochs=1, record=path)
 
@@ -296,6 +299,8 @@ def test_functions_among_the_settings_are_recorded(make_small, blobs):
     ({"data": (torch.zeros(40, 2), torch.zeros(40, dtype=torch.long))}, "one class only"),
     ({"make": DUQ(mlp(2), 3)}, "make must be a function"),
     ({"make": None}, "make must be a function"),
+    ({"make": lambda: DUQ(mlp(2), 3)}, "make must take the settings length_scale and gradient_penalty by name"),
+    ({"make": lambda **own: DUQ(mlp(2), 3, length_scale=0.1, **own)}, "on to DUQ, once each.*multiple values"),
     ({"make": lambda **_: Softmax(mlp(2, 3))}, "make must return a DUQ, not a Softmax"),
     ({"make": lambda **_: DUQ(mlp(2), 3, length_scale=0.7)}, "asked for length_scale=0.1, and made a DUQ with 0.7"),
     ({"make": partial(DUQ, mlp(2), 3)}, "make gave a network that it had given before"),
