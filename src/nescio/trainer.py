@@ -46,6 +46,8 @@ class Trainer:
         self.classes = predict(method, take(train, torch.arange(min(2, self.inputs)))[0], progress=False).shape[2]
         for data in (train, held):
             _check_task(data, self.classes)
+        if isinstance(train, Samples):
+            self._check_kinds(set(train.labels.unique().tolist()))
         least = 1 if settings.batch_size == 1 else 2  # BatchNorm cannot train on a batch of one
         self.per_epoch = max(1, min(math.ceil(self.inputs / settings.batch_size), self.inputs // least))
         self.total = self.per_epoch * settings.epochs
@@ -83,14 +85,18 @@ class Trainer:
             self._step(batches[index].flatten())
             if index == self.per_epoch - 1:
                 self._end_epoch(epoch)
-                if fresh and epoch == 0 and len(self.labels_met) < 2:  # a resumed run has not met all labels
-                    raise NescioError(f"all {self.inputs} training inputs are of one class; at least two are needed")
+                if fresh and epoch == 0:  # a resumed run has not met all labels
+                    self._check_kinds(self.labels_met)
                 self._save()
             elif every and self.progress.step % every == 0:
                 self._save()
             shown.advance(1, self._facts(epoch))
         if self.best:
             self.method.load_state_dict(self.best)
+
+    def _check_kinds(self, labels: set[int]) -> None:
+        if len(labels) < 2:
+            raise NescioError(f"all {self.inputs} training inputs are of one class; at least two are needed")
 
     def _step(self, batch: Tensor) -> None:
         started, progress = time.monotonic(), self.progress

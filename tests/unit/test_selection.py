@@ -296,7 +296,7 @@ def test_functions_among_the_settings_are_recorded(make_small, blobs):
     ({"optimizer": "adamm"}, "did you mean 'adam'"),
     ({"learning_rat": 0.1}, "did you mean 'learning_rate'"),
     ({"checkpoint": "c.safetensors"}, "unknown setting of the trainings 'checkpoint'"),
-    ({"data": (torch.zeros(40, 2), torch.zeros(40, dtype=torch.long))}, "one class only"),
+    ({"data": (torch.zeros(40, 2), torch.zeros(40, dtype=torch.long))}, "all 36 training inputs are of one class"),
     ({"make": DUQ(mlp(2), 3)}, "make must be a function"),
     ({"make": None}, "make must be a function"),
     ({"make": lambda: DUQ(mlp(2), 3)}, "make must take the settings length_scale and gradient_penalty by name"),

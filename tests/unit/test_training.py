@@ -238,7 +238,7 @@ def bad(blobs, **changes):
 @pytest.mark.parametrize(("changes", "message"), [
     ({"data": (np.zeros((4, 2)), np.array([0, 1, 2, 3]))}, "0 … 2"),
     ({"data": (np.zeros((4, 2)), np.array([0, 1, -1, 2]))}, "from -1"),
-    ({"data": (np.zeros((4, 2)), np.array([1, 1, 1, 1]))}, "one class"),
+    ({"data": (np.zeros((4, 2)), np.array([1, 1, 1, 1]))}, "all 4 training inputs are of one class"),
     ({"data": (np.zeros((4, 2)), np.array([0.0, 1.0, 1.0, 1.0]))}, "integer labels"),
     ({"data": (np.full((4, 2), np.nan), np.array([0, 1, 1, 1]))}, "NaN"),
     ({"data": (np.zeros((4, 3)), np.array([0, 1, 1, 1]))}, r"shape \(2, 3\)"),
@@ -278,3 +278,10 @@ def test_bad_input_is_told(blobs, changes, message):
     model, data = arguments.pop("model"), arguments.pop("data")
     with pytest.raises(NescioError, match=message):
         nescio.fit(model, data, **arguments)
+
+
+def test_data_in_memory_of_one_class_are_told_before_any_step(blobs):
+    model = Watched(small())
+    with pytest.raises(NescioError, match="all 1000 training inputs are of one class"):
+        nescio.fit(model, (blobs.inputs, torch.ones(1000, dtype=torch.long)), epochs=1)
+    assert not model.inputs

@@ -191,7 +191,8 @@ class DUQ(Method):
         """An error if no second class has been seen: there is nothing yet that a centroid could be told from."""
         if (y == y[0]).all() and not (self.met.sum() - self.met[y[0]].long()):
             raise NescioError(f"a batch of {len(y)} with one class only, {int(y[0])}, before any other was seen; DUQ "
-                              "tells classes from each other: shuffle the data, or use larger batches")  # fmt: skip
+                              "tells classes from each other, so it must begin with a batch that holds two: use larger "
+                              "batches")  # fmt: skip
 
 
 def cross_entropies(log_kernels: Tensor, y: Tensor) -> Tensor:

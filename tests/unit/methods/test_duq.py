@@ -375,8 +375,13 @@ class TestBadInput:
         assert torch.equal(models[0].centroids, models[1].centroids)
 
     def test_training_data_of_one_class(self, blobs):
-        with pytest.raises(NescioError, match="one class"):
-            nescio.fit(DUQ(mlp(2, hidden=(8,)), 3), (blobs.inputs[:64], torch.zeros(64, dtype=torch.long)), epochs=1)
+        for size in (1, 128):
+            with pytest.raises(NescioError, match="all 64 training inputs are of one class; at least two are needed"):
+                nescio.fit(DUQ(mlp(2, hidden=(8,)), 3), (blobs.inputs[:64], torch.ones(64).long()), batch_size=size)
+
+    def test_batches_of_a_single_input(self, blobs):
+        with pytest.raises(NescioError, match=r"batch of 1 with one class only.*: use larger batches$"):
+            nescio.fit(DUQ(mlp(2, hidden=(8,)), 3), blobs, batch_size=1)
 
     @pytest.mark.parametrize("weight", [0.0, 1.0])
     def test_a_loss_that_diverges_keeps_the_last_good_checkpoint(self, blobs, tmp_path, weight):
