@@ -16,7 +16,7 @@ from nescio.checkpoint import Checkpoint, Progress
 from nescio.data.labelled import check_labels, fingerprint, take, whole
 from nescio.data.samples import Samples
 from nescio.errors import DivergedError, NescioError
-from nescio.logits import classes, mean_log_probs
+from nescio.logits import classes
 from nescio.methods.method import Method, Moment
 from nescio.predict import check_inputs, like_model, predict, predict_labelled
 from nescio.progress import Bar
@@ -47,7 +47,7 @@ class Trainer:
         for data in (train, held):
             _check_task(data, self.classes)
         if isinstance(train, Samples):
-            self._check_kinds(set(train.labels.unique().tolist()))
+            self._check_kinds(set(train.labels.tolist()))
         least = 1 if settings.batch_size == 1 else 2  # BatchNorm cannot train on a batch of one
         self.per_epoch = max(1, min(math.ceil(self.inputs / settings.batch_size), self.inputs // least))
         self.total = self.per_epoch * settings.epochs
@@ -154,7 +154,7 @@ class Trainer:
             raise DivergedError(f"the logits of the validation data became NaN or infinite {self._where(0)}")
         labels = whole(labels).to(logits.device)
         check_labels(labels, self.classes)
-        loss = -float(mean_log_probs(logits)[0].gather(-1, labels[:, None]).mean())
+        loss = float(self.method.validation_loss(logits, labels))
         progress, patience = self.progress, self.settings.patience
         if progress.best_loss is None or loss < progress.best_loss:
             progress.best_loss, progress.best_epoch = loss, epoch + 1

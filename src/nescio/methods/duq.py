@@ -114,6 +114,10 @@ class DUQ(Method):
             norms = slopes_of(self._penalised(features, logits), x)
         return cross_entropies(logits, y) + self.gradient_penalty * gradient_penalty(norms, self.penalty), logits
 
+    def validation_loss(self, logits: Tensor, y: Tensor) -> Tensor:
+        """The cross-entropies of its kernels, as in training; a softmax would only compare them with each other."""
+        return cross_entropies(logits[0], y)
+
     @torch.no_grad()
     def after_step(self, x: Tensor, y: Tensor) -> None:
         """Move the centroids of the classes in the batch, as the new weights see it (equations 4 to 6); others stay.

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.errors import NescioError
+from nescio.logits import mean_log_probs
 from nescio.seeds import derived_seed
 from nescio.untouched import check_model
 
@@ -63,6 +64,10 @@ class Method(nn.Module, ABC):
     @abstractmethod
     def confidence(self, logits: Tensor) -> Tensor:
         """How sure the method says it is, `(N,)` in [0, 1], from logits `(S, N, C)`."""
+
+    def validation_loss(self, logits: Tensor, y: Tensor) -> Tensor:
+        """What tells the best epoch, a scalar, from logits `(S, N, C)` of validation data: `−log p` of the labels."""
+        return -mean_log_probs(logits)[0].gather(-1, y[:, None]).mean()
 
     def after_step(self, x: Tensor, y: Tensor) -> None:
         """What is to be done after each step of the optimizer, on the same batch."""

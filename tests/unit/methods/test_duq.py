@@ -116,6 +116,21 @@ class TestCrossEntropies:
         losses = [cross_entropies(torch.tensor([[-1.0, log_k]]), torch.tensor([0])) for log_k in (-1.0, -1e-3, 0.0)]
         assert losses[0] < losses[1] < losses[2]
 
+    def test_are_the_validation_loss_without_the_penalty(self, batch, seed):
+        model = small(gradient_penalty=1.0)
+        history = nescio.fit(model, batch, epochs=1, validation=nescio.data.Samples(*batch), seed=seed)
+        expected = F.binary_cross_entropy(nescio.predict(model, batch[0])[0].exp(), F.one_hot(batch[1]).double())
+        assert history.epochs[0].validation_loss == pytest.approx(expected.item(), rel=1e-9)
+
+    def test_stop_a_training_that_only_the_kernels_tell_is_getting_worse(self, batch, monkeypatch):
+        """Log-kernels that all fall alike are the same to a softmax, but not to DUQ."""
+        model = small()
+        epochs = iter(range(9))
+        monkeypatch.setattr(model, "forward", lambda x: torch.full((len(x), 3), -1.0 - next(epochs)).double())
+        monkeypatch.setattr(model, "loss", lambda x, y: (model.weight.sum() * 0, torch.zeros(len(x), 3)))
+        history = nescio.fit(model, batch, epochs=5, validation=nescio.data.Samples(*batch), patience=2)
+        assert (history.best_epoch, len(history.epochs), history.stopped_early) == (1, 3, True)
+
 
 class TestCentroids:
     def test_follow_equations_4_to_6_with_the_new_weights_in_eval_mode(self, batch):
