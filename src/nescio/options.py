@@ -121,7 +121,24 @@ def settings_given(ctx: typer.Context, method: str) -> dict[str, Any]:
         if option not in known:
             others = [name for param in ctx.command.params for name in param.opts if name.startswith("--")]
             raise unknown_name(f"option (for {method})", option, [*known, *others])
-    return {known[option]: _value(text) for option, text in ctx.meta[_GIVEN].items()}
+    settings = {}
+    for option, text in ctx.meta[_GIVEN].items():
+        settings[known[option]] = value = _value(text)
+        if value != "auto":
+            _check_findable(option, known[option], value)
+    return settings
+
+
+def _check_findable(option: str, name: str, value: Any) -> None:
+    """An error if a setting that may be `auto` is no value either; the method's own would not know of that word."""
+    from nescio.methods.penalty import SIDES
+
+    given = f"{option} has no value" if value is True else f"{option} is {value!r}"
+    if name in ("length_scale", "gradient_penalty") and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise NescioError(f"{given}; it must be a number, or auto, which finds one")
+    if name == "penalty" and value not in SIDES:
+        raise NescioError(f"{given}; it must be {' or '.join(SIDES)}, or auto, which finds its weight. A weight of "
+                          "your own is --gradient-penalty")  # fmt: skip
 
 
 def _own(command: Any) -> set[str]:

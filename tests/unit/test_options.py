@@ -137,6 +137,14 @@ def test_help_names_the_settings_of_every_method(command):
     ("train mc_dropout --samples 1.5", "samples must be a whole number"),
     ("train mc_dropout --dropout 0", "no dropout module"),
     ("train ensemble --member 3", "did you mean '--members'"),
+    ("train duq --penalty 0.1", "--penalty is 0.1; it must be two-sided or one-sided, or auto, which finds its weight. "
+     "A weight of your own is --gradient-penalty"),
+    ("train duq --penalty", "--penalty has no value; it must be two-sided or one-sided, or auto"),
+    ("train duq --length-scale AUTO", "--length-scale is 'AUTO'; it must be a number, or auto, which finds one"),
+    ("train duq --length-scale foo", "--length-scale is 'foo'; it must be a number, or auto, which finds one"),
+    ("train duq --length-scale", "--length-scale has no value; it must be a number, or auto, which finds one"),
+    ("train duq --gradient-penalty=none", "--gradient-penalty is None; it must be a number, or auto"),
+    ("train duq --length-scale -1", "length_scale must be a number from 1e-06 to 1e+06, not -1"),
 ])  # fmt: skip
 def test_bad_settings_end_in_a_message(command, tmp_path, words, message):
     code, out = command(f"{words} --data iris -o {tmp_path / 'run'}")
