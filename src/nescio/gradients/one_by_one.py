@@ -1,5 +1,7 @@
 """Gradients of single inputs for weights without a rule: all of them at once by `vmap`, or else one after another."""
 
+import warnings
+
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
@@ -34,8 +36,10 @@ def _gradients(model: nn.Module, weights: Weights, x: Tensor, delta: Tensor) -> 
 
     free = {path: weight.detach() for path, weight in weights.items()}
     try:
-        found: Weights = vmap(grad(pulled), (None, 0, 0), randomness="same")(free, x, delta)
-        return found
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "There is a performance drop")  # of what `vmap` does one by one itself
+            found: Weights = vmap(grad(pulled), (None, 0, 0), randomness="same")(free, x, delta)
+            return found
     except (RuntimeError, NotImplementedError, AttributeError):
         # what `vmap` cannot follow: recurrent layers, branches on values, a model that asks for an nn.Parameter
         losses = (pulled({}, one, pull) for one, pull in zip(x, delta, strict=True))

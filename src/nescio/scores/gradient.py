@@ -76,10 +76,9 @@ def joined_features(found: Sequence[GradientFeatures]) -> GradientFeatures:
 
 def layer_names(given: Sequence[str] | None) -> list[str] | None:
     """Names of layers as they may be given: one alone, several, or None for all."""
-    names = [given] if isinstance(given, str) else given if given is None else list(given)
-    if names is not None and not all(isinstance(name, str) for name in names):
+    if not isinstance(given, Sequence | None) or not all(isinstance(name, str) for name in given or ()):
         raise NescioError(f"layers must be names of layers, such as 'all', not {given!r}")
-    return names
+    return [given] if isinstance(given, str) else given if given is None else list(given)
 
 
 def columns(found: BatchGradients, log: bool, device: torch.device | str) -> GradientFeatures:
