@@ -57,9 +57,10 @@ def score_names(given: Sequence[str] | None, table: Mapping[str, Any] = SCORES) 
     >>> score_names("entropy")
     ['entropy']
     """
-    if not isinstance(given, Sequence | None):
+    names = [given] if isinstance(given, str) else given or ()
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise NescioError(f"scores must be names such as 'entropy', not {given!r}")
-    names = [given] if isinstance(given, str) else list(dict.fromkeys(given or ()))
+    names = list(dict.fromkeys(names))
     for name in names:
         plain = name.partition(":")[0] if _layered(name) else name
         if plain in GRADIENT and plain not in table:
@@ -91,8 +92,8 @@ def scores_of(names: Sequence[str], model: nn.Module, x: Tensor, logits: Tensor)
     return {name: found[name] for name in names}
 
 
-def _layered(name: object) -> bool:
-    return isinstance(name, str) and name.partition(":")[0] in GRADIENT and not name.endswith(":")
+def _layered(name: str) -> bool:
+    return name.partition(":")[0] in GRADIENT and not name.endswith(":")
 
 
 __all__ = [
