@@ -57,18 +57,19 @@ def score_names(given: Sequence[str] | None, table: Mapping[str, Any] = SCORES) 
     >>> score_names("entropy")
     ['entropy']
     """
-    names = [given] if isinstance(given, str) else given or ()
-    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+    if not isinstance(given, Sequence | None):
         raise NescioError(f"scores must be names such as 'entropy', not {given!r}")
-    names = list(dict.fromkeys(names))
+    names = [given] if isinstance(given, str) else given or ()
     for name in names:
+        if not isinstance(name, str):
+            raise unknown_name("score", name, table)
         plain = name.partition(":")[0] if _layered(name) else name
         if plain in GRADIENT and plain not in table:
             raise NescioError(f"{name} looks into the network, and is no function of its logits alone; here only "
                               f"{', '.join(table)} will do")  # fmt: skip
         if plain not in table:
             raise unknown_name("score", name, table)
-    return names
+    return list(dict.fromkeys(names))
 
 
 def usual_scores(draws: int) -> list[str]:
