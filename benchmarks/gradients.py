@@ -138,7 +138,7 @@ def main() -> int:
         ("one forward and backward pass", f"{step:.3f}", f"ours {fast / step:.2f}×", "≤ 4×"),
         ("autograd, one by one", f"{loop:.3f}", f"{loop / fast:.1f}× ours", "≥ 15×", scaled),
         *[("gradient-metrics", f"{taken:.3f}", f"{taken / fast:.1f}× ours", "≥ 10×", scaled) for taken in other],
-        *([] if other else [("gradient-metrics", "", "", "≥ 10×", "not installed: pip install 'nescio[bench]'")]),
+        *([] if other else [("gradient-metrics", "", "", "≥ 10×", "not installed; it is in the extra bench")]),
         ("growth of peak memory", "", f"{memory / GIB:.2f} GiB", "< 1 GiB", "a process of its own"),
     ):
         table.add_row(what, taken, *rest)
