@@ -35,6 +35,7 @@ def log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
     `log(1 − p_c) = logsumexp(others) − logsumexp(all)` for the largest class; for the others `1 − p_c ≥ 1/2`.
     """
     logits = check_logits(logits)
+    logits = logits - logits.detach().amax(-1, keepdim=True)  # what all share costs digits of what tells them apart
     log_p = logits.log_softmax(-1)
     top = logits.argmax(-1, keepdim=True)
     others = logits.scatter(-1, top, -torch.inf)

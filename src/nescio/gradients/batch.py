@@ -14,7 +14,7 @@ from nescio.gradients.layers import layers_of
 from nescio.gradients.moments import Moments, merged
 from nescio.gradients.one_by_one import moments_without_rule
 from nescio.gradients.rules import Rule, fits, rule_for
-from nescio.logits import check_logits, log_probs
+from nescio.logits import log_probs
 from nescio.predict import draws_of, holding, run
 
 ALL = "all"
@@ -131,8 +131,7 @@ def _forward(model: nn.Module, x: Tensor) -> tuple[list[_Use], Tensor]:
 
 def _pull(logits: Tensor) -> tuple[Tensor, Tensor]:
     """`p − onehot(argmax p)`, `(N, C)`, divided by its largest entry, after the log of that; exact next to p = 1."""
-    finite = check_logits(logits)
-    log_p, log_q = (part[0] for part in log_probs(finite - finite.amax(2, keepdim=True)))  # large ones have few digits
+    log_p, log_q = (part[0] for part in log_probs(logits))
     top = logits[0].argmax(1, keepdim=True)
     log_delta = log_p.scatter(1, top, log_q.gather(1, top))
     log_scale = log_delta.amax(1, keepdim=True)

@@ -100,3 +100,11 @@ def test_order_of_disagreement_survives_saturation(score):
     values = OF_LOGITS[score](logits)
     assert (values.diff() < 0).all(), values
     assert (values > 0).all()
+
+
+@pytest.mark.parametrize("score", [name for name in OF_LOGITS if name not in ("max_logit", "energy")])
+def test_what_all_logits_share_costs_no_digits(score, seed):
+    """Powers of two, and logits with few digits, so that the sum itself is exact."""
+    logits = torch.randint(-40, 40, (3, 6, 5), generator=torch.Generator().manual_seed(seed)).double() / 8
+    for offset in (2.0**20, -(2.0**45)):
+        assert torch.equal(OF_LOGITS[score](logits + offset), OF_LOGITS[score](logits))
