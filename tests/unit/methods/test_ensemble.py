@@ -362,7 +362,7 @@ def test_a_run_cut_off_in_its_second_member_goes_on_there(few, tmp_path, kind):
 def test_a_checkpoint_of_another_run_is_refused_by_members_too(few, tmp_path, kind):
     how = {"epochs": 1, "batch_size": 100}
     nescio.fit(kind(normed(), members=2), few, checkpoint=tmp_path / "two", **how)
-    with pytest.raises(NescioError, match="method_settings"):
+    with pytest.raises(NescioError, match="members=2, not 3"):
         nescio.fit(kind(normed(), members=3), few, checkpoint=tmp_path / "two", **how)
     with pytest.raises(NescioError, match="trained member by member"):
         nescio.fit(normed()(), few, checkpoint=tmp_path / "two", **how)
