@@ -71,12 +71,25 @@ def load_about(path: str | os.PathLike[str]) -> tuple[Method | Detector, dict[st
         return method, about
     make = _entry(DETECTORS, "detector", plan.detector)
     detector = _made(make, plan.detector, plan.detector_settings, method)
-    for key, buffer in _learned(detector):
-        found = tensors.get(f"detector.{key}")
-        if found is None or found.shape != buffer.shape or found.dtype != buffer.dtype:
-            raise NescioError(f"{where} lacks what the detector has learned: {key}")
-        buffer.copy_(found)
+    _learn(detector, {key[9:]: value for key, value in tensors.items() if key.startswith("detector.")}, where)
     return detector, about
+
+
+def _learn(detector: Detector, found: dict[str, Tensor], where: str) -> None:
+    """Put in what a file says a detector learned, or an error if no fit could have left it so."""
+    room = dict(_learned(detector))
+    if odd := room.keys() ^ found.keys():
+        names = ", ".join(sorted(odd))
+        raise NescioError(f"{where} does not hold what this detector learns: it lacks or adds {names}")
+    for key, buffer in room.items():
+        value = found[key]
+        if value.shape != buffer.shape or value.dtype != buffer.dtype:
+            raise NescioError(f"{where}: the detector's {key} is {value.dtype} {tuple(value.shape)}; expected "
+                              f"{buffer.dtype} {tuple(buffer.shape)}")  # fmt: skip
+        buffer.copy_(value)
+    fitted = [bool(value.isfinite().all()) for value in found.values() if value.numel()]
+    if any(fitted) and not all(fitted):  # what was never fitted is NaN throughout
+        raise NescioError(f"{where}: what the detector learned is in part NaN or infinite")
 
 
 def _recipe(nets: Sequence[nn.Module]) -> dict[str, Any]:

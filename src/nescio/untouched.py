@@ -32,7 +32,10 @@ def untouched(model: nn.Module) -> Iterator[nn.Module]:
     check_model(model)
     modules = list(model.modules())
     flags = [module.training for module in modules]
-    hooks = [{name: getattr(module, name).copy() for name in _HOOKS if hasattr(module, name)} for module in modules]
+    hooks = [
+        {name: getattr(module, name).copy() for name in _HOOKS if isinstance(getattr(module, name, None), dict)}
+        for module in modules  # a scripted one keeps its own
+    ]
     parameters = [(parameter, parameter.requires_grad, parameter.grad) for parameter in model.parameters()]
     buffers = [dict(module._buffers) for module in modules]
     values = [(buffer, buffer.clone()) for found in buffers for buffer in found.values() if buffer is not None]

@@ -72,7 +72,10 @@ class Detector(nn.Module, ABC):
         """The scores of a batch whose logits are already at hand, or an error if the model's output is not finite."""
         if not logits.isfinite().all():
             raise NescioError("the model's output for some inputs is NaN or infinite, so they have no score")
-        return self.evidence(x, logits)
+        scores = self.evidence(x, logits)
+        if not scores.isfinite().all():
+            raise NescioError(f"{type(self).__name__} gives NaN or infinite scores for some inputs")
+        return scores
 
     def predict(self, data: Any, batch_size: int = 256) -> Tensor:
         """The class of each input, `(N,)`, or −1 = "I do not know"."""

@@ -49,7 +49,7 @@ class MetaClassifier(Detector):
         super().__init__(model)
         if kind not in KINDS:
             raise unknown_name("kind of meta-classifier", kind, KINDS)
-        if features is not None and (isinstance(features, str) or not all(isinstance(one, str) for one in features)):
+        if features is not None and not _is_list_of_names(features):
             raise NescioError(f"features must be a list of names, such as ['all/l2', 'entropy'], not {features!r}")
         self.kind, self.seed = kind, check_seed(seed)
         self.features = None if features is None else tuple(features)
@@ -106,6 +106,8 @@ class MetaClassifier(Detector):
             raise NescioError("MetaClassifier has learned nothing yet: call .fit(known) with labelled data first")
         layers = list(dict.fromkeys(name.rpartition("/")[0] for name in self.feature_names if name not in EXTRA))
         values, names = gradient_features(self.model, x, layers, log=True, batch_size=len(x), progress=False)
+        if missing := [name for name in self.feature_names if name not in names]:
+            raise unknown_name("feature", missing[0], names)
         rows = values[:, [names.index(name) for name in self.feature_names]]
         return self._kept()(rows.to(self.weights_.device)).to(x.device)
 
@@ -169,6 +171,10 @@ def check_counts(right: int, wrong: int, unknown: Mapping[str, int]) -> None:
                           f"{sum(unknown.values())} unknown ones; a meta-classifier needs at least {FEWEST} answers to "
                           "mistrust: fit it on more held-out data, or give some unknown ones, such as "
                           "unknown={'uniform': nescio.data.noise.uniform(known.test, 200)}")  # fmt: skip
+
+
+def _is_list_of_names(given: object) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(one, str) for one in given)
 
 
 def _nothing(kind: str, features: int) -> MetaFit:

@@ -3,9 +3,7 @@
 All are kept as the layers of a perceptron over standardised features; a regression is one without a hidden layer.
 """
 
-import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.data import Samples
+from nescio.detectors.logistic import expit, logistic
 from nescio.methods import Softmax
 from nescio.models import mlp
 from nescio.seeds import derived_seed
@@ -75,10 +74,13 @@ def _network(rows: Tensor, wrong: Tensor, seed: int) -> tuple[tuple[Tensor, Tens
 def _regression(kind: str, rows: Rows, wrong: NDArray[np.bool_], seed: int) -> tuple[float | None, Rows, Rows]:
     """The strength that was chosen, weights `(1, F)` and intercept `(1,)`."""
     share = REGRESSIONS[kind]
-    strength = None if share is None else _strength(share, rows, wrong, seed)
-    model = _logistic(share, np.inf if strength is None else strength, seed)
-    _quietly(model, rows, wrong)
-    return strength, model.coef_, model.intercept_
+    weight = np.ones(len(rows))
+    if share is None:
+        found = logistic(0.0, np.inf, rows, wrong, weight)
+        return None, found[None, :-1], found[-1:]
+    strength = _strength(share, rows, wrong, seed)
+    found = logistic(share, strength, rows, wrong, weight)
+    return strength, found[None, :-1], found[-1:]
 
 
 def _strength(share: float, rows: Rows, wrong: NDArray[np.bool_], seed: int) -> float:
@@ -90,10 +92,11 @@ def _strength(share: float, rows: Rows, wrong: NDArray[np.bool_], seed: int) -> 
     losses = np.zeros(len(STRENGTHS))
     folds = min(FOLDS, int(wrong.sum()), int((~wrong).sum()))
     for kept, left in StratifiedKFold(folds, shuffle=True, random_state=seed).split(rows, wrong):
-        model = _logistic(share, STRENGTHS[0], seed).set_params(warm_start=True)
+        found = None
         for number, strength in enumerate(STRENGTHS):
-            _quietly(model.set_params(C=strength), rows[kept], wrong[kept], weight[kept])
-            losses[number] += log_loss(wrong[left], model.predict_proba(rows[left]), sample_weight=weight[left])
+            found = logistic(share, strength, rows[kept], wrong[kept], weight[kept], found)
+            chance = expit(rows[left] @ found[:-1] + found[-1])
+            losses[number] += log_loss(wrong[left], chance, sample_weight=weight[left])
     return STRENGTHS[int(losses.argmin())]
 
 
@@ -104,21 +107,3 @@ def _fewer(rows: Rows, wrong: NDArray[np.bool_], seed: int) -> tuple[Rows, NDArr
     chosen = np.concatenate([np.flatnonzero(wrong), some])
     weight = np.where(wrong[chosen], 1.0, len(right) / len(some))
     return rows[chosen], wrong[chosen], weight
-
-
-def _logistic(share: float | None, strength: float, seed: int) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    solver, digits = ("saga", 1e-3) if share else ("lbfgs", 1e-6)  # the first is slow
-    return LogisticRegression(
-        C=strength, l1_ratio=share or 0.0, solver=solver, max_iter=300, tol=digits, random_state=seed
-    )
-
-
-def _quietly(model: Any, *data: Any) -> None:
-    """Fit; scikit-learn's word on a last digit not reached is of no use to whoever wants an order of inputs."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(*data)

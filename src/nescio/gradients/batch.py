@@ -81,6 +81,9 @@ def batch_gradients(model: nn.Module, x: Tensor, layers: Sequence[str] | None = 
 def _check(model: nn.Module, known: dict[str, Any], layers: Sequence[str] | None) -> None:
     if not known:
         raise NescioError(f"a {type(model).__name__} without weights has no gradient at them")
+    if any(weight.is_inference() for own in known.values() for weight in own.values()):
+        raise NescioError("the model was made under torch.inference_mode, so its weights can have no gradient; make it "
+                          "outside")  # fmt: skip
     for name in layers or ():
         if name not in (*known, ALL):
             raise unknown_name("layer", name, [*known, ALL])
@@ -148,6 +151,9 @@ def _reached(logits: Tensor) -> Counter[Tensor]:
         node = waiting.pop()
         if node is None or node in seen:
             continue
+        if node.name() == "CheckpointFunctionBackward":
+            raise NescioError("the model uses reentrant checkpoints (torch.utils.checkpoint), which hide weights from "
+                              "autograd's graph; use_reentrant=False will do")  # fmt: skip
         seen.add(node)
         for after, _ in node.next_functions:
             variable = getattr(after, "variable", None)

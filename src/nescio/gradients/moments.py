@@ -36,15 +36,17 @@ class Moments:
         """The `STATISTICS` `(8, N)`, of whole populations: `std` divides by the count, a normal has kurtosis 3.
 
         Entries that differ by no more than rounding at this precision count as equal: their spread is 0, and where it
-        is, skewness is 0 and kurtosis 1, the least it can be.
+        is, skewness is 0 and kurtosis 1, the least it can be. A sum that is but rounding of its terms counts as 0.
         """
+        nothing = (self.mean * self.count).abs() <= 8 * precision * self.l1
         constant = self.high - self.low <= 8 * precision * torch.maximum(self.low.abs(), self.high.abs())
         variance = (self.second / self.count).where(~constant, 0.0)
         safe = variance.where(~constant, 1.0)
         skewness = (self.third / self.count / safe**1.5).where(~constant, 0.0)
         kurtosis = (self.fourth / self.count / safe**2).where(~constant, 1.0)
         l2 = (self.second + self.count * self.mean**2).sqrt()
-        sizes = torch.stack([self.l1, l2, self.low, self.high, self.mean, variance.sqrt()]) * self.scale
+        mean = self.mean.where(~nothing, 0.0)
+        sizes = torch.stack([self.l1, l2, self.low, self.high, mean, variance.sqrt()]) * self.scale
         return torch.cat([sizes, torch.stack([skewness, kurtosis])])
 
     def at(self, scale: Tensor) -> "Moments":
@@ -57,11 +59,11 @@ class Moments:
 
 
 def of_rows(entries: Tensor) -> Moments:
-    """Of each row of `(N, P)`."""
+    """Of each row of `(N, P)`; numbers of half precision, which could not be summed, are taken in single."""
+    entries = entries.float() if entries.dtype in (torch.float16, torch.bfloat16) else entries
     low, high = entries.aminmax(dim=1)
-    scale = torch.maximum(low.abs(), high.abs()).clamp(
-        min=torch.finfo(entries.dtype).tiny
-    )  # of which 1/scale is finite
+    tiny = torch.finfo(entries.dtype).tiny  # of which 1 / tiny is finite
+    scale = torch.maximum(low.abs(), high.abs()).clamp(min=tiny)
     count, unit = entries.shape[1], scale.double()
     mean = entries.sum(1).double() / count / unit
     centred = torch.addcmul(-mean[:, None].to(entries.dtype), entries, 1 / scale[:, None])

@@ -21,7 +21,7 @@ def moments_without_rule(model: nn.Module, x: Tensor, delta: Tensor, layers: dic
     for start in range(0, len(x), step):
         found = _gradients(model, weights, x[start : start + step], delta[start : start + step])
         for name, own in layers.items():
-            chunks[name].append(merged([of_rows(found[path].flatten(1)) for path in own]))
+            chunks[name].append(merged([of_rows(found[path].reshape(len(found[path]), -1)) for path in own]))
     return {name: stacked(some) for name, some in chunks.items()}
 
 
@@ -40,7 +40,9 @@ def _gradients(model: nn.Module, weights: Weights, x: Tensor, delta: Tensor) -> 
             warnings.filterwarnings("ignore", "There is a performance drop")  # of what `vmap` does one by one itself
             found: Weights = vmap(grad(pulled), (None, 0, 0), randomness="same")(free, x, delta)
             return found
-    except (RuntimeError, NotImplementedError, AttributeError):
+    except (RuntimeError, NotImplementedError, AttributeError) as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
         # what `vmap` cannot follow: recurrent layers, branches on values, a model that asks for an nn.Parameter
         losses = (pulled({}, one, pull) for one, pull in zip(x, delta, strict=True))
         each = [torch.autograd.grad(loss, list(weights.values()), materialize_grads=True) for loss in losses]

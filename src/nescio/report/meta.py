@@ -14,6 +14,9 @@ from nescio.report.tables import FIGURES
 
 def kept_weights(record: MetaWeights) -> dict[str, float]:
     """The features that count, the weightiest first; an error for a network, which has no weight for each."""
+    if not isinstance(record, MetaWeights):
+        raise NescioError(f"expected the record of a fitted MetaClassifier, not {record!r}; a detector that was loaded "
+                          "has none: save it too, by detector.record.save(path)")  # fmt: skip
     if record.weights is None:
         raise NescioError("a network has no single weight for a feature; fit a regression, such as kind='lasso', to "
                           "see what counts")  # fmt: skip

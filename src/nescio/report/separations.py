@@ -48,7 +48,7 @@ def separation_page(record: Separations, published: Published, measures: Sequenc
             for name, found in row.against.items():
                 mark = "**" if best[name] == row.name else ""
                 there = published.get((row.name, name), {}).get(measure)
-                cells.append(f"{mark}{_cell(getattr(found, measure))}{mark}" + (f" ({there:g})" if there else ""))
+                cells.append(f"{mark}{_cell(getattr(found, measure))}{mark}" + (f" ({there:.2f})" if there else ""))
             lines.append(f"| {_escaped(row.name)} | {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)
@@ -85,7 +85,7 @@ def _draw(axes: Any, spread: Spread) -> None:
         quartiles = statistics.quantiles(values, n=4) if len(values) > 1 else [values[0]] * 3
         axes.plot([place, place], quartiles[::2], color=colour, linewidth=3, solid_capstyle="butt")
         axes.plot([place], quartiles[1:2], "o", color="white", markeredgecolor=colour, markersize=4)
-    axes.set_ylabel(f"log {shown(spread.score)}")
+    axes.set_ylabel("log −minimum" if spread.score == "minimum" else f"log {shown(spread.score)}")
     axes.spines[["top", "right"]].set_visible(False)
 
 

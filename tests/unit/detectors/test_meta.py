@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from sklearn.linear_model import LogisticRegression
 
 import nescio
@@ -117,6 +119,30 @@ def test_survives_saving(kind, model, known, rest, tmp_path):
     assert torch.equal(again.predict(known.held_out), detector.predict(known.held_out))
 
 
+@pytest.mark.parametrize(("change", "match"), [
+    (lambda t: t["detector.centre_"].fill_(torch.nan), "in part NaN"),
+    (lambda t: t["detector.weights_"][0].fill_(torch.inf), "in part NaN or infinite"),
+    (lambda t: t.update({"detector.foo_": torch.zeros(2)}), "adds foo_"),
+    (lambda t: t.pop("detector.bias_"), "lacks or adds bias_"),
+    (lambda t: t.update({"detector.scale_": torch.ones(4, dtype=torch.float64)}), "scale_ is torch.float64"),
+])  # fmt: skip
+def test_a_file_that_no_fit_left_is_refused(model, rest, tmp_path, change, match):
+    path = tmp_path / "d.nescio"
+    nescio.save(MetaClassifier(model, ["l2"], "ridge").fit(rest), path)
+    tensors, header = load_file(path), safe_open(path, "pt").metadata()
+    change(tensors)
+    save_file(tensors, path, header)
+    with pytest.raises(NescioError, match=match):
+        nescio.load(path)
+
+
+def test_an_unfitted_one_survives_saving(model, tmp_path):
+    for features in (None, ["all/l2"]):
+        nescio.save(MetaClassifier(model, features), tmp_path / "d.nescio")
+        with pytest.raises(NescioError, match="fit"):
+            nescio.load(tmp_path / "d.nescio").predict(torch.zeros(1, 1, 8, 8))
+
+
 def test_features_by_column_layer_or_statistic():
     names = ("conv1/l1", "conv1/l2", "a.b/l1", "a.b/l2", "all/l1", "all/l2", "entropy", "max_prob")
     assert chosen_features(None, names) == names
@@ -154,7 +180,7 @@ def test_too_little_to_learn_from(model, known, rest):
 
 @pytest.mark.parametrize(("how", "match"), [
     ({"kind": "svm"}, "kind of meta-classifier"), ({"features": "l2"}, "list of names"),
-    ({"features": [3]}, "list of names"), ({"seed": -1}, "seed"),
+    ({"features": [3]}, "list of names"), ({"features": 5}, "list of names"), ({"seed": -1}, "seed"),
 ])  # fmt: skip
 def test_refuses(model, how, match):
     with pytest.raises(NescioError, match=match):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.func import functional_call
 from torch.nn.utils.parametrizations import spectral_norm, weight_norm
+from torch.utils.checkpoint import checkpoint
 
 from nescio.errors import NescioError
 from nescio.gradients import STATISTICS, batch, batch_gradients, one_by_one, rules
@@ -268,6 +269,9 @@ OTHERS = {
         lambda: Net(lambda net, x: net.a(x * net.scale) + net.shift, a=lin(5, 3), scale=nn.Parameter(torch.rand(5)),
                     shift=nn.Parameter(torch.zeros(3))),
         (4, 5),
+    ),
+    "a temperature": (
+        lambda: Net(lambda net, x: net.a(x) * net.t, a=lin(5, 3), t=nn.Parameter(torch.tensor(1.7))), (4, 5),
     ),
     "weight_norm": (lambda: nn.Sequential(weight_norm(lin(5, 4)), nn.Tanh(), weight_norm(lin(4, 3))), (4, 5)),
     "spectral_norm": (lambda: nn.Sequential(spectral_norm(lin(5, 4)), nn.Tanh(), lin(4, 3)), (4, 5)),
@@ -660,3 +664,41 @@ def test_weights_without_a_say_are_told():
     idle = Net(lambda net, x: net.b(x), a=lin(5, 3), b=lin(5, 3))
     with pytest.raises(NescioError, match="does not depend on the weights of 'a'; expected one of b, all"):
         gradient_features(idle, torch.randn(4, 5), ["a", "all"])
+
+
+def test_reentrant_checkpoints_are_refused():
+    """Behind them autograd shows no weights, and `all` would be of the rest alone."""
+    net = Net(lambda net, x: net.b(checkpoint(net.a, x.requires_grad_(), use_reentrant=True)), a=lin(4, 5), b=lin(5, 3))
+    with pytest.raises(NescioError, match="reentrant"):
+        gradient_features(net, torch.randn(4, 4))
+
+
+@pytest.mark.parametrize("head", [
+    lambda z: z / 2, lambda z: z + 1.0, lambda z: z.clone(), lambda z: z.clamp(-50, 50),
+    lambda z: z - z.mean(1, keepdim=True),
+], ids=["halved", "moved", "cloned", "cut", "centred"])  # fmt: skip
+def test_a_mean_that_is_but_rounding_is_zero(head, seed):
+    """The layer is not the one that returns the logits, and yet its gradient sums to zero by construction."""
+    torch.manual_seed(seed)
+    net = Net(lambda net, x: head(net.b(net.a(x).relu())), a=lin(6, 8), b=lin(8, 4))
+    values, names = gradient_features(net, torch.randn(50, 6))
+    assert "b/mean" not in names or (values[:, names.index("b/mean")] == 0).all()
+    assert (values[:, names.index("all/mean")] != 0).all()
+
+
+def test_half_precision_is_summed_in_single(seed):
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(400, 300), nn.ReLU(), nn.Linear(300, 3)).eval()
+    x = 80 * torch.randn(4, 400)
+    half, names = gradient_features(copy.deepcopy(net).half(), x.half())
+    single, _ = gradient_features(net, x)
+    assert half.isfinite().all()
+    column = names.index("linear1/l1")
+    torch.testing.assert_close(half[:, column], single[:, column], rtol=0.05, atol=0)
+
+
+def test_a_model_made_in_inference_mode_is_refused():
+    with torch.inference_mode():
+        net = nn.Linear(3, 2)
+    with pytest.raises(NescioError, match="inference_mode"):
+        gradient_features(net, torch.randn(4, 3))

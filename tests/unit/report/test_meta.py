@@ -37,3 +37,5 @@ def test_the_figure_has_a_bar_for_each(tmp_path):
 def test_a_network_has_no_such_weights():
     with pytest.raises(NescioError, match="no single weight"):
         kept_weights(record(None, "nn"))
+    with pytest.raises(NescioError, match="not None"):
+        kept_weights(None)
