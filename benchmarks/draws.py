@@ -8,10 +8,7 @@ Each pair is timed in turns, and the ratio is that of the medians.
 """
 
 import argparse
-import statistics
 import sys
-import time
-from collections.abc import Callable
 
 import torch
 from rich.console import Console
@@ -21,23 +18,10 @@ from torch.func import functional_call
 import nescio
 from nescio.methods import BayesByBackprop, Ensemble, MCDropout
 from nescio.models import conv3, mlp
+from timing import in_turns
 
 
-def seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
-def in_turns(first: Callable[[], object], second: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """Median seconds of both, one after the other, so that a noisy neighbour disturbs both."""
-    first(), second()
-    pairs = [(seconds(first), seconds(second)) for _ in range(repeats)]
-    one, other = zip(*pairs, strict=True)
-    return statistics.median(one), statistics.median(other)
-
-
-def ensemble(data: str, hidden: tuple[int, ...], repeats: int) -> tuple[float, float]:
+def ensemble(data: str, hidden: tuple[int, ...], repeats: int) -> list[float]:
     known = nescio.data.load(data)
     inputs = known.train.inputs[0].numel()
 
@@ -45,10 +29,10 @@ def ensemble(data: str, hidden: tuple[int, ...], repeats: int) -> tuple[float, f
         model = Ensemble(lambda: mlp(inputs, len(known.classes), hidden), 10, known.normalise, stacked=stacked)
         nescio.fit(model, known.train, epochs=2, batch_size=64, progress=False)
 
-    return in_turns(lambda: train(False), lambda: train(True), repeats)
+    return in_turns(lambda: train(False), lambda: train(True), repeats=repeats)
 
 
-def bayes(inputs: int, hidden: tuple[int, ...], count: int, batch: int, repeats: int) -> tuple[float, float]:
+def bayes(inputs: int, hidden: tuple[int, ...], count: int, batch: int, repeats: int) -> list[float]:
     """Fifty networks, each drawn once and run over all batches."""
     model = BayesByBackprop(mlp(inputs, 10, hidden), samples=50).eval()
     x = torch.randn(count, inputs)
@@ -61,15 +45,15 @@ def bayes(inputs: int, hidden: tuple[int, ...], count: int, batch: int, repeats:
         return torch.stack(drawn)
 
     with torch.no_grad():
-        return in_turns(loop, lambda: nescio.predict(model, x, batch_size=batch, progress=False), 3 * repeats)
+        return in_turns(loop, lambda: nescio.predict(model, x, batch_size=batch, progress=False), repeats=3 * repeats)
 
 
-def dropout(batch: int, repeats: int) -> tuple[float, float]:
+def dropout(batch: int, repeats: int) -> list[float]:
     """One pass in batches of 64, as the draws are made (and faster here than in one of 256), and the draws."""
     net = conv3(10, dropout=0.5).eval()
     model, x = MCDropout(net, samples=50).eval(), torch.rand(batch, 1, 28, 28)
     with torch.no_grad():
-        return in_turns(lambda: [net(part) for part in x.split(64)], lambda: model(x), 3 * repeats)
+        return in_turns(lambda: [net(part) for part in x.split(64)], lambda: model(x), repeats=3 * repeats)
 
 
 def main() -> int:

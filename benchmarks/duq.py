@@ -9,9 +9,7 @@ and each ratio is that of the medians.
 """
 
 import argparse
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from unittest.mock import patch
@@ -24,22 +22,9 @@ import nescio
 from nescio.methods import DUQ, Softmax, duq
 from nescio.methods.method import Moment
 from nescio.models import conv3
+from timing import in_turns
 
 PENALTY, BATCH, IMAGE = 0.1, 128, (1, 28, 28)
-
-
-def seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
-def in_turns(*works: Callable[[], object], repeats: int) -> list[float]:
-    """Median seconds of each, one after the other, so that a noisy neighbour disturbs all."""
-    for work in works:  # the first pass makes what later ones reuse
-        work()
-    rounds = [[seconds(work) for work in works] for _ in range(repeats)]
-    return [statistics.median(times) for times in zip(*rounds, strict=True)]
 
 
 def step(penalty: float) -> Callable[[], None]:

@@ -12,11 +12,8 @@ the call, as Linux tells it.
 """
 
 import argparse
-import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -27,6 +24,7 @@ from torch import Tensor, nn
 
 from nescio.models import lenet
 from nescio.scores import gradient_features
+from timing import in_turns
 
 try:
     from gradient_metrics import GradientMetricCollector
@@ -36,20 +34,6 @@ except ImportError:
 
 BATCH, IMAGE = 256, (1, 28, 28)
 GIB = 2**30
-
-
-def seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
-def in_turns(*works: Callable[[], object], repeats: int) -> list[float]:
-    """Median seconds of each, one after the other, so that a noisy neighbour disturbs all."""
-    for work in works:  # the first pass makes what later ones reuse
-        work()
-    rounds = [[seconds(work) for work in works] for _ in range(repeats)]
-    return [statistics.median(times) for times in zip(*rounds, strict=True)]
 
 
 def prepared() -> tuple[nn.Module, Tensor]:

@@ -45,7 +45,8 @@ def gradient_features(
     equal, 0 and 1). The mean is left out for the layer that returns the logits, where it is zero by construction.
 
     Args:
-        model: any module from inputs to logits `(N, C)`; it is run in eval mode and left as found.
+        model: any module from inputs to logits `(N, C)` that keeps the inputs in order; it is run in eval mode and left
+            as found.
         data: a tensor, an array, a dataset or a loader; labels are passed over. It is streamed.
         layers: names of layers, or `all`; by default every one. A wrong name lists those there are.
         log: give magnitudes by their logarithm (`min` as that of its negative), the mean as a share of the root mean
