@@ -1,6 +1,7 @@
 """The protocol on the embedded digits, small enough for every day: the paper's contrasts, with bands."""
 
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 import nescio
 from nescio.errors import NescioError
 from nescio.records import Separations
+from nescio.report.separations import separation_page
 from nescio.reproduce.paper3 import ALL, DIGITS, MNIST, SINGLE, divided, separations
 from nescio.reproduce.paper3_published import PUBLISHED
 
@@ -92,3 +94,17 @@ def test_every_published_figure_has_its_row_and_set():
     assert {row for row, _ in PUBLISHED} == {*SINGLE, "glm", "lasso", "ridge", "elastic_net", *mixes}
     assert {name for _, name in PUBLISHED} == {"wrong", ALL, *MNIST.unknown}
     assert all(0 < value <= 100 for found in PUBLISHED.values() for value in found.values())
+
+
+def test_the_committed_tables_are_those_of_their_record_and_show_what_they_should():
+    folder = Path(__file__).parents[3] / "results" / "gradient-mnist"
+    record = Separations.load(folder / "tables.json")
+    assert (folder / "tables.md").read_text(encoding="utf-8") == separation_page(record, PUBLISHED)
+    assert len(record.accuracy) >= 3
+    assert min(mean(record, row, "wrong") for row in ("softmax", "entropy")) >= 0.97
+    assert max(mean(record, row, "wrong") for row in ("l1 norm", "l2 norm")) >= mean(record, "softmax", "wrong") - 0.01
+    network = " + ".join(["validation", *MNIST.mixes[-1]])
+    for measure in ("auroc", "aupr_out"):
+        assert mean(record, network, ALL, measure) > max(
+            mean(record, row, ALL, measure) for row in ("softmax", "entropy")
+        )
