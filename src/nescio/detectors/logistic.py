@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Rows = NDArray[np.float64]
+RESTARTS = 50
 
 
 def logistic(
@@ -30,7 +31,8 @@ def logistic(
     """
     if share == 0:
         return _smooth(strength, rows, wrong, weight)
-    from scipy.optimize import minimize  # here and below: a third of a second of start-up for those who never ask
+    from scipy.optimize import minimize
+    from scipy.special import expit  # here and below: a third of a second of start-up for those who never ask
 
     sign = np.where(wrong, 1.0, -1.0)
     count = rows.shape[1]
@@ -47,12 +49,19 @@ def logistic(
         loss += penalty * (share * (positive.sum() + negative.sum()) + (1 - share) / 2 * (w @ w))
         return float(loss), np.concatenate([slope + penalty * share, penalty * share - slope, [pull.sum()]])
 
-    given = np.zeros(count + 1) if start is None else start
-    halves = np.concatenate([given[:-1].clip(0), (-given[:-1]).clip(0), given[-1:]])
+    found = np.zeros(count + 1) if start is None else start
     bounds = [(0.0, None)] * (2 * count) + [(None, None)]
-    goal = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-16, "gtol": max(1e-10, 1e-3 * penalty), "maxcor": 30}
-    found = minimize(objective, halves, jac=True, method="L-BFGS-B", bounds=bounds, options=goal).x
-    return np.append(found[:count] - found[count:-1], found[-1])
+    near = max(1e-10, 1e-3 * penalty)
+    goal = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": near, "maxcor": 30}
+    for _ in range(RESTARTS):  # a step that gains nothing ends a search, also far from the goal; a new one goes on
+        halves = np.concatenate([found[:-1].clip(0), (-found[:-1]).clip(0), found[-1:]])
+        result = minimize(objective, halves, jac=True, method="L-BFGS-B", bounds=bounds, options=goal)
+        found = np.append(result.x[:count] - result.x[count:-1], result.x[-1])
+        slope = result.jac.copy()
+        slope[:-1] = np.where(result.x[:-1] > 0, slope[:-1], slope[:-1].clip(max=0))  # at a bound only one way is open
+        if np.abs(slope).max() <= near:
+            break
+    return found
 
 
 def _smooth(strength: float, rows: Rows, wrong: NDArray[np.bool_], weight: Rows) -> Rows:
@@ -70,8 +79,3 @@ def _smooth(strength: float, rows: Rows, wrong: NDArray[np.bool_], weight: Rows)
             warnings.simplefilter("ignore", kind)
         model.fit(rows, wrong, weight)
     return np.append(model.coef_[0], model.intercept_)
-
-
-def expit(odds: Rows) -> Rows:
-    """`1 / (1 + exp(−odds))`, without overflow."""
-    return np.exp(-np.logaddexp(0.0, -odds))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.data import Samples
-from nescio.detectors.logistic import expit, logistic
+from nescio.detectors.logistic import logistic
 from nescio.methods import Softmax
 from nescio.models import mlp
 from nescio.seeds import derived_seed
@@ -85,7 +85,8 @@ def _regression(kind: str, rows: Rows, wrong: NDArray[np.bool_], seed: int) -> t
 
 def _strength(share: float, rows: Rows, wrong: NDArray[np.bool_], seed: int) -> float:
     """The strength with the least log-loss over rows that were left out, each fold starting from the strongest."""
-    from sklearn.metrics import log_loss  # here and below: half a second of start-up for those who never ask
+    from scipy.special import expit  # here and below: half a second of start-up for those who never ask
+    from sklearn.metrics import log_loss
     from sklearn.model_selection import StratifiedKFold
 
     rows, wrong, weight = _fewer(rows, wrong, seed)

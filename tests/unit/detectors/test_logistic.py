@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
 import torch
+from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 import nescio
 from nescio.data import Samples
-from nescio.detectors.logistic import expit, logistic
+from nescio.detectors.logistic import logistic
 from nescio.models import mlp
 
 
@@ -37,10 +38,11 @@ def violation(share, strength, rows, wrong, found):
     return np.where(w != 0, np.abs(slope + share * np.sign(w)), (np.abs(slope) - share).clip(0)).max()
 
 
+@pytest.mark.parametrize("draw", range(4))  # searches that stall do so for some
 @pytest.mark.parametrize("strength", [1e-3, 0.1, 1.0, 10.0])
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_the_conditions_of_an_optimum_hold(share, strength, seed):
-    rows, wrong = collinear(seed)
+def test_the_conditions_of_an_optimum_hold(share, strength, draw):
+    rows, wrong = collinear(draw)
     found = logistic(share, strength, rows, wrong, np.ones(len(rows)))
     assert violation(share, strength, rows, wrong, found) < 3e-3
     if share and strength <= 0.1:
@@ -80,7 +82,3 @@ def test_a_start_nearby_leads_to_the_same_place(seed):
     cold = logistic(1.0, 0.1, rows, wrong, np.ones(len(rows)))
     warm = logistic(1.0, 0.1, rows, wrong, np.ones(len(rows)), logistic(1.0, 0.01, rows, wrong, np.ones(len(rows))))
     np.testing.assert_allclose(rows @ warm[:-1], rows @ cold[:-1], atol=0.02)
-
-
-def test_odds_do_not_overflow():
-    np.testing.assert_allclose(expit(np.array([-1e4, -2.0, 0.0, 1e4])), [0.0, 1 / (1 + np.exp(2)), 0.5, 1.0])
