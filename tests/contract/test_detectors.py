@@ -9,7 +9,6 @@ import nescio
 from nescio.data import Samples
 from nescio.data.noise import uniform
 from nescio.detectors import DETECTORS
-from nescio.models import mlp
 
 pytestmark = pytest.mark.parametrize("name", DETECTORS)
 
@@ -21,19 +20,6 @@ def fitted(name, model, data, **how):
     detector = DETECTORS[name](model)
     assert detector.fit(data, **how) is detector
     return detector
-
-
-@pytest.fixture(scope="module")
-def known():
-    return nescio.data.load("digits", hold_out=[7, 8, 9])
-
-
-@pytest.fixture(scope="module")
-def model(known):
-    torch.manual_seed(0)
-    model = nescio.methods.Softmax(mlp(64, 7), normalise=known.normalise)
-    nescio.fit(model, known.train, epochs=15, batch_size=64, seed=0)
-    return model.eval()
 
 
 @pytest.fixture(scope="module")

@@ -23,19 +23,6 @@ def x(seed):
     return torch.randn(9, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.fixture(scope="module")
-def known():
-    return nescio.data.load("digits", hold_out=[7, 8, 9])
-
-
-@pytest.fixture(scope="module")
-def model(known):
-    torch.manual_seed(0)
-    model = nescio.methods.Softmax(mlp(64, 7), normalise=known.normalise)
-    nescio.fit(model, known.train, epochs=15, batch_size=64, seed=0)
-    return model.eval()
-
-
 def test_is_listed_once(score):
     assert score not in OF_LOGITS
     assert SCORES[score] is GRADIENT[score]
