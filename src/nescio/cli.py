@@ -113,6 +113,10 @@ def train(
 
     Example: `nescio train softmax --data fashion_mnist --network conv3 --epochs 10 --schedule one_cycle -o fashion`
 
+    Example: `nescio train acet --eps 0.3 --steps 10 --data digits --epochs 20 -o wary`
+
+    Example: `nescio train ceda --noise notmnist --data mnist --network lenet -o wary`
+
     Example: `nescio train duq --length-scale auto --penalty auto --data digits --network mlp --hold-out 8,9 -o sure`
     """
     from nescio.data import NAMES
@@ -136,7 +140,7 @@ def train(
             from nescio.automatic import settle
 
             own = settle(output, known, method, network, device, seed, own, dropout, select_on, root, out, **settings)
-        model, history = train_run(output, source, known, method, network, device, seed, own, dropout, **settings)
+        model, history = train_run(output, source, known, method, network, device, seed, own, dropout, root, **settings)
     except KeyboardInterrupt:
         err.print("interrupted; the same command goes on from the last checkpoint, if there was one yet")
         raise typer.Exit(130) from None
@@ -145,7 +149,7 @@ def train(
     side = judge(model, known.test, scores=[model.score]).known
     out.print(f"{method} ({network}) on {escape(known.name)}: [bold]{side.accuracy:.1%}[/] of {side.inputs} test inputs"
               f" right, epochs: {len(history.epochs)}, {history.provenance.seconds:.1f} s", soft_wrap=True)  # fmt: skip
-    unknown = "held_out uniform far" if known.held_out is not None else "uniform far"
+    unknown = "held_out noise far" if known.held_out is not None else "noise far"
     out.print(f"Next: [cyan]nescio evaluate {escape(shlex.quote(str(output)))} --unknown {unknown}[/]", soft_wrap=True)
 
 
@@ -153,9 +157,11 @@ def train(
 def evaluate(
     run: Folder,
     unknown: Annotated[list[str] | None, typer.Option(
-        help="Unknown data: held_out, uniform, normal, far, a data set, a file; one or more.", show_default=False,
+        help="Unknown data: held_out, noise (that of paper 2), uniform, normal, permuted, far, adversarial_noise, "
+             "adversarial_samples, a data set, a file; one or more.", show_default=False,
     )] = None,
     scores: Scores = None,
+    attacked: Annotated[int, typer.Option(help="Inputs that the adversarial sets are tried on.", min=1)] = 1000,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The record; else in the run's folder.")] = None,
     batch_size: BatchSize = 256,
     seed: Seed = 0,
@@ -163,19 +169,19 @@ def evaluate(
 ) -> None:  # fmt: skip
     """Judge a trained model by what it knows, and by how it takes what it cannot know.
 
-    Example: `nescio evaluate run --unknown held_out uniform far`
+    Example: `nescio evaluate run --unknown held_out noise far adversarial_noise`
 
     Example: `nescio evaluate fashion --unknown mnist notmnist cifar10 --scores entropy gradient_l2 gradient_l2:conv2`
     """
     from nescio.evaluate import evaluate as judge
     from nescio.report.tables import evaluation_tables
     from nescio.runs import EVALUATION, open_run
-    from nescio.unknowns import unknown_set
+    from nescio.unknowns import unknown_sets
 
     model, facts = open_run(run)
     known = facts.load(root)
-    sets = {name: unknown_set(name, known, root, seed) for name in unknown or []}
-    record = judge(model, known.test, sets, scores=scores, batch_size=batch_size, seed=seed)
+    sets = unknown_sets(unknown or [], known, root, seed)
+    record = judge(model, known.test, sets, scores=scores, attacked=attacked, batch_size=batch_size, seed=seed)
     out.print(evaluation_tables(record))
     path = output or run / EVALUATION
     record.save(path)

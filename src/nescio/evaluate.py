@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -10,14 +11,26 @@ import torch
 from torch import Tensor, nn
 
 from nescio import metrics
+from nescio.adversarial import ADVERSARIAL, hostile, in_memory
 from nescio.data.labelled import check_labels, whole
+from nescio.data.noise import made
 from nescio.detectors import Detector
 from nescio.errors import NescioError
 from nescio.logits import classes, mean_log_probs
 from nescio.methods import as_method
 from nescio.methods.method import Method
 from nescio.predict import joined, sweep
-from nescio.records import Evaluation, Histogram, KnownSide, Provenance, Rejection, Roc, Separation, UnknownSide
+from nescio.records import (
+    Against,
+    Evaluation,
+    Histogram,
+    KnownSide,
+    Provenance,
+    Rejection,
+    Roc,
+    Separation,
+    UnknownSide,
+)
 from nescio.scores import score_names, scores_of, usual_scores
 
 BINS = 50
@@ -28,9 +41,10 @@ Values = dict[str, Array]  # of each score, or of each set of data → (N,)
 def evaluate(
     model: nn.Module,
     known: Any,
-    unknown: Mapping[str, Any] | None = None,
+    unknown: Mapping[str, Any] | Sequence[str] | None = None,
     *,
     scores: Sequence[str] | None = None,
+    attacked: int = 1000,
     batch_size: int = 256,
     seed: int = 0,
     progress: bool | None = None,
@@ -40,18 +54,17 @@ def evaluate(
     Args:
         model: a method, a bare network, or a detector (whose own score is then judged too).
         known: labelled test data of the kinds it was trained on.
-        unknown: named data of other kinds; labels are passed over.
+        unknown: named data of other kinds; labels are passed over. In place of data there may be a name, and in place
+            of the whole a list of names, of what is made from the known data: `noise`, `uniform`, `normal`, `permuted`,
+            `far`, and for this very model `adversarial_noise` and `adversarial_samples`; see `nescio.adversarial`.
         scores: names in `SCORES`; by default all of logits that the model's draws allow, which cost one forward pass.
             Those of the gradient, such as `gradient_l2` or, for one layer, `gradient_l2:conv2`, cost another, and one
             back.
+        attacked: how many inputs the adversarial sets are tried on.
         batch_size, seed, progress: as in `predict`.
     """
     started = time.monotonic()
-    sets = {} if unknown is None else unknown
-    if not isinstance(sets, Mapping) or not all(isinstance(name, str) for name in sets):
-        raise NescioError("unknown data must come with names: {'noise': data, …}")
-    if "known" in sets:
-        raise NescioError("unknown data may not be called 'known': the name is taken")
+    sets = _sets(unknown)
     method, names = as_method(model.model if isinstance(model, Detector) else model), score_names(scores)
     run = partial(_run, model, method, names, batch_size=batch_size, seed=seed, progress=progress)
     logits, labels, found = run(known)
@@ -63,13 +76,17 @@ def evaluate(
     confidence = {"known": method.confidence(logits).cpu().numpy()}
     correct = (classes(logits) == labels).cpu().numpy()
     sides = []
-    for name, data in sets.items():
+    for name, given in sets.items():
+        data, against = given, None
+        if isinstance(given, str):
+            how = {"batch_size": batch_size, "seed": seed, "progress": progress}
+            data, against = _made(given, method, known, attacked, how)
         other, _, found = run(data)
         if other.shape[::2] != logits.shape[::2]:
             raise NescioError(f"{name!r} gives logits (S, N, C) = {tuple(other.shape)}, but the known data "
                               f"{tuple(logits.shape)}: draws and classes must be the same")  # fmt: skip
         values[name], confidence[name] = found, method.confidence(other).cpu().numpy()
-        sides.append(_unknown_side(name, confidence[name], correct, values["known"], values[name]))
+        sides.append(_unknown_side(name, confidence[name], correct, values["known"], values[name], against))
     settings = {"scores": list(values["known"]), "batch_size": batch_size, "unknown": list(sets)}
     return Evaluation(
         method=method.name,
@@ -84,6 +101,26 @@ def evaluate(
         provenance=Provenance.now(seed, settings, time.monotonic() - started),
         confidence=_counts("confidence", confidence, np.linspace(0.0, 1.0, BINS + 1)),
     )
+
+
+def _sets(unknown: Mapping[str, Any] | Sequence[str] | None) -> Mapping[str, Any]:
+    """Unknown data by name, or an error; a name alone stands for what it names."""
+    if isinstance(unknown, list | tuple) and all(isinstance(name, str) for name in unknown):
+        unknown = {name: name for name in unknown}
+    sets = {} if unknown is None else unknown
+    if not isinstance(sets, Mapping) or not all(isinstance(name, str) for name in sets):
+        raise NescioError("unknown data must come with names: {'noise': data, …}, or be names of what can be made")
+    if "known" in sets:
+        raise NescioError("unknown data may not be called 'known': the name is taken")
+    return sets
+
+
+def _made(name: str, method: Method, known: Any, attacked: int, how: dict[str, Any]) -> tuple[Any, Against | None]:
+    """What a name stands for, made from the known data; of an attack also how it went."""
+    if name not in ADVERSARIAL:
+        return made(name, in_memory(known), how["seed"]), None
+    found = hostile(name, method, known, attacked, **how)
+    return found.samples, Against(found.tried, **asdict(found.how))
 
 
 def _run(
@@ -122,7 +159,9 @@ def _known_side(
     )
 
 
-def _unknown_side(name: str, confidence: Array, correct: Array, known: Values, values: Values) -> UnknownSide:
+def _unknown_side(
+    name: str, confidence: Array, correct: Array, known: Values, values: Values, against: Against | None
+) -> UnknownSide:
     return UnknownSide(
         name=name,
         inputs=len(confidence),
@@ -130,6 +169,7 @@ def _unknown_side(name: str, confidence: Array, correct: Array, known: Values, v
         separation=tuple(_separation(key, known[key], v) for key, v in values.items()),
         rejection=tuple(_rejection(key, correct, known[key], v) for key, v in values.items()),
         roc=tuple(_roc(key, known[key], v) for key, v in values.items()),
+        attack=against,
     )
 
 

@@ -69,6 +69,17 @@ def softmax_confidence(logits: Tensor) -> Tensor:
     return mean_log_probs(logits)[0].amax(-1).exp()
 
 
+def log_mean(logits: Tensor) -> Tensor:
+    """`log p̄` of the mean over draws, `(N, C)`, in the logits' own precision: for a loop that climbs its gradient."""
+    log_p = logits.log_softmax(-1)
+    return log_p[0] if len(log_p) == 1 else log_p.logsumexp(0) - math.log(len(log_p))
+
+
+def log_confidence(logits: Tensor) -> Tensor:
+    """`log max_c p̄_c`, `(N,)`, in the logits' own precision; see `log_mean`."""
+    return log_mean(logits).amax(-1)
+
+
 def mean_kernels(logits: Tensor) -> Tensor:
     """Kernels `(N, C)` in [0, 1] of log-kernels `(S, N, C)`, the mean over draws; they need not sum to one.
 

@@ -22,6 +22,7 @@ import torch
 
 from nescio.data import Encoding, Known, Samples, load
 from nescio.data.labelled import fingerprint
+from nescio.data.noise import NOISES
 from nescio.errors import NescioError
 from nescio.methods import MCDropout, method_for
 from nescio.methods.mc_dropout import DROPOUT
@@ -32,6 +33,7 @@ from nescio.records import Evaluation, History, from_plain
 from nescio.saving import load_about, save
 from nescio.seeds import derived_seed
 from nescio.training import fit
+from nescio.unknowns import outliers
 
 MODEL, HISTORY, CHECKPOINT = "model.safetensors", "history.json", "checkpoint.safetensors"
 EVALUATION, SCALING = "evaluation.json", "scaling.json"
@@ -108,12 +110,14 @@ def train_run(
     seed: int,
     own: Mapping[str, Any],
     dropout: float | None,
+    root: str | None = None,
     **settings: Any,
 ) -> tuple[Method, History]:
     """Train a method on known data into a folder; a run that was cut off goes on where it stood.
 
     `own` are the settings of the method, `dropout` a share for its networks, and the rest goes to `fit`.
     """
+    own = with_outliers(own, known, root)
     data, make = training_part(known), maker(known, method, network, device, own, dropout)
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
@@ -123,6 +127,12 @@ def train_run(
     save(model, folder / MODEL, asdict(Facts.of(source, known)))
     history.save(folder / HISTORY)
     return model, history
+
+
+def with_outliers(own: Mapping[str, Any], known: Known, root: str | None) -> Mapping[str, Any]:
+    """The settings of a method, where `noise` that is none of ours by name is data to learn not to know."""
+    noise = own.get("noise")
+    return own if not isinstance(noise, str) or noise in NOISES else {**own, "noise": outliers(noise, known, root)}
 
 
 def training_part(known: Known) -> Samples:

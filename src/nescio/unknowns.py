@@ -1,13 +1,27 @@
-"""Unknown data by name, made for a model of known data: `held_out`, `uniform`, `normal`, `far`, any set or file."""
+"""Unknown data by name, made for a model of known data: `held_out`, kinds of noise, `far`, any set or file."""
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+from nescio.adversarial import ADVERSARIAL
 from nescio.data import Known, Samples, adapt, load, read
 from nescio.data.catalogue import NAMES
-from nescio.data.noise import far, normal, uniform
+from nescio.data.noise import MADE, made
 from nescio.errors import NescioError, unknown_name
 
-MADE = ("held_out", "uniform", "normal", "far")  # these follow from the known data itself
+
+def unknown_sets(names: Iterable[str], known: Known, root: str | None = None, seed: int = 0) -> dict[str, Any]:
+    """What `evaluate` is to judge against, by name; what an attack makes it makes itself, and so stays a name."""
+    return {name: name if name in ADVERSARIAL else unknown_set(name, known, root, seed) for name in names}
+
+
+def outliers(name: str, known: Known, root: str | None = None) -> Samples:
+    """Inputs to learn not to know: the training part of a data set, or a file, in the shape the known data has."""
+    if name in NAMES:
+        found = load(name, root=root, impute=True)
+        return adapt(found.test if found.train is None else found.train, known.shape)
+    return unknown_set(name, known, root)
 
 
 def unknown_set(name: str, known: Known, root: str | None = None, seed: int = 0) -> Samples:
@@ -16,14 +30,10 @@ def unknown_set(name: str, known: Known, root: str | None = None, seed: int = 0)
         if known.held_out is None:
             raise NescioError(f"no classes of {known.name} were held out; train with --hold-out, or hold_out=[…]")
         return known.held_out
-    if name == "uniform":
-        return uniform(known.test, len(known.test), seed=seed)
-    if name == "normal":
-        return normal(known.test, len(known.test), seed=seed)
-    if name == "far":
-        return far(known.test)
+    if name in MADE:
+        return made(name, known.test, seed)
     if name in NAMES:
         return adapt(load(name, root=root, impute=True).test, known.shape)
     if not Path(name).exists() and not any(mark in name for mark in "/.\\"):
-        raise unknown_name("set of unknown data", name, [*MADE, *NAMES])
+        raise unknown_name("set of unknown data", name, ["held_out", *MADE, *NAMES])
     return adapt(read(name, encoding=known.encoding), known.shape)

@@ -61,6 +61,18 @@ def untouched(model: nn.Module) -> Iterator[nn.Module]:
                 _put_back(buffer, before)
 
 
+@contextmanager
+def in_eval(model: nn.Module) -> Iterator[None]:
+    """A block in which a model that is being trained is as in prediction, for its own use."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
 def _put_back(buffer: torch.Tensor, before: torch.Tensor) -> None:
     """Write only what was changed: a write, even of equal values, would spoil a graph that waits for its backward."""
     if buffer.shape != before.shape:

@@ -7,7 +7,7 @@ import torch
 
 import nescio
 from nescio.data import Samples
-from nescio.data.noise import uniform
+from nescio.data import noise
 from nescio.detectors import DETECTORS
 
 pytestmark = pytest.mark.parametrize("name", DETECTORS)
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.parametrize("name", DETECTORS)
 def fitted(name, model, data, **how):
     """A detector as its users fit it: those that learn what to mistrust get some of it."""
     if name == "meta":
-        how["unknown"] = {"uniform": uniform(data, 100)}
+        how["unknown"] = {"uniform": noise.samples("uniform", data, 100)}
     detector = DETECTORS[name](model)
     assert detector.fit(data, **how) is detector
     return detector

@@ -170,7 +170,7 @@ def check_counts(right: int, wrong: int, unknown: Mapping[str, int]) -> None:
         raise NescioError(f"only {wrong} of {right + wrong} known inputs are classified wrongly, and there are "
                           f"{sum(unknown.values())} unknown ones; a meta-classifier needs at least {FEWEST} answers to "
                           "mistrust: fit it on more held-out data, or give some unknown ones, such as "
-                          "unknown={'uniform': nescio.data.noise.uniform(known.test, 200)}")  # fmt: skip
+                          "unknown={'uniform': nescio.data.noise.samples('uniform', known.test, 200)}")  # fmt: skip
 
 
 def _is_list_of_names(given: object) -> bool:

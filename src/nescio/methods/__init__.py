@@ -7,8 +7,10 @@ from typing import Any
 from torch import nn
 
 from nescio.errors import unknown_name
+from nescio.methods.acet import ACET
 from nescio.methods.anchored import AnchoredEnsemble
 from nescio.methods.bayes_by_backprop import BayesByBackprop
+from nescio.methods.ceda import CEDA
 from nescio.methods.duq import DUQ
 from nescio.methods.ensemble import Ensemble
 from nescio.methods.mc_dropout import MCDropout
@@ -22,6 +24,8 @@ METHODS: dict[str, type[Method]] = {
     "bayes_by_backprop": BayesByBackprop,
     "ensemble": Ensemble,
     "anchored": AnchoredEnsemble,
+    "ceda": CEDA,
+    "acet": ACET,
     "duq": DUQ,
 }
 GIVEN = ("net", "make_net", "normalise", "classes", "features")  # what a method takes beside its settings
@@ -62,6 +66,8 @@ def as_method(model: nn.Module) -> Method:
 
 
 __all__ = [
+    "ACET",
+    "CEDA",
     "DUQ",
     "METHODS",
     "AnchoredEnsemble",

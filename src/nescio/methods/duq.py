@@ -14,6 +14,7 @@ from nescio.methods.method import Method
 from nescio.methods.penalty import SIDES, gradient_penalty, hutchinson, slopes_of
 from nescio.methods.twice import cheap_twice
 from nescio.models import feature_width
+from nescio.untouched import in_eval
 
 TARGETS = ("kernel sum", "kernels", "features")  # what the penalty is on: section 2.1, and appendix C's two others
 COUNT = 12.0  # inputs a class counts for before any was seen: about those of one batch of 128
@@ -126,7 +127,8 @@ class DUQ(Method):
         sum m of a class that is long absent would shrink to nothing, as its N does.
         """
         y = self._labels(x, y)
-        features = self._in_eval(x).to(self.weight.dtype)
+        with in_eval(self):
+            features = self._features(self.normalise(x)).to(self.weight.dtype)
         own = F.one_hot(y, self.classes).to(features.dtype)  # (N, C)
         present = own.sum(0)
         with torch.autocast(features.device.type, enabled=False):  # a small share of a coarse number would be lost
@@ -140,20 +142,13 @@ class DUQ(Method):
         """The paper's certainty, `max_c K_c`."""
         return mean_kernels(logits).amax(-1)
 
+    def log_confidence(self, logits: Tensor) -> Tensor:
+        return logits[0].amax(-1)
+
     def settings(self) -> dict[str, Any]:
         names = ("classes", "centroid_size", "length_scale", "gradient_penalty", "penalty", "momentum",
                  "penalty_target", "learn_length_scale", "weight_spread", "features")  # fmt: skip
         return {name: getattr(self, name) for name in names}
-
-    def _in_eval(self, x: Tensor) -> Tensor:
-        """Features as in prediction, in a model that is being trained."""
-        modes = [(module, module.training) for module in self.modules()]
-        self.eval()
-        try:
-            return self._features(self.normalise(x))
-        finally:
-            for module, mode in modes:
-                module.training = mode
 
     def _features(self, x: Tensor) -> Tensor:
         features: Tensor = self.net(x)

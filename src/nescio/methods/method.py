@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.errors import NescioError
-from nescio.logits import mean_log_probs
+from nescio.logits import log_confidence, mean_log_probs
 from nescio.seeds import derived_seed
 from nescio.untouched import check_model
 
@@ -64,6 +64,10 @@ class Method(nn.Module, ABC):
     @abstractmethod
     def confidence(self, logits: Tensor) -> Tensor:
         """How sure the method says it is, `(N,)` in [0, 1], from logits `(S, N, C)`."""
+
+    def log_confidence(self, logits: Tensor) -> Tensor:
+        """The logarithm of the confidence, in the logits' own precision and differentiable: what an attack raises."""
+        return log_confidence(logits)
 
     def validation_loss(self, logits: Tensor, y: Tensor) -> Tensor:
         """What tells the best epoch, a scalar, from logits `(S, N, C)` of validation data: `−log p` of the labels."""

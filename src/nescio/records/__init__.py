@@ -1,7 +1,16 @@
 """Records: frozen results as plain data, JSON in and out. Reports are made from these alone."""
 
 from nescio.records.audit import CounterExample, Course, Direction, Gauge, Monotonicity, Scaling
-from nescio.records.evaluation import Evaluation, Histogram, KnownSide, Rejection, Roc, Separation, UnknownSide
+from nescio.records.evaluation import (
+    Against,
+    Evaluation,
+    Histogram,
+    KnownSide,
+    Rejection,
+    Roc,
+    Separation,
+    UnknownSide,
+)
 from nescio.records.history import Epoch, History
 from nescio.records.map import Map, Points, Surface
 from nescio.records.meta import MetaWeights
@@ -11,6 +20,7 @@ from nescio.records.separations import Repeated, Row, Separations, Spread
 
 __all__ = [
     "FORMAT",
+    "Against",
     "CounterExample",
     "Course",
     "Direction",

@@ -65,6 +65,21 @@ class KnownSide:
 
 
 @dataclass(frozen=True)
+class Against:
+    """An attack that made unknown data for the model itself; see `nescio.attacks.Attack`."""
+
+    tried: int  # inputs it was tried on; only those that it changed to a wrong class may be judged
+    objective: str
+    eps: float
+    steps: int
+    step_size: float
+    norm: str
+    random_start: bool
+    restarts: int
+    adaptive: bool
+
+
+@dataclass(frozen=True)
 class UnknownSide:
     """The model on data it should not know."""
 
@@ -74,6 +89,7 @@ class UnknownSide:
     separation: tuple[Separation, ...]
     rejection: tuple[Rejection, ...]
     roc: tuple[Roc, ...] = ()  # empty in records from before it was kept
+    attack: Against | None = None
 
 
 @dataclass(frozen=True)

@@ -224,7 +224,8 @@ def _runs(records: Sequence[Evaluation]) -> Runs:
 
 
 def _data(record: Evaluation, names: Sequence[str]) -> str:
-    sizes = ", ".join(f"{_side(record, name).inputs} of {name}" for name in names)
+    sides = [_side(record, name) for name in names]  # an attack may fail on more inputs of one model than of another
+    sizes = ", ".join(f"{side.attack.tried if side.attack else side.inputs} of {side.name}" for side in sides)
     return f"{record.known.inputs} inputs of {record.known.name} with {sizes}"
 
 

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 import nescio
 from nescio.data import Samples
-from nescio.data.noise import normal, uniform
+from nescio.data import noise
 from nescio.detectors import MetaClassifier
 from nescio.detectors.meta import chosen_features
 from nescio.detectors.meta_fit import KINDS, STRENGTHS, fit_meta
@@ -80,8 +80,12 @@ def test_a_constant_feature_is_no_trouble(seed):
 @pytest.mark.parametrize("kind", KINDS)
 def test_quality(kind, model, known, rest):
     """With noise it has met, it tells noise of another kind, and still right from wrong."""
-    detector = MetaClassifier(model, kind=kind).fit(rest, unknown={"uniform": uniform(known.test, 200)})
-    record = nescio.evaluate(detector, known.test, {"normal": normal(known.test, 300, seed=3)}, scores=["max_prob"])
+    detector = MetaClassifier(model, kind=kind).fit(
+        rest, unknown={"uniform": noise.samples("uniform", known.test, 200)}
+    )
+    record = nescio.evaluate(
+        detector, known.test, {"normal": noise.samples("normal", known.test, 300, seed=3)}, scores=["max_prob"]
+    )
     softmax, own = record.unknown[0].separation
     assert own.score == "meta"
     assert own.auroc > 0.95
@@ -98,7 +102,9 @@ def test_score_is_what_the_fit_says_of_the_features(model, rest):
 
 
 def test_what_was_learned_is_readable(model, known, rest, tmp_path):
-    detector = MetaClassifier(model, kind="lasso").fit(rest, unknown={"noise": uniform(known.test, 60)})
+    detector = MetaClassifier(model, kind="lasso").fit(
+        rest, unknown={"noise": noise.samples("uniform", known.test, 60)}
+    )
     record = detector.record
     wrong = int((nescio.predict(model, rest)[0].argmax(1) != rest.labels).sum())
     assert (record.wrong, record.right, record.unknown) == (wrong, len(rest) - wrong, {"noise": 60})
@@ -171,9 +177,9 @@ def test_too_little_to_learn_from(model, known, rest):
     fine, bad = rest.select((~wrong).nonzero()[:, 0]), rest.select(wrong.nonzero()[:, 0])
     with pytest.raises(NescioError, match=r"only 0 of \d+ known inputs are classified wrongly.*at least 10"):
         MetaClassifier(model).fit(fine)
-    MetaClassifier(model, kind="glm").fit(fine, unknown={"uniform": uniform(known.test, 10)})
+    MetaClassifier(model, kind="glm").fit(fine, unknown={"uniform": noise.samples("uniform", known.test, 10)})
     with pytest.raises(NescioError, match="9 unknown ones"):
-        MetaClassifier(model).fit(fine, unknown={"uniform": uniform(known.test, 9)})
+        MetaClassifier(model).fit(fine, unknown={"uniform": noise.samples("uniform", known.test, 9)})
     with pytest.raises(NescioError, match=r"only 0 of .* rightly"):
         MetaClassifier(model).fit(bad)
 
@@ -193,7 +199,7 @@ def test_refuses_data_it_cannot_learn_from(model, known, rest):
     with pytest.raises(NescioError, match="labels must lie in 0 … 6"):
         MetaClassifier(model).fit(known.held_out)
     with pytest.raises(NescioError, match="with names"):
-        MetaClassifier(model).fit(rest, unknown=uniform(known.test, 20))
+        MetaClassifier(model).fit(rest, unknown=noise.samples("uniform", known.test, 20))
     with pytest.raises(NescioError, match="unknown feature"):
         MetaClassifier(model, ["conv7"]).fit(rest)
     with pytest.raises(NescioError, match=r"call \.fit"):

@@ -1,0 +1,76 @@
+"""ACET: CEDA on the worst noise in a ball around each noise input (Hein et al. 2019, equations 4 and 5)."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from nescio.attacks import Attack, ascend, frozen
+from nescio.data.normalise import Normalise
+from nescio.errors import NescioError, number, whole_number
+from nescio.methods.ceda import CEDA
+from nescio.untouched import in_eval
+
+
+class ACET(CEDA):
+    """CEDA whose noise is first made as certain as it can be within a small ball (Hein et al. 2019).
+
+    The search is projected gradient in the largest norm, in eval mode, of images within [0, 1]. Of tables, `eps` is in
+    standard deviations of each feature, if the method normalises.
+
+    Args:
+        net: a network from inputs to logits.
+        noise: as in `CEDA`.
+        eps: radius of the ball.
+        steps: of the search.
+        step_size: how far a step goes; by default `eps / steps`, as in the paper.
+        weight: λ, of the loss on noise.
+        first_steps: how many steps a search has at the beginning; they grow evenly to `steps` at the end. By default
+            `steps` all the time.
+        out_loss: as in `CEDA`; the search raises the same.
+        normalise: what raw inputs go through first.
+    """
+
+    name = "acet"
+
+    def __init__(
+        self,
+        net: nn.Module,
+        noise: Any = "mixed",
+        eps: float = 0.3,
+        steps: int = 40,
+        step_size: float | None = None,
+        weight: float = 1.0,
+        *,
+        first_steps: int | None = None,
+        out_loss: str = "confidence",
+        normalise: nn.Module | None = None,
+    ) -> None:
+        super().__init__(net, noise, weight, out_loss=out_loss, normalise=normalise)
+        self.eps, self.steps = number("eps", eps), whole_number("steps", steps, least=0)
+        self.step_size = None if step_size is None else number("step_size", step_size)
+        self.first_steps = None if first_steps is None else whole_number("first_steps", first_steps, least=0)
+        if (self.first_steps or 0) > self.steps:
+            raise NescioError(f"first_steps={first_steps} are more than steps={steps}, which they are to grow to")
+
+    def outliers(self, x: Tensor) -> Tensor:
+        noise = super().outliers(x)
+        images = noise.dim() == 4
+        scale = None if images or not isinstance(self.normalise, Normalise) else self.normalise.std
+        with in_eval(self), frozen(self):
+            return ascend(self._rise, noise, None, self.search(), (0.0, 1.0) if images else None, scale).inputs
+
+    def search(self) -> Attack:
+        """The attack at this moment of the training."""
+        steps = self.steps
+        if self.first_steps is not None and self.moment is not None and self.moment.steps > 1:
+            done = self.moment.step / (self.moment.steps - 1)
+            steps = round(self.first_steps + done * (self.steps - self.first_steps))
+        step_size = self.eps / max(steps, 1) if self.step_size is None else self.step_size
+        return Attack("confidence" if self.out_loss == "confidence" else "loss", self.eps, steps, step_size)
+
+    def _rise(self, x: Tensor, _: Tensor | None) -> Tensor:
+        return self.certainty(self(x.clone()))  # a clone, for a network whose first layer works in place
+
+    def settings(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("eps", "steps", "step_size", "first_steps")}
+        return super().settings() | own
