@@ -6,8 +6,7 @@ import pytest
 import torch
 
 import nescio
-from nescio.data import Samples
-from nescio.data import noise
+from nescio.data import Samples, noise
 from nescio.detectors import DETECTORS
 
 pytestmark = pytest.mark.parametrize("name", DETECTORS)

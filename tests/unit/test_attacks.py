@@ -1,6 +1,7 @@
 """Projected gradient in the input: closed forms on linear models, exact balls and boxes, models left as found."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -102,7 +103,7 @@ def test_more_steps_never_do_worse(x, norm, adaptive, seed):
         attack(net, x, Attack(eps=0.4, steps=steps, step_size=0.05, norm=norm, adaptive=adaptive), seed=seed).objective
         for steps in (0, 1, 3, 10, 30)
     ]
-    assert all((later >= sooner).all() for sooner, later in zip(values, values[1:], strict=False))
+    assert all((later >= sooner).all() for sooner, later in pairwise(values))
     assert values[-1].mean() > values[0].mean()
 
 

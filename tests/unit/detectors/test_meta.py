@@ -6,8 +6,7 @@ from safetensors.torch import load_file, save_file
 from sklearn.linear_model import LogisticRegression
 
 import nescio
-from nescio.data import Samples
-from nescio.data import noise
+from nescio.data import Samples, noise
 from nescio.detectors import MetaClassifier
 from nescio.detectors.meta import chosen_features
 from nescio.detectors.meta_fit import KINDS, STRENGTHS, fit_meta
