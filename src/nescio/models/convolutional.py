@@ -1,6 +1,7 @@
 """The small convolutional networks of the papers, for images `(N, C, H, W)`; without `classes` they end in features.
 
-Activations run in channels-last order, which CPU convolutions are faster in.
+Activations run in channels-last order, which CPU convolutions are faster in. Pooling stands before ReLU, not after it as
+in the papers: neither the function nor its gradient changes, and there is a quarter as much to rectify.
 """
 
 import math
@@ -29,8 +30,8 @@ def lenet(classes: int | None = None, channels: int = 1, size: int = 28, dropout
     flat = 64 * (size // 4) ** 2
     net = nn.Sequential(
         ChannelsLast(),
-        nn.Conv2d(channels, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(channels, 32, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(32, 64, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
         nn.Flatten(), nn.Linear(flat, 1024), nn.ReLU(),
         *thinned(dropout), *_head(1024, classes),
     )  # fmt: skip
@@ -56,9 +57,9 @@ def conv3(classes: int | None = None, channels: int = 1, size: int = 28, dropout
     check_sizes(**{"side left after three poolings": last})
     return nn.Sequential(
         ChannelsLast(),
-        nn.Conv2d(channels, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(64, 128, 3, padding=1), nn.BatchNorm2d(128), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(128, 128, 3), nn.BatchNorm2d(128), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(channels, 64, 3, padding=1), nn.BatchNorm2d(64), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(64, 128, 3, padding=1), nn.BatchNorm2d(128), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(128, 128, 3), nn.BatchNorm2d(128), nn.MaxPool2d(2), nn.ReLU(),
         nn.Flatten(), nn.Linear(128 * last**2, 256), nn.ReLU(),
         *thinned(dropout), *_head(256, classes),
     )  # fmt: skip
@@ -76,8 +77,8 @@ def cnn16(classes: int | None = None, channels: int = 1, size: int = 28, dropout
     check_sizes(**{"side left after three convolutions": last})
     return nn.Sequential(
         ChannelsLast(),
-        nn.Conv2d(channels, 16, 3), nn.LeakyReLU(0.1), nn.MaxPool2d(2), *thinned(dropout),
-        nn.Conv2d(16, 16, 3), nn.LeakyReLU(0.1), nn.MaxPool2d(2),
+        nn.Conv2d(channels, 16, 3), nn.MaxPool2d(2), nn.LeakyReLU(0.1), *thinned(dropout),
+        nn.Conv2d(16, 16, 3), nn.MaxPool2d(2), nn.LeakyReLU(0.1),
         nn.Conv2d(16, 16, 3), nn.LeakyReLU(0.1),
         nn.Flatten(), *thinned(dropout),
         *_head(16 * last**2, classes),

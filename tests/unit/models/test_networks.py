@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -136,3 +138,24 @@ def test_refuses_impossible_sizes(make):
 def test_an_unknown_network_is_told_the_nearest():
     with pytest.raises(NescioError, match="did you mean 'lenet'"):
         network_for("lenett", (1, 28, 28), 3)
+
+
+@pytest.mark.parametrize("make", [lenet, conv3, cnn16])
+def test_pooling_before_relu_changes_nothing(make, seed):
+    """The papers rectify first; outputs and gradients are the same to the bit."""
+    torch.manual_seed(seed)
+    ours = make(10, dropout=0.0).train()
+    layers = list(copy.deepcopy(ours))
+    for i, layer in enumerate(layers[:-1]):
+        if isinstance(layer, nn.MaxPool2d):
+            layers[i : i + 2] = layers[i + 1], layer
+    papers = nn.Sequential(*layers)
+    x = torch.rand(6, 1, 28, 28)
+    found = []
+    for net in (ours, papers):
+        inputs = x.clone().requires_grad_()
+        output = net(inputs)
+        output.square().sum().backward()
+        found.append([output, inputs.grad, *(weight.grad for weight in net.parameters())])
+    assert [type(layer) for layer in papers] != [type(layer) for layer in ours]
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
