@@ -63,7 +63,8 @@ def hostile(
         x = noise.samples("mixed", some, seed=seed).inputs
     elif int(y.min()) < 0:
         raise NescioError("adversarial samples are made from known data, which must come with their classes")
-    how = named(how or (name if name == "adversarial_noise" or some.shape[0] == 1 else f"{name}_in_colour"))
+    colour = images and some.shape[0] > 1
+    how = named(how or (f"{name}_in_colour" if colour and name == "adversarial_samples" else name))
     box, scale = ((0.0, 1.0), None) if images else (None, _spread(in_memory(known)))
     data = (x, y) if how.objective == "loss" else x
     found = attack(method, data, how, box=box, scale=scale, batch_size=batch_size, seed=seed, progress=progress)
