@@ -116,7 +116,6 @@ def test_bad_input_is_told(digits, model):
         hostile("adversarial_noise", model, digits.test, 0)
     with pytest.raises(NescioError, match="must come with their classes"):
         hostile("adversarial_samples", model, digits.test.inputs)
+    right = nescio.predict(model, digits.test)[0].argmax(1) == digits.test.labels
     with pytest.raises(NescioError, match="no attack of 0 steps within 0 made the model err"):
-        right = nescio.predict(model, digits.test)[0].argmax(1) == digits.test.labels
-        how = Attack("loss", eps=0.0, steps=0)
-        hostile("adversarial_samples", model, digits.test.select(right), how=how)
+        hostile("adversarial_samples", model, digits.test.select(right), how=Attack("loss", eps=0.0, steps=0))

@@ -1,6 +1,6 @@
 """The small convolutional networks of the papers, for images `(N, C, H, W)`; without `classes` they end in features.
 
-Activations run in channels-last order, which CPU convolutions are faster in. Pooling stands before ReLU, not after it as
+Activations run in channels-last order, which CPU convolutions are faster in. Pooling stands before ReLU, after it
 in the papers: neither the function nor its gradient changes, and there is a quarter as much to rectify.
 """
 
