@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nescio import attacks as attacks
     from nescio import audit as audit
     from nescio import data as data
     from nescio import detectors as detectors
@@ -35,6 +36,7 @@ __all__ = [
     "MetaClassifier",
     "NescioError",
     "Threshold",
+    "attacks",
     "audit",
     "data",
     "detectors",

@@ -39,6 +39,15 @@ def test_python_of_the_page_on_gradients_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "weights.svg").exists()
 
 
+def test_python_of_the_page_on_overconfidence_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "relu-overconfidence.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1)
+    exec(compile(code, "relu-overconfidence.md", "exec"), {})
+    noise, worst = map(float, re.findall(r"0\.\d+", capsys.readouterr().out))
+    assert 1 / 7 - 0.01 < noise <= worst < 0.7
+
+
 def test_links_lead_somewhere():
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
     for page in pages:
