@@ -13,6 +13,7 @@ from nescio.methods.duq import DUQ
 from nescio.methods.ensemble import Ensemble
 from nescio.methods.mc_dropout import MCDropout
 from nescio.methods.method import Method, Moment
+from nescio.methods.rbf import RBFNetwork
 from nescio.methods.softmax import Softmax
 from nescio.untouched import check_model
 
@@ -23,6 +24,7 @@ METHODS: dict[str, type[Method]] = {
     "ensemble": Ensemble,
     "anchored": AnchoredEnsemble,
     "duq": DUQ,
+    "rbf": RBFNetwork,
 }
 GIVEN = ("net", "make_net", "normalise", "classes", "features")  # what a method takes beside its settings
 
@@ -70,6 +72,7 @@ __all__ = [
     "MCDropout",
     "Method",
     "Moment",
+    "RBFNetwork",
     "Softmax",
     "as_method",
     "method_for",
