@@ -228,7 +228,7 @@ class RBFNetwork(Method):
         y, judge_y = y.to(apart.device), judge_y.to(apart.device)
 
         def surprise(gamma: float) -> float:
-            weight = solve((-gamma * apart).exp(), y, self.classes, RIDGE, near=1e-4)
+            weight = solve((-gamma * apart).exp(), y, self.classes, RIDGE, near=1e-6)
             return float(self.validation_loss(((-gamma * judge_apart).exp() @ weight.T)[None], judge_y))
 
         return min((min(max(times * scale, 1e-12), 1e12) for times in GRID), key=surprise)

@@ -126,16 +126,18 @@ class TestSolution:
         assert epoch.validation_loss == pytest.approx(judged.nll)
         assert (history.steps, history.best_epoch, epoch.learning_rate) == (1, 1, 0.0)
 
-    def test_is_what_steps_draw_near(self, known):
-        x, y = known.train.take(slice(None))
-        y = torch.where(torch.arange(len(y)) % 5 == 0, (y + 1) % 3, y)  # with wrong labels, so that certainty costs
-        losses = []
-        for solver in ("exact", "steps"):
-            model = RBFNetwork(x[:40], 2.0, classes=3, solver=solver, normalise=known.normalise)
-            nescio.fit(model, (x, y), epochs=40, learning_rate=0.1, schedule="cosine", seed=1)
-            with torch.no_grad():
-                losses.append(model.loss(x, y)[0].item())
-        assert losses[0] < losses[1] < 1.02 * losses[0]
+    def test_is_where_steps_come_to_rest(self, known):
+        """Both go down one and the same loss: full-batch steps stay at its optimum, and go down from elsewhere."""
+        model, _ = solved(known)
+        model.solver, found = "steps", model.weight.detach().clone()
+        steps = {"epochs": 5, "batch_size": 1000, "optimizer": "sgd", "learning_rate": 0.5, "momentum": 0.0}
+        nescio.fit(model, known.train, **steps)
+        torch.testing.assert_close(model.weight.detach(), found, rtol=0, atol=1e-8)
+        with torch.no_grad():
+            model.weight.add_(random(*found.shape))
+        losses = [epoch.loss for epoch in nescio.fit(model, known.train, **steps).epochs]
+        assert losses == sorted(losses, reverse=True)
+        assert (model.weight.detach() - found).norm() < random(*found.shape).norm()
 
     def test_is_left_to_steps_if_it_would_be_large(self, known, monkeypatch):
         monkeypatch.setattr(rbf, "LARGEST", 40 * len(known.train) - 1)
