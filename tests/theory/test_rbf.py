@@ -9,7 +9,7 @@ import nescio
 from nescio.logits import mean_log_probs
 from nescio.methods import RBFNetwork
 
-EPS = (0.3, 1e-2, 1e-4, 1e-8)
+EPS = (0.3, 1e-2, 1e-7)
 DATA = ("two_moons", "three_blobs", "wine", "digits")
 
 
@@ -17,7 +17,7 @@ DATA = ("two_moons", "three_blobs", "wine", "digits")
 def trained(request):
     """Known data, and an RBF network that was trained on all of it, in float64."""
     known = nescio.data.load(request.param)
-    centres = None if len(known.train) < 300 else 300
+    centres = None if len(known.train) < 150 else 150
     model = RBFNetwork(centres, classes=len(known.classes), normalise=known.normalise).double()
     nescio.fit(model, known.train)
     return known, model
@@ -42,9 +42,9 @@ def around(known, model, reach, count=4000):
 def test_outside_the_radius_no_class_is_off_uniform_by_more_than_eps(trained, eps):
     known, model = trained
     radius = model.uniform_radius(eps)
-    x = around(known, model, 3 * radius)
+    x = around(known, model, 4 * radius, count=6000)
     x = x[model.distance(x) >= radius]
-    assert len(x) >= 1500
+    assert len(x) >= 2000
     assert model.distance(x).amin() < 1.05 * radius  # also next to it
     assert (off_uniform(model, x) <= eps).all()
 
@@ -65,7 +65,7 @@ def test_no_much_smaller_radius_would_do(trained, eps):
     known, model = trained
     radius = model.uniform_radius(eps)
     x = around(known, model, radius)
-    assert model.distance(x)[off_uniform(model, x) > eps].amax() > 0.5 * radius
+    assert model.distance(x)[off_uniform(model, x) > eps].amax() > 0.4 * radius
 
 
 @pytest.mark.parametrize("eps", EPS)
