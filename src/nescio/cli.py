@@ -147,7 +147,8 @@ def train(
     from nescio.evaluate import evaluate as judge
 
     side = judge(model, known.test, scores=[model.score]).known
-    out.print(f"{method} ({network}) on {escape(known.name)}: [bold]{side.accuracy:.1%}[/] of {side.inputs} test inputs"
+    within = f" ({network})" if model.networks() else ""
+    out.print(f"{method}{within} on {escape(known.name)}: [bold]{side.accuracy:.1%}[/] of {side.inputs} test inputs"
               f" right, epochs: {len(history.epochs)}, {history.provenance.seconds:.1f} s", soft_wrap=True)  # fmt: skip
     unknown = "held_out noise far" if known.held_out is not None else "noise far"
     out.print(f"Next: [cyan]nescio evaluate {escape(shlex.quote(str(output)))} --unknown {unknown}[/]", soft_wrap=True)

@@ -25,7 +25,7 @@ NEXT = """
   nescio train softmax --data digits --hold-out 7,8,9 -o run    the first half, as a run of your own
   nescio evaluate run --unknown held_out uniform far            its table
   nescio score run inputs.csv                                   class, confidence and scores of new inputs
-  nescio map two_moons -o maps.svg                              the plane, as five methods see it
+  nescio map two_moons -o maps.svg                              the plane, as each method sees it
   nescio data list                                              what else there is to learn
 """
 

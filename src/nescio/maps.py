@@ -109,8 +109,8 @@ def trained_map(
     assert known.train is not None  # noqa: S101 - checked above
     history = fit(model, known.train, epochs=epochs, batch_size=64, seed=seed, progress=progress)
     found = uncertainty_map(model, known, scores, width=width, resolution=resolution, seed=seed, progress=progress)
-    how = {"hidden": HIDDEN, "dropout": _dropout(method), "training": history.provenance.settings}
-    settings = found.provenance.settings | how
+    how = {"hidden": HIDDEN, "dropout": _dropout(method)} if model.networks() else {}
+    settings = found.provenance.settings | how | {"training": history.provenance.settings}
     return dataclasses.replace(found, provenance=Provenance.now(seed, settings, time.monotonic() - started))
 
 

@@ -94,6 +94,8 @@ def _learn(detector: Detector, found: dict[str, Tensor], where: str) -> None:
 
 def _recipe(nets: Sequence[nn.Module]) -> dict[str, Any]:
     """How the networks of a method can be made again, or an error if they cannot."""
+    if not nets:
+        return {}
     recipe: dict[str, Any] | None = getattr(nets[0], "recipe", None)
     for net in nets:
         if recipe is None or getattr(net, "recipe", None) != recipe or not _same(net, recipe):

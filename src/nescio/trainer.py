@@ -41,6 +41,12 @@ class Trainer:
     ) -> None:
         self.method, self.train, self.held, self.settings = method, train, held, settings
         self.schedule, self.changes, self.frozen = schedule, changes, frozen
+        started = time.monotonic()
+        self.solved = method.begin(train, held, settings.seed)  # and so before there is an optimizer of its weights
+        if self.solved and changes:
+            raise NescioError(f"augment changes the batches of steps, but this {method.name} was solved for all inputs "
+                              "at once; leave it out, or let it learn by steps")  # fmt: skip
+        self.progress = Progress(seconds=time.monotonic() - started)
         self.optimizer = make_optimizer(method, settings)
         self.inputs = len(train)  # type: ignore[arg-type]
         self.classes = predict(method, take(train, torch.arange(min(2, self.inputs)))[0], progress=False).shape[2]
@@ -51,7 +57,8 @@ class Trainer:
         least = 1 if settings.batch_size == 1 else 2  # BatchNorm cannot train on a batch of one
         self.per_epoch = max(1, min(math.ceil(self.inputs / settings.batch_size), self.inputs // least))
         self.total = self.per_epoch * settings.epochs
-        self.progress = Progress()
+        if self.solved:  # a run of one step, which has been made
+            self.per_epoch = self.total = 1
         self.best: dict[str, Tensor] = {}  # the weights of the best epoch so far
         self.labels_met: set[int] = set()
         # a buffer that is infinite from the start, as a mask may be, is meant so
@@ -79,10 +86,13 @@ class Trainer:
         every, fresh = self.settings.checkpoint_every, self.progress.step == 0
         while self.progress.step < self.total and not self.progress.stopped_early:
             epoch, index = divmod(self.progress.step, self.per_epoch)
-            if not batches or index == 0:
-                order = self.method.order(self.inputs, self.settings.seed, epoch)  # (inputs,) or (members, inputs)
-                batches = order.tensor_split(self.per_epoch, dim=-1)
-            self._step(batches[index].flatten())
+            if self.solved:
+                self._look()
+            else:
+                if not batches or index == 0:
+                    order = self.method.order(self.inputs, self.settings.seed, epoch)  # (inputs,) or (members, inputs)
+                    batches = order.tensor_split(self.per_epoch, dim=-1)
+                self._step(batches[index].flatten())
             if index == self.per_epoch - 1:
                 self._end_epoch(epoch)
                 if fresh and epoch == 0:  # a resumed run has not met all labels
@@ -101,10 +111,7 @@ class Trainer:
     def _step(self, batch: Tensor) -> None:
         started, progress = time.monotonic(), self.progress
         start_from(derived_seed(self.settings.seed, "step", progress.step))
-        x, y = (like_model(value, self.method) for value in take(self.train, batch))
-        check_inputs(x, self.method, numbers=batch)
-        check_labels(y, self.classes)
-        self.labels_met.update(y.tolist())
+        x, y = self._taken(batch)
         for change in self.changes:
             x = change(x)
         for group in self.optimizer.param_groups:
@@ -118,11 +125,34 @@ class Trainer:
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.method.after_step(x, y)
-        progress.loss_sum += loss.item() * len(x)
-        progress.correct += int((classes(logits.detach().reshape(-1, *logits.shape[-2:])) == y).sum())
-        progress.seen += len(x)
+        self._count(loss, logits, y)
         progress.step += 1
         progress.seconds += time.monotonic() - started
+
+    @torch.no_grad()
+    def _look(self) -> None:
+        """In place of steps that need not be made, see how the solved method does on its training data."""
+        started, progress = time.monotonic(), self.progress
+        self.method.eval()
+        for batch in torch.split(torch.arange(self.inputs), self.settings.batch_size):
+            x, y = self._taken(batch)
+            self._count(*self._loss(x, y), y)
+        progress.step += 1
+        progress.seconds += time.monotonic() - started
+
+    def _taken(self, batch: Tensor) -> tuple[Tensor, Tensor]:
+        """The inputs and labels at some positions, checked, on the method's device."""
+        x, y = (like_model(value, self.method) for value in take(self.train, batch))
+        check_inputs(x, self.method, numbers=batch)
+        check_labels(y, self.classes)
+        self.labels_met.update(y.tolist())
+        return x, y
+
+    def _count(self, loss: Tensor, logits: Tensor, y: Tensor) -> None:
+        progress = self.progress
+        progress.loss_sum += loss.item() * len(y)
+        progress.correct += int((classes(logits.detach().reshape(-1, *logits.shape[-2:])) == y).sum())
+        progress.seen += len(y)
 
     def _loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         try:
@@ -140,7 +170,7 @@ class Trainer:
     def _end_epoch(self, epoch: int) -> None:
         self._check_state()
         loss, accuracy = (None, None) if self.held is None else self._validate(self.held, epoch)
-        progress, rate = self.progress, self.optimizer.param_groups[0]["lr"]
+        progress, rate = self.progress, 0.0 if self.solved else self.optimizer.param_groups[0]["lr"]
         done = Epoch(epoch + 1, progress.loss_sum / progress.seen, progress.correct / progress.seen, loss, accuracy,
                      rate, progress.seconds)  # fmt: skip
         progress.epochs += (done,)

@@ -13,6 +13,7 @@ from nescio.models import mlp
 from nescio.scores import SCORES
 
 DROPOUT = {"mc_dropout": 0.2}  # what a network for it must have
+NO_NETWORK = {"rbf"}  # what has none within
 
 pytestmark = pytest.mark.parametrize("name", METHODS)
 
@@ -22,10 +23,21 @@ def known():
     return nescio.data.load("digits", hold_out=[7, 8, 9])
 
 
+def made(name, make_net, classes, normalise, inputs):
+    """A method that can be run at once; for want of a network an RBF network needs some inputs for that."""
+    own = {"rbf": {"centres": inputs, "gamma": 0.05, "solver": "steps"}, "acet": {"steps": 5}}
+    return method_for(name, make_net, classes, normalise, **own.get(name, {}))
+
+
+def small(name, known, width, dropout):
+    make_net = partial(mlp, 64, hidden=(width,), dropout=dropout)
+    return made(name, make_net, 7, known.normalise, known.train.take(slice(300))[0])
+
+
 @pytest.fixture
 def model(name, known, seed):
     torch.manual_seed(seed)
-    return method_for(name, partial(mlp, 64, hidden=(32,), dropout=DROPOUT.get(name, 0.0)), 7, known.normalise)
+    return small(name, known, 32, DROPOUT.get(name, 0.0))
 
 
 def test_is_named_and_paired_with_a_score(name):
@@ -68,7 +80,7 @@ def test_same_seed_same_weights(name, known):
     states = []
     for _ in range(2):
         torch.manual_seed(3)
-        model = method_for(name, partial(mlp, 64, hidden=(16,), dropout=0.2), 7, known.normalise)
+        model = small(name, known, 16, 0.2)
         nescio.fit(model, known.train, epochs=1, seed=5)
         states.append(model.state_dict())
     assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
@@ -84,7 +96,7 @@ def test_survives_saving(model, known, tmp_path):
 def test_resumes_from_any_step(name, known, tmp_path):
     def start(checkpoint):
         torch.manual_seed(3)
-        model = method_for(name, partial(mlp, 64, hidden=(16,), dropout=0.2), 7, known.normalise)
+        model = small(name, known, 16, 0.2)
         nescio.fit(model, known.train, epochs=2, seed=5, checkpoint=checkpoint, checkpoint_every=3)
         return model.state_dict()
 
@@ -102,7 +114,7 @@ def test_resumes_from_any_step(name, known, tmp_path):
     whole = start(None)
     inputs, labels = known.train.inputs, known.train.labels
     torch.manual_seed(3)
-    model = method_for(name, partial(mlp, 64, hidden=(16,), dropout=0.2), 7, known.normalise)
+    model = small(name, known, 16, 0.2)
     path = tmp_path / "c.safetensors"
     with pytest.raises(KeyboardInterrupt):
         nescio.fit(model, Cut(inputs, labels), epochs=2, seed=5, checkpoint=path, checkpoint_every=3)
@@ -143,6 +155,9 @@ def check_untouched(model, data, fault):
 
 
 def test_refuses_a_method_for_a_network(name):
+    if name in NO_NETWORK:
+        assert not METHODS[name].of(lambda: pytest.fail("no network is needed"), classes=7).networks()
+        return
     with pytest.raises(nescio.NescioError, match="is a method itself"):
         method_for(name, lambda _: Softmax(mlp(64, 7)), 7, **({"features": 7} if METHODS[name].on_features else {}))
 
@@ -151,5 +166,5 @@ def test_accepts_a_network_without_normalisation(name):
     def make(classes):
         return nn.Sequential(nn.Flatten(), nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, classes or 6))
 
-    model = method_for(name, make, 3)
+    model = made(name, make, 3, None, torch.zeros(1, 4))
     assert nescio.predict(model, torch.zeros(2, 4)).shape[1:] == (2, 3)

@@ -131,7 +131,8 @@ def test_scores_that_compare_draws_are_left_out_for_one(known):
 
 def test_methods_say_whether_they_draw(known):
     for name, method in METHODS.items():
-        net = method_for(name, partial(mlp, 2, hidden=(8,), dropout=0.5), 3)
+        own = {"centres": torch.zeros(1, 2), "gamma": 1.0} if name == "rbf" else {}
+        net = method_for(name, partial(mlp, 2, hidden=(8,), dropout=0.5), 3, **own)
         assert method.sampled == (uncertainty_map(net, known, "entropy", resolution=2).draws > 1), name
 
 

@@ -15,6 +15,7 @@ from nescio.methods.duq import DUQ
 from nescio.methods.ensemble import Ensemble
 from nescio.methods.mc_dropout import MCDropout
 from nescio.methods.method import Method, Moment
+from nescio.methods.rbf import RBFNetwork
 from nescio.methods.softmax import Softmax
 from nescio.untouched import check_model
 
@@ -27,6 +28,7 @@ METHODS: dict[str, type[Method]] = {
     "ceda": CEDA,
     "acet": ACET,
     "duq": DUQ,
+    "rbf": RBFNetwork,
 }
 GIVEN = ("net", "make_net", "normalise", "classes", "features")  # what a method takes beside its settings
 
@@ -76,6 +78,7 @@ __all__ = [
     "MCDropout",
     "Method",
     "Moment",
+    "RBFNetwork",
     "Softmax",
     "as_method",
     "method_for",

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from nescio.errors import NescioError
 from nescio.logits import log_confidence, mean_log_probs
@@ -72,6 +73,10 @@ class Method(nn.Module, ABC):
     def validation_loss(self, logits: Tensor, y: Tensor) -> Tensor:
         """What tells the best epoch, a scalar, from logits `(S, N, C)` of validation data: `−log p` of the labels."""
         return -mean_log_probs(logits)[0].gather(-1, y[:, None]).mean()
+
+    def begin(self, train: Dataset[Any], held: Dataset[Any] | None, seed: int) -> bool:
+        """What is to be learned from all training data before the first step; whether no step is left to be made."""
+        return False
 
     def after_step(self, x: Tensor, y: Tensor) -> None:
         """What is to be done after each step of the optimizer, on the same batch."""
