@@ -7,7 +7,7 @@ from typing import Any
 from nescio.adversarial import ADVERSARIAL
 from nescio.data import Known, Samples, adapt, load, read
 from nescio.data.catalogue import NAMES
-from nescio.data.noise import MADE, made
+from nescio.data.noise import MADE, NOISES, made
 from nescio.errors import NescioError, unknown_name
 
 
@@ -21,7 +21,7 @@ def outliers(name: str, known: Known, root: str | None = None) -> Samples:
     if name in NAMES:
         found = load(name, root=root, impute=True)
         return adapt(found.test if found.train is None else found.train, known.shape)
-    return unknown_set(name, known, root)
+    return _from_file(name, known, "noise", [*NOISES, *NAMES])
 
 
 def unknown_set(name: str, known: Known, root: str | None = None, seed: int = 0) -> Samples:
@@ -34,6 +34,11 @@ def unknown_set(name: str, known: Known, root: str | None = None, seed: int = 0)
         return made(name, known.test, seed)
     if name in NAMES:
         return adapt(load(name, root=root, impute=True).test, known.shape)
+    return _from_file(name, known, "set of unknown data", ["held_out", *MADE, *ADVERSARIAL, *NAMES])
+
+
+def _from_file(name: str, known: Known, kind: str, others: list[str]) -> Samples:
+    """A file's inputs, or an error that names what else there is if this cannot be one."""
     if not Path(name).exists() and not any(mark in name for mark in "/.\\"):
-        raise unknown_name("set of unknown data", name, ["held_out", *MADE, *NAMES])
+        raise unknown_name(kind, name, others)
     return adapt(read(name, encoding=known.encoding), known.shape)

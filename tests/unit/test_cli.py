@@ -595,3 +595,26 @@ def test_compare_says_what_is_missing(command, trained, tmp_path, words, message
     assert code == 2
     assert message in err
     assert not (tmp_path / "figures").exists()
+
+
+def test_outliers_of_a_file_are_learned_and_told_apart(command, tmp_path):
+    """Outlier exposure: `--noise` takes what `--unknown` takes, in the shape of the known data."""
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "stripes.npz", images=np.repeat(rng.integers(0, 256, (300, 16, 1), dtype=np.uint8), 16, axis=2))
+    words = ["--data", "digits", "--network", "mlp", "--epochs", 10, "-o", tmp_path / "run"]
+    code, _, err = command("train", "ceda", "--noise", tmp_path / "stripes.npz", *words)
+    assert code == 0, err
+    sets = [tmp_path / "stripes.npz", "noise", "permuted", "adversarial_noise"]
+    code, out, err = command("evaluate", tmp_path / "run", "--attacked", 20, "--unknown", *sets)
+    assert code == 0, err
+    assert "adversarial_noise" in out
+    record = Evaluation.load(tmp_path / "run" / "evaluation.json")
+    assert record.unknown[0].mmc < 0.2
+    assert record.unknown[0].separation[0].auroc > 0.99
+    assert (record.unknown[3].inputs, record.unknown[3].attack.steps) == (20, 200)
+    code, _, err = command("train", "ceda", "--noise", "mixd", *words)
+    assert code == 2
+    assert "did you mean 'mixed'" in err
+    code, _, err = command("train", "ceda", "--noise", "uniform", *words)
+    assert code == 2
+    assert "noise='outliers', not 'uniform'" in err
