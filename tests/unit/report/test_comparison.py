@@ -220,7 +220,7 @@ def test_all_is_written_or_nothing(tmp_path):
     records = [judged(name) for name in METHODS]
     table = write_comparison(records, tmp_path / "new" / "folder", "far")
     assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == [
-        "confidence.svg", "rejection.svg", "roc.svg"
+        "confidence.svg", "rejection.svg", "roc.svg", "table.md"
     ]  # fmt: skip
     assert printed(table) == printed(comparison_table(records, "far"))
     with pytest.raises(NescioError, match="distribution of confidence"):
