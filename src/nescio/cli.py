@@ -314,6 +314,8 @@ def draw_map(
 
     Example: `nescio map two_moons`
 
+    Example: `nescio map two_moons --methods softmax ceda acet -o moons.svg`
+
     Example: `nescio map three_blobs --methods softmax ensemble --scores entropy mutual_information -o maps.png`
     """
     from nescio.data import load

@@ -148,7 +148,9 @@ def attacked_figure(records: Records, name: str = ATTACKED) -> Figure:
         axes.stairs(np.maximum(counts, least), found[0].edges, baseline=least, fill=True, color=LINES[i % 6])
         middle = float(np.mean([side.mmc for side in sides]))
         axes.axvline(middle, **BOUND)
-        axes.set_title(f"{shown(label)}\n{_changed(sides)}, mean confidence {middle:.1%}", fontsize=10)
+        words = f"{_changed(sides)}, mean confidence {middle:.1%}"
+        size = 10 * min(1.0, (PANEL - 0.6) / max(text_width(words, 10), text_width(shown(label), 10)))
+        axes.set_title(f"{shown(label)}\n{words}", fontsize=size)
     panels[0].set(xlim=(0, 1), yscale="log", ylim=(least, None))  # of all panels
     return _titled(figure, runs, f"confidence in {name.replace('_', ' ')}")
 
@@ -156,7 +158,7 @@ def attacked_figure(records: Records, name: str = ATTACKED) -> Figure:
 def _changed(sides: Sequence[UnknownSide]) -> str:
     """How many inputs were judged, out of how many tried."""
     judged = " / ".join(str(side.inputs) for side in sides)
-    return f"{judged} of {sides[0].attack.tried}" if sides[0].attack else f"{judged} inputs"
+    return f"{judged} of {sides[0].attack.tried} changed" if sides[0].attack else f"{judged} inputs"
 
 
 def _confidence(group: Sequence[Evaluation], sets: Sequence[str]) -> list[Histogram]:

@@ -42,7 +42,7 @@ class SideBySide:
         """The table in Markdown, with its notes as a list; names that hold marks of Markdown or HTML stay names."""
         heads = [_plain(f"{name}, TE {error}") for name, error in zip(self.methods, self.errors, strict=True)]
         lines = [
-            _line([f"trained on {_plain(self.known)}", *(part for head in heads for part in (head, "", ""))]),
+            _line([_plain(f"{self.known} against unknown sets"), *(part for head in heads for part in (head, "", ""))]),
             _line([":---", *["---:"] * 3 * len(heads)]),
             _line(["", *COLUMNS * len(heads)]),
         ]
@@ -60,7 +60,7 @@ class SideBySide:
 
     def _table(self, methods: Sequence[int], room: int) -> RenderableType:
         """Some methods side by side, after names in so much room; a group is one column, as no head spans several."""
-        table = new_table(f"trained on {self.known}")
+        table = new_table(f"{self.known} against unknown sets")
         table.padding, table.show_edge = (0, GAP - 1, 0, 0), False  # rich adds one more between columns
         table.add_column("", overflow="fold", vertical="top")
         for i in methods:
