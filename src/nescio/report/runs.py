@@ -130,11 +130,11 @@ def _attacks(runs: Runs, name: str) -> list[str]:
         how = "; ".join(first)
     else:
         how = "; ".join(f"{label} by {' and '.join(way)}" for label, way in ways.items())
-    lines = [f"Attack of {name}: {how}."]
-    if any(one.objective == "loss" for group in attacks.values() for one in group):
-        tried = next(one.tried for group in attacks.values() for one in group)  # the same for all that are compared
+    every = [one for group in attacks.values() for one in group]
+    lines = [f"Attack of {name} on {every[0].tried} inputs: {how}."]  # as many for all that are compared
+    if any(one.objective == "loss" for one in every):
         wrong = ", ".join(f"{label} {' / '.join(str(side.inputs) for side in group)}" for label, group in sides.items())
-        lines.append(f"Of {tried} inputs tried for {name}, changed to a wrong class: {wrong}. Only these are judged.")
+        lines.append(f"Of these {every[0].tried}, changed to a wrong class and judged: {wrong}.")
     return lines
 
 

@@ -305,8 +305,8 @@ def test_tables_say_how_many_inputs_an_attack_changed():
     lines = printed(comparison_table([attacked("softmax", (0, 9)), attacked("acet", (3, 1))]))
     assert lines[0] == "digits against adversarial_samples: 4 known, 9 attacked inputs"
     text = " ".join(lines)
-    assert "Attack of adversarial_samples: loss raised within ε = 0.3 (linf), 80 steps of 0.0075." in text
-    assert "Of 9 inputs tried for adversarial_samples, changed to a wrong class: softmax 9, acet 4." in text
+    assert "Attack of adversarial_samples on 9 inputs: loss raised within ε = 0.3 (linf), 80 steps of 0.0075." in text
+    assert "Of these 9, changed to a wrong class and judged: softmax 9, acet 4." in text
 
 
 def test_rejection_has_every_theoretical_maximum():
