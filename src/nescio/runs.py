@@ -188,6 +188,27 @@ def open_run(folder: Path) -> tuple[Method, Facts]:
     return model, facts
 
 
+def open_runs(folders: Sequence[Path]) -> tuple[dict[str, Method], Facts]:
+    """The models of runs on the same data, by method, or by folder where several are of one; and the data's facts."""
+    found = [(folder, *open_run(folder)) for folder in folders]
+    first, _, facts = found[0]
+    for folder, _, other in found:
+        for name in ("kind", "shape", "classes", "train", "test"):
+            if getattr(other, name) != getattr(facts, name):
+                values = f"{getattr(facts, name)} and {getattr(other, name)}"
+                what = f"other {name} inputs" if name in ("train", "test") else f"{name} {values}"
+                raise NescioError(f"runs must have been trained on the same data, but {first} was on "
+                                  f"{facts.source.name} and {folder} on {other.source.name}: {what}")  # fmt: skip
+    methods = [model.name for _, model, _ in found]
+    models: dict[str, Method] = {}
+    for folder, model, _ in found:
+        name = model.name if methods.count(model.name) == 1 else folder.resolve().name
+        if name in models:
+            raise NescioError(f"runs of one method go by their folders' names, and several are called {name!r}")
+        models[name] = model
+    return models, facts
+
+
 def evaluations(given: Sequence[str]) -> dict[str, list[Evaluation]]:
     """Evaluations by the names to show them under, from run folders or records, each with or without `NAME=` before it.
 

@@ -15,7 +15,7 @@ import nescio
 from nescio.cli import main
 from nescio.data import load
 from nescio.methods import METHODS
-from nescio.records import Evaluation, History, Map, Scaling, Selection
+from nescio.records import Evaluation, Gallery, History, Map, Scaling, Selection
 from nescio.report.tables import evaluation_tables
 from nescio.tensorfile import read_tensors, write_tensors
 
@@ -70,7 +70,9 @@ def test_help_needs_no_torch():
     assert "evaluate" in done.stdout
 
 
-@pytest.mark.parametrize("words", ["demo", "train", "evaluate", "score", "audit", "map", "data list", "data get"])
+@pytest.mark.parametrize(
+    "words", ["demo", "train", "evaluate", "compare", "attack", "score", "audit", "map", "data list", "data get"]
+)
 def test_every_command_has_help_with_an_example(command, words):
     code, out, _ = command(*words.split(), "--help")
     assert code == 0
@@ -578,7 +580,9 @@ def test_compare_puts_runs_side_by_side(command, tmp_path):
     assert "kernels" in out
     assert "±" in out  # two seeds of one name
     assert "uniform" not in out
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"roc.svg", "rejection.svg", "confidence.svg"}
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
+        "roc.svg", "rejection.svg", "confidence.svg", "table.md"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("words", "message"), [
@@ -618,3 +622,58 @@ def test_outliers_of_a_file_are_learned_and_told_apart(command, tmp_path):
     code, _, err = command("train", "ceda", "--noise", "uniform", *words)
     assert code == 2
     assert "noise='outliers', not 'uniform'" in err
+
+
+@pytest.fixture(scope="module")
+def wary(tmp_path_factory):
+    """Two runs on the images of digits, by different methods."""
+    folder = tmp_path_factory.mktemp("wary")
+    for method in ("softmax", "ceda"):
+        sys.argv = ["nescio", "train", method, "--data", "digits", "--network", "mlp", "--epochs", "2"]
+        sys.argv += ["-o", str(folder / method)]
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert not stop.value.code
+    return folder
+
+
+@pytest.mark.parametrize("start", ["noise", "samples"])
+def test_attack_draws_every_run_and_keeps_the_record(command, wary, tmp_path, start):
+    path = tmp_path / "attack.svg"
+    code, out, err = command("attack", wary / "softmax", wary / "ceda", "--start", start, "--images", 4, "--steps", 5,
+                             "-o", path)  # fmt: skip
+    assert code == 0, err
+    record = Gallery.load(tmp_path / "attack.json")
+    assert [row.name for row in record.rows] == ["softmax", "ceda"]
+    assert len(record.images) == 4
+    assert record.start == start
+    assert record.provenance.settings["attack"]["steps"] == 5
+    assert f"{sum(record.rows[1].confidence) / 4:.1%}" in out
+    assert path.stat().st_size > 1000
+
+
+def test_runs_of_one_method_go_by_their_folders(command, wary, tmp_path):
+    (tmp_path / "again").mkdir()
+    (tmp_path / "again" / "model.safetensors").write_bytes((wary / "ceda" / "model.safetensors").read_bytes())
+    words = ("--images", 1, "--steps", 1, "-o", tmp_path / "a.png")
+    assert command("attack", wary / "ceda", tmp_path / "again", *words)[0] == 0
+    assert [row.name for row in Gallery.load(tmp_path / "a.json").rows] == ["ceda", "again"]
+    code, _, err = command("attack", wary / "ceda", wary / "ceda", *words)
+    assert code == 2
+    assert "several are called 'ceda'" in err
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["{wary}/softmax", "{trained}/digits"], "runs must have been trained on the same data"),
+    (["{trained}/iris"], "a gallery shows images, grey or in colour; iris has inputs of shape (4,)"),
+    (["{wary}/softmax", "--start", "nose"], "did you mean 'noise'"),
+    (["{wary}/softmax", "-o", "attack.txt"], "a figure ends in .svg, .png, .pdf"),
+    (["{wary}/nowhere"], "is not a run of `nescio train`"),
+    (["{wary}/softmax", "--eps", "-1"], "eps must be a number from 0"),
+])  # fmt: skip
+def test_attack_says_what_is_wrong(command, wary, trained, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = command("attack", *(word.format(wary=wary, trained=trained) for word in words))
+    assert code == 2
+    assert message in " ".join(err.split())
+    assert not list(tmp_path.iterdir())

@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 import nescio
+from nescio.attacks import Attack, attack
 from nescio.data import Known, Samples
 from nescio.errors import NescioError
-from nescio.maps import SHOWN, check_compared, trained_map, uncertainty_map
+from nescio.maps import OWN, SHOWN, check_compared, small_model, trained_map, uncertainty_map
 from nescio.methods import METHODS, Ensemble, MCDropout, Softmax, method_for
 from nescio.models import mlp
 from nescio.records import Map
@@ -235,6 +236,7 @@ def test_a_trained_map_follows_from_its_seed(known):
     assert a.scores == b.scores != c.scores
     assert a.provenance.settings["training"]["epochs"] == 1
     assert a.provenance.settings["hidden"] == [25, 25, 25]
+    assert a.provenance.settings["own"] == {}
     assert Map.from_json(a.to_json()) == a
     with pytest.raises(NescioError, match="unknown method 'ensembel'; did you mean 'ensemble'"):
         trained_map("ensembel", known)
@@ -263,6 +265,38 @@ def test_far_away_a_softmax_is_certain_and_notices_nothing(known):
     assert entropy[edge].median() < 1e-6
     assert slopes[edge].median() < 1e-6
     assert entropy.max() > 0.5
+
+
+def test_acet_says_which_settings_it_has_in_the_plane(known):
+    few = replace(known, train=known.train.select(torch.arange(32)))
+    assert trained_map("acet", few, ["entropy"], epochs=1, resolution=2).provenance.settings["own"] == OWN["acet"]
+    settings = small_model("acet", few, epochs=1)[0].settings()
+    assert (settings["eps"], settings["steps"]) == tuple(OWN["acet"].values()) == (0.5, 3)
+
+
+@pytest.mark.slow
+def test_noise_teaches_doubt_away_from_two_moons(seed):
+    """The contrast of plain, CEDA and ACET in the plane: certain of the moons, but away from them only plain.
+
+    Each step of the attack is projected onto its ball, as paper 2 says; in the notebook of its authors none has effect.
+    """
+    moons = nescio.data.load("two_moons")
+    x = moons.train.inputs
+    low, high = x.amin(0), x.amax(0)
+    draws = torch.rand(2000, 2, generator=torch.Generator().manual_seed(seed))
+    box = (low + high) / 2 + 3 * (high - low) * (draws - 0.5)
+    away = box[torch.cdist(box, x).amin(1) > 1.5]  # from where the attack does not come near the moons
+    how = Attack(eps=0.5, steps=40, step_size=0.05)  # in standard deviations
+    there, calm, worst = {}, {}, {}
+    for name in ("softmax", "ceda", "acet"):
+        model, _ = small_model(name, moons, seed=seed)
+        there[name] = float(model.confidence(nescio.predict(model, moons.test)).mean())
+        calm[name] = float(model.confidence(nescio.predict(model, away)).mean())
+        worst[name] = float(attack(model, away, how, box=None, scale=x.std(0), seed=seed).objective.max().exp())
+    assert min(there.values()) > 0.75
+    assert calm["acet"] < calm["ceda"] < 0.6  # one half is the least
+    assert worst["acet"] < worst["ceda"] < 0.8
+    assert calm["softmax"] > 0.9
 
 
 @pytest.mark.parametrize("make", [tuple, list, np.array])

@@ -43,7 +43,7 @@ def test_needs_no_torch():
     import sys
 
     code = "import sys, nescio.records, nescio.report.tables, nescio.report.figures, nescio.report.comparison; " \
-           "import nescio.metrics; sys.exit('torch' in sys.modules)"  # fmt: skip
+           "import nescio.report.gallery, nescio.metrics; sys.exit('torch' in sys.modules)"  # fmt: skip
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -11,6 +11,7 @@ from nescio.records.evaluation import (
     Separation,
     UnknownSide,
 )
+from nescio.records.gallery import Gallery, GalleryRow
 from nescio.records.history import Epoch, History
 from nescio.records.map import Map, Points, Surface
 from nescio.records.meta import MetaWeights
@@ -26,6 +27,8 @@ __all__ = [
     "Direction",
     "Epoch",
     "Evaluation",
+    "Gallery",
+    "GalleryRow",
     "Gauge",
     "Histogram",
     "History",

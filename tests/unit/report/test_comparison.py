@@ -9,8 +9,19 @@ from matplotlib.colors import to_hex
 from rich.console import Console
 
 from nescio.errors import NescioError
-from nescio.records import Evaluation, Histogram, KnownSide, Provenance, Rejection, Roc, Separation, UnknownSide
+from nescio.records import (
+    Against,
+    Evaluation,
+    Histogram,
+    KnownSide,
+    Provenance,
+    Rejection,
+    Roc,
+    Separation,
+    UnknownSide,
+)
 from nescio.report.comparison import (
+    attacked_figure,
     comparison_table,
     confidence_figure,
     over_runs,
@@ -220,7 +231,7 @@ def test_all_is_written_or_nothing(tmp_path):
     records = [judged(name) for name in METHODS]
     table = write_comparison(records, tmp_path / "new" / "folder", "far")
     assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == [
-        "confidence.svg", "rejection.svg", "roc.svg"
+        "confidence.svg", "rejection.svg", "roc.svg", "table.md"
     ]  # fmt: skip
     assert printed(table) == printed(comparison_table(records, "far"))
     with pytest.raises(NescioError, match="distribution of confidence"):
@@ -253,3 +264,66 @@ def test_what_cannot_be_compared_is_told(records, unknown, message):
     for make in (roc_figure, rejection_figure, confidence_figure, comparison_table):
         with pytest.raises(NescioError, match=message):
             make(records, unknown)
+
+
+def attacked(method, counts, auroc=0.9, tried=9):
+    """An evaluation against adversarial samples, as many as are counted."""
+    record = judged(method, auroc, sets=("adversarial_samples",))
+    how = Against(tried, "loss", 0.3, 80, 0.0075, "linf", True, 1, False)
+    side = replace(record.unknown[0], inputs=sum(counts), mmc=0.25, attack=how)
+    confidence = Histogram("confidence", (0.0, 0.5, 1.0), {"known": (1, 3), "adversarial_samples": counts})
+    return replace(record, unknown=(side,), confidence=confidence)
+
+
+def test_confidence_in_adversarial_samples_is_counted_on_a_log_scale():
+    figure = attacked_figure([attacked("softmax", (0, 9)), attacked("acet", (8, 0)), attacked("acet", (4, 1))])
+    panels = figure.axes
+    titles = [axes.get_title().splitlines() for axes in panels]
+    assert titles == [
+        ["softmax", "9 of 9 changed, mean confidence 25.0%"],
+        ["acet", "8 / 5 of 9 changed, mean confidence 25.0%"],
+    ]
+    assert all(axes.get_yscale() == "log" for axes in panels)
+    assert panels[0].get_ylim() == panels[1].get_ylim()
+    floor = panels[0].get_ylim()[0]
+    assert 0 < floor < 0.5  # one input of one run can be seen
+    assert [axes.patches[0].get_data().values.tolist() for axes in panels] == [[floor, 9], [6, 0.5]]
+    assert panels[0].get_ylim()[1] > 9
+    assert [line.get_xdata() for line in panels[0].lines] == [[0.25, 0.25]]
+
+
+def test_adversarial_samples_have_a_figure_of_their_own(tmp_path):
+    write_comparison([attacked("softmax", (0, 9)), attacked("acet", (3, 1))], tmp_path)
+    assert (tmp_path / "adversarial_samples.svg").stat().st_size > 1000
+    with pytest.raises(NescioError, match="unknown set in a record of duq 'adversarial_samples'"):
+        attacked_figure([judged("duq")])
+    with pytest.raises(NescioError, match="has no distribution of confidence"):
+        attacked_figure(replace(attacked("acet", (3, 1)), confidence=None))
+
+
+def test_tables_say_how_many_inputs_an_attack_changed():
+    lines = printed(comparison_table([attacked("softmax", (0, 9)), attacked("acet", (3, 1))]))
+    assert lines[0] == "digits against adversarial_samples: 4 known, 9 attacked inputs"
+    text = " ".join(lines)
+    assert "Attack of adversarial_samples on 9 inputs: loss raised within ε = 0.3 (linf), 80 steps of 0.0075." in text
+    assert "Of these 9, changed to a wrong class and judged: softmax 9, acet 4." in text
+
+
+def test_rejection_has_every_theoretical_maximum():
+    """Where an attack failed on more inputs of one model, there are fewer to reject."""
+    one, other = attacked("softmax", (0, 9)), attacked("acet", (3, 1))
+    curve = replace(other.unknown[0].rejection[0], maximum=(0.7, 1.0), maximum_area=0.95)
+    other = replace(other, unknown=(replace(other.unknown[0], rejection=(curve,)),))
+    (axes,) = rejection_figure([one, other]).axes
+    assert lines_of(axes)[2:] == [([0, 0.5], [0.6, 1]), ([0, 0.5], [0.7, 1])]
+    assert legend_of(axes)[-1] == "theoretical maximum  0.800 to 0.950"
+
+
+def test_many_sets_are_printed_side_by_side(tmp_path):
+    sets = ("a", "b", "c", "d")
+    records = [judged(name, sets=sets) for name in METHODS]
+    lines = printed(write_comparison(records, tmp_path))
+    assert any("softmax, TE 10.0%" in line and "duq, TE 10.0%" in line for line in lines)
+    assert "a 50.0% 0.900 10.0% 50.0% 0.900 10.0% 50.0% 0.900 10.0%" in lines
+    rows = [line for line in (tmp_path / "table.md").read_text(encoding="utf-8").splitlines() if line[0:1] == "|"]
+    assert [row.split(" | ")[0] for row in rows[3:]] == ["| digits", "| a", "| b", "| c", "| d"]
