@@ -16,7 +16,7 @@ from rich.text import Text
 
 from nescio.atomic import replacing
 from nescio.records import Evaluation, Histogram, UnknownSide
-from nescio.report.figures import COLOURS, draw_shares, legend_below, save_figure, shown, text_width
+from nescio.report.figures import COLOURS, DASHES, draw_shares, legend_below, save_figure, shown, text_width
 from nescio.report.runs import Records, Runs, compared, mean, notes, of_score, older, over_runs, side_of
 from nescio.report.side_by_side import side_by_side
 from nescio.report.tables import CONVENTIONS, FIGURES, auroc_colour, new_table
@@ -26,7 +26,6 @@ PANEL = 3.7  # inches that one is wide, with its labels
 MOST_TABLES = 3  # one for each unknown set, if there are no more
 ATTACKED = "adversarial_samples"
 LINES = COLOURS[:6]  # yellow is too light for a line, and black is kept for what is no method
-DASHES: tuple[Any, ...] = ("-", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)))
 BOUND: dict[str, Any] = {"color": "0.35", "linewidth": 1.0, "linestyle": "--"}
 
 

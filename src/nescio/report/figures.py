@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from nescio.records import Evaluation
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; known data is always the first
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
+DASHES: tuple[Any, ...] = ("-", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)))  # for those who see no colours
 SUFFIXES = (".svg", ".png", ".pdf")
 LONGEST = 40  # characters of a name
 
@@ -67,7 +69,8 @@ def histograms(record: Evaluation, score: str | None = None) -> Figure:
 
 def draw_shares(axes: Any, edges: Sequence[float], sets: Sequence[tuple[str, ArrayLike]]) -> None:
     """Histograms of named sets in one panel, known data first, each with its name for the legend."""
-    for colour, dashes, (name, heights) in zip(_colours(), ("-", "--", "-.", ":") * 8, sets, strict=False):
+    # five dashes and eight colours: forty sets before two look alike
+    for colour, dashes, (name, heights) in zip(_colours(), cycle(DASHES), sets, strict=False):
         axes.stairs(heights, edges, fill=True, alpha=0.3, color=colour)
         axes.stairs(heights, edges, color=colour, label=shown(name), linewidth=1.5, linestyle=dashes)
 

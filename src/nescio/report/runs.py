@@ -16,8 +16,10 @@ Runs = dict[str, list[Evaluation]]  # by the name that a legend shows
 OfScore = TypeVar("OfScore", Separation, Rejection, Roc)
 
 
-def over_runs(values: Sequence[float | None], share: bool = False) -> str:
+def over_runs(values: Sequence[float | None], share: bool = False, digits: int = 1) -> str:
     """A figure, with its standard deviation if there are several runs; a dash if it is undefined in any.
+
+    Shares are percentages, with so many digits after the point.
 
     >>> over_runs([0.942, 0.95]), over_runs([0.5], share=True)
     ('0.946 ±0.006', '50.0%')
@@ -25,11 +27,11 @@ def over_runs(values: Sequence[float | None], share: bool = False) -> str:
     middle = mean(values)
     if middle is None:
         return "–"
-    shown_mean = f"{middle:.1%}" if share else f"{middle:.3f}"
+    shown_mean = f"{middle:.{digits}%}" if share else f"{middle:.3f}"
     if len(values) == 1:
         return shown_mean
     spread = stdev(value for value in values if value is not None)
-    return f"{shown_mean} ±{100 * spread:.1f}" if share else f"{shown_mean} ±{spread:.3f}"
+    return f"{shown_mean} ±{100 * spread:.{digits}f}" if share else f"{shown_mean} ±{spread:.3f}"
 
 
 def mean(values: Sequence[float | None]) -> float | None:

@@ -95,7 +95,7 @@ def side_by_side(records: Records, unknown: str | Sequence[str] | None = None, s
             )
             cells.append(Cell(figures, mean(aurocs)))
         rows.append((name, tuple(cells)))
-    errors = tuple(over_runs([1 - one.known.accuracy for one in group], share=True) for group in groups)
+    errors = tuple(over_runs([1 - one.known.accuracy for one in group], share=True, digits=2) for group in groups)
     sizes = {side.name: side.inputs for name in sets if not (side := side_of(groups[0][0], name)).attack}
     inputs = ", ".join(f"{count} of {name}" for name, count in {known.name: known.inputs, **sizes}.items())
     terms = f"Inputs: {inputs}.\n{TERMS}"

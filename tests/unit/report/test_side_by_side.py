@@ -44,7 +44,7 @@ THREE = [judged("softmax", 0.9), judged("ceda", 0.95), judged("acet", 0.99)]
 def test_methods_stand_side_by_side_under_their_test_errors():
     table = side_by_side(THREE)
     assert table.methods == ("softmax", "ceda", "acet")
-    assert table.errors == ("10.0%", "5.0%", "1.0%")
+    assert table.errors == ("10.00%", "5.00%", "1.00%")
     assert [name for name, _ in table.rows] == ["digits", *SETS]
     assert [cell.figures for cell in table.rows[0][1]] == [("95.0%", "–", "–")] * 3
     assert [cell.figures for cell in table.rows[1][1]] == [
@@ -55,7 +55,7 @@ def test_methods_stand_side_by_side_under_their_test_errors():
 def test_markdown_has_the_cells_of_the_terminal():
     table = side_by_side(THREE)
     head, rule, columns, *rows = rows_of(table.markdown())
-    heads = (("softmax, TE 10.0%", "", ""), ("ceda, TE 5.0%", "", ""), ("acet, TE 1.0%", "", ""))
+    heads = (("softmax, TE 10.00%", "", ""), ("ceda, TE 5.00%", "", ""), ("acet, TE 1.00%", "", ""))
     assert head == ["digits against unknown sets", *(word for group in heads for word in group)]
     assert rule == [":---", *["---:"] * 9]
     assert columns == ["", *["MMC", "AUROC", "FPR95"] * 3]
@@ -69,7 +69,7 @@ def test_markdown_has_the_cells_of_the_terminal():
 
 def test_several_runs_give_means_and_deviations():
     table = side_by_side([judged("ceda", 0.90), judged("ceda", 0.94), judged("acet", 0.9)])
-    assert table.errors == ("8.0% ±2.8", "10.0%")
+    assert table.errors == ("8.00% ±2.83", "10.00%")
     assert table.rows[1][1][0].figures == ("50.0% ±0.0", "0.920 ±0.028", "8.0% ±2.8")
     assert "±: standard deviation over runs." in table.notes
     lines = [line.split() for line in printed(table, 80)]
@@ -102,9 +102,9 @@ def test_attacks_that_differ_are_told_for_each_method():
 def test_three_methods_fit_a_terminal_side_by_side(width):
     lines = printed(side_by_side(THREE), width)
     assert max(map(cell_len, lines)) <= width
-    (head,) = (line for line in lines if "softmax, TE 10.0%" in line)
-    assert "ceda, TE 5.0%" in head
-    assert "acet, TE 1.0%" in head
+    (head,) = (line for line in lines if "softmax, TE 10.00%" in line)
+    assert "ceda, TE 5.00%" in head
+    assert "acet, TE 1.00%" in head
     columns = next(line for line in lines if "MMC" in line)
     row = next(line for line in lines if line.startswith("fashion"))
     for name, figure in (("MMC", "50.0%"), ("AUROC", "0.900"), ("FPR95", "10.0%")):  # figures end where heads do
@@ -137,7 +137,7 @@ def test_names_are_no_markdown_and_no_markup():
     text = table.markdown()
     assert "<" not in text.replace("&lt;", "")
     head, _, _, *rows = rows_of(text)
-    assert head[:2] == ["&lt;script&gt; against unknown sets", "a¦b, TE 10.0%"]
+    assert head[:2] == ["&lt;script&gt; against unknown sets", "a¦b, TE 10.00%"]
     assert len({len(row) for row in rows_of(text)}) == 1
     assert [row[0] for row in rows] == ["&lt;script&gt;", r"\[bold\]x", r"\*far\*", r"\`\$x\$\`", "two lines", r"\_k\_"]
     assert any("[bold]x" in line for line in printed(table, 80))
