@@ -1,7 +1,7 @@
 """Projected gradient in the input: noise at its worst, and adversarial samples (paper 2, after Madry et al. 2018)."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +22,9 @@ from nescio.untouched import untouched
 OBJECTIVES = ("confidence", "loss", "doubt")
 NORMS = ("linf", "l2")
 Objective = Callable[[Tensor, Tensor | None], Tensor]  # inputs (N, …), labels (N,) or None → (N,), to be raised
+LARGEST = 1e12  # of radius and step
+HALVINGS = 40
+SAFE = 1 - 1e-14  # a radius is taken so much smaller than it is, for the roundings of what is measured against it
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,8 @@ class Attack:
         for kind, given, known in (("objective", self.objective, OBJECTIVES), ("norm", self.norm, NORMS)):
             if given not in known:
                 raise unknown_name(kind, given, known)
-        number("eps", self.eps)
-        number("step_size", self.step_size)
+        number("eps", self.eps, most=LARGEST)
+        number("step_size", self.step_size, most=LARGEST)
         whole_number("steps", self.steps, least=0)
         whole_number("restarts", self.restarts)
 
@@ -109,8 +112,11 @@ def attack(
     True
     """
     how = named(how)
+    if torch.is_inference_mode_enabled():
+        raise NescioError("an attack needs gradients, which there are none of within torch.inference_mode()")
     objective = partial(_objective, model, how.objective, check_seed(seed))
-    generator = torch.Generator().manual_seed(derived_seed(seed, "attack", 0))
+    starts = [Start.seeded(derived_seed(seed, "attack", restart)) for restart in range(how.restarts)]
+    most = 0.0 if how.objective == "confidence" else math.inf
     found: list[Attacked] = []
     before = 0
     with untouched(model), holding(model), frozen(model), bar(length(data), "attack", progress) as shown:
@@ -118,8 +124,10 @@ def attack(
         for batch, y in batches(data, batch_size):
             x = like_model(batch, model).detach()
             check_inputs(x, model, before)
+            if not x.is_floating_point():
+                raise NescioError(f"an attack moves inputs by small steps, so they must be floats, not {x.dtype}")
             labels = _labels(y, x) if how.objective == "loss" else None
-            worst = ascend(objective, x, labels, how, box, scale, generator)
+            worst = ascend(objective, x, labels, how, box, scale, starts, most)
             found.append(Attacked(*(value.to(batch.device) for value in worst.parts())))
             before += len(x)
             shown.advance(len(x))
@@ -142,19 +150,20 @@ def ascend(
     how: Attack,
     box: tuple[float, float] | None = None,
     scale: Tensor | None = None,
-    generator: torch.Generator | None = None,
+    starts: "Sequence[Start] | None" = None,
+    most: float = math.inf,
 ) -> Attacked:
     """One batch of an attack on any objective: the best of the inputs themselves, the starts and all iterates.
 
-    An input that no step moves any more, or whose confidence is 1 and cannot rise, takes no further part.
+    An input that no step moves any more, or whose objective is at the `most` it can be, takes no further part. Random
+    starts come from torch's global generator unless `starts` has others, one for each restart.
     """
     whole = _Ball.around(x, how, box, scale)
     before, _ = _valued(objective, x, y, with_gradient=False)
     best, best_value = x.clone(), before.clone()
-    most = 0.0 if how.objective == "confidence" else math.inf
-    for _ in range(how.restarts):
+    for start in starts or [Start()] * how.restarts:
         ball, rows, labels = whole, torch.arange(len(x), device=x.device), y
-        here = ball.inside(ball.random(generator)) if how.random_start else x
+        here = ball.inside(ball.random(start)) if how.random_start else x
         value, gradient = _valued(objective, here, labels, with_gradient=how.steps > 0)
         _keep_better(best, best_value, rows, here, value)
         reach = torch.full_like(value, how.step_size)  # of the next step, for each input
@@ -193,6 +202,19 @@ def frozen(model: nn.Module) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
+class Start:
+    """Where random starts are drawn from: two streams, so that the size of a batch does not change them."""
+
+    ways: torch.Generator | None = None
+    shares: torch.Generator | None = None
+
+    @classmethod
+    def seeded(cls, seed: int) -> "Start":
+        """Streams of their own."""
+        return cls(*(torch.Generator().manual_seed(derived_seed(seed, kind, 0)) for kind in ("ways", "shares")))
+
+
+@dataclass(frozen=True)
 class _Ball:
     """Where an attack may go: around the inputs `(N, …)` and in the box; `scale` is of the shape of one input."""
 
@@ -206,21 +228,21 @@ class _Ball:
     def around(cls, x: Tensor, how: Attack, box: tuple[float, float] | None, scale: Tensor | None) -> "_Ball":
         low, high = _check_box(x, box)
         scale = torch.ones((), dtype=x.dtype, device=x.device) if scale is None else _check_scale(scale, x)
-        lows, highs = torch.full_like(x, low), torch.full_like(x, high)
+        lows, highs = (torch.full_like(x, edge) for edge in (low, high))
+        lows, highs = torch.minimum(_not_below(lows, low), x), torch.maximum(-_not_below(-highs, -high), x)
         if how.norm == "linf":
-            reach = how.eps * scale.double()
+            reach = how.eps * scale.double() * SAFE
             lows, highs = torch.maximum(lows, _edge(x, -reach)), torch.minimum(highs, _edge(x, reach))
         return cls(x, how, scale, lows, highs)
 
     def part(self, rows: Tensor) -> "_Ball":
         return _Ball(self.centre[rows], self.how, self.scale, self.low[rows], self.high[rows])
 
-    def random(self, generator: torch.Generator | None) -> Tensor:
+    def random(self, start: Start) -> Tensor:
         """The centre moved in a random direction by a random share of eps, as in the authors' code."""
         x = self.centre
-        device = torch.device("cpu") if generator is None else generator.device
-        way = 2 * torch.rand(x.shape, generator=generator, dtype=x.dtype, device=device).to(x.device) - 1
-        share = torch.rand(len(x), generator=generator, dtype=x.dtype, device=device).to(x.device)
+        way = 2 * torch.rand(x.shape, generator=start.ways, dtype=x.dtype, device="cpu").to(x.device) - 1
+        share = torch.rand(len(x), generator=start.shares, dtype=x.dtype, device="cpu").to(x.device)
         if self.how.norm == "l2":
             way = _unit(way)
         return x + self.how.eps * self.scale * _wide(share, x) * way
@@ -231,17 +253,25 @@ class _Ball:
         return way.mul_(_wide(reach, here) * self.scale).add_(here)
 
     def inside(self, x: Tensor) -> Tensor:
-        """The nearest points of box and ball; for "l2" those of the ball, then of the box, which lie in both.
+        """The nearest points of ball and box.
 
-        Sums are rounded, so a point is moved inwards until it is in the ball by its own digits.
+        For "l2" that is the farthest point of box and ball on the way from the centre, cut off at the box: the
+        distance of what is cut grows with the way, so it is found by halving, from the inner side.
         """
-        if self.how.norm == "l2":
-            away = x - self.centre
-            share, cut = (self.how.eps / self._lengths(x).clamp(min=1e-300)).clamp(max=1), 2.0**-24
-            while (out := self._lengths(x) > self.how.eps).any():
-                x = torch.where(_wide(out, x), self.centre + away * _wide(share.to(x.dtype), x), x)
-                share, cut = share * (1 - cut), min(2 * cut, 1.0)
-        return torch.minimum(torch.maximum(x, self.low), self.high)
+        cut = torch.minimum(torch.maximum(x, self.low), self.high)
+        if self.how.norm == "linf" or not (out := self._lengths(cut) > self.how.eps * SAFE).any():
+            return cut
+        away = x - self.centre
+        least, most = torch.zeros_like(self._lengths(x)), torch.ones_like(self._lengths(x))
+        best = self.centre
+        for _ in range(HALVINGS):
+            middle = (least + most) / 2
+            there = self.centre + away * _wide(middle.to(x.dtype), x)
+            there = torch.minimum(torch.maximum(there, self.low), self.high)
+            fits = self._lengths(there) <= self.how.eps * SAFE
+            least, most = torch.where(fits, middle, least), torch.where(fits, most, middle)
+            best = torch.where(_wide(fits, x), there, best)
+        return torch.where(_wide(out, x), best, cut)
 
     def _lengths(self, x: Tensor) -> Tensor:
         away = (x.double() - self.centre.double()) / self.scale.double()
@@ -284,6 +314,11 @@ def _keep_better(best: Tensor, best_value: Tensor, rows: Tensor, x: Tensor, valu
     best[rows[gain]], best_value[rows[gain]] = x[gain], value[gain]
 
 
+def _not_below(edge: Tensor, bound: float) -> Tensor:
+    """An edge of a box in its own digits, moved in by one where it would lie below the bound."""
+    return torch.where(edge.double() < bound, torch.nextafter(edge, torch.full_like(edge, math.inf)), edge)
+
+
 def _edge(x: Tensor, reach: Tensor) -> Tensor:
     """`x + reach`, rounded towards x where it would lie farther than that."""
     exact = x.double() + reach
@@ -306,18 +341,23 @@ def _wide(values: Tensor, like: Tensor) -> Tensor:
 def _check_box(x: Tensor, box: tuple[float, float] | None) -> tuple[float, float]:
     if box is None:
         return -math.inf, math.inf
-    if not isinstance(box, tuple | list) or len(box) != 2 or not box[0] < box[1]:
-        raise NescioError(f"a box is a pair (least, largest) such as (0.0, 1.0), or None, not {box!r}")
+    if not isinstance(box, tuple | list) or len(box) != 2 or not all(isinstance(edge, int | float) for edge in box):
+        raise NescioError(f"a box is a pair of numbers (least, largest) such as (0.0, 1.0), or None, not {box!r}")
     low, high = box
+    if not low < high:
+        raise NescioError(f"a box is a pair (least, largest), not {box!r}")
     outside = ((x < low) | (x > high)).flatten(1).any(1)
     if outside.any():
         raise NescioError(f"{int(outside.sum())} of {len(x)} inputs lie outside the box [{low:g}, {high:g}]: they "
-                          f"range from {x.min():g} to {x.max():g}. Give the box they have, or None")  # fmt: skip
+                          f"range from {x.min():g} to {x.max():g}. Images are expected in [0, 1], with normalisation "
+                          "inside the model; `attack` takes another box=, or None")  # fmt: skip
     return float(low), float(high)
 
 
 def _check_scale(scale: Tensor, x: Tensor) -> Tensor:
-    scale = torch.as_tensor(scale).to(x.device, x.dtype)
+    if not isinstance(scale, Tensor):
+        raise NescioError(f"a scale is a tensor of the shape of one input, not {type(scale).__name__}")
+    scale = scale.to(x.device, x.dtype)
     if scale.shape != x.shape[1:] and scale.dim() > 0:
         raise NescioError(f"a scale of shape {tuple(scale.shape)} for inputs of shape {tuple(x.shape[1:])}")
     if not bool(((scale > 0) & scale.isfinite()).all()):

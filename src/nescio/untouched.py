@@ -37,8 +37,10 @@ def untouched(model: nn.Module) -> Iterator[nn.Module]:
         for module in modules  # a scripted one keeps its own
     ]
     parameters = [(parameter, parameter.requires_grad, parameter.grad) for parameter in model.parameters()]
-    buffers = [dict(module._buffers) for module in modules]
-    values = [(buffer, buffer.clone()) for found in buffers for buffer in found.values() if buffer is not None]
+    # a scripted module's are no dictionary: none can be added or taken away, and values are put back below
+    buffers = [dict(module._buffers) if isinstance(module._buffers, dict) else None for module in modules]
+    every = [buffer for module in modules for buffer in module.buffers(recurse=False)]
+    values = [(buffer, buffer.clone()) for buffer in every]
     for parameter, _, _ in parameters:
         parameter.grad = None  # a backward pass in the block then makes its own, and cannot add to these
     with torch.random.fork_rng():
@@ -51,8 +53,9 @@ def untouched(model: nn.Module) -> Iterator[nn.Module]:
                 for name, entries in found.items():
                     getattr(module, name).clear()
                     getattr(module, name).update(entries)
-                module._buffers.clear()
-                module._buffers.update(own)
+                if own is not None:
+                    module._buffers.clear()
+                    module._buffers.update(own)
             for parameter, requires_grad, grad in parameters:
                 if parameter.requires_grad != requires_grad:
                     parameter.requires_grad_(requires_grad)
@@ -69,6 +72,7 @@ def in_eval(model: nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
+        model.train(modes[0][1])  # a model may do more in train() and eval() than set flags
         for module, mode in modes:
             module.training = mode
 

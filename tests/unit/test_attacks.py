@@ -119,6 +119,42 @@ def test_the_objective_is_what_the_model_says_there(x, seed):
             torch.testing.assert_close(value, own[objective])
 
 
+def test_ball_and_box_together_in_the_euclidean_norm(x, slope, seed):
+    """A linear model's optimum by its conditions: the way goes on along the slope where the box does not cut it."""
+    how = Attack("loss", eps=0.5, steps=100, step_size=0.5, norm="l2")
+    found = attack(two_class(slope), (x, torch.zeros(60).long()), how, seed=seed).inputs
+    for start, end in zip(x, found, strict=True):
+
+        def moved(t, start=start):
+            return (start + t * slope).clamp(0, 1) - start
+
+        low, high = 0.0, 1e3
+        for _ in range(100):
+            middle = (low + high) / 2
+            low, high = (middle, high) if moved(middle).norm() <= 0.5 else (low, middle)
+        assert (end @ slope).item() == pytest.approx(((start + moved(low)) @ slope).item(), abs=1e-6)
+
+
+def test_an_edge_of_the_box_that_is_no_float_is_not_passed():
+    x = torch.full((4, 8), 0.15)
+    found = attack(nn.Linear(8, 2), x, Attack(eps=1.0, steps=20, step_size=0.1), box=(0.1, 0.3)).inputs.double()
+    assert found.min() >= 0.1
+    assert found.max() <= 0.3
+    assert found.max() > 0.2999999
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+def test_a_scripted_model_is_attacked_and_left_as_found(x, seed):
+    torch.manual_seed(seed)
+    net = torch.jit.script(nn.Sequential(nn.Linear(8, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)))
+    net[0].weight.grad = torch.ones(5, 8)
+    found = attack(net, x.float(), Attack(steps=5, step_size=0.05))
+    assert (found.objective >= found.before).all()
+    assert torch.equal(net[0].weight.grad, torch.ones(5, 8))
+    assert net.training
+    assert net[1].num_batches_tracked == 0
+
+
 def test_a_scale_stretches_ball_and_steps(slope):
     x, scale = torch.zeros(5, 8).double(), torch.linspace(0.1, 10, 8).double()
     how = Attack("loss", eps=1.0, steps=30, step_size=0.1, random_start=False)
@@ -133,7 +169,7 @@ def test_a_scale_stretches_ball_and_steps(slope):
 def test_batches_of_any_size_give_the_same(x, seed):
     torch.manual_seed(seed)
     net = mlp(8, 4, hidden=(30,)).double()
-    how = Attack(steps=10, step_size=0.05, random_start=False)
+    how = Attack(steps=10, step_size=0.05, restarts=3)
     whole, pieces = (attack(net, x, how, batch_size=size).inputs for size in (60, 7))
     torch.testing.assert_close(whole, pieces)
 
@@ -146,7 +182,7 @@ def test_what_is_at_the_bound_is_left_alone():
         return torch.minimum(x.sum(1), torch.zeros(len(x)))
 
     x = torch.cat([torch.full((90, 2), 0.0), torch.full((10, 2), -1.0)])
-    found = ascend(certain, x, None, Attack(eps=10.0, steps=8, step_size=0.25, random_start=False))
+    found = ascend(certain, x, None, Attack(eps=10.0, steps=8, step_size=0.25, random_start=False), most=0.0)
     assert torch.equal(found.inputs[:90], x[:90])
     assert calls == [100, 100, 10, 10, 10, 10]  # the others reach the bound with their fourth step, and all is done
     assert (found.objective == 0).all()
@@ -227,7 +263,7 @@ def test_the_papers_settings():
     [
         ({"eps": -0.1}, "eps"), ({"steps": -1}, "steps"), ({"steps": 1.5}, "steps"), ({"step_size": -1.0}, "step_size"),
         ({"restarts": 0}, "restarts"), ({"norm": "l1"}, "norm"), ({"objective": "confidnce"}, "did you mean"),
-        ({"eps": float("nan")}, "eps"),
+        ({"eps": float("nan")}, "eps"), ({"eps": 1e99}, "eps"), ({"step_size": 1e99}, "step_size"),
     ],
 )  # fmt: skip
 def test_what_no_attack_can_be(how, what):
@@ -239,8 +275,15 @@ def test_bad_input_is_told(x):
     net = nn.Linear(8, 3).double()
     with pytest.raises(NescioError, match=r"60 of 60 inputs lie outside the box \[0, 1\]"):
         attack(net, x + 2)
-    with pytest.raises(NescioError, match="a box is a pair"):
-        attack(net, x, box=(1.0, 0.0))
+    for box in ((1.0, 0.0), ("0", "1"), 1.0, (0.0, math.nan)):
+        with pytest.raises(NescioError, match="a box is a pair"):
+            attack(net, x, box=box)
+    with pytest.raises(NescioError, match="a scale is a tensor"):
+        attack(net, x, scale="a")
+    with pytest.raises(NescioError, match=r"torch\.inference_mode"), torch.inference_mode():
+        attack(net, x)
+    with pytest.raises(NescioError, match="must be floats"):
+        attack(nn.Sequential(nn.Embedding(5, 2), nn.Flatten(), nn.Linear(6, 2)), torch.zeros(4, 3).long())
     with pytest.raises(NescioError, match="labels"):
         attack(net, x, Attack("loss"))
     with pytest.raises(NescioError, match="labels must lie in 0"):

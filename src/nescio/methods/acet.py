@@ -1,5 +1,6 @@
 """ACET: CEDA on the worst noise in a ball around each noise input (Hein et al. 2019, equations 4 and 5)."""
 
+import math
 from typing import Any
 
 from torch import Tensor, nn
@@ -56,8 +57,10 @@ class ACET(CEDA):
         noise = super().outliers(x)
         images = noise.dim() == 4
         scale = None if images or not isinstance(self.normalise, Normalise) else self.normalise.std
+        box = (0.0, 1.0) if images else None
+        most = 0.0 if self.out_loss == "confidence" else math.inf
         with in_eval(self), frozen(self):
-            return ascend(self._rise, noise, None, self.search(), (0.0, 1.0) if images else None, scale).inputs
+            return ascend(self._rise, noise, None, self.search(), box, scale, most=most).inputs
 
     def search(self) -> Attack:
         """The attack at this moment of the training."""
@@ -66,7 +69,7 @@ class ACET(CEDA):
             done = self.moment.step / (self.moment.steps - 1)
             steps = round(self.first_steps + done * (self.steps - self.first_steps))
         step_size = self.eps / max(steps, 1) if self.step_size is None else self.step_size
-        return Attack("confidence" if self.out_loss == "confidence" else "loss", self.eps, steps, step_size)
+        return Attack("confidence", self.eps, steps, step_size)
 
     def _rise(self, x: Tensor, _: Tensor | None) -> Tensor:
         return self.certainty(self(x.clone()))  # a clone, for a network whose first layer works in place

@@ -78,6 +78,25 @@ def test_the_search_of_acet_is_in_eval_mode_and_leaves_batchnorm_alone(batch):
     assert all(weight.requires_grad for weight in model.parameters())
 
 
+def test_a_network_with_a_train_mode_of_its_own_is_back_in_it_after_the_search(batch):
+    class Switch(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.fast = mlp(64, 7), False
+
+        def train(self, mode=True):
+            self.fast = not mode
+            return super().train(mode)
+
+        def forward(self, x):
+            return self.inner(x)
+
+    model = ACET(Switch(), steps=1).train()
+    model.loss(*batch)
+    assert not model.net.fast
+    assert model.net.training
+
+
 def test_the_noise_of_acet_is_surer_and_stays_near(batch, seed):
     x, _ = batch
     made = torch.rand(x.shape, generator=torch.Generator().manual_seed(seed))
