@@ -80,3 +80,21 @@ def test_one_centre_that_speaks_for_one_class_comes_close_to_the_bound(eps, clas
     assert off == pytest.approx((1 - 1 / classes) * eps / (1 + eps), rel=1e-6)
     nearer = off_uniform(model, 0.9 * radius * torch.tensor([[0.6, 0.8]], dtype=torch.float64)).item()
     assert nearer > min(eps, 0.99 * (1 - 1 / classes))
+
+
+@pytest.mark.parametrize(("apart", "gamma"), [(3e3, None), (1e4, None), (1.0, 1e7)])
+def test_the_bound_holds_in_float32_where_kernels_are_narrow_for_how_far_centres_lie_apart(apart, gamma):
+    """Squares of distances that are made from squares of coordinates would be off by more than a kernel's width."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = nescio.data.load("two_moons").train.take(slice(600))
+    x[:120] += apart
+    model = RBFNetwork(classes=2, gamma=gamma)
+    nescio.fit(model, (x, y))
+    radius = model.uniform_radius(0.01)
+    way = torch.randn(8000, 2, generator=generator)
+    way *= radius * (1 + torch.rand(8000, 1, generator=generator)) / way.norm(dim=1, keepdim=True)
+    points = x[torch.randint(600, (8000,), generator=generator)] + way
+    points = points[model.distance(points) >= radius]
+    assert len(points) > 2000
+    assert (off_uniform(model, points) <= 0.01).all()
+    assert (nescio.predict(model, x)[0].argmax(1) == y).double().mean() > 0.99

@@ -28,6 +28,7 @@ GRID = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # values of gamma, times the inverse med
 RIDGE = 1e-5  # weight of ½‖α‖² beside the mean cross-entropy
 LARGEST = 2**25  # kernels, inputs times centres, that "auto" solves at once: 256 MiB
 BLOCK = 2**22  # kernels held at a time in prediction
+COARSE = 1e5  # γ times a squared extent from which on a matrix product would not tell distances well enough
 FAR = 1e15  # no kernel reaches so far, and squares of it are still numbers
 
 
@@ -92,11 +93,11 @@ class RBFNetwork(Method):
 
     def forward(self, x: Tensor) -> Tensor:
         x, gamma = self._flat(x), self._chosen()
-        logits = x.new_zeros(len(x), self.classes)
+        logits = torch.zeros(len(x), self.classes, dtype=torch.float64, device=x.device)
         size = max(1, BLOCK // max(1, len(x)))
         for centres, weight in zip(torch.split(self.centres, size), torch.split(self.weight, size, 1), strict=True):
-            logits = logits + kernels(x, centres, gamma) @ weight.T
-        return logits
+            logits = logits + kernels(x, centres, gamma) @ weight.T.double()
+        return logits.to(x.dtype)
 
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         logits = self(x)
@@ -122,7 +123,7 @@ class RBFNetwork(Method):
         found, labels = centres.new_empty(inputs, len(centres)), torch.empty(inputs, dtype=torch.long)
         for index in torch.split(torch.arange(inputs), max(1, min(1024, BLOCK // len(centres)))):
             x, labels[index] = self._rows(train, index)
-            found[index] = kernels(x.double(), centres, self.gamma)
+            found[index] = kernels(x, centres, self.gamma)
         self.weight.copy_(solve(found, labels.to(found.device), self.classes, RIDGE))
         return True
 
@@ -145,6 +146,8 @@ class RBFNetwork(Method):
         if number("eps", eps, most=1 - 1 / self.classes) == 0:
             raise NescioError("eps must be above 0; only infinitely far away are all classes exactly alike")
         weight = self.weight.double()
+        if not weight.isfinite().all():
+            raise NescioError("the weights of this RBF network are NaN or infinite, and promise nothing")
         rows = max(1, BLOCK // self.classes)
         widest = max(float(torch.cdist(block, weight, p=1).amax()) for block in torch.split(weight, rows))
         gap = math.log1p(self.classes * eps)  # what two logits may differ by
@@ -153,6 +156,7 @@ class RBFNetwork(Method):
     @torch.no_grad()
     def distance(self, x: Any) -> Tensor:
         """How far raw inputs are from their nearest centre, `(N,)` in float64 and units of the normalised input."""
+        self._chosen()
         x = like_model(tensor(x), self)
         check_inputs(x, self)
         flat, centres = self._flat(x).double(), self.centres.double()
@@ -222,7 +226,7 @@ class RBFNetwork(Method):
             some = _some(len(held), TRIAL, derived_seed(seed, "gamma", 1))  # type: ignore[arg-type]
             judge_x, judge_y = self._rows(held, some)
         centres = self.centres[_some(len(self.centres), TRIAL // 2, derived_seed(seed, "gamma", 2))].double()
-        apart, judge_apart = (squared_distances(rows.double(), centres) for rows in (x, judge_x))
+        apart, judge_apart = (squared_distances(rows, centres) for rows in (x, judge_x))
         positive = apart[apart > 1e-12 * apart.amax()]  # that of an input to itself tells nothing
         scale = 1 / float(positive.median()) if len(positive) else 1.0
         y, judge_y = y.to(apart.device), judge_y.to(apart.device)
@@ -235,19 +239,23 @@ class RBFNetwork(Method):
 
 
 def kernels(x: Tensor, centres: Tensor, gamma: float) -> Tensor:
-    """`exp(−γ‖x − c‖²)`, `(N, L)`, of rows `(N, d)` and centres `(L, d)`."""
-    return (-gamma * squared_distances(x, centres)).exp()
+    """`exp(−γ‖x − c‖²)`, `(N, L)` in float64, of rows `(N, d)` and centres `(L, d)`."""
+    return (-gamma * squared_distances(x, centres, gamma)).exp()
 
 
-def squared_distances(x: Tensor, centres: Tensor) -> Tensor:
-    """`‖x − c‖²`, `(N, L)`, by one matrix product.
+def squared_distances(x: Tensor, centres: Tensor, gamma: float = 0.0) -> Tensor:
+    """`‖x − c‖²`, `(N, L)` in float64, by one matrix product where that is good enough for a kernel of this gamma.
 
-    They are measured from the middle of the centres, so that an offset all of them share costs no digits: the error is
-    some roundings of the larger of `‖x − c‖²` and the squared extent of the centres.
+    A product costs roundings of the squared extent of the centres, measured from their middle; where gamma makes them
+    count, each difference is taken by itself.
     """
+    x, centres = x.double(), centres.double()
     middle = centres.mean(0)
     x, centres = (x - middle).clamp(-FAR, FAR), centres - middle
-    return (x.square().sum(1, keepdim=True) + centres.square().sum(1) - 2 * x @ centres.T).clamp(min=0)
+    squares = centres.square().sum(1)
+    if gamma * float(squares.detach().amax()) > COARSE:
+        return torch.cdist(x, centres, compute_mode="donot_use_mm_for_euclid_dist").square()
+    return (x.square().sum(1, keepdim=True) + squares - 2 * x @ centres.T).clamp(min=0)
 
 
 def _some(total: int, most: int, seed: int) -> Tensor:

@@ -81,10 +81,11 @@ class TestLogits:
         torch.testing.assert_close(model.confidence(logits), torch.full((2,), 1 / 3, dtype=torch.float64))
 
     def test_keep_their_digits_under_an_offset_that_all_inputs_share(self):
-        """Without a middle to measure from, squares of 10⁸ would leave an error of about 10 in float32."""
+        """Without a middle to measure from, squares of 10⁸ would leave an error of about 10⁻⁷."""
         x, centres = (random(n, 4, seed=n).float() + 1e4 for n in (20, 30))
         exact = torch.cdist(x.double(), centres.double()).square()
-        torch.testing.assert_close(squared_distances(x, centres).double(), exact, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(squared_distances(x, centres), exact, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(squared_distances(x, centres, gamma=1e9), exact, rtol=1e-12, atol=0)
 
 
 class TestSolution:
