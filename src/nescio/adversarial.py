@@ -19,6 +19,10 @@ from nescio.seeds import derived_seed
 ADVERSARIAL = ("adversarial_noise", "adversarial_samples")
 
 
+class ResistedError(NescioError):
+    """No attack made the model err, so there are no adversarial samples."""
+
+
 @dataclass(frozen=True)
 class Hostile:
     """What an attack made: inputs with label −1 and those it started from, out of how many tried, and how."""
@@ -56,7 +60,8 @@ def hostile(
     """
     if name not in ADVERSARIAL:
         raise unknown_name("adversarial set", name, ADVERSARIAL)
-    method, some = as_method(model), _some(in_memory(known), whole_number("n", n), seed)
+    known = in_memory(known)
+    method, some = as_method(model), _some(known, whole_number("n", n), seed)
     x, y = some.take(slice(None))
     images = len(some.shape) == 3
     if name == "adversarial_noise":
@@ -65,14 +70,14 @@ def hostile(
         raise NescioError("adversarial samples are made from known data, which must come with their classes")
     colour = images and some.shape[0] > 1
     how = named(how or (f"{name}_in_colour" if colour and name == "adversarial_samples" else name))
-    box, scale = ((0.0, 1.0), None) if images else (None, _spread(in_memory(known)))
+    box, scale = ((0.0, 1.0), None) if images else (None, _spread(known))
     data = (x, y) if how.objective == "loss" else x
     found = attack(method, data, how, box=box, scale=scale, batch_size=batch_size, seed=seed, progress=progress)
     fooled = torch.ones(len(x), dtype=torch.bool)
     if name == "adversarial_samples":
         fooled = classes(predict(method, found.inputs, batch_size=batch_size, seed=seed, progress=False)).cpu() != y
         if not fooled.any():
-            raise NescioError(f"no attack of {how.steps} steps within {how.eps:g} made the model err on any of "
+            raise ResistedError(f"no attack of {how.steps} steps within {how.eps:g} made the model err on any of "
                               f"{len(x)} inputs, so there are no adversarial samples to judge it by")  # fmt: skip
     made = Samples(found.inputs[fooled], torch.full((int(fooled.sum()),), -1), name=name.replace("_", " "))
     return Hostile(made, x[fooled], len(x), how)

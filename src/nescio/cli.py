@@ -120,6 +120,7 @@ def train(
     Example: `nescio train duq --length-scale auto --penalty auto --data digits --network mlp --hold-out 8,9 -o sure`
     """
     from nescio.data import NAMES
+    from nescio.methods import METHODS
     from nescio.runs import Source, default_network, train_run
 
     # a path is kept whole, so that the run can be judged from another folder
@@ -127,6 +128,8 @@ def train(
     output = output or Path(f"{Path(data).stem}-{method}")
     held = tuple(name.strip() for name in hold_out.split(",") if name.strip())
     own = settings_given(ctx, method)
+    if not METHODS[method].on_network and (network != "auto" or dropout is not None):
+        raise NescioError(f"{method} has no network within; leave out --network and --dropout")
     source = Source(data, held, seed, impute, label)
     known = source.load(root)
     network = default_network(known) if network == "auto" else network
@@ -147,7 +150,7 @@ def train(
     from nescio.evaluate import evaluate as judge
 
     side = judge(model, known.test, scores=[model.score]).known
-    within = f" ({network})" if model.networks() else ""
+    within = f" ({network})" if model.on_network else ""
     out.print(f"{method}{within} on {escape(known.name)}: [bold]{side.accuracy:.1%}[/] of {side.inputs} test inputs"
               f" right, epochs: {len(history.epochs)}, {history.provenance.seconds:.1f} s", soft_wrap=True)  # fmt: skip
     unknown = "held_out noise far" if known.held_out is not None else "noise far"

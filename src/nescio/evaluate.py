@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from nescio import metrics
-from nescio.adversarial import ADVERSARIAL, hostile, in_memory
+from nescio.adversarial import ADVERSARIAL, ResistedError, hostile, in_memory
 from nescio.data.labelled import check_labels, whole
-from nescio.data.noise import made
+from nescio.data.noise import MADE, made
 from nescio.detectors import Detector
-from nescio.errors import NescioError
+from nescio.errors import NescioError, unknown_name, whole_number
 from nescio.logits import classes, mean_log_probs
 from nescio.methods import as_method
 from nescio.methods.method import Method
@@ -60,11 +60,12 @@ def evaluate(
         scores: names in `SCORES`; by default all of logits that the model's draws allow, which cost one forward pass.
             Those of the gradient, such as `gradient_l2` or, for one layer, `gradient_l2:conv2`, cost another, and one
             back.
-        attacked: how many inputs the adversarial sets are tried on.
+        attacked: how many inputs the adversarial sets are tried on. If none of them ends in a wrong class, there are no
+            adversarial samples; the record then has no such set, but says so in its settings.
         batch_size, seed, progress: as in `predict`.
     """
     started = time.monotonic()
-    sets = _sets(unknown)
+    sets, attacked = _sets(unknown), whole_number("attacked", attacked)
     method, names = as_method(model.model if isinstance(model, Detector) else model), score_names(scores)
     run = partial(_run, model, method, names, batch_size=batch_size, seed=seed, progress=progress)
     logits, labels, found = run(known)
@@ -75,12 +76,16 @@ def evaluate(
     values = {"known": found}
     confidence = {"known": method.confidence(logits).cpu().numpy()}
     correct = (classes(logits) == labels).cpu().numpy()
-    sides = []
+    sides, resisted = [], {}
     for name, given in sets.items():
         data, against = given, None
         if isinstance(given, str):
             how = {"batch_size": batch_size, "seed": seed, "progress": progress}
-            data, against = _made(given, method, known, attacked, how)
+            try:
+                data, against = _made(given, method, known, attacked, how)
+            except ResistedError:  # which is no reason to throw away all else
+                resisted[name] = min(attacked, len(labels))
+                continue
         other, _, found = run(data)
         if other.shape[::2] != logits.shape[::2]:
             raise NescioError(f"{name!r} gives logits (S, N, C) = {tuple(other.shape)}, but the known data "
@@ -88,6 +93,8 @@ def evaluate(
         values[name], confidence[name] = found, method.confidence(other).cpu().numpy()
         sides.append(_unknown_side(name, confidence[name], correct, values["known"], values[name], against))
     settings = {"scores": list(values["known"]), "batch_size": batch_size, "unknown": list(sets)}
+    if resisted:
+        settings["resisted"] = resisted
     return Evaluation(
         method=method.name,
         score=model.name if isinstance(model, Detector) else method.score,
@@ -117,6 +124,8 @@ def _sets(unknown: Mapping[str, Any] | Sequence[str] | None) -> Mapping[str, Any
 
 def _made(name: str, method: Method, known: Any, attacked: int, how: dict[str, Any]) -> tuple[Any, Against | None]:
     """What a name stands for, made from the known data; of an attack also how it went."""
+    if name not in (*MADE, *ADVERSARIAL):
+        raise unknown_name("set of unknown data", name, (*MADE, *ADVERSARIAL))
     if name not in ADVERSARIAL:
         return made(name, in_memory(known), how["seed"]), None
     found = hostile(name, method, known, attacked, **how)

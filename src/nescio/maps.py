@@ -108,7 +108,7 @@ def trained_map(
     score_names(scores, OF_LOGITS)
     model, history = small_model(method, known, epochs=epochs, seed=seed, progress=progress)
     found = uncertainty_map(model, known, scores, width=width, resolution=resolution, seed=seed, progress=progress)
-    how = {"hidden": HIDDEN, "dropout": _dropout(method)} if model.networks() else {}
+    how = {"hidden": HIDDEN, "dropout": _dropout(method)} if model.on_network else {}
     more = {"own": OWN.get(method, {}), "training": history.provenance.settings}
     settings = found.provenance.settings | how | more
     return dataclasses.replace(found, provenance=Provenance.now(seed, settings, time.monotonic() - started))

@@ -132,6 +132,8 @@ def train_run(
 def with_outliers(own: Mapping[str, Any], known: Known, root: str | None) -> Mapping[str, Any]:
     """The settings of a method, where `noise` that is none of ours by name is data to learn not to know."""
     noise = own.get("noise")
+    if noise == "noise":  # as evaluations call it
+        return {**own, "noise": "mixed"}
     return own if not isinstance(noise, str) or noise in NOISES else {**own, "noise": outliers(noise, known, root)}
 
 

@@ -13,7 +13,6 @@ from nescio.models import mlp
 from nescio.scores import SCORES
 
 DROPOUT = {"mc_dropout": 0.2}  # what a network for it must have
-NO_NETWORK = {"rbf"}  # what has none within
 
 pytestmark = pytest.mark.parametrize("name", METHODS)
 
@@ -155,7 +154,7 @@ def check_untouched(model, data, fault):
 
 
 def test_refuses_a_method_for_a_network(name):
-    if name in NO_NETWORK:
+    if not METHODS[name].on_network:
         assert not METHODS[name].of(lambda: pytest.fail("no network is needed"), classes=7).networks()
         return
     with pytest.raises(nescio.NescioError, match="is a method itself"):

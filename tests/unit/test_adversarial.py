@@ -1,7 +1,10 @@
 """Noise a model is surest of, and test inputs it now gets wrong, as sets to judge it by."""
 
+import io
+
 import pytest
 import torch
+from rich.console import Console
 
 import nescio
 from nescio.adversarial import hostile
@@ -9,7 +12,8 @@ from nescio.attacks import ATTACKS, Attack
 from nescio.errors import NescioError
 from nescio.methods import DUQ, Softmax
 from nescio.models import mlp
-from nescio.report.comparison import compared
+from nescio.report.runs import compared
+from nescio.report.tables import evaluation_tables
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +101,31 @@ def test_evaluations_take_names_and_say_how(digits, model):
     assert renamed.unknown[0].separation == noise.separation
 
 
+def test_a_model_that_resists_is_judged_by_all_else(digits, model):
+    class Flat(torch.nn.Module):
+        def forward(self, x):
+            return 0 * x.flatten(1)[:, :10] + torch.eye(10)[3]
+
+    threes = digits.test.select(digits.test.labels == 3)
+    record = nescio.evaluate(Flat(), threes, ["noise", "adversarial_samples"], attacked=7)
+    assert [side.name for side in record.unknown] == ["noise"]
+    assert record.provenance.settings["resisted"] == {"adversarial_samples": 7}
+    console = Console(width=100, file=io.StringIO())
+    console.print(evaluation_tables(record))
+    assert "none of 7 attacks made the model err" in console.file.getvalue()
+
+
+def test_the_table_says_how_sets_were_made(digits, model):
+    record = nescio.evaluate(model, digits.test, ["adversarial_noise", "adversarial_samples"], attacked=40)
+    console = Console(width=120, file=io.StringIO())
+    console.print(evaluation_tables(record))
+    text = console.file.getvalue()
+    assert (
+        "adversarial_noise: confidence raised within ε = 0.3 (linf), 200 steps of 0.0075, tried on 40 inputs." in text
+    )
+    assert "adversarial_samples: loss raised within ε = 0.3 (linf), 80 steps of 0.0075, tried on 40 inputs" in text
+
+
 def test_runs_are_compared_though_one_resists_more_attacks(digits, model):
     torch.manual_seed(1)
     other = DUQ(mlp(64, hidden=(50,)), classes=10, normalise=digits.normalise)
@@ -112,6 +141,10 @@ def test_bad_input_is_told(digits, model):
         hostile("adversarial_nois", model, digits.test)
     with pytest.raises(NescioError, match="did you mean 'noise'"):
         nescio.evaluate(model, digits.test, ["nois"])
+    with pytest.raises(NescioError, match="did you mean 'adversarial_noise'"):
+        nescio.evaluate(model, digits.test, {"a": "adversarial_nois"})
+    with pytest.raises(NescioError, match="attacked must be"):
+        nescio.evaluate(model, digits.test, attacked=0)
     with pytest.raises(NescioError, match="n must be"):
         hostile("adversarial_noise", model, digits.test, 0)
     with pytest.raises(NescioError, match="must come with their classes"):

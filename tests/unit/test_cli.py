@@ -401,11 +401,11 @@ def test_map_has_a_name_for_its_figure(command, tmp_path, monkeypatch):
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "softmax"])
 def test_every_method_is_trained_judged_and_found_again(command, tmp_path, method):
     quick = {"acet": ["--steps", 3], "rbf": ["--gamma", 0.05]}.get(method, [])
-    words = ["train", method, *quick, "--data", "digits", "--hold-out", "8,9", "--network", "mlp", "--epochs", 6]
-    words += ["-o", tmp_path]
+    words = ["train", method, *quick, "--data", "digits", "--hold-out", "8,9", "--epochs", 6, "-o", tmp_path]
+    words += ["--network", "mlp"] if METHODS[method].on_network else []
     code, out, err = command(*words)
     assert code == 0, err
-    assert f"{method} on digits" in out if method == "rbf" else f"{method} (mlp) on digits" in out
+    assert f"{method} (mlp) on digits" in out if METHODS[method].on_network else f"{method} on digits" in out
     code, _, err = command("evaluate", tmp_path, "--unknown", "held_out")
     assert code == 0, err
     record = Evaluation.load(tmp_path / "evaluation.json")
@@ -677,3 +677,11 @@ def test_attack_says_what_is_wrong(command, wary, trained, tmp_path, monkeypatch
     assert code == 2
     assert message in " ".join(err.split())
     assert not list(tmp_path.iterdir())
+
+
+def test_what_has_no_network_takes_none(command, tmp_path):
+    for more in (["--network", "mlp"], ["--dropout", 0.5]):
+        code, _, err = command("train", "rbf", "--data", "iris", "-o", tmp_path / "run", *more)
+        assert code == 2
+        assert "rbf has no network within" in err
+    assert not (tmp_path / "run").exists()

@@ -57,6 +57,10 @@ def low_pass(x: Tensor, sigma: Tensor | float) -> Tensor:
     A blur along one axis is a matrix, so a batch with a sigma for each image costs two products of small matrices.
     """
     _check_images(x)
+    if not isinstance(sigma, Tensor | float | int) or (
+        isinstance(sigma, Tensor) and sigma.shape not in ((), (1,), (len(x),))
+    ):
+        raise NescioError(f"a low-pass filter takes one sigma, or one for each of {len(x)} images, not {sigma!r}")
     sigma = torch.as_tensor(sigma, dtype=x.dtype, device=x.device).expand(len(x))
     if not bool(((sigma > 0) & sigma.isfinite()).all()):
         raise NescioError("sigma of a low-pass filter must be above 0")
@@ -79,6 +83,9 @@ def mixed(x: Tensor, n: int | None = None, generator: Generator | None = None, *
     Each image has a sigma of its own in [1, 2.5], or with `one_sigma` the batch has one, as in the authors' code.
     """
     n = _count(x, n)
+    if x.dim() == 4 and not (x.min() >= 0 and x.max() <= 1):
+        raise NescioError(f"this noise is made from images in [0, 1], with normalisation inside the model; these range "
+                          f"from {x.min():g} to {x.max():g}")  # fmt: skip
     half = n // 2
     made = permuted(x, n - half, generator)
     if half:

@@ -38,6 +38,7 @@ class Method(nn.Module, ABC):
     score: ClassVar[str]  # the score its paper pairs with it, as in SCORES
     sampled: ClassVar[bool] = False  # whether it returns several draws, which SAMPLED scores compare
     on_features: ClassVar[bool] = False  # whether its network ends in features, and it makes the logits itself
+    on_network: ClassVar[bool] = True  # whether there is a network within at all
 
     def __init__(self, net: nn.Module, normalise: nn.Module | None = None) -> None:
         super().__init__()

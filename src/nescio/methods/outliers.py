@@ -5,12 +5,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset, default_collate
 
-from nescio.data.labelled import fingerprint, take
+from nescio.data.labelled import fingerprint
 from nescio.data.noise import NOISES
 from nescio.data.samples import Samples
 from nescio.errors import NescioError, unknown_name
+from nescio.settings import described
 
 BROUGHT = "outliers"  # what settings call data of the user's, which are not saved with a model
 
@@ -23,17 +24,19 @@ class Outliers:
     """
 
     def __init__(self, noise: Any) -> None:
-        if isinstance(noise, Tensor):
+        if isinstance(noise, Tensor) and noise.dim():
             noise = Samples(noise, torch.full((len(noise),), -1))
         if isinstance(noise, tuple) and len(noise) == 2:
             noise = Samples(*noise)
         if isinstance(noise, str) and noise not in (*NOISES, BROUGHT):
             raise unknown_name("noise", noise, NOISES)
-        if isinstance(noise, type) or not (isinstance(noise, str | Dataset) or callable(noise)):
+        if isinstance(noise, type | Tensor) or not (isinstance(noise, str | Dataset) or callable(noise)):
             raise NescioError(f"noise must be a name ({', '.join(NOISES)}), a data set of outliers or a function of a "
                               f"batch, not {type(noise).__name__}")  # fmt: skip
-        if isinstance(noise, Dataset) and (not hasattr(noise, "__len__") or len(noise) == 0):
-            raise NescioError("a data set of outliers must have a length above 0")
+        if isinstance(noise, Dataset) and (
+            isinstance(noise, IterableDataset) or not hasattr(noise, "__len__") or len(noise) == 0
+        ):
+            raise NescioError("a data set of outliers must have a length above 0, and items by position")
         self.noise = noise
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Outliers":
@@ -47,7 +50,7 @@ class Outliers:
     def __repr__(self) -> str:
         if isinstance(self.noise, Dataset):
             return f"{BROUGHT}: {fingerprint(self.noise)}"
-        return self.name
+        return self.noise if isinstance(self.noise, str) else f"{BROUGHT}: {described(self.noise)}"
 
     def like(self, x: Tensor) -> Tensor:
         """As many inputs as the batch `(N, …)` has, on its device and in its type."""
@@ -55,6 +58,8 @@ class Outliers:
         if not isinstance(made, Tensor) or made.shape != x.shape:
             given = tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__
             raise NescioError(f"noise for inputs of shape {tuple(x.shape)} has the shape {given}; expected the same")
+        if not made.is_floating_point():
+            raise NescioError(f"the noise is {made.dtype}; expected floats, images in [0, 1]")
         if not made.isfinite().all():
             raise NescioError("the noise holds NaN or infinite values")
         return made.detach().to(x.device, x.dtype)
@@ -64,6 +69,16 @@ class Outliers:
             raise NescioError("this model learned from outliers that are not saved with it; to train it further, make "
                               "it with noise=… and load its weights")  # fmt: skip
         if isinstance(self.noise, Dataset):
-            return take(self.noise, torch.randint(len(self.noise), (len(x),)))[0]  # type: ignore[arg-type]
+            return self._taken(torch.randint(len(self.noise), (len(x),)))  # type: ignore[arg-type]
         make: Callable[[Tensor], Any] = NOISES[self.noise] if isinstance(self.noise, str) else self.noise
         return make(x)
+
+    def _taken(self, index: Tensor) -> Any:
+        """Inputs at some positions; their labels, if they have any, do not matter."""
+        if isinstance(self.noise, Samples):
+            return self.noise.take(index)[0]
+        try:
+            batch = default_collate([self.noise[position] for position in index.tolist()])
+        except (RuntimeError, TypeError) as error:
+            raise NescioError(f"the outliers do not make a batch: {error}") from error
+        return batch[0] if isinstance(batch, list | tuple) else batch

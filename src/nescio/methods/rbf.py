@@ -55,6 +55,7 @@ class RBFNetwork(Method):
     name = "rbf"
     score = "max_prob"
     on_features = True
+    on_network = False
     centres: Tensor
 
     def __init__(

@@ -68,7 +68,7 @@ class KnownSide:
 class Against:
     """An attack that made unknown data for the model itself; see `nescio.attacks.Attack`."""
 
-    tried: int  # inputs it was tried on; only those that it changed to a wrong class may be judged
+    tried: int  # inputs it was tried on; perhaps only those that ended in a wrong class are judged
     objective: str
     eps: float
     steps: int

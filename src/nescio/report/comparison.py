@@ -136,7 +136,7 @@ def attacked_figure(records: Records, name: str = ATTACKED) -> Figure:
     """How many adversarial samples each method is how confident of, on a logarithmic scale: figure 4 of paper 2.
 
     Counts are means of runs. The title of each panel says how many inputs the attack was tried on and how many it
-    changed to a wrong class, which alone are counted, and the dashed line is at their mean confidence.
+    brought to a wrong class, which alone are counted, and the dashed line is at their mean confidence.
     """
     runs, _ = compared(records, name)
     figure, panels = _panels(len(runs), "confidence", "inputs (log scale)", height=2.6)

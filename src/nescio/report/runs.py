@@ -9,7 +9,8 @@ from statistics import fmean, stdev
 from typing import TypeVar
 
 from nescio.errors import NescioError, unknown_name
-from nescio.records import Against, Evaluation, Rejection, Roc, Separation, UnknownSide
+from nescio.records import Evaluation, Rejection, Roc, Separation, UnknownSide
+from nescio.report.tables import attack_in_words
 
 Records = Evaluation | Sequence[Evaluation] | Mapping[str, Sequence[Evaluation]]
 Runs = dict[str, list[Evaluation]]  # by the name that a legend shows
@@ -121,10 +122,10 @@ def notes(runs: Runs, sets: Sequence[str], score: str | None, conventions: str) 
 
 
 def _attacks(runs: Runs, name: str) -> list[str]:
-    """How an attack made a set and, where it keeps only what it changed to a wrong class, of how many."""
+    """How an attack made a set and, where it keeps only what ended in a wrong class, of how many."""
     sides = {label: [side_of(one, name) for one in group] for label, group in runs.items()}
     attacks = {label: [side.attack for side in group if side.attack] for label, group in sides.items()}
-    ways = {label: list(dict.fromkeys(map(_in_words, group))) for label, group in attacks.items() if group}
+    ways = {label: list(dict.fromkeys(map(attack_in_words, group))) for label, group in attacks.items() if group}
     if not ways:
         return []
     first = next(iter(ways.values()))
@@ -136,17 +137,5 @@ def _attacks(runs: Runs, name: str) -> list[str]:
     lines = [f"Attack of {name} on {every[0].tried} inputs: {how}."]  # as many for all that are compared
     if any(one.objective == "loss" for one in every):
         wrong = ", ".join(f"{label} {' / '.join(str(side.inputs) for side in group)}" for label, group in sides.items())
-        lines.append(f"Of these {every[0].tried}, changed to a wrong class and judged: {wrong}.")
+        lines.append(f"Of these {every[0].tried}, ended in a wrong class and were judged: {wrong}.")
     return lines
-
-
-def _in_words(attack: Against) -> str:
-    """An attack's aim and strength.
-
-    >>> _in_words(Against(1000, "loss", 0.3, 80, 0.0075, "linf", True, 1, False))
-    'loss raised within ε = 0.3 (linf), 80 steps of 0.0075'
-    """
-    aim = "confidence lowered" if attack.objective == "doubt" else f"{attack.objective} raised"
-    step = f"{'at first ' if attack.adaptive else ''}{attack.step_size:g}"
-    more = f", {attack.restarts} starts" if attack.restarts > 1 else ""
-    return f"{aim} within ε = {attack.eps:g} ({attack.norm}), {attack.steps} steps of {step}{more}"

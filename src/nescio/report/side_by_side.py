@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.text import Text
 
 from nescio.report.runs import Records, compared, mean, notes, of_score, over_runs, side_of
-from nescio.report.tables import CONVENTIONS, auroc_colour, new_table
+from nescio.report.tables import CONVENTIONS, auroc_colour, folded, new_table
 
 COLUMNS = ("MMC", "AUROC", "FPR95")
 WIDTHS = (6, 7, 7)  # of a group's figures, with the gaps before them
@@ -67,7 +67,7 @@ class SideBySide:
             head = Text(f"{self.methods[i]}, TE {self.errors[i]}\n", overflow="fold")
             table.add_column(head + _aligned(COLUMNS), width=sum(WIDTHS))
         for name, cells in self.rows:
-            table.add_row(Text(_folded(name, room)), *(_group(cells[i]) for i in methods))
+            table.add_row(Text(folded(name, room)), *(_group(cells[i]) for i in methods))
         return table
 
 
@@ -112,20 +112,6 @@ def _group(cell: Cell) -> Text:
 def _aligned(words: Sequence[str], colour: str = "") -> Text:
     parts = [word.rjust(width) for word, width in zip(words, WIDTHS, strict=True)]
     return Text.assemble(parts[0], (parts[1], colour), parts[2], no_wrap=True)
-
-
-def _folded(name: str, width: int) -> str:
-    r"""A name in lines of some width that end, where they can, with a mark between words.
-
-    >>> _folded("adversarial_samples", 14)
-    'adversarial_\nsamples'
-    """
-    lines = [""]
-    for part in re.findall(r"[^_\s-]+[_\s-]*|[_\s-]+", name):
-        if lines[-1] and len(lines[-1] + part.rstrip()) > width:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(lines)
 
 
 def _line(cells: Sequence[str]) -> str:

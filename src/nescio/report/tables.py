@@ -1,5 +1,6 @@
 """Records as tables for a terminal."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nescio.records import Evaluation, Separation
+from nescio.records import Against, Evaluation, Separation, UnknownSide
 
 # on a narrow terminal names are folded, and figures stay whole
 FIGURES: dict[str, Any] = {"justify": "right", "overflow": "fold", "min_width": 5}
@@ -27,8 +28,20 @@ def evaluation_tables(record: Evaluation) -> RenderableType:
         parts.append(_unknown(record))
         if len(record.unknown[0].separation) > 1:
             parts.append(_by_score(record))
-        parts.append(Text(CONVENTIONS, style="dim"))
+        parts.append(Text("\n".join([CONVENTIONS, *_attacks(record.unknown)]), style="dim"))
+    for name, tried in record.provenance.settings.get("resisted", {}).items():
+        parts.append(Text(f"{name}: none of {tried} attacks made the model err, so there is nothing to judge it by."))
     return Group(*parts)
+
+
+def _attacks(sides: Sequence[UnknownSide]) -> list[str]:
+    """How each adversarial set was made and, where not all inputs are in it, why."""
+    lines = []
+    for side in sides:
+        if (attack := side.attack) is not None:
+            kept = "" if side.inputs == attack.tried else f"; {side.inputs} ended in a wrong class"
+            lines.append(f"{side.name}: {attack_in_words(attack)}, tried on {attack.tried} inputs{kept}.")
+    return lines
 
 
 def _known(record: Evaluation) -> Table:
@@ -58,8 +71,8 @@ def _by_score(record: Evaluation) -> Table:
     table = new_table("AUROC of every score")
     table.add_column("score", no_wrap=True)
     for side in record.unknown:
-        table.add_column(Text(side.name), **FIGURES)
-    table.add_column("correct/wrong", **FIGURES)
+        table.add_column(Text(folded(side.name, 12)), **FIGURES)
+    table.add_column("correct/\nwrong", **FIGURES)
     for index, found in enumerate(record.known.misclassification):
         cells = [_auroc(side.separation[index].auroc) for side in record.unknown]
         table.add_row(found.score, *cells, _auroc(found.auroc))
@@ -74,6 +87,20 @@ def new_table(title: str) -> Table:
 def _of(separations: tuple[Separation, ...], score: str) -> Separation:
     """The separation by one score; the first if the record does not have that one."""
     return next((found for found in separations if found.score == score), separations[0])
+
+
+def folded(name: str, width: int) -> str:
+    r"""A name in lines of some width that end, where they can, with a mark between words.
+
+    >>> folded("adversarial_samples", 14)
+    'adversarial_\nsamples'
+    """
+    lines = [""]
+    for part in re.findall(r"[^_\s-]+[_\s-]*|[_\s-]+", name):
+        if lines[-1] and len(lines[-1] + part.rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def share(value: float | None) -> str:
@@ -94,6 +121,18 @@ def auroc_colour(value: float | None) -> str:
     if value is None:
         return ""
     return "green" if value >= 0.9 else "yellow" if value >= 0.7 else "red"
+
+
+def attack_in_words(attack: Against) -> str:
+    """An attack's aim and strength.
+
+    >>> attack_in_words(Against(1000, "loss", 0.3, 80, 0.0075, "linf", True, 1, False))
+    'loss raised within ε = 0.3 (linf), 80 steps of 0.0075'
+    """
+    aim = "confidence lowered" if attack.objective == "doubt" else f"{attack.objective} raised"
+    step = f"{'at first ' if attack.adaptive else ''}{attack.step_size:g}"
+    more = f", {attack.restarts} starts" if attack.restarts > 1 else ""
+    return f"{aim} within ε = {attack.eps:g} ({attack.norm}), {attack.steps} steps of {step}{more}"
 
 
 def status_table(found: Sequence[Any]) -> Table:

@@ -154,8 +154,10 @@ def test_bad_input_is_told(images):
         noise.low_pass(torch.zeros(3, 4), 1.0)
     with pytest.raises(NescioError, match="images"):
         noise.stretched(torch.zeros(3, 4))
-    for sigma in (0.0, -1.0, float("nan")):
+    for sigma in (0.0, -1.0, float("nan"), torch.ones(2), torch.ones(40, 1), "a"):
         with pytest.raises(NescioError, match="sigma"):
             noise.low_pass(images, sigma)
     with pytest.raises(NescioError, match="n must be"):
         noise.uniform(images, 0)
+    with pytest.raises(NescioError, match="from -1 to"):
+        noise.mixed(2 * images.round() - 1)

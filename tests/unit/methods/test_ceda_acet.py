@@ -23,6 +23,24 @@ def batch(digits):
     return digits.train.take(slice(0, 32))
 
 
+class Endless(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter([])
+
+    def __len__(self):
+        return 3
+
+
+class Bare(torch.utils.data.Dataset):
+    """Inputs without labels."""
+
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, index):
+        return torch.full((1, 8, 8), index / 10)
+
+
 def net(seed=0, hidden=(32,)):
     torch.manual_seed(seed)
     return mlp(64, 7, hidden=hidden)
@@ -150,6 +168,7 @@ def test_outliers_of_the_users_own(digits, batch, seed):
         assert taken.shape == x.shape
         rows = {tuple(row.tolist()) for row in brought.inputs.flatten(1)}
         assert {tuple(row.tolist()) for row in taken.flatten(1)} <= rows
+    assert set(CEDA(net(), Bare()).outliers(x).unique().tolist()) <= set(torch.tensor([0, 0.1, 0.2, 0.3, 0.4]).tolist())
     model = CEDA(net(), digits.held_out, normalise=digits.normalise)
     nescio.fit(model, digits.train, epochs=15, batch_size=64, seed=seed)
     plain = Softmax(net(), normalise=digits.normalise)
@@ -184,6 +203,7 @@ def test_outliers_are_not_saved_but_part_of_a_checkpoint(digits, tmp_path):
     [
         ({"noise": "mixd"}, "did you mean 'mixed'"), ({"noise": 3}, "noise must be"), ({"weight": -1.0}, "weight"),
         ({"out_loss": "entropy"}, "out_loss"), ({"noise": torch.zeros(0, 4)}, "expected"),
+        ({"noise": torch.tensor(1.0)}, "noise must be"), ({"noise": Endless()}, "items by position"),
     ],
 )  # fmt: skip
 def test_what_neither_can_be(kind, how, what):
@@ -206,6 +226,7 @@ def test_noise_that_does_not_fit_is_told(batch):
         (torch.rand(31, 1, 8, 8), r"has the shape \(31, 1, 8, 8\)"),
         (torch.full((32, 1, 8, 8), math.nan), "NaN"),
         (None, "NoneType"),
+        (torch.zeros(32, 1, 8, 8, dtype=torch.uint8), "torch.uint8"),
     ):
         with pytest.raises(NescioError, match=what):
             CEDA(net(), lambda _, made=made: made).loss(x, y)

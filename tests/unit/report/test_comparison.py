@@ -306,7 +306,7 @@ def test_tables_say_how_many_inputs_an_attack_changed():
     assert lines[0] == "digits against adversarial_samples: 4 known, 9 attacked inputs"
     text = " ".join(lines)
     assert "Attack of adversarial_samples on 9 inputs: loss raised within ε = 0.3 (linf), 80 steps of 0.0075." in text
-    assert "Of these 9, changed to a wrong class and judged: softmax 9, acet 4." in text
+    assert "Of these 9, ended in a wrong class and were judged: softmax 9, acet 4." in text
 
 
 def test_rejection_has_every_theoretical_maximum():
@@ -323,7 +323,7 @@ def test_many_sets_are_printed_side_by_side(tmp_path):
     sets = ("a", "b", "c", "d")
     records = [judged(name, sets=sets) for name in METHODS]
     lines = printed(write_comparison(records, tmp_path))
-    assert any("softmax, TE 10.0%" in line and "duq, TE 10.0%" in line for line in lines)
+    assert any("softmax, TE 10.00%" in line and "duq, TE 10.00%" in line for line in lines)
     assert "a 50.0% 0.900 10.0% 50.0% 0.900 10.0% 50.0% 0.900 10.0%" in lines
     rows = [line for line in (tmp_path / "table.md").read_text(encoding="utf-8").splitlines() if line[0:1] == "|"]
     assert [row.split(" | ")[0] for row in rows[3:]] == ["| digits", "| a", "| b", "| c", "| d"]

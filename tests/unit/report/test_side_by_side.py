@@ -85,9 +85,9 @@ def test_notes_say_how_strong_the_attacks_were_and_what_they_changed():
         in notes
     )
     assert "Attack of adversarial_samples on 50 inputs: loss raised within ε = 0.3 (linf), 80 steps of 0.0075." in notes
-    at = notes.index("Of these 50, changed to a wrong class and judged: softmax 50, acet 7 / 9.")
+    at = notes.index("Of these 50, ended in a wrong class and were judged: softmax 50, acet 7 / 9.")
     assert notes[at - 1].startswith("Attack of adversarial_samples")
-    assert sum("changed" in note for note in notes) == 1  # noise has no class that could be wrong
+    assert sum("wrong class" in note for note in notes) == 1  # noise has no class that could be wrong
     assert [note for note in notes if "fashion" in note] == ["Inputs: 100 of digits, 50 of fashion, 50 of noise."]
 
 
