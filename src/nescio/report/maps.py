@@ -65,7 +65,7 @@ def _titles(maps: Sequence[Map], titles: Sequence[str] | None) -> list[str]:
 
 def _panels(maps: Sequence[Map], titles: Sequence[str], scores: int) -> tuple[Figure, list[list[Any]]]:
     """A figure, and for each score the axes of each map, which say whose they are."""
-    across = scores if scores > 1 else min(ACROSS, len(maps))
+    across = scores if scores > 1 else 2 if len(maps) == 4 else min(ACROSS, len(maps))  # two by two leaves no gap
     down = len(maps) if scores > 1 else math.ceil(len(maps) / across)
     figure = Figure(figsize=(max(PANEL * across, 3.2) + 1.2, PANEL * down + 1.5), layout="compressed")
     grid = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
