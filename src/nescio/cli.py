@@ -68,7 +68,8 @@ def train(
     ctx: typer.Context,
     method: Annotated[str, typer.Argument(
         parser=one_of("method", "METHODS"), metavar="METHOD", show_default=False,
-        help="The way to train: {METHODS}. Its settings are options too ({SETTINGS}).")],
+        help="The way to train: {METHODS}. Its settings are options too, which `nescio train METHOD --help` explains "
+             "({SETTINGS}).")],
     data: Annotated[str, typer.Option(help="A name of `nescio data list`, or a file or folder.", show_default=False)],
     output: Annotated[Path | None, typer.Option(
         "--output", "-o", help="Folder of the run; else DATA-METHOD: digits-softmax.", show_default=False)] = None,

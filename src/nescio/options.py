@@ -1,5 +1,7 @@
 """Options of the command line that name things in our tables, which are imported only when they are needed."""
 
+import inspect
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -52,6 +54,7 @@ def score_in(table: str) -> Callable[[str], str]:
 
 
 _GIVEN = "nescio.settings"  # where a context keeps the options that a method will know
+_ASKED = "nescio.method"  # and the method whose help was asked for
 
 
 class Command(TyperCommand):
@@ -82,9 +85,18 @@ class Command(TyperCommand):
 
 
 class MethodCommand(Command):
-    """A command where the settings of a method are options too, such as `--members 10`; see `settings_given`."""
+    """A command where the settings of a method are options too, such as `--members 10`; see `settings_given`.
+
+    Its help, asked for with a method, ends with what that method's settings mean.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        if method := ctx.meta.get(_ASKED):
+            _print_settings(method, _own(self))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[_ASKED] = next((word for word in args if word in names("METHODS")), None) if "--help" in args else None
         own = _own(self)
         left, found = [], ctx.meta.setdefault(_GIVEN, {})
         words = list(args)
@@ -181,3 +193,38 @@ def _value(text: str) -> Any:
 def _settings_in_words(taken: set[str]) -> str:
     each = {method: _options(method, taken) for method in names("METHODS")}
     return "; ".join(f"{method}: {' '.join(options)}" for method, options in each.items() if options)
+
+
+def _print_settings(method: str, taken: set[str]) -> None:
+    """The settings of a method with their defaults, in the words of its docstring."""
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    from nescio.methods import METHODS, own_settings
+
+    defaults, words = own_settings(method), _arguments(inspect.getdoc(METHODS[method]) or "")
+    if not defaults:
+        return
+    table = Table.grid(padding=(0, 2))
+    for option, name in _options(method, taken).items():
+        default = "" if defaults[name] is None else f" (default: {defaults[name]})"
+        table.add_row(Text(option, style="bold cyan", no_wrap=True), Text(words.get(name, "") + default))
+    Console().print(Panel(table, title=f"Settings of {method}", title_align="left", border_style="dim"))
+
+
+def _arguments(docstring: str) -> dict[str, str]:
+    r"""What a docstring says of each argument.
+
+    >>> _arguments("Args:\n    eps: radius\n        of the ball.\n    steps: many.")
+    {'eps': 'radius of the ball.', 'steps': 'many.'}
+    """
+    found: dict[str, str] = {}
+    name = ""
+    for line in docstring.partition("Args:\n")[2].splitlines():
+        if match := re.match(r"    (\w+): (.*)", line):
+            name, found[match[1]] = match[1], match[2]
+        elif name and line.startswith("        "):
+            found[name] += f" {line.strip()}"
+    return found

@@ -685,3 +685,13 @@ def test_what_has_no_network_takes_none(command, tmp_path):
         assert code == 2
         assert "rbf has no network within" in err
     assert not (tmp_path / "run").exists()
+
+
+def test_help_on_a_method_explains_its_settings(command):
+    code, out, _ = command("train", "acet", "--help")
+    assert code == 0
+    told = " ".join(out.partition("Settings of acet")[2].split())
+    assert "--eps radius of the ball. (default: 0.3)" in told
+    assert "--first-steps" in told
+    assert "Settings of" not in command("train", "--help")[1]
+    assert "Settings of" not in command("train", "softmax", "--help")[1]

@@ -20,14 +20,14 @@ class ACET(CEDA):
 
     Args:
         net: a network from inputs to logits.
-        noise: as in `CEDA`.
+        noise: a name in `nescio.data.noise.NOISES`, outliers of your own, or a function; see `CEDA`.
         eps: radius of the ball.
         steps: of the search.
         step_size: how far a step goes; by default `eps / steps`, as in the paper.
         weight: λ, of the loss on noise.
         first_steps: how many steps a search has at the beginning; they grow evenly to `steps` at the end. By default
             `steps` all the time.
-        out_loss: as in `CEDA`; the search raises the same.
+        out_loss: "confidence", or "uniform", the cross-entropy to the uniform distribution; the search raises the same.
         normalise: what raw inputs go through first.
     """
 
