@@ -37,6 +37,7 @@ bench: $(DONE)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/draws.py
 	$(BIN)/python benchmarks/duq.py
 	$(BIN)/python benchmarks/acet.py
+	$(BIN)/python benchmarks/asymptote.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[bench]'
 	$(BIN)/python benchmarks/gradients.py
 

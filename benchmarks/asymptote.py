@@ -1,0 +1,65 @@
+"""What exact laws along rays cost, against running the network.
+
+    python benchmarks/asymptote.py
+
+The pass at infinity of 10 000 rays through `lenet` and through `resnet20`, against one forward pass in float64 of as
+many inputs; and the traces of 100 rays through a perceptron of 3 × 256 units, against running it, 100 inputs at a time,
+at all the breakpoints they have. What is compared is timed in turns, and runs in batches of one size.
+"""
+
+import argparse
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+
+from nescio.audit import asymptote, trace
+from nescio.models import mlp, network_for
+from timing import in_turns
+
+BATCH = 128
+
+
+def forward(net: nn.Module, x: Tensor, batch: int = BATCH) -> None:
+    with torch.no_grad():
+        for part in x.split(batch):
+            net(part)
+
+
+def at_infinity(name: str, shape: tuple[int, ...], count: int, repeats: int) -> tuple[float, float]:
+    torch.manual_seed(0)
+    net = network_for(name, shape, 10).double().eval()
+    x, d = torch.rand(count, *shape).double(), torch.randn(count, *shape).double()
+    works = (lambda: asymptote(net, x, d, batch_size=BATCH)), (lambda: forward(net, x))
+    ours, plain = in_turns(*works, repeats=repeats)
+    return ours, plain
+
+
+def traced(repeats: int) -> tuple[float, float, int]:
+    torch.manual_seed(0)
+    net = mlp(20, 5, hidden=(256, 256, 256)).double().eval()
+    x, d = torch.randn(100, 20).double(), torch.randn(100, 20).double()
+    found = trace(net, x, d)
+    points = x[found.ray] + found.begin[:, None] * d[found.ray]
+    ours, plain = in_turns(lambda: trace(net, x, d), lambda: forward(net, points, 100), repeats=repeats)
+    return ours, plain, len(found.ray) - len(x)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rays", type=int, default=10_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    table = Table("", "seconds", "the network", "ratio", "wanted")
+    for name, shape in (("lenet", (1, 28, 28)), ("resnet20", (3, 32, 32))):
+        ours, plain = at_infinity(name, shape, given.rays, given.repeats)
+        table.add_row(f"{given.rays} rays, {name}", f"{ours:.2f}", f"{plain:.2f}", f"{ours / plain:.1f}×", "≤ 8×")
+    ours, plain, breakpoints = traced(given.repeats)
+    what = f"100 traces, {breakpoints} breakpoints"
+    table.add_row(what, f"{ours:.2f}", f"{plain:.2f}", f"{ours / plain:.1f}×", "≤ 15×")
+    Console().print(table, f"{torch.get_num_threads()} threads")
+
+
+if __name__ == "__main__":
+    main()

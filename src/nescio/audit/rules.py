@@ -1,0 +1,286 @@
+"""How the operations that layers come down to act on laws; see `audit.laws`.
+
+A rule takes the rays, the operation, and what the operation was called with.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from nescio.audit.laws import RULES, Law, NotAffineError, Rays, Rule
+
+aten = torch.ops.aten
+LEAST = -1e200  # slope and intercept of padding, which no maximum chooses
+
+
+R = TypeVar("R", bound=Rule)
+
+
+def _rule(*operations: Any) -> Callable[[R], R]:
+    """Say how some operations act on laws."""
+
+    def add(function: R) -> R:
+        for operation in operations:
+            RULES[operation] = function
+        return function
+
+    return add
+
+
+def _part(tree: Any, name: str) -> Any:
+    """The slopes, or the intercepts, in place of laws; a constant has no slope."""
+    if isinstance(tree, Law):
+        return getattr(tree, name)
+    if isinstance(tree, list | tuple):
+        return type(tree)(_part(item, name) for item in tree)
+    return tree
+
+
+def _paired(slope: Any, intercept: Any, rays: Rays) -> Any:
+    if isinstance(slope, Tensor):
+        return Law(slope, intercept, rays)
+    return type(slope)(_paired(s, b, rays) for s, b in zip(slope, intercept, strict=True))
+
+
+@_rule(
+    aten.view, aten._unsafe_view, aten.reshape, aten.permute, aten.transpose, aten.t, aten.expand, aten.clone,
+    aten.detach, aten.alias, aten.slice, aten.select, aten.unsqueeze, aten.squeeze, aten.split, aten.split_with_sizes,
+    aten.unbind, aten.sum, aten.mean, aten.neg, aten.flip, aten.roll, aten.avg_pool1d, aten.avg_pool2d,
+    aten.avg_pool3d,
+    aten._adaptive_avg_pool2d, aten._adaptive_avg_pool3d, aten.adaptive_avg_pool1d, aten.reflection_pad1d,
+    aten.reflection_pad2d, aten.reflection_pad3d, aten.replication_pad1d, aten.replication_pad2d,
+    aten.replication_pad3d,
+    aten.upsample_nearest1d, aten.upsample_nearest2d, aten.upsample_nearest3d, aten.upsample_bilinear2d, aten.index,
+    aten.index_select, aten._to_copy, aten.pixel_shuffle, aten.unfold, aten.as_strided, aten.narrow, aten.repeat,
+)  # fmt: skip
+def _linear(rays: Rays, func: Any, *args: Any, **kwargs: Any) -> Any:
+    """What is linear in its one tensor acts on slopes and intercepts alike."""
+    return _paired(func(*_part(args, "slope"), **kwargs), func(*_part(args, "intercept"), **kwargs), rays)
+
+
+@_rule(aten.cat, aten.stack)
+def _joined(rays: Rays, func: Any, tensors: Sequence[Tensor], *args: Any) -> Law:
+    """Constants among the laws have slope 0."""
+    laws = [_law(one, rays) for one in tensors]
+    return Law(func([one.slope for one in laws], *args), func([one.intercept for one in laws], *args), rays)
+
+
+def _law(value: Tensor, rays: Rays) -> Law:
+    return value if isinstance(value, Law) else Law(torch.zeros_like(value), value, rays)
+
+
+@_rule(aten.add, aten.sub)
+def _added(rays: Rays, func: Any, a: Any, b: Any, alpha: float = 1) -> Law:
+    slopes = [one.slope if isinstance(one, Law) else None for one in (a, b)]
+    intercept = func(_part(a, "intercept"), _part(b, "intercept"), alpha=alpha)
+    sign = alpha if func.overloadpacket is aten.add else -alpha
+    if slopes[1] is None:
+        slope = slopes[0]
+    elif slopes[0] is None:
+        slope = sign * slopes[1]
+    else:
+        slope = torch.add(slopes[0], slopes[1], alpha=sign)
+    return Law(slope.expand(intercept.shape), intercept, rays)  # type: ignore[union-attr]
+
+
+@_rule(aten.rsub)
+def _subtracted_from(rays: Rays, func: Any, a: Any, b: Any, alpha: float = 1) -> Law:
+    return _added(rays, aten.sub.Tensor, torch.as_tensor(b, dtype=torch.float64) if not isinstance(b, Tensor) else b, a)
+
+
+@_rule(aten.mul, aten.div)
+def _multiplied(rays: Rays, func: Any, a: Any, b: Any, **how: Any) -> Law:
+    if isinstance(a, Law) and isinstance(b, Law):
+        raise NotAffineError("multiplies or divides one value of the ray by another")
+    if isinstance(b, Law) and func.overloadpacket is aten.div:
+        raise NotAffineError("divides by a value of the ray")
+    if how:
+        raise NotAffineError("divides with rounding")
+    return Law(func(_part(a, "slope"), _part(b, "slope")), func(_part(a, "intercept"), _part(b, "intercept")), rays)
+
+
+@_rule(aten.mm, aten.bmm, aten.matmul, aten.mv, aten.dot)
+def _product(rays: Rays, func: Any, a: Tensor, b: Tensor) -> Law:
+    if isinstance(a, Law) and isinstance(b, Law):
+        raise NotAffineError("multiplies values of the ray by each other")
+    return Law(func(_part(a, "slope"), _part(b, "slope")), func(_part(a, "intercept"), _part(b, "intercept")), rays)
+
+
+@_rule(aten.addmm, aten.baddbmm)
+def _affine(rays: Rays, func: Any, bias: Tensor, a: Tensor, b: Tensor, beta: float = 1, alpha: float = 1) -> Law:
+    times = aten.mm.default if func.overloadpacket is aten.addmm else aten.bmm.default
+    inner = _product(rays, times, a, b)
+    inner = inner if alpha == 1 else Law(alpha * inner.slope, alpha * inner.intercept, rays)
+    return _added(rays, aten.add.Tensor, inner, bias, beta)
+
+
+@_rule(aten.convolution)
+def _convolved(rays: Rays, func: Any, x: Any, weight: Any, bias: Tensor | None, *how: Any) -> Law:
+    if isinstance(weight, Law) or isinstance(bias, Law):
+        raise NotAffineError("convolves with weights that hang on the ray")
+    both = func(torch.cat([x.slope, x.intercept]), weight, None, *how)
+    slope, intercept = both.tensor_split(2)
+    if bias is not None:
+        intercept = intercept + bias.view(-1, *[1] * (intercept.dim() - 2))
+    return Law(slope, intercept, rays)
+
+
+@_rule(aten.native_batch_norm, aten._native_batch_norm_legit_no_training, aten._native_batch_norm_legit)
+def _normalised(rays: Rays, func: Any, x: Law, weight: Any, bias: Any, mean: Any, var: Any, *how: Any) -> Any:
+    training = how[0] if func.overloadpacket is not aten._native_batch_norm_legit_no_training else False
+    if training or mean is None:
+        raise NotAffineError("normalises by the statistics of its batch")
+    shape = (-1, *[1] * (x.dim() - 2))
+    factor = (var + how[-1]).rsqrt() * (1 if weight is None else weight)
+    offset = (0 if bias is None else bias) - mean * factor
+    empty = x.slope.new_empty(0)
+    return Law(x.slope * factor.view(shape), x.intercept * factor.view(shape) + offset.view(shape), rays), empty, empty
+
+
+@_rule(aten.constant_pad_nd)
+def _padded(rays: Rays, func: Any, x: Law, pad: Any, value: float = 0) -> Law:
+    return Law(func(x.slope, pad, 0), func(x.intercept, pad, value), rays)
+
+
+def _chosen(rays: Rays, first: Law, other: Law) -> Law:
+    """Entry by entry the larger of two laws."""
+    wins = rays.above(first.slope - other.slope, first.intercept - other.intercept)
+    return Law(torch.where(wins, first.slope, other.slope), torch.where(wins, first.intercept, other.intercept), rays)
+
+
+@_rule(aten.maximum)
+def _larger(rays: Rays, func: Any, a: Any, b: Any) -> Law:
+    return _chosen(rays, *_alike(a, b, rays))
+
+
+@_rule(aten.minimum)
+def _smaller(rays: Rays, func: Any, a: Any, b: Any) -> Law:
+    found = _chosen(rays, *(Law(-one.slope, -one.intercept, rays) for one in _alike(a, b, rays)))
+    return Law(-found.slope, -found.intercept, rays)
+
+
+def _alike(a: Any, b: Any, rays: Rays) -> tuple[Law, Law]:
+    """Two laws of one shape."""
+    first, other = _law(a, rays), _law(b, rays)
+    shape = (first.slope + other.slope).shape
+    return tuple(Law(one.slope.expand(shape), one.intercept.expand(shape), rays) for one in (first, other))  # type: ignore[return-value]
+
+
+@_rule(aten.relu)
+def _rectified(rays: Rays, func: Any, x: Law) -> Law:
+    above = rays.above(x.slope, x.intercept)
+    return Law(x.slope * above, x.intercept * above, rays)
+
+
+@_rule(aten.leaky_relu)
+def _leaky(rays: Rays, func: Any, x: Law, slope: float = 0.01) -> Law:
+    above = rays.above(x.slope, x.intercept)
+    return Law(torch.where(above, x.slope, slope * x.slope), torch.where(above, x.intercept, slope * x.intercept), rays)
+
+
+@_rule(aten._prelu_kernel)
+def _prelu(rays: Rays, func: Any, x: Law, weight: Tensor) -> Law:
+    factor = torch.where(rays.above(x.slope, x.intercept), 1.0, weight)
+    return Law(x.slope * factor, x.intercept * factor, rays)
+
+
+@_rule(aten.abs)
+def _absolute(rays: Rays, func: Any, x: Law) -> Law:
+    factor = torch.where(rays.above(x.slope, x.intercept), 1.0, -1.0).to(x.slope.dtype)
+    return Law(x.slope * factor, x.intercept * factor, rays)
+
+
+@_rule(aten.hardtanh, aten.clamp, aten.clamp_min, aten.clamp_max)
+def _clamped(rays: Rays, func: Any, x: Law, *bounds: Any, **named: Any) -> Law:
+    """Between two bounds, either of which may be missing."""
+    low, high = _bounds(func.overloadpacket, bounds, named)
+    found = x
+    if low is not None:
+        found = _larger(rays, aten.maximum, found, torch.as_tensor(low, dtype=x.dtype))
+    if high is not None:
+        found = _smaller(rays, aten.minimum, found, torch.as_tensor(high, dtype=x.dtype))
+    return found
+
+
+def _bounds(operation: Any, bounds: Sequence[Any], named: dict[str, Any]) -> tuple[Any, Any]:
+    given = [*bounds, None, None]
+    if operation is aten.hardtanh:
+        return (-1.0 if given[0] is None else given[0]), (1.0 if given[1] is None else given[1])
+    if operation is aten.clamp_min:
+        return given[0], None
+    if operation is aten.clamp_max:
+        return None, given[0]
+    return named.get("min", given[0]), named.get("max", given[1])
+
+
+@_rule(aten.max_pool2d_with_indices, aten.max_pool3d_with_indices, aten.max_pool1d, aten.max_pool2d, aten.max_pool3d)
+def _pooled(
+    rays: Rays, func: Any, x: Law, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False
+) -> Any:
+    """Of each window the law that is largest."""
+    dims = {"1": 1, "2": 2, "3": 3}[func.overloadpacket.__name__.split("pool")[1][0]]
+    size, padding, dilation = (_each(value, dims) for value in (size, padding, dilation))
+    stride = _each(stride, dims) if stride else size
+    slope = _windows(x.slope, size, stride, padding, dilation, ceil, LEAST)  # (…, K); the padding never wins
+    intercept = _windows(x.intercept, size, stride, padding, dilation, ceil, LEAST)
+    index = rays.largest(slope, intercept)
+    found = Law(slope.gather(-1, index).squeeze(-1), intercept.gather(-1, index).squeeze(-1), rays)
+    # nobody who stays on the ray looks at the indices
+    return (found, torch.zeros(found.shape, dtype=torch.long)) if "indices" in func.overloadpacket.__name__ else found
+
+
+def _each(value: Any, dims: int) -> list[int]:
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    return values * dims if len(values) == 1 else values
+
+
+def _windows(
+    x: Tensor, size: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil: bool, fill: float
+) -> Tensor:
+    """The windows of a pooling, `(…, K)`."""
+    dims = len(size)
+    room = []
+    for side, k, s, p, d in zip(x.shape[-dims:], size, stride, padding, dilation, strict=True):
+        reach, more = d * (k - 1) + 1, 0
+        if ceil:
+            count = -(-(side + 2 * p - reach) // s) + 1
+            if (count - 1) * s >= side + p:  # a window may not begin in the padding on the right
+                count -= 1
+            more = max(0, (count - 1) * s + reach - side - 2 * p)
+        room.append((p, p + more))
+    if any(sum(pair) for pair in room):
+        x = F.pad(x, [edge for pair in reversed(room) for edge in pair], value=fill)
+    for i, (k, s, d) in enumerate(zip(size, stride, dilation, strict=True)):
+        x = x.unfold(x.dim() - dims if i == 0 else 2 + i, d * (k - 1) + 1, s)[..., ::d]
+    return x.flatten(-dims)
+
+
+@_rule(
+    aten.relu_,
+    aten.leaky_relu_,
+    aten.hardtanh_,
+    aten.add_,
+    aten.sub_,
+    aten.mul_,
+    aten.div_,
+    aten.clamp_,
+    aten.clamp_min_,
+    aten.clamp_max_,
+)
+def _in_place(rays: Rays, func: Any, x: Law, *args: Any, **kwargs: Any) -> Law:
+    """As the operation that writes elsewhere; the law itself is then exchanged."""
+    other = getattr(aten, func.overloadpacket.__name__.removesuffix("_"))
+    found = RULES[other](rays, getattr(other, func._overloadname), x, *args, **kwargs)
+    x.slope, x.intercept = found.slope, found.intercept
+    return x
+
+
+@_rule(aten.as_strided_)
+def _laid_out(rays: Rays, func: Any, x: Law, size: Any, stride: Any, offset: Any = None) -> Law:
+    """Pooling to one pixel sets the strides of its result anew, which changes no value."""
+    if tuple(size) != tuple(x.shape):
+        raise NotAffineError("lays out its memory anew")
+    return x

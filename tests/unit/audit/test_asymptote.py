@@ -1,0 +1,336 @@
+"""The law at infinity against the network itself: every layer there is a rule for, random networks, ties, bad input."""
+
+import math
+import random
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import nescio
+from nescio.audit import asymptote, trace
+from nescio.errors import NescioError
+from nescio.methods import Softmax
+from nescio.models import mlp, network_for
+
+seq = nn.Sequential
+
+
+def ends(width):
+    """What makes logits of features."""
+    return nn.Flatten(), nn.Linear(width, 3)
+
+
+class Residual(nn.Module):
+    def __init__(self, *layers):
+        super().__init__()
+        self.layers = seq(*layers)
+
+    def forward(self, x):
+        return x + self.layers(x)
+
+
+class Branches(nn.Module):
+    """Two ways that are put side by side, with constants, indexing and in-place additions on the way."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.one, self.two = nn.Linear(width, 3), nn.Linear(width, 4)
+
+    def forward(self, x):
+        a, b = self.one(x), torch.relu(self.two(x))
+        a += 0.5
+        both = torch.cat([a, b[:, 1:], torch.ones(len(x), 1, dtype=x.dtype)], 1)
+        return (
+            (2 * both - 1).clamp(min=-3).abs() / 3
+            + torch.maximum(both, both.flip(1))
+            - torch.minimum(both[:, :1], both)
+        )
+
+
+class Shaped(nn.Module):
+    def forward(self, x):
+        return x.permute(0, 2, 3, 1).reshape(len(x), -1, x.shape[1]).transpose(1, 2).mean(2)
+
+
+def seeded(net, seed=0):
+    """With random weights and statistics everywhere."""
+    generator = torch.Generator().manual_seed(seed)
+    for module in net.modules():
+        for name, value in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
+            if value.is_floating_point():
+                drawn = torch.randn(value.shape, generator=generator)
+                value.data = drawn.abs() + 0.5 if name == "running_var" else drawn / max(1, value[0].numel()) ** 0.5
+    return net.eval()
+
+
+LAYERS = {
+    "linear": (lambda: seq(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)), (6,)),
+    "no bias": (lambda: seq(nn.Linear(6, 5, bias=False), nn.ReLU(inplace=True), nn.Linear(5, 3)), (6,)),
+    "sequences": (lambda: seq(nn.Linear(4, 5), nn.ReLU(), *ends(15)), (3, 4)),
+    "leaky": (lambda: seq(nn.Linear(6, 5), nn.LeakyReLU(0.1), nn.Linear(5, 3)), (6,)),
+    "prelu": (lambda: seq(nn.Linear(6, 5), nn.PReLU(5), nn.Linear(5, 3)), (6,)),
+    "relu6": (lambda: seq(nn.Linear(6, 5), nn.ReLU6(), nn.Linear(5, 3)), (6,)),
+    "hardtanh": (lambda: seq(nn.Linear(6, 5), nn.Hardtanh(-2, 0.5), nn.Linear(5, 3)), (6,)),
+    "batch norm": (lambda: seq(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3)), (6,)),
+    "dropout": (lambda: seq(nn.Linear(6, 5), nn.Dropout(0.5), nn.ReLU(), nn.Identity(), nn.Linear(5, 3)), (6,)),
+    "residual": (lambda: seq(Residual(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6)), nn.ReLU(), nn.Linear(6, 3)), (6,)),
+    "branches": (lambda: Branches(6), (6,)),
+    "conv1d": (lambda: seq(nn.Conv1d(2, 4, 3, stride=2, padding=1), nn.ReLU(), *ends(16)), (2, 8)),
+    "conv2d": (lambda: seq(nn.Conv2d(2, 4, 3, stride=2, padding=1, groups=2), nn.ReLU(), *ends(64)), (2, 8, 8)),
+    "conv3d": (lambda: seq(nn.Conv3d(2, 4, 2, dilation=2), nn.ReLU(), *ends(32)), (2, 4, 4, 4)),
+    "reflected": (lambda: seq(nn.Conv2d(2, 4, 3, padding=1, padding_mode="reflect"), nn.ReLU(), *ends(256)), (2, 8, 8)),
+    "max pool 1d": (lambda: seq(nn.MaxPool1d(2), *ends(8)), (2, 8)),
+    "max pool 2d": (lambda: seq(nn.MaxPool2d(3, stride=2, padding=1), *ends(32)), (2, 8, 8)),
+    "max pool, rounded up": (lambda: seq(nn.MaxPool2d(3, 2, ceil_mode=True), *ends(32)), (2, 8, 8)),
+    "max pool, dilated": (lambda: seq(nn.MaxPool2d(2, 1, dilation=2), *ends(72)), (2, 8, 8)),
+    "max pool 3d": (lambda: seq(nn.MaxPool3d(2), *ends(16)), (2, 4, 4, 4)),
+    "avg pool": (lambda: seq(nn.AvgPool2d(2), nn.ReLU(), *ends(32)), (2, 8, 8)),
+    "avg pool 1d": (lambda: seq(nn.AvgPool1d(2), nn.ReLU(), *ends(8)), (2, 8)),
+    "adaptive": (lambda: seq(nn.AdaptiveAvgPool2d(3), nn.ReLU(), *ends(18)), (2, 8, 8)),
+    "adaptive, one pixel": (lambda: seq(nn.AdaptiveAvgPool2d(1), nn.ReLU(), *ends(2)), (2, 8, 8)),
+    "padding": (lambda: seq(nn.ConstantPad2d(1, 0.7), nn.ZeroPad2d(1), *ends(288), nn.ReLU()), (2, 8, 8)),
+    "shapes": (lambda: seq(Shaped(), nn.ReLU(), nn.Linear(2, 3)), (2, 8, 8)),
+}  # fmt: skip
+
+
+def rays(shape, count=12, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(count, *shape, generator=generator).double() for _ in range(2))
+
+
+def along(net, x, d, t):
+    """The network itself, in float64, at a t for each ray."""
+    with torch.no_grad():
+        return net.double()(x + t.view(-1, *[1] * (x.dim() - 1)) * d)
+
+
+def agrees(net, x, d, found):
+    for factor in (1 + 1e-9, 2, 10):
+        t = factor * found.start + 1e-6
+        real = along(net, x, d, t)
+        torch.testing.assert_close(found.at(t), real, rtol=1e-9, atol=1e-9 * float(real.abs().max()))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_agrees_with_the_network(name, seed):
+    make, shape = LAYERS[name]
+    net = seeded(make(), seed)
+    x, d = rays(shape, seed=seed)
+    found = asymptote(net, x, d)
+    agrees(net, x, d, found)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_traces_are_affine_between_their_breakpoints_and_end_in_the_asymptote(name, seed):
+    make, shape = LAYERS[name]
+    net = seeded(make(), seed)
+    x, d = rays(shape, 5, seed=seed)
+    found, last = trace(net, x, d), asymptote(net, x, d)
+    assert found.whole.all()
+    for piece in range(len(found.ray)):
+        ray, begin, end = int(found.ray[piece]), found.begin[piece], found.end[piece]
+        inside = torch.linspace(0.01, 0.99, 5).double()
+        t = begin + inside * (end - begin) if end < math.inf else begin + 10 * inside
+        real = along(net, x[ray].expand(5, *shape), d[ray].expand(5, *shape), t)
+        law = found.slope[piece] * t[:, None] + found.intercept[piece]
+        torch.testing.assert_close(law, real, rtol=1e-9, atol=1e-9 * float(real.abs().max()))
+        torch.testing.assert_close(found.at(ray, t), law)
+    ends = (found.end == math.inf).nonzero().flatten()
+    assert found.ray[ends].tolist() == list(range(5))
+    torch.testing.assert_close(found.slope[ends], last.slope)
+    assert (found.begin[ends] <= last.start * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("mlp", (1, 8, 8)),
+        ("lenet", (1, 28, 28)),
+        ("conv3", (1, 28, 28)),
+        ("resnet20", (3, 32, 32)),
+        ("resnet18", (3, 32, 32)),
+    ],
+)
+def test_agrees_with_our_networks(name, shape, seed):
+    torch.manual_seed(seed)
+    net = network_for(name, shape, 10)
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2)
+    model = Softmax(net, normalise=None)
+    x, d = rays(shape, 3, seed)
+    found = asymptote(model, x, d)
+    agrees(net.eval(), x, d, found)
+
+
+@given(number=st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_agrees_with_random_networks(number):
+    draw = random.Random(number)
+    width, layers = 5, []
+    for _ in range(draw.randint(1, 5)):
+        wide = draw.randint(1, 8)
+        kind = draw.choice([nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.Hardtanh, nn.PReLU, nn.Identity])
+        layers += [nn.Linear(width, wide), *([nn.BatchNorm1d(wide)] if draw.random() < 0.3 else []), kind()]
+        if draw.random() < 0.3:
+            layers.append(Residual(nn.Linear(wide, wide), nn.ReLU(), nn.Linear(wide, wide)))
+        width = wide
+    net = seeded(seq(*layers, nn.Linear(width, 3)), number)
+    if draw.random() < 0.5:  # whole units that see nothing of the input, and classes that are alike
+        net[0].weight.data[: draw.randint(0, len(net[0].weight))] = 0
+        net[-1].weight.data[1] = net[-1].weight.data[0]
+    x, d = rays((5,), 6, number)
+    d[draw.randrange(6), : draw.randint(0, 4)] = 0
+    found = asymptote(net, x, d)
+    agrees(net, x, d, found)
+    traced = trace(net, x, d)
+    last = traced.begin[traced.end == math.inf]
+    assert (last <= found.start * (1 + 1e-9)).all()
+
+
+def test_the_sign_pattern_does_not_change_any_more(seed):
+    net = seeded(mlp(6, 3, hidden=(20, 20)), seed).double()
+    x, d = rays((6,), 30, seed)
+    start = asymptote(net, x, d).start
+
+    def pattern(t):
+        first = net[1](x + t[:, None] * d)
+        return torch.cat([first, net[3](first.relu())], 1) > 0
+
+    seen = [pattern(start * factor + 1e-6) for factor in (1, 1.5, 3, 30, 1e4)]
+    assert all(torch.equal(seen[0], later) for later in seen[1:])
+    assert not torch.equal(seen[0], pattern(0 * start))
+
+
+def test_the_limit_is_the_one_that_is_approached(seed):
+    net = seeded(mlp(6, 4, hidden=(20,)), seed)
+    x, d = rays((6,), 50, seed)
+    found = asymptote(net, x, d)
+    assert (found.limit.amax(1) == 1).all()  # theorem 3.1
+    p = along(net, x, d, 1e6 + 100 * found.start).softmax(1)
+    torch.testing.assert_close(p, found.limit)
+    assert torch.equal(found.winner, p.argmax(1))
+
+
+def test_slopes_that_tie_leave_a_softmax_of_intercepts(seed):
+    net = seeded(mlp(6, 4, hidden=(20,)), seed).double()
+    net[-1].weight.data[1] = net[-1].weight.data[0]
+    x, d = rays((6,), 200, seed)
+    found = asymptote(net, x, d)
+    tied = found.limit[:, 0] > 0
+    assert 5 < tied.sum() < 200
+    bias = net[-1].bias.detach()
+    torch.testing.assert_close(found.limit[tied][:, :2], bias[:2].softmax(0).expand(int(tied.sum()), 2))
+    assert (found.limit[~tied].amax(1) == 1).all()
+
+
+def test_a_network_that_dies_on_the_way_ends_with_its_last_biases():
+    net = seq(nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 3)).double()
+    net[0].weight.data[:] = -1.0
+    net[0].bias.data[:] = torch.tensor([3.0, 5.0])
+    found = asymptote(net, torch.zeros(1, 1), torch.ones(1))
+    assert found.start.item() == 5
+    assert (found.slope == 0).all()
+    torch.testing.assert_close(found.limit[0], net[2].bias.detach().softmax(0))
+    assert trace(net, torch.zeros(1, 1), torch.ones(1)).breakpoints(0).tolist() == [3, 5]
+
+
+def test_a_ray_in_one_region_starts_at_once():
+    found = asymptote(nn.Linear(3, 2), torch.ones(4, 3), torch.ones(3))
+    assert (found.start == 0).all()
+    assert len(trace(nn.Linear(3, 2), torch.ones(4, 3), torch.ones(3)).ray) == 4
+
+
+def test_batches_of_any_size_give_the_same(seed):
+    net = seeded(mlp(6, 4, hidden=(20,)), seed)
+    x, d = rays((6,), 20, seed)
+    torch.testing.assert_close(asymptote(net, x, d).slope, asymptote(net, x, d, batch_size=3).slope)
+
+
+def test_the_model_is_left_as_found_and_batchnorm_is_in_eval_mode(seed):
+    torch.manual_seed(seed)
+    net = seq(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Dropout(0.5), nn.ReLU(), nn.Linear(3, 2)).train()
+    before = {key: value.clone() for key, value in net.state_dict().items()}
+    x, d = rays((4,), 6, seed)
+    found = asymptote(net, x, d)
+    assert net.training
+    assert not net[0]._forward_hooks
+    assert net[0].weight.dtype == torch.float32
+    assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
+    agrees(net.eval(), x, d, found)
+
+
+@pytest.mark.parametrize(
+    ("layer", "name"),
+    [
+        (nn.GELU(), "gelu"),
+        (nn.Sigmoid(), "sigmoid"),
+        (nn.LayerNorm(5), "native_layer_norm"),
+        (nn.Softmax(1), "softmax"),
+    ],
+)
+def test_what_is_not_piecewise_affine_is_named(layer, name):
+    net = seq(nn.Linear(4, 5), layer, nn.Linear(5, 2))
+    with pytest.raises(
+        NescioError, match=rf"module '1' \({type(layer).__name__}\) uses '\w*{name}\w*'.*audit\.scaling"
+    ):
+        asymptote(net, torch.ones(2, 4), torch.ones(4))
+    assert not net[0]._forward_hooks
+
+
+def test_products_of_two_values_are_named():
+    class Squared(nn.Module):
+        def forward(self, x):
+            return x * x
+
+    with pytest.raises(NescioError, match=r"module '0' .*multiplies"):
+        asymptote(seq(Squared(), nn.Linear(4, 2)), torch.ones(2, 4), torch.ones(4))
+
+
+def test_bad_input_is_told():
+    net = nn.Linear(4, 2)
+    for x, d, what in (
+        (torch.ones(2, 4), torch.zeros(4), "zeros"),
+        (torch.ones(2, 4), torch.ones(3), r"\(3,\)"),
+        (torch.ones(2, 4), torch.ones(3, 4), r"\(3, 4\)"),
+        (torch.full((2, 4), math.nan), torch.ones(4), "NaN"),
+        (torch.ones(2, 4), torch.full((2, 4), math.inf), "infinite"),
+        (torch.ones(2, 3), torch.ones(3), "cannot be run on a batch of shape"),
+    ):
+        with pytest.raises(NescioError, match=what):
+            asymptote(net, x, d)
+    with pytest.raises(NescioError, match="limit"):
+        trace(net, torch.ones(2, 4), torch.ones(4), limit=0)
+    with pytest.raises(NescioError, match="t_max"):
+        trace(net, torch.ones(2, 4), torch.ones(4), t_max=-1)
+
+
+def test_the_first_certain_t_is_exact(seed):
+    net = seeded(mlp(6, 4, hidden=(20, 20)), seed).double()
+    x, d = rays((6,), 20, seed)
+    found = trace(net, x, d)
+    for eps in (0.3, 1e-3, 1e-6):
+        first = found.first_certain(eps)
+        assert first.isfinite().all()  # theorem 3.1
+        p = along(net, x, d, first).softmax(1).amax(1)
+        assert (p >= 1 - eps * (1 + 1e-6)).all()
+        for ray in (first > 0).nonzero().flatten().tolist():  # nothing on a fine grid comes sooner
+            t = torch.linspace(0, 1, 2000).double() * first[ray] * (1 - 1e-6)
+            p = nescio.predict(net, x[ray] + t[:, None] * d[ray])[0].softmax(1).amax(1)
+            assert (p < 1 - eps * (1 - 1e-4)).all()
+
+
+def test_a_limit_leaves_rays_that_have_more_pieces(seed):
+    net = seeded(mlp(6, 4, hidden=(20, 20)), seed)
+    x, d = rays((6,), 10, seed)
+    whole, cut = trace(net, x, d), trace(net, x, d, limit=3)
+    counts = torch.bincount(whole.ray)
+    assert torch.equal(cut.whole, counts <= 3)
+    assert torch.bincount(cut.ray).max() == 3
+    near = trace(net, x, d, t_max=0.1)
+    assert near.whole.all()
+    assert near.end.max() == 0.1
