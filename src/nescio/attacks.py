@@ -262,7 +262,7 @@ class _Ball:
         if self.how.norm == "linf" or not (out := self._lengths(cut) > self.how.eps * SAFE).any():
             return cut
         away = x - self.centre
-        least, most = torch.zeros_like(self._lengths(x)), torch.ones_like(self._lengths(x))
+        least, most = torch.zeros_like(out, dtype=torch.float64), torch.ones_like(out, dtype=torch.float64)
         best = self.centre
         for _ in range(HALVINGS):
             middle = (least + most) / 2

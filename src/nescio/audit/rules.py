@@ -46,7 +46,7 @@ def _paired(slope: Any, intercept: Any, rays: Rays) -> Any:
 
 
 @_rule(
-    aten.view, aten._unsafe_view, aten.reshape, aten.permute, aten.transpose, aten.t, aten.expand, aten.clone,
+    aten.permute, aten.transpose, aten.t, aten.expand, aten.clone,
     aten.detach, aten.alias, aten.slice, aten.select, aten.unsqueeze, aten.squeeze, aten.split, aten.split_with_sizes,
     aten.unbind, aten.sum, aten.mean, aten.neg, aten.flip, aten.roll, aten.avg_pool1d, aten.avg_pool2d,
     aten.avg_pool3d,
@@ -54,11 +54,17 @@ def _paired(slope: Any, intercept: Any, rays: Rays) -> Any:
     aten.reflection_pad2d, aten.reflection_pad3d, aten.replication_pad1d, aten.replication_pad2d,
     aten.replication_pad3d,
     aten.upsample_nearest1d, aten.upsample_nearest2d, aten.upsample_nearest3d, aten.upsample_bilinear2d, aten.index,
-    aten.index_select, aten._to_copy, aten.pixel_shuffle, aten.unfold, aten.as_strided, aten.narrow, aten.repeat,
+    aten.index_select, aten._to_copy, aten.pixel_shuffle, aten.unfold, aten.narrow, aten.repeat,
 )  # fmt: skip
 def _linear(rays: Rays, func: Any, *args: Any, **kwargs: Any) -> Any:
     """What is linear in its one tensor acts on slopes and intercepts alike."""
     return _paired(func(*_part(args, "slope"), **kwargs), func(*_part(args, "intercept"), **kwargs), rays)
+
+
+@_rule(aten.view, aten._unsafe_view, aten.reshape)
+def _viewed(rays: Rays, func: Any, x: Law, size: Any) -> Law:
+    """Slopes and intercepts may lie in memory in different ways, so neither need be a view."""
+    return Law(x.slope.reshape(size), x.intercept.reshape(size), rays)
 
 
 @_rule(aten.cat, aten.stack)
@@ -88,7 +94,8 @@ def _added(rays: Rays, func: Any, a: Any, b: Any, alpha: float = 1) -> Law:
 
 @_rule(aten.rsub)
 def _subtracted_from(rays: Rays, func: Any, a: Any, b: Any, alpha: float = 1) -> Law:
-    return _added(rays, aten.sub.Tensor, torch.as_tensor(b, dtype=torch.float64) if not isinstance(b, Tensor) else b, a)
+    """`b − alpha · a`."""
+    return _added(rays, aten.sub.Tensor, b if isinstance(b, Tensor) else torch.as_tensor(b, dtype=a.dtype), a, alpha)
 
 
 @_rule(aten.mul, aten.div)

@@ -50,6 +50,19 @@ class Branches(nn.Module):
         )
 
 
+class Constants(nn.Module):
+    """Constants on either side of a law, broadcast in both ways, and a view of what lies in memory differently."""
+
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(3, 1, 2))
+
+    def forward(self, x):
+        wide = 1 - x.view(-1, 1, 1, 2) + self.shift  # (N, 3, 1, 2)
+        other = torch.rsub(wide, torch.ones(2, dtype=x.dtype), alpha=3) - 2 * wide.relu()
+        return other.transpose(1, 3).reshape(len(x), -1) / 4 - torch.ones(6, dtype=x.dtype)
+
+
 class Shaped(nn.Module):
     def forward(self, x):
         return x.permute(0, 2, 3, 1).reshape(len(x), -1, x.shape[1]).transpose(1, 2).mean(2)
@@ -92,6 +105,7 @@ LAYERS = {
     "adaptive": (lambda: seq(nn.AdaptiveAvgPool2d(3), nn.ReLU(), *ends(18)), (2, 8, 8)),
     "adaptive, one pixel": (lambda: seq(nn.AdaptiveAvgPool2d(1), nn.ReLU(), *ends(2)), (2, 8, 8)),
     "padding": (lambda: seq(nn.ConstantPad2d(1, 0.7), nn.ZeroPad2d(1), *ends(288), nn.ReLU()), (2, 8, 8)),
+    "constants": (Constants, (2,)),
     "shapes": (lambda: seq(Shaped(), nn.ReLU(), nn.Linear(2, 3)), (2, 8, 8)),
 }  # fmt: skip
 
