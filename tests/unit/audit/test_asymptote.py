@@ -348,3 +348,17 @@ def test_a_limit_leaves_rays_that_have_more_pieces(seed):
     near = trace(net, x, d, t_max=0.1)
     assert near.whole.all()
     assert near.end.max() == 0.1
+
+
+def test_a_class_that_is_certain_only_in_the_middle_of_a_piece_is_found():
+    """Of the logits −t, 0 and t − 20 the second is certain from about log 999 on, until the third takes over."""
+    net = nn.Linear(1, 3).double()
+    net.weight.data[:] = torch.tensor([[-1.0], [0.0], [1.0]])
+    net.bias.data[:] = torch.tensor([0.0, 0.0, -20.0])
+    found = trace(net, torch.zeros(1, 1), torch.ones(1))
+    assert len(found.ray) == 1
+    first = found.first_certain(1e-3).item()
+    assert first == pytest.approx(math.log(999), abs=1e-2)
+    assert 1 / (1 + math.exp(-first) + math.exp(first - 20)) == pytest.approx(0.999, abs=1e-12)
+    # between e⁻¹⁰ on either side, no class is ever more certain than in the middle
+    assert found.first_certain(5e-5).item() == pytest.approx(20 + math.log(1 / 5e-5 - 1), abs=1e-3)
