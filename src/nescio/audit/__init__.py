@@ -1,8 +1,21 @@
 """What a model does far away from its data: each audit → a record."""
 
 from nescio.audit.asymptote import Asymptote, asymptote
+from nescio.audit.certainty import CertainFrom, certain_from
+from nescio.audit.kernels import UnknownFrom, unknown_from
 from nescio.audit.monotone import monotone
 from nescio.audit.scaling import scaling
 from nescio.audit.trace import Trace, trace
 
-__all__ = ["Asymptote", "Trace", "asymptote", "monotone", "scaling", "trace"]
+__all__ = [
+    "Asymptote",
+    "CertainFrom",
+    "Trace",
+    "UnknownFrom",
+    "asymptote",
+    "certain_from",
+    "monotone",
+    "scaling",
+    "trace",
+    "unknown_from",
+]

@@ -1,20 +1,27 @@
 """What a piecewise affine network does at infinity, exactly: its law on the last linear region of each ray."""
 
 import copy
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
 
 from nescio.audit import rules as rules  # what laws go by
 from nescio.audit.laws import Law, Rays, followed
 from nescio.data.arrays import tensor
-from nescio.errors import NescioError
+from nescio.errors import NescioError, whole_number
+from nescio.methods import DUQ, RBFNetwork
 from nescio.predict import check_inputs, run
-from nescio.untouched import untouched
+from nescio.progress import bar
+from nescio.seeds import check_seed, start_from
+from nescio.untouched import check_model, untouched
 
-CHUNK = 256  # rays at a time
+TOGETHER = 2**18  # numbers of inputs that are followed at a time
 
 
 @dataclass(frozen=True)
@@ -22,10 +29,11 @@ class Asymptote:
     """The logits of a network along rays: for all `t ≥ start` they are `slope · t + intercept`.
 
     Attributes:
-        slope, intercept: `(N, C)`.
-        start: `(N,)`, from where on.
+        slope, intercept: `(N, C)`; of a model with several draws `(S, N, C)`.
+        start: `(N,)`, from where on, in all draws.
         winner: `(N,)`, the class it claims far away.
-        limit: `(N, C)`, the probabilities at infinity; where the largest slopes tie, a softmax of their intercepts.
+        limit: `(N, C)`, the probabilities at infinity, the mean over draws; where the largest slopes of one tie, a
+            softmax of their intercepts.
     """
 
     slope: Tensor
@@ -35,46 +43,97 @@ class Asymptote:
     limit: Tensor
 
     def at(self, t: Tensor | float) -> Tensor:
-        """The law's logits `(N, C)` at some t, one for all rays or one for each."""
+        """The law's logits, shaped as its slope, at some t, one for all rays or one for each."""
         t = torch.as_tensor(t, dtype=self.slope.dtype)
         return self.slope * t.reshape(-1, 1) + self.intercept
 
 
-def asymptote(model: nn.Module, x: Any, direction: Any, *, batch_size: int = CHUNK) -> Asymptote:
+def asymptote(
+    model: nn.Module,
+    x: Any,
+    direction: Any,
+    *,
+    batch_size: int | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Asymptote:
     """The exact law of a network along the rays `x + t · direction`, in one pass, in float64 and eval mode.
 
     Args:
-        model: a network of linear, convolutional, pooling and ReLU-like layers, in any arrangement.
+        model: a network of linear, convolutional, pooling and ReLU-like layers, in any arrangement, or a method over
+            such networks; one with several draws has a law for each.
         x: where rays start, `(N, …)`.
         direction: where they go, `(N, …)`, or one `(…)` for all.
-        batch_size: rays at a time.
+        batch_size: rays at a time; by default as many as their size suggests.
+        seed: of the draws, as in `predict`.
+        progress: a bar on standard error; by default only on a terminal.
     """
     x, direction = checked_rays(x, direction, model)
-    with untouched(model), torch.no_grad():
-        double = copy.deepcopy(model).double().eval().requires_grad_(False)
-        pairs = zip(x.split(batch_size), direction.split(batch_size), strict=True)
-        parts = [law_at(double, *pair, None) for pair in pairs]
-    slope, intercept = torch.cat([s for s, _, _ in parts]), torch.cat([b for _, b, _ in parts])
+    check_seed(seed)
+    size, parts = chunk(x, batch_size), []
+    with exact(model, x) as double, bar(len(x), "asymptote", progress) as shown:
+        for pair in zip(x.split(size), direction.split(size), strict=True):
+            parts.append(law_at(double, *pair, None, seed))
+            shown.advance(len(pair[0]))
+    slope, intercept = torch.cat([s for s, _, _ in parts], -2), torch.cat([b for _, b, _ in parts], -2)
     start = torch.cat([rays.since for _, _, rays in parts])
-    most = slope.amax(1, keepdim=True)
-    limit = intercept.masked_fill(slope < most, -torch.inf).softmax(1)
+    most = slope.amax(-1, keepdim=True)
+    limit = intercept.masked_fill(slope < most, -torch.inf).softmax(-1)
+    limit = limit.mean(0) if limit.dim() == 3 else limit
     return Asymptote(slope, intercept, start, limit.argmax(1), limit)
 
 
-def law_at(model: nn.Module, x: Tensor, direction: Tensor, now: Tensor | None) -> tuple[Tensor, Tensor, Rays]:
-    """Slope and intercept `(N, C)` of the logits just after the times `now` `(N,)`, or at infinity, and the rays."""
+def chunk(x: Tensor, batch_size: int | None) -> int:
+    """How many rays to follow at a time: those asked for, or between 16 and 4096, fewer of larger inputs.
+
+    >>> chunk(torch.zeros(9, 3, 32, 32), None)
+    85
+    """
+    return whole_number(
+        "batch_size", max(16, min(4096, TOGETHER // x[0].numel())) if batch_size is None else batch_size
+    )
+
+
+@contextmanager
+def exact(model: nn.Module, x: Tensor) -> Iterator[nn.Module]:
+    """A copy of the model to push laws through: in float64 and eval mode, and seen to run on such inputs."""
+    if isinstance(model, DUQ | RBFNetwork):
+        raise NescioError(f"the kernels of {type(model).__name__} are not affine far away; nescio.audit.unknown_from "
+                          "tells from where on they say that they do not know")  # fmt: skip
+    with untouched(model), torch.no_grad():
+        double = copy.deepcopy(model).double().eval().requires_grad_(False)
+        run(double, x[:1].clone())
+        yield double
+
+
+def law_at(
+    model: nn.Module, x: Tensor, direction: Tensor, now: Tensor | None, seed: int = 0
+) -> tuple[Tensor, Tensor, Rays]:
+    """Slope and intercept `(N, C)` of the logits just after the times `now` `(N,)`, or at infinity, and the rays.
+
+    Those of a model with draws are `(S, N, C)`; each call makes the same draws.
+    """
     rays = Rays(len(x), x, now)
+    start_from(seed)
     with followed(model, rays):
         found = run(model, Law(direction, x, rays))
     if not isinstance(found, Law):
         raise NescioError("what the model returns does not hang on its input")
-    if found.dim() != 2 or len(found) != len(x):
-        raise NescioError(f"the model must return logits (N, C) for N = {len(x)} inputs, not {tuple(found.shape)}")
+    if found.dim() not in (2, 3) or found.shape[-2] != len(x):
+        raise NescioError(f"the model must return logits (N, C) or draws (S, N, C) for N = {len(x)} inputs, "
+                          f"not {tuple(found.shape)}")  # fmt: skip
     return found.slope, found.intercept, rays
 
 
 def checked_rays(x: Any, direction: Any, model: nn.Module) -> tuple[Tensor, Tensor]:
-    """Starts and directions `(N, …)` of rays in float64, or an error if they are none."""
+    """Starts and directions `(N, …)` of rays in float64, or an error if they are none.
+
+    A warning says that a model in train mode, whose BatchNorm would go by its batch, is audited in eval mode.
+    """
+    check_model(model)
+    if any(isinstance(module, _NormBase) and module.training for module in model.modules()):
+        warnings.warn("the model is in train mode and has BatchNorm; it is audited in eval mode, as it predicts",
+                      stacklevel=3)  # fmt: skip
     x, direction = tensor(x), tensor(direction)
     for given in (x, direction):
         check_inputs(given, model)

@@ -118,19 +118,20 @@ class Law(Tensor):
         rule = RULES.get(func.overloadpacket)
         rays = next(laws_in((args, kwargs))).rays
         if rule is None:
-            raise NescioError(f"{rays.where()} uses {func.overloadpacket.__name__!r}, which is not piecewise affine, "
-                              "or has no rule here; nescio.audit.scaling measures such a model instead")  # fmt: skip
+            raise NotAffineError(f"{rays.where()} uses {func.overloadpacket.__name__!r}, which is not piecewise "
+                                 "affine, or has no rule here; nescio.audit.scaling measures such a model instead")  # fmt: skip
         try:
             return rule(rays, func, *args, **kwargs)
         except NotAffineError as error:
-            raise NescioError(f"{rays.where()} {error}; nescio.audit.scaling measures such a model instead") from error
+            told = f"{rays.where()} {error}; nescio.audit.scaling measures such a model instead"
+            raise NotAffineError(told) from error
 
     def __repr__(self) -> str:  # type: ignore[override]
         return f"Law({self.slope!r}, {self.intercept!r})"
 
 
-class NotAffineError(Exception):
-    """An operation that leaves the piecewise affine functions."""
+class NotAffineError(NescioError):
+    """A model that is not piecewise affine, or an operation that is not: then a law cannot be told, only measured."""
 
 
 @contextmanager

@@ -285,6 +285,13 @@ def _in_place(rays: Rays, func: Any, x: Law, *args: Any, **kwargs: Any) -> Law:
     return x
 
 
+@_rule(aten.equal)
+def _equal(rays: Rays, func: Any, a: Any, b: Any) -> bool:
+    """Laws are equal that are so for every t."""
+    first, other = _law(a, rays), _law(b, rays)
+    return torch.equal(first.slope, other.slope) and torch.equal(first.intercept, other.intercept)
+
+
 @_rule(aten.as_strided_)
 def _laid_out(rays: Rays, func: Any, x: Law, size: Any, stride: Any, offset: Any = None) -> Law:
     """Pooling to one pixel sets the strides of its result anew, which changes no value."""

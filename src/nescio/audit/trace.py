@@ -1,30 +1,29 @@
 """The whole of a ray: every breakpoint of a piecewise affine network along it, and its exact law in between."""
 
-import copy
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nescio.audit.asymptote import checked_rays, law_at
-from nescio.errors import number, whole_number
+from nescio.audit.asymptote import checked_rays, exact, law_at
+from nescio.errors import NescioError, number, whole_number
 from nescio.progress import bar
-from nescio.untouched import untouched
 
 HALVINGS = 60
+LIMIT = 100_000
 
 
 @dataclass(frozen=True)
-class Trace:
-    """A network along rays, piece by piece; pieces of all rays stand one after the other, `(P, …)`.
+class Pieces:
+    """Some pieces of rays, `(P, …)`, on each of which the network obeys one law.
 
     Attributes:
         ray: `(P,)`, which ray a piece is of.
-        begin, end: `(P,)`, from which t to which; the last piece of a ray ends at `t_max`, or never.
+        begin, end: `(P,)`, from which t to which; the last piece of a ray may never end.
         slope, intercept: `(P, C)`; on its piece the logits are `slope · t + intercept`.
-        whole: `(N,)`, whether a ray was followed to its end; if not, it had more pieces than allowed.
     """
 
     ray: Tensor
@@ -32,6 +31,87 @@ class Trace:
     end: Tensor
     slope: Tensor
     intercept: Tensor
+
+    def first_certain(self, eps: float) -> Tensor:
+        """The smallest t of each piece at which some class has probability at least `1 − eps`, or infinity, `(P,)`.
+
+        `log p_c` is a concave function of t, so where it is high enough is an interval, whose left end is found by
+        halving on the rising side of its maximum.
+        """
+        wanted = math.log1p(-eps)
+        found = self.begin.new_full((len(self.begin),), torch.inf)
+        hopeful = (self._bound() >= wanted).nonzero().flatten()
+        some = Pieces(*(getattr(self, part.name)[hopeful] for part in fields(Pieces)))
+        found[hopeful] = some._first(wanted)
+        return found
+
+    def _first(self, wanted: float) -> Tensor:
+        begin = self.begin[:, None].expand_as(self.slope)
+        peak = self._peak(begin, self._far_end(wanted))
+        reached = self._log_p(peak) >= wanted
+        low, high = begin.clone(), peak.clone()
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            fits = self._log_p(middle) >= wanted
+            low, high = torch.where(fits, low, middle), torch.where(fits, middle, high)
+        found = torch.where(self._log_p(begin) >= wanted, begin, high)
+        return found.masked_fill(~reached, torch.inf).amin(1)
+
+    def _bound(self) -> Tensor:
+        """What no `log p` exceeds on its piece, `(P,)`: differences of logits are largest at one of the ends."""
+        ends = [self.slope * t[:, None] + self.intercept for t in (self.begin, self.end.nan_to_num(posinf=0.0))]
+        lead = torch.stack([z[:, :, None] - z[:, None, :] for z in ends]).amax(0)  # (P, C, C), of one over another
+        bound = -(-lead).logsumexp(2).amin(1)
+        return bound.masked_fill(self.end.isinf(), 0.0)
+
+    def largest(self) -> tuple[Tensor, Tensor]:
+        """The largest probability of any class on each piece, and at which t, `(P,)` both.
+
+        On a piece that never ends it may only be approached; t is then infinite.
+        """
+        begin = self.begin[:, None].expand_as(self.slope)
+        peak = self._peak(begin, self._far_end(math.log1p(-1e-16)))
+        reached, place = self._log_p(peak).amax(1, keepdim=True).exp(), self._log_p(peak).argmax(1, keepdim=True)
+        most = self.slope.amax(1, keepdim=True)
+        limit = self.intercept.masked_fill(self.slope < most, -torch.inf).softmax(1).amax(1, keepdim=True)
+        # slopes that are all alike are at their limit from the beginning
+        approached = self.end.isinf()[:, None] & (limit >= reached) & (most > self.slope.amin(1, keepdim=True))
+        t = torch.where(approached, torch.inf, peak.gather(1, place))
+        return torch.where(approached, limit, reached).squeeze(1), t.squeeze(1)
+
+    def _log_p(self, t: Tensor) -> Tensor:
+        """`log p_c`, `(P, C)`, of each class at a t of its own, `(P, C)`."""
+        logits = self.slope[:, None, :] * t[:, :, None] + self.intercept[:, None, :]  # (P, C, C)
+        return torch.diagonal(logits, dim1=1, dim2=2) - logits.logsumexp(2)
+
+    def _peak(self, begin: Tensor, end: Tensor) -> Tensor:
+        """Where `log p_c` is largest on its piece, `(P, C)`: where its derivative changes sign, by halving."""
+        low, high = begin.clone(), end[:, None].expand_as(begin).clone()
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            logits = self.slope[:, None, :] * middle[:, :, None] + self.intercept[:, None, :]
+            rising = self.slope - (logits.softmax(2) * self.slope[:, None, :]).sum(2) > 0
+            low, high = torch.where(rising, middle, low), torch.where(rising, high, middle)
+        return (low + high) / 2
+
+    def _far_end(self, wanted: float) -> Tensor:
+        """The end of each piece or, where it has none, a t beyond which no `log p` crosses what is wanted, `(P,)`."""
+        most = self.slope.amax(1, keepdim=True)
+        gap = (most - self.slope).masked_fill(self.slope == most, torch.inf)
+        spread = self.intercept.amax(1) - self.intercept.amin(1)
+        need = spread + 1 - math.log(-math.expm1(wanted)) + math.log(self.slope.shape[1])
+        far = self.begin.clamp(min=0) + need / gap.amin(1) + 1
+        return torch.where(self.end.isinf(), far, self.end)
+
+
+@dataclass(frozen=True)
+class Trace(Pieces):
+    """A network along rays, piece by piece; pieces of all rays stand one after the other, `(P, …)`.
+
+    Attributes:
+        whole: `(N,)`, whether a ray was followed to its end; if not, it had more pieces than allowed.
+    """
+
     whole: Tensor
 
     def breakpoints(self, ray: int) -> Tensor:
@@ -45,47 +125,17 @@ class Trace:
         return self.slope[piece] * t[:, None] + self.intercept[piece]
 
     def first_certain(self, eps: float = 1e-3) -> Tensor:
-        """The smallest t at which some class has probability at least `1 − eps`, `(N,)`; infinite if there is none.
-
-        On a piece `log p_c` is a concave function of t, so where it is high enough is an interval, whose left end is
-        found by halving on the rising side of its maximum.
-        """
-        bar_ = math.log1p(-number("eps", eps, least=1e-300, most=0.5))
-        end = torch.where(self.end.isinf(), self._far_end(bar_), self.end)[:, None]
-        begin = self.begin[:, None].expand_as(self.slope)
-        peak = self._peak(begin, end.expand_as(begin))
-        reached = self._log_p(peak) >= bar_
-        low, high = begin.clone(), peak.clone()
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            fits = self._log_p(middle) >= bar_
-            low, high = torch.where(fits, low, middle), torch.where(fits, middle, high)
-        found = torch.where(self._log_p(begin) >= bar_, begin, high).masked_fill(~reached, torch.inf).amin(1)
+        """The smallest t at which some class has probability at least `1 − eps`, `(N,)`; infinite if there is none."""
+        found = super().first_certain(number("eps", eps, least=1e-300, most=0.5))
         first = found.new_full((len(self.whole),), torch.inf)
         return first.scatter_reduce(0, self.ray, found, "amin")
 
-    def _log_p(self, t: Tensor) -> Tensor:
-        """`log p_c`, `(P, C)`, of each class at a t of its own, `(P, C)`."""
-        logits = self.slope[:, None, :] * t[:, :, None] + self.intercept[:, None, :]  # (P, C, C)
-        return torch.diagonal(logits, dim1=1, dim2=2) - logits.logsumexp(2)
-
-    def _peak(self, begin: Tensor, end: Tensor) -> Tensor:
-        """Where `log p_c` is largest on its piece, `(P, C)`: where its derivative changes sign, by halving."""
-        low, high = begin.clone(), end.clone()
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            logits = self.slope[:, None, :] * middle[:, :, None] + self.intercept[:, None, :]
-            rising = self.slope - (logits.softmax(2) * self.slope[:, None, :]).sum(2) > 0
-            low, high = torch.where(rising, middle, low), torch.where(rising, high, middle)
-        return (low + high) / 2
-
-    def _far_end(self, bar_: float) -> Tensor:
-        """A t on each piece beyond which no probability crosses the bar any more, `(P,)`."""
-        most = self.slope.amax(1, keepdim=True)
-        gap = (most - self.slope).masked_fill(self.slope == most, torch.inf)
-        spread = self.intercept.amax(1) - self.intercept.amin(1)
-        need = spread + 1 - math.log(-math.expm1(bar_)) + math.log(self.slope.shape[1])
-        return torch.maximum(self.begin, torch.zeros_like(self.begin)) + need / gap.amin(1) + 1
+    def largest(self) -> tuple[Tensor, Tensor]:
+        """The largest confidence on each ray, and at which t, `(N,)` both; t is infinite if it is only approached."""
+        most, t = super().largest()
+        found = most.new_zeros(len(self.whole)).scatter_reduce(0, self.ray, most, "amax")
+        t = t.masked_fill(most < found[self.ray], torch.inf)
+        return found, found.new_full(found.shape, torch.inf).scatter_reduce(0, self.ray, t, "amin")
 
 
 def trace(
@@ -94,35 +144,52 @@ def trace(
     direction: Any,
     t_max: float = math.inf,
     *,
-    limit: int = 100_000,
+    limit: int = LIMIT,
     progress: bool | None = None,
 ) -> Trace:
     """Follow the rays `x + t · direction` from t = 0 on, from breakpoint to breakpoint, in float64 and eval mode.
 
     Args:
-        model, x, direction: as in `asymptote`.
+        model, x, direction: as in `asymptote`; a model with several draws has no one law to follow.
         t_max: how far to go; by default to the last breakpoint, after which one law holds for ever.
         limit: pieces a ray may have; one with more is left there, and not `whole`.
         progress: a bar on standard error; by default only on a terminal.
     """
     x, direction = checked_rays(x, direction, model)
     t_max = number("t_max", t_max, most=math.inf)
-    limit = whole_number("limit", limit)
-    parts: list[tuple[Tensor, ...]] = []
-    whole = torch.ones(len(x), dtype=torch.bool)
-    rays, now = torch.arange(len(x)), x.new_zeros(len(x))
-    with untouched(model), torch.no_grad(), bar(len(x), "trace", progress) as shown:
-        double = copy.deepcopy(model).double().eval().requires_grad_(False)
-        for _ in range(limit):
-            slope, intercept, found = law_at(double, x[rays], direction[rays], now)
-            end = found.until.clamp(max=t_max)
-            parts.append((rays, now, end, slope, intercept))
-            going = end < t_max
-            shown.advance(int((~going).sum()))
-            rays, now = rays[going], end[going]
-            if len(rays) == 0:
-                break
-        whole[rays] = False
-    ray, begin, end, slope, intercept = (torch.cat(values) for values in zip(*parts, strict=True))
+    whole_number("limit", limit)
+    whole = torch.zeros(len(x), dtype=torch.bool)
+    parts = []
+    with exact(model, x) as double, bar(len(x), "trace", progress) as shown:
+        for pieces in followed_rays(double, x, direction, t_max, limit):
+            parts.append(pieces)
+            whole[pieces.ray[pieces.end >= t_max]] = True
+            shown.advance(int((pieces.end >= t_max).sum()))
+    ray = torch.cat([one.ray for one in parts])
     order = torch.argsort(ray, stable=True)
+    begin, end = torch.cat([one.begin for one in parts]), torch.cat([one.end for one in parts])
+    slope, intercept = torch.cat([one.slope for one in parts]), torch.cat([one.intercept for one in parts])
     return Trace(ray[order], begin[order], end[order], slope[order], intercept[order], whole)
+
+
+def followed_rays(
+    double: nn.Module, x: Tensor, direction: Tensor, t_max: float, limit: int, still: Tensor | None = None
+) -> Iterator[Pieces]:
+    """The next piece of every ray that goes on, again and again, at most `limit` times.
+
+    Whoever has seen enough of a ray says so by `still` `(N,)`, which is looked at before each step.
+    """
+    rays, now = torch.arange(len(x)), x.new_zeros(len(x))
+    for _ in range(limit):
+        if still is not None:
+            rays, now = rays[still[rays]], now[still[rays]]
+        if len(rays) == 0:
+            break
+        slope, intercept, found = law_at(double, x[rays], direction[rays], now)
+        if slope.dim() == 3:
+            raise NescioError(f"the model has {len(slope)} draws, and no one law to follow; trace one network of it, "
+                              "such as ensemble.member(0)")  # fmt: skip
+        end = found.until.clamp(max=t_max)
+        yield Pieces(rays, now, end, slope, intercept)
+        going = end < t_max
+        rays, now = rays[going], end[going]

@@ -1,0 +1,178 @@
+"""How far along a ray until a model is certain: proved from breakpoint to breakpoint, or else measured."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.audit.asymptote import Asymptote, asymptote, checked_rays, chunk, exact
+from nescio.audit.laws import NotAffineError
+from nescio.audit.trace import Pieces, followed_rays
+from nescio.errors import number, whole_number
+from nescio.methods import DUQ, RBFNetwork, as_method
+from nescio.predict import predict
+from nescio.progress import Bar, bar
+from nescio.seeds import check_seed
+
+LIMIT = 1000  # pieces of a ray that are looked at
+PILOT = 4  # rays that tell whether the others are worth following
+STEPS = 92  # of a scan, each by a factor of √2: from a hundredth of the way back to 0, to some 10¹¹ times as far
+HALVINGS = 18  # of the step in which a scan found a ray certain
+
+
+@dataclass(frozen=True)
+class CertainFrom:
+    """Where on rays a model is certain for the first time.
+
+    Attributes:
+        t: `(N,)`; infinite where it never is, or was not seen to be.
+        proved: `(N,)`, whether no smaller t exists; else t was found by a scan, and something before it overlooked.
+    """
+
+    t: Tensor
+    proved: Tensor
+
+
+def certain_from(
+    model: nn.Module,
+    x: Any,
+    direction: Any,
+    *,
+    confidence: float = 0.999,
+    limit: int = LIMIT,
+    batch_size: int | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> CertainFrom:
+    """The smallest t at which the confidence in `x + t · direction` reaches some bar.
+
+    A piecewise affine network is followed from breakpoint to breakpoint. Where there are more than `limit`, and for
+    models with draws, kernels or other nonlinear layers, the ray is scanned in growing steps, and the step in which the
+    model becomes certain is halved again and again; after the last breakpoint the law at infinity decides.
+
+    Args:
+        model: a method or a bare network.
+        x, direction: rays, as in `asymptote`.
+        confidence: the bar, in (½, 1).
+        limit: pieces of a ray to look at before scanning it instead; 0 to scan all.
+        batch_size, seed, progress: as in `asymptote`.
+    """
+    start, direction = checked_rays(x, direction, model)
+    eps = 1 - number("confidence", confidence, least=0.5, most=1 - 1e-12)
+    whole_number("limit", limit, least=0)
+    check_seed(seed)
+    batch_size = chunk(start, batch_size)
+    law = _law(model, start, direction, batch_size, seed, progress)
+    t = start.new_full((len(start),), torch.inf)
+    proved = torch.zeros(len(start), dtype=torch.bool)
+    with bar(len(start), "certain", progress) as shown:
+        if law is not None and law.slope.dim() == 2 and limit:
+            proved = _followed(model, start, direction, eps, limit, batch_size, t, shown)
+        rest = (~proved).nonzero().flatten()
+        t[rest] = _scanned(model, start[rest], direction[rest], eps, law and _of(law, rest), batch_size, seed, shown)
+    return CertainFrom(t, proved)
+
+
+def _law(
+    model: nn.Module, x: Tensor, direction: Tensor, batch_size: int, seed: int, progress: bool | None
+) -> Asymptote | None:
+    """The law at infinity, or None if the model has none."""
+    if isinstance(model, DUQ | RBFNetwork):
+        return None
+    try:
+        asymptote(model, x[:1], direction[:1], seed=seed, progress=False)
+    except NotAffineError:
+        return None
+    return asymptote(model, x, direction, batch_size=batch_size, seed=seed, progress=progress)
+
+
+def _followed(
+    model: nn.Module, x: Tensor, direction: Tensor, eps: float, limit: int, batch_size: int, t: Tensor, shown: Bar
+) -> Tensor:
+    """Write on `t` what following the rays finds; which of them are done with, `(N,)`.
+
+    A few rays go first: if they have too many pieces, so do the others.
+    """
+    proved = torch.zeros(len(x), dtype=torch.bool)
+    pilot = torch.linspace(0, len(x) - 1, min(PILOT, len(x))).long()
+    with exact(model, x) as double:
+        for rays in (pilot, *torch.split(torch.arange(len(x)), batch_size)):
+            rays = rays[~proved[rays]]
+            found, done = _followed_some(double, x[rays], direction[rays], eps, limit)
+            t[rays], proved[rays] = found, done
+            shown.advance(int(done.sum()))
+            if not proved[pilot].all():
+                break
+    return proved
+
+
+def _followed_some(double: nn.Module, x: Tensor, direction: Tensor, eps: float, limit: int) -> tuple[Tensor, Tensor]:
+    """The first certain t of rays, and whether each was followed up to it, or to its end."""
+    t, still = x.new_full((len(x),), torch.inf), torch.ones(len(x), dtype=torch.bool)
+    for pieces in followed_rays(double, x, direction, torch.inf, limit, still):
+        t[pieces.ray] = pieces.first_certain(eps)
+        still[pieces.ray] = t[pieces.ray].isinf() & pieces.end.isfinite()
+    return t, ~still
+
+
+def _scanned(
+    model: nn.Module,
+    x: Tensor,
+    direction: Tensor,
+    eps: float,
+    law: Asymptote | None,
+    batch_size: int,
+    seed: int,
+    shown: Bar,
+) -> Tensor:
+    """The first certain t that steps which grow by √2 come across, `(N,)`."""
+    method, (low, high) = as_method(model), x.new_full((2, len(x)), torch.inf)
+
+    def confidence(rays: Tensor, t: Tensor) -> Tensor:
+        inputs = x[rays] + t.view(-1, *[1] * (x.dim() - 1)) * direction[rays]
+        return method.confidence(predict(method, inputs, batch_size=batch_size, seed=seed, progress=False)).double()
+
+    rays = torch.arange(len(x))
+    first, before = _first_step(x, direction), x.new_zeros(len(x))
+    for step in range(STEPS):
+        if len(rays) == 0:
+            break
+        now = first[rays] * (2 ** (step / 2 - 0.5) if step else 0)
+        found = confidence(rays, now)
+        sure = found >= 1 - eps
+        low[rays[sure]], high[rays[sure]] = before[rays[sure]], now[sure]
+        over = sure if law is None else sure | _over(_of(law, rays), now, found, eps, high, rays)
+        before[rays] = now
+        shown.advance(int(over.sum()))
+        rays = rays[~over]
+    rays = (low < high).nonzero().flatten()  # not those that were certain at once, or never
+    for _ in range(HALVINGS if len(rays) else 0):
+        middle = (low[rays] + high[rays]) / 2
+        sure = confidence(rays, middle) >= 1 - eps
+        low[rays], high[rays] = torch.where(sure, low[rays], middle), torch.where(sure, middle, high[rays])
+    return high
+
+
+def _first_step(x: Tensor, direction: Tensor) -> Tensor:
+    """A hundredth of the distance to 0, in lengths of the direction; of that length itself, where the ray is at 0."""
+    away, length = x.flatten(1).norm(dim=1), direction.flatten(1).norm(dim=1)
+    return torch.where(away > 0, away / length, 1.0) / 100
+
+
+def _over(law: Asymptote, now: Tensor, found: Tensor, eps: float, high: Tensor, rays: Tensor) -> Tensor:
+    """Which rays the law at infinity decides from now on, `(R,)`; where they will be certain is written on `high`."""
+    most = law.limit.amax(1)
+    if law.slope.dim() == 3:  # there is no closed form for a mean of softmaxes, but it settles
+        return (now >= law.start) & (most < 1 - eps) & ((found - most).abs() < 1e-6)
+    last = (now >= law.start) & (found < 1 - eps)
+    where = last.nonzero().flatten()
+    tail = Pieces(where, now[where], torch.full_like(now[where], torch.inf), law.slope[where], law.intercept[where])
+    high[rays[where]] = tail.first_certain(eps)
+    return last
+
+
+def _of(law: Asymptote, rays: Tensor) -> Asymptote:
+    """The law of some rays."""
+    slope, intercept = law.slope[..., rays, :], law.intercept[..., rays, :]
+    return Asymptote(slope, intercept, law.start[rays], law.winner[rays], law.limit[rays])

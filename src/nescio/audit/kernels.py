@@ -1,0 +1,144 @@
+"""From where on along a ray a model of kernels does not know: certificates for DUQ and for the RBF network."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.audit.asymptote import asymptote, checked_rays, chunk, exact
+from nescio.audit.trace import followed_rays
+from nescio.errors import NescioError, number, whole_number
+from nescio.methods import DUQ, RBFNetwork
+from nescio.progress import bar
+
+LIMIT = 1000  # pieces of a ray that are looked at
+
+
+@dataclass(frozen=True)
+class UnknownFrom:
+    """After which t a model of kernels never is certain again.
+
+    Attributes:
+        t: `(N,)`; infinite on rays along which it stays certain for ever.
+        exact: `(N,)`, whether the model is still that certain at t itself; else t is only surely late enough.
+        limit: `(N,)`, the confidence that is left at infinity.
+    """
+
+    t: Tensor
+    exact: Tensor
+    limit: Tensor
+
+
+def unknown_from(
+    model: nn.Module,
+    x: Any,
+    direction: Any,
+    *,
+    eps: float = 1e-3,
+    limit: int = LIMIT,
+    batch_size: int | None = None,
+    progress: bool | None = None,
+) -> UnknownFrom:
+    """The t after which the confidence in `x + t · direction` stays low for ever, in float64 and eval mode.
+
+    DUQ's certainty then stays below `eps`. Where its network is affine, each log-kernel is a concave quadratic in t, or
+    a constant, so that the last t at which one reaches `log eps` is a root; the rays are followed from breakpoint to
+    breakpoint, unless there are more than `limit`. The confidence of an RBF network over K classes then stays below
+    `1/K + eps`, since the ray has left all its centres farther behind than theorem 3.2 asks for.
+
+    Args:
+        model: a DUQ over a piecewise affine network, or an RBF network.
+        x, direction: rays, as in `asymptote`.
+        eps: how low.
+        limit: pieces of a ray to look at; where there are more, t is at most the start of the last one, or exact there.
+        batch_size: rays at a time.
+        progress: a bar on standard error; by default only on a terminal.
+    """
+    if not isinstance(model, DUQ | RBFNetwork):
+        raise NescioError(f"a {type(model).__name__} was given, which need not grow uncertain far away; expected a DUQ "
+                          "or an RBFNetwork. nescio.audit.asymptote tells what others do")  # fmt: skip
+    x, direction = checked_rays(x, direction, model)
+    whole_number("limit", limit, least=0)
+    eps = number("eps", eps, least=1e-300, most=1 - 1e-12)
+    size = chunk(x, batch_size)
+    found = []
+    with bar(len(x), "unknown", progress) as shown:
+        for pair in zip(x.split(size), direction.split(size), strict=True):
+            found.append(_of_duq(model, *pair, eps, limit) if isinstance(model, DUQ) else _of_rbf(model, *pair, eps))
+            shown.advance(len(pair[0]))
+    return UnknownFrom(*(torch.cat([getattr(one, name) for one in found]) for name in ("t", "exact", "limit")))
+
+
+def _of_duq(model: DUQ, x: Tensor, direction: Tensor, eps: float, limit: int) -> UnknownFrom:
+    net = nn.Sequential(model.normalise, model.net)
+    law = asymptote(net, x, direction, progress=False)
+    far = _log_kernels(model, law.slope, law.intercept)
+    last = _last_root(*far, math.log(eps), law.start, torch.full_like(law.start, torch.inf))
+    left = far[2].masked_fill(far[0] < 0, -torch.inf).amax(1).exp()
+    t, tight = torch.maximum(last, law.start), last > law.start
+    rest = (~tight).nonzero().flatten()
+    if limit and len(rest):  # on the last piece it never is certain, so it was at most before
+        t[rest], tight[rest] = _before(model, net, x[rest], direction[rest], t[rest], eps, limit)
+    return UnknownFrom(t, tight, left)
+
+
+def _before(
+    model: DUQ, net: nn.Module, x: Tensor, direction: Tensor, start: Tensor, eps: float, limit: int
+) -> tuple[Tensor, Tensor]:
+    """The last certain t on rays that know nothing after `start`, and whether they were followed so far."""
+    t, still = x.new_full((len(x),), -torch.inf), torch.ones(len(x), dtype=torch.bool)
+    with exact(net, x) as double:
+        for pieces in followed_rays(double, x, direction, torch.inf, limit, still):
+            parabola = _log_kernels(model, pieces.slope, pieces.intercept)
+            last = _last_root(*parabola, math.log(eps), pieces.begin, pieces.end)
+            t[pieces.ray] = torch.maximum(t[pieces.ray], last)
+            still[pieces.ray] = pieces.end < start[pieces.ray]
+    # a ray along which it never was certain does not know from 0 on
+    return torch.where(still, start, t.clamp(min=0)), ~still
+
+
+def _log_kernels(model: DUQ, slope: Tensor, intercept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The log-kernels `a t² + b t + c` along laws `(P, d)` of features: three times `(P, C)`, a never above 0."""
+    weight = model.weight.detach().double()
+    scale = torch.as_tensor(model.length_scale, dtype=torch.float64).expand(model.classes)
+    if model.learn_length_scale:
+        scale = model.log_length_scale.detach().double().exp()
+    factor = -0.5 / scale.square()
+    towards = torch.einsum("cnd,pd->pcn", weight, slope)
+    away = torch.einsum("cnd,pd->pcn", weight, intercept) - model.centroids.double()
+    return (factor * towards.square().mean(2), 2 * factor * (towards * away).mean(2), factor * away.square().mean(2))
+
+
+def _last_root(a: Tensor, b: Tensor, c: Tensor, level: float, begin: Tensor, end: Tensor) -> Tensor:
+    """The last t in each `[begin, end]` at which one of the parabolas `(P, C)` is at least `level`, or −∞, `(P,)`."""
+    begin, end = begin[:, None], end[:, None]
+    rest = c - level
+    falls = a < 0
+    inside = b.square() - 4 * a * rest  # of the root; below 0 the parabola stays under the level
+    root = inside.clamp(min=0).sqrt()
+    # the larger of two roots of a parabola that opens downwards, in the form that does not cancel
+    later = torch.where(b > 0, (b + root) / (-2 * a), 2 * rest / (root - b))
+    earlier = torch.where(b > 0, -2 * rest / (b + root), (b - root) / (-2 * a))
+    found = torch.where(falls & (inside >= 0), torch.minimum(later, end), -torch.inf)
+    found = found.masked_fill(falls & (earlier > end), -torch.inf)
+    found = torch.where(~falls & (rest >= 0), end.expand_as(a), found)  # a constant: its slope is 0, too
+    return found.masked_fill(found < begin, -torch.inf).amax(1)
+
+
+def _of_rbf(model: RBFNetwork, x: Tensor, direction: Tensor, eps: float) -> UnknownFrom:
+    radius = model.uniform_radius(eps)
+    flat = nn.Sequential(model.normalise, nn.Flatten())
+    law = asymptote(flat, x, direction, progress=False)
+    centres = model.centres.double()
+    # ‖s t + b − c‖² = r² has its later root at h + √(h² − (‖b − c‖² − r²)/‖s‖²), where h is the nearest point's t
+    length = law.slope.square().sum(1, keepdim=True)  # (N, 1)
+    nearest = ((law.slope @ centres.T) - (law.slope * law.intercept).sum(1, keepdim=True)) / length  # (N, L)
+    apart = torch.cdist(law.intercept, centres, compute_mode="donot_use_mm_for_euclid_dist").square()
+    inside = nearest.square() - (apart - radius**2) / length
+    later = torch.where(inside >= 0, nearest + inside.clamp(min=0).sqrt(), -torch.inf).amax(1).clamp(min=0)
+    later = later.masked_fill(length.squeeze(1) == 0, torch.inf)
+    late = torch.maximum(later, law.start)
+    uniform = torch.full_like(late, 1 / model.classes)
+    return UnknownFrom(late, torch.zeros_like(late, dtype=torch.bool), uniform)
