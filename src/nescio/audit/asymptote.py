@@ -107,13 +107,13 @@ def exact(model: nn.Module, x: Tensor) -> Iterator[nn.Module]:
 
 
 def law_at(
-    model: nn.Module, x: Tensor, direction: Tensor, now: Tensor | None, seed: int = 0
+    model: nn.Module, x: Tensor, direction: Tensor, now: Tensor | None, seed: int = 0, kind: type[Rays] = Rays
 ) -> tuple[Tensor, Tensor, Rays]:
     """Slope and intercept `(N, C)` of the logits just after the times `now` `(N,)`, or at infinity, and the rays.
 
     Those of a model with draws are `(S, N, C)`; each call makes the same draws.
     """
-    rays = Rays(len(x), x, now)
+    rays = kind(len(x), x, now)
     start_from(seed)
     with followed(model, rays):
         found = run(model, Law(direction, x, rays))

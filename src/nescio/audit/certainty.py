@@ -8,15 +8,15 @@ from torch import Tensor, nn
 
 from nescio.audit.asymptote import Asymptote, asymptote, checked_rays, chunk, exact
 from nescio.audit.laws import NotAffineError
-from nescio.audit.trace import Pieces, followed_rays
+from nescio.audit.trace import Pieces, followed_rays, least_bends
 from nescio.errors import number, whole_number
 from nescio.methods import DUQ, RBFNetwork, as_method
 from nescio.predict import predict
 from nescio.progress import Bar, bar
 from nescio.seeds import check_seed
 
-LIMIT = 1000  # pieces of a ray that are looked at
-PILOT = 4  # rays that tell whether the others are worth following
+LIMIT = 400  # pieces of a ray that are looked at
+PILOT = 8  # rays that tell whether the others are worth following
 STEPS = 92  # of a scan, each by a factor of √2: from a hundredth of the way back to 0, to some 10¹¹ times as far
 HALVINGS = 18  # of the step in which a scan found a ray certain
 
@@ -58,23 +58,30 @@ def certain_from(
         limit: pieces of a ray to look at before scanning it instead; 0 to scan all.
         batch_size, seed, progress: as in `asymptote`.
     """
-    start, direction = checked_rays(x, direction, model)
+    x, direction = checked_rays(x, direction, model)
+    size = chunk(x, batch_size)
+    law = law_of(model, x, direction, size, check_seed(seed), progress)
+    return certain_along(model, x, direction, law, confidence, limit, size, seed, progress)
+
+
+def certain_along(
+    model: nn.Module, x: Tensor, direction: Tensor, law: Asymptote | None, confidence: float, limit: int,
+    batch_size: int, seed: int, progress: bool | None,
+) -> CertainFrom:  # fmt: skip
+    """What `certain_from` gives, of checked rays whose law is known, or known to be none."""
     eps = 1 - number("confidence", confidence, least=0.5, most=1 - 1e-12)
     whole_number("limit", limit, least=0)
-    check_seed(seed)
-    batch_size = chunk(start, batch_size)
-    law = _law(model, start, direction, batch_size, seed, progress)
-    t = start.new_full((len(start),), torch.inf)
-    proved = torch.zeros(len(start), dtype=torch.bool)
-    with bar(len(start), "certain", progress) as shown:
-        if law is not None and law.slope.dim() == 2 and limit:
-            proved = _followed(model, start, direction, eps, limit, batch_size, t, shown)
+    t = x.new_full((len(x),), torch.inf)
+    proved = torch.zeros(len(x), dtype=torch.bool)
+    with bar(len(x), "certain", progress) as shown:
+        if can_follow(model, x, direction, law, limit):
+            proved = _followed(model, x, direction, eps, limit, batch_size, t, shown)
         rest = (~proved).nonzero().flatten()
-        t[rest] = _scanned(model, start[rest], direction[rest], eps, law and _of(law, rest), batch_size, seed, shown)
+        t[rest] = _scanned(model, x[rest], direction[rest], eps, law and _of(law, rest), batch_size, seed, shown)
     return CertainFrom(t, proved)
 
 
-def _law(
+def law_of(
     model: nn.Module, x: Tensor, direction: Tensor, batch_size: int, seed: int, progress: bool | None
 ) -> Asymptote | None:
     """The law at infinity, or None if the model has none."""
@@ -90,21 +97,22 @@ def _law(
 def _followed(
     model: nn.Module, x: Tensor, direction: Tensor, eps: float, limit: int, batch_size: int, t: Tensor, shown: Bar
 ) -> Tensor:
-    """Write on `t` what following the rays finds; which of them are done with, `(N,)`.
-
-    A few rays go first: if they have too many pieces, so do the others.
-    """
+    """Write on `t` what following the rays finds; which of them are done with, `(N,)`."""
     proved = torch.zeros(len(x), dtype=torch.bool)
-    pilot = torch.linspace(0, len(x) - 1, min(PILOT, len(x))).long()
     with exact(model, x) as double:
-        for rays in (pilot, *torch.split(torch.arange(len(x)), batch_size)):
-            rays = rays[~proved[rays]]
-            found, done = _followed_some(double, x[rays], direction[rays], eps, limit)
-            t[rays], proved[rays] = found, done
-            shown.advance(int(done.sum()))
-            if not proved[pilot].all():
-                break
+        for rays in torch.split(torch.arange(len(x)), batch_size):
+            t[rays], proved[rays] = _followed_some(double, x[rays], direction[rays], eps, limit)
+            shown.advance(int(proved[rays].sum()))
     return proved
+
+
+def can_follow(model: nn.Module, x: Tensor, direction: Tensor, law: Asymptote | None, limit: int) -> bool:
+    """Whether rays can be followed from breakpoint to breakpoint: one law each, and, as some show, not too many."""
+    if law is None or law.slope.dim() == 3 or limit == 0:
+        return False
+    some = torch.linspace(0, len(x) - 1, min(PILOT, len(x))).long()
+    with exact(model, x) as double:
+        return least_bends(double, x[some], direction[some]) < limit
 
 
 def _followed_some(double: nn.Module, x: Tensor, direction: Tensor, eps: float, limit: int) -> tuple[Tensor, Tensor]:
@@ -127,7 +135,8 @@ def _scanned(
     shown: Bar,
 ) -> Tensor:
     """The first certain t that steps which grow by √2 come across, `(N,)`."""
-    method, (low, high) = as_method(model), x.new_full((2, len(x)), torch.inf)
+    method = as_method(model)
+    low, high = (x.new_full((len(x),), torch.inf) for _ in range(2))
 
     def confidence(rays: Tensor, t: Tensor) -> Tensor:
         inputs = x[rays] + t.view(-1, *[1] * (x.dim() - 1)) * direction[rays]
@@ -156,8 +165,9 @@ def _scanned(
 
 def _first_step(x: Tensor, direction: Tensor) -> Tensor:
     """A hundredth of the distance to 0, in lengths of the direction; of that length itself, where the ray is at 0."""
-    away, length = x.flatten(1).norm(dim=1), direction.flatten(1).norm(dim=1)
-    return torch.where(away > 0, away / length, 1.0) / 100
+    away, length = (torch.linalg.vector_norm(one.flatten(1), dim=1) for one in (x, direction))
+    first: Tensor = torch.where(away > 0, away / length, 1.0) / 100
+    return first
 
 
 def _over(law: Asymptote, now: Tensor, found: Tensor, eps: float, high: Tensor, rays: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from nescio.errors import NescioError, number, whole_number
 from nescio.methods import DUQ, RBFNetwork
 from nescio.progress import bar
 
-LIMIT = 1000  # pieces of a ray that are looked at
+LIMIT = 400  # pieces of a ray that are looked at
 
 
 @dataclass(frozen=True)

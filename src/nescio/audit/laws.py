@@ -118,8 +118,10 @@ class Law(Tensor):
         rule = RULES.get(func.overloadpacket)
         rays = next(laws_in((args, kwargs))).rays
         if rule is None:
-            raise NotAffineError(f"{rays.where()} uses {func.overloadpacket.__name__!r}, which is not piecewise "
-                                 "affine, or has no rule here; nescio.audit.scaling measures such a model instead")  # fmt: skip
+            told = (
+                f"{rays.where()} uses {func.overloadpacket.__name__!r}, which is not piecewise affine, or has no rule"
+            )
+            raise NotAffineError(f"{told} here; nescio.audit.scaling measures such a model instead")
         try:
             return rule(rays, func, *args, **kwargs)
         except NotAffineError as error:

@@ -6,9 +6,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nescio.audit.asymptote import checked_rays, exact, law_at
+from nescio.audit.laws import Rays
 from nescio.errors import NescioError, number, whole_number
 from nescio.progress import bar
 
@@ -69,15 +71,25 @@ class Pieces:
 
         On a piece that never ends it may only be approached; t is then infinite.
         """
+        log_rest, t = self._least_rest()
+        return -log_rest.expm1(), t
+
+    def _least_rest(self) -> tuple[Tensor, Tensor]:
+        """The smallest `log(1 − p)` of any class on each piece, and its t: it tells apart what p would round to 1."""
         begin = self.begin[:, None].expand_as(self.slope)
-        peak = self._peak(begin, self._far_end(math.log1p(-1e-16)))
-        reached, place = self._log_p(peak).amax(1, keepdim=True).exp(), self._log_p(peak).argmax(1, keepdim=True)
+        peak = self._peak(begin, self._far_end(-1e-16))
+        own = torch.eye(self.slope.shape[1], dtype=torch.bool)
+        logits = self.slope[:, None, :] * peak[:, :, None] + self.intercept[:, None, :]  # (P, C, C)
+        rest = logits.masked_fill(own, -torch.inf).logsumexp(2) - logits.logsumexp(2)
+        least, place = rest.min(1)
         most = self.slope.amax(1, keepdim=True)
-        limit = self.intercept.masked_fill(self.slope < most, -torch.inf).softmax(1).amax(1, keepdim=True)
+        ahead = self.intercept.masked_fill(self.slope < most, -torch.inf)
+        limit = ahead.masked_fill(F.one_hot(ahead.argmax(1), len(own)).bool(), -torch.inf)
+        limit = limit.logsumexp(1) - ahead.logsumexp(1)
         # slopes that are all alike are at their limit from the beginning
-        approached = self.end.isinf()[:, None] & (limit >= reached) & (most > self.slope.amin(1, keepdim=True))
-        t = torch.where(approached, torch.inf, peak.gather(1, place))
-        return torch.where(approached, limit, reached).squeeze(1), t.squeeze(1)
+        approached = self.end.isinf() & (limit <= least) & (self.slope < most).any(1)
+        t = torch.where(approached, torch.inf, peak.gather(1, place[:, None]).squeeze(1))
+        return torch.where(approached, limit, least), t
 
     def _log_p(self, t: Tensor) -> Tensor:
         """`log p_c`, `(P, C)`, of each class at a t of its own, `(P, C)`."""
@@ -132,10 +144,10 @@ class Trace(Pieces):
 
     def largest(self) -> tuple[Tensor, Tensor]:
         """The largest confidence on each ray, and at which t, `(N,)` both; t is infinite if it is only approached."""
-        most, t = super().largest()
-        found = most.new_zeros(len(self.whole)).scatter_reduce(0, self.ray, most, "amax")
-        t = t.masked_fill(most < found[self.ray], torch.inf)
-        return found, found.new_full(found.shape, torch.inf).scatter_reduce(0, self.ray, t, "amin")
+        rest, t = self._least_rest()
+        least = rest.new_zeros(len(self.whole)).scatter_reduce(0, self.ray, rest, "amin")
+        t = t.masked_fill(rest > least[self.ray], torch.inf)
+        return -least.expm1(), least.new_full(least.shape, torch.inf).scatter_reduce(0, self.ray, t, "amin")
 
 
 def trace(
@@ -170,6 +182,29 @@ def trace(
     begin, end = torch.cat([one.begin for one in parts]), torch.cat([one.end for one in parts])
     slope, intercept = torch.cat([one.slope for one in parts]), torch.cat([one.intercept for one in parts])
     return Trace(ray[order], begin[order], end[order], slope[order], intercept[order], whole)
+
+
+class _Remembered(Rays):
+    """Rays that keep what they chose."""
+
+    def __init__(self, count: int, like: Tensor, now: Tensor | None = None) -> None:
+        super().__init__(count, like, now)
+        self.choices: list[Tensor] = []
+
+    def above(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        self.choices.append(super().above(slope, intercept))
+        return self.choices[-1]
+
+    def largest(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        self.choices.append(super().largest(slope, intercept))
+        return self.choices[-1]
+
+
+def least_bends(double: nn.Module, x: Tensor, direction: Tensor) -> int:
+    """How many breakpoints the rays surely have, in the mean: choices that are not the same at 0 and at infinity."""
+    begin, end = (law_at(double, x, direction, now, kind=_Remembered)[2] for now in (x.new_zeros(len(x)), None))
+    pairs = zip(begin.choices, end.choices, strict=True)  # type: ignore[attr-defined]
+    return sum(int((one != other).sum()) for one, other in pairs) // len(x)
 
 
 def followed_rays(

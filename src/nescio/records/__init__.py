@@ -15,6 +15,7 @@ from nescio.records.gallery import Gallery, GalleryRow
 from nescio.records.history import Epoch, History
 from nescio.records.map import Map, Points, Surface
 from nescio.records.meta import MetaWeights
+from nescio.records.overconfidence import Audit, Ray
 from nescio.records.record import FORMAT, Provenance, Record, from_plain, to_plain
 from nescio.records.selection import Selection, Trial
 from nescio.records.separations import Repeated, Row, Separations, Spread
@@ -22,6 +23,7 @@ from nescio.records.separations import Repeated, Row, Separations, Spread
 __all__ = [
     "FORMAT",
     "Against",
+    "Audit",
     "CounterExample",
     "Course",
     "Direction",
@@ -38,6 +40,7 @@ __all__ = [
     "Monotonicity",
     "Points",
     "Provenance",
+    "Ray",
     "Record",
     "Rejection",
     "Repeated",

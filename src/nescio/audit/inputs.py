@@ -1,0 +1,51 @@
+"""What an audit starts from: inputs that can be moved, or a box to draw them in."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.data.arrays import tensor
+from nescio.data.batches import batches
+from nescio.errors import NescioError
+from nescio.predict import check_inputs
+from nescio.seeds import check_seed, derived_seed, start_from
+
+Box = tuple[Tensor, Tensor]  # the least and the largest an input may be, shaped as one input, in float64
+
+
+def inputs_of(model: nn.Module, data: Any, batch_size: int, seed: int) -> Tensor:
+    """All inputs in one tensor, in float64; data that draw do so from a stream of the seed, as in `predict`."""
+    with torch.random.fork_rng():
+        start_from(derived_seed(check_seed(seed), "data", 0))
+        parts = [x for x, _ in batches(data, batch_size)]
+    if len({x.shape[1:] for x in parts}) > 1 or not parts[0][0].numel():
+        raise NescioError(f"inputs of shape {tuple(parts[0].shape[1:])} and {tuple(parts[-1].shape[1:])}; expected one "
+                          "shape, with at least one feature")  # fmt: skip
+    inputs = torch.cat(parts)
+    check_inputs(inputs, model)
+    if not inputs.is_floating_point():
+        raise NescioError(f"inputs of {inputs.dtype} cannot be scaled; expected floating point")
+    return inputs.double()
+
+
+def checked_box(box: Any) -> Box:
+    """A box, or an error if it is none: two finite tensors of one shape, of which the second is nowhere smaller."""
+    if not isinstance(box, Sequence) or len(box) != 2:
+        raise NescioError(f"box={box!r}; expected a pair: the least and the largest input, shaped as one input")
+    low, high = (tensor(side).double() for side in box)
+    if low.shape != high.shape or low.dim() == 0 or low.numel() == 0:
+        raise NescioError(
+            f"a box from {tuple(low.shape)} to {tuple(high.shape)}; expected two of the shape of an input"
+        )
+    if not (low.isfinite().all() and high.isfinite().all() and (low <= high).all() and (low < high).any()):
+        raise NescioError("a box must be finite, nowhere end below where it begins, and somewhere above")
+    return low, high
+
+
+def uniform_in(box: Box, count: int, seed: int) -> Tensor:
+    """Inputs `(count, …)` drawn uniformly in a box."""
+    low, high = box
+    generator = torch.Generator().manual_seed(derived_seed(seed, "box", 0))
+    return low + (high - low) * torch.rand((count, *low.shape), generator=generator, dtype=torch.float64)

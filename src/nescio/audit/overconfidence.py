@@ -1,0 +1,221 @@
+"""Table 2 of the paper on ReLU networks, proved where that can be: how far inputs are scaled until all is certain."""
+
+import math
+import time
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.audit.asymptote import Asymptote, checked_rays, chunk
+from nescio.audit.certainty import LIMIT, CertainFrom, can_follow, certain_along, law_of
+from nescio.audit.inputs import Box, checked_box, inputs_of, uniform_in
+from nescio.audit.kernels import UnknownFrom, unknown_from
+from nescio.audit.laws import SAME
+from nescio.audit.trace import trace
+from nescio.errors import NescioError, number, whole_number
+from nescio.methods import DUQ, Method, RBFNetwork, as_method
+from nescio.predict import predict
+from nescio.records import Audit, Provenance, Ray
+from nescio.seeds import check_seed, derived_seed
+from nescio.slopes import draws_and_classes
+
+TRIALS = 10_000
+SHOWN = 5  # rays that are kept to be drawn
+POINTS = 240  # factors at which each of them is
+
+
+def overconfidence(
+    model: nn.Module,
+    inputs: Any = None,
+    box: Any = None,
+    *,
+    trials: int = TRIALS,
+    certain: float = 0.999,
+    bold: float = 0.95,
+    eps: float = 1e-3,
+    limit: int = LIMIT,
+    rays: int = SHOWN,
+    batch_size: int | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Audit:
+    """Scale inputs by `α ≥ 1`, in raw units, until the model is certain, and prove what it does beyond.
+
+    Args:
+        model: a method or a bare network.
+        inputs: where to begin, as `predict` takes them; if there are more than `trials`, so many of them by chance. An
+            input of zeros cannot be scaled, and is passed over.
+        box: the least and the largest input, as a pair shaped as one input, such as zeros and ones for images. If no
+            inputs are given, they are drawn in it; what is scaled is projected back into it, to see if it still is
+            answered boldly.
+        trials: how many inputs.
+        certain, bold: the two confidences in question.
+        eps: of a model of kernels, the confidence (or, of an RBF network, what it is above 1/K) that is not knowing.
+        limit: pieces of a ray to look at before it is scanned instead; see `certain_from`.
+        rays: how many to keep for a figure.
+        batch_size, seed, progress: as in `asymptote`.
+
+    >>> net = nn.Linear(2, 2)
+    >>> _ = net.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
+    >>> found = overconfidence(net, torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
+    >>> found.ends_certain, round(found.factors[0], 3), round(found.factors[100], 3)
+    (1.0, 3.453, 6.907)
+    """
+    started, method = time.monotonic(), as_method(model)
+    whole_number("rays", rays, least=0)
+    room = None if box is None else checked_box(box)
+    x = _starts(model, inputs, room, whole_number("trials", trials), check_seed(seed))
+    bold = number("bold", bold, most=1)
+    size = chunk(x, batch_size)
+    checked_rays(x, x, model)
+    draws, classes = draws_and_classes(method, x[:1], seed=seed)
+    law = law_of(model, x, x, size, seed, progress)
+    found = certain_along(model, x, x, law, certain, limit, size, seed, progress)
+    kernels = unknown_from(model, x, x, eps=eps, limit=limit, batch_size=batch_size, progress=progress) \
+        if isinstance(model, DUQ | RBFNetwork) else None  # fmt: skip
+    factor, bends = 1 + found.t, limit if can_follow(model, x, x, law, limit) else 0
+    settings = {"trials": trials, "limit": limit, "batch_size": batch_size}
+    low, high = (None, None) if room is None else (_plain(room[0]), _plain(room[1]))
+    return Audit(
+        method=method.name,
+        law="kernels" if kernels else "unknown" if law is None else "affine",
+        trials=len(x),
+        classes=classes,
+        draws=draws,
+        drawn=inputs is None,
+        low=low,
+        high=high,
+        certain=certain,
+        bold=bold,
+        eps=eps,
+        **_ends(law, kernels, classes),
+        reached=_share(factor.isfinite()),
+        at_once=_share(factor == 1),
+        median_factor=_finite(factor.median()),
+        factors=_percentiles(factor),
+        proved=_share(found.proved),
+        overconfident=None if room is None else _overconfident(method, x, factor, room, bold, size, seed),
+        ends_unknown=None if kernels is None else _share(kernels.t.isfinite()),
+        unknown_factor=None if kernels is None else _finite(1 + kernels.t.median()),
+        unknown_factors=None if kernels is None else _percentiles(1 + kernels.t),
+        unknown_exact=None if kernels is None else _share(kernels.exact),
+        rays=_shown(method, x, law, found, kernels, min(rays, len(x)), bends, seed) if rays else (),
+        provenance=Provenance.now(seed, settings, time.monotonic() - started),
+    )
+
+
+def _starts(model: nn.Module, inputs: Any, box: Box | None, trials: int, seed: int) -> Tensor:
+    """The inputs to scale, `(N, …)` in float64."""
+    if inputs is None:
+        if box is None:
+            raise NescioError("nothing to scale: give inputs, or a box to draw them in")
+        return uniform_in(box, trials, seed)
+    x = inputs_of(model, inputs, 4096, seed)
+    if box is not None and box[0].shape != x.shape[1:]:
+        raise NescioError(f"a box of shape {tuple(box[0].shape)} for inputs of shape {tuple(x.shape[1:])}")
+    x = x[x.flatten(1).any(1)]
+    if len(x) == 0:
+        raise NescioError("all inputs are zeros, which cannot be scaled")
+    if len(x) > trials:
+        generator = torch.Generator().manual_seed(derived_seed(seed, "trials", 0))
+        x = x[torch.randperm(len(x), generator=generator)[:trials]]
+    return x
+
+
+def _ends(law: Asymptote | None, kernels: UnknownFrom | None, classes: int) -> dict[str, Any]:
+    """Where rays end, as proved by the law at infinity or by the kernels."""
+    if kernels is not None:
+        return {"ends_certain": _share(kernels.limit >= 1), "ends_in": None, "end_confidence": _five(kernels.limit)}
+    if law is None:
+        return {"ends_certain": None, "ends_in": None, "end_confidence": None}
+    sure = (law.limit.amax(1) == 1) & _apart(law)
+    counts = torch.bincount(law.winner[sure], minlength=classes)
+    return {"ends_certain": _share(sure), "ends_in": tuple(counts.tolist()), "end_confidence": _five(law.limit.amax(1))}
+
+
+def _apart(law: Asymptote) -> Tensor:
+    """Whether the steepest class is steeper than the next by more than rounding can tell, in all draws, `(N,)`."""
+    first, second = law.slope.topk(2).values.unbind(-1)
+    apart = first - second > SAME * law.slope.abs().amax(-1)
+    return apart.all(0) if apart.dim() == 2 else apart
+
+
+def _overconfident(
+    method: Method, x: Tensor, factor: Tensor, box: Box, bold: float, batch_size: int, seed: int
+) -> float:
+    """The share of inputs that are answered boldly when scaled by their factor and projected back into the box."""
+    scaled = factor.isfinite()
+    if not scaled.any():
+        return 0.0
+    far = x[scaled] * factor[scaled].view(-1, *[1] * (x.dim() - 1))
+    logits = predict(method, far.clamp(*box), batch_size=batch_size, seed=seed, progress=False)
+    return int((method.confidence(logits) > bold).sum()) / len(x)
+
+
+def _telling(order: Tensor, count: int) -> list[int]:
+    """Rays that stand for all, from those where something happens soon to those where it happens late."""
+    places = torch.linspace(0, 0.95, count + 1)[1:] * (len(order) - 1)
+    chosen = order.argsort(stable=True)[places.round().long()].tolist()
+    return list(dict.fromkeys(chosen))  # each once, where there are few
+
+
+def _shown(
+    method: Method, x: Tensor, law: Asymptote | None, found: CertainFrom, kernels: UnknownFrom | None, count: int,
+    bends: int, seed: int,
+) -> tuple[Ray, ...]:  # fmt: skip
+    """Some of the rays, as they are to be drawn: up to twice as far as anything happens on them."""
+    chosen = _telling(found.t if kernels is None else kernels.t, count)
+    happens = [found.t, *([] if law is None else [law.start]), *([] if kernels is None else [kernels.t])]
+    last = max([1.0, *(float(t) for times in happens for t in times[chosen] if t.isfinite())])
+    factors = torch.logspace(0, math.log10(2 * (1 + last)), POINTS, dtype=torch.float64)
+    return tuple(_ray(method, x[i], i, factors, law, found, kernels, bends, seed) for i in chosen)
+
+
+def _ray(
+    method: Method, x: Tensor, number: int, factors: Tensor, law: Asymptote | None, found: CertainFrom,
+    kernels: UnknownFrom | None, bends: int, seed: int,
+) -> Ray:  # fmt: skip
+    """One of the rays, `x (…)`."""
+    logits = predict(method, factors.view(-1, *[1] * x.dim()) * x, seed=seed, progress=False)
+    breakpoints, far, limit = None, None, None if kernels is None else float(kernels.limit[number])
+    if bends:
+        followed = trace(method, x[None], x[None], limit=bends, progress=False)
+        breakpoints = tuple((1 + followed.breakpoints(0)).tolist()) if followed.whole.all() else None
+    if law is not None:
+        slope, intercept = (part[..., number, :].reshape(-1, 1, part.shape[-1]) for part in (law.slope, law.intercept))
+        far = tuple(method.confidence(slope * (factors - 1)[:, None] + intercept).tolist())  # of (S, POINTS, C)
+        limit = float(law.limit[number].amax())
+    return Ray(
+        factors=tuple(factors.tolist()),
+        confidence=tuple(method.confidence(logits).double().tolist()),
+        asymptote=far,
+        breakpoints=breakpoints,
+        start=None if law is None else 1 + float(law.start[number]),
+        certain_from=_finite(1 + found.t[number]),
+        unknown_from=None if kernels is None else _finite(1 + kernels.t[number]),
+        limit=limit,
+    )
+
+
+def _share(chosen: Tensor) -> float:
+    return int(chosen.sum()) / len(chosen)
+
+
+def _finite(value: Tensor) -> float | None:
+    return float(value) if value.isfinite() else None
+
+
+def _percentiles(values: Tensor) -> tuple[float | None, ...]:
+    """0 to 100 %, each one of the values; None where it is infinite."""
+    places = torch.linspace(0, len(values) - 1, 101).floor().long()
+    return tuple(_finite(value) for value in values.sort().values[places])
+
+
+def _five(values: Tensor) -> tuple[float, ...]:
+    return tuple(values.sort().values[torch.linspace(0, len(values) - 1, 5).floor().long()].tolist())
+
+
+def _plain(side: Tensor) -> tuple[float, ...]:
+    flat = side.flatten()
+    return (float(flat[0]),) if (flat == flat[0]).all() else tuple(flat.tolist())

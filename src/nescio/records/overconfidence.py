@@ -1,0 +1,54 @@
+"""How certain a model is on the way to infinity."""
+
+from dataclasses import dataclass
+
+from nescio.records.record import Provenance, Record
+
+
+@dataclass(frozen=True)
+class Ray:
+    """The confidence in one input as it is scaled by growing factors."""
+
+    factors: tuple[float, ...]
+    confidence: tuple[float, ...]
+    asymptote: tuple[float, ...] | None  # the confidence that the law at infinity would have at these factors
+    breakpoints: tuple[float, ...] | None  # factors at which the network changes its law; None if not all were found
+    start: float | None  # the factor from which on one law holds for ever
+    certain_from: float | None  # the smallest factor at which the model is certain
+    unknown_from: float | None  # the factor after which a model of kernels never is certain again
+    limit: float | None  # the confidence at infinity
+
+
+@dataclass(frozen=True)
+class Audit(Record):
+    """Table 2 of *Why ReLU networks yield high-confidence predictions far away*: inputs scaled until all is certain.
+
+    Shares are of all trials. What could not be told is None.
+    """
+
+    method: str
+    law: str  # "affine": proved by laws at infinity; "kernels": by the distance to centroids; "unknown": only measured
+    trials: int
+    classes: int
+    draws: int
+    drawn: bool  # whether inputs were drawn uniformly in the box, or given
+    low: tuple[float, ...] | None  # of the box, flattened; one number if it is the same everywhere
+    high: tuple[float, ...] | None
+    certain: float  # the confidence that counts as certain
+    bold: float  # the confidence that counts as too much for what is projected back into the box
+    eps: float  # the confidence, of kernels, or what is above 1/K, that counts as not knowing
+    ends_certain: float | None  # share of rays that are proved to end at confidence 1
+    ends_in: tuple[int, ...] | None  # of those, how many end in each class
+    end_confidence: tuple[float, ...] | None  # its least, quartiles and largest at infinity
+    reached: float  # share that become certain at some factor
+    at_once: float  # share that are certain as they are
+    median_factor: float | None  # of the smallest factors at which inputs are certain; None if half never are
+    factors: tuple[float | None, ...]  # their percentiles, 0 to 100
+    proved: float  # share of the factors that are exact; the others were found by a scan
+    overconfident: float | None  # share above `bold` when scaled by their factor and projected back into the box
+    ends_unknown: float | None  # share of rays that are proved to end not knowing
+    unknown_factor: float | None  # median of the factors after which they never know again; None if half go on
+    unknown_factors: tuple[float | None, ...] | None  # percentiles
+    unknown_exact: float | None  # share of these factors that are exact; the others are late enough for sure
+    rays: tuple[Ray, ...]
+    provenance: Provenance

@@ -1,0 +1,189 @@
+"""What a model does on the way to infinity: a verdict in words, a table and a figure."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nescio.records import Audit, Ray
+from nescio.report.figures import COLOURS, legend_below, shown
+from nescio.report.tables import FIGURES, new_table
+
+ENDS = 5  # classes that rays end in, the most frequent first
+BENDS = 60  # breakpoints of a ray that are drawn as dots; more would hide the line
+
+
+def verdict(record: Audit) -> list[str]:
+    """What a person should know, in sentences; the first says it all."""
+    told = {"affine": _affine, "kernels": _kernels, "unknown": _measured}[record.law](record)
+    return [*told, *_put_back(record)]
+
+
+def _affine(record: Audit) -> list[str]:
+    certain = record.ends_certain or 0.0
+    whole = f"Along {percent(certain)} of {record.trials:,} directions this network is proved to end certain"
+    sentences = [f"{whole}, whatever lies there; {_reaches(record)}."]
+    if certain < 1 and record.end_confidence is not None:
+        least, _, median, _, _ = record.end_confidence
+        among = f"Its {record.draws} draws need not agree there: the" if record.draws > 1 else "The"
+        sentences.append(f"{among} confidence at infinity is at least {percent(least)}, and {percent(median)} in the "
+                         "median.")  # fmt: skip
+    return sentences
+
+
+def _kernels(record: Audit) -> list[str]:
+    share = record.ends_unknown or 0.0
+    low = f"at a confidence below {percent(record.eps)}" if record.method == "duq" else (
+        f"with every probability within {percent(record.eps)} of 1/{record.classes}")  # fmt: skip
+    sentence = (
+        f"Along {percent(share)} of {record.trials:,} directions this network is proved to end not knowing, {low}"
+    )
+    if record.unknown_factor is not None:
+        so_far = "does so for ever" if (record.unknown_exact or 0.0) == 1 else "does so for ever at the latest"
+        sentence += f"; the median input {so_far} {_scaled(record.unknown_factor, 'as it is', 'when ')}"
+    return [sentence + ".", f"On the way {_reaches(record)}."]
+
+
+def _measured(record: Audit) -> list[str]:
+    return [
+        f"This network is not piecewise affine: of what it does far away along {record.trials:,} directions nothing is "
+        "proved.",
+        f"As far as a scan saw, {_reaches(record)}.",
+    ]
+
+
+def _reaches(record: Audit) -> str:
+    """How far inputs are scaled until the model is certain."""
+    bar = f"{record.certain:.1%}".replace("%", " %")
+    if record.median_factor is None:
+        some = f", and {percent(record.reached)} do" if record.reached else ", nor does any other"
+        return f"the median input never reaches a confidence of {bar}{some}"
+    if record.median_factor == 1:
+        return f"{percent(record.at_once)} of the inputs have a confidence of {bar} as they are"
+    measured = "" if record.proved == 1 else " (measured)" if record.proved == 0 else (
+        f" ({percent(record.proved)} of the factors are proved, the others measured)")  # fmt: skip
+    return f"the median input needs to be scaled {times(record.median_factor)} for a confidence of {bar}{measured}"
+
+
+def _put_back(record: Audit) -> list[str]:
+    if record.overconfident is None:
+        return []
+    return [f"Scaled so far and projected back into the box of the data, {percent(record.overconfident)} are answered "
+            f"with a confidence above {percent(record.bold)}."]  # fmt: skip
+
+
+def _scaled(factor: float, still: str, before: str) -> str:
+    return still if factor == 1 else f"{before}scaled {times(factor)}"
+
+
+def times(factor: float) -> str:
+    """A factor in words, to three digits at most.
+
+    >>> times(6.123), times(17782.8), times(1.0004)
+    ('6.12 times', '17,800 times', '1.00 times')
+    """
+    return f"{factor:.2f} times" if factor < 10 else f"{float(f'{factor:.3g}'):,.10g} times"
+
+
+def percent(value: float) -> str:
+    """A share; only what is all, or nothing, is said to be.
+
+    >>> percent(1.0), percent(0.99996), percent(1e-5), percent(0.0)
+    ('100.0 %', '99.9 %', 'less than 0.1 %', '0.0 %')
+    """
+    if 0 < value < 0.001 - 1e-12:
+        return "less than 0.1 %"
+    return f"{value if value in (0, 1) else min(value, 0.999):.1%}".replace("%", " %")
+
+
+def audit_tables(record: Audit, classes: Sequence[str] = ()) -> RenderableType:
+    """The verdict, and the classes in which certain rays end; `classes` are their names."""
+    first, *others = verdict(record)
+    parts: list[RenderableType] = [Text(first, style="bold"), *map(Text, others)]
+    if record.ends_in is not None and any(record.ends_in):
+        parts.append(_endings(record.ends_in, record.trials, classes))
+    return Group(*parts)
+
+
+def _endings(counts: Sequence[int], trials: int, classes: Sequence[str]) -> Table:
+    table = new_table("where rays end")
+    table.add_column("class", overflow="fold")
+    table.add_column("directions", **FIGURES)
+    ordered = sorted(range(len(counts)), key=lambda label: -counts[label])
+    for label in ordered[:ENDS]:
+        if counts[label]:
+            table.add_row(Text(classes[label] if label < len(classes) else str(label)), percent(counts[label] / trials))
+    if rest := sum(counts[label] for label in ordered[ENDS:]):
+        table.add_row(Text(f"{sum(counts[label] > 0 for label in ordered[ENDS:])} others"), percent(rest / trials))
+    return table
+
+
+def audit_figure(record: Audit) -> Figure:
+    """The confidence along some rays with its breakpoints and its limit, and how many inputs are certain so far."""
+    figure = Figure(figsize=(10.5, 4.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for colour, ray in zip(COLOURS, record.rays, strict=False):
+        _draw_ray(left, ray, colour)
+    left.axhline(record.certain, color="0.4", linewidth=0.8, linestyle=":")
+    least = 0.0 if record.law == "kernels" else 1 / record.classes
+    left.set(xscale="log", ylim=(least - 0.02, 1.02), xlabel="factor", ylabel="confidence")
+    left.set_title(f"{len(record.rays)} of the inputs", loc="left", fontsize=10)
+    _draw_shares(right, record)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.margins(x=0)
+    handles, labels = left.get_legend_handles_labels()
+    named = dict(zip(labels, handles, strict=True))  # each once
+    legend_below(figure, list(named.values()), list(named), size=9)
+    figure.suptitle(f"{shown(record.method)}: {record.trials:,} inputs on the way to infinity", x=0.01, ha="left",
+                    fontsize=11)  # fmt: skip
+    return figure
+
+
+def _draw_ray(axes: Axes, ray: Ray, colour: str) -> None:
+    axes.plot(ray.factors, ray.confidence, color=colour, linewidth=1.6)
+
+    def height(factor: float) -> float:
+        return float(np.interp(math.log(factor), np.log(ray.factors), ray.confidence))
+
+    key: dict[str, Any] = {"color": "black", "linestyle": "none"}  # of what is in the legend once for all rays
+    if ray.breakpoints:
+        dots = (
+            ray.breakpoints if len(ray.breakpoints) <= BENDS else ray.breakpoints[:: len(ray.breakpoints) // BENDS + 1]
+        )
+        axes.plot(dots, [height(dot) for dot in dots], ".", color=colour, markersize=4)
+        axes.plot([], [], ".", markersize=4, label="where the network's law changes", **key)
+    for factor, marker, label in (
+        (ray.certain_from, "^", "certain for the first time"),
+        (ray.unknown_from, "v", "never certain again"),
+        (ray.start, "|", "from here on this law for ever"),
+    ):
+        if factor is not None:
+            axes.plot([factor], [height(factor)], marker, color=colour, markersize=7, markeredgewidth=1.4)
+            axes.plot([], [], marker, markersize=7, label=label, **key)
+    if ray.asymptote is not None:
+        axes.plot(ray.factors, ray.asymptote, color=colour, linewidth=0.9, linestyle="--", alpha=0.8)
+        axes.plot([], [], color="black", linewidth=0.9, linestyle="--", label="the law at infinity")
+
+
+def _draw_shares(axes: Axes, record: Audit) -> None:
+    """The share of inputs that are certain, or have stopped being so for ever, by factor."""
+    curves = [(record.factors, COLOURS[0], f"certain ({record.certain:.1%})")]
+    if record.unknown_factors is not None:
+        curves.append((record.unknown_factors, COLOURS[1], "never certain again"))
+    largest = max((value for factors, _, _ in curves for value in factors if value is not None), default=1.0)
+    for factors, colour, label in curves:
+        known = [value for value in factors if value is not None]
+        shares = np.linspace(0, 1, len(factors))[: len(known)]
+        far = [*known, max(10.0, 2 * largest)]
+        axes.step(far, [*shares, shares[-1] if len(shares) else 0.0], where="post", color=colour, linewidth=1.8,
+                  label=label.replace("%", " %"))  # fmt: skip
+    axes.set(xscale="log", ylim=(-0.02, 1.04), xlabel="factor", ylabel="share of inputs")
+    axes.set_title("how many so far", loc="left", fontsize=10)
+    axes.legend(frameon=False, loc="lower right", fontsize=9)
