@@ -353,33 +353,35 @@ def audit(
     scores: Annotated[list[str] | None, typer.Option(
         "--scores", "--score", parser=score_in("OF_LOGITS"), metavar="NAME", show_default=False,
         help="By default max_prob and entropy and, of a model that draws, variance and mutual_information.")] = None,
-    rows: Annotated[int, typer.Option(help="Test inputs that are moved.", min=1)] = 200,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The figure; else in the run's folder.")] = None,
+    rows: Annotated[int, typer.Option(help="Test inputs that are moved feature by feature.", min=1)] = 200,
+    trials: Annotated[int, typer.Option(help="Inputs drawn in the box of the data, and scaled.", min=1)] = 10_000,
+    limit: Annotated[int, typer.Option(
+        help="Breakpoints of a ray up to which factors are proved; beyond, they are measured.", min=0)] = 400,
+    scaling: Annotated[bool, typer.Option(help="Also measure what scores notice as test inputs are scaled.")] = True,
+    output: Annotated[Path | None, typer.Option(
+        "--output", "-o", help="Folder for records and figures; else the run's.", show_default=False)] = None,
     batch_size: BatchSize = 1024,
     seed: Seed = 0,
     root: Root = None,
 ) -> None:  # fmt: skip
-    """Scale test inputs ever farther away, feature by feature: when is the model certain, and does a score notice?
+    """Is the model certain of everything far away? Proved where its network is piecewise affine, else measured.
+
+    Inputs drawn in the box of the data are scaled until the model is certain. The rows of a table are also moved along
+    each feature by itself, of inputs with two features all linear regions are drawn, and scores are watched as test
+    inputs are scaled away.
 
     Example: `nescio audit clinic --features "mean radius" "mean area"`
     """
-    from nescio.audit import scaling
-    from nescio.report.figures import figure_format, save_figure
-    from nescio.report.scaling import scaling_figure, scaling_table
-    from nescio.runs import SCALING, open_run
+    from nescio.audits import audit_run
+    from nescio.runs import open_run
 
-    path = output or (run / SCALING).with_suffix(".svg")
-    figure_format(path)
     model, facts = open_run(run)
-    x, _ = facts.load(root).test.take(slice(0, rows))
-    table = facts.kind == "tabular"
-    chosen = features if table or features is None else [_position(word) for word in features]
-    names = facts.features if table else None
-    record = scaling(model, x, features=chosen, names=names, scores=scores, batch_size=batch_size, seed=seed)
-    out.print(scaling_table(record))
-    record.save(run / SCALING)
-    save_figure(scaling_figure(record), path)
-    out.print(f"Saved: {escape(str(run / SCALING))}, {escape(str(path))}", soft_wrap=True)
+    chosen = features if facts.kind == "tabular" or features is None else [_position(word) for word in features]
+    for shown in audit_run(
+        output or run, model, facts.load(root), features=chosen, scores=scores, rows=rows, trials=trials, limit=limit,
+        scaled=scaling, batch_size=batch_size, seed=seed,
+    ):  # fmt: skip
+        out.print(shown, soft_wrap=isinstance(shown, str))
 
 
 def _position(word: str) -> int | str:

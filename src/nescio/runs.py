@@ -4,7 +4,10 @@ model.safetensors       weights, and how to make the model again
 history.json            the record of the training
 checkpoint.safetensors  where the training stands, or stood when it ended
 evaluation.json         written by `nescio evaluate`
-scaling.json            written by `nescio audit`
+audit.json              written by `nescio audit`, with a figure, as are
+features.json           of a table: how far each feature is from certainty
+regions.json            of two features: the linear regions
+scaling.json            what each score notices far away
 length_scale.json       how `--length-scale auto` was found, with a figure, length_scale.svg
 penalty.json            how `--penalty auto` was found, with a figure, penalty.svg
 """
@@ -36,7 +39,8 @@ from nescio.training import fit
 from nescio.unknowns import outliers
 
 MODEL, HISTORY, CHECKPOINT = "model.safetensors", "history.json", "checkpoint.safetensors"
-EVALUATION, SCALING = "evaluation.json", "scaling.json"
+EVALUATION = "evaluation.json"
+AUDIT, FEATURES, REGIONS, SCALING = "audit.json", "features.json", "regions.json", "scaling.json"
 LENGTH_SCALE, PENALTY = "length_scale.json", "penalty.json"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nescio.data import Known
 from nescio.data.arrays import tensor
 from nescio.data.batches import batches
 from nescio.errors import NescioError
@@ -36,11 +37,21 @@ def checked_box(box: Any) -> Box:
         raise NescioError(f"box={box!r}; expected a pair: the least and the largest input, shaped as one input")
     low, high = (tensor(side).double() for side in box)
     if low.shape != high.shape or low.dim() == 0 or low.numel() == 0:
-        raise NescioError(
-            f"a box from {tuple(low.shape)} to {tuple(high.shape)}; expected two of the shape of an input"
-        )
+        raise NescioError(f"a box from {tuple(low.shape)} to {tuple(high.shape)}; expected two, shaped as one input")
     if not (low.isfinite().all() and high.isfinite().all() and (low <= high).all() and (low < high).any()):
         raise NescioError("a box must be finite, nowhere end below where it begins, and somewhere above")
+    return low, high
+
+
+def box_of(known: Known) -> Box:
+    """The box of data: all images, or between the least and the largest value of each feature in a table."""
+    if known.kind == "image":
+        return torch.zeros(known.shape, dtype=torch.float64), torch.ones(known.shape, dtype=torch.float64)
+    part = known.test if known.train is None else known.train
+    low, high = torch.full((2, *known.shape), torch.inf, dtype=torch.float64)
+    high = -high
+    for x, _ in batches(part, 4096):
+        low, high = torch.minimum(low, x.double().amin(0)), torch.maximum(high, x.double().amax(0))
     return low, high
 
 

@@ -15,7 +15,7 @@ from torch.utils.hooks import RemovableHandle
 
 from nescio.errors import NescioError, whole_number
 from nescio.logits import softmax_confidence
-from nescio.methods.draws import at_once, pieces
+from nescio.methods.draws import over_draws, pieces
 from nescio.methods.method import Method
 
 DROPOUT = 0.2  # of a network made for it, when none is asked for
@@ -93,7 +93,7 @@ class MCDropout(Method):
                 logits: Tensor = self.net(x.clone())  # it may write on its input
                 return logits
 
-            return at_once(run, torch.arange(self.samples))
+            return over_draws(x)(run, torch.arange(self.samples))
 
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         logits = self.net(self.normalise(x))

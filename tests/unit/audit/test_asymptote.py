@@ -362,3 +362,39 @@ def test_a_class_that_is_certain_only_in_the_middle_of_a_piece_is_found():
     assert 1 / (1 + math.exp(-first) + math.exp(first - 20)) == pytest.approx(0.999, abs=1e-12)
     # between e⁻¹⁰ on either side, no class is ever more certain than in the middle
     assert found.first_certain(5e-5).item() == pytest.approx(20 + math.log(1 / 5e-5 - 1), abs=1e-3)
+
+
+def test_the_largest_confidence_on_a_ray(seed):
+    net = seeded(mlp(6, 4, hidden=(20, 20)), seed).double()
+    x, d = rays((6,), 20, seed)
+    most, where = trace(net, x, d, t_max=3.0).largest()
+    grid = torch.linspace(0, 3, 3001).double()
+    for ray in range(20):
+        p = nescio.predict(net, x[ray] + grid[:, None] * d[ray])[0].softmax(1).amax(1)
+        assert p.max() <= most[ray] + 1e-12
+        assert p.max() == pytest.approx(most[ray].item(), abs=1e-4)
+    torch.testing.assert_close(along(net, x, d, where).softmax(1).amax(1), most)
+    most, where = trace(net, x, d).largest()
+    assert (most == 1).all()  # which is approached, not reached
+    assert where.isinf().all()
+
+
+def test_the_largest_confidence_may_lie_on_the_way_or_nowhere():
+    """Of the logits −t, 0 and t − 20, stopped at 15, the second is largest at 10; of constants anything is."""
+    net = nn.Linear(1, 3).double()
+    net.weight.data[:] = torch.tensor([[-1.0], [0.0], [1.0]])
+    net.bias.data[:] = torch.tensor([0.0, 0.0, -20.0])
+    most, where = trace(net, torch.zeros(1, 1), torch.ones(1), t_max=15).largest()
+    assert where.item() == pytest.approx(10, abs=1e-6)
+    assert most.item() == pytest.approx(1 / (1 + 2 * math.exp(-10)), rel=1e-12)
+    net.weight.data[:] = 1.0
+    most, where = trace(net, torch.zeros(1, 1), torch.ones(1)).largest()
+    assert where.isfinite().all()
+    assert most.item() == pytest.approx(torch.tensor([0.0, 0.0, -20.0]).double().softmax(0).max().item())
+
+
+def test_a_model_with_draws_has_no_one_trace():
+    ensemble = nescio.methods.Ensemble(lambda: mlp(2, 2, hidden=(4,)), members=3)
+    with pytest.raises(NescioError, match="has 3 draws"):
+        trace(ensemble, torch.ones(1, 2), torch.ones(2))
+    assert trace(ensemble.member(0), torch.ones(1, 2), torch.ones(2)).whole.all()

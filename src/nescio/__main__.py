@@ -1,0 +1,5 @@
+"""`python -m nescio` is `nescio`."""
+
+from nescio.cli import main
+
+main()

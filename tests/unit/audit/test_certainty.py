@@ -1,0 +1,148 @@
+"""How far until a model is certain: closed forms, the two ways against each other, draws, models without a law."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import nescio
+from nescio.audit import certain_from, trace
+from nescio.audit.certainty import HALVINGS
+from nescio.errors import NescioError
+from nescio.methods import DUQ, Ensemble, MCDropout, RBFNetwork, Softmax
+from nescio.models import mlp
+
+START, AHEAD = torch.zeros(1, 1), torch.ones(1, 1)  # a ray in one dimension
+
+
+def linear(weight, bias=None):
+    """A linear network with given weights."""
+    net = nn.Linear(len(weight[0]), len(weight)).double()
+    net.weight.data[:] = torch.tensor(weight)
+    net.bias.data[:] = torch.zeros(len(weight)) if bias is None else torch.tensor(bias)
+    return net
+
+
+def drawn(count, width, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(2, count, width, generator=generator, dtype=torch.float64)
+
+
+def confidence(net, x, d, t):
+    """That of the network at t, one for each ray."""
+    return nescio.predict(net, x + t[:, None] * d)[0].softmax(1).amax(1)
+
+
+@pytest.mark.parametrize("limit", [0, 400])
+def test_two_classes_have_a_closed_form(limit):
+    """The log-odds are 2 − 0.5 t, so class 1 is certain when they are −log 999, and class 0 never."""
+    found = certain_from(linear([[-0.5], [0.0]], [2.0, 0.0]), START, AHEAD, limit=limit)
+    assert found.t.item() == pytest.approx((2 + math.log(999)) / 0.5, rel=1e-12 if limit else 1e-5)
+    assert found.proved.item() is bool(limit)
+    other = certain_from(linear([[-0.5], [0.0]], [2.0, 0.0]), START, AHEAD, confidence=0.6, limit=limit)
+    assert other.t.item() == 0.0  # e² to 1 is more than that already
+
+
+def test_a_step_of_a_scan_is_halved_to_a_millionth():
+    assert (math.sqrt(2) - 1) / 2**HALVINGS < 2e-6
+
+
+def test_the_scan_agrees_with_following(seed):
+    torch.manual_seed(seed)
+    net = mlp(6, 4, hidden=(20, 20)).double()
+    x, d = drawn(40, 6, seed)
+    followed, scanned = certain_from(net, x, d), certain_from(net, x, d, limit=0)
+    assert followed.proved.all()
+    assert not scanned.proved.any()
+    torch.testing.assert_close(followed.t, trace(net, x, d).first_certain(1e-3))
+    torch.testing.assert_close(scanned.t, followed.t, rtol=1e-5, atol=1e-8)
+    assert (confidence(net, x, d, scanned.t) >= 0.999 - 1e-12).all()
+
+
+def test_rays_with_too_many_pieces_are_measured(seed):
+    torch.manual_seed(seed)
+    net = mlp(6, 4, hidden=(20, 20)).double()
+    x, d = drawn(40, 6, seed)
+    pieces = trace(net, x, d).ray.bincount()
+    few = certain_from(net, x, d, limit=int(pieces.median()))
+    assert 0 < few.proved.sum() < 40  # those that are certain early enough
+    torch.testing.assert_close(few.t, certain_from(net, x, d).t, rtol=1e-5, atol=1e-8)
+
+
+def test_one_that_never_is_certain_is_proved_so_to_infinity():
+    """A unit that dies leaves the bias: log-odds of 1 for ever."""
+    net = nn.Sequential(linear([[-1.0]], [5.0]), nn.ReLU(), linear([[0.2], [0.0]], [1.0, 0.0]))
+    found = certain_from(net, START, AHEAD)
+    assert found.t.item() == math.inf
+    assert found.proved.item()
+    assert certain_from(net, START, AHEAD, limit=0).t.item() == math.inf
+
+
+def test_certain_only_on_the_way_is_found_by_following():
+    """Log-odds rise to 8 at t = 8 and fall back to 0 at t = 16: the end knows nothing of it."""
+    hat = nn.Sequential(
+        linear([[1.0], [1.0], [1.0]], [0.0, -8.0, -16.0]), nn.ReLU(), linear([[1.0, -2.0, 1.0], [0.0] * 3])
+    )
+    found = certain_from(hat, START, AHEAD)
+    assert found.t.item() == pytest.approx(math.log(999), rel=1e-12)
+    assert found.proved.item()
+
+
+def test_an_ensemble_is_certain_when_the_mean_of_softmaxes_is(seed):
+    """Members with log-odds t and 3t: the mean reaches the bar where ½σ(t) + ½σ(3t) does."""
+    ensemble = Ensemble([linear([[1.0], [0.0]]), linear([[3.0], [0.0]])])
+    found = certain_from(ensemble, START, AHEAD, seed=seed)
+    t = found.t.item()
+    assert (1 / (1 + math.exp(-t)) + 1 / (1 + math.exp(-3 * t))) / 2 == pytest.approx(0.999, abs=1e-7)
+    assert not found.proved.item()
+
+
+def test_draws_that_end_apart_never_agree():
+    ensemble = Ensemble([linear([[1.0], [0.0]]), linear([[-1.0], [0.0]])])
+    assert certain_from(ensemble, START, AHEAD).t.item() == math.inf
+
+
+def test_models_without_a_law_are_measured(seed):
+    torch.manual_seed(seed)
+    curved = nn.Sequential(linear([[4.0]]), nn.Tanh(), linear([[5.0], [-5.0]]))
+    found = certain_from(curved, START, AHEAD)
+    assert found.t.item() == pytest.approx(math.atanh(math.log(999) / 10) / 4, rel=1e-5)
+    assert not found.proved.item()
+    x, d = drawn(5, 2, seed)
+    for model in (
+        DUQ(mlp(2, hidden=(8,)), 2),
+        RBFNetwork(torch.randn(9, 2), 1.0, classes=2),
+        MCDropout(mlp(2, 2, dropout=0.3)),
+    ):
+        assert not certain_from(model, x, d).proved.any()
+
+
+def test_units_of_the_direction(seed):
+    torch.manual_seed(seed)
+    net = mlp(6, 4, hidden=(20,)).double()
+    x, d = drawn(10, 6, seed)
+    torch.testing.assert_close(certain_from(net, x, d).t, 1000 * certain_from(net, x, 1000 * d).t)
+
+
+def test_batches_of_any_size_give_the_same(seed):
+    torch.manual_seed(seed)
+    model = Softmax(mlp(6, 4, hidden=(20,)))
+    x, d = drawn(30, 6, seed)
+    for limit in (0, 400):
+        some, all_ = (certain_from(model, x, d, batch_size=size, limit=limit) for size in (7, None))
+        torch.testing.assert_close(some.t, all_.t, rtol=1e-5, atol=1e-7)
+
+
+def test_bad_input_is_told():
+    net = linear([[1.0], [0.0]])
+    with pytest.raises(NescioError, match="confidence"):
+        certain_from(net, START, AHEAD, confidence=1.0)
+    with pytest.raises(NescioError, match="limit"):
+        certain_from(net, START, AHEAD, limit=-1)
+    with pytest.raises(NescioError, match="leads nowhere"):
+        certain_from(net, START, START.clone())
+    with pytest.raises(NescioError, match="NaN"):
+        certain_from(net, torch.tensor([[math.nan]]), AHEAD)
+    with pytest.raises(NescioError, match="batch_size"):
+        certain_from(net, START, AHEAD, batch_size=0)

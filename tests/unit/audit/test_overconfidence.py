@@ -1,0 +1,217 @@
+"""Table 2's audit: closed forms, shares counted by hand, every kind of model, records that come back."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import nescio
+from nescio.audit import asymptote, certain_from, overconfidence, unknown_from
+from nescio.audit.inputs import box_of
+from nescio.data import load
+from nescio.errors import NescioError
+from nescio.methods import DUQ, METHODS, Ensemble, MCDropout, RBFNetwork, Softmax
+from nescio.models import mlp
+from nescio.records import Audit
+
+
+def linear(weight, bias):
+    net = nn.Linear(len(weight[0]), len(weight)).double()
+    net.weight.data[:], net.bias.data[:] = torch.tensor(weight), torch.tensor(bias)
+    return net
+
+
+@pytest.fixture(scope="module")
+def moons():
+    """Two moons, and a small network that has learned them."""
+    known = load("two_moons")
+    model = Softmax(mlp(2, 2, hidden=(20, 20)), normalise=known.normalise)
+    nescio.fit(model, known.train, epochs=20, seed=0)
+    return known, model
+
+
+def test_a_linear_network_has_a_closed_form():
+    """Log-odds are α x: an input is certain from log 999 / |x| on, and at once if that is below 1."""
+    x = torch.tensor([[1.0], [-2.0], [4.0], [-10.0]])
+    found = overconfidence(linear([[1.0], [0.0]], [0.0, 0.0]), x, (torch.tensor([-3.0]), torch.tensor([3.0])))
+    exact = sorted(max(1.0, math.log(999) / abs(value)) for value in x.flatten().tolist())
+    assert [found.factors[0], found.factors[100]] == pytest.approx([exact[0], exact[-1]], rel=1e-12)
+    assert found.median_factor == pytest.approx(exact[1], rel=1e-12)  # of an even number the lower one
+    assert (found.ends_certain, found.ends_in, found.end_confidence) == (1.0, (2, 2), (1.0,) * 5)
+    assert (found.reached, found.at_once, found.proved) == (1.0, 0.25, 1.0)
+    # all are scaled beyond 3, and put back there: the odds are e³ to 1, a confidence of 0.953
+    assert found.overconfident == 1.0
+    far = overconfidence(linear([[1.0], [0.0]], [0.0, 0.0]), x, (torch.tensor([-2.9]), torch.tensor([2.9])))
+    assert far.overconfident == 0.0
+    assert (far.law, far.drawn, far.trials) == ("affine", False, 4)
+    assert (*far.low, *far.high) == pytest.approx((-2.9, 2.9))
+
+
+def test_what_never_is_certain_is_told():
+    """A unit that dies for positive inputs leaves even odds."""
+    net = nn.Sequential(linear([[-1.0]], [0.0]), nn.ReLU(), linear([[1.0], [0.0]], [0.0, 0.0]))
+    found = overconfidence(net, torch.tensor([[1.0], [2.0], [-1.0]]))
+    assert (found.ends_certain, found.ends_in) == (pytest.approx(1 / 3), (1, 0))
+    assert (found.median_factor, found.reached) == (None, pytest.approx(1 / 3))
+    assert found.factors[100] is None
+    assert found.end_confidence[0] == 0.5
+    assert found.overconfident is None  # there is no box
+
+
+def test_slopes_that_only_rounding_tells_apart_prove_nothing():
+    net = linear([[1.0], [1.0 + 2e-16]], [0.0, 0.0])
+    found = overconfidence(net, torch.ones(1, 1).double())
+    assert found.ends_certain == 0.0
+
+
+def test_the_figures_are_those_of_the_parts(moons, seed):
+    known, model = moons
+    low, high = box_of(known)
+    found = overconfidence(model, box=(low, high), trials=300, seed=seed)
+    assert found == Audit.from_json(found.to_json())
+    assert (found.trials, found.drawn, found.classes, found.draws) == (300, True, 2, 1)
+    x = nescio.audit.inputs.uniform_in((low, high), 300, seed)
+    assert ((x >= low) & (x <= high)).all()
+    assert (x.amin(0) - low).abs().max() < 0.1 * (high - low).max()  # all over the box
+    law, first = asymptote(model, x, x), certain_from(model, x, x)
+    assert found.ends_certain == (law.limit.amax(1) == 1).double().mean()
+    assert list(found.ends_in) == torch.bincount(law.winner, minlength=2).tolist()
+    assert found.median_factor == 1 + first.t.median()
+    assert found.proved == 1.0
+    factor = (1 + first.t)[:, None]
+    back = nescio.predict(model, torch.minimum(torch.maximum(factor * x, low), high))[0].softmax(1).amax(1)
+    assert found.overconfident == pytest.approx((back > 0.95).double().mean().item())
+    again = overconfidence(model, box=(low, high), trials=300, seed=seed)
+    assert again.factors == found.factors
+    assert overconfidence(model, box=(low, high), trials=300, seed=seed + 1).factors != found.factors
+
+
+def test_rays_are_drawn_as_the_network_is(moons, seed):
+    known, model = moons
+    found = overconfidence(model, known.test, trials=200, seed=seed)
+    assert len(found.rays) == 5
+    firsts = [ray.certain_from for ray in found.rays]
+    assert firsts == sorted(firsts)
+    for ray in found.rays:
+        assert ray.factors[0] == 1.0
+        assert ray.limit == 1.0
+        assert all(1 <= bend <= ray.start + 1e-9 for bend in ray.breakpoints)
+        assert ray.start == pytest.approx(ray.breakpoints[-1])
+        late = [(a, b) for t, a, b in zip(ray.factors, ray.confidence, ray.asymptote, strict=True) if t > ray.start]
+        assert late
+        assert all(a == pytest.approx(b, abs=1e-6) for a, b in late)
+
+
+def test_draws_end_where_the_mean_of_their_softmaxes_does():
+    """Two of three members agree on the right, and all on the left."""
+    absolute = nn.Sequential(linear([[-1.0], [1.0]], [0.0, 0.0]), nn.ReLU(), linear([[0.0] * 2, [1.0] * 2], [0.0, 0.0]))
+    members = [linear([[1.0], [0.0]], [0.0, 0.0]), linear([[2.0], [0.0]], [0.0, 0.0]), absolute]
+    found = overconfidence(Ensemble(members, stacked=False), torch.tensor([[1.0], [-1.0]]))
+    assert found.draws == 3
+    assert found.ends_certain == 0.5
+    assert found.ends_in == (0, 1)
+    assert found.end_confidence[0] == pytest.approx(2 / 3)
+    assert found.proved == 0.0
+    assert found.rays[0].breakpoints is None
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+def test_the_law_of_an_ensemble_is_that_of_its_members(stacked, seed):
+    torch.manual_seed(seed)
+    model = Ensemble(lambda: mlp(3, 3, hidden=(16,)), 4, stacked=stacked)
+    x, d = torch.randn(2, 10, 3)
+    law, members = asymptote(model, x, d), [asymptote(model.member(i), x, d) for i in range(4)]
+    torch.testing.assert_close(law.slope, torch.stack([one.slope for one in members]))
+    torch.testing.assert_close(law.start, torch.stack([one.start for one in members]).amax(0))
+    torch.testing.assert_close(law.limit, torch.stack([one.limit for one in members]).mean(0))
+
+
+def test_dropout_has_a_law_for_each_mask(seed):
+    torch.manual_seed(seed)
+    model = MCDropout(mlp(3, 3, hidden=(16,), dropout=0.5), samples=20).double()
+    x = torch.randn(10, 3).double()
+    law = asymptote(model, x, x, seed=seed)
+    assert law.slope.shape == (20, 10, 3)
+    t = 10 * law.start.max() + 1
+    torch.testing.assert_close(nescio.predict(model, x + t * x, seed=seed), law.at(t), rtol=1e-9, atol=1e-9)
+    assert (law.slope[0] != law.slope[1]).any()
+    found = overconfidence(model, x, seed=seed)
+    sure = (law.limit.amax(1) > 1 - 1e-12).double().mean()
+    assert found.ends_certain == sure
+
+
+def test_kernels_end_not_knowing(moons, seed):
+    known, _ = moons
+    torch.manual_seed(seed)
+    duq = DUQ(mlp(2, hidden=(20,)), 2, length_scale=0.3, normalise=known.normalise)
+    nescio.fit(duq, known.train, epochs=5, seed=seed)
+    found = overconfidence(duq, known.test, trials=100, seed=seed)
+    assert (found.law, found.ends_in, found.ends_certain) == ("kernels", None, 0.0)
+    x = nescio.audit.overconfidence.__globals__["_starts"](duq, known.test, None, 100, seed)
+    after = unknown_from(duq, x, x)
+    assert found.unknown_factor == 1 + after.t.median()
+    assert found.ends_unknown == after.t.isfinite().double().mean()
+    rbf = RBFNetwork(30, classes=2, normalise=known.normalise)
+    nescio.fit(rbf, known.train, epochs=1, seed=seed)
+    found = overconfidence(rbf, known.test, trials=100, seed=seed)
+    assert (found.ends_unknown, found.unknown_exact, found.end_confidence) == (1.0, 0.0, (0.5,) * 5)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_can_be_audited(name, seed):
+    torch.manual_seed(seed)
+    method = METHODS[name]
+    settings = {"classes": 2} if method.on_features else {}
+    if not method.on_network:
+        settings |= {"centres": torch.randn(5, 2), "gamma": 1.0}
+    model = method.of(lambda: mlp(2, None if method.on_features else 2, hidden=(8,), dropout=0.3), **settings)
+    found = overconfidence(model, torch.randn(20, 2), seed=seed)
+    assert found.method == name
+    assert found.law == ("kernels" if method.on_features else "affine")
+    assert found == Audit.from_json(found.to_json())
+
+
+def test_a_network_without_a_law_is_measured(seed):
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 3))
+    found = overconfidence(net, torch.randn(20, 2))
+    assert (found.law, found.ends_certain, found.ends_in, found.proved) == ("unknown", None, None, 0.0)
+    assert all(ray.asymptote is None and ray.limit is None for ray in found.rays)
+
+
+def test_boxes_are_those_of_the_data():
+    low, high = box_of(load("digits"))
+    assert (low == 0).all()
+    assert (high == 1).all()
+    assert low.shape == (1, 8, 8)
+    iris = load("iris")
+    low, high = box_of(iris)
+    inputs = iris.train.take(slice(None))[0].double()
+    assert torch.equal(low, inputs.amin(0))
+    assert torch.equal(high, inputs.amax(0))
+
+
+def test_bad_input_is_told():
+    net = mlp(2, 2)
+    ones = torch.ones(2)
+    with pytest.raises(NescioError, match="nothing to scale"):
+        overconfidence(net)
+    with pytest.raises(NescioError, match="all inputs are zeros"):
+        overconfidence(net, torch.zeros(3, 2))
+    with pytest.raises(NescioError, match="expected a pair"):
+        overconfidence(net, box=ones)
+    for box in ((ones, 0 * ones), (ones, ones), (0 * ones, ones / 0)):
+        with pytest.raises(NescioError, match="a box must be finite"):
+            overconfidence(net, box=box)
+    with pytest.raises(NescioError, match="shaped as one input"):
+        overconfidence(net, box=(0 * ones, torch.ones(3)))
+    with pytest.raises(NescioError, match=r"a box of shape \(3,\)"):
+        overconfidence(net, torch.ones(4, 2), (torch.zeros(3), torch.ones(3)))
+    with pytest.raises(NescioError, match="cannot be run"):
+        overconfidence(net, box=(torch.zeros(3), torch.ones(3)))
+    with pytest.raises(NescioError, match="trials"):
+        overconfidence(net, box=(0 * ones, ones), trials=0)
+    with pytest.raises(NescioError, match="NaN"):
+        overconfidence(net, torch.full((2, 2), torch.nan))
+    assert overconfidence(net, torch.tensor([[0.0, 0.0], [1.0, 1.0]])).trials == 1  # zeros are passed over

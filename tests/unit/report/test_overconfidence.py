@@ -1,0 +1,127 @@
+"""The verdict, the table and the figure of an audit at infinity say what the record says."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from nescio.records import Audit, Provenance, Ray
+from nescio.report.overconfidence import audit_figure, audit_tables, percent, verdict
+
+RAY = Ray((1.0, 10.0, 100.0), (0.6, 0.7, 1.0), (0.5, 0.8, 1.0), (2.0, 30.0), 30.0, 60.0, None, 1.0)
+PLAIN = Audit(
+    method="softmax", law="affine", trials=10_000, classes=3, draws=1, drawn=True, low=(0.0,), high=(1.0,),
+    certain=0.999, bold=0.95, eps=1e-3, ends_certain=1.0, ends_in=(6000, 0, 4000), end_confidence=(1.0,) * 5,
+    reached=1.0, at_once=0.0, median_factor=6.12, factors=tuple(1 + step / 10 for step in range(101)), proved=1.0,
+    overconfident=0.987, ends_unknown=None, unknown_factor=None, unknown_factors=None, unknown_exact=None, rays=(RAY,),
+    provenance=Provenance.now(0, {}, 1.0),
+)  # fmt: skip
+DUQ = replace(
+    PLAIN, method="duq", law="kernels", ends_certain=0.0, ends_in=None, end_confidence=(0.0,) * 5, reached=0.2,
+    median_factor=None, factors=(1.0,) * 20 + (None,) * 81, ends_unknown=0.99996, unknown_factor=1.5,
+    unknown_factors=(1.5,) * 101, unknown_exact=1.0, overconfident=0.0,
+    rays=(replace(RAY, asymptote=None, breakpoints=None, start=None, certain_from=None, unknown_from=3.0),),
+)  # fmt: skip
+
+
+def test_the_verdict_of_a_plain_network():
+    assert verdict(PLAIN) == [
+        "Along 100.0 % of 10,000 directions this network is proved to end certain, whatever lies there; the median "
+        "input needs to be scaled 6.12 times for a confidence of 99.9 %.",
+        "Scaled so far and projected back into the box of the data, 98.7 % are answered with a confidence above "
+        "95.0 %.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"proved": 0.0}, "for a confidence of 99.9 % (measured)."),
+        ({"proved": 0.5}, "(50.0 % of the factors are proved, the others measured)"),
+        ({"median_factor": 1.0, "at_once": 0.6}, "60.0 % of the inputs have a confidence of 99.9 % as they are"),
+        ({"median_factor": None, "reached": 0.25}, "the median input never reaches a confidence of 99.9 %, and 25.0 %"),
+        ({"median_factor": None, "reached": 0.0}, "never reaches a confidence of 99.9 %, nor does any other"),
+        ({"median_factor": 17782.8}, "scaled 17,800 times"),
+        ({"ends_certain": 0.99999}, "Along 99.9 % of"),
+        ({"ends_certain": 0.9, "end_confidence": (0.6, 0.9, 1.0, 1.0, 1.0)}, "at infinity is at least 60.0 %"),
+        ({"ends_certain": 0.9, "draws": 5}, "Its 5 draws need not agree there"),
+    ],
+)  # fmt: skip
+def test_other_verdicts(change, said):
+    assert said in " ".join(verdict(replace(PLAIN, **change)))
+
+
+def test_without_a_box_nothing_is_projected():
+    assert len(verdict(replace(PLAIN, overconfident=None))) == 1
+
+
+def test_the_verdict_of_kernels():
+    first, second, _ = verdict(DUQ)
+    assert first == ("Along 99.9 % of 10,000 directions this network is proved to end not knowing, at a confidence "
+                     "below 0.1 %; the median input does so for ever when scaled 1.50 times.")  # fmt: skip
+    assert second == "On the way the median input never reaches a confidence of 99.9 %, and 20.0 % do."
+    first, *_ = verdict(replace(DUQ, method="rbf", unknown_exact=0.0, unknown_factor=1.0))
+    assert "every probability within 0.1 % of 1/3; the median input does so for ever at the latest as it is." in first
+    first, *_ = verdict(replace(DUQ, unknown_factor=None, ends_unknown=0.3))
+    assert first.endswith(
+        "30.0 % of 10,000 directions this network is proved to end not knowing, at a confidence below 0.1 %."
+    )
+
+
+def test_the_verdict_of_what_only_was_measured():
+    first, second, _ = verdict(
+        replace(PLAIN, law="unknown", ends_certain=None, ends_in=None, end_confidence=None, proved=0.0)
+    )
+    assert "nothing is proved" in first
+    assert second.startswith("As far as a scan saw, the median input needs to be scaled 6.12 times")
+
+
+def test_shares_that_are_not_all_are_never_said_to_be():
+    assert [percent(value) for value in (0.0, 1e-9, 0.0005, 0.001, 0.5, 0.9996, 1.0)] == [
+        "0.0 %", "less than 0.1 %", "less than 0.1 %", "0.1 %", "50.0 %", "99.9 %", "100.0 %"]  # fmt: skip
+
+
+def printed(record, classes=()):
+    file = io.StringIO()
+    Console(file=file, width=100).print(audit_tables(record, classes))
+    return file.getvalue()
+
+
+def test_the_table_tells_where_rays_end():
+    text = printed(PLAIN, ("cat", "dog", "[b]eel"))
+    rows = [" ".join(line.split()) for line in text.splitlines()]
+    assert rows.index("cat 60.0 %") < rows.index("[b]eel 40.0 %")
+    assert "dog" not in text
+    many = printed(replace(PLAIN, classes=9, ends_in=(4000, 2000, 1000, 1000, 1000, 500, 300, 200, 0)))
+    assert "3 others" in many
+    assert "10.0 %" in many
+    assert "where rays end" not in printed(DUQ)
+
+
+def test_the_figure_draws_what_happens_on_a_ray():
+    figure = audit_figure(PLAIN)
+    left, right = figure.axes
+    curve = left.lines[0]
+    assert list(curve.get_ydata()) == [0.6, 0.7, 1.0]
+    marks = {
+        line.get_marker(): line.get_xdata()[0]
+        for line in left.lines
+        if line.get_marker() != "None" and len(line.get_xdata())
+    }
+    assert (marks["|"], marks["^"]) == (30.0, 60.0)
+    assert next(list(line.get_xdata()) for line in left.lines if line.get_marker() == ".") == [2.0, 30.0]
+    assert {text.get_text() for text in figure.legends[0].get_texts()} == {
+        "where the network's law changes", "certain for the first time", "from here on this law for ever",
+        "the law at infinity"}  # fmt: skip
+    steps = right.lines[0]
+    assert steps.get_xdata()[50] == PLAIN.factors[50]
+    assert steps.get_ydata()[50] == 0.5
+
+
+def test_the_figure_of_kernels_has_a_second_curve():
+    figure = audit_figure(DUQ)
+    labels = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
+    assert labels == ["certain (99.9 %)", "never certain again"]
+    assert max(figure.axes[1].lines[0].get_ydata()) == pytest.approx(0.19)  # 20 of 101 percentiles are reached
+    audit_figure(replace(PLAIN, rays=(), factors=(None,) * 101))  # nothing to draw is no error
