@@ -4,6 +4,7 @@ from nescio.audit.asymptote import Asymptote, asymptote
 from nescio.audit.certainty import CertainFrom, certain_from
 from nescio.audit.kernels import UnknownFrom, unknown_from
 from nescio.audit.monotone import monotone
+from nescio.audit.per_feature import per_feature
 from nescio.audit.scaling import scaling
 from nescio.audit.trace import Trace, trace
 
@@ -15,6 +16,7 @@ __all__ = [
     "asymptote",
     "certain_from",
     "monotone",
+    "per_feature",
     "scaling",
     "trace",
     "unknown_from",

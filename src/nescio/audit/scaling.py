@@ -10,15 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from nescio.audit.features import feature_names, positions
-from nescio.data.batches import batches
+from nescio.audit.inputs import all_inputs
 from nescio.errors import NescioError
 from nescio.methods import Method, as_method
 from nescio.metrics.ranking import accepted_count
-from nescio.predict import check_inputs
 from nescio.progress import Bar, bar
 from nescio.records import Course, Direction, Gauge, Provenance, Scaling
 from nescio.scores import OF_LOGITS, OUTPUT, Score, natural, natural_name, score_names
-from nescio.seeds import check_seed, derived_seed, start_from
 from nescio.slopes import check_finite, draws_and_classes, steepness
 
 FOUR = ("max_prob", "variance", "entropy", "mutual_information")  # those of the theorem
@@ -69,7 +67,7 @@ def scaling(
     [('feature 0', 1, 10.0), ('feature 1', 2, 100.0), ('ray', 2, 100.0)]
     """
     started = time.monotonic()
-    method, inputs = as_method(model), _inputs(model, x, batch_size, seed)
+    method, inputs = as_method(model), all_inputs(model, x, batch_size, seed)
     factors = _factors(alphas, inputs)
     known_as = feature_names(names, inputs[0].numel())
     chosen = positions(features, known_as, range(len(known_as)) if inputs.dim() == 2 else ())
@@ -117,21 +115,6 @@ def _used(scores: Sequence[str | Score] | None, draws: int, paired: str) -> dict
 
 def _natural(name: str, logits: Tensor) -> Tensor:
     return natural(name, OF_LOGITS[name](logits))
-
-
-def _inputs(model: nn.Module, data: Any, batch_size: int, seed: int) -> Tensor:
-    """All inputs in one tensor, in float64; data that draw do so from a stream of the seed, as in `predict`."""
-    with torch.random.fork_rng():
-        start_from(derived_seed(check_seed(seed), "data", 0))
-        parts = [x for x, _ in batches(data, batch_size)]
-    if len({x.shape[1:] for x in parts}) > 1 or not parts[0][0].numel():
-        raise NescioError(f"inputs of shape {tuple(parts[0].shape[1:])} and {tuple(parts[-1].shape[1:])}; expected one "
-                          "shape, with at least one feature")  # fmt: skip
-    inputs = torch.cat(parts)
-    check_inputs(inputs, model)
-    if not inputs.is_floating_point():
-        raise NescioError(f"inputs of {inputs.dtype} cannot be scaled; expected floating point")
-    return inputs.double()
 
 
 def _factors(alphas: Any, inputs: Tensor) -> Tensor:

@@ -1,6 +1,17 @@
 """Records: frozen results as plain data, JSON in and out. Reports are made from these alone."""
 
-from nescio.records.audit import CounterExample, Course, Direction, Gauge, Monotonicity, Scaling
+from nescio.records.audit import (
+    AuditedFeature,
+    CounterExample,
+    Course,
+    Direction,
+    FeatureAudit,
+    FeatureSide,
+    Gauge,
+    Monotonicity,
+    Reach,
+    Scaling,
+)
 from nescio.records.evaluation import (
     Against,
     Evaluation,
@@ -22,11 +33,14 @@ from nescio.records.separations import Repeated, Row, Separations, Spread
 __all__ = [
     "FORMAT",
     "Against",
+    "AuditedFeature",
     "CounterExample",
     "Course",
     "Direction",
     "Epoch",
     "Evaluation",
+    "FeatureAudit",
+    "FeatureSide",
     "Gallery",
     "GalleryRow",
     "Gauge",
@@ -38,6 +52,7 @@ __all__ = [
     "Monotonicity",
     "Points",
     "Provenance",
+    "Reach",
     "Record",
     "Rejection",
     "Repeated",
