@@ -2,29 +2,29 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nescio.audit.asymptote import Asymptote, asymptote, checked_rays
-from nescio.audit.certainty import LIMIT, CertainFrom, certain_from
+from nescio.audit.asymptote import asymptote, checked_rays
+from nescio.audit.certainty import LIMIT, certain_from
 from nescio.audit.features import feature_names, positions
 from nescio.audit.inputs import all_inputs
-from nescio.audit.kernels import UnknownFrom, unknown_from
+from nescio.audit.kernels import unknown_from
 from nescio.audit.laws import NotAffineError
 from nescio.audit.monotone import monotone
 from nescio.errors import NescioError, number
 from nescio.methods import DUQ, Method, RBFNetwork, as_method
 from nescio.metrics.ranking import accepted_count
-from nescio.progress import Bar, bar
+from nescio.progress import bar
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Provenance, Reach
 from nescio.slopes import draws_and_classes
 from nescio.untouched import untouched
 
 BATCH = 256  # rows read at a time
+TOGETHER = 2**22  # numbers of rays looked at together
 
 
 def per_feature(
@@ -79,14 +79,17 @@ def per_feature(
     method = as_method(model)
     draws, count = draws_and_classes(method, rows[:1], seed=seed)
     called = _class_names(classes, count)
-    along = partial(_along, method, rows, confidence, eps, limit, batch_size, seed)
     checked_rays(rows[:1], torch.ones_like(rows[:1]), model)  # warns, once, of BatchNorm in train mode
-    with untouched(model), bar(2 * len(chosen) + 1, "features", progress) as shown:
+    ways = [(position, sign) for position in chosen for sign in (-1.0, 1.0)]
+    size = max(1, TOGETHER // rows.numel())
+    sides: list[tuple[FeatureSide, float]] = []
+    with untouched(model), bar(len(ways), "features", progress) as shown:
         model.eval()
         straight = _monotone(method, rows, chosen, seed)
-        shown.advance()
-        found = [_audited(known_as[position], position, rows, straight.get(position), along, shown)
-                 for position in chosen]  # fmt: skip
+        for some in (ways[start : start + size] for start in range(0, len(ways), size)):
+            sides += _sides(method, rows, some, confidence, eps, limit, batch_size, seed)
+            shown.advance(len(some))
+    found = zip(chosen, sides[::2], sides[1::2], strict=True)
     settings = {"features": [known_as[position] for position in chosen], "limit": limit, "batch_size": batch_size}
     return FeatureAudit(
         method=method.name,
@@ -95,8 +98,11 @@ def per_feature(
         draws=draws,
         confidence=float(confidence),
         eps=float(eps) if isinstance(method, DUQ | RBFNetwork) else None,
-        already=found[0][1],
-        features=tuple(feature for feature, _ in found),
+        already=sides[0][1],
+        features=tuple(
+            AuditedFeature(known_as[position], position, *_range(rows, position), straight.get(position), lower, higher)
+            for position, (lower, _), (higher, _) in found
+        ),
         provenance=Provenance.now(seed, settings, time.monotonic() - started),
     )
 
@@ -115,67 +121,65 @@ def _monotone(method: Method, rows: Tensor, chosen: Sequence[int], seed: int) ->
     free = [position for position in chosen if low[position] < high[position]]
     if isinstance(method, DUQ) or not free:  # kernels are no probabilities: none need fall as another rises
         return {}
-    found = monotone(method, low, high, features=free, seed=seed, progress=False)
+    found = monotone(method, low, high, features=free, batch_size=1024, seed=seed, progress=False)
     return {position: position in found.monotone_features for position in free}
 
 
-Along = Callable[[int, float], tuple[CertainFrom, Asymptote | None, UnknownFrom | None]]
+def _range(rows: Tensor, position: int) -> tuple[float, float, float | None]:
+    """The smallest and the largest value of a feature, and its standard deviation, None if all are the same."""
+    column = rows[:, position]
+    low, high = column.min().item(), column.max().item()
+    return low, high, column.std(correction=0).item() if low < high else None
 
 
-def _along(
+def _sides(
     method: Method,
     rows: Tensor,
+    ways: Sequence[tuple[int, float]],
     confidence: float,
     eps: float,
     limit: int,
     batch_size: int | None,
     seed: int,
-    position: int,
-    sign: float,
-) -> tuple[CertainFrom, Asymptote | None, UnknownFrom | None]:
-    """What is to be known of the rays from all rows along one feature."""
-    direction = torch.zeros_like(rows[0])
-    direction[position] = sign
+) -> list[tuple[FeatureSide, float]]:
+    """Where some ways, position and sign, lead from all rows; beside each, the share that is certain before any step.
+
+    All rays go at once, W · N of them: to follow many costs little more than to follow a few.
+    """
+    direction = rows.new_zeros(len(ways), rows.shape[1])
+    for one, (position, sign) in zip(direction, ways, strict=True):
+        one[position] = sign
+    rays = rows.repeat(len(ways), 1), direction.repeat_interleave(len(rows), 0)
     how: dict[str, Any] = {"batch_size": batch_size, "progress": False}
-    certain = certain_from(method, rows, direction, confidence=confidence, limit=limit, seed=seed, **how)
+    certain = certain_from(method, *rays, confidence=confidence, limit=limit, seed=seed, **how)
+    law, unknown = None, None
     try:
         if isinstance(method, DUQ | RBFNetwork):
-            return certain, None, unknown_from(method, rows, direction, eps=eps, limit=limit, **how)
-        return certain, asymptote(method, rows, direction, seed=seed, **how), None
-    except NotAffineError:
-        return certain, None, None
-
-
-def _audited(
-    name: str, position: int, rows: Tensor, straight: bool | None, along: Along, shown: Bar
-) -> tuple[AuditedFeature, float]:
-    """One feature, and the share of the rows that the model is certain of before they are moved."""
-    column = rows[:, position]
-    low, high = column.min().item(), column.max().item()
-    spread = column.std(correction=0).item() if low < high else None
-    sides, already = [], 0.0
-    for sign in (-1.0, 1.0):
-        certain, law, unknown = along(position, sign)
-        already = _share(certain.t == 0)
-        sides.append(
-            FeatureSide(
-                ends=None if law is None else tuple(law.winner.bincount(minlength=law.limit.shape[1]).tolist()),
-                ends_certain=None if law is None else _share(_ends_certain(law)),
-                certain=_reach(certain.t, certain.proved, spread),
-                unknown=None if unknown is None else _reach(unknown.t, unknown.exact, spread),
-            )
+            unknown = unknown_from(method, *rays, eps=eps, limit=limit, **how)
+        else:
+            law = asymptote(method, *rays, seed=seed, **how)
+    except NotAffineError:  # then only distances are known
+        pass
+    found = []
+    for place, (position, _) in enumerate(ways):
+        own = slice(place * len(rows), (place + 1) * len(rows))
+        spread = _range(rows, position)[2]
+        side = FeatureSide(
+            ends=None if law is None else tuple(law.winner[own].bincount(minlength=law.limit.shape[1]).tolist()),
+            ends_certain=None if law is None else _share(_ends_certain(law.slope[..., own, :])),
+            certain=_reach(certain.t[own], certain.proved[own], spread),
+            unknown=None if unknown is None else _reach(unknown.t[own], unknown.exact[own], spread),
         )
-        shown.advance()
-    lower, higher = sides
-    return AuditedFeature(name, position, low, high, spread, straight, lower, higher), already
+        found.append((side, _share(certain.t[own] == 0)))
+    return found
 
 
-def _ends_certain(law: Asymptote) -> Tensor:
-    """Whether one class rises faster than all others, the same in all draws, `(N,)`.
+def _ends_certain(slope: Tensor) -> Tensor:
+    """Whether one class rises faster than all others, the same in all draws, `(N,)`, from the slopes of a law.
 
     Of classes that tie a softmax may round to 1, too; it does not tend to it.
     """
-    slope = law.slope if law.slope.dim() == 3 else law.slope[None]  # (S, N, C)
+    slope = slope if slope.dim() == 3 else slope[None]  # (S, N, C)
     most = slope == slope.amax(2, keepdim=True)
     return (most.sum(2) == 1).all(0) & (most == most[:1]).all(2).all(0)
 
