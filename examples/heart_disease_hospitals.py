@@ -102,8 +102,8 @@ def said(record: FeatureAudit, feature: AuditedFeature) -> str:
         if reach.median is None:
             parts.append(f"however much {word}, the median patient never {what}")
         else:
-            end = "" if side.ends is None else f" of {record.classes[max(range(2), key=side.ends.__getitem__)]}"
-            parts.append(f"{reach.median:,.3g} {unit} {word} and the median patient {what}{end}")
+            of = "" if side.unknown else f" of {record.classes[max(range(2), key=side.certain_of.__getitem__)]}"
+            parts.append(f"{float(f'{reach.median:.3g}'):,g} {unit} {word} and the median patient {what}{of}")
     return f"{name}, seen from {feature.low:g} to {feature.high:g}: {'; '.join(parts)}."
 
 

@@ -92,4 +92,4 @@ def test_four_hospitals(tmp_path):
     told = re.findall(r"^- ([\w ]+), seen from", said, re.MULTILINE)
     assert set(told) == {"age", "blood pressure", "cholesterol", "heart rate", "ST depression"}
     assert re.search(r"cholesterol.*mg/dl higher and the median patient gets 99.9% certainty of \w+", said)
-    assert "100 % of the distances are proved" in said
+    assert "100 % of this is proved" in said

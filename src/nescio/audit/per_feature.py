@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.audit.asymptote import asymptote, checked_rays
+from nescio.audit.asymptote import asymptote, checked_rays, chunk
 from nescio.audit.certainty import LIMIT, certain_from
 from nescio.audit.features import feature_names, positions
 from nescio.audit.inputs import all_inputs
@@ -16,8 +16,10 @@ from nescio.audit.kernels import unknown_from
 from nescio.audit.laws import NotAffineError
 from nescio.audit.monotone import monotone
 from nescio.errors import NescioError, number
+from nescio.logits import classes as claimed_classes
 from nescio.methods import DUQ, Method, RBFNetwork, as_method
 from nescio.metrics.ranking import accepted_count
+from nescio.predict import predict
 from nescio.progress import bar
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Provenance, Reach
 from nescio.slopes import draws_and_classes
@@ -87,7 +89,7 @@ def per_feature(
         model.eval()
         straight = _monotone(method, rows, chosen, seed)
         for some in (ways[start : start + size] for start in range(0, len(ways), size)):
-            sides += _sides(method, rows, some, confidence, eps, limit, batch_size, seed)
+            sides += _sides(method, rows, some, confidence, eps, limit, batch_size, seed, count)
             shown.advance(len(some))
     found = zip(chosen, sides[::2], sides[1::2], strict=True)
     settings = {"features": [known_as[position] for position in chosen], "limit": limit, "batch_size": batch_size}
@@ -141,6 +143,7 @@ def _sides(
     limit: int,
     batch_size: int | None,
     seed: int,
+    count: int,
 ) -> list[tuple[FeatureSide, float]]:
     """Where some ways, position and sign, lead from all rows; beside each, the share that is certain before any step.
 
@@ -152,6 +155,9 @@ def _sides(
     rays = rows.repeat(len(ways), 1), direction.repeat_interleave(len(rows), 0)
     how: dict[str, Any] = {"batch_size": batch_size, "progress": False}
     certain = certain_from(method, *rays, confidence=confidence, limit=limit, seed=seed, **how)
+    there = rays[0] + certain.t.nan_to_num(posinf=0.0)[:, None] * rays[1]
+    logits = predict(method, there, batch_size=chunk(there, batch_size), seed=seed, progress=False)
+    claimed = claimed_classes(logits).masked_fill(certain.t.isinf(), -1)
     law, unknown = None, None
     try:
         if isinstance(method, DUQ | RBFNetwork):
@@ -165,13 +171,19 @@ def _sides(
         own = slice(place * len(rows), (place + 1) * len(rows))
         spread = _range(rows, position)[2]
         side = FeatureSide(
-            ends=None if law is None else tuple(law.winner[own].bincount(minlength=law.limit.shape[1]).tolist()),
+            ends=None if law is None else _counts(law.winner[own], count),
             ends_certain=None if law is None else _share(_ends_certain(law.slope[..., own, :])),
             certain=_reach(certain.t[own], certain.proved[own], spread),
+            certain_of=_counts(claimed[own], count),
             unknown=None if unknown is None else _reach(unknown.t[own], unknown.exact[own], spread),
         )
         found.append((side, _share(certain.t[own] == 0)))
     return found
+
+
+def _counts(labels: Tensor, classes: int) -> tuple[int, ...]:
+    """How often each class occurs; a label of −1 is none."""
+    return tuple(labels[labels >= 0].bincount(minlength=classes).tolist())
 
 
 def _ends_certain(slope: Tensor) -> Tensor:

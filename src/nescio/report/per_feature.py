@@ -17,7 +17,7 @@ from nescio.report.tables import FIGURES, new_table, share
 
 MARK = "◆"  # beside features that are monotone
 LINEAR = 1.0  # spreads that are drawn evenly; beyond them every factor of ten is as wide
-UNSURE = "0.6"  # the grey of what ends in no class
+GREY = "0.6"  # of what is of no class
 
 
 def nearest_first(record: FeatureAudit) -> list[AuditedFeature]:
@@ -71,17 +71,17 @@ def _explained(record: FeatureAudit) -> str:
     bar, sides = _percent(record.confidence), [side for one in record.features for side in (one.lower, one.higher)]
     proved = sum(_reach(record, side).proved for side in sides) / len(sides)
     if _of_kernels(record):
-        until = "from where on the model knows nothing for ever, for the median row"
+        until = "from where on the model knows nothing for ever."
         last = f"certain at: where the median row is {bar} certain for the first time."
     else:
-        until = f"until the model is {bar} certain of the median row"
-        last = "ends in: the class most rows end in, moved on for ever, and their share; unsure: no certain end."
+        until = f"until the model is {bar} certain."
+        last = "ends in: the class most rows end in, moved on for ever; unsure: none for certain."
     return (
-        f"lower, higher by: how far to move the feature, in its own unit, {until};\n"
-        "in spreads: over the feature's standard deviation; never: more than half of the rows never get there.\n"
+        "lower, higher by: how far the median row is moved, in the feature's own unit,\n"
+        f"{until} In spreads: over its standard deviation.\n"
+        f"never: more than half of the rows do not get there. {_percent(proved)} of this is proved.\n"
         f"{last}\n"
-        f"{MARK} monotone: no probability was seen both to rise and to fall between the values seen. "
-        f"{_percent(proved)} of the distances are proved."
+        f"{MARK} monotone: no probability was seen both to rise and to fall in the range seen."
     )
 
 
@@ -103,7 +103,7 @@ def _ending(side: FeatureSide) -> int | None:
     """The class that most rows end in; None if it is not known, or if fewer than half of them end certain."""
     if side.ends is None or side.ends_certain is None or side.ends_certain < 0.5:
         return None
-    return max(range(len(side.ends)), key=side.ends.__getitem__)
+    return _most(side.ends)
 
 
 def _figure(value: float) -> str:
@@ -144,8 +144,12 @@ def _widest(record: FeatureAudit) -> float:
 
 
 def _colour(record: FeatureAudit, side: FeatureSide) -> str:
-    label = _ending(side)
-    return UNSURE if label is None or _of_kernels(record) else COLOURS[label % len(COLOURS)]
+    """That of the class which most rows are certain to have at the end of the bar."""
+    return GREY if _of_kernels(record) else COLOURS[_most(side.certain_of) % len(COLOURS)]
+
+
+def _most(counts: Sequence[int]) -> int:
+    return max(range(len(counts)), key=counts.__getitem__)
 
 
 def _draw_bar(axes: Axes, height: int, way: int, found: Reach, reach: float, colour: str) -> None:
@@ -185,12 +189,9 @@ def _legend(figure: Figure, record: FeatureAudit) -> None:
     handles: list[Any] = []
     words: list[str] = []
     if not _of_kernels(record):
-        for label in sorted({found for side in drawn if (found := _ending(side)) is not None}):
+        for label in sorted({_most(side.certain_of) for side in drawn}):
             handles.append(Patch(color=COLOURS[label % len(COLOURS)]))
-            words.append(f"most rows end in {shown(record.classes[label])}")
-        if any(_ending(side) is None for side in drawn):
-            handles.append(Patch(color=UNSURE))
-            words.append("end not certain, or not known")
+            words.append(f"certain of {shown(record.classes[label])}")
     handles.append(Line2D([], [], color="black", linewidth=0.9))
     words.append("middle half of the rows")
     if any(one.monotone for one in record.features):

@@ -74,6 +74,8 @@ def test_a_logistic_regression_does_what_is_known_by_hand(rows):
             assert side.certain.spreads == pytest.approx(side.certain.median / column.std())
             assert side.certain.rows == side.ends_certain == 1
             assert side.ends == ((0, 10) if slope > 0 else (10, 0))
+            ill = int((odds + slope * distances > 0).sum())
+            assert side.certain_of == (10 - ill, ill)
 
 
 def test_a_feature_without_weight_never_gets_there(rows):
@@ -84,6 +86,7 @@ def test_a_feature_without_weight_never_gets_there(rows):
     for side in (idle.lower, idle.higher):
         assert side.certain.rows == sure < 0.5
         assert (side.certain.median, side.certain.spreads, side.ends_certain) == (None, None, 0)
+        assert side.certain_of == (int((odds <= -ODDS).sum()), int((odds >= ODDS).sum()))
         assert side.ends == (int((odds <= 0).sum()), int((odds > 0).sum()))
     assert idle.monotone is False
 
@@ -110,6 +113,19 @@ def test_a_unit_that_dies_leaves_the_model_unsure():
     assert found_in(higher.certain) == [None] * 3
     assert (higher.certain.rows, higher.certain.proved, higher.ends_certain) == (0, 1, 0)
     assert feature.monotone
+
+
+def test_what_it_is_certain_of_first_need_not_be_where_it_ends():
+    """Odds of `x` up to 10, and then down for ever."""
+
+    class Peak(nn.Module):
+        def forward(self, x):
+            odds = x - 3 * (x - 10).relu()
+            return torch.cat([torch.zeros_like(odds), odds], 1)
+
+    side = per_feature(Peak(), torch.tensor([[0.0]])).features[0].higher
+    assert (side.certain_of, side.ends) == ((0, 1), (1, 0))
+    assert side.certain.median == pytest.approx(ODDS)
 
 
 def test_half_of_the_rows_are_enough_for_a_median():

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Provenance, Reach
 from nescio.report.figures import COLOURS
-from nescio.report.per_feature import MARK, UNSURE, nearest_first, per_feature_figure, per_feature_table
+from nescio.report.per_feature import GREY, MARK, nearest_first, per_feature_figure, per_feature_table
 
 
 def reach(median, spread=10.0, proved=1.0):
@@ -21,8 +21,8 @@ def reach(median, spread=10.0, proved=1.0):
     return Reach(1.0, proved, median / 2, median, 2 * median, median / spread if spread else None)
 
 
-def side(median, ends=(1, 9), certain=1.0, unknown=None, **how):
-    return FeatureSide(ends, certain, reach(median, **how), unknown)
+def side(median, ends=(1, 9), certain=1.0, unknown=None, of=(1, 9), **how):
+    return FeatureSide(ends, certain, reach(median, **how), of, unknown)
 
 
 def feature(name, lower, higher, monotone=False, spread=10.0):
@@ -38,7 +38,7 @@ def five():
     never = side(None, (5, 5), 0.0)
     return record(
         feature("never", never, never, spread=10.0),
-        feature("late", side(400.0, (8, 2)), side(17_823.0), monotone=True),
+        feature("late", side(400.0, (8, 2), of=(6, 4)), side(17_823.0), monotone=True),
         feature("same", side(3.0, spread=None), side(None, spread=None), spread=None, monotone=None),
         feature("soon [x]", side(None, (4, 6), 0.25), side(7.0)),
         feature("sure", side(0.0), side(90.0, None, None)),
@@ -68,12 +68,12 @@ def test_a_row_for_each_feature(five):
 def test_what_the_columns_mean_is_said(five):
     text = " ".join(lines(five))
     assert "softmax: 10 rows, each moved along one feature; 20.0% are 99.9 % certain as they are" in text
-    for words in ("until the model is 99.9 % certain of the median row", "standard deviation",
+    for words in ("until the model is 99.9 % certain.", "standard deviation",
                   "never: more than half of the rows", "the class most rows end in",
-                  "100 % of the distances are proved"):  # fmt: skip
+                  "100 % of this is proved"):  # fmt: skip
         assert words in text
     half = record(feature("a", side(1.0, proved=0.5), side(1.0, proved=1.0)))
-    assert "75 % of the distances are proved" in " ".join(lines(half))
+    assert "75 % of this is proved" in " ".join(lines(half))
 
 
 def test_nothing_is_wider_than_the_terminal(five):
@@ -99,7 +99,7 @@ def test_kernels_are_told_by_where_they_stop_knowing(kernels):
     figure = per_feature_figure(kernels)
     assert "until the model knows nothing for ever" in figure.axes[0].get_title(loc="left")
     assert sorted(bar.get_width() for bar in figure.axes[0].patches) == pytest.approx([-30, -3, 5])
-    assert {to_hex(bar.get_facecolor()) for bar in figure.axes[0].patches} == {to_hex(UNSURE)}
+    assert {to_hex(bar.get_facecolor()) for bar in figure.axes[0].patches} == {to_hex(GREY)}
 
 
 def test_the_figure_has_a_bar_for_each_distance(five):
@@ -113,8 +113,8 @@ def test_the_figure_has_a_bar_for_each_distance(five):
         (2, True): pytest.approx(1782.3),
     }
     colours = {place: to_hex(bar.get_facecolor()) for place, bar in bars.items()}
-    assert colours == {(0, True): to_hex(UNSURE), (1, True): COLOURS[1].lower(), (2, False): COLOURS[0].lower(),
-                       (2, True): COLOURS[1].lower()}  # fmt: skip
+    healthy, ill = (colour.lower() for colour in COLOURS[:2])
+    assert colours == {(0, True): ill, (1, True): ill, (2, False): healthy, (2, True): ill}
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "sure",
         "soon [x]",
@@ -126,8 +126,8 @@ def test_the_figure_has_a_bar_for_each_distance(five):
     words = [text.get_text() for text in axes.texts]
     assert words == ["already", "+90", "never", "+7", "−400", "+17,800", "−3", "never", "never", "never"]
     said = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert said == ["most rows end in healthy", "most rows end in disease", "end not certain, or not known",
-                    "middle half of the rows", "monotone between the values seen"]  # fmt: skip
+    assert said == ["certain of healthy", "certain of disease", "middle half of the rows",
+                    "monotone between the values seen"]  # fmt: skip
 
 
 def test_the_line_runs_from_quartile_to_quartile_and_out_where_there_is_none(five):
