@@ -72,7 +72,7 @@ def _explained(record: FeatureAudit) -> str:
     proved = sum(_reach(record, side).proved for side in sides) / len(sides)
     if _of_kernels(record):
         until = "from where on the model knows nothing for ever."
-        last = f"certain at: where the median row is {bar} certain for the first time."
+        last = f"certain at: where the median row is {bar} certain for the first time, as far as a scan can tell."
     else:
         until = f"until the model is {bar} certain."
         last = "ends in: the class most rows end in, moved on for ever; unsure: none for certain."
