@@ -131,7 +131,10 @@ def _range(rows: Tensor, position: int) -> tuple[float, float, float | None]:
     """The smallest and the largest value of a feature, and its standard deviation, None if all are the same."""
     column = rows[:, position]
     low, high = column.min().item(), column.max().item()
-    return low, high, column.std(correction=0).item() if low < high else None
+    if low == high:
+        return low, high, None
+    share = (column - low) / (high - low)  # whose squares neither overflow nor vanish
+    return low, high, share.std(correction=0).item() * (high - low)
 
 
 def _sides(
@@ -199,9 +202,13 @@ def _ends_certain(slope: Tensor) -> Tensor:
 def _reach(t: Tensor, proved: Tensor, spread: float | None) -> Reach:
     """Distances `(N,)` in a few numbers."""
     quarters = [t.kthvalue(accepted_count(len(t), share)).values.item() for share in (0.25, 0.5, 0.75)]
-    lower, median, upper = (value if math.isfinite(value) else None for value in quarters)
-    spreads = None if median is None or spread is None else median / spread
+    lower, median, upper = map(_finite, quarters)
+    spreads = None if median is None or spread is None else _finite(median / spread)
     return Reach(_share(t.isfinite()), _share(proved), lower, median, upper, spreads)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _share(which: Tensor) -> float:

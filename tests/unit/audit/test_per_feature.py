@@ -299,6 +299,14 @@ def test_a_column_that_is_the_same_in_all_rows(rows):
     assert moves.higher.certain.spreads > 0
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_may_be_tiny_or_huge(unit):
+    x = torch.tensor([[1.0], [3.0]], dtype=torch.float64) * unit
+    (feature,) = per_feature(logistic([1 / unit], 0.0), x).features
+    assert feature.spread == pytest.approx(unit, abs=0)
+    assert feature.higher.certain.spreads == pytest.approx(ODDS - 3)
+
+
 def test_a_hill_is_not_monotone():
     class Hill(nn.Module):
         def forward(self, x):
