@@ -74,3 +74,22 @@ def test_the_planes_of_paper_4(tmp_path):
     assert sure[0] > 50
     between, beside = map(float, re.search(r"confidence ([\d.]+) where .*, ([\d.]+) where", said).groups())
     assert between < beside - 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("NESCIO_DATA" not in os.environ, reason="needs the tables in $NESCIO_DATA")
+def test_four_hospitals(tmp_path):
+    said = run(tmp_path, "heart_disease_hospitals.py", "-o", "features.svg")
+    assert "</svg>" in (tmp_path / "features.svg").read_text()
+    assert float(re.search(r"right on ([\d.]+)% of 91 others of Cleveland", said)[1]) > 70
+    rows = dict(re.findall(r"│ (Cleveland|Budapest|Switzerland|VA Long Beach) +│(.*)│", said))
+    figures = {name: [int(one) for one in re.findall(r"\d+", row)] for name, row in rows.items()}
+    assert {name: row[0] for name, row in figures.items()} == {
+        "Cleveland": 91, "Budapest": 294, "Switzerland": 123, "VA Long Beach": 200
+    }  # fmt: skip
+    assert figures["Cleveland"][4] <= 5  # what the threshold was made for
+    assert "Switzerland: missing and filled in: chol 100%" in said
+    told = re.findall(r"^- ([\w ]+), seen from", said, re.MULTILINE)
+    assert set(told) == {"age", "blood pressure", "cholesterol", "heart rate", "ST depression"}
+    assert re.search(r"cholesterol.*mg/dl higher and the median patient gets 99.9% certainty of \w+", said)
+    assert "100 % of this is proved" in said

@@ -5,6 +5,7 @@ from nescio.audit.certainty import CertainFrom, certain_from
 from nescio.audit.kernels import UnknownFrom, unknown_from
 from nescio.audit.monotone import monotone
 from nescio.audit.overconfidence import overconfidence
+from nescio.audit.per_feature import per_feature
 from nescio.audit.scaling import scaling
 from nescio.audit.trace import Trace, trace
 
@@ -17,6 +18,7 @@ __all__ = [
     "certain_from",
     "monotone",
     "overconfidence",
+    "per_feature",
     "scaling",
     "trace",
     "unknown_from",

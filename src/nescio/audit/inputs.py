@@ -16,7 +16,7 @@ from nescio.seeds import check_seed, derived_seed, start_from
 Box = tuple[Tensor, Tensor]  # the least and the largest an input may be, shaped as one input, in float64
 
 
-def inputs_of(model: nn.Module, data: Any, batch_size: int, seed: int) -> Tensor:
+def all_inputs(model: nn.Module, data: Any, batch_size: int, seed: int) -> Tensor:
     """All inputs in one tensor, in float64; data that draw do so from a stream of the seed, as in `predict`."""
     with torch.random.fork_rng():
         start_from(derived_seed(check_seed(seed), "data", 0))
@@ -27,7 +27,7 @@ def inputs_of(model: nn.Module, data: Any, batch_size: int, seed: int) -> Tensor
     inputs = torch.cat(parts)
     check_inputs(inputs, model)
     if not inputs.is_floating_point():
-        raise NescioError(f"inputs of {inputs.dtype} cannot be scaled; expected floating point")
+        raise NescioError(f"inputs of {inputs.dtype} cannot be moved; expected floating point")
     return inputs.double()
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nescio.audit.asymptote import Asymptote, checked_rays, chunk
 from nescio.audit.certainty import LIMIT, CertainFrom, can_follow, certain_along, law_of
-from nescio.audit.inputs import Box, checked_box, inputs_of, uniform_in
+from nescio.audit.inputs import Box, all_inputs, checked_box, uniform_in
 from nescio.audit.kernels import UnknownFrom, unknown_from
 from nescio.audit.laws import SAME
 from nescio.audit.trace import trace
@@ -111,7 +111,7 @@ def _starts(model: nn.Module, inputs: Any, box: Box | None, trials: int, seed: i
         if box is None:
             raise NescioError("nothing to scale: give inputs, or a box to draw them in")
         return uniform_in(box, trials, seed)
-    x = inputs_of(model, inputs, 4096, seed)
+    x = all_inputs(model, inputs, 4096, seed)
     if box is not None and box[0].shape != x.shape[1:]:
         raise NescioError(f"a box of shape {tuple(box[0].shape)} for inputs of shape {tuple(x.shape[1:])}")
     x = x[x.flatten(1).any(1)]

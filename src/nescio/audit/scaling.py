@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.audit.features import feature_names, positions
-from nescio.audit.inputs import inputs_of
+from nescio.audit.inputs import all_inputs
 from nescio.errors import NescioError
 from nescio.methods import Method, as_method
 from nescio.metrics.ranking import accepted_count
@@ -67,7 +67,7 @@ def scaling(
     [('feature 0', 1, 10.0), ('feature 1', 2, 100.0), ('ray', 2, 100.0)]
     """
     started = time.monotonic()
-    method, inputs = as_method(model), inputs_of(model, x, batch_size, seed)
+    method, inputs = as_method(model), all_inputs(model, x, batch_size, seed)
     factors = _factors(alphas, inputs)
     known_as = feature_names(names, inputs[0].numel())
     chosen = positions(features, known_as, range(len(known_as)) if inputs.dim() == 2 else ())

@@ -1,6 +1,17 @@
 """Records: frozen results as plain data, JSON in and out. Reports are made from these alone."""
 
-from nescio.records.audit import CounterExample, Course, Direction, Gauge, Monotonicity, Scaling
+from nescio.records.audit import (
+    AuditedFeature,
+    CounterExample,
+    Course,
+    Direction,
+    FeatureAudit,
+    FeatureSide,
+    Gauge,
+    Monotonicity,
+    Reach,
+    Scaling,
+)
 from nescio.records.evaluation import (
     Against,
     Evaluation,
@@ -24,11 +35,14 @@ __all__ = [
     "FORMAT",
     "Against",
     "Audit",
+    "AuditedFeature",
     "CounterExample",
     "Course",
     "Direction",
     "Epoch",
     "Evaluation",
+    "FeatureAudit",
+    "FeatureSide",
     "Gallery",
     "GalleryRow",
     "Gauge",
@@ -41,6 +55,7 @@ __all__ = [
     "Points",
     "Provenance",
     "Ray",
+    "Reach",
     "Record",
     "Rejection",
     "Repeated",

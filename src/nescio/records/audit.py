@@ -80,3 +80,58 @@ class Monotonicity(Record):
     monotone: bool
     counter_example: CounterExample | None
     provenance: Provenance
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far rows have to be moved until something holds, in units of the feature; None where too few get there.
+
+    The quartiles and the median are distances that occur, of an even number of rows the smaller ones.
+    """
+
+    rows: float  # share of the rows that get there at all
+    proved: float  # share of the rows of which it is proved that no smaller distance would do
+    lower: float | None
+    median: float | None
+    upper: float | None
+    spreads: float | None  # the median over the feature's spread; None if that has none
+
+
+@dataclass(frozen=True)
+class FeatureSide:
+    """Rows moved along one feature, to lower or to higher values, for ever."""
+
+    ends: tuple[int, ...] | None  # how many rows end in each class; None if the model has no law at infinity
+    ends_certain: float | None  # share of the rows in which the probability of that class tends to 1
+    certain: Reach  # until the model is certain for the first time
+    certain_of: tuple[int, ...]  # of how many rows it then claims each class
+    unknown: Reach | None  # until a model of kernels stays uncertain for ever; None for others
+
+
+@dataclass(frozen=True)
+class AuditedFeature:
+    """One feature: what the rows hold, and where each side of it leads."""
+
+    name: str
+    position: int
+    low: float  # the smallest value in the rows
+    high: float
+    spread: float | None  # the standard deviation; None if all rows hold the same
+    monotone: bool | None  # as `Monotonicity` in the box of the rows; None if it was not looked at
+    lower: FeatureSide
+    higher: FeatureSide
+
+
+@dataclass(frozen=True)
+class FeatureAudit(Record):
+    """Where a model ends as the rows of a table are moved along one feature, and how far it is until it is certain."""
+
+    method: str
+    rows: int
+    classes: tuple[str, ...]
+    draws: int
+    confidence: float  # what counts as certain
+    eps: float | None  # a model of kernels does not know where its confidence exceeds its least by less; else None
+    already: float  # share of the rows that the model is certain of as they are
+    features: tuple[AuditedFeature, ...]
+    provenance: Provenance
