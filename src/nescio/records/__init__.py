@@ -1,6 +1,6 @@
 """Records: frozen results as plain data, JSON in and out. Reports are made from these alone."""
 
-from nescio.records.audit import CounterExample, Course, Direction, Gauge, Monotonicity, Scaling
+from nescio.records.audit import Cell, CounterExample, Course, Direction, Gauge, Monotonicity, Regions, Scaling
 from nescio.records.evaluation import (
     Against,
     Evaluation,
@@ -22,6 +22,7 @@ from nescio.records.separations import Repeated, Row, Separations, Spread
 __all__ = [
     "FORMAT",
     "Against",
+    "Cell",
     "CounterExample",
     "Course",
     "Direction",
@@ -39,6 +40,7 @@ __all__ = [
     "Points",
     "Provenance",
     "Record",
+    "Regions",
     "Rejection",
     "Repeated",
     "Roc",

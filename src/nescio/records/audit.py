@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from nescio.records.map import Points
 from nescio.records.record import Provenance, Record
 
 
@@ -79,4 +80,32 @@ class Monotonicity(Record):
     monotone_features: tuple[int, ...]
     monotone: bool
     counter_example: CounterExample | None
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A linear region within a window of the plane."""
+
+    corners: tuple[tuple[float, ...], ...]  # of its polygon in the window, counter-clockwise
+    unbounded: bool  # whether the region itself, whatever the window, goes on for ever
+    label: int  # the class at the middle of the polygon
+    confidence: float  # there
+
+
+@dataclass(frozen=True)
+class Regions(Record):
+    """All linear regions of a network in a window of the plane."""
+
+    method: str
+    data: str | None
+    features: tuple[str, ...]  # names of the two axes
+    classes: tuple[str, ...]  # () if not told
+    window: tuple[tuple[float, ...], ...]  # (left, right), (bottom, top)
+    count: int
+    unbounded: int  # how many go on for ever
+    covered: float  # share of the window that the polygons, which do not overlap, fill; 1 up to rounding
+    cells: tuple[Cell, ...]
+    boundary: tuple[tuple[tuple[float, ...], ...], ...]  # segments on which two classes tie for the largest logit
+    points: Points | None  # training data
     provenance: Provenance
