@@ -5,15 +5,21 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 from rich.console import RenderableType
+from rich.markup import escape
 
-from nescio.audit import per_feature, scaling
+from nescio.audit import overconfidence, per_feature, regions_in, scaling
+from nescio.audit.inputs import box_of
 from nescio.data import Known
 from nescio.methods.method import Method
-from nescio.records import Record
+from nescio.records import Audit, Record, Regions
 from nescio.report.figures import save_figure
+from nescio.report.overconfidence import audit_figure, audit_tables
 from nescio.report.per_feature import per_feature_figure, per_feature_table
+from nescio.report.regions import regions_figure
 from nescio.report.scaling import scaling_figure, scaling_table
-from nescio.runs import FEATURES, SCALING
+from nescio.runs import AUDIT, FEATURES, REGIONS, SCALING
+
+AROUND = 1.25  # how much of the plane around the data is drawn, in extents of the data on each side
 
 
 def audit_run(
@@ -35,18 +41,35 @@ def audit_run(
     x, _ = known.test.take(slice(0, rows))
     table = known.kind == "tabular"
     names = known.features if table else None
-    saved: list[Path] = []
+    written: list[str] = []
 
     def keep(name: str, record: Record, figure: Figure) -> None:
-        record.save(folder / name)
-        save_figure(figure, (folder / name).with_suffix(".svg"))
-        saved.extend([folder / name, (folder / name).with_suffix(".svg")])
+        path = folder / name
+        record.save(path)
+        save_figure(figure, path.with_suffix(".svg"))
+        written.extend([str(path), str(path.with_suffix(".svg"))])
 
     if scaled:
-        measured = scaling(model, x, features=features, names=names, scores=scores, batch_size=batch_size, seed=seed)
-        keep(SCALING, measured, scaling_figure(measured))
-        yield scaling_table(measured)
+        noticed = scaling(model, x, features=features, names=names, scores=scores, batch_size=batch_size, seed=seed)
+        keep(SCALING, noticed, scaling_figure(noticed))
+        yield scaling_table(noticed)
     if table:
         moved = per_feature(model, x, features=features, names=names, classes=known.classes, limit=limit, seed=seed)
         keep(FEATURES, moved, per_feature_figure(moved))
         yield per_feature_table(moved)
+    far = overconfidence(model, box=box_of(known), trials=trials, limit=limit, seed=seed)
+    keep(AUDIT, far, audit_figure(far))
+    if drawn := _regions(model, known, far):
+        keep(REGIONS, drawn, regions_figure(drawn))
+        yield f"{drawn.count} linear regions around the data, {drawn.unbounded} of which go on to infinity.\n"
+    yield audit_tables(far, known.classes)
+    yield escape(f"\nSaved: {', '.join(written)}")
+
+
+def _regions(model: Method, known: Known, far: Audit) -> Regions | None:
+    """The linear regions around data of two features, of a model that has such."""
+    if known.shape != (2,) or far.law != "affine" or far.draws > 1:
+        return None
+    low, high = box_of(known)
+    middle, half = (low + high) / 2, AROUND * float((high - low).max())
+    return regions_in(model, [(float(at) - half, float(at) + half) for at in middle], known)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from nescio.audit import rules as rules  # what laws go by
-from nescio.audit.laws import Law, Rays, followed
+from nescio.audit.laws import SAME, Law, Rays, followed
 from nescio.data.arrays import tensor
 from nescio.errors import NescioError, whole_number
 from nescio.methods import DUQ, RBFNetwork
@@ -46,6 +46,17 @@ class Asymptote:
         """The law's logits, shaped as its slope, at some t, one for all rays or one for each."""
         t = torch.as_tensor(t, dtype=self.slope.dtype)
         return self.slope * t.reshape(-1, 1) + self.intercept
+
+    @property
+    def certain(self) -> Tensor:
+        """Whether the confidence tends to 1, `(N,)`: one class is steepest, by more than rounding, in all draws alike.
+
+        Of classes that tie a softmax may round to 1, too; it does not tend to it.
+        """
+        slope = self.slope if self.slope.dim() == 3 else self.slope[None]
+        (first, second), places = slope.topk(2).values.unbind(-1), slope.argmax(-1)  # (S, N)
+        apart = first - second > SAME * slope.abs().amax(-1)
+        return apart.all(0) & (places == places[:1]).all(0)
 
 
 def asymptote(

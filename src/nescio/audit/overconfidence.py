@@ -11,7 +11,6 @@ from nescio.audit.asymptote import Asymptote, checked_rays, chunk
 from nescio.audit.certainty import LIMIT, CertainFrom, can_follow, certain_along, law_of
 from nescio.audit.inputs import Box, all_inputs, checked_box, uniform_in
 from nescio.audit.kernels import UnknownFrom, unknown_from
-from nescio.audit.laws import SAME
 from nescio.audit.trace import trace
 from nescio.errors import NescioError, number, whole_number
 from nescio.methods import DUQ, Method, RBFNetwork, as_method
@@ -129,16 +128,12 @@ def _ends(law: Asymptote | None, kernels: UnknownFrom | None, classes: int) -> d
         return {"ends_certain": _share(kernels.limit >= 1), "ends_in": None, "end_confidence": _five(kernels.limit)}
     if law is None:
         return {"ends_certain": None, "ends_in": None, "end_confidence": None}
-    sure = (law.limit.amax(1) == 1) & _apart(law)
-    counts = torch.bincount(law.winner[sure], minlength=classes)
-    return {"ends_certain": _share(sure), "ends_in": tuple(counts.tolist()), "end_confidence": _five(law.limit.amax(1))}
-
-
-def _apart(law: Asymptote) -> Tensor:
-    """Whether the steepest class is steeper than the next by more than rounding can tell, in all draws, `(N,)`."""
-    first, second = law.slope.topk(2).values.unbind(-1)
-    apart = first - second > SAME * law.slope.abs().amax(-1)
-    return apart.all(0) if apart.dim() == 2 else apart
+    counts = torch.bincount(law.winner[law.certain], minlength=classes)
+    return {
+        "ends_certain": _share(law.certain),
+        "ends_in": tuple(counts.tolist()),
+        "end_confidence": _five(law.limit.amax(1)),
+    }
 
 
 def _overconfident(

@@ -175,8 +175,8 @@ def _sides(
         spread = _range(rows, position)[2]
         side = FeatureSide(
             ends=None if law is None else _counts(law.winner[own], count),
-            ends_certain=None if law is None else _share(_ends_certain(law.slope[..., own, :])),
-            certain=_reach(certain.t[own], certain.proved[own], spread),
+            ends_certain=None if law is None else _share(law.certain[own]),
+            certain=_reach(certain.t[own], certain.proved[own], spread, beyond=0.0),
             certain_of=_counts(claimed[own], count),
             unknown=None if unknown is None else _reach(unknown.t[own], unknown.exact[own], spread),
         )
@@ -189,22 +189,14 @@ def _counts(labels: Tensor, classes: int) -> tuple[int, ...]:
     return tuple(labels[labels >= 0].bincount(minlength=classes).tolist())
 
 
-def _ends_certain(slope: Tensor) -> Tensor:
-    """Whether one class rises faster than all others, the same in all draws, `(N,)`, from the slopes of a law.
-
-    Of classes that tie a softmax may round to 1, too; it does not tend to it.
-    """
-    slope = slope if slope.dim() == 3 else slope[None]  # (S, N, C)
-    most = slope == slope.amax(2, keepdim=True)
-    return (most.sum(2) == 1).all(0) & (most == most[:1]).all(2).all(0)
-
-
-def _reach(t: Tensor, proved: Tensor, spread: float | None) -> Reach:
-    """Distances `(N,)` in a few numbers."""
+def _reach(t: Tensor, proved: Tensor, spread: float | None, beyond: float = -1.0) -> Reach:
+    """Distances `(N,)` in a few numbers; the quartiles are those of rows that are not there from the beginning."""
+    got, proof = _share(t.isfinite()), _share(proved)
+    t = t[t > beyond] if (t > beyond).any() else t
     quarters = [t.kthvalue(accepted_count(len(t), share)).values.item() for share in (0.25, 0.5, 0.75)]
     lower, median, upper = map(_finite, quarters)
     spreads = None if median is None or spread is None else _finite(median / spread)
-    return Reach(_share(t.isfinite()), _share(proved), lower, median, upper, spreads)
+    return Reach(got, proof, lower, median, upper, spreads)
 
 
 def _finite(value: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from nescio.records.audit import (
     AuditedFeature,
+    Cell,
     CounterExample,
     Course,
     Direction,
@@ -10,6 +11,7 @@ from nescio.records.audit import (
     Gauge,
     Monotonicity,
     Reach,
+    Regions,
     Scaling,
 )
 from nescio.records.evaluation import (
@@ -36,6 +38,7 @@ __all__ = [
     "Against",
     "Audit",
     "AuditedFeature",
+    "Cell",
     "CounterExample",
     "Course",
     "Direction",
@@ -57,6 +60,7 @@ __all__ = [
     "Ray",
     "Reach",
     "Record",
+    "Regions",
     "Rejection",
     "Repeated",
     "Roc",

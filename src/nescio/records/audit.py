@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from nescio.records.map import Points
 from nescio.records.record import Provenance, Record
 
 
@@ -86,7 +87,8 @@ class Monotonicity(Record):
 class Reach:
     """How far rows have to be moved until something holds, in units of the feature; None where too few get there.
 
-    The quartiles and the median are distances that occur, of an even number of rows the smaller ones.
+    The quartiles and the median are distances that occur, of an even number of rows the smaller ones. Of certainty they
+    are those of the rows that are not certain as they are, if there is one.
     """
 
     rows: float  # share of the rows that get there at all
@@ -134,4 +136,32 @@ class FeatureAudit(Record):
     eps: float | None  # a model of kernels does not know where its confidence exceeds its least by less; else None
     already: float  # share of the rows that the model is certain of as they are
     features: tuple[AuditedFeature, ...]
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A linear region within a window of the plane."""
+
+    corners: tuple[tuple[float, ...], ...]  # of its polygon in the window, counter-clockwise
+    unbounded: bool  # whether the region itself, whatever the window, goes on for ever
+    label: int  # the class at the middle of the polygon
+    confidence: float  # there
+
+
+@dataclass(frozen=True)
+class Regions(Record):
+    """All linear regions of a network in a window of the plane."""
+
+    method: str
+    data: str | None
+    features: tuple[str, ...]  # names of the two axes
+    classes: tuple[str, ...]  # () if not told
+    window: tuple[tuple[float, ...], ...]  # (left, right), (bottom, top)
+    count: int
+    unbounded: int  # how many go on for ever
+    covered: float  # share of the window that the polygons, which do not overlap, fill; 1 up to rounding
+    cells: tuple[Cell, ...]
+    boundary: tuple[tuple[tuple[float, ...], ...], ...]  # segments on which two classes tie for the largest logit
+    points: Points | None  # training data
     provenance: Provenance

@@ -53,9 +53,9 @@ def per_feature_table(record: FeatureAudit) -> RenderableType:
     table.add_column("feature", min_width=12, overflow="fold")
     table.add_column("seen", justify="right", overflow="fold")
     for way in ("lower", "higher"):
-        for name in (f"{way}\nby", "in\nspreads"):
+        for name in (f"{way}\nby", "in\nsd"):
             table.add_column(name, **FIGURES)
-        table.add_column("certain\nat" if kernels else "ends in", min_width=7, overflow="fold")
+        table.add_column("certain\nat" if kernels else "ends in", min_width=9, overflow="fold")
     for feature in nearest_first(record):
         cells: list[Text | str] = []
         for side in (feature.lower, feature.higher):
@@ -71,15 +71,17 @@ def _explained(record: FeatureAudit) -> str:
     bar, sides = _percent(record.confidence), [side for one in record.features for side in (one.lower, one.higher)]
     proved = sum(_reach(record, side).proved for side in sides) / len(sides)
     if _of_kernels(record):
-        until = "from where on the model knows nothing for ever."
-        last = f"certain at: where the median row is {bar} certain for the first time, as far as a scan can tell."
+        moved = ("lower, higher by: how far the median row is moved, in the feature's own unit,\n"
+                 "from where on the model knows nothing for ever.")  # fmt: skip
+        last = f"certain at: where the median row is {bar} certain for the first time, by a scan."
     else:
-        until = f"until the model is {bar} certain."
-        last = "ends in: the class most rows end in, moved on for ever; unsure: none for certain."
+        moved = ("lower, higher by: how far the median row that is not certain as it is is moved,\n"
+                 f"in the feature's own unit, until the model is {bar} certain.")  # fmt: skip
+        last = "ends in: the class most rows end in, moved on for ever; unsure: none for sure."
     return (
-        "lower, higher by: how far the median row is moved, in the feature's own unit,\n"
-        f"{until} In spreads: over its standard deviation.\n"
-        f"never: more than half of the rows do not get there. {_percent(proved)} of this is proved.\n"
+        f"{moved}\n"
+        "in sd: over its standard deviation. never: more than half of the rows do not get\n"
+        f"there. {_percent(proved)} of this is proved.\n"
         f"{last}\n"
         f"{MARK} monotone: no probability was seen both to rise and to fall in the range seen."
     )
@@ -96,7 +98,8 @@ def _end(side: FeatureSide, classes: Sequence[str]) -> Text:
         return Text("not known", style="dim")
     if (label := _ending(side)) is None:
         return Text(f"unsure {1 - side.ends_certain:.0%}", style="dim")
-    return Text(f"{classes[label]} {side.ends[label] / sum(side.ends):.0%}")
+    share_of_rows = side.ends[label] / sum(side.ends)
+    return Text(classes[label] if share_of_rows == 1 else f"{classes[label]} {share_of_rows:.0%}")
 
 
 def _ending(side: FeatureSide) -> int | None:
