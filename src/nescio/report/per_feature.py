@@ -57,7 +57,7 @@ def per_feature_table(record: FeatureAudit) -> RenderableType:
             table.add_column(name, **FIGURES)
         table.add_column("certain\nat" if kernels else "ends in", min_width=7, overflow="fold")
     for feature in nearest_first(record):
-        cells = []
+        cells: list[str | Text] = []
         for side in (feature.lower, feature.higher):
             found = _reach(record, side)
             last = _distance(side.certain) if kernels else _end(side, record.classes)
