@@ -133,8 +133,8 @@ def _range(rows: Tensor, position: int) -> tuple[float, float, float | None]:
     low, high = column.min().item(), column.max().item()
     if low == high:
         return low, high, None
-    share = (column - low) / (high - low)  # whose squares neither overflow nor vanish
-    return low, high, share.std(correction=0).item() * (high - low)
+    size = max(abs(low), abs(high))  # over it, squares neither overflow nor vanish
+    return low, high, (column / size).std(correction=0).item() * size
 
 
 def _sides(
