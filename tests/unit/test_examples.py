@@ -74,3 +74,15 @@ def test_the_planes_of_paper_4(tmp_path):
     assert sure[0] > 50
     between, beside = map(float, re.search(r"confidence ([\d.]+) where .*, ([\d.]+) where", said).groups())
     assert between < beside - 0.1
+
+
+@pytest.mark.slow
+def test_linear_regions(tmp_path):
+    said = run(tmp_path, "linear_regions.py", "-o", "regions.svg", "--epochs", "40", "--hidden", "6", "6")
+    assert "</svg>" in (tmp_path / "regions.svg").read_text()
+    accuracy, count, unbounded, certain = map(
+        float, re.search(r"accuracy ([\d.]+); (\d+) .*, (\d+) of them .* along ([\d.]+)%", said).groups()
+    )
+    assert accuracy > 0.9
+    assert 6 < unbounded < count
+    assert certain > 95  # theorem 3.1
