@@ -130,7 +130,7 @@ class _Fill:
         normals, offsets = _half_planes(x, margins, gradients)
         polygons = cut_out(self.sides, normals, offsets, self.reach / 10)
         areas, unbounded = polygons.areas(), endless(normals)
-        for row in (areas > self.reach * polygons.extents()).nonzero()[0]:  # the others are points or lines
+        for row in (areas > self.reach * polygons.extents()).nonzero()[0].tolist():  # the others are points or lines
             corners, edges = polygons.one(row, self.reach)
             centroid = centroid_of(corners)
             self.cells.append(_Found(corners, centroid, bool(unbounded[row]), x[row], slopes[row], values[row]))

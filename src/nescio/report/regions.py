@@ -61,9 +61,10 @@ def _strength(cell: Cell) -> float:
     return TINTS[int(abs(float(x) * 7919 + float(y) * 104729)) % len(TINTS)]
 
 
-def _tint(colour: str, strength: float) -> tuple[float, ...]:
+def _tint(colour: str, strength: float) -> tuple[float, float, float]:
     """A colour thinned with white, which unlike a transparent one lets no edge below shine through."""
-    return tuple(1 - strength * (1 - part) for part in to_rgb(colour))
+    red, green, blue = (1 - strength * (1 - part) for part in to_rgb(colour))
+    return red, green, blue
 
 
 def _draw_boundary(axes: Any, record: Regions) -> list[Any]:
@@ -81,7 +82,7 @@ def _draw_points(axes: Any, record: Regions) -> list[Any]:
     handles = []
     for label, name in enumerate(record.classes):
         chosen = labels == label
-        mark = {"color": COLOURS[label % len(COLOURS)], "marker": MARKERS[label % len(MARKERS)]}
+        mark: dict[str, Any] = {"color": COLOURS[label % len(COLOURS)], "marker": MARKERS[label % len(MARKERS)]}
         axes.scatter(x[chosen], y[chosen], s=9, edgecolors="white", linewidths=0.3, zorder=3, **mark)
         handles.append(Line2D([], [], linestyle="", markersize=5, label=shown(name), **mark))
     return handles
