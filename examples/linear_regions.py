@@ -40,7 +40,7 @@ def main() -> None:
     far = asymptote(model, middle.expand(1000, 2), torch.stack([angles.cos(), angles.sin()], 1))
     certain = (far.limit.amax(1) > 0.999).double().mean()
     print(f"accuracy {history.epochs[-1].accuracy:.3f}; {record.count} linear regions in the window, "
-          f"{record.unbounded} of them unbounded; certain at infinity along {certain:.1%} of all directions")  # fmt: skip
+          f"{record.unbounded} of them unbounded; certain at infinity along {certain:.1%} of directions")  # fmt: skip
     save_figure(regions_figure(record), given.output)
     print(f"Saved: {given.output}")
 

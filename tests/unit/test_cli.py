@@ -15,7 +15,8 @@ import nescio
 from nescio.cli import main
 from nescio.data import load
 from nescio.methods import METHODS
-from nescio.records import Evaluation, Gallery, History, Map, Scaling, Selection
+from nescio.records import Audit, Evaluation, FeatureAudit, Gallery, History, Map, Regions, Scaling, Selection
+from nescio.report.overconfidence import verdict
 from nescio.report.tables import evaluation_tables
 from nescio.tensorfile import read_tensors, write_tensors
 
@@ -420,39 +421,54 @@ def test_every_method_is_trained_judged_and_found_again(command, tmp_path, metho
 
 
 def test_audit_says_when_a_model_grows_certain(command, trained, tmp_path):
-    code, out, err = command("audit", trained / "iris", "--rows", 9, "-o", tmp_path / "away.png")
+    code, out, err = command("audit", trained / "iris", "--rows", 9, "--trials", 50, "-o", tmp_path / "away")
     assert code == 0, err
-    record = Scaling.load(trained / "iris" / "scaling.json")
+    record = Scaling.load(tmp_path / "away" / "scaling.json")
     assert [one.name for one in record.directions[:2]] == ["sepal length (cm)", "sepal width (cm)"]
     assert record.inputs == 9
-    assert "certain" in out
     assert "no score" in out
-    assert (tmp_path / "away.png").read_bytes().startswith(b"\x89PNG")
+    far = Audit.load(tmp_path / "away" / "audit.json")
+    assert (far.trials, far.law, far.proved) == (50, "affine", 1.0)
+    assert " ".join(verdict(far)) in " ".join(out.split())
+    features = FeatureAudit.load(tmp_path / "away" / "features.json")
+    assert (features.rows, features.classes) == (9, load("iris").classes)
+    assert {path.name for path in (tmp_path / "away").iterdir()} == {
+        f"{name}.{suffix}" for name in ("scaling", "audit", "features") for suffix in ("json", "svg")}  # fmt: skip
     code, _, err = command("audit", trained / "iris", "--features", "petal lenght (cm)")
     assert code == 2
     assert "did you mean 'petal length (cm)'" in err
-    assert command("audit", trained / "digits", "--rows", 5)[0] == 0
-    assert [one.name for one in Scaling.load(trained / "digits" / "scaling.json").directions] == ["ray"]
 
 
 def test_audit_of_images_takes_positions(command, trained):
     assert "positions" in command("audit", "--help")[1]
-    code, _, err = command("audit", trained / "digits", "--rows", 5, "--features", 3, "feature 20", 34)
+    words = "audit", trained / "digits", "--rows", 5, "--trials", 5
+    code, _, err = command(*words, "--features", 3, "feature 20", 34)
     assert code == 0, err
     found = Scaling.load(trained / "digits" / "scaling.json").directions
     assert [one.feature for one in found] == [3, 20, 34, None]
+    assert not (trained / "digits" / "features.json").exists()
     for word in ("64", "-1", "9" * 5000, "3.0"):
-        code, _, err = command("audit", trained / "digits", "--rows", 5, f"--features={word}")
+        code, _, err = command(*words, f"--features={word}")
         assert (code, "Traceback" in err) == (2, False), err
 
 
+def test_audit_of_two_features_draws_their_regions(command, tmp_path):
+    words = "--data", "two_moons", "--epochs", 2, "--hidden", 6, "-o", tmp_path
+    assert command("train", "softmax", *words)[0] == 0
+    code, out, err = command("audit", tmp_path, "--no-scaling", "--rows", 5, "--trials", 20)
+    assert code == 0, err
+    record = Regions.load(tmp_path / "regions.json")
+    assert f"{record.count} linear regions" in out
+    assert (tmp_path / "regions.svg").exists()
+    assert not (tmp_path / "scaling.json").exists()
+
+
 def test_audit_says_what_is_wrong_before_the_work(command, trained, tmp_path, monkeypatch):
-    monkeypatch.setattr("nescio.audit.scaling", lambda *_, **__: pytest.fail("scaled"))
-    (tmp_path / "away.svg").mkdir()
-    for name, message in (("away.svg", "is a folder"), (".", "is a folder"), ("away.jpg", "a figure ends in")):
-        code, _, err = command("audit", trained / "iris", "-o", tmp_path / name)
-        assert code == 2
-        assert message in err
+    monkeypatch.setattr("nescio.audits.scaling", lambda *_, **__: pytest.fail("scaled"))
+    (tmp_path / "file").write_text("")
+    code, _, err = command("audit", trained / "iris", "-o", tmp_path / "file")
+    assert code == 2
+    assert "is a file, where a folder was expected" in err
 
 
 def test_a_run_has_a_folder_of_its_own_unless_told(command, tmp_path, monkeypatch):

@@ -93,3 +93,15 @@ def test_four_hospitals(tmp_path):
     assert set(told) == {"age", "blood pressure", "cholesterol", "heart rate", "ST depression"}
     assert re.search(r"cholesterol.*mg/dl higher and the median patient gets 99.9% certainty of \w+", said)
     assert "100 % of this is proved" in said
+
+
+@pytest.mark.slow
+def test_linear_regions(tmp_path):
+    said = run(tmp_path, "linear_regions.py", "-o", "regions.svg", "--epochs", "40", "--hidden", "6", "6")
+    assert "</svg>" in (tmp_path / "regions.svg").read_text()
+    accuracy, count, unbounded, certain = map(
+        float, re.search(r"accuracy ([\d.]+); (\d+) .*, (\d+) of them .* along ([\d.]+)%", said).groups()
+    )
+    assert accuracy > 0.9
+    assert 6 < unbounded < count
+    assert certain > 95  # theorem 3.1

@@ -10,6 +10,7 @@ from nescio.audit.asymptote import Asymptote, asymptote, checked_rays, chunk, ex
 from nescio.audit.laws import NotAffineError
 from nescio.audit.trace import Pieces, followed_rays, least_bends
 from nescio.errors import number, whole_number
+from nescio.logits import softmax_confidence
 from nescio.methods import DUQ, RBFNetwork, as_method
 from nescio.predict import predict
 from nescio.progress import Bar, bar
@@ -84,12 +85,15 @@ def certain_along(
 def law_of(
     model: nn.Module, x: Tensor, direction: Tensor, batch_size: int, seed: int, progress: bool | None
 ) -> Asymptote | None:
-    """The law at infinity, or None if the model has none."""
+    """The law at infinity, or None if the model has none, or a confidence of its own, that is no softmax's."""
     if isinstance(model, DUQ | RBFNetwork):
         return None
     try:
-        asymptote(model, x[:1], direction[:1], seed=seed, progress=False)
+        first = asymptote(model, x[:1], direction[:1], seed=seed, progress=False)
     except NotAffineError:
+        return None
+    any_logits = torch.linspace(-3, 3, 5 * first.slope.shape[-1]).sin().reshape(1, 5, -1)
+    if not torch.equal(as_method(model).confidence(any_logits), softmax_confidence(any_logits)):
         return None
     return asymptote(model, x, direction, batch_size=batch_size, seed=seed, progress=progress)
 

@@ -130,17 +130,14 @@ class _Fill:
         normals, offsets = _half_planes(x, margins, gradients)
         polygons = cut_out(self.sides, normals, offsets, self.reach / 10)
         areas, unbounded = polygons.areas(), endless(normals)
-        for row in (areas > self.reach * polygons.extents()).nonzero()[0]:  # the others are points or lines
-            count = polygons.counts[row]
-            corners, edges = polygons.corners[row, :count], polygons.edges[row, :count]
+        for row in (areas > self.reach * polygons.extents()).nonzero()[0].tolist():  # the others are points or lines
+            corners, edges = polygons.one(row, self.reach)
             centroid = centroid_of(corners)
             self.cells.append(_Found(corners, centroid, bool(unbounded[row]), x[row], slopes[row], values[row]))
             self.area += float(areas[row])
-            self.frontier += [
-                ((corners[i] + corners[(i + 1) % count]) / 2, normals[row, edge])
-                for i, edge in enumerate(edges)
-                if edge != WINDOW
-            ]
+            middles = (corners + np.roll(corners, -1, 0)) / 2
+            inner = edges != WINDOW
+            self.frontier += zip(middles[inner], normals[row, edges[inner]], strict=True)
         if len(self.cells) > self.limit:
             raise NescioError(f"more than {self.limit} linear regions, with {self.area / self.whole:.0%} of the window "
                               "covered; expected a smaller window or network, or a larger limit")  # fmt: skip

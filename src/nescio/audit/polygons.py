@@ -45,6 +45,13 @@ class Polygons:
         low = self.corners.min(1, where=real, initial=np.inf)
         return np.where(self.counts > 0, (high - low).max(1), 0.0)
 
+    def one(self, row: int, least: float) -> tuple[Array, Array]:
+        """Corners `(K, 2)` and edges `(K,)` of one polygon, without edges that are not even `least` long."""
+        count = self.counts[row]
+        corners, edges = self.corners[row, :count], self.edges[row, :count]
+        long = np.abs(np.roll(corners, -1, 0) - corners).max(1) >= least
+        return corners[long], edges[long]
+
 
 def cut_out(window: Array, normals: Array, offsets: Array, slack: float) -> Polygons:
     """What half-planes leave of a window `((left, right), (bottom, top))`, up to a distance of `slack`.

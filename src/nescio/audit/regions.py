@@ -85,7 +85,7 @@ class Faces(Rays):
     def _at_points(self, slope: Tensor, intercept: Tensor) -> tuple[Tensor, Tensor]:
         """Values `(M, …)` and gradients `(M, K, …)`."""
         if len(slope) != self.points * self.each:
-            raise NotAffineError("moves the axis of the inputs, so that they can no longer be told apart")
+            raise NotAffineError("moves the axis of the inputs, as several draws do, so that they cannot be told apart")
         shape = (self.points, self.each, *slope.shape[1:])
         # of one ray for all: rounding may differ between them, and must not make them choose differently
         return intercept.reshape(shape)[:, 0], slope.reshape(shape)

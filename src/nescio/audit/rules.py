@@ -67,6 +67,13 @@ def _viewed(rays: Rays, func: Any, x: Law, size: Any) -> Law:
     return Law(x.slope.reshape(size), x.intercept.reshape(size), rays)
 
 
+@_rule(aten.zeros_like, aten.ones_like, aten.full_like, aten.new_zeros, aten.new_ones, aten.new_full)
+def _constant(rays: Rays, func: Any, x: Law, *args: Any, **kwargs: Any) -> Tensor:
+    """What is made in the likeness of a law hangs on its shape alone."""
+    made: Tensor = func(x.slope, *args, **kwargs)
+    return made
+
+
 @_rule(aten.cat, aten.stack)
 def _joined(rays: Rays, func: Any, tensors: Sequence[Tensor], *args: Any) -> Law:
     """Constants among the laws have slope 0."""

@@ -112,7 +112,7 @@ class Pieces:
         gap = (most - self.slope).masked_fill(self.slope == most, torch.inf)
         spread = self.intercept.amax(1) - self.intercept.amin(1)
         need = spread + 1 - math.log(-math.expm1(wanted)) + math.log(self.slope.shape[1])
-        far = self.begin.clamp(min=0) + need / gap.amin(1) + 1
+        far = self.begin + need / gap.amin(1)
         return torch.where(self.end.isinf(), far, self.end)
 
 

@@ -25,7 +25,7 @@ def regions_figure(record: Regions) -> Figure:
     """
     (left, right), (bottom, top) = record.window
     height = min(max(5.6 * (top - bottom) / (right - left), 2.5), 9.0)
-    figure = Figure(figsize=(6.4, height + 1.1), layout="constrained")
+    figure = Figure(figsize=(6.4, height + 1.1), layout="compressed")
     axes = figure.subplots()
     handles = _draw_cells(axes, record)
     handles += _draw_boundary(axes, record)
@@ -35,13 +35,10 @@ def regions_figure(record: Regions) -> Figure:
     axes.set_ylabel(shown(record.features[1]))
     axes.tick_params(labelsize=8)
     what = shown((record.data or record.method).replace("_", " "))
-    axes.set_title(f"{what}: {_number(record.count, 'linear region')}, {record.unbounded} unbounded", fontsize=11)
+    regions = f"{record.count} linear region{'s' if record.count > 1 else ''}"
+    figure.suptitle(f"{what}: {regions}, {record.unbounded} of them unbounded", fontsize=11)
     legend_below(figure, handles, [handle.get_label() for handle in handles], size=9)
     return figure
-
-
-def _number(count: int, of_what: str) -> str:
-    return f"{count} {of_what}" if count == 1 else f"{count} {of_what}s"
 
 
 def _draw_cells(axes: Any, record: Regions) -> list[Any]:
@@ -64,9 +61,10 @@ def _strength(cell: Cell) -> float:
     return TINTS[int(abs(float(x) * 7919 + float(y) * 104729)) % len(TINTS)]
 
 
-def _tint(colour: str, strength: float) -> tuple[float, ...]:
+def _tint(colour: str, strength: float) -> tuple[float, float, float]:
     """A colour thinned with white, which unlike a transparent one lets no edge below shine through."""
-    return tuple(1 - strength * (1 - part) for part in to_rgb(colour))
+    red, green, blue = (1 - strength * (1 - part) for part in to_rgb(colour))
+    return red, green, blue
 
 
 def _draw_boundary(axes: Any, record: Regions) -> list[Any]:
@@ -84,7 +82,7 @@ def _draw_points(axes: Any, record: Regions) -> list[Any]:
     handles = []
     for label, name in enumerate(record.classes):
         chosen = labels == label
-        mark = {"color": COLOURS[label % len(COLOURS)], "marker": MARKERS[label % len(MARKERS)]}
+        mark: dict[str, Any] = {"color": COLOURS[label % len(COLOURS)], "marker": MARKERS[label % len(MARKERS)]}
         axes.scatter(x[chosen], y[chosen], s=9, edgecolors="white", linewidths=0.3, zorder=3, **mark)
         handles.append(Line2D([], [], linestyle="", markersize=5, label=shown(name), **mark))
     return handles

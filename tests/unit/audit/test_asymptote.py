@@ -42,7 +42,7 @@ class Branches(nn.Module):
     def forward(self, x):
         a, b = self.one(x), torch.relu(self.two(x))
         a += 0.5
-        both = torch.cat([a, b[:, 1:], torch.ones(len(x), 1, dtype=x.dtype)], 1)
+        both = torch.cat([a, b[:, 1:], torch.ones(len(x), 1, dtype=x.dtype), torch.zeros_like(a[:, :1])], 1)
         return (
             (2 * both - 1).clamp(min=-3).abs() / 3
             + torch.maximum(both, both.flip(1))

@@ -19,7 +19,7 @@ START, AHEAD = torch.zeros(1, 1), torch.ones(1, 1)  # a ray in one dimension
 def linear(weight, bias=None):
     """A linear network with given weights."""
     net = nn.Linear(len(weight[0]), len(weight)).double()
-    net.weight.data[:] = torch.tensor(weight)
+    net.weight.data[:] = torch.tensor(weight, dtype=torch.float64)
     net.bias.data[:] = torch.zeros(len(weight)) if bias is None else torch.tensor(bias)
     return net
 
@@ -116,6 +116,26 @@ def test_models_without_a_law_are_measured(seed):
         MCDropout(mlp(2, 2, dropout=0.3)),
     ):
         assert not certain_from(model, x, d).proved.any()
+
+
+class Halved(Softmax):
+    """A method that trusts itself only half as much."""
+
+    def confidence(self, logits):
+        return super().confidence(logits) / 2
+
+
+def test_a_confidence_of_a_method_s_own_is_what_counts():
+    method = Halved(linear([[1.0], [0.0]]))
+    assert certain_from(method, START, AHEAD).t.item() == math.inf
+    assert not certain_from(method, START, AHEAD).proved.item()
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_may_be_tiny_or_huge(unit):
+    net = linear([[1.0 / unit], [0.0]])
+    x, d = torch.full((1, 1), unit, dtype=torch.float64), AHEAD.double()
+    assert certain_from(net, x, d).t.item() == pytest.approx((math.log(999) - 1) * unit, rel=1e-9)
 
 
 def test_units_of_the_direction(seed):

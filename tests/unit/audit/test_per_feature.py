@@ -78,6 +78,17 @@ def test_a_logistic_regression_does_what_is_known_by_hand(rows):
             assert side.certain_of == (10 - ill, ill)
 
 
+def test_distances_are_those_of_rows_that_are_not_certain_yet():
+    """Of odds 0, 2 and twice 9, only the first two have a way to go."""
+    odds = torch.tensor([0.0, 2.0, 9.0, 9.0])
+    audit = per_feature(logistic(), torch.stack([odds / WEIGHT[0], 0 * odds, 0 * odds], 1), features=[0])
+    side = audit.features[0].higher
+    ways = [(ODDS - BIAS - way) / WEIGHT[0] for way in (0, 2)]
+    assert audit.already == 0.5
+    assert found_in(side.certain) == pytest.approx(quartiles(ways))
+    assert side.certain.rows == 1
+
+
 def test_a_feature_without_weight_never_gets_there(rows):
     audit = per_feature(logistic(), rows, features=[2])
     odds = rows.numpy() @ WEIGHT + BIAS

@@ -2,14 +2,13 @@
 
 import math
 import random
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 from torch import nn
 
 import nescio
@@ -102,14 +101,6 @@ def test_the_law_is_autograds(name, seed):
             torch.testing.assert_close(whole, parts, rtol=1e-13, atol=1e-13)
 
 
-def test_images_and_our_networks(seed):
-    torch.manual_seed(seed)
-    net = nescio.models.network_for("lenet", (1, 28, 28), 10).double().eval()
-    x = points((1, 28, 28), 2, seed)
-    slope, _ = local_affine(Softmax(net), x)
-    torch.testing.assert_close(slope, torch.stack([jacobian(net, one) for one in x]), rtol=1e-10, atol=1e-12)
-
-
 @pytest.mark.parametrize("name", NETS)
 def test_within_a_region_one_law_holds_and_beyond_each_face_another_choice(name, seed):
     make, shape = NETS[name]
@@ -153,11 +144,11 @@ def test_the_nearest_face_is_as_far_as_said(name, seed):
 def test_half_spaces_say_what_contains_says(seed):
     net = seeded(mlp(3, 2, hidden=(6, 5)), seed)
     found = region(net, points((3,), 1, seed)[0])
-    z = points((3,), 500, seed + 1)
+    z = points((3,), 100, seed + 1)
     normals, offsets = found.half_spaces
     by_hand = (z @ normals.T <= offsets).all(1)
     assert torch.equal(found.contains(z), by_hand)
-    assert 0 < by_hand.sum() < 500
+    assert 0 < by_hand.sum() < 100
     assert found.contains(z[0]).shape == ()
     assert torch.equal(found.contains(z.numpy()), by_hand)
     assert torch.equal(by_hand, torch.tensor([region(net, one).pattern == found.pattern for one in z]))
@@ -238,10 +229,10 @@ def polygon_area(corners):
 
 
 PLANES = {
-    "deep": lambda: mlp(2, 3, hidden=(10, 10, 10)),
-    "no bias": lambda: seq(nn.Linear(2, 8, bias=False), nn.ReLU(), nn.Linear(8, 6, bias=False), nn.ReLU(), nn.Linear(6, 2)),
+    "deep": lambda: mlp(2, 3, hidden=(8, 8, 8)),
+    "no bias": lambda: seq(nn.Linear(2, 8, False), nn.ReLU(), nn.Linear(8, 6, False), nn.ReLU(), nn.Linear(6, 2)),
     "clamped": lambda: seq(nn.Linear(2, 6), nn.ReLU6(), nn.Linear(6, 5), nn.Hardtanh(), nn.Linear(5, 2)),
-    "pooled": lambda: seq(nn.Linear(2, 12), nn.Unflatten(1, (3, 4)), nn.ReLU(), nn.MaxPool1d(3, 2, padding=1), *ends(6)),
+    "pooled": lambda: seq(nn.Linear(2, 12), nn.Unflatten(1, (3, 4)), nn.ReLU(), nn.MaxPool1d(3, 2, 1), *ends(6)),
     "maximum": lambda: seq(nn.Linear(2, 12), nn.Unflatten(1, (3, 4)), nn.MaxPool1d(2), *ends(6)),
     "twins": lambda: seq(nn.Linear(2, 6), Twice(), nn.ReLU(), nn.Linear(12, 5), nn.ReLU(), nn.Linear(5, 2)),
 }  # fmt: skip
@@ -263,43 +254,43 @@ def test_the_plane_is_covered_by_regions_that_are_whole_and_differ(name, seed):
     found = [region(net, torch.tensor(np.mean(cell.corners, 0))) for cell in record.cells]
     assert len({one.pattern for one in found}) == record.count
     for cell, one in zip(record.cells, found, strict=True):
-        corners = torch.tensor(cell.corners)
+        corners = torch.tensor(cell.corners, dtype=torch.float64)
         assert one.contains(one.x + (1 - 1e-6) * (corners - one.x)).all()
         out = one.x + (1 + 1e-6) * (corners - one.x)
         assert ((out.abs() > 3).any(1) | ~one.contains(out)).all()
         assert cell.unbounded == unbounded_by_search(one)
-        # any grid finds no region that is missing
-    grid = torch.cartesian_prod(*[torch.linspace(-2.999, 2.998, 40).double()] * 2)
-    assert {region(net, z).pattern for z in grid[torch.randperm(1600)[:200]]} <= {one.pattern for one in found}
+    # no region is missing that anyone would hit on
+    anywhere = 6 * torch.rand(30, 2, generator=torch.Generator().manual_seed(seed)).double() - 3
+    assert {region(net, z).pattern for z in anywhere} <= {one.pattern for one in found}
 
 
 def unbounded_by_search(one):
-    """Whether some direction along one of the axes' halves never leaves the half-spaces, by linear programming."""
-    for axis in (0, 1):
-        for sign in (-1, 1):
-            goal = np.zeros(2)
-            goal[axis] = -sign
-            best = linprog(goal, one.normals.numpy(), np.full(len(one.normals), 1e-12), bounds=[(-1, 1)] * 2)
-            if -best.fun > 1e-3:
-                return True
-    return False
+    """Whether a way along one of the faces, or any way where there is none, never leaves the half-spaces."""
+    normals = torch.nn.functional.normalize(one.normals)
+    along = torch.stack([-normals[:, 1], normals[:, 0]], 1)
+    ways = torch.cat([along, -along, torch.eye(2).double()])
+    return bool((ways @ normals.T <= 1e-12).all(1).any())
 
 
 def test_classes_and_the_boundary_between_them(seed):
     net = seeded(mlp(2, 4, hidden=(10, 10)), seed)
     net[-1].bias[:] = torch.tensor([0.1, -0.1, 0.05, 0.0])
     record = regions_in(net, SQUARE)
-    segments = torch.tensor(record.boundary)
+    segments = torch.tensor(record.boundary, dtype=torch.float64)
     assert len(segments) > 5
     for share in (0.01, 0.5, 0.99):
         top = net(segments[:, 0] + share * (segments[:, 1] - segments[:, 0])).topk(2).values
         torch.testing.assert_close(top[:, 0], top[:, 1], rtol=0, atol=1e-9)
-    # along any line the class changes as often as it meets the boundary
-    y = 0.1234
-    line = torch.stack([torch.linspace(-3, 3, 20001).double(), torch.full((20001,), y).double()], 1)
-    labels = net(line).argmax(1)
-    met = ((segments[:, 0, 1] - y) * (segments[:, 1, 1] - y) < 0).sum()
-    assert int((labels[1:] != labels[:-1]).sum()) == met > 0
+    met = 0
+    for y in np.linspace(-2.9, 2.9, 20):  # along a line the class changes where it meets the boundary, and only there
+        (x0, y0), (x1, y1) = segments[(segments[:, 0, 1] > y) != (segments[:, 1, 1] > y)].permute(1, 2, 0)
+        stops = [-3.0, *sorted((x0 + (x1 - x0) * (y - y0) / (y1 - y0)).tolist()), 3.0]
+        pieces = torch.stack([torch.linspace(a, b, 11).double()[1:-1] for a, b in pairwise(stops)])
+        labels = net(torch.stack([pieces, torch.full_like(pieces, y)], -1).flatten(0, 1)).argmax(1).view(pieces.shape)
+        assert (labels == labels[:, :1]).all()
+        assert (labels[1:, 0] != labels[:-1, 0]).all()
+        met += len(stops) - 2
+    assert met > 5
     for cell in record.cells:
         middle = torch.tensor(centre(cell.corners))
         p = net(middle[None])[0].softmax(0)
@@ -310,8 +301,8 @@ def test_classes_and_the_boundary_between_them(seed):
 def centre(corners):
     """The middle of a polygon's area, triangle by triangle."""
     first, *rest = map(np.array, corners)
-    triangles = [(first + a + b) / 3 for a, b in zip(rest, rest[1:], strict=False)]
-    weights = [polygon_area([first, a, b]) for a, b in zip(rest, rest[1:], strict=False)]
+    triangles = [(first + a + b) / 3 for a, b in pairwise(rest)]
+    weights = [polygon_area([first, a, b]) for a, b in pairwise(rest)]
     return np.average(triangles, axis=0, weights=weights)
 
 
@@ -337,9 +328,9 @@ def test_polygons_by_hand():
     square = np.array([(0.0, 1.0), (0.0, 1.0)])
     half = np.sqrt(0.5)
     normals = np.array([[(half, half), (0.0, 0.0)], [(1.0, 0.0), (-1.0, 0.0)], [(1.0, 0.0), (0.0, 1.0)]])
-    offsets = np.array([[half, np.inf], [0.75, -0.25], [-1.0, 5.0]])
+    offsets = np.array([[half / 2, np.inf], [0.75, -0.25], [-1.0, 5.0]])
     found = cut_out(square, normals, offsets, 1e-12)
-    assert found.areas() == pytest.approx([0.5, 0.5, 0.0])
+    assert found.areas() == pytest.approx([0.125, 0.5, 0.0])
     assert found.counts.tolist() == [3, 4, 0]
     assert endless(normals).tolist() == [True, True, True]
     assert endless(np.array([[(1.0, 0.0), (-0.5, half), (-0.5, -half)]])).tolist() == [False]
@@ -373,7 +364,7 @@ def test_the_model_is_left_as_found(seed):
 @pytest.mark.parametrize("model", [MCDropout(mlp(2, 2, dropout=0.5)), Ensemble([mlp(2, 2), mlp(2, 2)])])
 def test_draws_are_refused(model):
     for ask in (lambda: local_affine(model, torch.ones(3, 2)), lambda: regions_in(model, SQUARE)):
-        with pytest.raises(NescioError, match="logits"):
+        with pytest.raises(NescioError, match=r"module .*net.* as several draws do"):
             ask()
 
 
