@@ -9,9 +9,10 @@ from rich.markup import escape
 
 from nescio.audit import overconfidence, per_feature, regions_in, scaling
 from nescio.audit.inputs import box_of
+from nescio.audit.plane import CrowdedError
 from nescio.data import Known
 from nescio.methods.method import Method
-from nescio.records import Audit, Record, Regions
+from nescio.records import Record
 from nescio.report.figures import save_figure
 from nescio.report.overconfidence import audit_figure, audit_tables
 from nescio.report.per_feature import per_feature_figure, per_feature_table
@@ -19,7 +20,7 @@ from nescio.report.regions import regions_figure
 from nescio.report.scaling import scaling_figure, scaling_table
 from nescio.runs import AUDIT, FEATURES, REGIONS, SCALING
 
-AROUND = 1.25  # how much of the plane around the data is drawn, in extents of the data on each side
+MOST = 20_000  # linear regions that are drawn
 
 
 def audit_run(
@@ -59,17 +60,20 @@ def audit_run(
         yield per_feature_table(moved)
     far = overconfidence(model, box=box_of(known), trials=trials, limit=limit, seed=seed)
     keep(AUDIT, far, audit_figure(far))
-    if drawn := _regions(model, known, far):
-        keep(REGIONS, drawn, regions_figure(drawn))
-        yield f"{drawn.count} linear regions around the data, {drawn.unbounded} of which go on to infinity.\n"
+    if known.shape == (2,) and far.law == "affine" and far.draws == 1:
+        try:
+            drawn = regions_in(model, _window(known), known, limit=MOST)
+        except CrowdedError as error:
+            yield f"Linear regions around the data are not drawn: {escape(str(error))}.\n"
+        else:
+            keep(REGIONS, drawn, regions_figure(drawn))
+            yield f"{drawn.count} linear regions around the data, {drawn.unbounded} of which go on to infinity.\n"
     yield audit_tables(far, known.classes)
     yield escape(f"\nSaved: {', '.join(written)}")
 
 
-def _regions(model: Method, known: Known, far: Audit) -> Regions | None:
-    """The linear regions around data of two features, of a model that has such."""
-    if known.shape != (2,) or far.law != "affine" or far.draws > 1:
-        return None
+def _window(known: Known) -> list[tuple[float, float]]:
+    """A square around the data, half as wide again."""
     low, high = box_of(known)
-    middle, half = (low + high) / 2, AROUND * float((high - low).max())
-    return regions_in(model, [(float(at) - half, float(at) + half) for at in middle], known)
+    middle, half = (low + high) / 2, 0.75 * float((high - low).max())
+    return [(at - half, at + half) for at in middle.tolist()]

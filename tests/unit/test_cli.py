@@ -15,7 +15,7 @@ import nescio
 from nescio.cli import main
 from nescio.data import load
 from nescio.methods import METHODS
-from nescio.records import Audit, Evaluation, FeatureAudit, Gallery, History, Map, Regions, Scaling, Selection
+from nescio.records import Audit, Evaluation, FeatureAudit, Gallery, History, Map, Scaling, Selection
 from nescio.report.overconfidence import verdict
 from nescio.report.tables import evaluation_tables
 from nescio.tensorfile import read_tensors, write_tensors
@@ -450,17 +450,6 @@ def test_audit_of_images_takes_positions(command, trained):
     for word in ("64", "-1", "9" * 5000, "3.0"):
         code, _, err = command(*words, f"--features={word}")
         assert (code, "Traceback" in err) == (2, False), err
-
-
-def test_audit_of_two_features_draws_their_regions(command, tmp_path):
-    words = "--data", "two_moons", "--epochs", 2, "--hidden", 6, "-o", tmp_path
-    assert command("train", "softmax", *words)[0] == 0
-    code, out, err = command("audit", tmp_path, "--no-scaling", "--rows", 5, "--trials", 20)
-    assert code == 0, err
-    record = Regions.load(tmp_path / "regions.json")
-    assert f"{record.count} linear regions" in out
-    assert (tmp_path / "regions.svg").exists()
-    assert not (tmp_path / "scaling.json").exists()
 
 
 def test_audit_says_what_is_wrong_before_the_work(command, trained, tmp_path, monkeypatch):

@@ -14,20 +14,24 @@ import numpy as np
 import torch
 from torch import nn
 
+from nescio.audit.asymptote import exact
 from nescio.audit.polygons import WINDOW, centroid_of, cut_out, endless
-from nescio.audit.regions import in_double, laws_around
+from nescio.audit.regions import laws_around
 from nescio.data import Known
 from nescio.data.arrays import Array
 from nescio.errors import NescioError, number, whole_number
 from nescio.methods import as_method
 from nescio.progress import bar
 from nescio.records import Cell, Points, Provenance, Regions
-from nescio.untouched import untouched
 
 BATCH = 128  # points at a time
 SEEDS = 8  # along each side of the window: many places to begin, so that batches are full
 NEAR = 1e-12  # of the window's width: what is nearer than this to a point is met there
 SHOWN = 500  # training points kept
+
+
+class CrowdedError(NescioError):
+    """A window with more regions than allowed."""
 
 
 def regions_in(
@@ -54,8 +58,9 @@ def regions_in(
     sides, limit = _sides(window), whole_number("limit", limit)
     points = None if known is None else _points(known)
     method = as_method(model)
-    with untouched(model), torch.no_grad(), bar(100, "regions", progress) as shown:
-        fill = _Fill(in_double(model), sides, limit)
+    middle = torch.from_numpy(sides.mean(1))[None]
+    with exact(model, middle) as double, bar(100, "regions", progress) as shown:
+        fill = _Fill(double, sides, limit)
         while fill.frontier:
             fill.step()
             shown.at(int(100 * fill.area / fill.whole), 100, f"{len(fill.cells)} regions")
@@ -139,8 +144,9 @@ class _Fill:
             inner = edges != WINDOW
             self.frontier += zip(middles[inner], normals[row, edges[inner]], strict=True)
         if len(self.cells) > self.limit:
-            raise NescioError(f"more than {self.limit} linear regions, with {self.area / self.whole:.0%} of the window "
-                              "covered; expected a smaller window or network, or a larger limit")  # fmt: skip
+            covered = f"{self.area / self.whole:.0%} of the window covered"
+            raise CrowdedError(f"more than {self.limit} linear regions, with {covered}; expected a smaller window or "
+                               "network, or a larger limit")  # fmt: skip
 
 
 def _half_planes(x: Array, margins: Array, gradients: Array) -> tuple[Array, Array]:

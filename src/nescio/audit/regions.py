@@ -5,7 +5,6 @@ laws (`audit.laws`) also gives the affine function behind each choice of ReLU an
 has a face.
 """
 
-import copy
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from nescio.audit.asymptote import exact
 from nescio.audit.laws import Law, NotAffineError, Rays, followed
 from nescio.audit.rules import LEAST
 from nescio.data.arrays import Array, tensor
 from nescio.errors import NescioError, whole_number
 from nescio.predict import check_inputs, run
-from nescio.untouched import untouched
 
 CHUNK = 256  # rays at a time
 ROUNDING = 1e-13  # share of a layer's largest value that may be no more than rounding
@@ -137,8 +136,7 @@ def local_affine(model: nn.Module, x: Any, *, batch_size: int = CHUNK) -> tuple[
     """
     x = _inputs(model, x)
     at_a_time = max(1, whole_number("batch_size", batch_size) // x[0].numel())
-    with untouched(model), torch.no_grad():
-        double = in_double(model)
+    with exact(model, x) as double:
         parts = [laws_around(double, some, batch_size=batch_size)[:2] for some in x.split(at_a_time)]
     slope, value = (torch.cat(values) for values in zip(*parts, strict=True))
     return slope, value - torch.einsum("ncd,nd->nc", slope, x.flatten(1))
@@ -205,16 +203,11 @@ def region(model: nn.Module, x: Any, *, batch_size: int = CHUNK) -> Region:
         batch_size: rays at a time.
     """
     x = _inputs(model, tensor(x).unsqueeze(0))
-    with untouched(model), torch.no_grad():
-        slope, value, found = laws_around(in_double(model), x, keep=True, batch_size=batch_size)
+    with exact(model, x) as double:
+        slope, value, found = laws_around(double, x, keep=True, batch_size=batch_size)
     margins, gradients = found[0].faces()[0][0], torch.cat([one.faces()[1][0] for one in found], 1)[:, : x.numel()]
     is_face = (gradients != 0).any(1)
     return Region(x[0], -gradients[is_face], margins[is_face], slope[0], value[0], found[0].patterns()[0])
-
-
-def in_double(model: nn.Module) -> nn.Module:
-    """A copy to push laws through."""
-    return copy.deepcopy(model).double().eval().requires_grad_(False)
 
 
 def laws_around(
@@ -242,6 +235,9 @@ def laws_around(
             logits = run(model, law)
         if not isinstance(logits, Law):
             raise NescioError("what the model returns does not hang on its input")
+        if logits.dim() == 3:
+            raise NescioError(f"the model has {len(logits)} draws, and no one law around an input; look at one network "
+                              "of it, such as ensemble.member(0)")  # fmt: skip
         if logits.dim() != 2 or len(logits) != len(law):
             raise NescioError(f"the model must return logits (N, C) for N = {len(law)} rays, not {tuple(logits.shape)}")
         slopes.append(logits.slope.view(len(x), each, -1))
