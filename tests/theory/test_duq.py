@@ -19,9 +19,9 @@ HEAD = {"centroid_size": 10, "length_scale": 0.3, "momentum": 0.99, "weight_spre
 # Half as many steps, twice as long: as good, in less than half the time.
 QUICK = TRAINING | {"batch_size": 128, "learning_rate": 0.02}
 # With the penalty about one run in six keeps a streak of certainty far out, and which one does hangs on the last bits
-# of sums; the median of nine does not. Without it all runs are alike.
+# of sums; the median of nine does not, nor that of seven. Without it all runs are alike.
 RUNS = {"two-sided": 9, "one-sided": 3, "none": 3}
-FEW = {"two-sided": 9, "one-sided": 1, "none": 1}
+FEW = {"two-sided": 7, "one-sided": 1, "none": 1}
 
 pytestmark = pytest.mark.xdist_group("duq in the plane")
 

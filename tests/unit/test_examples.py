@@ -60,7 +60,7 @@ def test_a_million_times_larger_and_nothing_noticed(run):
 @pytest.mark.skipif("NESCIO_DATA" not in os.environ, reason="needs the tables in $NESCIO_DATA")
 @pytest.mark.parametrize(("data", "count"), [("heart_disease", 6), ("pima_diabetes", 8), ("german_credit", 6)])
 def test_the_same_on_tables_from_files(run, data, count):
-    said = run("tabular_story.py", "--data", data, "--rows", "40", "--epochs", "20")
+    said = run("tabular_story.py", "--data", data, "--rows", "20", "--epochs", "10")
     features, unnoticed, _ = told(said, data)
     assert features == count
     assert unnoticed["softmax"] >= count - 1

@@ -16,11 +16,11 @@ COMMAND = """train softmax --data digits --hold-out 7,8,9 --network mlp --epochs
     --optimizer sgd --learning-rate 0.05 --schedule one_cycle --augment crop --validation 0.2 --patience 6 -o"""
 
 # The command line, in a process that kills itself at a chosen moment of a chosen checkpoint: nothing of Python's is run
-# after SIGKILL, no matter who sends it, and so no clock decides where it strikes. To load torch only once, the program
+# after SIGKILL, no matter who sends it, and so no clock decides where it strikes. To load torch but once, this program
 # forks before each run; it answers a line with the run's exit code.
 DOOMED = """
 import os, signal, sys
-import torch
+import sklearn.datasets, torch
 import nescio.checkpoint, nescio.evaluate, nescio.runs
 from nescio.cli import main
 torch.optim.SGD([torch.zeros(1)])  # with its first optimizer torch loads more of itself
