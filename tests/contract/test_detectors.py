@@ -9,7 +9,7 @@ import nescio
 from nescio.data import Samples, noise
 from nescio.detectors import DETECTORS
 
-pytestmark = [pytest.mark.parametrize("name", DETECTORS), pytest.mark.xdist_group("detectors")]
+pytestmark = pytest.mark.parametrize("name", DETECTORS)
 
 
 def fitted(name, model, data, **how):

@@ -16,14 +16,12 @@ from nescio.scores import OF_LOGITS
 # Appendix A.1, with the 1500 points of the authors' notebook; inputs are not normalised.
 TRAINING = {"epochs": 30, "batch_size": 64, "optimizer": "sgd", "learning_rate": 0.01}
 HEAD = {"centroid_size": 10, "length_scale": 0.3, "momentum": 0.99, "weight_spread": 1.0, "features": 20}
-# Half as many steps, twice as long: as good, in less than half the time.
+# Half as many steps, twice as long: as good, in half the time.
 QUICK = TRAINING | {"batch_size": 128, "learning_rate": 0.02}
 # With the penalty about one run in six keeps a streak of certainty far out, and which one does hangs on the last bits
 # of sums; the median of nine does not, nor that of seven. Without it all runs are alike.
 RUNS = {"two-sided": 9, "one-sided": 3, "none": 3}
 FEW = {"two-sided": 7, "one-sided": 1, "none": 1}
-
-pytestmark = pytest.mark.xdist_group("duq in the plane")
 
 
 def moons(seed, count=1500):

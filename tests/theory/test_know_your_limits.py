@@ -15,7 +15,6 @@ from nescio.models import mlp
 from nescio.scores import SCORES, natural
 from nescio.slopes import steepness
 
-pytestmark = pytest.mark.xdist_group("know your limits")
 SETTINGS = {
     "softmax": {},
     "mc_dropout": {"samples": 5},

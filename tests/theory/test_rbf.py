@@ -12,8 +12,6 @@ from nescio.methods import RBFNetwork
 EPS = (0.3, 1e-2, 1e-7)
 DATA = ("two_moons", "three_blobs", "wine", "digits")
 
-pytestmark = pytest.mark.xdist_group("rbf")
-
 
 @pytest.fixture(scope="module", params=DATA)
 def trained(request):

@@ -14,8 +14,6 @@ from nescio.report.separations import separation_page
 from nescio.reproduce.paper3 import ALL, DIGITS, MNIST, SINGLE, divided, separations
 from nescio.reproduce.paper3_published import PUBLISHED
 
-pytestmark = pytest.mark.xdist_group("paper 3")
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
