@@ -1,16 +1,19 @@
-# Two commands do all the set-up: `make demo` and `make test`. `make check` is what continuous integration runs.
+# Two commands do all the set-up: `make demo` and `make test`. Continuous integration runs `make check slow`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DONE := $(VENV)/.installed
 
-.PHONY: demo test check lint types layers format coverage bench clean
+.PHONY: demo test slow check lint types layers format coverage bench clean
 
 demo: $(DONE)  ## train on embedded data, print a table, write records and figures to nescio-demo/
 	$(BIN)/nescio demo
 
-test: $(DONE)  ## every test
+test: $(DONE)  ## every test, but for those that are slow
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -rs
+
+slow: $(DONE)  ## the slow tests: some claims at full size
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -rs -m slow tests
 
 check: lint types layers test  ## all that must hold before a change lands
 

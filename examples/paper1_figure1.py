@@ -30,13 +30,15 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("-o", "--output", default="figure1.svg", help="svg, png or pdf")
     arguments.add_argument("--data", default="three_blobs", help="a problem in the plane: three_blobs, two_moons, …")
+    arguments.add_argument("--epochs", type=int, default=40)
     arguments.add_argument("--resolution", type=int, default=120)
     arguments.add_argument("--seed", type=int, default=0)
     given = arguments.parse_args()
     known = nescio.data.load(given.data, seed=given.seed)
+    how = {"epochs": given.epochs, "resolution": given.resolution, "seed": given.seed}
     maps = []
     for name in FIVE:
-        maps.append(trained_map(name, known, ["entropy"], resolution=given.resolution, seed=given.seed))
+        maps.append(trained_map(name, known, ["entropy"], **how))
         title = METHODS[name].__name__
         print(f"{title:<17} confidence above 99 % on {rim(maps[-1]):4.0%} of the rim, where no point ever was")
     save_figure(map_figure(maps), given.output)

@@ -15,7 +15,6 @@ from nescio.models import mlp
 from nescio.scores import SCORES, natural
 from nescio.slopes import steepness
 
-pytestmark = pytest.mark.slow
 SETTINGS = {
     "softmax": {},
     "mc_dropout": {"samples": 5},

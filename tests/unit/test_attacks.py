@@ -49,7 +49,7 @@ def test_the_loss_of_a_linear_model_is_raised_to_its_maximum(x, slope, norm, ada
 
 @BOTH
 def test_the_confidence_of_a_linear_model_is_raised_to_its_maximum(x, slope, norm):
-    how = Attack(eps=0.25, steps=100, step_size=0.01, norm=norm, restarts=12)
+    how = Attack(eps=0.25, steps=30, step_size=0.04, norm=norm, restarts=12)
     found = attack(two_class(slope), x, how, box=None)
     dual = slope.abs().sum() if norm == "linf" else slope.norm()
     # uphill on either side; a start near the boundary may choose the lower one, and restarts mend that

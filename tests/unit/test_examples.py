@@ -2,28 +2,38 @@
 
 import os
 import re
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
+import nescio
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(tmp_path, script, *arguments):
-    command = [sys.executable, str(EXAMPLES / script), *arguments]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """An example as `python examples/…` runs it, in a folder of its own, but without loading torch again."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def said(script, *arguments):
+        monkeypatch.setattr(sys, "argv", [script, *arguments])
+        code = None
+        try:
+            runpy.run_path(str(EXAMPLES / script), run_name="__main__")
+        except SystemExit as stop:
+            code = stop.code
+        assert not code
+        return capsys.readouterr().out
+
+    return said
 
 
-@pytest.mark.slow
-def test_figure_1_of_paper_1(tmp_path):
-    said = run(tmp_path, "paper1_figure1.py", "-o", "figure.svg", "--resolution", "40")
+def test_figure_1_of_paper_1(run, tmp_path):
+    said = run("paper1_figure1.py", "-o", "figure.svg", "--resolution", "40", "--epochs", "20")
     assert "</svg>" in (tmp_path / "figure.svg").read_text()
     certain = {name: int(share) for name, share in re.findall(r"(\w+) +confidence above 99 % on +(\d+)%", said)}
     assert set(certain) == {"Softmax", "MCDropout", "BayesByBackprop", "Ensemble", "AnchoredEnsemble"}
@@ -38,9 +48,8 @@ def told(said, data):
     return int(found[1]), {name: int(count) for name, count in each.items()}, int(found[3])
 
 
-@pytest.mark.slow
-def test_a_million_times_larger_and_nothing_noticed(tmp_path):
-    said = run(tmp_path, "tabular_story.py", "--data", "breast_cancer", "--rows", "40")
+def test_a_million_times_larger_and_nothing_noticed(run):
+    said = run("tabular_story.py", "--data", "breast_cancer", "--rows", "20", "--epochs", "20")
     features, unnoticed, by_all = told(said, "breast_cancer")
     assert features == 30
     assert unnoticed["softmax"] >= 28
@@ -48,19 +57,23 @@ def test_a_million_times_larger_and_nothing_noticed(tmp_path):
     assert 0 < by_all <= min(unnoticed.values())
 
 
-@pytest.mark.slow
 @pytest.mark.skipif("NESCIO_DATA" not in os.environ, reason="needs the tables in $NESCIO_DATA")
 @pytest.mark.parametrize(("data", "count"), [("heart_disease", 6), ("pima_diabetes", 8), ("german_credit", 6)])
-def test_the_same_on_tables_from_files(tmp_path, data, count):
-    said = run(tmp_path, "tabular_story.py", "--data", data, "--rows", "40", "--epochs", "20")
+def test_the_same_on_tables_from_files(run, data, count):
+    said = run("tabular_story.py", "--data", data, "--rows", "20", "--epochs", "10")
     features, unnoticed, _ = told(said, data)
     assert features == count
     assert unnoticed["softmax"] >= count - 1
 
 
-@pytest.mark.slow
-def test_the_planes_of_paper_4(tmp_path):
-    said = run(tmp_path, "paper4_planes.py", "-o", "figures", "--resolution", "40", "--seeds", "1")
+@pytest.mark.parametrize(
+    "how", [{"batch_size": 128, "learning_rate": 0.02}, pytest.param({}, marks=pytest.mark.slow)], ids=["quick", "full"]
+)
+def test_the_planes_of_paper_4(run, tmp_path, monkeypatch, how):
+    """Also with half as many steps, twice as long."""
+    fit = nescio.fit
+    monkeypatch.setattr(nescio, "fit", lambda model, data, **own: fit(model, data, **own | how))
+    said = run("paper4_planes.py", "-o", "figures", "--resolution", "40", "--seeds", "1")
     for number in (1, 3, 4):
         assert "</svg>" in (tmp_path / "figures" / f"paper4-figure{number}.svg").read_text()
     found = re.findall(r"^(deep ensemble|DUQ[\w, -]*?)  +([\d. ]+)%$", said, re.MULTILINE)

@@ -274,7 +274,6 @@ def test_acet_says_which_settings_it_has_in_the_plane(known):
     assert (settings["eps"], settings["steps"]) == tuple(OWN["acet"].values()) == (0.5, 3)
 
 
-@pytest.mark.slow
 def test_noise_teaches_doubt_away_from_two_moons(seed):
     """The contrast of plain, CEDA and ACET in the plane: certain of the moons, but away from them only plain.
 
@@ -328,7 +327,6 @@ def test_what_is_no_window_is_told(known, window, words):
         uncertainty_map(mlp(2, 3), known, window=window)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("data", ["two_moons", "three_blobs"])
 def test_duq_is_certain_on_its_data_and_not_far_away(data):
     """With its defaults, on the rim of a map that other methods are certain of."""

@@ -115,11 +115,12 @@ def test_agrees_with_one_input_at_a_time(ensemble, inputs):
                 x = row.clone()
                 x[slice(None) if direction.feature is None else direction.feature] *= factor
                 x = x[None].requires_grad_()
-                confidence.append(softmax_confidence(ensemble(x)).item())
+                logits = ensemble(x)
+                confidence.append(softmax_confidence(logits).item())
                 for name in names:
-                    value = natural(name, OF_LOGITS[name](ensemble(x)))
+                    value = natural(name, OF_LOGITS[name](logits))
                     values[name].append(value.item())
-                    norms[name].append(torch.autograd.grad(value.sum(), x)[0].norm().item())
+                    norms[name].append(torch.autograd.grad(value.sum(), x, retain_graph=True)[0].norm().item())
             assert direction.confidence[i] == pytest.approx(np.mean(confidence))
             assert direction.median_confidence[i] == pytest.approx(sorted(confidence)[(len(rows) - 1) // 2])
             for course in direction.scores:

@@ -155,11 +155,11 @@ class TestCentroids:
         assert model.net[1].training
         assert model.net[1].num_batches_tracked == 0  # the pass has left BatchNorm's statistics alone
 
-    @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9, 0.999])
-    def test_of_a_class_that_stays_away_stay_where_they_are(self, batch, momentum):
+    @pytest.mark.parametrize(("momentum", "steps"), [(0.0, 3), (0.5, 1100), (0.9, 300), (0.999, 300)])
+    def test_of_a_class_that_stays_away_stay_where_they_are(self, batch, momentum, steps):
         model, (x, y) = small(momentum=momentum), batch
         still = model.centroids[2].clone()
-        for _ in range(3000):
+        for _ in range(steps):  # 1100 halvings of a count would leave nothing of it in float64
             model.after_step(x[:4], y[:4].clamp(max=1))
         assert torch.equal(model.centroids[2], still)
         model.after_step(x, y)  # and when it comes back, they follow it as ever
