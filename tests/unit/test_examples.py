@@ -110,11 +110,11 @@ def test_four_hospitals(tmp_path):
 
 @pytest.mark.slow
 def test_linear_regions(tmp_path):
-    said = run(tmp_path, "linear_regions.py", "-o", "regions.svg", "--epochs", "40", "--hidden", "6", "6")
+    said = run(tmp_path, "linear_regions.py", "-o", "regions.svg")
     assert "</svg>" in (tmp_path / "regions.svg").read_text()
     accuracy, count, unbounded, certain = map(
         float, re.search(r"accuracy ([\d.]+); (\d+) .*, (\d+) of them .* along ([\d.]+)%", said).groups()
     )
     assert accuracy > 0.9
     assert 6 < unbounded < count
-    assert certain > 95  # theorem 3.1
+    assert certain > 95  # theorem 3.1; the rest would be regions where all units are dead

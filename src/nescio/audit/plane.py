@@ -26,7 +26,8 @@ from nescio.records import Cell, Points, Provenance, Regions
 
 BATCH = 128  # points at a time
 SEEDS = 8  # along each side of the window: many places to begin, so that batches are full
-NEAR = 1e-12  # of the window's width: what is nearer than this to a point is met there
+NEAR = 1e-12  # of the window's largest coordinate: what is nearer than this to a point is met there
+FINE = 1e-6  # of it: the least that a side may measure, so that there is room for many such distances
 SHOWN = 500  # training points kept
 
 
@@ -45,7 +46,8 @@ def regions_in(
     """Every linear region of a network of two inputs in a window: its polygon, and whether it goes on for ever.
 
     Each polygon is a whole region within the window, no two overlap, and `covered` says which share of the window they
-    fill; no region larger than the rest is missing. What is missed, if anything, is thinner than 10⁻¹² of the window.
+    fill; no region larger than the rest is missing. What is thinner than 10⁻¹² of the window's largest coordinate is
+    passed over.
 
     Args:
         model: a method or a bare network as `local_affine` takes, of inputs `(N, 2)`.
@@ -109,7 +111,7 @@ class _Fill:
     def __init__(self, model: nn.Module, sides: Array, limit: int) -> None:
         self.model, self.sides, self.limit = model, sides, limit
         lengths = sides[:, 1] - sides[:, 0]
-        self.whole, self.reach = float(lengths.prod()), NEAR * float(lengths.max())
+        self.whole, self.reach = float(lengths.prod()), NEAR * float(np.abs(sides).max())
         self.cells: list[_Found] = []
         self.area = 0.0
         self._seen: set[bytes] = set()
@@ -200,8 +202,11 @@ def _sides(window: Any) -> Array:
         raise wrong from error
     ends = [number("an end of the window", end, least=-1e100) for end in (left, right, bottom, top)]
     sides = np.array(ends).reshape(2, 2)
-    if not (sides[:, 1] - sides[:, 0] > NEAR * np.abs(sides).max()).all():
+    if not (sides[:, 1] > sides[:, 0]).all():
         raise wrong
+    if not (sides[:, 1] - sides[:, 0] > FINE * np.abs(sides).max()).all():
+        raise NescioError(f"window={window!r} is too far from 0 for its size, or too narrow for its length; expected "
+                          f"sides longer than {FINE:g} of its largest coordinate")  # fmt: skip
     return sides
 
 

@@ -63,17 +63,16 @@ def cut_out(window: Array, normals: Array, offsets: Array, slack: float) -> Poly
     start = np.array([(left, bottom), (right, bottom), (right, top), (left, top)])
     many = len(normals)
     found = Polygons(np.tile(start, (many, 1, 1)), np.full(many, 4), np.full((many, 4), WINDOW))
-    if normals.shape[1] == 0:
-        return found
-    while True:
+    for _ in range(normals.shape[1]):  # none cuts a polygon twice
         beyond = np.einsum("mkd,mud->mku", found.corners, normals) - offsets[:, None, :]
         farthest = np.where(found.real()[..., None], beyond, -np.inf).max(1)  # (M, U)
         worst = farthest.argmax(1)
         out = np.take_along_axis(farthest, worst[:, None], 1)[:, 0] > slack
         if not out.any():
-            return found
+            break
         by = np.take_along_axis(beyond, worst[:, None, None], 2)[..., 0]
         found = _cut(found, np.where(out[:, None], by, -1.0), worst)
+    return found
 
 
 def _cut(given: Polygons, beyond: Array, plane: Array) -> Polygons:

@@ -274,7 +274,7 @@ def unbounded_by_search(one):
 
 def test_classes_and_the_boundary_between_them(seed):
     net = seeded(mlp(2, 4, hidden=(10, 10)), seed)
-    net[-1].bias[:] = torch.tensor([0.1, -0.1, 0.05, 0.0])
+    net[-1].bias -= net(6 * torch.rand(1000, 2, generator=torch.Generator().manual_seed(seed)).double() - 3).mean(0)
     record = regions_in(net, SQUARE)
     segments = torch.tensor(record.boundary, dtype=torch.float64)
     assert len(segments) > 5
@@ -322,6 +322,16 @@ def test_any_small_network_covers_any_window(number):
     left, bottom = draw.uniform(-9, 5), draw.uniform(-9, 5)
     record = regions_in(net, ((left, left + draw.uniform(0.1, 9)), (bottom, bottom + draw.uniform(0.1, 9))))
     assert record.covered == pytest.approx(1, abs=1e-9)
+
+
+def test_a_small_window_far_away(seed):
+    """There numbers are coarse; the same regions must be found, and the search must end."""
+    net, weight, bias = one_layer(12, seed)
+    near = regions_in(net, ((-1, 1), (-1, 1)))
+    net[0].bias[:] = torch.from_numpy(bias - weight @ [1e5, -1e5])
+    far = regions_in(net, ((1e5 - 1, 1e5 + 1), (-1e5 - 1, -1e5 + 1)))
+    assert (far.count, far.unbounded) == (near.count, near.unbounded)
+    assert far.covered == pytest.approx(1, abs=1e-6)
 
 
 def test_polygons_by_hand():
@@ -404,7 +414,7 @@ def test_bad_input_is_told():
         (lambda: regions_in(net, ((1, 0), (0, 1))), "right is beyond left"),
         (lambda: regions_in(net, ((0, math.inf), (0, 1))), "an end of the window"),
         (lambda: regions_in(net, ((0, math.nan), (0, 1))), "an end of the window"),
-        (lambda: regions_in(net, ((1e20, 1e20 + 1e5), (0, 1))), "window"),
+        (lambda: regions_in(net, ((1e6, 1e6 + 0.01), (0, 1))), "far from 0"),
         (lambda: regions_in(net, SQUARE, limit=0), "limit"),
         (lambda: regions_in(net, SQUARE, limit=3), "more than 3 linear regions.*larger limit"),
         (lambda: regions_in(mlp(3, 2), SQUARE), "cannot be run on a batch of shape"),
