@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from nescio.audit import rules as rules  # what laws go by
-from nescio.audit.laws import SAME, Law, Rays, followed
+from nescio.audit.laws import Law, NotAffineError, Rays, followed, leading
 from nescio.data.arrays import tensor
 from nescio.errors import NescioError, whole_number
 from nescio.methods import DUQ, RBFNetwork
@@ -21,7 +21,8 @@ from nescio.progress import bar
 from nescio.seeds import check_seed, start_from
 from nescio.untouched import check_model, untouched
 
-TOGETHER = 2**18  # numbers of inputs that are followed at a time
+TOGETHER = 2**17  # numbers of inputs that are followed at a time
+AGREES = 1e-8  # of the largest logit, in which a law and its network may differ
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Asymptote:
     def at(self, t: Tensor | float) -> Tensor:
         """The law's logits, shaped as its slope, at some t, one for all rays or one for each."""
         t = torch.as_tensor(t, dtype=self.slope.dtype)
+        if t.numel() not in (1, len(self.start)):
+            raise NescioError(f"{t.numel()} t for {len(self.start)} rays; expected one for all, or one for each")
         return self.slope * t.reshape(-1, 1) + self.intercept
 
     @property
@@ -53,10 +56,8 @@ class Asymptote:
 
         Of classes that tie a softmax may round to 1, too; it does not tend to it.
         """
-        slope = self.slope if self.slope.dim() == 3 else self.slope[None]
-        (first, second), places = slope.topk(2).values.unbind(-1), slope.argmax(-1)  # (S, N)
-        apart = first - second > SAME * slope.abs().amax(-1)
-        return apart.all(0) & (places == places[:1]).all(0)
+        ahead = leading(self.slope if self.slope.dim() == 3 else self.slope[None])  # (S, N, C)
+        return (ahead.sum(2) == 1).all(0) & (ahead == ahead[:1]).all(2).all(0)
 
 
 def asymptote(
@@ -85,11 +86,12 @@ def asymptote(
     with exact(model, x) as double, bar(len(x), "asymptote", progress) as shown:
         for pair in zip(x.split(size), direction.split(size), strict=True):
             parts.append(law_at(double, *pair, None, seed))
+            slope, intercept, rays = parts[-1]
+            check_law(double, *pair, slope, intercept, 1.01 * rays.since, seed)
             shown.advance(len(pair[0]))
     slope, intercept = torch.cat([s for s, _, _ in parts], -2), torch.cat([b for _, b, _ in parts], -2)
     start = torch.cat([rays.since for _, _, rays in parts])
-    most = slope.amax(-1, keepdim=True)
-    limit = intercept.masked_fill(slope < most, -torch.inf).softmax(-1)
+    limit = intercept.masked_fill(~leading(slope), -torch.inf).softmax(-1)
     limit = limit.mean(0) if limit.dim() == 3 else limit
     return Asymptote(slope, intercept, start, limit.argmax(1), limit)
 
@@ -106,15 +108,40 @@ def chunk(x: Tensor, batch_size: int | None) -> int:
 
 
 @contextmanager
+def audited(model: nn.Module, level: int = 4) -> Iterator[None]:
+    """A block in which the model is in eval mode; if its BatchNorm went by its batch until now, that is said."""
+    check_model(model)
+    if any(isinstance(module, _NormBase) and module.training for module in model.modules()):
+        warnings.warn("the model is in train mode and has BatchNorm; it is audited in eval mode, as it predicts",
+                      stacklevel=level)  # fmt: skip
+    with untouched(model):
+        model.eval()
+        yield
+
+
+@contextmanager
 def exact(model: nn.Module, x: Tensor) -> Iterator[nn.Module]:
     """A copy of the model to push laws through: in float64 and eval mode, and seen to run on such inputs."""
     if isinstance(model, DUQ | RBFNetwork):
         raise NescioError(f"the kernels of {type(model).__name__} are not affine far away; nescio.audit.unknown_from "
                           "tells from where on they say that they do not know")  # fmt: skip
-    with untouched(model), torch.no_grad():
-        double = copy.deepcopy(model).double().eval().requires_grad_(False)
+    with audited(model, level=6), torch.no_grad():
+        double = copied(model).double().eval().requires_grad_(False)
         run(double, x[:1].clone())
         yield double
+
+
+def copied(model: nn.Module) -> nn.Module:
+    """A copy, also of a model that keeps values of its last forward pass, which torch would not copy by itself."""
+    kept = {id(v): v.detach() for module in model.modules() for v in vars(module).values() if _made(v)}
+    try:
+        return copy.deepcopy(model, kept)
+    except (RuntimeError, TypeError) as error:
+        raise NescioError(f"this {type(model).__name__} cannot be copied, as exact audits have to: {error}") from error
+
+
+def _made(value: Any) -> bool:
+    return isinstance(value, Tensor) and not value.is_leaf
 
 
 def law_at(
@@ -128,27 +155,46 @@ def law_at(
     start_from(seed)
     with followed(model, rays):
         found = run(model, Law(direction, x, rays))
+    law = logits_law(found, len(x))
+    return law.slope, law.intercept, rays
+
+
+def check_law(
+    model: nn.Module, x: Tensor, direction: Tensor, slope: Tensor, intercept: Tensor, t: Tensor, seed: int = 0
+) -> None:
+    """An error if the network itself does not obey its law, `(N, C)` or `(S, N, C)`, at some t `(N,)`.
+
+    A law goes astray where a network writes on views of its values, mixes the inputs of a batch, or moves their axis.
+    """
+    start_from(seed)
+    truth = run(model, x + t.view(-1, *[1] * (x.dim() - 1)) * direction)
+    told = slope * t[:, None] + intercept
+    terms = ((slope * t[:, None]).abs() + intercept.abs()).amax(-1)
+    if not ((truth - told).abs().amax(-1) <= AGREES * terms).all():
+        raise NotAffineError("the model does not obey the law that was found for it: it writes in place on parts of "
+                             "its values, or lets the inputs of a batch act on each other, which laws cannot follow; "
+                             "nescio.audit.scaling measures such a model instead")  # fmt: skip
+
+
+def logits_law(found: Any, inputs: int) -> Law:
+    """What a model returned for a law, or an error if it is none of logits `(N, C)` or of draws `(S, N, C)`."""
+    if not isinstance(found, Tensor):
+        raise NescioError(f"the model must return a tensor of logits, not {type(found).__name__}")
     if not isinstance(found, Law):
         raise NescioError("what the model returns does not hang on its input")
-    if found.dim() not in (2, 3) or found.shape[-2] != len(x):
-        raise NescioError(f"the model must return logits (N, C) or draws (S, N, C) for N = {len(x)} inputs, "
+    if found.dim() not in (2, 3) or found.shape[-2] != inputs or found.shape[-1] < 1:
+        raise NescioError(f"the model must return logits (N, C) or draws (S, N, C) for N = {inputs} inputs, "
                           f"not {tuple(found.shape)}")  # fmt: skip
-    return found.slope, found.intercept, rays
+    return found
 
 
 def checked_rays(x: Any, direction: Any, model: nn.Module) -> tuple[Tensor, Tensor]:
-    """Starts and directions `(N, …)` of rays in float64, or an error if they are none.
-
-    A warning says that a model in train mode, whose BatchNorm would go by its batch, is audited in eval mode.
-    """
+    """Starts and directions `(N, …)` of rays in float64, or an error if they are none."""
     check_model(model)
-    if any(isinstance(module, _NormBase) and module.training for module in model.modules()):
-        warnings.warn("the model is in train mode and has BatchNorm; it is audited in eval mode, as it predicts",
-                      stacklevel=3)  # fmt: skip
     x, direction = tensor(x), tensor(direction)
     for given in (x, direction):
         check_inputs(given, model)
-    if x.dim() < 2 or direction.shape not in (x.shape, x.shape[1:]):
+    if x.dim() < 2 or x.numel() == 0 or direction.shape not in (x.shape, x.shape[1:]):
         raise NescioError(f"directions of shape {tuple(direction.shape)} for starts of shape {tuple(x.shape)}; "
                           "expected starts (N, …), and a direction for each or one for all")  # fmt: skip
     direction = direction.expand(x.shape)

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.audit.asymptote import Asymptote, asymptote, checked_rays, chunk, exact
+from nescio.audit.asymptote import Asymptote, asymptote, audited, checked_rays, chunk, exact
 from nescio.audit.laws import NotAffineError
-from nescio.audit.trace import Pieces, followed_rays, least_bends
-from nescio.errors import number, whole_number
+from nescio.audit.trace import Pieces, followed_rays, least_bends, settled
+from nescio.errors import NescioError, number, whole_number
 from nescio.logits import softmax_confidence
 from nescio.methods import DUQ, RBFNetwork, as_method
 from nescio.predict import predict
@@ -61,8 +61,9 @@ def certain_from(
     """
     x, direction = checked_rays(x, direction, model)
     size = chunk(x, batch_size)
-    law = law_of(model, x, direction, size, check_seed(seed), progress)
-    return certain_along(model, x, direction, law, confidence, limit, size, seed, progress)
+    with audited(model):
+        law = law_of(model, x, direction, size, check_seed(seed), progress)
+        return certain_along(model, x, direction, law, confidence, limit, size, seed, progress)
 
 
 def certain_along(
@@ -70,7 +71,9 @@ def certain_along(
     batch_size: int, seed: int, progress: bool | None,
 ) -> CertainFrom:  # fmt: skip
     """What `certain_from` gives, of checked rays whose law is known, or known to be none."""
-    eps = 1 - number("confidence", confidence, least=0.5, most=1 - 1e-12)
+    if not number("confidence", confidence, least=0.5, most=1) < 1:
+        raise NescioError("confidence must be below 1, which no softmax reaches")
+    eps = 1 - confidence
     whole_number("limit", limit, least=0)
     t = x.new_full((len(x),), torch.inf)
     proved = torch.zeros(len(x), dtype=torch.bool)
@@ -181,7 +184,8 @@ def _over(law: Asymptote, now: Tensor, found: Tensor, eps: float, high: Tensor, 
         return (now >= law.start) & (most < 1 - eps) & ((found - most).abs() < 1e-6)
     last = (now >= law.start) & (found < 1 - eps)
     where = last.nonzero().flatten()
-    tail = Pieces(where, now[where], torch.full_like(now[where], torch.inf), law.slope[where], law.intercept[where])
+    never = torch.full_like(now[where], torch.inf)
+    tail = Pieces(where, now[where], never, settled(law.slope[where], never), law.intercept[where])
     high[rays[where]] = tail.first_certain(eps)
     return last
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.audit.asymptote import asymptote, checked_rays, chunk, exact
+from nescio.audit.asymptote import asymptote, audited, checked_rays, chunk, exact
 from nescio.audit.trace import followed_rays
 from nescio.errors import NescioError, number, whole_number
 from nescio.methods import DUQ, RBFNetwork
@@ -22,7 +22,8 @@ class UnknownFrom:
 
     Attributes:
         t: `(N,)`; infinite on rays along which it stays certain for ever.
-        exact: `(N,)`, whether the model is still that certain at t itself; else t is only surely late enough.
+        exact: `(N,)`, whether no smaller t would do: at t itself the model is still that certain, or t is 0. Else t is
+            only surely late enough.
         limit: `(N,)`, the confidence that is left at infinity.
     """
 
@@ -61,14 +62,21 @@ def unknown_from(
                           "or an RBFNetwork. nescio.audit.asymptote tells what others do")  # fmt: skip
     x, direction = checked_rays(x, direction, model)
     whole_number("limit", limit, least=0)
-    eps = number("eps", eps, least=1e-300, most=1 - 1e-12)
+    eps = checked_eps(eps)
     size = chunk(x, batch_size)
     found = []
-    with bar(len(x), "unknown", progress) as shown:
+    with audited(model), bar(len(x), "unknown", progress) as shown:
         for pair in zip(x.split(size), direction.split(size), strict=True):
             found.append(_of_duq(model, *pair, eps, limit) if isinstance(model, DUQ) else _of_rbf(model, *pair, eps))
             shown.advance(len(pair[0]))
     return UnknownFrom(*(torch.cat([getattr(one, name) for one in found]) for name in ("t", "exact", "limit")))
+
+
+def checked_eps(eps: float) -> float:
+    """How low a confidence must stay, or an error if that is not above 0 and below 1."""
+    if not 0 < number("eps", eps, most=1) < 1:
+        raise NescioError(f"eps must be above 0 and below 1, not {eps!r}")
+    return float(eps)
 
 
 def _of_duq(model: DUQ, x: Tensor, direction: Tensor, eps: float, limit: int) -> UnknownFrom:

@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nescio.errors import NescioError
 
 Rule = Callable[..., Any]
 RULES: dict[Any, Rule] = {}  # by operation; see audit.rules
+LEAST = -1e200  # slope and intercept of padding, which no maximum chooses
 SAME = 1e-12  # values are taken for equal that differ by no more than this share of what they are made of
 
 
@@ -54,14 +56,15 @@ class Rays:
     def largest(self, slope: Tensor, intercept: Tensor) -> Tensor:
         """Which of the last axis is the largest, `(…, 1)`: at infinity, or just after now."""
         if self.now is None:
-            most = slope.amax(-1, keepdim=True)
-            index = intercept.masked_fill(slope < most, -torch.inf).argmax(-1, keepdim=True)
+            tied = leading(slope)
+            index = intercept.masked_fill(~tied, -torch.inf).argmax(-1, keepdim=True)
         else:
             value = slope * self._times(slope) + intercept
             most = value.amax(-1, keepdim=True)
             near = most - value <= SAME * (value.abs() + intercept.abs() + most.abs())
             index = slope.masked_fill(~near, -torch.inf).argmax(-1, keepdim=True)
         steeper = slope - slope.gather(-1, index)
+        steeper = steeper if self.now is not None else steeper.masked_fill(tied, 0.0)
         behind = intercept.gather(-1, index) - intercept
         crossing = torch.where(steeper != 0, behind / steeper, 0.0)
         if self.now is None:
@@ -94,6 +97,12 @@ class Rays:
         return f"module {name or 'itself'!r} ({type(module).__name__})"
 
 
+def leading(slope: Tensor) -> Tensor:
+    """Which of the last axis have the largest slope, or one that only rounding tells from it."""
+    scale = slope.abs().masked_fill(slope == LEAST, 0.0).amax(-1, keepdim=True)
+    return slope.amax(-1, keepdim=True) - slope <= SAME * scale
+
+
 class Law(Tensor):
     """`slope · t + intercept`, entry by entry."""
 
@@ -113,6 +122,15 @@ class Law(Tensor):
         super().__init__()
 
     @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Circular padding comes down to writing on views, which laws cannot; here it still has its name."""
+        kwargs = kwargs or {}
+        if func is F.pad and "circular" in (*args[2:3], kwargs.get("mode")):
+            return _around(args[0], args[1] if len(args) > 1 else kwargs["pad"])
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
+
+    @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         kwargs = kwargs or {}
         rule = RULES.get(func.overloadpacket)
@@ -130,6 +148,18 @@ class Law(Tensor):
 
     def __repr__(self) -> str:  # type: ignore[override]
         return f"Law({self.slope!r}, {self.intercept!r})"
+
+
+def _around(x: Tensor, pad: Any) -> Tensor:
+    """Circular padding: to either side of an axis, what is at its other end; the last axis comes first."""
+    for step in range(0, len(pad), 2):
+        axis, (before, after) = x.dim() - 1 - step // 2, pad[step : step + 2]
+        size = x.shape[axis]
+        ends = [x.narrow(axis, size - before, before)] if before > 0 else []
+        ends += [x.narrow(axis, max(0, -before), size + min(0, before) + min(0, after))]
+        ends += [x.narrow(axis, 0, after)] if after > 0 else []
+        x = torch.cat(ends, axis)
+    return x
 
 
 class NotAffineError(NescioError):

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.audit.asymptote import Asymptote, checked_rays, chunk
+from nescio.audit.asymptote import Asymptote, audited, checked_rays, chunk
 from nescio.audit.certainty import LIMIT, CertainFrom, can_follow, certain_along, law_of
 from nescio.audit.inputs import Box, all_inputs, checked_box, uniform_in
-from nescio.audit.kernels import UnknownFrom, unknown_from
+from nescio.audit.kernels import UnknownFrom, checked_eps, unknown_from
+from nescio.audit.laws import NotAffineError
 from nescio.audit.trace import trace
 from nescio.errors import NescioError, number, whole_number
 from nescio.methods import DUQ, Method, RBFNetwork, as_method
@@ -68,40 +69,53 @@ def overconfidence(
     bold = number("bold", bold, most=1)
     size = chunk(x, batch_size)
     checked_rays(x, x, model)
-    draws, classes = draws_and_classes(method, x[:1], seed=seed)
-    law = law_of(model, x, x, size, seed, progress)
-    found = certain_along(model, x, x, law, certain, limit, size, seed, progress)
-    kernels = unknown_from(model, x, x, eps=eps, limit=limit, batch_size=batch_size, progress=progress) \
-        if isinstance(model, DUQ | RBFNetwork) else None  # fmt: skip
-    factor, bends = 1 + found.t, limit if can_follow(model, x, x, law, limit) else 0
-    settings = {"trials": trials, "limit": limit, "batch_size": batch_size}
-    low, high = (None, None) if room is None else (_plain(room[0]), _plain(room[1]))
-    return Audit(
-        method=method.name,
-        law="kernels" if kernels else "unknown" if law is None else "affine",
-        trials=len(x),
-        classes=classes,
-        draws=draws,
-        drawn=inputs is None,
-        low=low,
-        high=high,
-        certain=certain,
-        bold=bold,
-        eps=eps,
-        **_ends(law, kernels, classes),
-        reached=_share(factor.isfinite()),
-        at_once=_share(factor == 1),
-        median_factor=_finite(factor.median()),
-        factors=_percentiles(factor),
-        proved=_share(found.proved),
-        overconfident=None if room is None else _overconfident(method, x, factor, room, bold, size, seed),
-        ends_unknown=None if kernels is None else _share(kernels.t.isfinite()),
-        unknown_factor=None if kernels is None else _finite(1 + kernels.t.median()),
-        unknown_factors=None if kernels is None else _percentiles(1 + kernels.t),
-        unknown_exact=None if kernels is None else _share(kernels.exact),
-        rays=_shown(method, x, law, found, kernels, min(rays, len(x)), bends, seed) if rays else (),
-        provenance=Provenance.now(seed, settings, time.monotonic() - started),
-    )
+    checked_eps(eps)
+    with audited(model):
+        draws, classes = draws_and_classes(method, x[:1], seed=seed)
+        law = law_of(model, x, x, size, seed, progress)
+        found = certain_along(model, x, x, law, certain, limit, size, seed, progress)
+        kernels = _kernels(model, x, eps, limit, batch_size, progress)
+        factor, bends = 1 + found.t, limit if can_follow(model, x, x, law, limit) else 0
+        settings = {"trials": trials, "limit": limit, "batch_size": batch_size}
+        low, high = (None, None) if room is None else (_plain(room[0]), _plain(room[1]))
+        return Audit(
+            method=method.name,
+            law="kernels" if kernels else "unknown" if law is None else "affine",
+            trials=len(x),
+            classes=classes,
+            draws=draws,
+            drawn=inputs is None,
+            low=low,
+            high=high,
+            certain=certain,
+            bold=bold,
+            eps=eps,
+            **_ends(law, kernels, classes),
+            reached=_share(factor.isfinite()),
+            at_once=_share(factor == 1),
+            median_factor=_finite(factor.median()),
+            factors=_percentiles(factor),
+            proved=_share(found.proved),
+            overconfident=None if room is None else _overconfident(method, x, factor, room, bold, size, seed),
+            ends_unknown=None if kernels is None else _share(kernels.t.isfinite()),
+            unknown_factor=None if kernels is None else _finite(1 + kernels.t.median()),
+            unknown_factors=None if kernels is None else _percentiles(1 + kernels.t),
+            unknown_exact=None if kernels is None else _share(kernels.exact),
+            rays=_shown(method, x, law, found, kernels, min(rays, len(x)), bends, seed) if rays else (),
+            provenance=Provenance.now(seed, settings, time.monotonic() - started),
+        )
+
+
+def _kernels(
+    model: nn.Module, x: Tensor, eps: float, limit: int, batch_size: int | None, progress: bool | None
+) -> UnknownFrom | None:
+    """From where on a model of kernels does not know; None of other models, and over networks without a law."""
+    if not isinstance(model, DUQ | RBFNetwork):
+        return None
+    try:
+        return unknown_from(model, x, x, eps=eps, limit=limit, batch_size=batch_size, progress=progress)
+    except NotAffineError:
+        return None
 
 
 def _starts(model: nn.Module, inputs: Any, box: Box | None, trials: int, seed: int) -> Tensor:

@@ -5,17 +5,16 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from nescio.audit.asymptote import asymptote, checked_rays, chunk
+from nescio.audit.asymptote import asymptote, audited, chunk
 from nescio.audit.certainty import LIMIT, certain_from
 from nescio.audit.features import feature_names, positions
 from nescio.audit.inputs import all_inputs
-from nescio.audit.kernels import unknown_from
+from nescio.audit.kernels import checked_eps, unknown_from
 from nescio.audit.laws import NotAffineError
 from nescio.audit.monotone import monotone
-from nescio.errors import NescioError, number
+from nescio.errors import NescioError
 from nescio.logits import classes as claimed_classes
 from nescio.methods import DUQ, Method, RBFNetwork, as_method
 from nescio.metrics.ranking import accepted_count
@@ -23,7 +22,6 @@ from nescio.predict import predict
 from nescio.progress import bar
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Provenance, Reach
 from nescio.slopes import draws_and_classes
-from nescio.untouched import untouched
 
 BATCH = 256  # rows read at a time
 TOGETHER = 2**22  # numbers of rays looked at together
@@ -77,16 +75,14 @@ def per_feature(
     chosen = positions(features, known_as, range(len(known_as)))
     if not chosen:
         raise NescioError("no features to look at")
-    number("eps", eps, least=1e-300, most=1 - 1e-12)
+    checked_eps(eps)
     method = as_method(model)
     draws, count = draws_and_classes(method, rows[:1], seed=seed)
     called = _class_names(classes, count)
-    checked_rays(rows[:1], torch.ones_like(rows[:1]), model)  # warns, once, of BatchNorm in train mode
     ways = [(position, sign) for position in chosen for sign in (-1.0, 1.0)]
     size = max(1, TOGETHER // rows.numel())
     sides: list[tuple[FeatureSide, float]] = []
-    with untouched(model), bar(len(ways), "features", progress) as shown:
-        model.eval()
+    with audited(model), bar(len(ways), "features", progress) as shown:
         straight = _monotone(method, rows, chosen, seed)
         for some in (ways[start : start + size] for start in range(0, len(ways), size)):
             sides += _sides(method, rows, some, confidence, eps, limit, batch_size, seed, count)
@@ -161,6 +157,7 @@ def _sides(
     there = rays[0] + certain.t.nan_to_num(posinf=0.0)[:, None] * rays[1]
     logits = predict(method, there, batch_size=chunk(there, batch_size), seed=seed, progress=False)
     claimed = claimed_classes(logits).masked_fill(certain.t.isinf(), -1)
+    moved = claimed.masked_fill(certain.t == 0, -1)  # of a row that is certain as it is no step tells anything
     law, unknown = None, None
     try:
         if isinstance(method, DUQ | RBFNetwork):
@@ -177,7 +174,7 @@ def _sides(
             ends=None if law is None else _counts(law.winner[own], count),
             ends_certain=None if law is None else _share(law.certain[own]),
             certain=_reach(certain.t[own], certain.proved[own], spread, beyond=0.0),
-            certain_of=_counts(claimed[own], count),
+            certain_of=_counts((moved if (certain.t[own] > 0).any() else claimed)[own], count),
             unknown=None if unknown is None else _reach(unknown.t[own], unknown.exact[own], spread),
         )
         found.append((side, _share(certain.t[own] == 0)))

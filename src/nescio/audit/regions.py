@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nescio.audit.asymptote import exact
-from nescio.audit.laws import Law, NotAffineError, Rays, followed
-from nescio.audit.rules import LEAST
+from nescio.audit.asymptote import exact, logits_law
+from nescio.audit.laws import LEAST, Law, NotAffineError, Rays, followed
 from nescio.data.arrays import Array, tensor
 from nescio.errors import NescioError, whole_number
 from nescio.predict import check_inputs, run
@@ -233,13 +232,10 @@ def laws_around(
         law = Law(some.repeat(len(x), *[1] * (x.dim() - 1)), x.repeat_interleave(each, 0), faces)
         with followed(model, faces):
             logits = run(model, law)
-        if not isinstance(logits, Law):
-            raise NescioError("what the model returns does not hang on its input")
+        logits = logits_law(logits, len(law))
         if logits.dim() == 3:
             raise NescioError(f"the model has {len(logits)} draws, and no one law around an input; look at one network "
                               "of it, such as ensemble.member(0)")  # fmt: skip
-        if logits.dim() != 2 or len(logits) != len(law):
-            raise NescioError(f"the model must return logits (N, C) for N = {len(law)} rays, not {tuple(logits.shape)}")
         slopes.append(logits.slope.view(len(x), each, -1))
         value = logits.intercept.view(len(x), each, -1)[:, 0]
         found.append(faces)

@@ -10,10 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nescio.audit.laws import RULES, Law, NotAffineError, Rays, Rule
+from nescio.audit.laws import LEAST, RULES, SAME, Law, NotAffineError, Rays, Rule
 
 aten = torch.ops.aten
-LEAST = -1e200  # slope and intercept of padding, which no maximum chooses
 
 
 R = TypeVar("R", bound=Rule)
@@ -45,16 +44,38 @@ def _paired(slope: Any, intercept: Any, rays: Rays) -> Any:
     return type(slope)(_paired(s, b, rays) for s, b in zip(slope, intercept, strict=True))
 
 
+def _kept(slope: Tensor, most: Tensor | float, terms: Callable[[], Tensor]) -> Tensor:
+    """Slopes that are sums, with 0 for those that are nothing but rounding of their `terms`, the sums of absolutes.
+
+    A unit whose terms cancel would else seem to grow, slowly, for ever. `most` bounds all terms: only where a slope is
+    so small beside it need they be known.
+    """
+    if not ((slope != 0) & (slope.abs() <= SAME * most)).any():
+        return slope
+    return slope.masked_fill(slope.abs() <= SAME * terms(), 0.0)
+
+
+@_rule(
+    aten.sum, aten.mean, aten.avg_pool1d, aten.avg_pool2d, aten.avg_pool3d, aten._adaptive_avg_pool2d,
+    aten._adaptive_avg_pool3d, aten.adaptive_avg_pool1d, aten.upsample_bilinear2d,
+)  # fmt: skip
+def _summed(rays: Rays, func: Any, x: Law, *args: Any, **kwargs: Any) -> Law:
+    """Sums with weights that are not negative."""
+    slope = func(x.slope, *args, **kwargs)
+    share = x.slope.numel() / max(1, slope.numel()) if func.overloadpacket is aten.sum else 1.0
+    slope = _kept(slope, share * x.slope.abs().amax(), lambda: func(x.slope.abs(), *args, **kwargs))
+    return Law(slope, func(x.intercept, *args, **kwargs), rays)
+
+
 @_rule(
     aten.permute, aten.transpose, aten.t, aten.expand, aten.clone,
     aten.detach, aten.alias, aten.slice, aten.select, aten.unsqueeze, aten.squeeze, aten.split, aten.split_with_sizes,
-    aten.unbind, aten.sum, aten.mean, aten.neg, aten.flip, aten.roll, aten.avg_pool1d, aten.avg_pool2d,
-    aten.avg_pool3d,
-    aten._adaptive_avg_pool2d, aten._adaptive_avg_pool3d, aten.adaptive_avg_pool1d, aten.reflection_pad1d,
+    aten.unbind, aten.neg, aten.flip, aten.roll, aten.reflection_pad1d,
     aten.reflection_pad2d, aten.reflection_pad3d, aten.replication_pad1d, aten.replication_pad2d,
     aten.replication_pad3d,
-    aten.upsample_nearest1d, aten.upsample_nearest2d, aten.upsample_nearest3d, aten.upsample_bilinear2d, aten.index,
-    aten.index_select, aten._to_copy, aten.pixel_shuffle, aten.unfold, aten.narrow, aten.repeat,
+    aten.upsample_nearest1d, aten.upsample_nearest2d, aten.upsample_nearest3d, aten.index,
+    aten.index_select, aten._to_copy, aten.pixel_shuffle, aten.pixel_unshuffle, aten.channel_shuffle,
+    aten.native_channel_shuffle, aten.unfold, aten.narrow, aten.repeat, aten.im2col, aten.diagonal,
 )  # fmt: skip
 def _linear(rays: Rays, func: Any, *args: Any, **kwargs: Any) -> Any:
     """What is linear in its one tensor acts on slopes and intercepts alike."""
@@ -95,7 +116,9 @@ def _added(rays: Rays, func: Any, a: Any, b: Any, alpha: float = 1) -> Law:
     elif slopes[0] is None:
         slope = sign * slopes[1]
     else:
-        slope = torch.add(slopes[0], slopes[1], alpha=sign)
+        one, other = slopes[0], sign * slopes[1]
+        most = one.abs().amax() + other.abs().amax()
+        slope = _kept(one + other, most, lambda: one.abs() + other.abs())
     return Law(slope.expand(intercept.shape), intercept, rays)  # type: ignore[union-attr]
 
 
@@ -120,7 +143,12 @@ def _multiplied(rays: Rays, func: Any, a: Any, b: Any, **how: Any) -> Law:
 def _product(rays: Rays, func: Any, a: Tensor, b: Tensor) -> Law:
     if isinstance(a, Law) and isinstance(b, Law):
         raise NotAffineError("multiplies values of the ray by each other")
-    return Law(func(_part(a, "slope"), _part(b, "slope")), func(_part(a, "intercept"), _part(b, "intercept")), rays)
+    left, right = _part(a, "slope"), _part(b, "slope")
+    inner = left.shape[-1]  # as many terms there are to a sum
+    slope = _kept(
+        func(left, right), inner * left.abs().amax() * right.abs().amax(), lambda: func(left.abs(), right.abs())
+    )
+    return Law(slope, func(_part(a, "intercept"), _part(b, "intercept")), rays)
 
 
 @_rule(aten.addmm, aten.baddbmm)
@@ -137,6 +165,8 @@ def _convolved(rays: Rays, func: Any, x: Any, weight: Any, bias: Tensor | None, 
         raise NotAffineError("convolves with weights that hang on the ray")
     both = func(torch.cat([x.slope, x.intercept]), weight, None, *how)
     slope, intercept = both.tensor_split(2)
+    most = weight.abs().flatten(1).sum(1).amax() * x.slope.abs().amax()
+    slope = _kept(slope, most, lambda: func(x.slope.abs(), weight.abs(), None, *how))
     if bias is not None:
         intercept = intercept + bias.view(-1, *[1] * (intercept.dim() - 2))
     return Law(slope, intercept, rays)
@@ -163,6 +193,67 @@ def _chosen(rays: Rays, first: Law, other: Law) -> Law:
     """Entry by entry the larger of two laws."""
     wins = rays.above(first.slope - other.slope, first.intercept - other.intercept)
     return Law(torch.where(wins, first.slope, other.slope), torch.where(wins, first.intercept, other.intercept), rays)
+
+
+@_rule(aten.gather)
+def _gathered(rays: Rays, func: Any, x: Law, dim: int, index: Tensor, **how: Any) -> Law:
+    return Law(func(x.slope, dim, index), func(x.intercept, dim, index), rays)
+
+
+@_rule(aten.where)
+def _either(rays: Rays, func: Any, mask: Tensor, a: Any, b: Any) -> Law:
+    """One of two, by a mask that does not hang on the ray."""
+    if isinstance(mask, Law):
+        raise NotAffineError("chooses by a value of the ray")
+    first, other = (_law(one if isinstance(one, Tensor) else torch.as_tensor(one), rays) for one in (a, b))
+    return Law(func(mask, first.slope, other.slope), func(mask, first.intercept, other.intercept), rays)
+
+
+@_rule(aten.masked_fill)
+def _masked(rays: Rays, func: Any, x: Law, mask: Tensor, value: Any) -> Law:
+    return Law(x.slope.masked_fill(mask, 0.0), x.intercept.masked_fill(mask, value), rays)
+
+
+@_rule(aten.amax)
+def _maximum(rays: Rays, func: Any, x: Law, dim: Any = (), keepdim: bool = False) -> Law:
+    """The largest along some axes."""
+    axes = sorted(axis % x.dim() for axis in ([dim] if isinstance(dim, int) else dim or range(x.dim())))
+    if 0 in axes:
+        raise NotAffineError("compares inputs of a batch with each other")
+    moved = [part.movedim(axes, tuple(range(-len(axes), 0))).flatten(-len(axes)) for part in (x.slope, x.intercept)]
+    index = rays.largest(*moved)
+    slope, intercept = (part.gather(-1, index).squeeze(-1) for part in moved)
+    for axis in axes if keepdim else ():
+        slope, intercept = slope.unsqueeze(axis), intercept.unsqueeze(axis)
+    return Law(slope, intercept, rays)
+
+
+@_rule(aten.max)
+def _maximum_of(rays: Rays, func: Any, x: Law, dim: Any = None, keepdim: bool = False) -> Any:
+    """The largest along one axis, or entry by entry of two laws; nobody who stays on the ray looks at the indices."""
+    if isinstance(dim, Tensor):
+        return _larger(rays, func, x, dim)
+    if dim is None:
+        raise NotAffineError("compares inputs of a batch with each other")
+    found = _maximum(rays, func, x, dim, keepdim)
+    return found, torch.zeros(found.shape, dtype=torch.long)
+
+
+@_rule(aten.adaptive_max_pool2d, aten.adaptive_max_pool3d)
+def _adapted(rays: Rays, func: Any, x: Law, size: Any) -> Any:
+    """Pooling to a size, which must divide that of the input, so that all windows are alike."""
+    sides = x.shape[-len(size) :]
+    if any(side % wanted for side, wanted in zip(sides, size, strict=True)):
+        raise NotAffineError(f"pools {tuple(sides)} to {tuple(size)}, by windows that are not all of one size")
+    windows = [side // wanted for side, wanted in zip(sides, size, strict=True)]
+    pool = aten.max_pool2d_with_indices if len(size) == 2 else aten.max_pool3d_with_indices
+    return _pooled(rays, pool.default, x, windows)
+
+
+@_rule(aten.cumsum)
+def _running(rays: Rays, func: Any, x: Law, dim: int, **how: Any) -> Law:
+    slope = _kept(func(x.slope, dim), x.slope.abs().amax() * x.shape[dim], lambda: func(x.slope.abs(), dim))
+    return Law(slope, func(x.intercept, dim), rays)
 
 
 @_rule(aten.maximum)
@@ -283,6 +374,9 @@ def _windows(
     aten.clamp_,
     aten.clamp_min_,
     aten.clamp_max_,
+    aten.neg_,
+    aten.abs_,
+    aten.masked_fill_,
 )
 def _in_place(rays: Rays, func: Any, x: Law, *args: Any, **kwargs: Any) -> Law:
     """As the operation that writes elsewhere; the law itself is then exchanged."""

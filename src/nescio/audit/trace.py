@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nescio.audit.asymptote import checked_rays, exact, law_at
-from nescio.audit.laws import Rays
+from nescio.audit.asymptote import check_law, checked_rays, exact, law_at
+from nescio.audit.laws import Rays, leading
 from nescio.errors import NescioError, number, whole_number
 from nescio.progress import bar
 
-HALVINGS = 60
 LIMIT = 100_000
+TOGETHER = 2**22  # logits that are looked at together
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,24 @@ class Pieces:
         """
         wanted = math.log1p(-eps)
         found = self.begin.new_full((len(self.begin),), torch.inf)
-        hopeful = (self._bound() >= wanted).nonzero().flatten()
-        some = Pieces(*(getattr(self, part.name)[hopeful] for part in fields(Pieces)))
-        found[hopeful] = some._first(wanted)
+        for some in self._chunks():
+            hopeful = some[self._only(some)._bound() >= wanted]
+            found[hopeful] = self._only(hopeful)._first(wanted)
         return found
+
+    def _only(self, some: Tensor) -> "Pieces":
+        return Pieces(*(getattr(self, part.name)[some] for part in fields(Pieces)))
+
+    def _chunks(self) -> tuple[Tensor, ...]:
+        """Positions of pieces in parts, so that the differences of all their logits fit in memory."""
+        return torch.split(torch.arange(len(self.begin)), max(1, TOGETHER // self.slope.shape[1] ** 2))
 
     def _first(self, wanted: float) -> Tensor:
         begin = self.begin[:, None].expand_as(self.slope)
         peak = self._peak(begin, self._far_end(wanted))
         reached = self._log_p(peak) >= wanted
         low, high = begin.clone(), peak.clone()
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
+        while not _met(middle := (low + high) / 2, low, high):
             fits = self._log_p(middle) >= wanted
             low, high = torch.where(fits, low, middle), torch.where(fits, middle, high)
         found = torch.where(self._log_p(begin) >= wanted, begin, high)
@@ -71,8 +77,12 @@ class Pieces:
 
         On a piece that never ends it may only be approached; t is then infinite.
         """
-        log_rest, t = self._least_rest()
+        log_rest, t = self._most()
         return -log_rest.expm1(), t
+
+    def _most(self) -> tuple[Tensor, Tensor]:
+        parts = [self._only(some)._least_rest() for some in self._chunks()]
+        return torch.cat([rest for rest, _ in parts]), torch.cat([t for _, t in parts])
 
     def _least_rest(self) -> tuple[Tensor, Tensor]:
         """The smallest `log(1 − p)` of any class on each piece, and its t: it tells apart what p would round to 1."""
@@ -82,12 +92,11 @@ class Pieces:
         logits = self.slope[:, None, :] * peak[:, :, None] + self.intercept[:, None, :]  # (P, C, C)
         rest = logits.masked_fill(own, -torch.inf).logsumexp(2) - logits.logsumexp(2)
         least, place = rest.min(1)
-        most = self.slope.amax(1, keepdim=True)
-        ahead = self.intercept.masked_fill(self.slope < most, -torch.inf)
+        ahead = self.intercept.masked_fill(~leading(self.slope), -torch.inf)
         limit = ahead.masked_fill(F.one_hot(ahead.argmax(1), len(own)).bool(), -torch.inf)
         limit = limit.logsumexp(1) - ahead.logsumexp(1)
         # slopes that are all alike are at their limit from the beginning
-        approached = self.end.isinf() & (limit <= least) & (self.slope < most).any(1)
+        approached = self.end.isinf() & (limit <= least) & ~leading(self.slope).all(1)
         t = torch.where(approached, torch.inf, peak.gather(1, place[:, None]).squeeze(1))
         return torch.where(approached, limit, least), t
 
@@ -99,21 +108,35 @@ class Pieces:
     def _peak(self, begin: Tensor, end: Tensor) -> Tensor:
         """Where `log p_c` is largest on its piece, `(P, C)`: where its derivative changes sign, by halving."""
         low, high = begin.clone(), end[:, None].expand_as(begin).clone()
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
+        while not _met(middle := (low + high) / 2, low, high):
             logits = self.slope[:, None, :] * middle[:, :, None] + self.intercept[:, None, :]
             rising = self.slope - (logits.softmax(2) * self.slope[:, None, :]).sum(2) > 0
             low, high = torch.where(rising, middle, low), torch.where(rising, high, middle)
         return (low + high) / 2
 
     def _far_end(self, wanted: float) -> Tensor:
-        """The end of each piece or, where it has none, a t beyond which no `log p` crosses what is wanted, `(P,)`."""
-        most = self.slope.amax(1, keepdim=True)
-        gap = (most - self.slope).masked_fill(self.slope == most, torch.inf)
+        """The end of each piece or, where it has none, a t beyond which no `log p` crosses what is wanted, `(P,)`.
+
+        There what other classes have left is less than the distance of the limit to what is wanted.
+        """
+        ahead = leading(self.slope)
+        gap = (self.slope.amax(1, keepdim=True) - self.slope).masked_fill(ahead, torch.inf).amin(1)
+        limit = self.intercept.masked_fill(~ahead, -torch.inf).log_softmax(1).amax(1)
+        room = torch.expm1(limit - wanted).abs().clamp(min=1e-16)
         spread = self.intercept.amax(1) - self.intercept.amin(1)
-        need = spread + 1 - math.log(-math.expm1(wanted)) + math.log(self.slope.shape[1])
-        far = self.begin + need / gap.amin(1)
-        return torch.where(self.end.isinf(), far, self.end)
+        need = spread + 1 - room.log() + math.log(self.slope.shape[1])
+        return torch.where(self.end.isinf(), self.begin + need / gap, self.end)
+
+
+def _met(middle: Tensor, low: Tensor, high: Tensor) -> bool:
+    """Whether halving has come to an end: no number is left in between."""
+    return bool(((middle <= low) | (middle >= high)).all())
+
+
+def settled(slope: Tensor, end: Tensor) -> Tensor:
+    """Slopes `(P, C)`, of which those that only rounding tells from the largest are that, on pieces that never end."""
+    tied = leading(slope) & end.isinf()[:, None]
+    return torch.where(tied, slope.amax(1, keepdim=True), slope)
 
 
 @dataclass(frozen=True)
@@ -128,10 +151,12 @@ class Trace(Pieces):
 
     def breakpoints(self, ray: int) -> Tensor:
         """The t between two pieces of a ray."""
+        whole_number("ray", ray, least=0, below=len(self.whole))
         return self.begin[self.ray == ray][1:]
 
     def at(self, ray: int, t: Tensor) -> Tensor:
         """Logits `(T, C)` of one ray at some t `(T,)`."""
+        whole_number("ray", ray, least=0, below=len(self.whole))
         own = (self.ray == ray).nonzero().flatten()
         piece = own[torch.searchsorted(self.begin[own], t, right=True).sub(1).clamp(min=0)]
         return self.slope[piece] * t[:, None] + self.intercept[piece]
@@ -144,7 +169,7 @@ class Trace(Pieces):
 
     def largest(self) -> tuple[Tensor, Tensor]:
         """The largest confidence on each ray, and at which t, `(N,)` both; t is infinite if it is only approached."""
-        rest, t = self._least_rest()
+        rest, t = self._most()
         least = rest.new_zeros(len(self.whole)).scatter_reduce(0, self.ray, rest, "amin")
         t = t.masked_fill(rest > least[self.ray], torch.inf)
         return -least.expm1(), least.new_full(least.shape, torch.inf).scatter_reduce(0, self.ray, t, "amin")
@@ -184,6 +209,11 @@ def trace(
     return Trace(ray[order], begin[order], end[order], slope[order], intercept[order], whole)
 
 
+def _within(until: Tensor) -> Tensor:
+    """A t on each first piece."""
+    return torch.where(until.isinf(), 1.0, until / 2)
+
+
 class _Remembered(Rays):
     """Rays that keep what they chose."""
 
@@ -215,7 +245,7 @@ def followed_rays(
     Whoever has seen enough of a ray says so by `still` `(N,)`, which is looked at before each step.
     """
     rays, now = torch.arange(len(x)), x.new_zeros(len(x))
-    for _ in range(limit):
+    for step in range(limit):
         if still is not None:
             rays, now = rays[still[rays]], now[still[rays]]
         if len(rays) == 0:
@@ -224,7 +254,9 @@ def followed_rays(
         if slope.dim() == 3:
             raise NescioError(f"the model has {len(slope)} draws, and no one law to follow; trace one network of it, "
                               "such as ensemble.member(0)")  # fmt: skip
+        if step == 0:
+            check_law(double, x, direction, slope, intercept, _within(found.until))
         end = found.until.clamp(max=t_max)
-        yield Pieces(rays, now, end, slope, intercept)
+        yield Pieces(rays, now, end, settled(slope, end), intercept)
         going = end < t_max
         rays, now = rays[going], end[going]

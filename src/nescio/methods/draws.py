@@ -26,11 +26,6 @@ def at_once(run: Callable[..., Tensor], *stacked: Stacked) -> Tensor:
         return one_by_one(run, *stacked)
 
 
-def over_draws(x: Tensor) -> Callable[..., Tensor]:
-    """How to run over draws for such inputs: a tensor of another kind, as audits use, goes through one at a time."""
-    return at_once if type(x) is Tensor else one_by_one
-
-
 def one_by_one(run: Callable[..., Tensor], *stacked: Stacked) -> Tensor:
     """What `at_once` gives, in a loop."""
     return torch.stack([run(*rows) for rows in zip(*map(_rows, stacked), strict=True)])
@@ -47,7 +42,9 @@ def with_own_weights(net: nn.Module, weights: dict[str, Tensor], x: Tensor, own_
     counted = any(
         isinstance(module, _NormBase) and module.training and module.track_running_stats for module in net.modules()
     )
-    over = one_by_one if grouped or counted or len(next(iter(weights.values()))) == 1 else over_draws(x)
+    # a tensor of another kind, as audits use, goes through one draw at a time
+    alone = type(x) is not Tensor or len(next(iter(weights.values()))) == 1
+    over = one_by_one if grouped or counted or alone else at_once
     if own_inputs:
         return over(lambda one, inputs: functional_call(net, one, (inputs,)), weights, x)
     return over(lambda one: functional_call(net, one, (x.clone(),)), weights)  # a network may write on its input

@@ -1,9 +1,9 @@
 """Dropout left on at prediction: each draw is one thinned network (*Know your limits*, after Gal & Ghahramani 2016)."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch.utils.hooks import RemovableHandle
 
 from nescio.errors import NescioError, whole_number
 from nescio.logits import softmax_confidence
-from nescio.methods.draws import over_draws, pieces
+from nescio.methods.draws import at_once, pieces
 from nescio.methods.method import Method
 
 DROPOUT = 0.2  # of a network made for it, when none is asked for
@@ -25,11 +25,20 @@ _SATURATED = -1.7580993408473766  # where SELU, and a unit that alpha dropout si
 
 
 @dataclass
+class Masks:
+    """The masks of one run, in the order in which the dropout modules are called."""
+
+    drawn: list[Tensor] = field(default_factory=list)
+    given: list[Tensor] = field(default_factory=list)  # to be taken in place of new ones
+
+
+@dataclass
 class Axes:
     """The axis of the inputs in each call of a module within one run of the network."""
 
     axes: list[int | None]
     calls: int = 0  # so far in this run
+    masks: Masks = field(default_factory=Masks)  # those of all modules together
 
     def next(self) -> int | None:
         """That of the call being made; a call too many, of a network that goes by its values, counts as the last."""
@@ -86,14 +95,35 @@ class MCDropout(Method):
     def _draws(self, x: Tensor) -> Tensor:
         """Draws `(S, N, C)`, which leave the random state as it was, so that the next piece meets the same masks."""
         with torch.random.fork_rng(), self._thinned(x) as axes:
+            if type(x) is Tensor:
+                return at_once(partial(self._run, x, axes), torch.arange(self.samples))
+            # a tensor of another kind, as audits use, goes through one draw at a time, under the masks of a plain one
+            if not axes:
+                return torch.stack([self._run(x, axes, draw) for draw in range(self.samples)])
+            rows = self._masks(torch.zeros(x.shape, dtype=x.dtype, device=x.device), axes)
+            return torch.stack([self._run(x, axes, 0, given) for given in rows])
 
-            def run(_: Tensor) -> Tensor:
-                for one in axes:
-                    one.calls = 0
-                logits: Tensor = self.net(x.clone())  # it may write on its input
-                return logits
+    def _run(self, x: Tensor, axes: list[Axes], _: Any, given: Sequence[Tensor] = ()) -> Tensor:
+        """Logits `(N, C)` of one draw."""
+        for one in axes:
+            one.calls = 0
+            one.masks.drawn, one.masks.given = [], list(given)
+        logits: Tensor = self.net(x.clone())  # it may write on its input
+        return logits
 
-            return over_draws(x)(run, torch.arange(self.samples))
+    def _masks(self, x: Tensor, axes: list[Axes]) -> list[list[Tensor]]:
+        """The masks of each draw, S lists of one for each call."""
+        shapes: list[torch.Size] = []
+
+        def drawn(_: Tensor) -> Tensor:
+            self._run(x, axes, _)
+            found = axes[0].masks.drawn
+            shapes[:] = [mask.shape for mask in found]
+            return torch.cat([mask.flatten() for mask in found])
+
+        rows = at_once(drawn, torch.arange(self.samples))  # (S, all entries)
+        sizes = [shape.numel() for shape in shapes]
+        return [[part.view(shape) for part, shape in zip(row.split(sizes), shapes, strict=True)] for row in rows]
 
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         logits = self.net(self.normalise(x))
@@ -117,17 +147,20 @@ class MCDropout(Method):
     def _thinned(self, x: Tensor) -> Iterator[list[Axes]]:
         """Dropout as in training, and nothing else: our modules are in eval mode, where they hand on their input."""
         found, own = list(self._dropouts().values()), self._own()
-        flags = [module.training for module in found]
+        flags, masks = [module.training for module in found], Masks()
         hooks: list[RemovableHandle] = []
         try:
             for module in found:
                 module.training = module not in own
             axes = self._axes_for(x)
+            for one in axes.values():
+                one.masks = masks
             hooks += [module.register_forward_hook(partial(_drop, axes[module])) for module in own]
             yield list(axes.values())
         finally:
             for hook in hooks:
                 hook.remove()
+            masks.drawn, masks.given = [], []  # which must not outlive the draws
             for module, flag in zip(found, flags, strict=True):
                 module.training = flag
 
@@ -169,10 +202,14 @@ def _drop(axes: Axes, module: _DropoutNd, _: Any, output: Tensor) -> Tensor:
     shape = list(output.shape)
     if (axis := axes.next()) is not None:
         shape[axis] = 1
-    ones = torch.ones(shape, dtype=output.dtype, device=output.device)
-    twin = copy.copy(module)
-    twin.training, twin.inplace = True, False
-    drawn: Tensor = type(module).forward(twin, ones)  # not called, for then this hook would be
+    if axes.masks.given:
+        drawn = axes.masks.given.pop(0)
+    else:
+        ones = torch.ones(shape, dtype=output.dtype, device=output.device)
+        twin = copy.copy(module)
+        twin.training, twin.inplace = True, False
+        drawn = type(module).forward(twin, ones)  # not called, for then this hook would be
+        axes.masks.drawn.append(drawn)
     if not isinstance(module, nn.AlphaDropout | nn.FeatureAlphaDropout):
         return output * drawn
     scale = drawn / (1 - _SATURATED * module.p)  # of a kept one: a(1 − α'p), and what it adds is −aα'p

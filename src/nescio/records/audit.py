@@ -106,7 +106,7 @@ class FeatureSide:
     ends: tuple[int, ...] | None  # how many rows end in each class; None if the model has no law at infinity
     ends_certain: float | None  # share of the rows in which the probability of that class tends to 1
     certain: Reach  # until the model is certain for the first time
-    certain_of: tuple[int, ...]  # of how many rows it then claims each class
+    certain_of: tuple[int, ...]  # of how many of the rows that `certain` is of it then claims each class
     unknown: Reach | None  # until a model of kernels stays uncertain for ever; None for others
 
 

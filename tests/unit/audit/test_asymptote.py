@@ -398,3 +398,189 @@ def test_a_model_with_draws_has_no_one_trace():
     with pytest.raises(NescioError, match="has 3 draws"):
         trace(ensemble, torch.ones(1, 2), torch.ones(2))
     assert trace(ensemble.member(0), torch.ones(1, 2), torch.ones(2)).whole.all()
+
+
+class Chosen(nn.Module):
+    """Entries chosen by constants, and by size, along axes and pooled to a size."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.out = nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        h = self.layer(x)
+        h = h.gather(1, torch.tensor([[5, 0, 1, 2, 3, 4]]).expand(len(x), 6)).relu()
+        h = torch.where(torch.arange(6) > 1, h, torch.ones((), dtype=x.dtype)).masked_fill(torch.arange(6) == 5, 2.0)
+        largest = h.view(-1, 2, 3).amax((1, 2), keepdim=True).flatten(1) + h.max(1, keepdim=True).values
+        return self.out(h.cumsum(1)) + largest * torch.arange(3) + h.max(-h).mean(1, keepdim=True)
+
+
+def test_what_is_chosen_by_constants_or_by_size(seed):
+    net = seeded(Chosen(), seed).double()
+    x, d = rays((4,), 20, seed)
+    agrees(net, x, d, asymptote(net, x, d))
+
+
+@pytest.mark.parametrize("mode", ["circular", "reflect", "replicate"])
+def test_paddings_by_values(mode, seed):
+    convolution = nn.Conv2d(2, 3, 3, padding=(1, 2), padding_mode=mode)
+    net = seeded(seq(convolution, nn.ReLU(), nn.AdaptiveMaxPool2d((3, 2)), *ends(18)), seed).double()
+    x, d = rays((2, 6, 4), 5, seed)
+    agrees(net, x, d, asymptote(net, x, d))
+    with pytest.raises(NescioError, match="not all of one size"):
+        asymptote(seq(nn.AdaptiveMaxPool2d(4), *ends(32)).double(), x, d)
+
+
+@pytest.mark.parametrize("classes", [4, 5, 10, 11])
+def test_classes_with_the_same_weights_tie_whatever_rounding_says(classes, seed):
+    net = seeded(mlp(6, classes, hidden=(20,)), seed).double()
+    net[-1].weight.data[0] = 0.7 * net[-1].weight.data.abs().mean(0)  # which wins often, since all units are positive
+    net[-1].weight.data[-1], net[-1].bias.data[-1] = net[-1].weight.data[0], net[-1].bias.data[0] + 1
+    x, d = rays((6,), 200, seed)
+    found = asymptote(net, x, d)
+    tied = (found.winner == 0) | (found.winner == classes - 1)
+    assert 10 < tied.sum() < 190
+    torch.testing.assert_close(
+        found.limit[tied].amax(1), torch.full((int(tied.sum()),), 1 / (1 + math.exp(-1))).double()
+    )
+    assert torch.equal(found.certain, ~tied)
+    whole = trace(net, x, d)
+    assert torch.equal(whole.first_certain().isinf(), tied)
+    assert (whole.largest()[0][tied] < 0.999).all()
+
+
+def test_units_that_cancel_do_not_grow(seed):
+    """A network that is constant everywhere: every unit has a twin, and what comes of it is subtracted again."""
+    net = seeded(mlp(3, 3, hidden=(8,)), seed).double()
+    net[1].weight.data[4:], net[1].bias.data[4:] = net[1].weight.data[:4], net[1].bias.data[:4]
+    net[3].weight.data[:, 4:] = -net[3].weight.data[:, :4]
+    x, d = rays((3,), 200, seed)
+    found = asymptote(net, x, d)
+    assert (found.slope == 0).all()
+    assert not found.certain.any()
+    torch.testing.assert_close(found.limit, net[3].bias.softmax(0).expand(200, 3))
+    assert trace(net, x, d).first_certain().isinf().all()
+
+
+def test_sums_and_residuals_that_cancel_do_not_grow(seed):
+    class Cancelled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one = nn.Linear(7, 7)
+
+        def forward(self, x):
+            h = torch.relu(self.one(x))
+            return torch.stack([(h - h.flip(1)).sum(1), (h / 3 + h / 7 - h * (10 / 21)).mean(1), 0 * h[:, 0] + 1], 1)
+
+    net = seeded(Cancelled(), seed).double()
+    x, d = rays((7,), 100, seed)
+    found = asymptote(net, x, d)
+    assert (found.slope == 0).all()
+    torch.testing.assert_close(
+        found.limit, torch.tensor([0.0, 0, 1]).double().softmax(0).expand(100, 3), atol=1e-12, rtol=0
+    )
+
+
+class Writes(nn.Module):
+    """Writes on a view of its values, which a law does not see."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.out = nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        h = self.layer(x)
+        torch.nn.functional.relu_(h[:, :3])
+        return self.out(h)
+
+
+class Sequence(nn.Module):
+    """Moves the axis of the inputs behind one that may be as long."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.out = nn.Linear(2, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.out(self.layer(x.transpose(0, 1)).relu().sum(0))
+
+
+def test_a_law_that_the_network_does_not_obey_is_no_law(seed):
+    for net, shape in ((Writes(), (4,)), (Sequence(), (8, 2))):
+        net = seeded(net, seed).double()
+        x, d = rays(shape, 8, seed)
+        for ask in (asymptote, trace):
+            with pytest.raises(NescioError, match=r"does not obey|moves the axis"):
+                ask(net, x, d)
+
+
+def test_a_model_that_keeps_what_it_made_can_be_copied(seed):
+    torch.manual_seed(seed)
+    net = seq(torch.nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)), nn.ReLU(), nn.Linear(3, 2)).double()
+    net.last = net(torch.ones(2, 4).double())
+    x, d = rays((4,), 5, seed)
+    agrees(net, x, d, asymptote(net, x, d))
+
+
+def test_equal_slopes_in_a_window_are_told_apart_by_intercepts():
+    net = seq(nn.MaxPool1d(4), nn.Flatten(), nn.Linear(1, 2)).double()
+    net[2].weight.data[:], net[2].bias.data[:] = torch.tensor([[1.0], [0.0]]), 0.0
+    found = asymptote(net, torch.tensor([[[0.0, 3, 1, 2]]]), torch.ones(1, 1, 4))
+    assert (found.start.item(), found.intercept[0, 0].item()) == (0.0, 3.0)
+
+
+def test_a_bias_may_be_weighed(seed):
+    class Weighed(nn.Module):
+        def forward(self, x):
+            return torch.addmm(torch.ones(3, dtype=x.dtype), x, torch.eye(3, dtype=x.dtype), beta=2.5, alpha=0.5)
+
+    x, d = rays((3,), 4, seed)
+    found = asymptote(Weighed(), x, d)
+    torch.testing.assert_close(found.intercept, 0.5 * x + 2.5)
+    torch.testing.assert_close(found.slope, 0.5 * d)
+
+
+def test_a_near_tie_costs_no_digits():
+    """Two classes whose slopes differ by g ever less: the t at which the third has left is found to the last digit."""
+    times = []
+    for gap in (1e-10, 1e-11):
+        net = nn.Linear(1, 3).double()
+        net.weight.data[:] = torch.tensor([[0.1], [0.1 - gap], [-0.9]], dtype=torch.float64)
+        net.bias.data[:] = torch.tensor([10.0, 0.0, 0.0])
+        (t,) = trace(net, torch.full((1, 1), -9.5), torch.ones(1)).first_certain().tolist()
+        z = [0.1 * (t - 9.5) + 10, (0.1 - gap) * (t - 9.5), -0.9 * (t - 9.5)]
+        assert 1 / sum(math.exp(value - z[0]) for value in z) == pytest.approx(0.999, abs=1e-14)
+        times.append(t)
+    assert times[0] == pytest.approx(times[1], abs=1e-7)
+
+
+def test_a_tie_that_barely_reaches_the_bar_is_certain_late():
+    net = nn.Linear(1, 3).double()
+    net.weight.data[:] = torch.tensor([[1.0], [1.0], [0.0]])
+    net.bias.data[:] = torch.tensor([math.log(999) + 1e-9, 0.0, 0.0], dtype=torch.float64)
+    (t,) = trace(net, torch.zeros(1, 1), torch.ones(1)).first_certain().tolist()
+    assert t == pytest.approx(math.log(999 / (1e-9 * 999)), abs=0.01)  # when e⁻ᵗ has made room for what is left
+
+
+@pytest.mark.parametrize("ask", [asymptote, trace])
+def test_no_rays_and_no_logits_are_told(ask):
+    with pytest.raises(NescioError, match="expected starts"):
+        ask(mlp(2, 2), torch.ones(0, 2), torch.ones(0, 2))
+
+    class Pair(nn.Module):
+        def forward(self, x):
+            return x, x
+
+    with pytest.raises(NescioError, match="must return a tensor of logits, not tuple"):
+        ask(Pair(), torch.ones(1, 2), torch.ones(2))
+
+
+def test_bad_questions_to_a_law_are_told(seed):
+    x, d = rays((2,), 3, seed)
+    net = seeded(mlp(2, 2, hidden=(3,)), seed)
+    with pytest.raises(NescioError, match="2 t for 3 rays"):
+        asymptote(net, x, d).at(torch.ones(2))
+    for ray in (3, -1, 1.5):
+        with pytest.raises(NescioError, match="ray"):
+            trace(net, x, d).breakpoints(ray)
+    assert asymptote(nn.Linear(2, 1), x, d).certain.all()  # of one class there is no doubt

@@ -127,9 +127,10 @@ def test_the_law_of_an_ensemble_is_that_of_its_members(stacked, seed):
     torch.testing.assert_close(law.limit, torch.stack([one.limit for one in members]).mean(0))
 
 
-def test_dropout_has_a_law_for_each_mask(seed):
+@pytest.mark.parametrize("hidden", [(16,), (16, 12, 8)])
+def test_dropout_has_a_law_for_each_mask(hidden, seed):
     torch.manual_seed(seed)
-    model = MCDropout(mlp(3, 3, hidden=(16,), dropout=0.5), samples=20).double()
+    model = MCDropout(mlp(3, 3, hidden=hidden, dropout=0.4), samples=20).double()
     x = torch.randn(10, 3).double()
     law = asymptote(model, x, x, seed=seed)
     assert law.slope.shape == (20, 10, 3)

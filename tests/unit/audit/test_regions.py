@@ -362,9 +362,12 @@ def test_the_model_is_left_as_found(seed):
     torch.manual_seed(seed)
     net = seq(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Dropout(0.5), nn.ReLU(), nn.Linear(3, 2)).train()
     before = {key: value.clone() for key, value in net.state_dict().items()}
-    regions_in(net, SQUARE)
-    slope, _ = local_affine(net, torch.ones(1, 2))
-    region(net, torch.ones(2))
+    with pytest.warns(UserWarning, match="audited in eval mode"):
+        regions_in(net, SQUARE)
+    with pytest.warns(UserWarning, match="audited in eval mode"):
+        slope, _ = local_affine(net, torch.ones(1, 2))
+    with pytest.warns(UserWarning, match="audited in eval mode"):
+        region(net, torch.ones(2))
     assert net.training
     assert not net[0]._forward_hooks
     assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
