@@ -37,7 +37,7 @@ def audit_run(
     batch_size: int = 1024,
     seed: int = 0,
 ) -> Iterator[RenderableType]:
-    """What is to be printed, piece by piece as it is found; the verdict comes last, where a reader looks first."""
+    """What is to be printed, piece by piece as it is found; the verdict stands near the end."""
     folder.mkdir(parents=True, exist_ok=True)
     x, _ = known.test.take(slice(0, rows))
     table = known.kind == "tabular"
@@ -60,6 +60,7 @@ def audit_run(
         yield per_feature_table(moved)
     far = overconfidence(model, box=box_of(known), trials=trials, limit=limit, seed=seed)
     keep(AUDIT, far, audit_figure(far))
+    yield audit_tables(far, known.classes)
     if known.shape == (2,) and far.law == "affine" and far.draws == 1:
         try:
             drawn = regions_in(model, _window(known), known, limit=MOST)
@@ -68,7 +69,6 @@ def audit_run(
         else:
             keep(REGIONS, drawn, regions_figure(drawn))
             yield f"{drawn.count} linear regions around the data, {drawn.unbounded} of which go on to infinity.\n"
-    yield audit_tables(far, known.classes)
     yield escape(f"\nSaved: {', '.join(written)}")
 
 

@@ -31,7 +31,7 @@ def test_two_features_have_their_regions_drawn(moons, tmp_path):
     record = Regions.load(tmp_path / "regions.json")
     assert record.covered == pytest.approx(1)
     assert record.points is not None
-    assert printed[1] == (f"{record.count} linear regions around the data, {record.unbounded} of which go on to "
+    assert printed[2] == (f"{record.count} linear regions around the data, {record.unbounded} of which go on to "
                           "infinity.\n")  # fmt: skip
     assert (tmp_path / "regions.svg").exists()
     (left, right), (bottom, top) = record.window
@@ -43,7 +43,7 @@ def test_two_features_have_their_regions_drawn(moons, tmp_path):
 def test_too_many_regions_are_told_and_spoil_nothing(moons, tmp_path, monkeypatch):
     monkeypatch.setattr(audits, "MOST", 3)
     printed = run(tmp_path, small(moons), moons)
-    assert "not drawn: more than 3 linear regions" in printed[1]
+    assert "not drawn: more than 3 linear regions" in printed[2]
     assert Audit.load(tmp_path / "audit.json").trials == 20
     assert not (tmp_path / "regions.json").exists()
 
@@ -58,9 +58,9 @@ def test_kernels_and_draws_have_no_regions(make, moons, tmp_path):
     assert not (tmp_path / "regions.json").exists()
 
 
-def test_the_verdict_comes_last_and_is_the_record_s(moons, tmp_path):
+def test_the_verdict_is_the_record_s(moons, tmp_path):
     model = small(moons)
-    *_, verdict, saved = run(tmp_path / "new" / "folder", model, moons, seed=3)
+    _, verdict, _, saved = run(tmp_path / "new" / "folder", model, moons, seed=3)
     found = overconfidence(model, box=audits.box_of(moons), trials=20, seed=3)
     assert [str(part) for part in verdict.renderables[:2]] == [
         str(part) for part in audit_tables(found).renderables[:2]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -33,9 +34,9 @@ def all_inputs(model: nn.Module, data: Any, batch_size: int, seed: int) -> Tenso
 
 def checked_box(box: Any) -> Box:
     """A box, or an error if it is none: two finite tensors of one shape, of which the second is nowhere smaller."""
-    if not isinstance(box, Sequence) or len(box) != 2:
+    if not isinstance(box, Sequence | Tensor | np.ndarray) or isinstance(box, str) or len(box) != 2:
         raise NescioError(f"box={box!r}; expected a pair: the least and the largest input, shaped as one input")
-    low, high = (tensor(side).double() for side in box)
+    low, high = (tensor(side).double() for side in (tensor(box) if isinstance(box, Tensor | np.ndarray) else box))
     if low.shape != high.shape or low.dim() == 0 or low.numel() == 0:
         raise NescioError(f"a box from {tuple(low.shape)} to {tuple(high.shape)}; expected two, shaped as one input")
     if not (low.isfinite().all() and high.isfinite().all() and (low <= high).all() and (low < high).any()):

@@ -197,7 +197,7 @@ def _sides(window: Any) -> Array:
     wrong = NescioError(f"window={window!r}; expected ((left, right), (bottom, top)), where right is beyond left and "
                         "top above bottom")  # fmt: skip
     try:
-        (left, right), (bottom, top) = window
+        (left, right), (bottom, top) = window.tolist() if isinstance(window, torch.Tensor) else window
     except (TypeError, ValueError) as error:
         raise wrong from error
     ends = [number("an end of the window", end, least=-1e100) for end in (left, right, bottom, top)]

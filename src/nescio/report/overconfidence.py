@@ -45,8 +45,8 @@ def _kernels(record: Audit) -> list[str]:
         f"Along {percent(share)} of {record.trials:,} directions this network is proved to end not knowing, {low}"
     )
     if record.unknown_factor is not None:
-        so_far = "does so for ever" if (record.unknown_exact or 0.0) == 1 else "does so for ever at the latest"
-        sentence += f"; the median input {so_far} {_scaled(record.unknown_factor, 'as it is', 'when ')}"
+        latest = "" if record.unknown_exact == 1 else " at the latest"
+        sentence += f"; the median input does so {_from(record.unknown_factor)}{latest}"
     return [sentence + ".", f"On the way {_reaches(record)}."]
 
 
@@ -62,8 +62,9 @@ def _reaches(record: Audit) -> str:
     """How far inputs are scaled until the model is certain."""
     bar = f"{record.certain:.1%}".replace("%", " %")
     if record.median_factor is None:
-        some = f", and {percent(record.reached)} do" if record.reached else ", nor does any other"
-        return f"the median input never reaches a confidence of {bar}{some}"
+        never = "never reaches" if record.proved == 1 else "was not seen to reach"
+        some = f", but {percent(record.reached)} of them do" if record.reached else ", nor any other"
+        return f"the median input {never} a confidence of {bar}{some}"
     if record.median_factor == 1:
         return f"{percent(record.at_once)} of the inputs have a confidence of {bar} as they are"
     measured = "" if record.proved == 1 else " (measured)" if record.proved == 0 else (
@@ -72,14 +73,14 @@ def _reaches(record: Audit) -> str:
 
 
 def _put_back(record: Audit) -> list[str]:
-    if record.overconfident is None:
+    if record.overconfident is None or record.reached == 0:
         return []
-    return [f"Scaled so far and projected back into the box of the data, {percent(record.overconfident)} are answered "
-            f"with a confidence above {percent(record.bold)}."]  # fmt: skip
+    return [f"Scaled so far and projected back into the box of the data, {percent(record.overconfident)} of the inputs "
+            f"are answered with a confidence above {percent(record.bold)}."]  # fmt: skip
 
 
-def _scaled(factor: float, still: str, before: str) -> str:
-    return still if factor == 1 else f"{before}scaled {times(factor)}"
+def _from(factor: float) -> str:
+    return "as it is, and for ever" if factor == 1 else f"for ever when scaled {times(factor)}"
 
 
 def times(factor: float) -> str:
@@ -136,6 +137,8 @@ def audit_figure(record: Audit) -> Figure:
     left.set_title(f"{len(record.rays)} of the inputs", loc="left", fontsize=10)
     _draw_shares(right, record)
     for axes in (left, right):
+        axes.xaxis.set_major_formatter(_plainly)
+        axes.xaxis.set_minor_formatter(_plainly)
         axes.spines[["top", "right"]].set_visible(False)
         axes.margins(x=0)
     handles, labels = left.get_legend_handles_labels()
@@ -144,6 +147,12 @@ def audit_figure(record: Audit) -> Figure:
     figure.suptitle(f"{shown(record.method)}: {record.trials:,} inputs on the way to infinity", x=0.01, ha="left",
                     fontsize=11)  # fmt: skip
     return figure
+
+
+def _plainly(factor: float, _: int | None = None) -> str:
+    """A factor at a tick: short axes have some between powers of ten, of which only the simplest are told."""
+    digits = f"{factor:.0e}"
+    return f"{factor:,.10g}" if digits[0] in "125" and factor < 1e5 else f"{factor:.0e}" if digits[0] == "1" else ""
 
 
 def _draw_ray(axes: Axes, ray: Ray, colour: str) -> None:
@@ -161,7 +170,7 @@ def _draw_ray(axes: Axes, ray: Ray, colour: str) -> None:
         axes.plot([], [], ".", markersize=4, label="where the network's law changes", **key)
     for factor, marker, label in (
         (ray.certain_from, "^", "certain for the first time"),
-        (ray.unknown_from, "v", "never certain again"),
+        (ray.unknown_from, "v", "knows nothing from here on"),
         (ray.start, "|", "from here on this law for ever"),
     ):
         if factor is not None:
@@ -176,10 +185,12 @@ def _draw_shares(axes: Axes, record: Audit) -> None:
     """The share of inputs that are certain, or have stopped being so for ever, by factor."""
     curves = [(record.factors, COLOURS[0], f"certain ({record.certain:.1%})")]
     if record.unknown_factors is not None:
-        curves.append((record.unknown_factors, COLOURS[1], "never certain again"))
+        curves.append((record.unknown_factors, COLOURS[1], "knows nothing any more"))
     largest = max((value for factors, _, _ in curves for value in factors if value is not None), default=1.0)
     for factors, colour, label in curves:
         known = [value for value in factors if value is not None]
+        if not known:
+            label += ": none"
         shares = np.linspace(0, 1, len(factors))[: len(known)]
         far = [*known, max(10.0, 2 * largest)]
         axes.step(far, [*shares, shares[-1] if len(shares) else 0.0], where="post", color=colour, linewidth=1.8,

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Reach
 from nescio.report.figures import COLOURS, legend_below, shown
-from nescio.report.tables import FIGURES, new_table, share
+from nescio.report.tables import FIGURES, new_table
 
 MARK = "◆"  # beside features that are monotone
 LINEAR = 1.0  # spreads that are drawn evenly; beyond them every factor of ten is as wide
@@ -48,14 +48,14 @@ def per_feature_table(record: FeatureAudit) -> RenderableType:
     """For each feature, the nearest first: how far to go down and up until the model is certain, and where it ends."""
     bar, kernels = _percent(record.confidence), _of_kernels(record)
     table = new_table(f"{record.method}: {record.rows} rows, each moved along one feature; "
-                      f"{share(record.already)} are {bar} certain as they are")  # fmt: skip
+                      f"{_percent(round(record.already, 3))} are {bar} certain as they are")  # fmt: skip
     table.padding = (0, 1, 0, 0)
     table.add_column("feature", min_width=12, overflow="fold")
     table.add_column("seen", justify="right", overflow="fold")
     for way in ("lower", "higher"):
         for name in (f"{way}\nby", "in\nsd"):
             table.add_column(name, **FIGURES)
-        table.add_column("certain\nat" if kernels else "ends in", min_width=9, overflow="fold")
+        table.add_column("certain\nafter" if kernels else "ends in", min_width=9, overflow="fold")
     for feature in nearest_first(record):
         cells: list[Text | str] = []
         for side in (feature.lower, feature.higher):
@@ -70,21 +70,26 @@ def per_feature_table(record: FeatureAudit) -> RenderableType:
 def _explained(record: FeatureAudit) -> str:
     bar, sides = _percent(record.confidence), [side for one in record.features for side in (one.lower, one.higher)]
     proved = sum(_reach(record, side).proved for side in sides) / len(sides)
-    if _of_kernels(record):
+    sides_proved = f"{_percent(proved)} of this is proved."
+    if kernels := _of_kernels(record):
         moved = ("lower, higher by: how far the median row is moved, in the feature's own unit,\n"
                  "from where on the model knows nothing for ever.")  # fmt: skip
-        last = f"certain at: where the median row is {bar} certain for the first time, by a scan."
+        last = f"certain after: until rows not certain as they are are {bar} so, if a scan saw it."
+        if proved < 1:
+            sides_proved = f"All are proved to be enough; {_percent(1 - proved)} need not be the least."
     else:
-        moved = ("lower, higher by: how far the median row that is not certain as it is is moved,\n"
+        moved = ("lower, higher by: how far the median row is moved, of those not certain already,\n"
                  f"in the feature's own unit, until the model is {bar} certain.")  # fmt: skip
         last = "ends in: the class most rows end in, moved on for ever; unsure: none for sure."
-    return (
-        f"{moved}\n"
-        "in sd: over its standard deviation. never: more than half of the rows do not get\n"
-        f"there. {_percent(proved)} of this is proved.\n"
-        f"{last}\n"
-        f"{MARK} monotone: no probability was seen both to rise and to fall in the range seen."
-    )
+    lines = [
+        moved,
+        "in sd: over its standard deviation. never: more than half of the rows do not get",
+        f"there. {sides_proved}",
+        last,
+    ]
+    if any(one.monotone for one in record.features) and not kernels:
+        lines.append(f"{MARK} monotone: no probability was seen both to rise and to fall in the range seen.")
+    return "\n".join(lines)
 
 
 def _distance(found: Reach) -> Text:

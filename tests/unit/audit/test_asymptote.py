@@ -522,6 +522,12 @@ def test_a_model_that_keeps_what_it_made_can_be_copied(seed):
     agrees(net, x, d, asymptote(net, x, d))
 
 
+def test_no_window_begins_in_the_padding_on_the_right(seed):
+    net = seeded(seq(nn.MaxPool1d(2, stride=5, padding=1, ceil_mode=True), *ends(2)), seed).double()
+    x, d = rays((2, 4), 5, seed)
+    agrees(net, x, d, asymptote(net, x, d))
+
+
 def test_equal_slopes_in_a_window_are_told_apart_by_intercepts():
     net = seq(nn.MaxPool1d(4), nn.Flatten(), nn.Linear(1, 2)).double()
     net[2].weight.data[:], net[2].bias.data[:] = torch.tensor([[1.0], [0.0]]), 0.0

@@ -103,6 +103,19 @@ def test_draws_that_end_apart_never_agree():
     assert certain_from(ensemble, START, AHEAD).t.item() == math.inf
 
 
+def test_draws_that_seem_settled_before_their_last_bend_are_not_given_up():
+    """Members know nothing up to t = 5 nor after 50; in between their log-odds rise to 22 and fall again."""
+
+    def hat(height):
+        three = linear([[1.0], [1.0], [1.0]], [-5.0, -27.5, -50.0])
+        return nn.Sequential(three, nn.ReLU(), linear([[height, -2 * height, height], [0.0] * 3]))
+
+    found = certain_from(Ensemble([hat(1.0), hat(2.0)], stacked=False), START, AHEAD)
+    odds = found.t.item() - 5
+    mean = (1 / (1 + math.exp(-odds)) + 1 / (1 + math.exp(-2 * odds))) / 2
+    assert mean == pytest.approx(0.999, abs=1e-6)
+
+
 def test_models_without_a_law_are_measured(seed):
     torch.manual_seed(seed)
     curved = nn.Sequential(linear([[4.0]]), nn.Tanh(), linear([[5.0], [-5.0]]))

@@ -63,6 +63,18 @@ def test_a_ray_that_stops_at_a_centroid_is_known_for_ever():
     assert certainty(model, START, AHEAD, above.t).item() == pytest.approx(left + 1e-3, rel=1e-12)
 
 
+def test_what_is_met_just_before_the_last_breakpoint_is_found():
+    """Features bend at 9.2 and, for the last time, at 10; the centroid at 9.8 is met in between, at t = 9.6."""
+    net = nn.Sequential(nn.Linear(1, 3), nn.ReLU(), nn.Linear(3, 1)).double()
+    for layer, weight, bias in ((net[0], [[1.0]] * 3, [0.0, -9.2, -10.0]), (net[2], [[1.0, 0.5, 100.0]], [0.0])):
+        layer.weight.data[:], layer.bias.data[:] = torch.tensor(weight), torch.tensor(bias)
+    model = duq(net, 1, length_scale=0.02)
+    model.centroids[:] = 9.8
+    found = unknown_from(model, START, AHEAD, eps=0.1)
+    assert found.t.item() == pytest.approx(9.6 + 0.02 * math.sqrt(-2 * math.log(0.1)) / 1.5, abs=1e-5)
+    assert found.exact.item()
+
+
 @pytest.mark.parametrize("eps", [0.5, 1e-3])
 def test_agrees_with_the_model(eps, seed):
     torch.manual_seed(seed)
@@ -121,6 +133,14 @@ def test_the_rbf_network_keeps_theorem_3_2(seed):
         assert (model.distance(x + t[:, None] * d) >= radius * (1 - 1e-9)).all()
         assert (certainty(model, x, d, t) <= 0.25 + 0.01).all()
     assert (found.limit == 0.25).all()
+
+
+def test_the_rbf_network_behind_a_bend(seed):
+    """What goes through a ReLU first comes to rest until t = 5, and so stays at the centre."""
+    model = RBFNetwork(torch.zeros(1, 1), 1.0, classes=2, normalise=nn.ReLU()).double()
+    model.weight.data[:] = torch.tensor([[3.0], [0.0]])
+    found = unknown_from(model, torch.tensor([[-5.0]]), AHEAD, eps=0.01)
+    assert found.t.item() == pytest.approx(5 + model.uniform_radius(0.01))
 
 
 def test_batches_of_any_size_give_the_same(seed):

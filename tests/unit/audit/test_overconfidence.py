@@ -193,15 +193,45 @@ def test_boxes_are_those_of_the_data():
     assert torch.equal(high, inputs.amax(0))
 
 
+def test_a_box_may_be_one_tensor(seed):
+    torch.manual_seed(seed)
+    net, box = mlp(2, 2, hidden=(4,)), torch.tensor([[0.0, 0.0], [1.0, 2.0]])
+    found = overconfidence(net, box=box, trials=10)
+    for other in ((box[0], box[1]), box.numpy()):
+        assert overconfidence(net, box=other, trials=10).factors == found.factors
+
+
+def test_batchnorm_in_train_mode_is_told_once(seed):
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
+    for ask in (overconfidence, lambda net, x: certain_from(net, x, x), nescio.audit.per_feature):
+        with pytest.warns(UserWarning, match="audited in eval mode") as told:
+            ask(net, torch.ones(3, 2) + torch.arange(3)[:, None])
+        assert len(told) == 1
+        assert told[0].filename == __file__
+        assert net.training
+    with pytest.warns(UserWarning, match="audited in eval mode") as told:
+        unknown_from(DUQ(net[:3], 2, features=4), torch.ones(3, 2), torch.ones(2))
+    assert len(told) == 1
+
+
+def test_a_duq_over_a_network_without_a_law_is_measured(seed):
+    torch.manual_seed(seed)
+    model = DUQ(nn.Sequential(nn.Linear(2, 4), nn.GELU()), 2, features=4)
+    assert overconfidence(model, torch.ones(3, 2)).law == "unknown"
+
+
 def test_bad_input_is_told():
     net = mlp(2, 2)
     ones = torch.ones(2)
+    with pytest.raises(NescioError, match="eps"):
+        overconfidence(net, ones[None], eps=0)
     with pytest.raises(NescioError, match="nothing to scale"):
         overconfidence(net)
     with pytest.raises(NescioError, match="all inputs are zeros"):
         overconfidence(net, torch.zeros(3, 2))
     with pytest.raises(NescioError, match="expected a pair"):
-        overconfidence(net, box=ones)
+        overconfidence(net, box=torch.ones(3))
     for box in ((ones, 0 * ones), (ones, ones), (0 * ones, ones / 0)):
         with pytest.raises(NescioError, match="a box must be finite"):
             overconfidence(net, box=box)

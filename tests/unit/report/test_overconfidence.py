@@ -19,7 +19,7 @@ PLAIN = Audit(
 )  # fmt: skip
 DUQ = replace(
     PLAIN, method="duq", law="kernels", ends_certain=0.0, ends_in=None, end_confidence=(0.0,) * 5, reached=0.2,
-    median_factor=None, factors=(1.0,) * 20 + (None,) * 81, ends_unknown=0.99996, unknown_factor=1.5,
+    median_factor=None, proved=0.0, factors=(1.0,) * 20 + (None,) * 81, ends_unknown=0.99996, unknown_factor=1.5,
     unknown_factors=(1.5,) * 101, unknown_exact=1.0, overconfident=0.0,
     rays=(replace(RAY, asymptote=None, breakpoints=None, start=None, certain_from=None, unknown_from=3.0),),
 )  # fmt: skip
@@ -29,8 +29,8 @@ def test_the_verdict_of_a_plain_network():
     assert verdict(PLAIN) == [
         "Along 100.0 % of 10,000 directions this network is proved to end certain, whatever lies there; the median "
         "input needs to be scaled 6.12 times for a confidence of 99.9 %.",
-        "Scaled so far and projected back into the box of the data, 98.7 % are answered with a confidence above "
-        "95.0 %.",
+        "Scaled so far and projected back into the box of the data, 98.7 % of the inputs are answered with a "
+        "confidence above 95.0 %.",
     ]
 
 
@@ -40,8 +40,9 @@ def test_the_verdict_of_a_plain_network():
         ({"proved": 0.0}, "for a confidence of 99.9 % (measured)."),
         ({"proved": 0.5}, "(50.0 % of the factors are proved, the others measured)"),
         ({"median_factor": 1.0, "at_once": 0.6}, "60.0 % of the inputs have a confidence of 99.9 % as they are"),
-        ({"median_factor": None, "reached": 0.25}, "the median input never reaches a confidence of 99.9 %, and 25.0 %"),
-        ({"median_factor": None, "reached": 0.0}, "never reaches a confidence of 99.9 %, nor does any other"),
+        ({"median_factor": None, "reached": 0.25}, "the median input never reaches a confidence of 99.9 %, but 25.0 %"),
+        ({"median_factor": None, "reached": 0.0}, "never reaches a confidence of 99.9 %, nor any other"),
+        ({"median_factor": None, "reached": 0.0, "proved": 0.0}, "was not seen to reach a confidence of 99.9 %, nor"),
         ({"median_factor": 17782.8}, "scaled 17,800 times"),
         ({"ends_certain": 0.99999}, "Along 99.9 % of"),
         ({"ends_certain": 0.9, "end_confidence": (0.6, 0.9, 1.0, 1.0, 1.0)}, "at infinity is at least 60.0 %"),
@@ -54,15 +55,19 @@ def test_other_verdicts(change, said):
 
 def test_without_a_box_nothing_is_projected():
     assert len(verdict(replace(PLAIN, overconfident=None))) == 1
+    assert len(verdict(replace(PLAIN, reached=0.0, median_factor=None))) == 1  # nor where none was scaled
 
 
 def test_the_verdict_of_kernels():
     first, second, _ = verdict(DUQ)
     assert first == ("Along 99.9 % of 10,000 directions this network is proved to end not knowing, at a confidence "
                      "below 0.1 %; the median input does so for ever when scaled 1.50 times.")  # fmt: skip
-    assert second == "On the way the median input never reaches a confidence of 99.9 %, and 20.0 % do."
+    assert second == ("On the way the median input was not seen to reach a confidence of 99.9 %, but 20.0 % of them "
+                      "do.")  # fmt: skip
     first, *_ = verdict(replace(DUQ, method="rbf", unknown_exact=0.0, unknown_factor=1.0))
-    assert "every probability within 0.1 % of 1/3; the median input does so for ever at the latest as it is." in first
+    assert (
+        "every probability within 0.1 % of 1/3; the median input does so as it is, and for ever at the latest." in first
+    )
     first, *_ = verdict(replace(DUQ, unknown_factor=None, ends_unknown=0.3))
     assert first.endswith(
         "30.0 % of 10,000 directions this network is proved to end not knowing, at a confidence below 0.1 %."
@@ -122,6 +127,6 @@ def test_the_figure_draws_what_happens_on_a_ray():
 def test_the_figure_of_kernels_has_a_second_curve():
     figure = audit_figure(DUQ)
     labels = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
-    assert labels == ["certain (99.9 %)", "never certain again"]
+    assert labels == ["certain (99.9 %)", "knows nothing any more"]
     assert max(figure.axes[1].lines[0].get_ydata()) == pytest.approx(0.19)  # 20 of 101 percentiles are reached
     audit_figure(replace(PLAIN, rays=(), factors=(None,) * 101))  # nothing to draw is no error
