@@ -77,10 +77,10 @@ def trained(method: str, train: Samples, seed: int) -> nescio.methods.Method:
 def compared(model: nescio.methods.Method, patients: dict[str, Samples], missing: dict[str, dict[str, float]]) -> Table:
     """How each hospital's patients score, at the threshold that accepts 95 % of Cleveland's."""
     detector = nescio.Threshold(model).fit(patients["cleveland"], accept=0.95)
-    table = Table(title=f"{model.name}: who is known?", title_justify="left")
+    table = Table(title=f"{model.name}: who is known?", title_justify="left", padding=(0, 0))
     for name in ("hospital", "patients", "ill", "values\nfilled in", "median\nconfidence", "I do not\nknow",
                  "right, of\nall", "right, of\naccepted"):  # fmt: skip
-        table.add_column(name, justify="left" if name == "hospital" else "right")
+        table.add_column(name, justify="left" if name == "hospital" else "right", overflow="fold")
     for site, name in HOSPITALS.items():
         some = patients[site]
         logits, answers = nescio.predict(model, some, progress=False), detector.predict(some)

@@ -74,7 +74,7 @@ def _explained(record: FeatureAudit) -> str:
     if kernels := _of_kernels(record):
         moved = ("lower, higher by: how far the median row is moved, in the feature's own unit,\n"
                  "from where on the model knows nothing for ever.")  # fmt: skip
-        last = f"certain after: until rows not certain as they are are {bar} so, if a scan saw it."
+        last = f"certain after: until the model is {bar} certain, as far as a scan saw."
         if proved < 1:
             sides_proved = f"All are proved to be enough; {_percent(1 - proved)} need not be the least."
     else:
