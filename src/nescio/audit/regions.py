@@ -234,8 +234,8 @@ def laws_around(
             logits = run(model, law)
         logits = logits_law(logits, len(law))
         if logits.dim() == 3:
-            raise NescioError(f"the model returns {tuple(logits.shape)}: several draws, or logits of a batch, and no one "
-                              "law around an input; give one network, such as ensemble.member(0), and region one "
+            raise NescioError(f"the model returns {tuple(logits.shape)}: several draws, or logits of a batch, and no "
+                              "one law around an input; give one network, such as ensemble.member(0), and region one "
                               "input")  # fmt: skip
         slopes.append(logits.slope.view(len(x), each, -1))
         value = logits.intercept.view(len(x), each, -1)[:, 0]
