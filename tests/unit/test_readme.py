@@ -42,10 +42,15 @@ def test_python_of_the_page_on_gradients_runs(tmp_path, monkeypatch, capsys):
 def test_python_of_the_page_on_overconfidence_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "relu-overconfidence.md").read_text(encoding="utf-8")
-    code = re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1)
-    exec(compile(code, "relu-overconfidence.md", "exec"), {})
+    first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(first, "relu-overconfidence.md", "exec"), {})
     noise, worst = map(float, re.findall(r"0\.\d+", capsys.readouterr().out))
     assert 1 / 7 - 0.01 < noise <= worst < 0.7
+    exec(compile(second, "relu-overconfidence.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert "100% of the rays end at confidence 1" in said
+    assert "is proved to end certain" in said
+    assert (tmp_path / "far.svg").exists()
 
 
 def test_links_lead_somewhere():

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -137,10 +138,11 @@ def audit_figure(record: Audit) -> Figure:
     left.set_title(f"{len(record.rays)} of the inputs", loc="left", fontsize=10)
     _draw_shares(right, record)
     for axes in (left, right):
-        axes.xaxis.set_major_formatter(_plainly)
-        axes.xaxis.set_minor_formatter(_plainly)
         axes.spines[["top", "right"]].set_visible(False)
         axes.margins(x=0)
+        low, high = axes.get_xlim()
+        axes.xaxis.set_major_formatter(_plainly)
+        axes.xaxis.set_minor_formatter(_plainly if high < 100 * low else NullFormatter())
     handles, labels = left.get_legend_handles_labels()
     named = dict(zip(labels, handles, strict=True))  # each once
     legend_below(figure, list(named.values()), list(named), size=9)
