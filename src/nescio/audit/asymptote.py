@@ -100,7 +100,7 @@ def chunk(x: Tensor, batch_size: int | None) -> int:
     """How many rays to follow at a time: those asked for, or between 16 and 4096, fewer of larger inputs.
 
     >>> chunk(torch.zeros(9, 3, 32, 32), None)
-    85
+    42
     """
     return whole_number(
         "batch_size", max(16, min(4096, TOGETHER // x[0].numel())) if batch_size is None else batch_size

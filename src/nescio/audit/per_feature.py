@@ -58,6 +58,7 @@ def per_feature(
         eps: how low a model of kernels must stay, as in `unknown_from`.
         limit, batch_size, seed, progress: as in `certain_from`.
 
+    >>> import torch
     >>> net = nn.Linear(2, 2)
     >>> _ = net.load_state_dict({"weight": torch.tensor([[0.0, 0.0], [0.5, 0.0]]), "bias": torch.zeros(2)})
     >>> age, idle = per_feature(net, torch.tensor([[1.0, 3.0], [2.0, 5.0]]), names=["age", "idle"]).features
