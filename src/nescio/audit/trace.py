@@ -14,6 +14,7 @@ from nescio.audit.laws import Rays, leading
 from nescio.errors import NescioError, number, whole_number
 from nescio.progress import bar
 
+HALVINGS = 120
 LIMIT = 100_000
 TOGETHER = 2**22  # logits that are looked at together
 
@@ -59,9 +60,10 @@ class Pieces:
         peak = self._peak(begin, self._far_end(wanted))
         reached = self._log_p(peak) >= wanted
         low, high = begin.clone(), peak.clone()
-        while not _met(middle := (low + high) / 2, low, high):
+        for middle in _halved(low, high):
             fits = self._log_p(middle) >= wanted
-            low, high = torch.where(fits, low, middle), torch.where(fits, middle, high)
+            low.copy_(torch.where(fits, low, middle))
+            high.copy_(torch.where(fits, middle, high))
         found = torch.where(self._log_p(begin) >= wanted, begin, high)
         return found.masked_fill(~reached, torch.inf).amin(1)
 
@@ -108,10 +110,11 @@ class Pieces:
     def _peak(self, begin: Tensor, end: Tensor) -> Tensor:
         """Where `log p_c` is largest on its piece, `(P, C)`: where its derivative changes sign, by halving."""
         low, high = begin.clone(), end[:, None].expand_as(begin).clone()
-        while not _met(middle := (low + high) / 2, low, high):
+        for middle in _halved(low, high):
             logits = self.slope[:, None, :] * middle[:, :, None] + self.intercept[:, None, :]
             rising = self.slope - (logits.softmax(2) * self.slope[:, None, :]).sum(2) > 0
-            low, high = torch.where(rising, middle, low), torch.where(rising, high, middle)
+            low.copy_(torch.where(rising, middle, low))
+            high.copy_(torch.where(rising, high, middle))
         return (low + high) / 2
 
     def _far_end(self, wanted: float) -> Tensor:
@@ -128,9 +131,15 @@ class Pieces:
         return torch.where(self.end.isinf(), self.begin + need / gap, self.end)
 
 
-def _met(middle: Tensor, low: Tensor, high: Tensor) -> bool:
-    """Whether halving has come to an end: no number is left in between."""
-    return bool(((middle <= low) | (middle >= high)).all())
+def _halved(low: Tensor, high: Tensor) -> Iterator[Tensor]:
+    """The middles of intervals that whoever asks makes narrower, in place, until no digit is left to be found.
+
+    An interval that closes in on 0 never runs out of digits; it is given up when it is tiny beside its beginning.
+    """
+    for _ in range(HALVINGS):
+        if bool((high - low <= 2**-53 * high.abs()).all()):
+            return
+        yield (low + high) / 2
 
 
 def settled(slope: Tensor, end: Tensor) -> Tensor:
