@@ -7,3 +7,7 @@ here=$(dirname "$0")
 for network in plain ceda acet; do
     nescio audit "$runs/$network" --no-scaling -o "$here/$network"
 done
+
+# the plain network without weight decay
+nescio train softmax --data mnist --network lenet --schedule step --epochs 4 -o "$runs/free"
+nescio audit "$runs/free" --no-scaling --trials 2000 -o "$here/free"

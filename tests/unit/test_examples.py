@@ -91,11 +91,11 @@ def test_the_planes_of_paper_4(run, tmp_path, monkeypatch, how):
 
 @pytest.mark.slow
 @pytest.mark.skipif("NESCIO_DATA" not in os.environ, reason="needs the tables in $NESCIO_DATA")
-def test_four_hospitals(tmp_path):
-    said = run(tmp_path, "heart_disease_hospitals.py", "-o", "features.svg")
+def test_four_hospitals(run, tmp_path):
+    said = run("heart_disease_hospitals.py", "-o", "features.svg")
     assert "</svg>" in (tmp_path / "features.svg").read_text()
     assert float(re.search(r"right on ([\d.]+)% of 91 others of Cleveland", said)[1]) > 70
-    rows = dict(re.findall(r"│ (Cleveland|Budapest|Switzerland|VA Long Beach) +│(.*)│", said))
+    rows = dict(re.findall(r"│ *(Cleveland|Budapest|Switzerland|VA Long Beach) *│(.*)│", said))
     figures = {name: [int(one) for one in re.findall(r"\d+", row)] for name, row in rows.items()}
     assert {name: row[0] for name, row in figures.items()} == {
         "Cleveland": 91, "Budapest": 294, "Switzerland": 123, "VA Long Beach": 200
@@ -109,8 +109,8 @@ def test_four_hospitals(tmp_path):
 
 
 @pytest.mark.slow
-def test_linear_regions(tmp_path):
-    said = run(tmp_path, "linear_regions.py", "-o", "regions.svg")
+def test_linear_regions(run, tmp_path):
+    said = run("linear_regions.py", "-o", "regions.svg")
     assert "</svg>" in (tmp_path / "regions.svg").read_text()
     accuracy, count, unbounded, certain = map(
         float, re.search(r"accuracy ([\d.]+); (\d+) .*, (\d+) of them .* along ([\d.]+)%", said).groups()
