@@ -182,7 +182,7 @@ def logits_law(found: Any, inputs: int) -> Law:
         raise NescioError(f"the model must return a tensor of logits, not {type(found).__name__}")
     if not isinstance(found, Law):
         raise NescioError("what the model returns does not hang on its input")
-    if found.dim() not in (2, 3) or found.shape[-2] != inputs or found.shape[-1] < 1:
+    if found.dim() not in (2, 3) or found.shape[-2] != inputs:
         raise NescioError(f"the model must return logits (N, C) or draws (S, N, C) for N = {inputs} inputs, "
                           f"not {tuple(found.shape)}")  # fmt: skip
     return found

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from nescio.audit.asymptote import asymptote, audited, checked_rays, chunk, exact
+from nescio.audit.certainty import LIMIT
 from nescio.audit.trace import followed_rays
 from nescio.errors import NescioError, number, whole_number
 from nescio.methods import DUQ, RBFNetwork
 from nescio.progress import bar
-
-LIMIT = 400  # pieces of a ray that are looked at
 
 
 @dataclass(frozen=True)
