@@ -8,7 +8,6 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from nescio.audit import overconfidence, per_feature, regions_in, scaling
-from nescio.audit.certainty import LIMIT
 from nescio.audit.inputs import box_of
 from nescio.audit.plane import CrowdedError
 from nescio.data import Known
@@ -33,7 +32,7 @@ def audit_run(
     scores: Sequence[str] | None = None,
     rows: int = 200,
     trials: int = 10_000,
-    limit: int = LIMIT,
+    limit: int | None = None,
     scaled: bool = True,
     batch_size: int = 1024,
     seed: int = 0,

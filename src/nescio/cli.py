@@ -355,8 +355,9 @@ def audit(
         help="By default max_prob and entropy and, of a model that draws, variance and mutual_information.")] = None,
     rows: Annotated[int, typer.Option(help="Test inputs that are moved feature by feature.", min=1)] = 200,
     trials: Annotated[int, typer.Option(help="Inputs drawn in the box of the data, and scaled.", min=1)] = 10_000,
-    limit: Annotated[int, typer.Option(
-        help="Breakpoints of a ray up to which factors are proved; beyond, they are measured.", min=0)] = 400,
+    limit: Annotated[int | None, typer.Option(
+        help="Breakpoints of a ray up to which factors are proved; beyond, they are measured. By default 400, and 0 if "
+             "that takes longer than some minutes.", min=0, show_default=False)] = None,
     scaling: Annotated[bool, typer.Option(help="Also measure what scores notice as test inputs are scaled.")] = True,
     output: Annotated[Path | None, typer.Option(
         "--output", "-o", help="Folder for records and figures; else the run's.", show_default=False)] = None,

@@ -16,7 +16,8 @@ from nescio.predict import predict
 from nescio.progress import Bar, bar
 from nescio.seeds import check_seed
 
-LIMIT = 400  # pieces of a ray that are looked at
+LIMIT = 400  # pieces of a ray that are looked at, unless more are asked for,
+WORK = 10**10  # or following all rays takes more choices of single units than this: minutes, on two cores
 PILOT = 8  # rays that tell whether the others are worth following
 STEPS = 92  # of a scan, each by a factor of √2: from a hundredth of the way back to 0, to some 10¹¹ times as far
 HALVINGS = 18  # of the step in which a scan found a ray certain
@@ -41,14 +42,14 @@ def certain_from(
     direction: Any,
     *,
     confidence: float = 0.999,
-    limit: int = LIMIT,
+    limit: int | None = None,
     batch_size: int | None = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> CertainFrom:
     """The smallest t at which the confidence in `x + t · direction` reaches some bar.
 
-    A piecewise affine network is followed from breakpoint to breakpoint. Where there are more than `limit`, and for
+    A piecewise affine network is followed from breakpoint to breakpoint. Where there are too many, and for
     models with draws, kernels or other nonlinear layers, the ray is scanned in growing steps, and the step in which the
     model becomes certain is halved again and again; after the last breakpoint the law at infinity decides.
 
@@ -56,7 +57,8 @@ def certain_from(
         model: a method or a bare network.
         x, direction: rays, as in `asymptote`.
         confidence: the bar, in (½, 1).
-        limit: pieces of a ray to look at before scanning it instead; 0 to scan all.
+        limit: pieces of a ray to look at before scanning it instead; 0 to scan all. By default 400, and none if to
+            follow all rays takes longer than some minutes.
         batch_size, seed, progress: as in `asymptote`.
     """
     x, direction = checked_rays(x, direction, model)
@@ -67,19 +69,18 @@ def certain_from(
 
 
 def certain_along(
-    model: nn.Module, x: Tensor, direction: Tensor, law: Asymptote | None, confidence: float, limit: int,
+    model: nn.Module, x: Tensor, direction: Tensor, law: Asymptote | None, confidence: float, limit: int | None,
     batch_size: int, seed: int, progress: bool | None,
 ) -> CertainFrom:  # fmt: skip
     """What `certain_from` gives, of checked rays whose law is known, or known to be none."""
     if not number("confidence", confidence, least=0.5, most=1) < 1:
         raise NescioError("confidence must be below 1, which no softmax reaches")
     eps = 1 - confidence
-    whole_number("limit", limit, least=0)
     t = x.new_full((len(x),), torch.inf)
     proved = torch.zeros(len(x), dtype=torch.bool)
     with bar(len(x), "certain", progress) as shown:
-        if can_follow(model, x, direction, law, limit):
-            proved = _followed(model, x, direction, eps, limit, batch_size, t, shown)
+        if pieces := pieces_of(model, x, direction, law, limit):
+            proved = _followed(model, x, direction, eps, pieces, batch_size, t, shown)
         rest = (~proved).nonzero().flatten()
         t[rest] = _scanned(model, x[rest], direction[rest], eps, law and _of(law, rest), batch_size, seed, shown)
     return CertainFrom(t, proved)
@@ -113,13 +114,27 @@ def _followed(
     return proved
 
 
-def can_follow(model: nn.Module, x: Tensor, direction: Tensor, law: Asymptote | None, limit: int) -> bool:
-    """Whether rays can be followed from breakpoint to breakpoint: one law each, and, as some show, not too many."""
-    if law is None or law.slope.dim() == 3 or limit == 0:
-        return False
+def pieces_of(model: nn.Module, x: Tensor, direction: Tensor, law: Asymptote | None, limit: int | None) -> int:
+    """Up to how many pieces rays are worth following: none without one law each."""
+    checked_limit(limit)
+    return 0 if law is None or law.slope.dim() == 3 else worth_following(model, x, direction, limit)
+
+
+def checked_limit(limit: int | None) -> int:
+    """The limit, or what it is by default."""
+    return LIMIT if limit is None else whole_number("limit", limit, least=0)
+
+
+def worth_following(model: nn.Module, x: Tensor, direction: Tensor, limit: int | None) -> int:
+    """Up to how many pieces rays are worth following: none if, as some of them show, there are too many."""
+    most = checked_limit(limit)
+    if most == 0:
+        return 0
     some = torch.linspace(0, len(x) - 1, min(PILOT, len(x))).long()
     with exact(model, x) as double:
-        return least_bends(double, x[some], direction[some]) < limit
+        bends, units = least_bends(double, x[some], direction[some])
+    long = limit is None and len(x) * bends * units > WORK
+    return 0 if long or bends >= most else most
 
 
 def _followed_some(double: nn.Module, x: Tensor, direction: Tensor, eps: float, limit: int) -> tuple[Tensor, Tensor]:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from nescio.audit.asymptote import asymptote, audited, checked_rays, chunk, exact
-from nescio.audit.certainty import LIMIT
+from nescio.audit.certainty import checked_limit, worth_following
 from nescio.audit.trace import followed_rays
-from nescio.errors import NescioError, number, whole_number
+from nescio.errors import NescioError, number
 from nescio.methods import DUQ, RBFNetwork
 from nescio.progress import bar
 
@@ -37,7 +37,7 @@ def unknown_from(
     direction: Any,
     *,
     eps: float = 1e-3,
-    limit: int = LIMIT,
+    limit: int | None = None,
     batch_size: int | None = None,
     progress: bool | None = None,
 ) -> UnknownFrom:
@@ -45,14 +45,15 @@ def unknown_from(
 
     DUQ's certainty then stays below `eps`. Where its network is affine, each log-kernel is a concave quadratic in t, or
     a constant, so that the last t at which one reaches `log eps` is a root; the rays are followed from breakpoint to
-    breakpoint, unless there are more than `limit`. The confidence of an RBF network over K classes then stays below
+    breakpoint, unless there are too many. The confidence of an RBF network over K classes then stays below
     `1/K + eps`, since the ray has left all its centres farther behind than theorem 3.2 asks for.
 
     Args:
         model: a DUQ over a piecewise affine network, or an RBF network.
         x, direction: rays, as in `asymptote`.
         eps: how low.
-        limit: pieces of a ray to look at; where there are more, t is at most the start of the last one, or exact there.
+        limit: pieces of a ray to look at, as in `certain_from`; where there are more, t is at most the start of the
+            last one, or exact there.
         batch_size: rays at a time.
         progress: a bar on standard error; by default only on a terminal.
     """
@@ -60,13 +61,14 @@ def unknown_from(
         raise NescioError(f"a {type(model).__name__} was given, which need not grow uncertain far away; expected a DUQ "
                           "or an RBFNetwork. nescio.audit.asymptote tells what others do")  # fmt: skip
     x, direction = checked_rays(x, direction, model)
-    whole_number("limit", limit, least=0)
+    checked_limit(limit)
     eps = checked_eps(eps)
     size = chunk(x, batch_size)
     found = []
     with audited(model), bar(len(x), "unknown", progress) as shown:
+        pieces = worth_following(_features(model), x, direction, limit) if isinstance(model, DUQ) else 0
         for pair in zip(x.split(size), direction.split(size), strict=True):
-            found.append(_of_duq(model, *pair, eps, limit) if isinstance(model, DUQ) else _of_rbf(model, *pair, eps))
+            found.append(_of_duq(model, *pair, eps, pieces) if isinstance(model, DUQ) else _of_rbf(model, *pair, eps))
             shown.advance(len(pair[0]))
     return UnknownFrom(*(torch.cat([getattr(one, name) for one in found]) for name in ("t", "exact", "limit")))
 
@@ -78,16 +80,20 @@ def checked_eps(eps: float) -> float:
     return float(eps)
 
 
-def _of_duq(model: DUQ, x: Tensor, direction: Tensor, eps: float, limit: int) -> UnknownFrom:
-    net = nn.Sequential(model.normalise, model.net)
+def _features(model: DUQ) -> nn.Module:
+    return nn.Sequential(model.normalise, model.net)
+
+
+def _of_duq(model: DUQ, x: Tensor, direction: Tensor, eps: float, pieces: int) -> UnknownFrom:
+    net = _features(model)
     law = asymptote(net, x, direction, progress=False)
     far = _log_kernels(model, law.slope, law.intercept)
     last = _last_root(*far, math.log(eps), law.start, torch.full_like(law.start, torch.inf))
     left = far[2].masked_fill(far[0] < 0, -torch.inf).amax(1).exp()
     t, tight = torch.maximum(last, law.start), last > law.start
     rest = (~tight).nonzero().flatten()
-    if limit and len(rest):  # on the last piece it never is certain, so it was at most before
-        t[rest], tight[rest] = _before(model, net, x[rest], direction[rest], t[rest], eps, limit)
+    if pieces and len(rest):  # on the last piece it never is certain, so it was at most before
+        t[rest], tight[rest] = _before(model, net, x[rest], direction[rest], t[rest], eps, pieces)
     return UnknownFrom(t, tight, left)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.audit.asymptote import Asymptote, audited, checked_rays, chunk
-from nescio.audit.certainty import LIMIT, CertainFrom, can_follow, certain_along, law_of
+from nescio.audit.certainty import CertainFrom, certain_along, law_of, pieces_of
 from nescio.audit.inputs import Box, all_inputs, checked_box, uniform_in
 from nescio.audit.kernels import UnknownFrom, checked_eps, unknown_from
 from nescio.audit.laws import NotAffineError
@@ -34,7 +34,7 @@ def overconfidence(
     certain: float = 0.999,
     bold: float = 0.95,
     eps: float = 1e-3,
-    limit: int = LIMIT,
+    limit: int | None = None,
     rays: int = SHOWN,
     batch_size: int | None = None,
     seed: int = 0,
@@ -75,7 +75,7 @@ def overconfidence(
         law = law_of(model, x, x, size, seed, progress)
         found = certain_along(model, x, x, law, certain, limit, size, seed, progress)
         kernels = _kernels(model, x, eps, limit, batch_size, progress)
-        factor, bends = 1 + found.t, limit if can_follow(model, x, x, law, limit) else 0
+        factor, bends = 1 + found.t, pieces_of(model, x, x, law, limit)
         settings = {"trials": trials, "limit": limit, "batch_size": batch_size}
         low, high = (None, None) if room is None else (_plain(room[0]), _plain(room[1]))
         return Audit(
@@ -107,7 +107,7 @@ def overconfidence(
 
 
 def _kernels(
-    model: nn.Module, x: Tensor, eps: float, limit: int, batch_size: int | None, progress: bool | None
+    model: nn.Module, x: Tensor, eps: float, limit: int | None, batch_size: int | None, progress: bool | None
 ) -> UnknownFrom | None:
     """From where on a model of kernels does not know; None of other models, and over networks without a law."""
     if not isinstance(model, DUQ | RBFNetwork):

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from nescio.audit.asymptote import asymptote, audited, chunk
-from nescio.audit.certainty import LIMIT, certain_from
+from nescio.audit.certainty import certain_from
 from nescio.audit.features import feature_names, positions
 from nescio.audit.inputs import all_inputs
 from nescio.audit.kernels import checked_eps, unknown_from
@@ -36,7 +36,7 @@ def per_feature(
     classes: Sequence[str] | None = None,
     confidence: float = 0.999,
     eps: float = 1e-3,
-    limit: int = LIMIT,
+    limit: int | None = None,
     batch_size: int | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -140,7 +140,7 @@ def _sides(
     ways: Sequence[tuple[int, float]],
     confidence: float,
     eps: float,
-    limit: int,
+    limit: int | None,
     batch_size: int | None,
     seed: int,
     count: int,

@@ -239,11 +239,15 @@ class _Remembered(Rays):
         return self.choices[-1]
 
 
-def least_bends(double: nn.Module, x: Tensor, direction: Tensor) -> int:
-    """How many breakpoints the rays surely have, in the mean: choices that are not the same at 0 and at infinity."""
+def least_bends(double: nn.Module, x: Tensor, direction: Tensor) -> tuple[int, int]:
+    """How many breakpoints rays surely have, in the mean, and of how many choices, of which they must change that many.
+
+    A choice that is not the same at 0 and at infinity has changed at least once.
+    """
     begin, end = (law_at(double, x, direction, now, kind=_Remembered)[2] for now in (x.new_zeros(len(x)), None))
-    pairs = zip(begin.choices, end.choices, strict=True)  # type: ignore[attr-defined]
-    return sum(int((one != other).sum()) for one, other in pairs) // len(x)
+    pairs = list(zip(begin.choices, end.choices, strict=True))  # type: ignore[attr-defined]
+    changed, all_ = sum(int((one != other).sum()) for one, other in pairs), sum(one.numel() for one, _ in pairs)
+    return changed // len(x), all_ // len(x)
 
 
 def followed_rays(

@@ -14,6 +14,7 @@ from nescio.audit import asymptote, trace
 from nescio.errors import NescioError
 from nescio.methods import Softmax
 from nescio.models import mlp, network_for
+from small_nets import seeded
 
 seq = nn.Sequential
 
@@ -66,17 +67,6 @@ class Constants(nn.Module):
 class Shaped(nn.Module):
     def forward(self, x):
         return x.permute(0, 2, 3, 1).reshape(len(x), -1, x.shape[1]).transpose(1, 2).mean(2)
-
-
-def seeded(net, seed=0):
-    """With random weights and statistics everywhere."""
-    generator = torch.Generator().manual_seed(seed)
-    for module in net.modules():
-        for name, value in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
-            if value.is_floating_point():
-                drawn = torch.randn(value.shape, generator=generator)
-                value.data = drawn.abs() + 0.5 if name == "running_var" else drawn / max(1, value[0].numel()) ** 0.5
-    return net.eval()
 
 
 LAYERS = {

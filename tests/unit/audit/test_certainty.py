@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 import nescio
-from nescio.audit import certain_from, trace
-from nescio.audit.certainty import HALVINGS
+from nescio.audit import certain_from, certainty, trace
+from nescio.audit.certainty import HALVINGS, LIMIT, worth_following
+from nescio.audit.trace import least_bends
 from nescio.errors import NescioError
 from nescio.methods import DUQ, Ensemble, MCDropout, RBFNetwork, Softmax
 from nescio.models import mlp
@@ -68,6 +69,24 @@ def test_rays_with_too_many_pieces_are_measured(seed):
     few = certain_from(net, x, d, limit=int(pieces.median()))
     assert 0 < few.proved.sum() < 40  # those that are certain early enough
     torch.testing.assert_close(few.t, certain_from(net, x, d).t, rtol=1e-5, atol=1e-8)
+
+
+def test_what_would_take_too_long_is_measured_unless_asked_for(monkeypatch):
+    torch.manual_seed(0)
+    net = mlp(6, 4, hidden=(20, 20)).double()
+    x, d = drawn(40, 6, 0)
+    bends, units = least_bends(net, x[:: 39 // 7], d[:: 39 // 7])
+    assert 5 <= bends <= units == 40  # a choice for each unit
+    monkeypatch.setattr(certainty, "WORK", 39 * bends * units // 3)
+    assert not certain_from(net, x, d).proved.any()
+    assert certain_from(net, x[:10], d[:10]).proved.all()
+    assert certain_from(net, x, d, limit=400).proved.all()
+
+
+def test_ten_thousand_rays_through_two_hundred_units_are_followed():
+    torch.manual_seed(0)
+    rays = torch.randn(2, 10_000, 10).double()
+    assert worth_following(mlp(10, 3, hidden=(100, 100)), *rays, None) == LIMIT
 
 
 def test_one_that_never_is_certain_is_proved_so_to_infinity():

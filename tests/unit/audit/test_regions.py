@@ -18,6 +18,7 @@ from nescio.errors import NescioError
 from nescio.methods import Ensemble, MCDropout, Softmax
 from nescio.models import mlp
 from nescio.records import Regions
+from small_nets import seeded
 
 seq = nn.Sequential
 SQUARE = ((-3.0, 3.0), (-3.0, 3.0))
@@ -30,6 +31,11 @@ class Residual(nn.Module):
 
     def forward(self, x):
         return x + self.layers(x)
+
+
+def frozen(net, seed=0):
+    """Random weights in float64 that take no gradients."""
+    return seeded(net, seed).double().requires_grad_(False)
 
 
 def ends(width):
@@ -46,17 +52,6 @@ NETS = {
     "max pool": (lambda: seq(nn.Conv2d(1, 3, 2), nn.MaxPool2d(2), nn.ReLU(), *ends(12)), (1, 5, 5)),
     "padded pool": (lambda: seq(nn.Conv2d(1, 3, 2), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1), *ends(12)), (1, 5, 5)),
 }
-
-
-def seeded(net, seed=0):
-    """With random weights and statistics everywhere, in float64."""
-    generator = torch.Generator().manual_seed(seed)
-    for module in net.modules():
-        for name, value in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
-            if value.is_floating_point():
-                drawn = torch.randn(value.shape, generator=generator)
-                value.data = drawn.abs() + 0.5 if name == "running_var" else drawn / max(1, value[0].numel()) ** 0.5
-    return net.double().eval().requires_grad_(False)
 
 
 def points(shape, count=6, seed=0):
@@ -92,7 +87,7 @@ def choices(net, x):
 @pytest.mark.parametrize("name", NETS)
 def test_the_law_is_autograds(name, seed):
     make, shape = NETS[name]
-    net, x = seeded(make(), seed), points(shape, seed=seed)
+    net, x = frozen(make(), seed), points(shape, seed=seed)
     slope, intercept = local_affine(net, x)
     torch.testing.assert_close(slope, torch.stack([jacobian(net, one) for one in x]), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(torch.einsum("ncd,nd->nc", slope, x.flatten(1)) + intercept, net(x))
@@ -104,7 +99,7 @@ def test_the_law_is_autograds(name, seed):
 @pytest.mark.parametrize("name", NETS)
 def test_within_a_region_one_law_holds_and_beyond_each_face_another_choice(name, seed):
     make, shape = NETS[name]
-    net = seeded(make(), seed)
+    net = frozen(make(), seed)
     for x in points(shape, 3, seed):
         found = region(net, x)
         walk = torch.nn.functional.normalize(points((x.numel(),), 60, seed + 1))
@@ -130,7 +125,7 @@ def test_within_a_region_one_law_holds_and_beyond_each_face_another_choice(name,
 def test_the_nearest_face_is_as_far_as_said(name, seed):
     """No walk as long as the distance leaves the region, and one straight at the nearest face does."""
     make, shape = NETS[name]
-    net, x = seeded(make(), seed), points(shape, 1, seed)[0]
+    net, x = frozen(make(), seed), points(shape, 1, seed)[0]
     found = region(net, x)
     here = choices(net, x[None])
     walks = torch.nn.functional.normalize(points((x.numel(),), 2000, seed)).view(-1, *shape)
@@ -142,7 +137,7 @@ def test_the_nearest_face_is_as_far_as_said(name, seed):
 
 
 def test_half_spaces_say_what_contains_says(seed):
-    net = seeded(mlp(3, 2, hidden=(6, 5)), seed)
+    net = frozen(mlp(3, 2, hidden=(6, 5)), seed)
     found = region(net, points((3,), 1, seed)[0])
     z = points((3,), 100, seed + 1)
     normals, offsets = found.half_spaces
@@ -191,7 +186,7 @@ def test_without_choices_there_is_one_region():
 
 def one_layer(lines, seed):
     """A network with one hidden layer, whose regions are those of an arrangement of lines, and these lines."""
-    net = seeded(seq(nn.Linear(2, lines), nn.ReLU(), nn.Linear(lines, 2)), seed)
+    net = frozen(seq(nn.Linear(2, lines), nn.ReLU(), nn.Linear(lines, 2)), seed)
     return net, net[0].weight.numpy(), net[0].bias.numpy()
 
 
@@ -247,7 +242,7 @@ class Twice(nn.Module):
 
 @pytest.mark.parametrize("name", PLANES)
 def test_the_plane_is_covered_by_regions_that_are_whole_and_differ(name, seed):
-    net = seeded(PLANES[name](), seed)
+    net = frozen(PLANES[name](), seed)
     record = regions_in(net, SQUARE)
     assert record.covered == pytest.approx(1, abs=1e-9)
     assert sum(polygon_area(cell.corners) for cell in record.cells) == pytest.approx(36)
@@ -273,7 +268,7 @@ def unbounded_by_search(one):
 
 
 def test_classes_and_the_boundary_between_them(seed):
-    net = seeded(mlp(2, 4, hidden=(10, 10)), seed)
+    net = frozen(mlp(2, 4, hidden=(10, 10)), seed)
     net[-1].bias -= net(6 * torch.rand(1000, 2, generator=torch.Generator().manual_seed(seed)).double() - 3).mean(0)
     record = regions_in(net, SQUARE)
     segments = torch.tensor(record.boundary, dtype=torch.float64)
@@ -315,7 +310,7 @@ def test_any_small_network_covers_any_window(number):
         wide = draw.randint(1, 8)
         layers += [nn.Linear(width, wide), draw.choice([nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.Hardtanh])()]
         width = wide
-    net = seeded(seq(*layers, nn.Linear(width, 2)), number)
+    net = frozen(seq(*layers, nn.Linear(width, 2)), number)
     if draw.random() < 0.5:  # lines through one point, and lines that are the same
         net[0].bias[:] = 0
         net[0].weight[0] = -net[0].weight[-1]
