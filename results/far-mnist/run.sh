@@ -4,10 +4,9 @@
 set -euo pipefail
 runs=${1:?the folder of the runs}
 here=$(dirname "$0")
-for network in plain acet; do
+for network in plain ceda acet; do
     nescio audit "$runs/$network" --no-scaling -o "$here/$network"
 done
-nescio audit "$runs/ceda" --no-scaling --limit 0 --trials 1000 -o "$here/ceda" # scanned, not followed through LeNet
 
 # the plain network without weight decay
 nescio train softmax --data mnist --network lenet --schedule step --epochs 4 -o "$runs/free"
