@@ -5,13 +5,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from nescio.data.alternate import Alternate
+from nescio.data.arrays import tensor
 from nescio.data.batches import batches
-from nescio.detectors.level import accepting, balancing, right_answers, share_to_accept
+from nescio.detectors.conformal import p_values
+from nescio.detectors.explanation import Explanation
+from nescio.detectors.level import Held, Level, right_answers
+from nescio.detectors.risk import Controlled
 from nescio.errors import NescioError
 from nescio.logits import classes
+from nescio.methods import as_method
 from nescio.predict import sweep
 from nescio.seeds import derived_seed, start_from
 from nescio.untouched import check_model
@@ -24,47 +31,102 @@ class Detector(nn.Module, ABC):
 
     `fit(known)` learns a threshold from held-out known inputs; `score(data)` gives `(N,)` numbers, larger = less
     known; `predict(data)` gives the class, or −1 where the score is above the threshold or the input not finite.
-    A subclass brings `evidence`; what it learns are buffers whose names end in an underscore.
+    A subclass brings `evidence`, and `learn` if it has to learn more than a threshold; what it learns are buffers whose
+    names end in an underscore.
+
+    Attributes:
+        threshold_: what is accepted is at or below it; one number, or one for each class.
+        calibration_: sorted scores of the held-out data, which p-values are read from.
+        calibration_class_: the class the model gave each of them, if thresholds are per class; else empty.
+        controlled: how a bound on the risk was met by the last fit, or None.
     """
 
     name: ClassVar[str]  # as in DETECTORS
+    learns: ClassVar[bool] = False  # whether it must learn from data other than those its threshold is settled on
     threshold_: Tensor
+    calibration_: Tensor
+    calibration_class_: Tensor
+    input_dims_: Tensor
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         check_model(model)
         self.model = model
+        self.controlled: Controlled | None = None
         self.register_buffer("threshold_", torch.tensor(math.nan, dtype=torch.float64))
+        self.register_buffer("calibration_", torch.empty(0, dtype=torch.float64))
+        self.register_buffer("calibration_class_", torch.empty(0, dtype=torch.long))
+        self.register_buffer("input_dims_", torch.tensor(0))
 
     @abstractmethod
     def evidence(self, x: Tensor, logits: Tensor) -> Tensor:
         """Scores `(B,)` of a batch of finite inputs and the model's finite logits `(S, B, C)` for them."""
 
-    def fit(self, known: Any, accept: float | None = None, *, balanced: bool = False) -> Self:
-        """Settle the threshold from held-out known data: the smallest of their scores that accepts a share of them.
+    def learn(self, data: Any) -> None:
+        """What there is to learn from known data before the threshold; most learn nothing more."""
+
+    def fit(
+        self,
+        known: Any,
+        accept: float | None = None,
+        *,
+        train: Any = None,
+        per_class: bool = False,
+        balanced: bool = False,
+        risk: float | None = None,
+        confidence: float | None = None,
+    ) -> Self:
+        """Settle the threshold from held-out known data, in one of three ways.
+
+        With `accept` new known inputs, exchangeable with these, are accepted with at least that probability, whatever
+        the model: it counts how many of n + 1 ranks lie below (conformal prediction).
 
         Args:
-            known: inputs of the kinds the model knows; with labels, if `balanced`.
-            accept: the share, in (0, 1]; 0.95 if not given.
-            balanced: instead, tell right answers from wrong ones best, each side counting half (Oberdiek et al. 2018,
-                eq. 7).
+            known: inputs of the kinds the model knows, which it was not trained on; with labels for the last two ways.
+            accept: the share of known inputs to accept, in (0, 1); 0.95 if nothing else is asked for.
+            train: what a detector learns from that learns more than a threshold, such as the model's training data;
+                else every other input of `known` is set aside for it.
+            per_class: whether the share is to hold within each class that the model answers, by a threshold for each.
+            balanced: tell right answers from wrong ones best, each side counting half (Oberdiek et al. 2018, eq. 7).
+            risk: the error rate to allow among accepted inputs; the threshold with most coverage that keeps it with
+                the `confidence`, 0.95 if not given, is taken (Geifman & El-Yaniv 2017).
         """
-        share = share_to_accept(accept, balanced)
-        self.threshold_.fill_(balancing(*self._judged(known)) if share is None else accepting(share, self.score(known)))
+        level = Level.of(accept, per_class, balanced, risk, confidence)
+        if self.learns:
+            self.learn(Alternate(known, 0) if train is None else train)
+            known = Alternate(known, 1) if train is None else known
+        held = self._held(known)
+        threshold, self.controlled = level.settle(held)
+        order = held.scores.argsort()
+        own = held.claimed[order] if per_class else held.claimed[:0]
+        learned = {"threshold_": threshold, "calibration_": held.scores[order].double(), "calibration_class_": own}
+        for name, value in learned.items():
+            self.register_buffer(name, value.to(self.threshold_.device))
         return self
 
-    def _judged(self, known: Any) -> tuple[Tensor, Tensor]:
-        """The scores of labelled data, and which answers are right."""
-        parts: list[tuple[Tensor, Tensor]] = []
-        sweep(self.model, known, lambda x, z, y: parts.append((self.of_batch(x, z), right_answers(z, y))))
-        scores, right = zip(*parts, strict=True)
-        return torch.cat(scores), torch.cat(right)
+    def _held(self, known: Any) -> Held:
+        """The scores of held-out data, the model's classes and, if there are labels, which of them are right."""
+        parts: list[tuple[Tensor, Tensor, Tensor | None]] = []
+        count = 0
+
+        def visit(x: Tensor, logits: Tensor, y: Tensor | None) -> None:
+            nonlocal count
+            right = None if y is None else right_answers(logits, y)
+            parts.append((self.of_batch(x, logits), classes(logits), right))
+            count = logits.shape[2]
+            self.input_dims_.fill_(x.dim() - 1)
+
+        sweep(self.model, known, visit)
+        scores, claimed, right = zip(*parts, strict=True)
+        told = None if any(one is None for one in right) else torch.cat(right)
+        return Held(torch.cat(scores), torch.cat(claimed), told, count)
 
     def score(self, data: Any, batch_size: int = 256) -> Tensor:
         """How unknown each input is, `(N,)`, larger = less known; NaN or infinite inputs are an error."""
         scores: list[Tensor] = []
-        sweep(self.model, data, lambda x, logits, _: scores.append(self.of_batch(x, logits)), batch_size=batch_size)
-        return torch.cat(scores)
+        rows, alone = self._rows(data)
+        sweep(self.model, rows, lambda x, logits, _: scores.append(self.of_batch(x, logits)), batch_size=batch_size)
+        return torch.cat(scores)[0] if alone else torch.cat(scores)
 
     forward = score
 
@@ -78,26 +140,71 @@ class Detector(nn.Module, ABC):
         return scores
 
     def predict(self, data: Any, batch_size: int = 256) -> Tensor:
-        """The class of each input, `(N,)`, or −1 = "I do not know"."""
-        if self.threshold_.isnan():
+        """The class of each input, `(N,)`, or −1 = "I do not know"; of one input without an axis for it, `()`."""
+        return self._answered(data, batch_size)[0]
+
+    def p_value(self, data: Any, batch_size: int = 256) -> Tensor:
+        """The share of held-out inputs at least as odd as each input, `(N,)`, itself counted in; NaN of one not finite.
+
+        Of a known input it is at most α with a probability of at most α. With thresholds per class it is the share of
+        those that the model gives the same class.
+        """
+        return self._answered(data, batch_size)[3]
+
+    def explain(self, data: Any, batch_size: int = 256) -> list[Explanation]:
+        """What there is to say of each input: class, confidence, score, p-value, and the verdict in words."""
+        answers, claimed, scores, p, confidence = (part.reshape(-1) for part in self._answered(data, batch_size))
+        cuts = self.threshold_[claimed.clamp(min=0)] if self.threshold_.dim() else self.threshold_.expand(len(scores))
+        columns = (part.tolist() for part in (answers, claimed, confidence, scores, cuts, p))
+        return [Explanation.of(*row) for row in zip(*columns, strict=True)]
+
+    def _answered(self, data: Any, batch_size: int) -> tuple[Tensor, ...]:
+        """Answers, the model's own classes, scores, p-values and confidences, `(N,)` each; or `()` of one input."""
+        if self.threshold_.isnan().any():
             raise NescioError(f"{type(self).__name__} has no threshold yet: call .fit(known) with held-out data first")
+        rows, alone = self._rows(data)
         with torch.random.fork_rng():
             start_from(derived_seed(0, "data", 0))  # as in `score`
-            return torch.cat([self._decide(x) for x, _ in batches(data, batch_size)])
+            parts = [self._decide(x) for x, _ in batches(rows, batch_size)]
+        found = tuple(torch.cat(part) for part in zip(*parts, strict=True))
+        return tuple(part[0] for part in found) if alone else found
 
-    def _decide(self, x: Tensor) -> Tensor:
+    def _rows(self, data: Any) -> tuple[Any, bool]:
+        """Data with an axis of inputs, and whether it is one input that had none."""
+        if isinstance(data, Tensor | np.ndarray) and data.ndim == self.input_dims_:
+            return tensor(data)[None], True
+        return data, False
+
+    def _decide(self, x: Tensor) -> tuple[Tensor, ...]:
         answer = torch.full((len(x),), UNKNOWN, device=x.device)
+        claimed = answer.clone()
+        scores, p, confidence = (torch.full((len(x),), torch.nan, dtype=torch.float64, device=x.device) for _ in range(3))
         rows = x.isfinite().flatten(1).all(1).nonzero().flatten()
 
         def visit(x: Tensor, logits: Tensor, _: Tensor | None) -> None:
             fine = logits.isfinite().all(2).all(0)
             if fine.any():
-                scores, found = self.evidence(x[fine], logits[:, fine]), classes(logits[:, fine])
-                answer[rows[fine]] = torch.where(scores <= self.threshold_.to(scores.device), found, UNKNOWN)
+                own, logits = rows[fine], logits[:, fine]
+                scores[own] = self.evidence(x[fine], logits).double()
+                claimed[own] = classes(logits)
+                confidence[own] = as_method(self.model).confidence(logits).double()
+                cut = self.threshold_.to(x.device)
+                cut = cut[claimed[own]] if cut.dim() else cut
+                answer[own] = torch.where(scores[own] <= cut, claimed[own], UNKNOWN)
+                p[own] = self._p_values(scores[own], claimed[own])
 
         if len(rows):
             sweep(self.model, x[rows], visit, batch_size=len(rows), progress=False)
-        return answer
+        return answer, claimed, scores, p, confidence
+
+    def _p_values(self, scores: Tensor, claimed: Tensor) -> Tensor:
+        calibration = self.calibration_.to(scores.device)
+        if not len(self.calibration_class_):
+            return p_values(scores, calibration)
+        of, found = self.calibration_class_.to(scores.device), torch.empty_like(scores)
+        for label in claimed.unique():
+            found[claimed == label] = p_values(scores[claimed == label], calibration[of == label])
+        return found
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments beside the model, as plain data for saved files."""

@@ -1,31 +1,87 @@
-"""Where to draw the line: a threshold from the scores of held-out data."""
+"""How a detector's threshold is to be settled, and from what: scores of held-out known data and what was right."""
 
+from dataclasses import dataclass
+
+import torch
 from torch import Tensor
 
 from nescio.data.labelled import check_labels, whole
-from nescio.errors import NescioError
+from nescio.detectors.conformal import accepting
+from nescio.detectors.risk import Controlled, controlling
+from nescio.errors import NescioError, number
 from nescio.logits import classes
 from nescio.metrics import balanced_threshold
-from nescio.metrics.ranking import accepted_count
 
-ACCEPT = 0.95
-
-
-def share_to_accept(accept: float | None, balanced: bool) -> float | None:
-    """The share of known inputs to accept, or None if the threshold is to be balanced instead."""
-    if balanced:
-        if accept is not None:
-            raise NescioError(f"accept={accept} and balanced=True are two ways to settle one threshold; give one")
-        return None
-    share = ACCEPT if accept is None else accept
-    if not isinstance(share, float | int) or not 0 < share <= 1:
-        raise NescioError(f"accept is the share of known inputs to accept, in (0, 1], not {share}")
-    return share
+ACCEPT, CONFIDENCE = 0.95, 0.95
 
 
-def accepting(share: float, scores: Tensor) -> float:
-    """The smallest of these scores `(N,)` at which this share of them is accepted."""
-    return float(scores.sort().values[accepted_count(len(scores), share) - 1])
+@dataclass(frozen=True)
+class Held:
+    """What a model and a detector made of held-out known data.
+
+    Attributes:
+        scores: `(N,)`.
+        claimed: `(N,)`, the classes the model gave.
+        right: `(N,)`, whether they are right; None of data without labels.
+        classes: how many there are.
+    """
+
+    scores: Tensor
+    claimed: Tensor
+    right: Tensor | None
+    classes: int
+
+
+@dataclass(frozen=True)
+class Level:
+    """One of four ways to settle a threshold; see `Detector.fit`."""
+
+    accept: float | None
+    per_class: bool
+    balanced: bool
+    risk: float | None
+    confidence: float
+
+    @classmethod
+    def of(
+        cls, accept: float | None, per_class: bool, balanced: bool, risk: float | None, confidence: float | None
+    ) -> "Level":
+        """What was asked for, or an error if it cannot be, or is two things at once."""
+        asked = [f"accept={accept}"] * (accept is not None) + ["balanced=True"] * bool(balanced)
+        asked += [f"risk={risk}"] * (risk is not None)
+        if len(asked) > 1:
+            raise NescioError(f"{' and '.join(asked)} are two ways to settle one threshold; give one")
+        if per_class and (balanced or risk is not None):
+            raise NescioError(f"per_class=True goes with a share to accept, not with {asked[0]}")
+        if confidence is not None and risk is None:
+            raise NescioError(f"confidence={confidence} is that of a bound on the risk; give risk=… too")
+        if not balanced and risk is None:
+            share = ACCEPT if accept is None else accept
+            if isinstance(share, bool) or not isinstance(share, float | int) or not 0 < share < 1:
+                raise NescioError(f"accept is the share of known inputs to accept, between 0 and 1, not {share!r}")
+            accept = float(share)
+        inside = 1e-9
+        bound = None if risk is None else number("risk", risk, least=inside, most=1 - inside)
+        sure = number("confidence", CONFIDENCE if confidence is None else confidence, least=inside, most=1 - inside)
+        return cls(accept, bool(per_class), bool(balanced), bound, sure)
+
+    def settle(self, held: Held) -> tuple[Tensor, Controlled | None]:
+        """The threshold, `()` or one for each class `(C,)`, and of a bounded risk what it is known by."""
+        if self.accept is not None and self.per_class:
+            cuts = [self._of_class(held, label, self.accept) for label in range(held.classes)]
+            return torch.tensor(cuts, dtype=torch.float64), None
+        if self.accept is not None:
+            return torch.tensor(accepting(held.scores, self.accept), dtype=torch.float64), None
+        right = needed_labels(held.right)
+        if self.risk is not None:
+            found = controlling(held.scores, right, self.risk, self.confidence)
+            return torch.tensor(found.threshold, dtype=torch.float64), found
+        return torch.tensor(balancing(held.scores, right), dtype=torch.float64), None
+
+    @staticmethod
+    def _of_class(held: Held, label: int, accept: float) -> float:
+        own = held.scores[held.claimed == label]
+        return accepting(own, accept, f" that the model takes for class {label}")
 
 
 def balancing(scores: Tensor, right: Tensor) -> float:
@@ -37,11 +93,16 @@ def balancing(scores: Tensor, right: Tensor) -> float:
     return balanced_threshold(scores[right].cpu().numpy(), scores[~right].cpu().numpy())
 
 
-def right_answers(logits: Tensor, labels: Tensor | None) -> Tensor:
-    """Which inputs `(B,)` got the class of their label, which must be one of those the model knows."""
-    if labels is None:
+def needed_labels(right: Tensor | None) -> Tensor:
+    """Which answers are right, or an error if the data had no labels to tell."""
+    if right is None:
         raise NescioError("this needs labelled data, to tell right answers from wrong ones: a dataset of "
                           "(input, label), or a loader of such batches")  # fmt: skip
-    labels = whole(labels).to(logits.device)
+    return right
+
+
+def right_answers(logits: Tensor, labels: Tensor | None) -> Tensor:
+    """Which inputs `(B,)` got the class of their label, which must be one of those the model knows."""
+    labels = whole(needed_labels(labels)).to(logits.device)
     check_labels(labels, logits.shape[2])
     return classes(logits) == labels

@@ -1,0 +1,48 @@
+"""Why a detector answered what it did."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The evidence about one input.
+
+    Attributes:
+        answer: the class, or −1 = "I do not know".
+        claimed: the class the model itself gives, or −1 if its output, or the input, is not finite.
+        confidence: the model's own.
+        score: how unknown it looks, larger = less known.
+        threshold: up to where it would count as known.
+        p_value: the share of held-out known inputs at least as odd.
+        verdict: all that in words.
+    """
+
+    answer: int
+    claimed: int
+    confidence: float
+    score: float
+    threshold: float
+    p_value: float
+    verdict: str
+
+    @classmethod
+    def of(cls, answer: int, claimed: int, confidence: float, score: float, threshold: float, p: float) -> "Explanation":
+        """The evidence, with its verdict."""
+        return cls(answer, claimed, confidence, score, threshold, p, _in_words(answer, claimed, confidence, p))
+
+    def __str__(self) -> str:
+        return self.verdict
+
+
+def _in_words(answer: int, claimed: int, confidence: float, p: float) -> str:
+    if claimed < 0 or math.isnan(p):
+        return "I do not know: the input, or what the model makes of it, is not finite."
+    odd = f"{_share(p)} of known inputs look at least as odd"
+    if answer < 0:
+        return f"I do not know: {odd}. The model alone would say class {claimed}, with confidence {confidence:.1%}."
+    return f"Class {answer}, with confidence {confidence:.1%}; {odd}."
+
+
+def _share(p: float) -> str:
+    return f"{p:.1%}" if p >= 0.001 else "fewer than 0.1%"
