@@ -15,11 +15,12 @@ from nescio.adversarial import ADVERSARIAL, ResistedError, hostile, in_memory
 from nescio.data.labelled import check_labels, whole
 from nescio.data.noise import MADE, made
 from nescio.detectors import Detector
+from nescio.detectors.features import Seen, look
 from nescio.errors import NescioError, unknown_name, whole_number
 from nescio.logits import classes, mean_log_probs
 from nescio.methods import as_method
 from nescio.methods.method import Method
-from nescio.predict import joined, sweep
+from nescio.predict import joined, sweep_through
 from nescio.records import (
     Against,
     Evaluation,
@@ -139,13 +140,17 @@ def _run(
     parts: list[tuple[Tensor, Tensor | None]] = []
     scores: list[dict[str, Tensor]] = []
 
-    def visit(x: Tensor, logits: Tensor, y: Tensor | None) -> None:
+    def visit(x: Tensor, seen: Seen, y: Tensor | None) -> None:
+        logits = seen.logits.to(x.device)
         parts.append((logits, y))
         scores.append(scores_of(names or usual_scores(len(logits)), method, x, logits))
         if isinstance(model, Detector):
-            scores[-1][model.name] = model.of_batch(x, logits)
+            scores[-1][model.name] = model.of_batch(x, seen)
 
-    sweep(method, data, visit, **how)
+    if isinstance(model, Detector):
+        sweep_through(model.look, model.model, data, visit, "predict", **how)
+    else:
+        sweep_through(look, method, data, visit, "predict", **how)
     logits, labels = joined(parts)
     return logits, labels, {name: torch.cat([batch[name] for batch in scores]).cpu().numpy() for name in scores[0]}
 

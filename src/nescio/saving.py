@@ -1,5 +1,10 @@
-"""Trained models and fitted detectors as files: weights and plain data, no pickle, no code."""
+"""Trained models and fitted detectors as files: weights and plain data, no pickle, no code.
 
+A network of ours is made again by its name and arguments. One of the user's is not in the file of a detector over it:
+it is given again when that is loaded, and known by a fingerprint of its weights.
+"""
+
+import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +21,7 @@ from nescio.methods.method import Method
 from nescio.models import build
 from nescio.records import from_plain, to_plain
 from nescio.tensorfile import read_tensors, restore, state_of, write_tensors
+from nescio.untouched import check_model
 
 KIND = "model"
 FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}  # a model may be cast to another of them
@@ -24,55 +30,112 @@ T = TypeVar("T", Method, Detector)
 
 @dataclass(frozen=True)
 class Plan:
-    """How to make the model of a file again, by names in our tables and plain arguments."""
+    """How to make the model of a file again, by names in our tables and plain arguments.
+
+    A detector over a network of the user's has only the `fingerprint` of that; `bare` is a network without a method.
+    """
 
     method: str
     settings: dict[str, Any]
     network: dict[str, Any]
     detector: str | None
     detector_settings: dict[str, Any]
+    fingerprint: str | None = None
+    bare: bool = False
 
 
 def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
-    """Write a method, a network of `nescio.models`, or a detector over one; `about` is kept with it as plain data."""
+    """Write a method, a network of `nescio.models`, or a detector over any network.
+
+    Args:
+        model: what to write; of a detector over a network of your own that network is left out, and `load` asks for it.
+        path: of the file.
+        about: plain data to keep with it.
+    """
     detector = model if isinstance(model, Detector) else None
-    method = as_method(model if detector is None else detector.model)
-    recipe = _recipe(method.networks())
+    given = model if detector is None else detector.model
+    method = as_method(given)
     for thing, table in ((method, METHODS), (detector, DETECTORS)):
         if thing is not None and table.get(thing.name) is not type(thing):
             raise NescioError(f"a {type(thing).__name__} is in none of our tables, so it could not be loaded again")
-    if not isinstance(method.normalise, Normalise | nn.Identity):
-        raise NescioError(f"normalise must be a nescio.data.Normalise, not {type(method.normalise).__name__}")
+    recipe = _recipe(method.networks())
+    if recipe is None and detector is None:
+        raise NescioError(f"this {type(method.networks()[0]).__name__} cannot be made again from a file; only networks "
+                          "made by nescio.models, and not changed since, can be saved whole")  # fmt: skip
     name, settings = (None, {}) if detector is None else (detector.name, detector.settings())
-    plan = Plan(method.name, method.settings(), recipe, name, settings)
+    if recipe is None:
+        plan = Plan(method.name, {}, {}, name, settings, fingerprint=fingerprint(method))
+    else:
+        plan = Plan(method.name, method.settings(), recipe, name, settings, bare=method is not given)
+    state = {} if recipe is None else _sound_state(method)
     learned = {} if detector is None else {f"detector.{key}": value for key, value in _learned(detector)}
-    state = state_of(method, "model")
-    _check_state(method.state_dict(), method, "this model could not be loaded again")
     write_tensors(path, KIND, state | learned, {"plan": to_plain(plan), "about": to_plain(about or {})})
 
 
-def load(path: str | os.PathLike[str]) -> Method | Detector:
-    """Read back what `save` wrote, in eval mode; it scores bit by bit as before."""
-    return load_about(path)[0]
+def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Method | Detector:
+    """Read back what `save` wrote, in eval mode; it scores bit by bit as before.
+
+    Args:
+        path: of the file.
+        model: of a detector over a network of your own, what it was made on, with the same weights.
+    """
+    return load_about(path, model)[0]
 
 
-def load_about(path: str | os.PathLike[str]) -> tuple[Method | Detector, dict[str, Any]]:
+def load_about(
+    path: str | os.PathLike[str], model: nn.Module | None = None
+) -> tuple[Method | Detector, dict[str, Any]]:
     """What `load` gives, and the plain data that was kept with it."""
     tensors, header = read_tensors(path, KIND)
     where = repr(os.fspath(path))
     plan = from_plain(Plan, header.get("plan"), where)
     about = from_plain(dict[str, Any], header.get("about"), where)
+    if model is not None:
+        given = _given(plan, model, where)
+    else:
+        method = _model(plan, tensors, path)
+        if plan.detector is None:
+            return method, about
+        given = method.net if plan.bare else method
+    detector = _made(
+        _entry(DETECTORS, "detector", plan.detector or ""), plan.detector or "", plan.detector_settings, given
+    )
+    _learn(detector, {key[9:]: value for key, value in tensors.items() if key.startswith("detector.")}, where)
+    return detector, about
+
+
+def fingerprint(model: nn.Module) -> str:
+    """What tells a model from others: a digest of the names, types, shapes and values of its weights and buffers."""
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        if isinstance(value, Tensor):
+            digest.update(f"{name} {value.dtype} {tuple(value.shape)};".encode())
+            digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _given(plan: Plan, model: nn.Module, where: str) -> nn.Module:
+    """The user's model, if it is the one a file was made with."""
+    check_model(model)
+    if plan.fingerprint is None:
+        raise NescioError(f"{where} holds its own model; load it without one")
+    if plan.detector is None or fingerprint(as_method(model)) != plan.fingerprint:
+        raise NescioError(f"{where} was made with another model than this {type(model).__name__}: weights, their names "
+                          "or types differ. Expected what the detector was made on, with the same weights")  # fmt: skip
+    return model
+
+
+def _model(plan: Plan, tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> Method:
+    """The model of a file that holds one."""
+    where = repr(os.fspath(path))
+    if plan.fingerprint is not None:
+        raise NescioError(f"{where} is a detector over a network of your own, which it does not hold; give it: "
+                          "nescio.load(path, model=net)")  # fmt: skip
     method = _skeleton(plan, tensors, where)
     state = {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
     _check_state(state, method, f"{where} holds no sound model")
     restore(method, tensors, "model", path, assign=True)
-    method.eval()
-    if plan.detector is None:
-        return method, about
-    make = _entry(DETECTORS, "detector", plan.detector)
-    detector = _made(make, plan.detector, plan.detector_settings, method)
-    _learn(detector, {key[9:]: value for key, value in tensors.items() if key.startswith("detector.")}, where)
-    return detector, about
+    return method.eval()
 
 
 def _learn(detector: Detector, found: dict[str, Tensor], where: str) -> None:
@@ -81,27 +144,38 @@ def _learn(detector: Detector, found: dict[str, Tensor], where: str) -> None:
     if odd := room.keys() ^ found.keys():
         names = ", ".join(sorted(odd))
         raise NescioError(f"{where} does not hold what this detector learns: it lacks or adds {names}")
+    sizes: dict[str, int] = {}
     for key, buffer in room.items():
-        value = found[key]
-        if value.shape != buffer.shape or value.dtype != buffer.dtype:
+        value, letters = found[key], detector.letters(key, found[key].dim())
+        expected = (
+            buffer.shape
+            if letters is None
+            else [sizes.setdefault(*one) for one in zip(letters, value.shape, strict=False)]
+        )
+        if value.shape != torch.Size(expected) or value.dtype != buffer.dtype:
             raise NescioError(f"{where}: the detector's {key} is {value.dtype} {tuple(value.shape)}; expected "
-                              f"{buffer.dtype} {tuple(buffer.shape)}")  # fmt: skip
-        buffer.copy_(value)
-    fitted = [bool(value.isfinite().all()) for value in found.values() if value.numel()]
+                              f"{buffer.dtype} {tuple(expected)}")  # fmt: skip
+    fitted = [bool(value.isfinite().all()) for value in found.values() if value.numel() and value.is_floating_point()]
     if any(fitted) and not all(fitted):  # what was never fitted is NaN throughout
         raise NescioError(f"{where}: what the detector learned is in part NaN or infinite")
+    detector.keep(**found)
 
 
-def _recipe(nets: Sequence[nn.Module]) -> dict[str, Any]:
-    """How the networks of a method can be made again, or an error if they cannot."""
+def _recipe(nets: Sequence[nn.Module]) -> dict[str, Any] | None:
+    """How the networks of a method can be made again, or None if they cannot."""
     if not nets:
         return {}
     recipe: dict[str, Any] | None = getattr(nets[0], "recipe", None)
-    for net in nets:
-        if recipe is None or getattr(net, "recipe", None) != recipe or not _same(net, recipe):
-            raise NescioError(f"this {type(net).__name__} cannot be made again from a file; only networks made by "
-                              "nescio.models, and not changed since, can be saved whole")  # fmt: skip
-    return recipe or {}
+    same = recipe is not None and all(getattr(net, "recipe", None) == recipe and _same(net, recipe) for net in nets)
+    return recipe if same else None
+
+
+def _sound_state(method: Method) -> dict[str, Tensor]:
+    """The tensors of a model that a file can hold, or an error if it could not be loaded again."""
+    if not isinstance(method.normalise, Normalise | nn.Identity):
+        raise NescioError(f"normalise must be a nescio.data.Normalise, not {type(method.normalise).__name__}")
+    _check_state(method.state_dict(), method, "this model could not be loaded again")
+    return state_of(method, "model")
 
 
 def _same(net: nn.Module, recipe: dict[str, Any]) -> bool:

@@ -1,13 +1,16 @@
 """What holds for every detector, by membership in DETECTORS."""
 
 import copy
+import math
 
 import pytest
 import torch
 
 import nescio
 from nescio.data import Samples, noise
+from nescio.data.halves import halves
 from nescio.detectors import DETECTORS
+from nescio.detectors.level import Held
 
 pytestmark = pytest.mark.parametrize("name", DETECTORS)
 
@@ -32,10 +35,86 @@ def detector(name, ready):
 
 
 def test_accepts_the_share_it_was_asked_for(name, model, known):
-    some = known.test.select(torch.arange(100))
-    for accept, accepted in ((1e-13, 1), (0.07, 7), (0.5, 50), (0.95, 95), (0.951, 96), (1.0, 100)):
-        answers = fitted(name, model, some, accept=accept).predict(some)
+    """With n calibration inputs, as many of them as make that share of n + 1."""
+    some, rest = known.test.select(torch.arange(100)), known.test.select(torch.arange(100, len(known.test)))
+    for accept, accepted in ((1e-13, 1), (0.07, 8), (0.5, 51), (0.95, 96), (0.951, 97), (0.99, 100)):
+        answers = fitted(name, model, some, accept=accept, train=rest).predict(some)
         assert (answers != -1).sum() == accepted
+    with pytest.raises(nescio.NescioError, match=r"too few .* takes at least 199"):
+        fitted(name, model, some, accept=0.995, train=rest)
+
+
+def test_learns_nothing_from_what_settles_its_threshold(name, model, known):
+    """Of data it has half to learn from, none is in both halves."""
+    detector = DETECTORS[name](model)
+    taught, judged = [], []
+    if not detector.learns:
+        pytest.skip("it learns nothing but a threshold")
+    detector.learn = lambda data: taught.extend(x for x, _ in data)
+    nothing = Held(torch.arange(50.0), torch.zeros(50), None, 7)
+    detector._held = lambda data: judged.extend(x for x, _ in data) or nothing
+    detector.fit(known.test)
+    rows = [{tuple(row) for row in torch.cat(part).flatten(1).tolist()} for part in (taught, judged)]
+    assert not rows[0] & rows[1]
+    assert abs(len(torch.cat(taught)) - len(torch.cat(judged))) <= 1
+
+
+def test_a_p_value_is_the_share_of_held_out_inputs_at_least_as_odd(detector, known):
+    scores, found = detector.score(known.held_out), detector.p_value(known.held_out)
+    held = detector.calibration_
+    expected = torch.tensor([(1 + (held >= one).sum()) / (1 + len(held)) for one in scores], dtype=torch.float64)
+    torch.testing.assert_close(found, expected)
+    assert torch.equal(found <= 0.05, detector.predict(known.held_out) == -1)
+
+
+def test_of_each_class_the_share_is_accepted(name, model, known):
+    detector = fitted(name, model, known.test, accept=0.8, per_class=True)
+    claimed = nescio.predict(model, known.test)[0].argmax(1)
+    answers = detector.predict(known.test)
+    assert detector.threshold_.shape == (7,)
+    for label in range(7):
+        own = detector.calibration_class_ == label
+        kept = detector.calibration_[own] <= detector.threshold_[label]
+        assert kept.sum() == math.ceil(0.8 * (own.sum() + 1))
+    assert set(answers.unique().tolist()) == {-1, *range(7)}
+    assert torch.equal(answers[answers >= 0], claimed[answers >= 0])
+    assert torch.equal(detector.p_value(known.test) <= 0.2 + 1e-12, answers == -1)
+
+
+def test_bounds_the_risk_of_its_answers(name, model, known):
+    noisy = Samples(known.test.inputs + 0.4 * torch.randn(known.test.inputs.shape), known.test.labels)
+    detector = fitted(name, model, noisy, risk=0.2, confidence=0.9)
+    found = detector.controlled
+    assert found.errors / found.accepted < 0.2
+    assert (detector.calibration_ <= detector.threshold_).sum() == found.accepted
+    with pytest.raises(nescio.NescioError, match="no threshold keeps"):
+        fitted(name, model, noisy, risk=1e-6)
+
+
+def test_one_input_needs_no_axis_for_it(detector, known):
+    x = known.test.take(slice(0, 5))[0].clone()
+    for ask in (detector.predict, detector.score, detector.p_value):
+        alone = ask(x[3])
+        assert alone.shape == ()
+        torch.testing.assert_close(alone, ask(x)[3], rtol=1e-5, atol=0)  # sums in another order
+    assert detector.predict(x[3].numpy()) == detector.predict(x)[3]
+    x[3, 0, 0, 0] = torch.nan
+    assert detector.predict(x[3]).item() == -1
+
+
+def test_explains_its_answers(detector, known):
+    known_, other = (data.take(slice(0, 20))[0] for data in (known.test, known.held_out))
+    x = torch.cat([known_, other, torch.full((1, 1, 8, 8), torch.nan)])
+    found = detector.explain(x)
+    assert [one.answer for one in found] == detector.predict(x).tolist()
+    assert [one.p_value for one in found[:-1]] == detector.p_value(x)[:-1].tolist()
+    torch.testing.assert_close([one.score for one in found[:-1]], detector.score(x[:-1]).tolist())
+    confidence = nescio.predict(detector.model, x[:-1])[0].softmax(1).amax(1)
+    torch.testing.assert_close([one.confidence for one in found[:-1]], confidence.tolist())
+    for one in found:
+        assert one.verdict.startswith("I do not know" if one.answer == -1 else f"Class {one.answer}")
+    assert "not finite" in str(found[-1])
+    assert len(detector.explain(x[0])) == 1
 
 
 def test_answers_known_inputs_with_their_class_and_others_with_minus_one(detector, known):
@@ -50,7 +129,8 @@ def test_separates(detector, known):
 
 
 def test_decision_is_score_against_threshold(detector, known):
-    assert torch.equal(detector.predict(known.test) == -1, detector.score(known.test) > detector.threshold_)
+    scores = detector.score(known.test).double()
+    assert torch.equal(detector.predict(known.test) == -1, scores > detector.threshold_)
 
 
 def test_a_row_that_is_not_finite_is_unknown_and_spoils_no_other(detector, known):
@@ -71,7 +151,7 @@ def test_says_when_it_is_not_fitted(name, model, known):
         DETECTORS[name](model).predict(known.test)
 
 
-@pytest.mark.parametrize("accept", [0, 1.01, -0.1, 95, "a"])
+@pytest.mark.parametrize("accept", [0, 1, 1.01, -0.1, 95, "a", True])
 def test_refuses_an_impossible_share(name, model, known, accept):
     with pytest.raises(nescio.NescioError, match="accept"):
         DETECTORS[name](model).fit(known.test, accept=accept)
@@ -91,8 +171,8 @@ def test_forward_is_score(detector, known):
 def test_casting_the_model_keeps_the_threshold(detector):
     before = detector.threshold_.item()
     assert detector.half().threshold_.item() == before
-    learned = dict(detector.float().named_buffers(recurse=False))
-    assert all(value.dtype == torch.float64 for value in learned.values())
+    kinds = {key: value.dtype for key, value in detector.named_buffers(recurse=False)}
+    assert {key: value.dtype for key, value in detector.half().named_buffers(recurse=False)} == kinds
 
 
 def test_a_model_whose_output_is_not_finite_has_no_score_but_an_answer(name, seed):
@@ -105,14 +185,16 @@ def test_a_model_whose_output_is_not_finite_has_no_score_but_an_answer(name, see
             return torch.where(x[:, :1] > 0, self.layer(x), torch.nan)
 
     torch.manual_seed(seed)
-    x = torch.rand(40, 2)
+    x = torch.rand(400, 2)
     model = Broken()
-    labels = model(x).argmax(1) ^ (torch.arange(40) % 4 == 0)  # a quarter of the answers are wrong
-    detector = DETECTORS[name](model).fit(Samples(x, labels), accept=1.0)
+    labels = model(x).argmax(1) ^ (torch.arange(400) % 4 == 0)  # a quarter of the answers are wrong
+    data = Samples(x, labels)
+    detector = DETECTORS[name](model).fit(data, accept=0.99, train=data)
+    clean = detector.predict(x[:5])
     x[3] = -1.0
     answers = detector.predict(x[:5])
     assert answers[3] == -1
-    assert torch.equal(answers[[0, 1, 2, 4]], model(x[:5]).argmax(1)[[0, 1, 2, 4]])
+    assert torch.equal(answers[[0, 1, 2, 4]], clean[[0, 1, 2, 4]])
     with pytest.raises(nescio.NescioError, match="no score"):
         detector.score(x)
 
@@ -121,7 +203,12 @@ def test_can_balance_right_answers_against_wrong_ones(name, model, known):
     noisy = Samples(known.test.inputs + 0.4 * torch.randn(known.test.inputs.shape), known.test.labels)
     detector = fitted(name, model, noisy, balanced=True)
     wrong = nescio.predict(model, noisy)[0].argmax(1) != noisy.labels
-    scores = detector.score(noisy)
+    held = noisy
+    if detector.learns:
+        x, y = zip(*halves(noisy)[1], strict=True)
+        held = Samples(torch.cat(x), torch.cat(y))
+        wrong = nescio.predict(model, held)[0].argmax(1) != held.labels
+    scores = detector.score(held)
 
     def rate(threshold):
         return (scores[~wrong] <= threshold).double().mean() + (scores[wrong] > threshold).double().mean()
@@ -142,7 +229,7 @@ def test_random_data_follow_one_seed_and_leave_the_generator_alone(detector):
     before = torch.random.get_rng_state()
     answers, scores = detector.predict(Noise()), detector.score(Noise())
     assert torch.equal(torch.random.get_rng_state(), before)
-    assert torch.equal(answers == -1, scores > detector.threshold_)
+    assert torch.equal(answers == -1, scores.double() > detector.threshold_)
 
 
 def test_needs_a_model(name):

@@ -31,13 +31,13 @@ def _rank(n: int, accept: float) -> int:
 
 
 def accepting(scores: Tensor, accept: float, of: str = "") -> float:
-    """The threshold, one of these scores `(N,)`, below which a new known input falls with at least this probability."""
+    """The threshold, one of these scores `(N,)`, that a new known input stays within with at least this chance."""
     if accept == 1:
-        raise NescioError("accept=1 would promise that no known input is ever taken for unknown, which no finite number "
-                          "of calibration inputs can; ask for less, such as 0.99")  # fmt: skip
+        raise NescioError("accept=1 would promise that no known input is ever taken for unknown, which no number of "
+                          "calibration inputs can; ask for less, such as 0.99")  # fmt: skip
     if (rank := _rank(len(scores), accept)) > len(scores):
-        raise NescioError(f"{len(scores)} calibration inputs{of} are too few to accept {accept:g} of known inputs; that "
-                          f"takes at least {calibration_inputs(accept)}")  # fmt: skip
+        raise NescioError(f"{len(scores)} calibration inputs{of} are too few to accept {accept:g} of known inputs; "
+                          f"that takes at least {calibration_inputs(accept)}")  # fmt: skip
     return float(scores.sort().values[rank - 1])
 
 

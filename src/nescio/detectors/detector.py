@@ -9,17 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nescio.data.alternate import Alternate
 from nescio.data.arrays import tensor
 from nescio.data.batches import batches
+from nescio.data.halves import halves
 from nescio.detectors.conformal import p_values
 from nescio.detectors.explanation import Explanation
+from nescio.detectors.features import Seen, look
 from nescio.detectors.level import Held, Level, right_answers
 from nescio.detectors.risk import Controlled
 from nescio.errors import NescioError
 from nescio.logits import classes
 from nescio.methods import as_method
-from nescio.predict import sweep
+from nescio.predict import Visit, sweep_through
 from nescio.seeds import derived_seed, start_from
 from nescio.untouched import check_model
 
@@ -31,18 +32,22 @@ class Detector(nn.Module, ABC):
 
     `fit(known)` learns a threshold from held-out known inputs; `score(data)` gives `(N,)` numbers, larger = less
     known; `predict(data)` gives the class, or −1 where the score is above the threshold or the input not finite.
-    A subclass brings `evidence`, and `learn` if it has to learn more than a threshold; what it learns are buffers whose
-    names end in an underscore.
+    A subclass brings `evidence`; `layers`, if that needs features; `learn`, if there is more to learn than a threshold.
+    What it learns are buffers whose names end in an underscore, NaN or empty before; `shapes` has a letter for each
+    axis of those that vary in size.
 
     Attributes:
         threshold_: what is accepted is at or below it; one number, or one for each class.
         calibration_: sorted scores of the held-out data, which p-values are read from.
         calibration_class_: the class the model gave each of them, if thresholds are per class; else empty.
+        layers: names of the layers whose features are needed; HEAD for the input of the last linear one.
         controlled: how a bound on the risk was met by the last fit, or None.
     """
 
     name: ClassVar[str]  # as in DETECTORS
     learns: ClassVar[bool] = False  # whether it must learn from data other than those its threshold is settled on
+    layers: tuple[str, ...] = ()
+    shapes: ClassVar[dict[str, str]] = {}  # such as {"means_": "CF", "factor_": "FF"}
     threshold_: Tensor
     calibration_: Tensor
     calibration_class_: Tensor
@@ -59,11 +64,19 @@ class Detector(nn.Module, ABC):
         self.register_buffer("input_dims_", torch.tensor(0))
 
     @abstractmethod
-    def evidence(self, x: Tensor, logits: Tensor) -> Tensor:
-        """Scores `(B,)` of a batch of finite inputs and the model's finite logits `(S, B, C)` for them."""
+    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+        """Scores `(B,)` of a batch of finite inputs and what the model made of them, with finite logits `(S, B, C)`."""
 
     def learn(self, data: Any) -> None:
-        """What there is to learn from known data before the threshold; most learn nothing more."""
+        """What there is to learn from known data before the threshold, in one pass; many learn nothing more."""
+
+    def look(self, model: nn.Module, x: Tensor) -> Seen:
+        """What the model makes of a batch on its device: logits, and such features as are needed."""
+        return look(model, x, self.layers)
+
+    def sweep(self, data: Any, visit: Visit[Seen], batch_size: int = 256, progress: bool | None = None) -> None:
+        """One pass over data; `visit(x, seen, y)` gets each batch: inputs, what was made of them, labels or None."""
+        sweep_through(self.look, self.model, data, visit, self.name, batch_size=batch_size, progress=progress)
 
     def fit(
         self,
@@ -85,56 +98,61 @@ class Detector(nn.Module, ABC):
             known: inputs of the kinds the model knows, which it was not trained on; with labels for the last two ways.
             accept: the share of known inputs to accept, in (0, 1); 0.95 if nothing else is asked for.
             train: what a detector learns from that learns more than a threshold, such as the model's training data;
-                else every other input of `known` is set aside for it.
+                else half of `known`, by chance, is set aside for it.
             per_class: whether the share is to hold within each class that the model answers, by a threshold for each.
             balanced: tell right answers from wrong ones best, each side counting half (Oberdiek et al. 2018, eq. 7).
             risk: the error rate to allow among accepted inputs; the threshold with most coverage that keeps it with
                 the `confidence`, 0.95 if not given, is taken (Geifman & El-Yaniv 2017).
         """
         level = Level.of(accept, per_class, balanced, risk, confidence)
+        if self.learns and train is None:
+            train, known = halves(known)
         if self.learns:
-            self.learn(Alternate(known, 0) if train is None else train)
-            known = Alternate(known, 1) if train is None else known
+            self.learn(train)
         held = self._held(known)
         threshold, self.controlled = level.settle(held)
         order = held.scores.argsort()
         own = held.claimed[order] if per_class else held.claimed[:0]
         learned = {"threshold_": threshold, "calibration_": held.scores[order].double(), "calibration_class_": own}
-        for name, value in learned.items():
-            self.register_buffer(name, value.to(self.threshold_.device))
+        self.keep(**learned)
         return self
+
+    def keep(self, **learned: Tensor) -> None:
+        """Hold what was learned as buffers, which are saved and moved with the rest."""
+        for name, value in learned.items():
+            self.register_buffer(name, value.detach().to(self.threshold_.device))
 
     def _held(self, known: Any) -> Held:
         """The scores of held-out data, the model's classes and, if there are labels, which of them are right."""
         parts: list[tuple[Tensor, Tensor, Tensor | None]] = []
         count = 0
 
-        def visit(x: Tensor, logits: Tensor, y: Tensor | None) -> None:
+        def visit(x: Tensor, seen: Seen, y: Tensor | None) -> None:
             nonlocal count
-            right = None if y is None else right_answers(logits, y)
-            parts.append((self.of_batch(x, logits), classes(logits), right))
-            count = logits.shape[2]
+            right = None if y is None else right_answers(seen.logits, y).to(x.device)
+            parts.append((self.of_batch(x, seen), classes(seen.logits).to(x.device), right))
+            count = seen.logits.shape[2]
             self.input_dims_.fill_(x.dim() - 1)
 
-        sweep(self.model, known, visit)
+        self.sweep(known, visit)
         scores, claimed, right = zip(*parts, strict=True)
-        told = None if any(one is None for one in right) else torch.cat(right)
+        told = None if any(one is None for one in right) else torch.cat([one for one in right if one is not None])
         return Held(torch.cat(scores), torch.cat(claimed), told, count)
 
     def score(self, data: Any, batch_size: int = 256) -> Tensor:
         """How unknown each input is, `(N,)`, larger = less known; NaN or infinite inputs are an error."""
         scores: list[Tensor] = []
         rows, alone = self._rows(data)
-        sweep(self.model, rows, lambda x, logits, _: scores.append(self.of_batch(x, logits)), batch_size=batch_size)
+        self.sweep(rows, lambda x, seen, _: scores.append(self.of_batch(x, seen)), batch_size)
         return torch.cat(scores)[0] if alone else torch.cat(scores)
 
     forward = score
 
-    def of_batch(self, x: Tensor, logits: Tensor) -> Tensor:
-        """The scores of a batch whose logits are already at hand, or an error if the model's output is not finite."""
-        if not logits.isfinite().all():
+    def of_batch(self, x: Tensor, seen: Seen) -> Tensor:
+        """The scores of a batch, or an error if what the model made of it is not finite."""
+        if not seen.logits.isfinite().all():
             raise NescioError("the model's output for some inputs is NaN or infinite, so they have no score")
-        scores = self.evidence(x, logits)
+        scores = self.evidence(x, seen).to(x.device)
         if not scores.isfinite().all():
             raise NescioError(f"{type(self).__name__} gives NaN or infinite scores for some inputs")
         return scores
@@ -178,37 +196,50 @@ class Detector(nn.Module, ABC):
     def _decide(self, x: Tensor) -> tuple[Tensor, ...]:
         answer = torch.full((len(x),), UNKNOWN, device=x.device)
         claimed = answer.clone()
-        scores, p, confidence = (torch.full((len(x),), torch.nan, dtype=torch.float64, device=x.device) for _ in range(3))
+        scores, p, confidence = torch.full((3, len(x)), torch.nan, dtype=torch.float64, device=x.device)
         rows = x.isfinite().flatten(1).all(1).nonzero().flatten()
 
-        def visit(x: Tensor, logits: Tensor, _: Tensor | None) -> None:
-            fine = logits.isfinite().all(2).all(0)
+        def visit(x: Tensor, seen: Seen, _: Tensor | None) -> None:
+            fine = seen.logits.isfinite().all(2).all(0).to(x.device)
             if fine.any():
-                own, logits = rows[fine], logits[:, fine]
-                scores[own] = self.evidence(x[fine], logits).double()
-                claimed[own] = classes(logits)
-                confidence[own] = as_method(self.model).confidence(logits).double()
-                cut = self.threshold_.to(x.device)
-                cut = cut[claimed[own]] if cut.dim() else cut
+                own, seen = rows[fine], seen.of(fine)
+                scores[own] = self.evidence(x[fine], seen).to(scores)
+                claimed[own] = classes(seen.logits).to(x.device)
+                confidence[own] = as_method(self.model).confidence(seen.logits).to(confidence)
+                cut = self._cuts(claimed[own], seen.logits.shape[2])
                 answer[own] = torch.where(scores[own] <= cut, claimed[own], UNKNOWN)
                 p[own] = self._p_values(scores[own], claimed[own])
 
         if len(rows):
-            sweep(self.model, x[rows], visit, batch_size=len(rows), progress=False)
+            self.sweep(x[rows], visit, batch_size=len(rows), progress=False)
         return answer, claimed, scores, p, confidence
+
+    def _cuts(self, claimed: Tensor, count: int) -> Tensor:
+        """The threshold of each input by its class, of so many."""
+        cut = self.threshold_.to(claimed.device)
+        if cut.dim() and len(cut) != count:
+            raise NescioError(f"there are thresholds for {len(cut)} classes, but the model knows {count}")
+        return cut[claimed] if cut.dim() else cut.expand(len(claimed))
 
     def _p_values(self, scores: Tensor, claimed: Tensor) -> Tensor:
         calibration = self.calibration_.to(scores.device)
         if not len(self.calibration_class_):
             return p_values(scores, calibration)
         of, found = self.calibration_class_.to(scores.device), torch.empty_like(scores)
-        for label in claimed.unique():
+        for label in set(claimed.tolist()):
             found[claimed == label] = p_values(scores[claimed == label], calibration[of == label])
         return found
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments beside the model, as plain data for saved files."""
         return {}
+
+    @classmethod
+    def letters(cls, name: str, dims: int) -> str | None:
+        """A letter for each axis of a buffer with so many that may have any size, or None if its size is settled."""
+        if name == "threshold_":
+            return "C" if dims == 1 else None
+        return {"calibration_": "N", "calibration_class_": "M"}.get(name) or cls.shapes.get(name)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Moves and casts as every module's, but for the digits of what was learned, which are those of the scores."""

@@ -27,7 +27,9 @@ class Explanation:
     verdict: str
 
     @classmethod
-    def of(cls, answer: int, claimed: int, confidence: float, score: float, threshold: float, p: float) -> "Explanation":
+    def of(
+        cls, answer: int, claimed: int, confidence: float, score: float, threshold: float, p: float
+    ) -> "Explanation":
         """The evidence, with its verdict."""
         return cls(answer, claimed, confidence, score, threshold, p, _in_words(answer, claimed, confidence, p))
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from nescio.detectors.detector import Detector
-from nescio.detectors.level import accepting, balancing, right_answers, share_to_accept
+from nescio.detectors.features import Seen
+from nescio.detectors.level import right_answers
 from nescio.detectors.meta_fit import HIDDEN, KINDS, MetaFit, fit_meta
 from nescio.errors import NescioError, unknown_name
 from nescio.gradients import BatchGradients, batch_gradients
@@ -35,7 +36,7 @@ class MetaClassifier(Detector):
         seed: of the folds and of the network.
     """
 
-    name = "meta"
+    name, learns = "meta", True
     centre_: Tensor
     scale_: Tensor
     weights_: Tensor  # of the features in order or, of a network, of its units
@@ -55,29 +56,31 @@ class MetaClassifier(Detector):
         self.features = None if features is None else tuple(features)
         self.feature_names = self.features or ()
         self.record: MetaWeights | None = None  # of the fit, if it was made here
+        self._mistrusted: Mapping[str, Any] = {}  # unknown data, during a fit
         self._keep(_nothing(kind, len(self.feature_names)))
 
     def fit(
-        self,
-        known: Any,
-        accept: float | None = None,
-        *,
-        balanced: bool = False,
-        unknown: Mapping[str, Any] | None = None,
+        self, known: Any, accept: float | None = None, *, unknown: Mapping[str, Any] | None = None, **how: Any
     ) -> Self:
-        """Learn which answers to mistrust, then settle the threshold on the known data.
+        """Learn which answers to mistrust, then settle the threshold on known data it has not learned from.
 
         Args:
             known: labelled data of the kinds the model knows, which it was not trained on.
-            accept, balanced: as for every detector.
+            accept, how: as for every detector; `train`, if given, is labelled and was not trained on either.
             unknown: named data of other kinds to learn to mistrust, such as `{"uniform": noise}`; 200 inputs will do.
         """
-        started = time.monotonic()
-        share = share_to_accept(accept, balanced)
         sets = {} if unknown is None else unknown
         if not isinstance(sets, Mapping) or not all(isinstance(name, str) for name in sets):
             raise NescioError("unknown data must come with names: {'uniform': data, …}")
-        rows, right, names = judged_features(self.model, known)
+        self._mistrusted = sets
+        try:
+            return super().fit(known, accept, **how)
+        finally:
+            self._mistrusted = {}
+
+    def learn(self, data: Any) -> None:
+        started, sets = time.monotonic(), self._mistrusted
+        rows, right, names = judged_features(self.model, data)
         others = {name: gradient_features(self.model, data, log=True).values for name, data in sets.items()}
         counts = {name: len(values) for name, values in others.items()}
         check_counts(int(right.sum()), int((~right).sum()), counts)
@@ -87,8 +90,6 @@ class MetaClassifier(Detector):
         found = fit_meta(self.kind, values, wrong, self.seed)
         self.feature_names = chosen
         self._keep(found)
-        scores = found(values[: len(right)])
-        self.threshold_.fill_(balancing(scores, right) if share is None else accepting(share, scores))
         self.record = MetaWeights(
             kind=self.kind,
             features=chosen,
@@ -99,9 +100,8 @@ class MetaClassifier(Detector):
             unknown=counts,
             provenance=Provenance.now(self.seed, {"features": self.features}, time.monotonic() - started),
         )
-        return self
 
-    def evidence(self, x: Tensor, logits: Tensor) -> Tensor:
+    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         if not self.feature_names or self.weights_.isnan().any():
             raise NescioError("MetaClassifier has learned nothing yet: call .fit(known) with labelled data first")
         layers = list(dict.fromkeys(name.rpartition("/")[0] for name in self.feature_names if name not in EXTRA))
@@ -120,8 +120,7 @@ class MetaClassifier(Detector):
         learned = {"centre_": found.centre, "scale_": found.scale, "weights_": weights[0], "bias_": bias}
         if hidden:
             learned |= {"hidden_weights_": hidden[0][0], "hidden_bias_": hidden[0][1]}
-        for name, value in learned.items():
-            self.register_buffer(name, value)
+        self.keep(**learned)
 
     def _kept(self) -> MetaFit:
         hidden = [(self.hidden_weights_, self.hidden_bias_)] if self.kind == "nn" else []

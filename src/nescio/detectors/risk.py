@@ -25,9 +25,9 @@ class Controlled:
 def controlling(scores: Tensor, right: Tensor, risk: float, confidence: float) -> Controlled:
     """The threshold with most coverage whose error rate among accepted inputs is at most `risk`, with confidence.
 
-    Tried are 32 of the scores `(N,)`, evenly spread in rank, and no threshold at all. Given one of the scores, those below
-    it are independent of it and of each other, so that the number of wrong ones is binomial: too few of them to come
-    from a higher risk, at a 33rd of the doubt, prove it. All thresholds accept what is *below* one of the scores.
+    Tried are 32 of the scores `(N,)`, evenly spread in rank, and no threshold at all. Given one of the scores, those
+    below it are independent of it and of each other, so that the number of wrong ones is binomial: too few of them to
+    come from a higher risk, at a 33rd of the doubt, prove it. All thresholds accept what is *below* one of the scores.
 
     Args:
         scores: of labelled held-out inputs.
@@ -37,7 +37,7 @@ def controlling(scores: Tensor, right: Tensor, risk: float, confidence: float) -
     """
     scores, order = scores.sort()
     wrong = (~right[order]).long().cumsum(0)
-    ranks = torch.linspace(0, len(scores) - 1, TRIED + 1)[1:].round().long().unique()
+    ranks = torch.from_numpy(np.unique(np.linspace(0, len(scores) - 1, TRIED + 1)[1:].round().astype(np.int64)))
     cuts = torch.cat([scores[ranks], scores.new_full((1,), torch.inf)])
     accepted = torch.searchsorted(scores, cuts, side="left")  # strictly below: ties with the cut do not count
     errors = torch.where(accepted > 0, wrong[accepted.clamp(min=1) - 1], 0)
@@ -45,9 +45,9 @@ def controlling(scores: Tensor, right: Tensor, risk: float, confidence: float) -
     proved = torch.from_numpy(binom.cdf(errors.numpy(), accepted.numpy(), risk) <= doubt) & (accepted > 0)
     if not proved.any():
         least = int(np.ceil(np.log(doubt) / np.log1p(-risk)))
-        raise NescioError(f"no threshold keeps the error rate at or below {risk:g} with confidence {confidence:g} on these "
-                          f"{len(scores)} inputs, {int(wrong[-1])} of which are answered wrongly; it takes at least {least} "
-                          "accepted inputs without an error, or a larger risk")  # fmt: skip
+        raise NescioError(f"no threshold keeps the error rate at or below {risk:g} with confidence {confidence:g} on "
+                          f"these {len(scores)} inputs, {int(wrong[-1])} of which are answered wrongly; it takes at "
+                          f"least {least} accepted inputs without an error, or a larger risk")  # fmt: skip
     best = int(proved.nonzero().max())
     cut = float(np.nextafter(float(cuts[best]), -np.inf))  # a detector accepts what is at its threshold, too
     return Controlled(cut, int(accepted[best]) / len(scores), int(errors[best]), int(accepted[best]))

@@ -5,6 +5,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from nescio.detectors.detector import Detector
+from nescio.detectors.features import Seen
 from nescio.methods import as_method
 from nescio.scores import score_names, scores_of
 
@@ -24,8 +25,8 @@ class Threshold(Detector):
         super().__init__(model)
         (self.score_name,) = score_names([as_method(model).score if score is None else score])
 
-    def evidence(self, x: Tensor, logits: Tensor) -> Tensor:
-        return scores_of([self.score_name], self.model, x, logits)[self.score_name]
+    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+        return scores_of([self.score_name], self.model, x, seen.logits.to(x.device))[self.score_name]
 
     def settings(self) -> dict[str, Any]:
         return {"score": self.score_name}

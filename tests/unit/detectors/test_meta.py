@@ -102,7 +102,7 @@ def test_score_is_what_the_fit_says_of_the_features(model, rest):
 
 def test_what_was_learned_is_readable(model, known, rest, tmp_path):
     detector = MetaClassifier(model, kind="lasso").fit(
-        rest, unknown={"noise": noise.samples("uniform", known.test, 60)}
+        known.test, train=rest, unknown={"noise": noise.samples("uniform", known.test, 60)}
     )
     record = detector.record
     wrong = int((nescio.predict(model, rest)[0].argmax(1) != rest.labels).sum())

@@ -1,0 +1,52 @@
+"""Means and scatter of features by class, in one pass over data of any length."""
+
+import torch
+from torch import Tensor
+
+from nescio.errors import NescioError
+
+
+class Moments:
+    """Counts `(C,)`, means `(C, F)` and scatter around them, summed over classes `(F, F)` or of each `(C, F, F)`.
+
+    Batches are merged by the difference of their means (Chan, Golub and LeVeque 1979), so that nothing is lost by
+    subtracting large numbers.
+    """
+
+    def __init__(self, classes: int, features: int, each: bool = False) -> None:
+        self.each = each
+        self.count = torch.zeros(classes, dtype=torch.float64)
+        self.mean = torch.zeros(classes, features, dtype=torch.float64)
+        self.scatter = torch.zeros(*(classes,) * each, features, features, dtype=torch.float64)
+
+    def add(self, rows: Tensor, labels: Tensor) -> None:
+        """Take in features `(B, F)` and their classes `(B,)`."""
+        rows, labels = rows.to(self.mean.device), labels.to(self.mean.device)
+        count = labels.bincount(minlength=len(self.count)).double()
+        mean = torch.zeros_like(self.mean).index_add_(0, labels, rows.double()) / count.clamp(min=1)[:, None]
+        own = rows - mean.to(rows.dtype)[labels]
+        total = self.count + count
+        apart = (mean - self.mean) * (self.count * count / total.clamp(min=1)).sqrt()[:, None]  # (C, F)
+        if self.each:
+            for label in count.nonzero().flatten().tolist():
+                some = own[labels == label]
+                self.scatter[label] += (some.T @ some).double() + torch.outer(apart[label], apart[label])
+        else:
+            self.scatter += (own.T @ own).double() + apart.T @ apart
+        self.mean += (mean - self.mean) * (count / total.clamp(min=1))[:, None]
+        self.count = total
+
+    @property
+    def overall(self) -> tuple[Tensor, Tensor]:
+        """The mean `(F,)` of all, and the scatter `(F, F)` around it, classes set aside."""
+        mean = self.count @ self.mean / self.count.sum()
+        apart = (self.mean - mean) * self.count.sqrt()[:, None]
+        within = self.scatter.sum(0) if self.each else self.scatter
+        return mean, within + apart.T @ apart
+
+    def check(self) -> None:
+        """An error if features are not finite, or there are too few inputs for any spread."""
+        if not self.mean.isfinite().all() or not self.scatter.isfinite().all():
+            raise NescioError("some features are NaN or infinite, or too large to be squared")
+        if self.count.sum() < 2:
+            raise NescioError(f"{int(self.count.sum())} input to learn from; expected at least 2")

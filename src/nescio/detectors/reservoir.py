@@ -1,0 +1,42 @@
+"""A sample of bounded size of rows that stream by, each of which is as likely to be in it (Vitter 1985)."""
+
+import torch
+from torch import Tensor
+
+from nescio.errors import whole_number
+
+
+class Reservoir:
+    """Keeps at most `size` of the rows it is given.
+
+    >>> some = Reservoir(2)
+    >>> for batch in torch.arange(8.0).reshape(4, 2, 1):
+    ...     some.add(batch)
+    >>> some.rows.shape, some.seen
+    (torch.Size([2, 1]), 8)
+    """
+
+    def __init__(self, size: int, seed: int = 0) -> None:
+        self.size, self.seen = whole_number("size", size), 0
+        self._generator = torch.Generator().manual_seed(seed)
+        self._kept: Tensor | None = None
+
+    def add(self, rows: Tensor) -> None:
+        """Take in rows `(B, …)`."""
+        if self._kept is None:  # memory that is never written to costs nothing
+            self._kept = torch.empty(self.size, *rows.shape[1:], dtype=rows.dtype)
+        number = self.seen + torch.arange(len(rows))
+        place = (torch.rand(len(rows), generator=self._generator, dtype=torch.float64) * (number + 1)).long()
+        place = torch.where(number < self.size, number, place)
+        here = (place < self.size).nonzero().flatten()
+        # of rows that fall on one place the last stays, as if they had come one by one
+        last = dict(zip(place[here].tolist(), here.tolist(), strict=True))
+        self._kept[list(last)] = rows[list(last.values())].to(self._kept)
+        self.seen += len(rows)
+
+    @property
+    def rows(self) -> Tensor:
+        """What was kept, `(M, …)`."""
+        if self._kept is None:
+            return torch.empty(0)
+        return self._kept[: self.seen]
