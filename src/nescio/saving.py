@@ -144,20 +144,23 @@ def _learn(detector: Detector, found: dict[str, Tensor], where: str) -> None:
     if odd := room.keys() ^ found.keys():
         names = ", ".join(sorted(odd))
         raise NescioError(f"{where} does not hold what this detector learns: it lacks or adds {names}")
-    sizes: dict[str, int] = {}
+    sizes: dict[str, int] = {}  # by the letters of axes
     for key, buffer in room.items():
         value, letters = found[key], detector.letters(key, found[key].dim())
-        expected = (
-            buffer.shape
-            if letters is None
-            else [sizes.setdefault(*one) for one in zip(letters, value.shape, strict=False)]
-        )
+        expected: Sequence[int] = buffer.shape
+        if letters is not None:
+            expected = [sizes.setdefault(letter, size) for letter, size in zip(letters, value.shape, strict=False)]
         if value.shape != torch.Size(expected) or value.dtype != buffer.dtype:
             raise NescioError(f"{where}: the detector's {key} is {value.dtype} {tuple(value.shape)}; expected "
                               f"{buffer.dtype} {tuple(expected)}")  # fmt: skip
     fitted = [bool(value.isfinite().all()) for value in found.values() if value.numel() and value.is_floating_point()]
     if any(fitted) and not all(fitted):  # what was never fitted is NaN throughout
         raise NescioError(f"{where}: what the detector learned is in part NaN or infinite")
+    held, own = found["calibration_"], found["calibration_class_"]
+    if (held.diff() < 0).any():
+        raise NescioError(f"{where}: the scores of held-out data are not in order")
+    if len(own) not in (0, len(held)):
+        raise NescioError(f"{where}: there are {len(own)} classes for {len(held)} scores of held-out data")
     detector.keep(**found)
 
 

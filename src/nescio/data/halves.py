@@ -21,6 +21,9 @@ def halves(data: Any, seed: int = 0) -> tuple["Half", "Half"]:
     >>> sorted(torch.cat([x for half in (first, second) for x, _ in half]).flatten().tolist())
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     """
+    if isinstance(data, Iterator):
+        raise NescioError("the data can be read only once, so they cannot be divided into two halves; give a dataset, "
+                          "a loader, or two sets")  # fmt: skip
     opening: list[Tensor] = []
     return Half(data, False, seed, opening), Half(data, True, seed, opening)
 

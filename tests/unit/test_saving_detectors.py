@@ -1,0 +1,149 @@
+"""Detectors as files: over our networks, and over a user's own, which is given again and known by its weights."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import nescio
+from nescio.data import Samples
+from nescio.errors import NescioError
+from nescio.saving import fingerprint
+from nescio.tensorfile import read_tensors, write_tensors
+
+
+class Mine(nn.Module):
+    """A network of a user's own."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(2, 16), nn.BatchNorm1d(16), nn.ReLU())
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    net = Mine().eval()
+    net.head.weight.data *= 5
+    net.head.bias.data.zero_()
+    return net
+
+
+@pytest.fixture
+def data():
+    generator = torch.Generator().manual_seed(0)
+    return Samples(torch.randn(400, 2, generator=generator), torch.arange(400) % 3)
+
+
+@pytest.fixture
+def path(net, data, tmp_path):
+    nescio.save(nescio.Threshold(net, "energy").fit(data), tmp_path / "d.nescio")
+    return tmp_path / "d.nescio"
+
+
+def exchange(path, name, change):
+    """The file with one of its tensors changed."""
+    tensors, about = read_tensors(path, "model")
+    tensors[name] = change(tensors[name])
+    write_tensors(path, "model", tensors, about)
+
+
+@pytest.mark.parametrize("how", [{}, {"accept": 0.7, "per_class": True}, {"risk": 0.9}, {"balanced": True}])
+def test_over_a_users_network_it_scores_as_before(net, data, tmp_path, how):
+    detector = nescio.Threshold(net, "energy").fit(data, **how)
+    nescio.save(detector, tmp_path / "d")
+    again = nescio.load(tmp_path / "d", model=copy.deepcopy(net))
+    x = 3 * torch.randn(50, 2)
+    for ask in ("score", "predict", "p_value"):
+        assert torch.equal(getattr(again, ask)(x), getattr(detector, ask)(x))
+    assert again.explain(x) == detector.explain(x)
+
+
+def test_the_users_network_is_not_in_the_file(path):
+    assert not [name for name in read_tensors(path, "model")[0] if not name.startswith("detector.")]
+
+
+def test_asks_for_the_network(path):
+    with pytest.raises(NescioError, match=r"network of your own.*nescio\.load\(path, model=net\)"):
+        nescio.load(path)
+    with pytest.raises(NescioError, match="str was given for a model"):
+        nescio.load(path, model="net")
+
+
+def test_knows_another_network_by_its_weights(net, path):
+    for change in (
+        lambda other: other.head.weight.data[0].add_(1e-7),
+        lambda other: other.body[1].running_mean.add_(1),
+        lambda other: other.double(),
+        lambda other: setattr(other, "tail", other.head),
+        lambda other: setattr(other, "head", nn.Linear(16, 4)),
+    ):
+        other = copy.deepcopy(net)
+        change(other)
+        with pytest.raises(NescioError, match="another model than this Mine"):
+            nescio.load(path, model=other)
+
+
+def test_a_fingerprint_is_of_values_not_of_places(net):
+    assert fingerprint(net) == fingerprint(copy.deepcopy(net)) == fingerprint(net.train())
+    assert len(fingerprint(net)) == 64
+
+
+def test_a_file_that_holds_its_model_takes_no_other(net, data, tmp_path):
+    model = nescio.methods.Softmax(nescio.models.mlp(2, 3))
+    nescio.save(nescio.Threshold(model).fit(data), tmp_path / "d")
+    nescio.save(model, tmp_path / "m")
+    for name in ("d", "m"):
+        with pytest.raises(NescioError, match="holds its own model"):
+            nescio.load(tmp_path / name, model=net)
+
+
+def test_a_network_of_ours_that_was_changed_counts_as_the_users(data, tmp_path):
+    net = nescio.models.mlp(2, 3)
+    net[2] = nn.Tanh()
+    detector = nescio.Threshold(net, "energy").fit(data)
+    nescio.save(detector, tmp_path / "d")
+    assert torch.equal(nescio.load(tmp_path / "d", model=net).score(data), detector.score(data))
+
+
+def test_a_bare_network_of_ours_comes_back_bare(data, tmp_path):
+    """So that names of layers stay as they were."""
+    nescio.save(nescio.Threshold(nescio.models.mlp(2, 3)).fit(data), tmp_path / "d")
+    assert isinstance(nescio.load(tmp_path / "d").model, nn.Sequential)
+
+
+def test_over_a_method_of_ours_on_a_users_network(net, data, tmp_path):
+    model = nescio.methods.Softmax(net, nescio.data.Normalise(torch.ones(2), torch.full((2,), 3.0)))
+    detector = nescio.Threshold(model, "max_prob").fit(data)
+    nescio.save(detector, tmp_path / "d")
+    assert torch.equal(nescio.load(tmp_path / "d", model=model).score(data), detector.score(data))
+    with pytest.raises(NescioError, match="another model"):
+        nescio.load(tmp_path / "d", model=net)
+
+
+@pytest.mark.parametrize(("name", "change", "message"), [
+    ("threshold_", lambda v: v.float(), r"threshold_ is torch\.float32 \(\); expected torch\.float64"),
+    ("threshold_", lambda v: v[None, None], r"threshold_ is torch\.float64 \(1, 1\); expected torch\.float64 \(\)"),
+    ("threshold_", lambda v: v * torch.nan, "in part NaN"),
+    ("calibration_", lambda v: v[:, None], r"calibration_ is torch\.float64 \(400, 1\)"),
+    ("calibration_", lambda v: v.flip(0), "not in order"),
+    ("calibration_", lambda v: v.index_fill(0, torch.tensor([3]), torch.inf), "in part NaN or infinite"),
+    ("calibration_class_", lambda v: torch.zeros(3).long(), "3 classes for 400 scores"),
+    ("input_dims_", lambda v: v.double(), r"input_dims_ is torch\.float64"),
+])  # fmt: skip
+def test_what_no_fit_leaves_is_refused(net, path, name, change, message):
+    exchange(path, f"detector.{name}", change)
+    with pytest.raises(NescioError, match=message):
+        nescio.load(path, model=net)
+
+
+def test_thresholds_for_other_classes_are_told(net, data, tmp_path):
+    nescio.save(nescio.Threshold(net, "energy").fit(data, accept=0.5, per_class=True), tmp_path / "d")
+    exchange(tmp_path / "d", "detector.threshold_", lambda v: v[:2])
+    with pytest.raises(NescioError, match="thresholds for 2 classes, but the model knows 3"):
+        nescio.load(tmp_path / "d", model=net).predict(data)
