@@ -1,0 +1,123 @@
+"""The features of a layer: the head's input found by itself, any layer by name, one forward pass, clear errors."""
+
+import pytest
+import torch
+from torch import nn
+
+import nescio
+from nescio.detectors.features import HEAD, look
+from nescio.errors import NescioError
+
+
+class Residual(nn.Module):
+    """Features that a functional call makes, so that no module returns them; a linear layer on the way."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(1, 4, 3, padding=1)
+        self.gate = nn.Linear(4, 4)
+        self.fc = nn.Linear(4, 3)
+        self.runs = 0
+
+    def forward(self, x):
+        self.runs += 1
+        h = self.stem(x)
+        h = h * self.gate(h.mean((2, 3))).sigmoid()[:, :, None, None]
+        return self.fc(nn.functional.adaptive_avg_pool2d(h, 1).flatten(1))
+
+    def features(self, x):
+        h = self.stem(x)
+        return (h * self.gate(h.mean((2, 3))).sigmoid()[:, :, None, None]).mean((2, 3))
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    return Residual().eval()
+
+
+@pytest.fixture
+def x():
+    return torch.rand(5, 1, 6, 6, generator=torch.Generator().manual_seed(0))
+
+
+def test_finds_what_the_last_linear_layer_is_given(net, x):
+    seen = look(net, x, [HEAD])
+    torch.testing.assert_close(seen.features[HEAD], net.features(x).detach())
+    assert seen.head is net.fc
+    assert torch.equal(seen.logits[0], net(x).detach())
+
+
+def test_one_pass_serves_all_layers(net, x):
+    seen = look(net, x, [HEAD, "stem", "gate"])
+    assert net.runs == 1
+    torch.testing.assert_close(seen.features["stem"], net.stem(x).mean((2, 3)).detach())  # the mean over places
+    assert seen.features["gate"].shape == (5, 4)
+    assert not net.stem._forward_hooks
+    assert not net.fc._forward_hooks
+
+
+def test_without_layers_there_are_no_features(net, x):
+    seen = look(net, x)
+    assert seen.features == {}
+    assert seen.head is None
+
+
+def test_some_of_the_inputs(net, x):
+    seen = look(net, x, [HEAD]).of(torch.tensor([True, False, True, False, False]))
+    torch.testing.assert_close(seen.features[HEAD], net.features(x[[0, 2]]).detach())
+    assert seen.logits.shape == (1, 2, 3)
+
+
+def test_words_and_series_are_averaged_over_their_places(x):
+    words = nn.Sequential(nn.Flatten(2), nn.Linear(36, 7), nn.Flatten(), nn.Linear(7, 3))  # (B, 1 word, 7)
+    assert look(words, x, ["1"]).features["1"].shape == (5, 7)
+    series = nn.Sequential(nn.Flatten(2), nn.Conv1d(1, 4, 3), nn.Flatten(), nn.Linear(4 * 34, 3))
+    assert look(series, x, ["1"]).features["1"].shape == (5, 4)
+
+
+def test_a_method_on_features_has_them_from_its_network(x):
+    duq = nescio.methods.DUQ(nescio.models.mlp(36, hidden=(8,)), 3)
+    seen = look(duq, x, [HEAD])
+    torch.testing.assert_close(seen.features[HEAD], duq.net(x).detach())
+    assert seen.head is None
+
+
+def test_a_wrong_name_lists_the_modules_and_their_shapes(net, x):
+    with pytest.raises(NescioError, match=r"'stm' .*stem \(4, 6, 6\), gate \(4,\), fc \(3,\)"):
+        look(net, x, ["stm"])
+
+
+def test_a_module_that_is_not_run_is_told(net, x):
+    net.spare = nn.Linear(2, 2)
+    with pytest.raises(NescioError, match=r"'spare' is run .*stem"):
+        look(net, x, ["spare"])
+
+
+def test_no_linear_layer_or_one_that_is_not_the_last_is_told(x):
+    with pytest.raises(NescioError, match=r"no linear layer.* 0 \(3, 6, 6\)"):
+        look(nn.Sequential(nn.Conv2d(1, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()), x, [HEAD])
+    with pytest.raises(NescioError, match="returns 4 numbers, but the model 3"):
+        look(nn.Sequential(nn.Flatten(), nn.Linear(36, 4), nn.Unflatten(1, (4, 1)), nn.Conv1d(4, 3, 1), nn.Flatten()),
+             x, [HEAD])  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [
+    lambda: nescio.methods.Ensemble(lambda: nescio.models.mlp(36, 3), members=2),
+    lambda: nescio.methods.MCDropout(nescio.models.mlp(36, 3, dropout=0.5), samples=3),
+])  # fmt: skip
+def test_models_with_draws_are_told_that_each_has_its_own(make, x):
+    with pytest.raises(NescioError, match="draws"):
+        look(make().eval(), x, [HEAD])
+
+
+def test_a_layer_without_a_batch_is_told(net, x):
+    class Whole(nn.Module):
+        def forward(self, x):
+            return x.mean()
+
+    net = nn.Sequential(nn.Flatten(), nn.Linear(36, 3))
+    net.whole = Whole()
+    net.forward = lambda x: (net.whole(x), net[1](net[0](x)))[1]
+    with pytest.raises(NescioError, match=r"'whole' are \(\); expected a tensor \(B, …\) for 5 inputs"):
+        look(net, x, ["whole"])
