@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_batchedtensor  # what a layer inside vmap returns: all draws at once
 
 from nescio.errors import NescioError
 from nescio.methods import Method
@@ -46,8 +47,8 @@ def look(model: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> Seen:
     kept: dict[str, tuple[nn.Module, Tensor]] = {}
     with torch.no_grad(), _kept(model, layers, kept):
         logits = draws_of(run(model, x.clone()), len(x))
-    if layers and len(logits) > 1:
-        raise NescioError(f"the model has {len(logits)} draws, each with features of its own; give one network of it, "
+    if layers and (len(logits) > 1 or any(is_batchedtensor(value) for _, value in kept.values())):
+        raise NescioError(f"the model has draws ({len(logits)}), each with features of its own; give one network of it, "
                           "such as ensemble.member(0), or take a detector on its logits")  # fmt: skip
     found = {name: _rows(*kept[name], len(x), name) for name in layers if name in kept}
     for name in layers:

@@ -105,6 +105,7 @@ def test_no_linear_layer_or_one_that_is_not_the_last_is_told(x):
 @pytest.mark.parametrize("make", [
     lambda: nescio.methods.Ensemble(lambda: nescio.models.mlp(36, 3), members=2),
     lambda: nescio.methods.MCDropout(nescio.models.mlp(36, 3, dropout=0.5), samples=3),
+    lambda: nescio.methods.MCDropout(nescio.models.mlp(36, 3, dropout=0.5), samples=1),
 ])  # fmt: skip
 def test_models_with_draws_are_told_that_each_has_its_own(make, x):
     with pytest.raises(NescioError, match="draws"):
