@@ -48,8 +48,8 @@ def look(model: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> Seen:
     with torch.no_grad(), _kept(model, layers, kept):
         logits = draws_of(run(model, x.clone()), len(x))
     if layers and (len(logits) > 1 or any(is_batchedtensor(value) for _, value in kept.values())):
-        raise NescioError(f"the model has draws ({len(logits)}), each with features of its own; give one network of it, "
-                          "such as ensemble.member(0), or take a detector on its logits")  # fmt: skip
+        raise NescioError(f"the model has draws ({len(logits)}), each with features of its own; give one network, "
+                          "such as ensemble.member(0), or take a detector on the logits")  # fmt: skip
     found = {name: _rows(*kept[name], len(x), name) for name in layers if name in kept}
     for name in layers:
         if name not in found:
