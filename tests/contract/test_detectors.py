@@ -114,7 +114,10 @@ def test_explains_its_answers(detector, known):
     for one in found:
         assert one.verdict.startswith("I do not know" if one.answer == -1 else f"Class {one.answer}")
     assert "not finite" in str(found[-1])
-    assert len(detector.explain(x[0])) == 1
+    (one,) = detector.explain(x[0], classes=["zero", "one", "two", "three", "four", "five", "six"])
+    assert ["zero", "one", "two", "three", "four", "five", "six"][one.claimed] in one.verdict
+    with pytest.raises(nescio.NescioError, match="names for 1 classes"):
+        detector.explain(known.test, classes=["zero"])
 
 
 def test_answers_known_inputs_with_their_class_and_others_with_minus_one(detector, known):

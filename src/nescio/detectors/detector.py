@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +18,7 @@ from nescio.detectors.features import Seen, look
 from nescio.detectors.level import Held, Level, right_answers
 from nescio.detectors.risk import Controlled
 from nescio.errors import NescioError
-from nescio.logits import classes
+from nescio.logits import classes as claimed_classes
 from nescio.methods import as_method
 from nescio.predict import Visit, sweep_through
 from nescio.seeds import derived_seed, start_from
@@ -130,7 +130,7 @@ class Detector(nn.Module, ABC):
         def visit(x: Tensor, seen: Seen, y: Tensor | None) -> None:
             nonlocal count
             right = None if y is None else right_answers(seen.logits, y).to(x.device)
-            parts.append((self.of_batch(x, seen), classes(seen.logits).to(x.device), right))
+            parts.append((self.of_batch(x, seen), claimed_classes(seen.logits).to(x.device), right))
             count = seen.logits.shape[2]
             self.input_dims_.fill_(x.dim() - 1)
 
@@ -169,12 +169,16 @@ class Detector(nn.Module, ABC):
         """
         return self._answered(data, batch_size)[3]
 
-    def explain(self, data: Any, batch_size: int = 256) -> list[Explanation]:
-        """What there is to say of each input: class, confidence, score, p-value, and the verdict in words."""
+    def explain(self, data: Any, classes: Sequence[str] | None = None, batch_size: int = 256) -> list[Explanation]:
+        """What there is to say of each input: class, confidence, score, p-value, and the verdict in words.
+
+        `classes` are names for them, such as `known.classes`; else words have numbers.
+        """
         answers, claimed, scores, p, confidence = (part.reshape(-1) for part in self._answered(data, batch_size))
         cuts = self.threshold_[claimed.clamp(min=0)] if self.threshold_.dim() else self.threshold_.expand(len(scores))
+        called = [_called(label, classes) for label in claimed.tolist()]
         columns = (part.tolist() for part in (answers, claimed, confidence, scores, cuts, p))
-        return [Explanation.of(*row) for row in zip(*columns, strict=True)]
+        return [Explanation.of(*row) for row in zip(*columns, called, strict=True)]
 
     def _answered(self, data: Any, batch_size: int) -> tuple[Tensor, ...]:
         """Answers, the model's own classes, scores, p-values and confidences, `(N,)` each; or `()` of one input."""
@@ -204,7 +208,7 @@ class Detector(nn.Module, ABC):
             if fine.any():
                 own, seen = rows[fine], seen.of(fine)
                 scores[own] = self.evidence(x[fine], seen).to(scores)
-                claimed[own] = classes(seen.logits).to(x.device)
+                claimed[own] = claimed_classes(seen.logits).to(x.device)
                 confidence[own] = as_method(self.model).confidence(seen.logits).to(confidence)
                 cut = self._cuts(claimed[own], seen.logits.shape[2])
                 answer[own] = torch.where(scores[own] <= cut, claimed[own], UNKNOWN)
@@ -250,3 +254,12 @@ class Detector(nn.Module, ABC):
             if value is not None and moved is not None:
                 self._buffers[name] = value.to(moved.device)
         return self
+
+
+def _called(label: int, classes: Sequence[str] | None) -> str:
+    """A class in words."""
+    if classes is None or label < 0:
+        return f"class {label}"
+    if label >= len(classes):
+        raise NescioError(f"names for {len(classes)} classes were given, but the model knows a class {label}")
+    return repr(classes[label])
