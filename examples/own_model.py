@@ -69,8 +69,8 @@ def main() -> None:
     print(f"of 7, 8 and 9, it does not know {(answers == -1).double().mean():.1%}")
     print(f"one known digit: {detector.explain(digits.test.inputs[0])[0]}")
     print(f"one it never saw: {detector.explain(digits.held_out.inputs[0])[0]}")
-    assert torch.equal(again.predict(digits.held_out), answers)
-    print(f"saved, loaded, and the same; {time.monotonic() - started:.0f} s in all")
+    same = torch.equal(again.predict(digits.held_out), answers)
+    print(f"saved and loaded, it answers {'the same' if same else 'OTHERWISE'}; {time.monotonic() - started:.0f} s in all")
 
 
 if __name__ == "__main__":
