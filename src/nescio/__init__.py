@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nescio import records as records
     from nescio import schedule as schedule
     from nescio import scores as scores
+    from nescio.detectors import Combined as Combined
     from nescio.detectors import MetaClassifier as MetaClassifier
     from nescio.detectors import Threshold as Threshold
     from nescio.errors import NescioError as NescioError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Combined",
     "MetaClassifier",
     "NescioError",
     "Threshold",
@@ -57,6 +59,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Combined": "detectors",
     "MetaClassifier": "detectors",
     "NescioError": "errors",
     "Threshold": "detectors",
