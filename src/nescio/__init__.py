@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nescio.saving import save as save
     from nescio.selection import select_length_scale as select_length_scale
     from nescio.selection import select_penalty as select_penalty
+    from nescio.temperature import TemperatureScaled as TemperatureScaled
     from nescio.training import fit as fit
 
 __version__ = "0.1.0"
@@ -37,6 +38,7 @@ __all__ = [
     "Combined",
     "MetaClassifier",
     "NescioError",
+    "TemperatureScaled",
     "Threshold",
     "attacks",
     "audit",
@@ -62,6 +64,7 @@ _HOMES = {
     "Combined": "detectors",
     "MetaClassifier": "detectors",
     "NescioError": "errors",
+    "TemperatureScaled": "temperature",
     "Threshold": "detectors",
     "evaluate": "evaluate",
     "fit": "training",
