@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nescio import records as records
     from nescio import schedule as schedule
     from nescio import scores as scores
+    from nescio.detectors import Combined as Combined
     from nescio.detectors import MetaClassifier as MetaClassifier
     from nescio.detectors import Threshold as Threshold
     from nescio.errors import NescioError as NescioError
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
     from nescio.saving import save as save
     from nescio.selection import select_length_scale as select_length_scale
     from nescio.selection import select_penalty as select_penalty
+    from nescio.temperature import TemperatureScaled as TemperatureScaled
     from nescio.training import fit as fit
 
 __version__ = "0.1.0"
 __all__ = [
+    "Combined",
     "MetaClassifier",
     "NescioError",
+    "TemperatureScaled",
     "Threshold",
     "attacks",
     "audit",
@@ -57,8 +61,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Combined": "detectors",
     "MetaClassifier": "detectors",
     "NescioError": "errors",
+    "TemperatureScaled": "temperature",
     "Threshold": "detectors",
     "evaluate": "evaluate",
     "fit": "training",

@@ -20,6 +20,7 @@ from nescio.methods import METHODS, as_method
 from nescio.methods.method import Method
 from nescio.models import build
 from nescio.records import from_plain, to_plain
+from nescio.temperature import TemperatureScaled
 from nescio.tensorfile import read_tensors, restore, state_of, write_tensors
 from nescio.untouched import check_model
 
@@ -32,7 +33,8 @@ T = TypeVar("T", Method, Detector)
 class Plan:
     """How to make the model of a file again, by names in our tables and plain arguments.
 
-    A detector over a network of the user's has only the `fingerprint` of that; `bare` is a network without a method.
+    A detector over a network of the user's has only the `fingerprint` of that; `bare` is a network without a method. A
+    `temperature` divides the logits of what is made.
     """
 
     method: str
@@ -42,10 +44,11 @@ class Plan:
     detector_settings: dict[str, Any]
     fingerprint: str | None = None
     bare: bool = False
+    temperature: float | None = None
 
 
 def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
-    """Write a method, a network of `nescio.models`, or a detector over any network.
+    """Write a method, a network of `nescio.models`, either at a temperature, or a detector over any network.
 
     Args:
         model: what to write; of a detector over a network of your own that network is left out, and `load` asks for it.
@@ -54,6 +57,8 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] |
     """
     detector = model if isinstance(model, Detector) else None
     given = model if detector is None else detector.model
+    temperature = given.temperature if isinstance(given, TemperatureScaled) else None
+    given = given.model if isinstance(given, TemperatureScaled) else given
     method = as_method(given)
     for thing, table in ((method, METHODS), (detector, DETECTORS)):
         if thing is not None and table.get(thing.name) is not type(thing):
@@ -64,27 +69,29 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] |
                           "made by nescio.models, and not changed since, can be saved whole")  # fmt: skip
     name, settings = (None, {}) if detector is None else (detector.name, detector.settings())
     if recipe is None:
-        plan = Plan(method.name, {}, {}, name, settings, fingerprint=fingerprint(method))
+        plan = Plan(method.name, {}, {}, name, settings, fingerprint=fingerprint(method), temperature=temperature)
     else:
-        plan = Plan(method.name, method.settings(), recipe, name, settings, bare=method is not given)
+        plan = Plan(
+            method.name, method.settings(), recipe, name, settings, bare=method is not given, temperature=temperature
+        )
     state = {} if recipe is None else _sound_state(method)
     learned = {} if detector is None else {f"detector.{key}": value for key, value in _learned(detector)}
     write_tensors(path, KIND, state | learned, {"plan": to_plain(plan), "about": to_plain(about or {})})
 
 
-def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Method | Detector:
+def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Method | Detector | TemperatureScaled:
     """Read back what `save` wrote, in eval mode; it scores bit by bit as before.
 
     Args:
         path: of the file.
-        model: of a detector over a network of your own, what it was made on, with the same weights.
+        model: of a detector over a network of your own, that network, with the same weights.
     """
     return load_about(path, model)[0]
 
 
 def load_about(
     path: str | os.PathLike[str], model: nn.Module | None = None
-) -> tuple[Method | Detector, dict[str, Any]]:
+) -> tuple[Method | Detector | TemperatureScaled, dict[str, Any]]:
     """What `load` gives, and the plain data that was kept with it."""
     tensors, header = read_tensors(path, KIND)
     where = repr(os.fspath(path))
@@ -94,9 +101,13 @@ def load_about(
         given = _given(plan, model, where)
     else:
         method = _model(plan, tensors, path)
-        if plan.detector is None:
+        if plan.detector is None and plan.temperature is None:
             return method, about
         given = method.net if plan.bare else method
+    if plan.temperature is not None:
+        given = TemperatureScaled(given, plan.temperature).eval()
+        if plan.detector is None:
+            return given, about
     detector = _made(
         _entry(DETECTORS, "detector", plan.detector or ""), plan.detector or "", plan.detector_settings, given
     )
@@ -117,6 +128,8 @@ def fingerprint(model: nn.Module) -> str:
 def _given(plan: Plan, model: nn.Module, where: str) -> nn.Module:
     """The user's model, if it is the one a file was made with."""
     check_model(model)
+    if isinstance(model, TemperatureScaled) and model.temperature == plan.temperature:
+        model = model.model
     if plan.fingerprint is None:
         raise NescioError(f"{where} holds its own model; load it without one")
     if plan.detector is None or fingerprint(as_method(model)) != plan.fingerprint:

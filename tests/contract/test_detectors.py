@@ -19,6 +19,8 @@ def fitted(name, model, data, **how):
     """A detector as its users fit it: those that learn what to mistrust get some of it."""
     if name == "meta":
         how["unknown"] = {"uniform": noise.samples("uniform", data, 100)}
+    if name == "combined" and "train" in how:  # so that all data given settle its threshold
+        how["train"], how["calibration"] = halves(how["train"])
     detector = DETECTORS[name](model)
     assert detector.fit(data, **how) is detector
     return detector

@@ -1,9 +1,10 @@
 """What must be fitted on known data before it can decide, one file per paper."""
 
+from nescio.detectors.combined import Combined
 from nescio.detectors.detector import UNKNOWN, Detector
 from nescio.detectors.meta import MetaClassifier
 from nescio.detectors.threshold import Threshold
 
-DETECTORS: dict[str, type[Detector]] = {"threshold": Threshold, "meta": MetaClassifier}
+DETECTORS: dict[str, type[Detector]] = {"threshold": Threshold, "meta": MetaClassifier, "combined": Combined}
 
-__all__ = ["DETECTORS", "UNKNOWN", "Detector", "MetaClassifier", "Threshold"]
+__all__ = ["DETECTORS", "UNKNOWN", "Combined", "Detector", "MetaClassifier", "Threshold"]

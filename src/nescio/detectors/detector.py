@@ -238,12 +238,11 @@ class Detector(nn.Module, ABC):
         """The constructor's arguments beside the model, as plain data for saved files."""
         return {}
 
-    @classmethod
-    def letters(cls, name: str, dims: int) -> str | None:
+    def letters(self, name: str, dims: int) -> Sequence[str] | None:
         """A letter for each axis of a buffer with so many that may have any size, or None if its size is settled."""
         if name == "threshold_":
             return "C" if dims == 1 else None
-        return {"calibration_": "N", "calibration_class_": "M"}.get(name) or cls.shapes.get(name)
+        return {"calibration_": "N", "calibration_class_": "M"}.get(name) or self.shapes.get(name)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Moves and casts as every module's, but for the digits of what was learned, which are those of the scores."""

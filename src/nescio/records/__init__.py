@@ -32,6 +32,7 @@ from nescio.records.overconfidence import Audit, Ray
 from nescio.records.record import FORMAT, Provenance, Record, from_plain, to_plain
 from nescio.records.selection import Selection, Trial
 from nescio.records.separations import Repeated, Row, Separations, Spread
+from nescio.records.temperature import Temperature
 
 __all__ = [
     "FORMAT",
@@ -71,6 +72,7 @@ __all__ = [
     "Separations",
     "Spread",
     "Surface",
+    "Temperature",
     "Trial",
     "UnknownSide",
     "from_plain",

@@ -1,0 +1,222 @@
+"""Several detectors as one, so that nobody need choose."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from nescio.data.batches import batches
+from nescio.data.halves import halves
+from nescio.detectors.conformal import p_values
+from nescio.detectors.detector import Detector
+from nescio.detectors.explanation import Explanation
+from nescio.detectors.features import Seen
+from nescio.detectors.merging import merged, surprise
+from nescio.detectors.threshold import Threshold
+from nescio.errors import NescioError, unknown_name
+from nescio.methods import as_method
+from nescio.predict import like_model
+from nescio.scores import SCORES
+from nescio.seeds import derived_seed, start_from
+
+
+class Combined(Detector):
+    """Known as long as its members, taken together, do not find an input too odd.
+
+    Each member's score becomes a p-value among held-out known data. Their geometric mean, on a scale that goes on
+    beyond those data, is the score: e times it is a valid p-value whatever the members have to do with each other (Vovk
+    & Wang 2020), and of the means with such a factor (least, harmonic, geometric, arithmetic) it told most. The
+    threshold on it is settled by data of its own, so that its guarantee is that of every detector.
+
+    One forward pass serves all members, except those that run the model in a way of their own.
+
+    Args:
+        model: any classifier.
+        members: names in `DETECTORS` or in `SCORES`, pairs of a name and settings such as `("knn", {"k": 10})`, or
+            detectors over this very model, which are fitted anew; by default the energy and, if the model has features
+            to look at, Mahalanobis' distance.
+    """
+
+    name, learns = "combined", True
+
+    def __init__(self, model: nn.Module, members: Sequence[Any] | None = None) -> None:
+        super().__init__(model)
+        given = usual_members(model) if members is None else members
+        if not isinstance(given, list | tuple) or not given:
+            raise NescioError(f"members must be a list of detectors, such as ['energy', 'threshold'], not {members!r}")
+        found = [_member(model, one) for one in given]
+        self.members = nn.ModuleList(found)
+        self.layers = tuple(dict.fromkeys(layer for one in found for layer in one.layers))
+        self._calibration: Any = None  # data for the members' p-values, during a fit
+
+    def fit(
+        self, known: Any, accept: float | None = None, *, train: Any = None, calibration: Any = None, **how: Any
+    ) -> Self:
+        """Teach the members, read their p-values off other data, and settle the threshold on data of its own again.
+
+        Args:
+            known: inputs of the kinds the model knows, which it was not trained on.
+            accept, how: as for every detector.
+            train: what the members learn from, such as the model's training data; else a quarter of `known`, by chance,
+                if there are members that learn.
+            calibration: known inputs, neither in `train` nor trained on, that the members' p-values are read from; else
+                a half of `known`, or a quarter if that has to teach, too.
+        """
+        if calibration is not None and train is None:
+            raise NescioError("calibration data were given, but nothing to learn from; give train=… too, or neither")
+        if train is not None and calibration is None:
+            calibration, known = halves(known)
+        self._calibration = calibration
+        try:
+            return super().fit(known, accept, train=train, **how)
+        finally:
+            self._calibration = None
+
+    def learn(self, data: Any) -> None:
+        calibration = self._calibration
+        learners = [one for one in self._each() if one.learns]
+        if calibration is None:
+            data, calibration = halves(data, seed=1) if learners else (data, data)
+        for one in learners:
+            one.learn(data)
+        parts: list[Tensor] = []
+        dims = 0
+
+        def visit(x: Tensor, seen: Seen, _: Tensor | None) -> None:
+            nonlocal dims
+            parts.append(self._scores(x, seen))
+            dims = x.dim() - 1
+
+        self.sweep(calibration, visit)
+        scores = torch.cat(parts, 1)
+        if not scores.isfinite().all():
+            raise NescioError("some members give NaN or infinite scores for data to calibrate them on")
+        for one, own in zip(self._each(), scores.sort(1).values, strict=True):
+            one.keep(calibration_=own, threshold_=own[-1], input_dims_=torch.tensor(dims))
+
+    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+        scores = self._scores(x, seen)
+        calibrations = self._calibrations()
+        found = [surprise(own, held.to(own.device)) for own, held in zip(scores, calibrations, strict=True)]
+        return torch.stack(found).mean(0)
+
+    def member_p_values(self, data: Any, batch_size: int = 256) -> Tensor:
+        """The p-value of each input for each member, `(K, N)`: its share of calibration inputs at least as odd."""
+        parts: list[Tensor] = []
+        calibrations = self._calibrations()
+
+        def visit(x: Tensor, seen: Seen, _: Tensor | None) -> None:
+            scores = self._scores(x, seen)
+            if not scores.isfinite().all():
+                raise NescioError("some members give NaN or infinite scores for some inputs")
+            pairs = zip(scores, calibrations, strict=True)
+            parts.append(torch.stack([p_values(own, held.to(own.device)) for own, held in pairs]))
+
+        rows, alone = self._rows(data)
+        self.sweep(rows, visit, batch_size)
+        return torch.cat(parts, 1)[:, 0] if alone else torch.cat(parts, 1)
+
+    def merged_p_value(self, data: Any, batch_size: int = 256) -> Tensor:
+        """One p-value `(N,)` of the members' alone; valid, too, but larger than `p_value`, which has seen more data."""
+        p = self.member_p_values(data, batch_size)
+        return merged(p[:, None])[0] if p.dim() == 1 else merged(p)
+
+    def explain(self, data: Any, batch_size: int = 256) -> list[Explanation]:
+        """As of every detector, and which member finds each input oddest."""
+        rows, _ = self._rows(data)
+        with torch.random.fork_rng():
+            start_from(derived_seed(0, "data", 0))  # as in `score`
+            return [one for x, _ in batches(rows, batch_size) for one in self._explained(x)]
+
+    def _explained(self, x: Tensor) -> list[Explanation]:
+        found = super().explain(x, len(x))
+        told = [index for index, one in enumerate(found) if one.claimed >= 0]
+        if told:
+            least, oddest = self.member_p_values(x[told]).min(0)
+            for index, p, who in zip(told, least.tolist(), oddest.tolist(), strict=True):
+                verdict = f"{found[index].verdict} Oddest to {self.member_names[who]}: p = {p:.2g}."
+                found[index] = replace(found[index], verdict=verdict)
+        return found
+
+    @property
+    def member_names(self) -> tuple[str, ...]:
+        """What members go by: their names or, of thresholds, those of their scores."""
+        return tuple(one.score_name if isinstance(one, Threshold) else one.name for one in self._each())
+
+    def keep(self, **learned: Tensor) -> None:
+        """Hold what was learned; what is a member's goes to it, such as `members.0.calibration_`."""
+        super().keep(**{name: value for name, value in learned.items() if "." not in name})
+        for name, value in learned.items():
+            if "." in name:
+                _, index, own = name.split(".", 2)
+                self._each()[int(index)].keep(**{own: value})
+
+    def letters(self, name: str, dims: int) -> Sequence[str] | None:
+        """As of every detector; members have letters of their own, since each may see other features."""
+        if "." not in name:
+            return super().letters(name, dims)
+        _, index, own = name.split(".", 2)
+        found = self._each()[int(index)].letters(own, dims)
+        return None if found is None else [f"{index}.{letter}" for letter in found]
+
+    def settings(self) -> dict[str, Any]:
+        return {"members": [[one.name, one.settings()] for one in self._each()]}
+
+    def _each(self) -> list[Detector]:
+        return [one for one in self.members if isinstance(one, Detector)]
+
+    def _scores(self, x: Tensor, seen: Seen) -> Tensor:
+        """The members' scores of a batch, `(K, B)`."""
+        found = []
+        for one in self._each():
+            own = seen if type(one).look is Detector.look else one.look(self.model, like_model(x, self.model))
+            found.append(one.evidence(x, own).to(x.device).double())
+        return torch.stack(found)
+
+    def _calibrations(self) -> list[Tensor]:
+        found = [one.calibration_ for one in self._each()]
+        if not all(len(one) for one in found):
+            raise NescioError("Combined has no p-values yet: call .fit(known) with held-out data first")
+        return found
+
+
+def usual_members(model: nn.Module) -> list[str]:
+    """The energy and Mahalanobis' distance, or scores alone for a model with draws or without a linear layer."""
+    from nescio.detectors import DETECTORS  # which this detector is in, too
+
+    method = as_method(model)
+    if method.sampled:
+        return [method.score, "energy", "mutual_information"]
+    featured = method.on_features or any(isinstance(module, nn.Linear) for module in model.modules())
+    return ["energy", "mahalanobis" if featured and "mahalanobis" in DETECTORS else method.score]
+
+
+def detector_named(model: nn.Module, name: str, **settings: Any) -> Detector:
+    """A detector by its name in `DETECTORS`, or a threshold by the name of its score."""
+    from nescio.detectors import DETECTORS
+
+    if name in DETECTORS:
+        return DETECTORS[name](model, **settings)
+    if name.partition(":")[0] not in SCORES:
+        raise unknown_name("detector or score", name, (*DETECTORS, *SCORES))
+    return Threshold(model, name)
+
+
+def _member(model: nn.Module, given: Any) -> Detector:
+    if isinstance(given, Detector):
+        if given.model is not model:
+            raise NescioError(f"a {type(given).__name__} over another model was given; all must be over the same one")
+        given = given.name, given.settings()
+    name, settings = (given, {}) if isinstance(given, str) else given if _is_pair(given) else (None, {})
+    if name is None or name == Combined.name:
+        raise NescioError(f"a member must be the name of a detector or a score, such as 'energy', or a pair of a name "
+                          f"and settings, or a detector, but not a combined one; not {given!r}")  # fmt: skip
+    return detector_named(model, name, **settings)
+
+
+def _is_pair(given: Any) -> bool:
+    return (
+        isinstance(given, list | tuple) and len(given) == 2 and isinstance(given[0], str) and isinstance(given[1], dict)
+    )
