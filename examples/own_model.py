@@ -70,7 +70,9 @@ def main() -> None:
     print(f"one known digit: {detector.explain(digits.test.inputs[0])[0]}")
     print(f"one it never saw: {detector.explain(digits.held_out.inputs[0])[0]}")
     same = torch.equal(again.predict(digits.held_out), answers)
-    print(f"saved and loaded, it answers {'the same' if same else 'OTHERWISE'}; {time.monotonic() - started:.0f} s in all")
+    print(
+        f"saved and loaded, it answers {'the same' if same else 'OTHERWISE'}; {time.monotonic() - started:.0f} s in all"
+    )
 
 
 if __name__ == "__main__":
