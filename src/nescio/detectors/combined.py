@@ -171,8 +171,7 @@ class Combined(Detector):
         """The members' scores of a batch, `(K, B)`."""
         found = []
         for one in self._each():
-            own = seen if type(one).look is Detector.look else one.look(self.model, like_model(x, self.model))
-            found.append(one.evidence(x, own).to(x.device).double())
+            found.append(one.evidence(x, own_view(one, x, seen)).to(x.device).double())
         return torch.stack(found)
 
     def _calibrations(self) -> list[Tensor]:
@@ -191,6 +190,13 @@ def usual_members(model: nn.Module) -> list[str]:
         return [method.score, "energy", "mutual_information"]
     featured = method.on_features or any(isinstance(module, nn.Linear) for module in model.modules())
     return ["energy", "mahalanobis" if featured and "mahalanobis" in DETECTORS else method.score]
+
+
+def own_view(detector: Detector, x: Tensor, seen: Seen) -> Seen:
+    """What a detector looks at of a batch: what all saw or, if it runs the model in a way of its own, that."""
+    if type(detector).look is Detector.look:
+        return seen
+    return detector.look(detector.model, like_model(x, detector.model))
 
 
 def detector_named(model: nn.Module, name: str, **settings: Any) -> Detector:
