@@ -13,7 +13,7 @@ from nescio.data.batches import batches
 from nescio.data.halves import halves
 from nescio.data.outliers import made_outliers
 from nescio.detectors import DETECTORS, Detector
-from nescio.detectors.combined import detector_named, own_view
+from nescio.detectors.combined import check_name, detector_named
 from nescio.detectors.features import Seen, look
 from nescio.detectors.level import Level
 from nescio.detectors.reservoir import Reservoir
@@ -23,7 +23,7 @@ from nescio.predict import predict, sweep_through
 from nescio.progress import bar
 from nescio.records import Provenance, Ranked, Recommendation
 from nescio.scores import SAMPLED
-from nescio.seeds import check_seed
+from nescio.seeds import check_seed, derived_seed, start_from
 from nescio.untouched import check_model
 
 SCORES = ("max_prob", "entropy", "max_logit", "energy", "mutual_information")  # that thresholds are tried on
@@ -122,7 +122,7 @@ class _Trials:
         self.seconds[name] += time.monotonic() - started
 
     def judge(self, of: str, data: Tensor) -> None:
-        """The scores of one set by all candidates, from one pass for all that look at the model in the usual way."""
+        """The scores of one set by all candidates, from one forward pass for all."""
         found: dict[str, list[Tensor]] = {name: [] for name in self.fitted}
         layers = tuple(dict.fromkeys(layer for one in self.fitted.values() for layer in one.layers))
 
@@ -130,7 +130,7 @@ class _Trials:
             for name, one in list(self.fitted.items()):
                 started = time.monotonic()
                 try:
-                    found[name].append(one.of_batch(x, own_view(one, x, seen)).cpu())
+                    found[name].append(one.of_batch(x, seen).cpu())
                 except NescioError as error:
                     self.skipped[name] = f"of {of}: {error}"
                     del self.fitted[name]
@@ -163,15 +163,17 @@ def _names(given: Sequence[str] | None, draws: int) -> list[str]:
     if not isinstance(given, list | tuple) or not given or not all(isinstance(name, str) for name in given):
         raise NescioError(f"candidates must be names of detectors or scores, such as ['energy'], not {given!r}")
     for name in given:
-        detector_named(nn.Linear(1, 2), name)  # what no table has is the caller's mistake, not the model's
+        check_name(name)
     return list(dict.fromkeys(given))
 
 
 def _some(data: Any, count: int, seed: int) -> Tensor:
     """So many inputs `(N, …)` of data, by chance, or all if there are fewer."""
     kept = Reservoir(count, seed)
-    for x, _ in batches(data, 256):
-        kept.add(x)
+    with torch.random.fork_rng():
+        start_from(derived_seed(0, "data", 0))  # as data are read by all
+        for x, _ in batches(data, 256):
+            kept.add(x)
     if len(kept.rows) < 2:
         raise NescioError(f"{len(kept.rows)} known inputs to judge detectors by; expected at least 2")
     return kept.rows
