@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nescio.evaluate import evaluate as evaluate
     from nescio.maps import uncertainty_map as uncertainty_map
     from nescio.predict import predict as predict
+    from nescio.recommend import recommend as recommend
     from nescio.saving import load as load
     from nescio.saving import save as save
     from nescio.selection import select_length_scale as select_length_scale
@@ -51,6 +52,7 @@ __all__ = [
     "metrics",
     "models",
     "predict",
+    "recommend",
     "records",
     "save",
     "schedule",
@@ -70,6 +72,7 @@ _HOMES = {
     "fit": "training",
     "load": "saving",
     "predict": "predict",
+    "recommend": "recommend",
     "save": "saving",
     "select_length_scale": "selection",
     "select_penalty": "selection",

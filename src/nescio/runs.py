@@ -8,6 +8,8 @@ audit.json              written by `nescio audit`, with a figure, as are
 features.json           of a table: how far each feature is from certainty
 regions.json            of two features: the linear regions
 scaling.json            what each score notices far away
+recommendation.json     written by `nescio recommend`, with
+detector.safetensors    the detector it chose, fitted
 length_scale.json       how `--length-scale auto` was found, with a figure, length_scale.svg
 penalty.json            how `--penalty auto` was found, with a figure, penalty.svg
 """
@@ -41,6 +43,7 @@ from nescio.unknowns import outliers
 MODEL, HISTORY, CHECKPOINT = "model.safetensors", "history.json", "checkpoint.safetensors"
 EVALUATION = "evaluation.json"
 AUDIT, FEATURES, REGIONS, SCALING = "audit.json", "features.json", "regions.json", "scaling.json"
+RECOMMENDATION, DETECTOR = "recommendation.json", "detector.safetensors"
 LENGTH_SCALE, PENALTY = "length_scale.json", "penalty.json"
 
 

@@ -157,7 +157,6 @@ def test_says_when_there_is_no_best_temperature():
 
 
 def test_draws_are_averaged_after_the_softmax(blobs):
-    """Two networks, each sure of another class, are sure of neither, at any temperature."""
     torch.manual_seed(0)
     net = mlp(2, 3)
     nescio.fit(Softmax(net), blobs, epochs=3, seed=0)

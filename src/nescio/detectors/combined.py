@@ -17,7 +17,6 @@ from nescio.detectors.merging import merged, surprise
 from nescio.detectors.threshold import Threshold
 from nescio.errors import NescioError, unknown_name
 from nescio.methods import as_method
-from nescio.predict import like_model
 from nescio.scores import SCORES
 from nescio.seeds import derived_seed, start_from
 
@@ -30,7 +29,7 @@ class Combined(Detector):
     & Wang 2020), and of the means with such a factor (least, harmonic, geometric, arithmetic) it told most. The
     threshold on it is settled by data of its own, so that its guarantee is that of every detector.
 
-    One forward pass serves all members, except those that run the model in a way of their own.
+    One forward pass serves all members.
 
     Args:
         model: any classifier.
@@ -169,11 +168,7 @@ class Combined(Detector):
 
     def _scores(self, x: Tensor, seen: Seen) -> Tensor:
         """The members' scores of a batch, `(K, B)`."""
-        found = []
-        for one in self._each():
-            own = seen if type(one).look is Detector.look else one.look(self.model, like_model(x, self.model))
-            found.append(one.evidence(x, own).to(x.device).double())
-        return torch.stack(found)
+        return torch.stack([one.evidence(x, seen).to(x.device).double() for one in self._each()])
 
     def _calibrations(self) -> list[Tensor]:
         found = [one.calibration_ for one in self._each()]
@@ -193,15 +188,20 @@ def usual_members(model: nn.Module) -> list[str]:
     return ["energy", "mahalanobis" if featured and "mahalanobis" in DETECTORS else method.score]
 
 
+def check_name(name: str) -> None:
+    """An error, with the nearest ones, if this is the name of neither a detector nor a score."""
+    from nescio.detectors import DETECTORS
+
+    if name not in DETECTORS and name.partition(":")[0] not in SCORES:
+        raise unknown_name("detector or score", name, (*DETECTORS, *SCORES))
+
+
 def detector_named(model: nn.Module, name: str, **settings: Any) -> Detector:
     """A detector by its name in `DETECTORS`, or a threshold by the name of its score."""
     from nescio.detectors import DETECTORS
 
-    if name in DETECTORS:
-        return DETECTORS[name](model, **settings)
-    if name.partition(":")[0] not in SCORES:
-        raise unknown_name("detector or score", name, (*DETECTORS, *SCORES))
-    return Threshold(model, name)
+    check_name(name)
+    return DETECTORS[name](model, **settings) if name in DETECTORS else Threshold(model, name)
 
 
 def _member(model: nn.Module, given: Any) -> Detector:

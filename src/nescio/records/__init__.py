@@ -29,6 +29,7 @@ from nescio.records.history import Epoch, History
 from nescio.records.map import Map, Points, Surface
 from nescio.records.meta import MetaWeights
 from nescio.records.overconfidence import Audit, Ray
+from nescio.records.recommendation import Ranked, Recommendation
 from nescio.records.record import FORMAT, Provenance, Record, from_plain, to_plain
 from nescio.records.selection import Selection, Trial
 from nescio.records.separations import Repeated, Row, Separations, Spread
@@ -58,8 +59,10 @@ __all__ = [
     "Monotonicity",
     "Points",
     "Provenance",
+    "Ranked",
     "Ray",
     "Reach",
+    "Recommendation",
     "Record",
     "Regions",
     "Rejection",

@@ -1,0 +1,31 @@
+"""Which detector suits a model, and by what it was chosen."""
+
+from dataclasses import dataclass
+
+from nescio.records.record import Provenance, Record
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One detector that was tried."""
+
+    name: str  # in DETECTORS or, of a threshold, of its score
+    auroc: dict[str, float]  # against each kind of outliers
+    mean: float
+    worst: float
+    seconds: float  # to fit, and to score without the model's own time
+
+
+@dataclass(frozen=True)
+class Recommendation(Record):
+    """Detectors ranked by how they tell known inputs from outliers made of such."""
+
+    detector: str  # the chosen one
+    criterion: str
+    ranking: tuple[Ranked, ...]  # the best first
+    skipped: dict[str, str]  # why others could not be tried
+    inputs: int  # known ones, and of each kind of outliers
+    calibrated: int  # known inputs that the threshold is settled by
+    classes: int
+    draws: int
+    provenance: Provenance
