@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nescio import records as records
     from nescio import schedule as schedule
     from nescio import scores as scores
+    from nescio.contest import contest as contest
     from nescio.detectors import Combined as Combined
     from nescio.detectors import MetaClassifier as MetaClassifier
     from nescio.detectors import Threshold as Threshold
@@ -43,6 +44,7 @@ __all__ = [
     "Threshold",
     "attacks",
     "audit",
+    "contest",
     "data",
     "detectors",
     "evaluate",
@@ -72,6 +74,7 @@ _HOMES = {
     "fit": "training",
     "load": "saving",
     "predict": "predict",
+    "contest": "contest",
     "recommend": "recommend",
     "save": "saving",
     "select_length_scale": "selection",

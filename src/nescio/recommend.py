@@ -12,22 +12,19 @@ from nescio import metrics
 from nescio.data.batches import batches
 from nescio.data.halves import halves
 from nescio.data.outliers import made_outliers
-from nescio.detectors import DETECTORS, Detector
-from nescio.detectors.combined import check_name, detector_named
+from nescio.detectors import Detector
 from nescio.detectors.features import Seen, look
 from nescio.detectors.level import Level
+from nescio.detectors.named import candidate_names, detector_named
 from nescio.detectors.reservoir import Reservoir
 from nescio.errors import NescioError, whole_number
 from nescio.logits import classes
 from nescio.predict import predict, sweep_through
 from nescio.progress import bar
 from nescio.records import Provenance, Ranked, Recommendation
-from nescio.scores import SAMPLED
 from nescio.seeds import check_seed, derived_seed, start_from
 from nescio.untouched import check_model
 
-SCORES = ("max_prob", "entropy", "max_logit", "energy", "mutual_information")  # that thresholds are tried on
-UNTRIED = ("threshold", "meta")  # the first is tried by score; the second takes a pass back for each input
 CRITERION = "mean AUROC over the kinds of outliers"
 
 
@@ -78,7 +75,7 @@ def recommend(
     own = _some(rest, count, seed)
     logits = predict(model, own, progress=False)
     sets = {"known": own} | made_outliers(own, classes(logits).to(own.device), seed)
-    names = _names(candidates, len(logits))
+    names = candidate_names(candidates, len(logits))
     tried = _Trials(model, names, {"accept": accept, "train": train})
     with bar(len(names) + len(sets), "recommend", progress) as shown:
         for name in names:
@@ -153,18 +150,6 @@ class _Trials:
         known = scores.pop("known")
         found = {of: metrics.auroc(known, values) for of, values in scores.items()}
         return Ranked(name, found, sum(found.values()) / len(found), min(found.values()), self.seconds[name])
-
-
-def _names(given: Sequence[str] | None, draws: int) -> list[str]:
-    """The candidates, each once, or an error if some are in no table."""
-    if given is None:
-        scores = [name for name in SCORES if draws > 1 or name not in SAMPLED]
-        return [*scores, *(name for name in DETECTORS if name not in UNTRIED)]
-    if not isinstance(given, list | tuple) or not given or not all(isinstance(name, str) for name in given):
-        raise NescioError(f"candidates must be names of detectors or scores, such as ['energy'], not {given!r}")
-    for name in given:
-        check_name(name)
-    return list(dict.fromkeys(given))
 
 
 def _some(data: Any, count: int, seed: int) -> Tensor:

@@ -8,6 +8,7 @@ audit.json              written by `nescio audit`, with a figure, as are
 features.json           of a table: how far each feature is from certainty
 regions.json            of two features: the linear regions
 scaling.json            what each score notices far away
+contest.json            written by `nescio contest`, with contest.md
 recommendation.json     written by `nescio recommend`, with
 detector.safetensors    the detector it chose, fitted
 length_scale.json       how `--length-scale auto` was found, with a figure, length_scale.svg
@@ -43,7 +44,7 @@ from nescio.unknowns import outliers
 MODEL, HISTORY, CHECKPOINT = "model.safetensors", "history.json", "checkpoint.safetensors"
 EVALUATION = "evaluation.json"
 AUDIT, FEATURES, REGIONS, SCALING = "audit.json", "features.json", "regions.json", "scaling.json"
-RECOMMENDATION, DETECTOR = "recommendation.json", "detector.safetensors"
+CONTEST, RECOMMENDATION, DETECTOR = "contest.json", "recommendation.json", "detector.safetensors"
 LENGTH_SCALE, PENALTY = "length_scale.json", "penalty.json"
 
 

@@ -11,11 +11,10 @@ from nescio.data import Samples
 from nescio.data.halves import halves
 from nescio.data.outliers import IMAGES, ROWS
 from nescio.detectors import DETECTORS
-from nescio.detectors.combined import detector_named
+from nescio.detectors.named import UNTRIED, detector_named
 from nescio.errors import NescioError
 from nescio.methods import Softmax
 from nescio.models import mlp
-from nescio.recommend import UNTRIED
 from nescio.records import Recommendation
 from nescio.report.recommendation import recommendation_table
 from small_nets import Draws

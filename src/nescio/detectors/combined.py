@@ -14,10 +14,10 @@ from nescio.detectors.detector import Detector
 from nescio.detectors.explanation import Explanation
 from nescio.detectors.features import Seen
 from nescio.detectors.merging import merged, surprise
+from nescio.detectors.named import detector_named
 from nescio.detectors.threshold import Threshold
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError
 from nescio.methods import as_method
-from nescio.scores import SCORES
 from nescio.seeds import derived_seed, start_from
 
 
@@ -186,22 +186,6 @@ def usual_members(model: nn.Module) -> list[str]:
         return [method.score, "energy", "mutual_information"]
     featured = method.on_features or any(isinstance(module, nn.Linear) for module in model.modules())
     return ["energy", "mahalanobis" if featured and "mahalanobis" in DETECTORS else method.score]
-
-
-def check_name(name: str) -> None:
-    """An error, with the nearest ones, if this is the name of neither a detector nor a score."""
-    from nescio.detectors import DETECTORS
-
-    if name not in DETECTORS and name.partition(":")[0] not in SCORES:
-        raise unknown_name("detector or score", name, (*DETECTORS, *SCORES))
-
-
-def detector_named(model: nn.Module, name: str, **settings: Any) -> Detector:
-    """A detector by its name in `DETECTORS`, or a threshold by the name of its score."""
-    from nescio.detectors import DETECTORS
-
-    check_name(name)
-    return DETECTORS[name](model, **settings) if name in DETECTORS else Threshold(model, name)
 
 
 def _member(model: nn.Module, given: Any) -> Detector:

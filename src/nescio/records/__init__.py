@@ -14,6 +14,7 @@ from nescio.records.audit import (
     Regions,
     Scaling,
 )
+from nescio.records.contest import Contest, Contestant
 from nescio.records.evaluation import (
     Against,
     Evaluation,
@@ -41,6 +42,8 @@ __all__ = [
     "Audit",
     "AuditedFeature",
     "Cell",
+    "Contest",
+    "Contestant",
     "CounterExample",
     "Course",
     "Direction",

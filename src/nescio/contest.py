@@ -1,0 +1,95 @@
+"""All detectors against named unknown data: for those who have such data, and want to see rather than be advised."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from nescio import metrics
+from nescio.data.batches import length
+from nescio.data.halves import halves
+from nescio.detectors import Detector
+from nescio.detectors.named import candidate_names, detector_named
+from nescio.errors import NescioError
+from nescio.methods import as_method
+from nescio.predict import predict
+from nescio.progress import bar
+from nescio.records import Contest, Contestant, Provenance
+from nescio.slopes import draws_and_classes
+
+
+def contest(
+    model: nn.Module,
+    known: Any,
+    unknown: Mapping[str, Any],
+    train: Any = None,
+    *,
+    candidates: Sequence[str] | None = None,
+    batch_size: int = 256,
+    progress: bool | None = None,
+) -> Contest:
+    """Fit each detector on one half of known data, and judge it by the other half against sets of unknown data.
+
+    Args:
+        model: any classifier.
+        known: inputs of the kinds it knows, which it was not trained on, in an order that does not change.
+        unknown: sets of others, by name.
+        train: what detectors learn from that learn, such as the model's training data; else a part of `known`.
+        candidates: names in `DETECTORS` or `SCORES`; by default all but `meta`. One that cannot work on this model is
+            passed over, and the record says why.
+        batch_size: inputs per forward pass.
+        progress: a bar on standard error; by default only on a terminal.
+    """
+    started = time.monotonic()
+    if not isinstance(unknown, Mapping) or not unknown:
+        raise NescioError("unknown data must come with names: {'mnist': data, …}")
+    calibration, judged = halves(known)
+    draws, _ = draws_and_classes(as_method(model), next(iter(judged))[0][:1])
+    names = candidate_names(candidates, draws)
+    found: list[Contestant] = []
+    skipped: dict[str, str] = {}
+    with bar(len(names), "contest", progress) as shown:
+        for name in names:
+            try:
+                found.append(_tried(model, name, calibration, judged, unknown, train, batch_size))
+            except NescioError as error:
+                skipped[name] = str(error)
+            shown.advance(facts=name)
+    if not found:
+        raise NescioError(f"none of {', '.join(names)} can work here; {next(iter(skipped.values()))}")
+    sizes = [sum(len(x) for x, _ in half) for half in (calibration, judged)]
+    alone = time.monotonic()
+    predict(model, judged, batch_size=batch_size, progress=False)
+    alone = time.monotonic() - alone
+    return Contest(
+        method=as_method(model).name,
+        contestants=tuple(sorted(found, key=lambda one: -one.mean)),
+        skipped=skipped,
+        known=sizes[1],
+        calibrated=sizes[0],
+        unknown={name: _count(data) for name, data in unknown.items()},
+        model_seconds_per_1000=1000 * alone / sizes[1],
+        provenance=Provenance.now(0, {"batch_size": batch_size}, time.monotonic() - started),
+    )
+
+
+def _tried(
+    model: nn.Module, name: str, calibration: Any, judged: Any, unknown: Mapping[str, Any], train: Any, batch_size: int
+) -> Contestant:
+    begun = time.monotonic()
+    detector: Detector = detector_named(model, name).fit(calibration, train=train)
+    fitted = time.monotonic()
+    known = detector.score(judged, batch_size).double().cpu().numpy()
+    scored = time.monotonic()
+    auroc, fpr95 = {}, {}
+    for of, data in unknown.items():
+        other = detector.score(data, batch_size).double().cpu().numpy()
+        auroc[of], fpr95[of] = metrics.auroc(known, other), metrics.fpr_at_tpr(known, other)
+    mean = sum(auroc.values()) / len(auroc)
+    return Contestant(name, auroc, fpr95, mean, fitted - begun, 1000 * (scored - fitted) / len(known))
+
+
+def _count(data: Any) -> int:
+    size = length(data)
+    return sum(len(x) for x, _ in data) if size is None else size

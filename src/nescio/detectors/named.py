@@ -1,0 +1,45 @@
+"""Detectors by name: those of our table, and thresholds by the score they are on."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+
+from nescio.detectors.detector import Detector
+from nescio.detectors.threshold import Threshold
+from nescio.errors import NescioError, unknown_name
+from nescio.scores import SAMPLED
+from nescio.scores import SCORES as ALL
+
+SCORES = ("max_prob", "entropy", "max_logit", "energy", "mutual_information")  # that thresholds are tried on
+UNTRIED = ("threshold", "meta")  # the first is tried by score; the second learns from mistakes, and is slow
+
+
+def check_name(name: str) -> None:
+    """An error, with the nearest ones, if this is the name of neither a detector nor a score."""
+    from nescio.detectors import DETECTORS
+
+    if name not in DETECTORS and name.partition(":")[0] not in ALL:
+        raise unknown_name("detector or score", name, (*DETECTORS, *ALL))
+
+
+def detector_named(model: nn.Module, name: str, **settings: Any) -> Detector:
+    """A detector by its name in `DETECTORS`, or a threshold by the name of its score."""
+    from nescio.detectors import DETECTORS
+
+    check_name(name)
+    return DETECTORS[name](model, **settings) if name in DETECTORS else Threshold(model, name)
+
+
+def candidate_names(given: Sequence[str] | None, draws: int) -> list[str]:
+    """Names of detectors and of thresholds' scores, each once: all that are usual for so many draws, or those given."""
+    from nescio.detectors import DETECTORS
+
+    if given is None:
+        scores = [name for name in SCORES if draws > 1 or name not in SAMPLED]
+        return [*scores, *(name for name in DETECTORS if name not in UNTRIED)]
+    if not isinstance(given, list | tuple) or not given or not all(isinstance(name, str) for name in given):
+        raise NescioError(f"candidates must be names of detectors or scores, such as ['energy'], not {given!r}")
+    for name in given:
+        check_name(name)
+    return list(dict.fromkeys(given))

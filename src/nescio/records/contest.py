@@ -1,0 +1,31 @@
+"""Detectors side by side on one model and the same data."""
+
+from dataclasses import dataclass
+
+from nescio.records.record import Provenance, Record
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One detector, and how it tells known inputs from each set of unknown ones."""
+
+    name: str  # in DETECTORS or, of a threshold, of its score
+    auroc: dict[str, float]
+    fpr95: dict[str, float]  # share of unknown inputs accepted when 95 % of known inputs are accepted
+    mean: float  # AUROC over the sets
+    fit_seconds: float  # to learn and to settle the threshold, the model's own time included
+    seconds_per_1000: float  # to score so many known inputs, the model's own time included
+
+
+@dataclass(frozen=True)
+class Contest(Record):
+    """What each detector makes of the same data."""
+
+    method: str
+    contestants: tuple[Contestant, ...]  # the largest mean AUROC first
+    skipped: dict[str, str]  # why others could not be tried
+    known: int  # inputs that all are judged by
+    calibrated: int  # other known inputs, that thresholds are settled by
+    unknown: dict[str, int]  # inputs of each set
+    model_seconds_per_1000: float  # of the model by itself
+    provenance: Provenance
