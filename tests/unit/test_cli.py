@@ -15,7 +15,7 @@ import nescio
 from nescio.cli import main
 from nescio.data import load
 from nescio.methods import METHODS
-from nescio.records import Audit, Evaluation, FeatureAudit, Gallery, History, Map, Scaling, Selection
+from nescio.records import Audit, Evaluation, FeatureAudit, Gallery, History, Map, Recommendation, Scaling, Selection
 from nescio.report.overconfidence import verdict
 from nescio.report.tables import evaluation_tables
 from nescio.tensorfile import read_tensors, write_tensors
@@ -72,7 +72,8 @@ def test_help_needs_no_torch():
 
 
 @pytest.mark.parametrize(
-    "words", ["demo", "train", "evaluate", "compare", "attack", "score", "audit", "map", "data list", "data get"]
+    "words",
+    ["demo", "train", "evaluate", "recommend", "compare", "attack", "score", "audit", "map", "data list", "data get"],
 )
 def test_every_command_has_help_with_an_example(command, words):
     code, out, _ = command(*words.split(), "--help")
@@ -105,6 +106,21 @@ def test_the_seed_decides_the_first_weights(command, tmp_path):
     a, b, c = (nescio.load(tmp_path / name / "model.safetensors").net[1].weight for name in "abc")
     assert (a == b).all()
     assert (a != c).any()
+
+
+def test_recommend_saves_a_ranking_and_a_detector_that_decides(command, trained, tmp_path):
+    words = ["recommend", trained / "digits", "--candidates", "energy", "max_prob", "-o", tmp_path / "found"]
+    code, out, _ = command(*words, "--accept", "0.9")
+    assert code == 0
+    record = Recommendation.load(tmp_path / "found" / "recommendation.json")
+    assert {one.name for one in record.ranking} == {"energy", "max_prob"}
+    assert f"{record.detector} recommended" in out
+    detector = nescio.load(tmp_path / "found" / "detector.safetensors")
+    known = load("digits", hold_out=[8, 9])
+    assert (detector.predict(known.held_out) == -1).double().mean() > 0.5
+    code, _, err = command("recommend", trained / "digits", "--candidates", "energi")
+    assert code == 2
+    assert "did you mean 'energy'" in err
 
 
 def test_evaluate_writes_a_record_and_prints_its_conventions(command, trained, tmp_path):
