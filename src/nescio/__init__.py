@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from nescio import records as records
     from nescio import schedule as schedule
     from nescio import scores as scores
+    from nescio.detectors import GaussianDensity as GaussianDensity
+    from nescio.detectors import Mahalanobis as Mahalanobis
     from nescio.detectors import MetaClassifier as MetaClassifier
+    from nescio.detectors import RelativeMahalanobis as RelativeMahalanobis
     from nescio.detectors import Threshold as Threshold
+    from nescio.detectors import ViM as ViM
     from nescio.errors import NescioError as NescioError
     from nescio.evaluate import evaluate as evaluate
     from nescio.maps import uncertainty_map as uncertainty_map
@@ -33,9 +37,13 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "GaussianDensity",
+    "Mahalanobis",
     "MetaClassifier",
     "NescioError",
+    "RelativeMahalanobis",
     "Threshold",
+    "ViM",
     "attacks",
     "audit",
     "data",
@@ -57,9 +65,13 @@ __all__ = [
 ]
 
 _HOMES = {
+    "GaussianDensity": "detectors",
+    "Mahalanobis": "detectors",
     "MetaClassifier": "detectors",
     "NescioError": "errors",
+    "RelativeMahalanobis": "detectors",
     "Threshold": "detectors",
+    "ViM": "detectors",
     "evaluate": "evaluate",
     "fit": "training",
     "load": "saving",

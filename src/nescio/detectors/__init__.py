@@ -1,9 +1,30 @@
 """What must be fitted on known data before it can decide, one file per paper."""
 
 from nescio.detectors.detector import UNKNOWN, Detector
+from nescio.detectors.gaussian_density import GaussianDensity
+from nescio.detectors.mahalanobis import Mahalanobis
 from nescio.detectors.meta import MetaClassifier
+from nescio.detectors.relative_mahalanobis import RelativeMahalanobis
 from nescio.detectors.threshold import Threshold
+from nescio.detectors.vim import ViM
 
-DETECTORS: dict[str, type[Detector]] = {"threshold": Threshold, "meta": MetaClassifier}
+DETECTORS: dict[str, type[Detector]] = {
+    "threshold": Threshold,
+    "meta": MetaClassifier,
+    "mahalanobis": Mahalanobis,
+    "relative_mahalanobis": RelativeMahalanobis,
+    "gaussian_density": GaussianDensity,
+    "vim": ViM,
+}
 
-__all__ = ["DETECTORS", "UNKNOWN", "Detector", "MetaClassifier", "Threshold"]
+__all__ = [
+    "DETECTORS",
+    "UNKNOWN",
+    "Detector",
+    "GaussianDensity",
+    "Mahalanobis",
+    "MetaClassifier",
+    "RelativeMahalanobis",
+    "Threshold",
+    "ViM",
+]
