@@ -29,12 +29,12 @@ def expected(model, train, x, dimension):
 
 @pytest.mark.parametrize("dimension", [None, 1, 5])
 def test_agrees_with_its_formulas(seed, dimension):
-    data, x, model = drawn(seed), others(seed), head(seed)
+    data, x, model = drawn(seed, dtype=torch.float64), others(seed).double(), head(seed).double()
     found = fitted(ViM, data, model, dimension=dimension)
     wanted = expected(model, data.inputs, x, F // 2 if dimension is None else dimension)
     sign = (data.inputs @ model.weight.T + model.bias).amax(1).mean().sign()
     assert sign > 0  # of which the formula speaks
-    torch.testing.assert_close(found.score(x), wanted, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(found.score(x), wanted, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(("features", "dimension"), [(1, 0), (2, 1), (767, 383), (768, 512), (2048, 1000)])
