@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from nescio import scores as scores
     from nescio.contest import contest as contest
     from nescio.detectors import Combined as Combined
+    from nescio.detectors import GaussianDensity as GaussianDensity
+    from nescio.detectors import Mahalanobis as Mahalanobis
     from nescio.detectors import MetaClassifier as MetaClassifier
+    from nescio.detectors import RelativeMahalanobis as RelativeMahalanobis
     from nescio.detectors import Threshold as Threshold
+    from nescio.detectors import ViM as ViM
     from nescio.errors import NescioError as NescioError
     from nescio.evaluate import evaluate as evaluate
     from nescio.maps import uncertainty_map as uncertainty_map
@@ -38,10 +42,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Combined",
+    "GaussianDensity",
+    "Mahalanobis",
     "MetaClassifier",
     "NescioError",
+    "RelativeMahalanobis",
     "TemperatureScaled",
     "Threshold",
+    "ViM",
     "attacks",
     "audit",
     "contest",
@@ -69,7 +77,11 @@ _HOMES = {
     "MetaClassifier": "detectors",
     "NescioError": "errors",
     "TemperatureScaled": "temperature",
+    "GaussianDensity": "detectors",
+    "Mahalanobis": "detectors",
+    "RelativeMahalanobis": "detectors",
     "Threshold": "detectors",
+    "ViM": "detectors",
     "evaluate": "evaluate",
     "fit": "training",
     "load": "saving",

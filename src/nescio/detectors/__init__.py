@@ -2,9 +2,22 @@
 
 from nescio.detectors.combined import Combined
 from nescio.detectors.detector import UNKNOWN, Detector
+from nescio.detectors.gaussian_density import GaussianDensity
+from nescio.detectors.mahalanobis import Mahalanobis
 from nescio.detectors.meta import MetaClassifier
+from nescio.detectors.relative_mahalanobis import RelativeMahalanobis
 from nescio.detectors.threshold import Threshold
+from nescio.detectors.vim import ViM
 
-DETECTORS: dict[str, type[Detector]] = {"threshold": Threshold, "meta": MetaClassifier, "combined": Combined}
+DETECTORS: dict[str, type[Detector]] = {
+    "threshold": Threshold,
+    "meta": MetaClassifier,
+    "mahalanobis": Mahalanobis,
+    "relative_mahalanobis": RelativeMahalanobis,
+    "gaussian_density": GaussianDensity,
+    "vim": ViM,
+    "combined": Combined,
+}
 
-__all__ = ["DETECTORS", "UNKNOWN", "Combined", "Detector", "MetaClassifier", "Threshold"]
+__all__ = ["DETECTORS", "UNKNOWN", "Combined", "Detector", "GaussianDensity", "Mahalanobis", "MetaClassifier",
+           "RelativeMahalanobis", "Threshold", "ViM"]  # fmt: skip

@@ -31,5 +31,10 @@ class FeatureDetector(Detector):
         """Those of a batch, `(B, F)`."""
         return seen.features[self.layers[0]]
 
+    def check_learned(self) -> None:
+        """An error if what is learned from known features is not there yet."""
+        if not all(self.get_buffer(name).numel() for name in self.shapes):
+            raise NescioError(f"{type(self).__name__} has learned nothing yet: call .fit(known) first")
+
     def settings(self) -> dict[str, Any]:
         return {"layer": self.layer}

@@ -1,0 +1,55 @@
+"""The distance of features to the nearest class, measured by their spread (Lee et al. 2018)."""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from nescio.detectors.features import Seen
+from nescio.detectors.gaussian import GaussianDetector
+from nescio.detectors.moments import Moments
+from nescio.detectors.whitening import least_variance, whitening
+
+
+class Mahalanobis(GaussianDetector):
+    """Known as long as its features are near those of some class (Lee et al. 2018, equation 2).
+
+    Its score is `min_c (f − μ_c)ᵀ Σ⁻¹ (f − μ_c)`, with one covariance Σ of the features around their class means. The
+    paper's small step uphill in the input is left out. Classes are those of the labels or, of data without labels,
+    those the model gives.
+
+    Args:
+        model: any classifier with one answer for each input.
+        layer: the name of the module whose output to take, averaged over positions if it has any; by default what the
+            last linear layer is given.
+        floor: the least variance that a direction counts with, as a share of the mean variance within classes. Units
+            that are hardly ever on have next to none, and would outweigh all others; 0, as in the paper, lets them.
+    """
+
+    name = "mahalanobis"
+    shapes: ClassVar[dict[str, str]] = {"centre_": "F", "factor_": "FF", "means_": "KF"}
+    centre_: Tensor
+    factor_: Tensor
+    means_: Tensor  # of the classes that there were inputs of, centred and whitened
+
+    def __init__(self, model: nn.Module, layer: str | None = None, floor: float = 0.1) -> None:
+        super().__init__(model, layer, floor)
+        for name, axes in self.shapes.items():
+            self.register_buffer(name, torch.empty((0,) * len(axes), dtype=torch.float64))
+
+    def learn(self, data: Any) -> None:
+        self.keep(**self.learned_from(self.moments(data)))
+
+    def learned_from(self, found: Moments) -> dict[str, Tensor]:
+        """What follows from the moments of known features."""
+        covariance = found.scatter / found.count.sum()
+        factor, _ = whitening(covariance, least_variance(covariance, self.floor))
+        centre, _ = found.overall
+        return {"centre_": centre, "factor_": factor, "means_": (found.mean[found.count > 0] - centre) @ factor}
+
+    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+        self.check_learned()
+        rows = (self.features(seen).to(self.factor_) - self.centre_) @ self.factor_  # (B, F)
+        # ‖r − m‖² = ‖r‖² + ‖m‖² − 2 r·m, of which only the last two depend on the class; exact enough in float64
+        nearest = (self.means_.square().sum(1) - 2 * rows @ self.means_.T).amin(1)
+        return (rows.square().sum(1) + nearest).clamp(min=0)

@@ -1,0 +1,29 @@
+"""Directions of features, scaled so that known inputs vary alike in all of them; also where they do not vary at all."""
+
+import torch
+from torch import Tensor
+
+ROUNDING = torch.finfo(torch.float32).eps  # of features, whose variance is not known to more digits
+
+
+def least_variance(covariance: Tensor, floor: float) -> float:
+    """What a direction is taken to vary by at least: a share of the mean variance, or else what rounding hides.
+
+    A unit that is never on for known inputs, or a direction that too few of them reach, varies by nothing, and a new
+    input that does is odd. But to divide by next to nothing would leave no other evidence, so such directions count
+    as this much. Without any variance there is no unit to measure in, and 1 does as well as another.
+    """
+    total = float(covariance.trace())
+    return max(floor * total / len(covariance), ROUNDING * total) or 1.0
+
+
+def whitening(covariance: Tensor, least: float) -> tuple[Tensor, Tensor]:
+    """A factor `(F, F)`, rows times which have unit covariance, and the logarithm of its determinant, `()`.
+
+    >>> whitening(torch.diag(torch.tensor([4.0, 0.0])), least=0.25)[0].abs()
+    tensor([[0.0000, 0.5000],
+            [2.0000, 0.0000]])
+    """
+    variance, vectors = torch.linalg.eigh(covariance)
+    variance = variance.clamp(min=least)
+    return (vectors * variance.rsqrt()).contiguous(), -variance.log().sum() / 2

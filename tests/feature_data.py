@@ -1,0 +1,64 @@
+"""Classes of correlated features, and a model that takes them as they come."""
+
+import pytest
+import torch
+from torch import nn
+
+import nescio
+from nescio.data import Samples
+from nescio.models import mlp
+
+F, C = 6, 3
+
+
+def drawn(seed, count=300, dtype=torch.float32):
+    """Features of three classes around means apart, with one covariance that is far from round."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, C, (count,), generator=generator)
+    means = 3 * torch.randn(C, F, generator=generator)
+    mixed = torch.randn(F, F, generator=generator) + 2 * torch.eye(F)
+    rows = torch.randn(count, F, generator=generator) @ mixed + means[labels] + 5
+    return Samples(rows.to(dtype), labels)
+
+
+def others(seed, count=200):
+    """Features of no class, near and far."""
+    generator = torch.Generator().manual_seed(seed + 1000)
+    return 5 + torch.randn(count, F, generator=generator) * torch.linspace(0.1, 30, count)[:, None]
+
+
+def head(seed=0, classes=C, features=F):
+    """A linear layer alone, whose features are its inputs."""
+    torch.manual_seed(seed)
+    return nn.Linear(features, classes)
+
+
+def fitted(kind, data, model=None, **settings):
+    return kind(head() if model is None else model, **settings).fit(data, train=data)
+
+
+def precise(kind, data, **settings):
+    """A fit in float64, to be held against an oracle: float32 leaves a covariance some six digits."""
+    return fitted(kind, Samples(data.inputs.double(), data.labels), head().double(), **settings)
+
+
+def separation(kind, seed):
+    """AUROC of digits that a small network has never seen against those it knows."""
+    known = nescio.data.load("digits", hold_out=[7, 8, 9])
+    torch.manual_seed(seed)
+    model = nescio.methods.Softmax(mlp(64, 7), normalise=known.normalise)
+    nescio.fit(model, known.train, epochs=15, batch_size=64, seed=seed)
+    detector = kind(model).fit(known.test, train=known.train)
+    return nescio.metrics.auroc(detector.score(known.test), detector.score(known.held_out))
+
+
+def peer(name):
+    """A detector of pytorch-ood; its torchvision must fit the torch that is installed."""
+    why = "pytorch-ood is not installed, or its torchvision was built for another torch"
+    found = pytest.importorskip("pytorch_ood.detector", reason=why, exc_type=(ImportError, RuntimeError))
+    return getattr(found, name)
+
+
+def in_batches(data, size):
+    """The data as a loader gives them."""
+    return list(zip(data.inputs.split(size), data.labels.split(size), strict=True))
