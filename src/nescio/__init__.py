@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from nescio import records as records
     from nescio import schedule as schedule
     from nescio import scores as scores
+    from nescio.detectors import KNN as KNN
+    from nescio.detectors import ODIN as ODIN
     from nescio.detectors import MetaClassifier as MetaClassifier
+    from nescio.detectors import ReAct as ReAct
     from nescio.detectors import Threshold as Threshold
     from nescio.errors import NescioError as NescioError
     from nescio.evaluate import evaluate as evaluate
@@ -33,8 +36,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "KNN",
+    "ODIN",
     "MetaClassifier",
     "NescioError",
+    "ReAct",
     "Threshold",
     "attacks",
     "audit",
@@ -57,8 +63,11 @@ __all__ = [
 ]
 
 _HOMES = {
+    "KNN": "detectors",
     "MetaClassifier": "detectors",
     "NescioError": "errors",
+    "ODIN": "detectors",
+    "ReAct": "detectors",
     "Threshold": "detectors",
     "evaluate": "evaluate",
     "fit": "training",
