@@ -121,7 +121,7 @@ def test_quality(model, known):
 def test_looks_at_any_layer(model, known):
     detector = KNN(model, layer="net.1").fit(known.test, train=known.train)
     assert detector.neighbours_.shape[1] == model.net[1].out_features
-    with pytest.raises(NescioError, match="net.1"):
+    with pytest.raises(NescioError, match=r"net\.1"):
         KNN(model, layer="net.99").fit(known.test)
 
 

@@ -172,7 +172,7 @@ def test_an_input_that_cannot_step_stays(seed):
 def test_words_have_no_small_steps(seed):
     torch.manual_seed(seed)
     net = torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Flatten(), torch.nn.Linear(12, 3))
-    with pytest.raises(NescioError, match="floats, not torch.int64"):
+    with pytest.raises(NescioError, match=r"floats, not torch\.int64"):
         ODIN(net).score(torch.randint(9, (5, 3)))
 
 
