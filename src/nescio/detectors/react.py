@@ -33,7 +33,7 @@ class ReAct(Detector):
     layers = (HEAD,)
     clip_: Tensor
 
-    def __init__(self, model: nn.Module, percentile: float = 90.0, size: int = 10_000, seed: int = 0) -> None:
+    def __init__(self, model: nn.Module, percentile: float = 90.0, size: int = 5_000, seed: int = 0) -> None:
         super().__init__(model)
         self.percentile = number("percentile", percentile, most=100)
         self.size, self.seed = whole_number("size", size), check_seed(seed)
