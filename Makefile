@@ -43,6 +43,7 @@ bench: $(DONE)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/asymptote.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[bench]'
 	$(BIN)/python benchmarks/gradients.py
+	$(BIN)/python benchmarks/detectors.py
 
 clean:
 	rm -rf $(VENV) nescio-demo

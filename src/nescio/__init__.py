@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from nescio import schedule as schedule
     from nescio import scores as scores
     from nescio.contest import contest as contest
+    from nescio.detectors import KNN as KNN
+    from nescio.detectors import ODIN as ODIN
     from nescio.detectors import Combined as Combined
     from nescio.detectors import GaussianDensity as GaussianDensity
     from nescio.detectors import Mahalanobis as Mahalanobis
     from nescio.detectors import MetaClassifier as MetaClassifier
+    from nescio.detectors import ReAct as ReAct
     from nescio.detectors import RelativeMahalanobis as RelativeMahalanobis
     from nescio.detectors import Threshold as Threshold
     from nescio.detectors import ViM as ViM
@@ -41,11 +44,14 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "KNN",
+    "ODIN",
     "Combined",
     "GaussianDensity",
     "Mahalanobis",
     "MetaClassifier",
     "NescioError",
+    "ReAct",
     "RelativeMahalanobis",
     "TemperatureScaled",
     "Threshold",
@@ -80,6 +86,9 @@ _HOMES = {
     "GaussianDensity": "detectors",
     "Mahalanobis": "detectors",
     "RelativeMahalanobis": "detectors",
+    "KNN": "detectors",
+    "ODIN": "detectors",
+    "ReAct": "detectors",
     "Threshold": "detectors",
     "ViM": "detectors",
     "evaluate": "evaluate",

@@ -3,8 +3,11 @@
 from nescio.detectors.combined import Combined
 from nescio.detectors.detector import UNKNOWN, Detector
 from nescio.detectors.gaussian_density import GaussianDensity
+from nescio.detectors.knn import KNN
 from nescio.detectors.mahalanobis import Mahalanobis
 from nescio.detectors.meta import MetaClassifier
+from nescio.detectors.odin import ODIN
+from nescio.detectors.react import ReAct
 from nescio.detectors.relative_mahalanobis import RelativeMahalanobis
 from nescio.detectors.threshold import Threshold
 from nescio.detectors.vim import ViM
@@ -15,9 +18,25 @@ DETECTORS: dict[str, type[Detector]] = {
     "mahalanobis": Mahalanobis,
     "relative_mahalanobis": RelativeMahalanobis,
     "gaussian_density": GaussianDensity,
+    "knn": KNN,
     "vim": ViM,
+    "react": ReAct,
+    "odin": ODIN,
     "combined": Combined,
 }
 
-__all__ = ["DETECTORS", "UNKNOWN", "Combined", "Detector", "GaussianDensity", "Mahalanobis", "MetaClassifier",
-           "RelativeMahalanobis", "Threshold", "ViM"]  # fmt: skip
+__all__ = [
+    "DETECTORS",
+    "KNN",
+    "ODIN",
+    "UNKNOWN",
+    "Combined",
+    "Detector",
+    "GaussianDensity",
+    "Mahalanobis",
+    "MetaClassifier",
+    "ReAct",
+    "RelativeMahalanobis",
+    "Threshold",
+    "ViM",
+]

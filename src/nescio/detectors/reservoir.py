@@ -27,6 +27,10 @@ class Reservoir:
             self._kept = torch.empty(self.size, *rows.shape[1:], dtype=rows.dtype)
         number = self.seen + torch.arange(len(rows))
         place = (torch.rand(len(rows), generator=self._generator, dtype=torch.float64) * (number + 1)).long()
+        if self.seen + len(rows) <= self.size:  # there is room for all, in order
+            self._kept[self.seen : self.seen + len(rows)] = rows
+            self.seen += len(rows)
+            return
         place = torch.where(number < self.size, number, place)
         here = (place < self.size).nonzero().flatten()
         # of rows that fall on one place the last stays, as if they had come one by one

@@ -66,6 +66,8 @@ def max_logit(logits: Tensor) -> Tensor:
     tensor([-3.], dtype=torch.float64)
     """
     logits = check_logits(logits)
+    if len(logits) == 1:  # itself, without a logarithm of its exponential
+        return -logits[0].amax(-1)
     return -(logits.logsumexp(0) - math.log(len(logits))).amax(-1)
 
 

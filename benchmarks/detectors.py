@@ -1,0 +1,165 @@
+"""What detectors cost, against those of pytorch-ood on the same features.
+
+    pip install -c constraints.txt -e '.[bench]'
+    python benchmarks/detectors.py
+
+Each is fitted on 60 000 rows of 256 features of ten classes and scores 10 000. Ours gets them as a model's inputs, one
+that hands them to its last layer as they are, and also settles a threshold on 1000 more; theirs gets the features
+themselves, whole. KNN keeps 20 000 of the 60 000, as it does by default, and is measured once more keeping all; k is 50
+on both sides. Energy and max-logit, which learn nothing, are those of one layer's logits. What is compared is timed in
+turns, and each ratio is that of the medians, to one digit after the point. Memory is the growth of a fresh process's
+peak, as Linux tells it.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+
+import peers
+from nescio.data import Samples
+from nescio.detectors import DETECTORS
+from nescio.scores import energy, max_logit
+from timing import in_turns
+
+FEATURES, CLASSES, SCORED, HELD, K = 256, 10, 10_000, 1000, 50
+MIB = 2**20
+Work = Callable[["Data"], object]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Features and labels to learn from, a head for them, and features to settle a threshold on and to score."""
+
+    train: Tensor
+    labels: Tensor
+    held: Tensor
+    x: Tensor
+    head: nn.Linear
+
+    @classmethod
+    def of(cls, rows: int, scored: int = SCORED) -> "Data":
+        """Made in place, for a peak of memory beforehand would hide what comes after."""
+        torch.manual_seed(0)
+        centres, labels = torch.randn(CLASSES, FEATURES), torch.arange(rows) % CLASSES
+        train, held, x = (torch.empty(count, FEATURES) for count in (rows, HELD, scored))
+        for made in (train, held, x):
+            for some in made.split(CLASSES * 100):
+                some.normal_().add_(centres[torch.arange(len(some)) % CLASSES]).relu_()
+        return cls(train, labels, held, x, nn.Linear(FEATURES, CLASSES).requires_grad_(False))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The same detector twice, and how much faster and smaller ours is to be; without a wish for memory, none."""
+
+    ours: Work
+    theirs: Work
+    faster: float = 1.0
+    memory: float | None = None
+
+
+def detector(name: str, **how: object) -> Work:
+    def work(data: Data) -> Tensor:
+        net = nn.Sequential(nn.Identity(), data.head)
+        found = DETECTORS[name](net, **how).fit(data.held, train=Samples(data.train, data.labels))
+        return found.score(data.x)
+
+    return work
+
+
+def on_features(name: str, **how: object) -> Work:
+    def work(data: Data) -> Tensor:
+        given = {"w": data.head.weight, "b": data.head.bias} if name == "ViM" else {}
+        found = getattr(peers.pytorch_ood(), name)(None, **how, **given).fit_features(data.train, data.labels)
+        return found.predict_features(data.x)
+
+    return work
+
+
+def their_react(data: Data) -> Tensor:
+    found = peers.pytorch_ood().ReAct(None, data.head).fit_feature_maps(data.train, data.labels)
+    return found.predict_feature_maps(data.x)
+
+
+def their_score(name: str) -> Work:
+    return lambda data: getattr(peers.pytorch_ood(), name).score(data.head(data.x))
+
+
+PAIRS = {
+    "mahalanobis": Pair(detector("mahalanobis"), on_features("Mahalanobis"), 2.0, 0.5),
+    "relative_mahalanobis": Pair(detector("relative_mahalanobis"), on_features("RMD")),
+    "knn": Pair(detector("knn", k=K), on_features("KNN", k=K), 2.0, 0.5),
+    "knn, all kept": Pair(detector("knn", k=K, size=10**6), on_features("KNN", k=K)),
+    "vim": Pair(detector("vim"), on_features("ViM", d=FEATURES // 2)),
+    "react": Pair(detector("react"), their_react),
+    "energy": Pair(lambda data: energy(data.head(data.x)[None]), their_score("EnergyBased")),
+    "max_logit": Pair(lambda data: max_logit(data.head(data.x)[None]), their_score("MaxLogit")),
+}
+SCORES = ("energy", "max_logit")
+
+
+def growth(work: Work, rows: int) -> int:
+    """Bytes by which the peak memory of this process grows in one call."""
+    work(Data.of(500, 500))  # what is loaded once, and stays
+    data = Data.of(rows)
+    before = peak()
+    work(data)
+    return peak() - before
+
+
+def peak() -> int:
+    """Bytes this process has had in memory at most; `getrusage` would count what the one that started it had too."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def grown(name: str, side: str, rows: int) -> float:
+    """MiB by which a process of its own grows."""
+    command = [sys.executable, __file__, "--growth", name, side, "--rows", str(rows)]
+    child = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    return int(child.stdout) / MIB
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--rows", type=int, default=60_000)
+    arguments.add_argument("--repeats", type=int, default=3)
+    arguments.add_argument("--only", nargs="*", default=list(PAIRS), choices=list(PAIRS))
+    arguments.add_argument("--growth", nargs=2, help="only print how many bytes the peak memory grows")
+    given = arguments.parse_args()
+    if given.growth:
+        name, side = given.growth
+        print(growth(getattr(PAIRS[name], side), given.rows))
+        return 0
+    if peers.pytorch_ood() is None:
+        print("pytorch-ood is not installed; it is in the extra bench")
+        return 1
+    data, missed = Data.of(given.rows), False
+    table = Table("", "ours, s", "theirs, s", "faster", "wanted", "ours, MiB", "theirs, MiB", "share", "wanted")
+    for name in given.only:
+        pair, own = PAIRS[name], name.partition(",")[0]
+        if own not in DETECTORS and own not in SCORES:
+            table.add_row(name, "missing: not in DETECTORS")
+            missed = True
+            continue
+        fast, slow = in_turns(lambda one=pair: one.ours(data), lambda one=pair: one.theirs(data), repeats=given.repeats)
+        small, large = (grown(name, side, given.rows) for side in ("ours", "theirs"))
+        share, ratio = small / max(large, 1.0), round(slow / fast, 1)
+        missed |= ratio < pair.faster or (pair.memory is not None and share > pair.memory)
+        wanted = "" if pair.memory is None else f"≤ {pair.memory:g}"
+        table.add_row(name, f"{fast:.4f}", f"{slow:.4f}", f"{ratio:.1f}×", f"≥ {pair.faster:g}×",
+                      f"{small:.0f}", f"{large:.0f}", f"{share:.2f}", wanted)  # fmt: skip
+    Console(width=120).print(table, f"medians of {given.repeats} in turns, {torch.get_num_threads()} threads")
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""The distance to known inputs that look alike (Sun et al. 2022)."""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from nescio.detectors.features import Seen
+from nescio.detectors.on_features import FeatureDetector
+from nescio.detectors.reservoir import Reservoir
+from nescio.errors import NescioError, whole_number
+from nescio.seeds import check_seed
+
+BLOCK = 8192  # rows compared at once, which bounds the memory
+OF_THOSE_KEPT = 1000
+
+
+class KNN(FeatureDetector):
+    """Known as long as the k-th nearest of the features of known inputs, all of length 1, is near.
+
+    The score is `‖z − z₍ₖ₎‖₂`, from 0 to 2. The search is exhaustive, so its time grows with the `size`.
+
+    Args:
+        model: any classifier with one answer for each input.
+        layer: as for every detector on features.
+        k: which neighbour; by default a thousandth of those kept, as in the paper (50 of 50 000 images of CIFAR-10,
+            1000 of 1.3 million of ImageNet, 10 of a hundredth of these), or the first.
+        size: of how many inputs to keep the features; of more, a random sample.
+        seed: of that sample.
+    """
+
+    name = "knn"
+    shapes: ClassVar[dict[str, str]] = {"neighbours_": "KF"}
+    neighbours_: Tensor
+
+    def __init__(
+        self, model: nn.Module, layer: str | None = None, k: int | None = None, size: int = 20_000, seed: int = 0
+    ) -> None:
+        super().__init__(model, layer)
+        self.size, self.seed = whole_number("size", size), check_seed(seed)
+        self.k = None if k is None else whole_number("k", k)
+        if self.k is not None and self.k > self.size:
+            raise NescioError(f"k={self.k} neighbours of size={self.size} that are kept; expected k to be at most size")
+        self.register_buffer("neighbours_", torch.empty(0, 0))
+
+    def learn(self, data: Any) -> None:
+        kept = Reservoir(self.size, self.seed)
+        self.sweep(data, lambda _, seen, __: kept.add(unit(self.features(seen))))
+        rows = kept.rows
+        if self.k is not None and len(rows) < self.k:
+            raise NescioError(f"{len(rows)} inputs to learn from have no {self.k} nearest; give at least {self.k}, or "
+                              "a smaller k")  # fmt: skip
+        if not rows.isfinite().all():
+            raise NescioError("the features of some inputs to learn from are NaN or infinite")
+        self.keep(neighbours_=rows)
+
+    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+        if not len(self.neighbours_):
+            raise NescioError("KNN has learned nothing yet: call .fit(known) first")
+        rows = unit(self.features(seen))
+        others = self.neighbours_.to(rows.device)
+        return kth_distance(rows, others, self.k or max(1, len(others) // OF_THOSE_KEPT))
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "k": self.k, "size": self.size, "seed": self.seed}
+
+
+def unit(features: Tensor) -> Tensor:
+    """Each row `(B, F)` over its length, in float32; one of length 0 stays as it is.
+
+    >>> unit(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    """
+    features = features.double()  # whose squares have room
+    length = torch.linalg.vector_norm(features, dim=1, keepdim=True)
+    scaled: Tensor = features / length.where(length > 0, 1.0)
+    return scaled.float()
+
+
+def kth_distance(rows: Tensor, others: Tensor, k: int, block: int = BLOCK) -> Tensor:
+    """The distance `(B,)`, in float64, of each row `(B, F)` to the k-th nearest of the others `(M, F)`.
+
+    The nearest is where `⟨a, b⟩ − ‖b‖²/2` is largest. Such a difference has no digits left for small distances, so it
+    only says which is the k-th, and the distance to that one is taken anew.
+
+    >>> kth_distance(torch.tensor([[0.0]]), torch.tensor([[3.0], [-1.0], [2.0]]), k=2)
+    tensor([2.], dtype=torch.float64)
+    """
+    near = rows.new_empty(len(rows), 0)
+    place = torch.empty(len(rows), 0, dtype=torch.long, device=rows.device)
+    for start in range(0, len(others), block):
+        some = others[start : start + block]
+        found = torch.addmm(some.square().sum(1), rows, some.T, beta=-0.5)  # (B, block)
+        best = found.topk(min(k, len(some)), dim=1)
+        near, place = torch.cat([near, best.values], 1), torch.cat([place, best.indices + start], 1)
+        best = near.topk(min(k, near.shape[1]), dim=1)
+        near, place = best.values, place.gather(1, best.indices)
+    away: Tensor = torch.linalg.vector_norm(rows.double() - others[place[:, -1]].double(), dim=1)
+    return away
