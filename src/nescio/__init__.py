@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nescio import records as records
     from nescio import schedule as schedule
     from nescio import scores as scores
+    from nescio import sklearn as sklearn
     from nescio.detectors import MetaClassifier as MetaClassifier
     from nescio.detectors import Threshold as Threshold
     from nescio.errors import NescioError as NescioError
@@ -53,6 +54,7 @@ __all__ = [
     "scores",
     "select_length_scale",
     "select_penalty",
+    "sklearn",
     "uncertainty_map",
 ]
 
