@@ -69,7 +69,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> classifier = NescioClassifier("softmax", reject=0.9, random_state=0).fit(X, y)
+    >>> classifier = NescioClassifier("duq", reject=0.9, random_state=0).fit(X, y)
     >>> classifier.predict([[5.1, 3.5, 1.4, 0.2], [30.0, 0.1, 30.0, 0.1]])
     array([ 0, -1])
     """
@@ -119,7 +119,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise NescioError(f"all {len(y)} labels are of one class, {self.classes_[0]!r}; at least two are needed")
+            raise NescioError(f"all {len(y)} labels are of one class, {self._shown(0)}; at least two are needed")
         self._answers = self._named()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         known = Samples(x, labels)
@@ -170,7 +170,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         texts = isinstance(self.classes_[0], str)
         unknown: Any = ("unknown" if texts else -1) if self.unknown is None else self.unknown
         if not isinstance(unknown, str if texts else Real):
-            raise NescioError(f"unknown={unknown!r} is not of the kind of the classes, such as {self.classes_[0]!r}")
+            raise NescioError(f"unknown={unknown!r} is not of the kind of the classes, such as {self._shown(0)}")
         if self.reject is not None and unknown in self.classes_.tolist():
             raise NescioError(f"{unknown!r} is a class of these data, and cannot also mean that it is not known; give "
                               "another one as unknown=…, or leave out reject")  # fmt: skip
@@ -187,7 +187,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = torch.arange(len(known))
         train, held = (known.select(part) for part in train_test_split(rows, test_size=count, random_state=seed))
         if missing := set(range(len(self.classes_))) - set(train.labels.tolist()):
-            raise NescioError(f"no input of class {self.classes_[min(missing)]!r} is left to learn from, once {count} "
+            raise NescioError(f"no input of class {self._shown(min(missing))} is left to learn from, once {count} "
                               f"of {len(known)} are set aside by chance; give more of that class, or a smaller "
                               "calibration")  # fmt: skip
         return train, held
@@ -209,6 +209,9 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(model, DUQ):
             model.met.fill_(True)  # all classes are there, though of rare ones the first batch may hold none
         return model
+
+    def _shown(self, label: int) -> str:
+        return repr(self.classes_.tolist()[label])  # as Python's own, without the name of numpy's type
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self)

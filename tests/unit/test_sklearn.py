@@ -1,11 +1,11 @@
 import pickle
 import sys
-from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse
 import scipy.special
+import scipy.stats
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
@@ -19,8 +19,11 @@ from nescio.errors import NescioError
 from nescio.methods import METHODS
 from nescio.sklearn import NescioClassifier
 
-quick = partial(NescioClassifier, "softmax", hidden=(16,), epochs=10, random_state=0)
 FULLY_CHECKED = ("softmax", "duq")
+
+
+def quick(name="softmax", **settings):
+    return NescioClassifier(name, **({"hidden": (16,), "epochs": 10, "random_state": 0} | settings))
 
 
 @parametrize_with_checks([NescioClassifier(name) for name in FULLY_CHECKED])
@@ -121,7 +124,6 @@ class TestAnswers:
         (np.array(["a", "bc"]), "unknown"),
         (np.array(["a", "bc"], dtype=object), "unknown"),
         (np.array([3, 7], dtype=np.uint8), -1),
-        (np.array([3, 7], dtype=object), -1),
         (np.array([1.0, 2.0]), -1),
         (np.array([False, True]), -1),
     ], ids=lambda one: str(getattr(one, "dtype", one)))  # fmt: skip
@@ -141,7 +143,8 @@ class TestAnswers:
 
     def test_numbers_far_from_zero_keep_their_digits(self, iris):
         x, y = iris
-        assert quick(epochs=30).fit(1e8 + x, y).score(1e8 + x, y) > 0.9
+        near, far = (quick().fit(shift + x, y).predict_proba(shift + x) for shift in (0, 1e8))
+        np.testing.assert_allclose(far, near, atol=1e-5)
 
     def test_a_column_that_never_varies(self, iris):
         x, y = iris
@@ -162,6 +165,7 @@ class TestTools:
         assert found.best_score_ > 0.8
         assert found.score(*blobs) > 0.8
 
+    @pytest.mark.slow  # each process loads torch anew
     def test_two_processes_find_what_one_finds(self, blobs):
         settings = {"scoring": "neg_log_loss", "error_score": "raise"}
         one, two = (cross_val_score(quick(), *blobs, cv=2, n_jobs=jobs, **settings) for jobs in (1, 2))
