@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nescio import records as records
     from nescio import schedule as schedule
     from nescio import scores as scores
+    from nescio import sklearn as sklearn
     from nescio.contest import contest as contest
     from nescio.detectors import KNN as KNN
     from nescio.detectors import ODIN as ODIN
@@ -75,6 +76,7 @@ __all__ = [
     "scores",
     "select_length_scale",
     "select_penalty",
+    "sklearn",
     "uncertainty_map",
 ]
 

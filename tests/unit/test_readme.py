@@ -53,6 +53,17 @@ def test_python_of_the_page_on_overconfidence_runs(tmp_path, monkeypatch, capsys
     assert (tmp_path / "far.svg").exists()
 
 
+def test_python_of_the_page_on_scikit_learn_runs(capsys):
+    page = (ROOT / "docs" / "scikit-learn.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1)
+    exec(compile(code, "scikit-learn.md", "exec"), {})
+    accuracy, auroc, known, unknown = map(float, re.findall(r"0\.\d+", capsys.readouterr().out))
+    assert accuracy > 0.97
+    assert auroc > 0.93
+    assert known > 0.9
+    assert unknown < 0.4
+
+
 def test_links_lead_somewhere():
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
     for page in pages:

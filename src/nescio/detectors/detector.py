@@ -47,6 +47,7 @@ class Detector(nn.Module, ABC):
     name: ClassVar[str]  # as in DETECTORS
     learns: ClassVar[bool] = False  # whether it must learn from data other than those its threshold is settled on
     layers: tuple[str, ...] = ()
+    progress: bool | None = None  # whether a pass shows a bar; by default only on a terminal
     shapes: ClassVar[dict[str, str]] = {}  # such as {"means_": "CF", "factor_": "FF"}
     threshold_: Tensor
     calibration_: Tensor
@@ -76,7 +77,8 @@ class Detector(nn.Module, ABC):
 
     def sweep(self, data: Any, visit: Visit[Seen], batch_size: int = 256, progress: bool | None = None) -> None:
         """One pass over data; `visit(x, seen, y)` gets each batch: inputs, what was made of them, labels or None."""
-        sweep_through(self.look, self.model, data, visit, self.name, batch_size=batch_size, progress=progress)
+        shown = self.progress if progress is None else progress
+        sweep_through(self.look, self.model, data, visit, self.name, batch_size=batch_size, progress=shown)
 
     def fit(
         self,

@@ -71,7 +71,8 @@ class ViM(FeatureDetector):
         self.check_learned()
         rows = self.features(seen)
         left = torch.linalg.vector_norm((rows.to(self.origin_) - self.origin_) @ self.residual_, dim=1)
-        return self.alpha_ * left - head_logits(head_of(seen), rows).logsumexp(1).to(left)
+        scores: Tensor = self.alpha_ * left - head_logits(head_of(seen), rows).logsumexp(1).to(left)
+        return scores
 
     def _dimension(self, features: int) -> int:
         if self.dimension is None:
@@ -101,7 +102,8 @@ def head_logits(head: nn.Linear, rows: Tensor) -> Tensor:
 def origin_of(head: nn.Linear) -> Tensor:
     """Where the logits are nearest to zero, `(F,)`."""
     weight, bias = parameters_of(head)
-    return -(torch.linalg.pinv(weight) @ bias)
+    origin: Tensor = -(torch.linalg.pinv(weight) @ bias)
+    return origin
 
 
 def parameters_of(head: nn.Linear) -> tuple[Tensor, Tensor]:
