@@ -30,9 +30,13 @@ class Graph(nn.Module):
         marks = {name: first for step in plan.steps for name, first in step.marks.items()}
         for name in sorted(marks, key=lambda name: name.count(".")):  # what holds others comes before them
             self._add(name, ChannelsFirst(1) if marks[name] else nn.Identity())
+        weights: dict[str, tuple[Any, ...]] = {}
         for step in plan.steps:
-            if step.layer is not None and step.layer not in dict(self.named_modules()):
+            if step.layer is None:
+                continue
+            if weights.get(step.layer) != step.args[1:]:  # else the same layer runs again
                 self._add(step.layer, self._linear(step))
+            weights[step.layer] = step.args[1:]
 
     def forward(self, x: Tensor) -> Any:
         """What the network makes of a batch."""
@@ -70,12 +74,8 @@ class Graph(nn.Module):
         used = [one for one in step.args[1:] if one is not None]
         found = [own.get(str(one.get("tensor"))) for one in used if isinstance(one, dict)]
         weight, bias = (*found, None, None)[:2]
-        if (
-            step.op != "aten.linear.default"
-            or weight is None
-            or weight.dim() != 2
-            or (len(used) > 1) != (bias is not None)
-        ):
+        plain = step.op == "aten.linear.default" and not step.kwargs and (len(used) > 1) == (bias is not None)
+        if not plain or weight is None or weight.dim() != 2:
             raise NescioError(f"{step.layer!r} of a graph is no linear layer with weights of its own")
         made = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
         made.weight = weight

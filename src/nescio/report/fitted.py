@@ -7,6 +7,8 @@ from rich.table import Table
 
 from nescio.records import Fitted
 
+EVERYTHING = 1e300  # no score is so high
+
 
 def fitted_words(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[str | Table]:
     """Lines to print and, if thresholds are per class, a table with the number of inputs each was settled by."""
@@ -15,7 +17,10 @@ def fitted_words(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[
     yield escape(f"{facts.detector}{f' ({settings})' if settings else ''}{over}, {len(facts.classes)} classes")
     if facts.taught is not None:
         yield escape(f"Learned from: {facts.taught}")
-    threshold = f"; threshold {facts.thresholds[0]:g}" if len(facts.thresholds) == 1 else ""
+    threshold = ""
+    if len(facts.thresholds) == 1:
+        far = facts.thresholds[0] > EVERYTHING
+        threshold = "; everything is accepted" if far else f"; threshold {facts.thresholds[0]:g}"
     yield escape(f"Calibrated on {facts.inputs} inputs of {facts.data}{threshold}")
     yield escape(f"Promised: {facts.promise}")
     if counts:
