@@ -230,9 +230,9 @@ def _check_same(one: Detector, other: Detector, x: Tensor) -> None:
     for size in sorted({1, min(3, len(x)), len(x)}):
         some = x[:size]
         if not torch.equal(predict(one.model, some, progress=False), predict(other.model, some, progress=False)):
-            raise NescioError(f"as a graph it gives other logits for a batch of {size}")
+            raise NescioError(f"its plain operations give other logits for a batch of {size}")
         if not torch.equal(one.score(some), other.score(some)):
-            raise NescioError(f"{one.name} gives other scores over its graph")
+            raise NescioError(f"{one.name} gives other scores over its plain operations")
 
 
 def _loaded(path: Path, model: nn.Module | None) -> Detector:

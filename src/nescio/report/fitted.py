@@ -12,7 +12,7 @@ EVERYTHING = 1e300  # no score is so high
 
 def fitted_words(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[str | Table]:
     """Lines to print and, if thresholds are per class, a table with the number of inputs each was settled by."""
-    settings = ", ".join(f"{name}: {value}" for name, value in facts.settings.items() if value is not None)
+    settings = ", ".join(f"{name}: {_short(value)}" for name, value in facts.settings.items() if value is not None)
     over = f" over {facts.factory}" if facts.factory else ""
     yield escape(f"{facts.detector}{f' ({settings})' if settings else ''}{over}, {len(facts.classes)} classes")
     if facts.taught is not None:
@@ -32,6 +32,10 @@ def fitted_words(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[
         yield escape(f"The network could not be kept without its code: {facts.why}. So scoring must name it")
         model = f" --model {facts.factory}"
     yield f"Next: [cyan]{escape(f'nescio score {folder} new_inputs -o answers.csv{model}')}[/]"
+
+
+def _short(value: object) -> str:
+    return f"{len(value)} of them" if isinstance(value, list | tuple) and len(value) > 4 else str(value)
 
 
 def _table(facts: Fitted, counts: Sequence[int]) -> Table:
