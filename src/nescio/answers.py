@@ -1,75 +1,87 @@
-"""New inputs from a file, scored row by row: class, confidence, and every score."""
+"""New inputs from a file, answered row by row as they are read: class, confidence and scores, or "unknown"."""
 
 import csv
 import math
-from collections.abc import Sequence
-from pathlib import Path
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
-import torch
 from torch import Tensor
 
-from nescio.data import Encoding, Samples, adapt, read
-from nescio.data.csv_file import read_csv
-from nescio.data.formats import is_table
-from nescio.errors import NescioError
+from nescio.data import Stream
+from nescio.detectors import Detector
+from nescio.detectors.explanation import Explanation
 from nescio.logits import classes
 from nescio.methods.method import Method
 from nescio.predict import sweep
-from nescio.runs import Facts
+from nescio.progress import bar
 from nescio.scores import score_names, scores_of, usual_scores
 
-Table = list[tuple[str, Sequence[str | float]]]  # columns, in order
+UNKNOWN = "unknown"
 
 
-def inputs_for(facts: Facts, path: Path) -> Tensor | Samples:
-    """The inputs of a CSV or npz file or a folder of images, in the shape the model takes."""
-    if not path.exists():
-        raise NescioError(f"no such file or folder: {str(path)!r}")
-    if not is_table(path):
-        return adapt(read(path), facts.shape)
-    encoder = facts.encoder()
-    return encoder.encode(path) if encoder is not None else _pixels(path, facts.shape)
+class _Rows:
+    """Rows of a CSV file, written as they come."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._writer = csv.writer(file, lineterminator="\n")
+        self._begun = False
+        self.count = 0
+
+    def add(self, header: Sequence[str], rows: Iterable[Sequence[str | float]]) -> None:
+        """Write rows, before the first of all also the header."""
+        if not self._begun:
+            self._writer.writerow(header)
+            self._begun = True
+        for row in rows:
+            self._writer.writerow(row)
+            self.count += 1
 
 
-def _pixels(path: Path, shape: tuple[int, ...]) -> Tensor:
-    """Images as rows of numbers, one column for each pixel, in order."""
-    table = read_csv(path)
-    if len(table) != math.prod(shape):
-        raise NescioError(f"{str(path)!r} has {len(table)} columns, but an image {shape} has {math.prod(shape)} pixels")
-    values = Encoding.numeric(tuple(table)).encode(table)
-    if values.min() < 0 or values.max() > 1:
-        raise NescioError(
-            f"{str(path)!r}: pixels must lie in [0, 1], but range from {values.min():g} to {values.max():g}"
-        )
-    return values.reshape(-1, *shape)
+def write_answers(
+    file: IO[str], model: Method, names: Sequence[str], inputs: Stream, scores: Sequence[str], seed: int
+) -> int:
+    """Write a trained model's answers as CSV, each batch as it comes, and say how many there were.
 
-
-def answer(
-    model: Method, facts: Facts, data: Tensor | Samples, scores: Sequence[str], batch_size: int, seed: int
-) -> Table:
-    """The columns `input` (file or number), `class`, `confidence` and one per score, with a row for each input."""
-    names = score_names(scores)
-    parts: list[tuple[Tensor, Tensor, dict[str, Tensor]]] = []  # classes, confidences, scores of each batch
+    The columns are `input` (file or number), `class`, `confidence` and one for each score; numbers keep all digits.
+    """
+    wanted, called, rows = score_names(scores), deque[str](), _Rows(file)
 
     def visit(x: Tensor, logits: Tensor, _: Tensor | None) -> None:
-        found = scores_of(names or usual_scores(len(logits)), model, x, logits)
-        parts.append((classes(logits), model.confidence(logits), found))
+        found = scores_of(wanted or usual_scores(len(logits)), model, x, logits)
+        columns = [classes(logits).tolist(), model.confidence(logits).tolist(), *(s.tolist() for s in found.values())]
+        answers = ([called.popleft(), names[kind], *rest] for kind, *rest in zip(*columns, strict=True))
+        rows.add(["input", "class", "confidence", *found], answers)
 
-    sweep(model, data, visit, batch_size=batch_size, seed=seed)
-    kinds, confidences, found = zip(*parts, strict=True)
-    files = data.columns.get("file") if isinstance(data, Samples) else None
-    chosen = torch.cat(kinds).tolist()
-    table: Table = [
-        ("input", [str(index) for index in range(len(chosen))] if files is None else files.tolist()),
-        ("class", [facts.classes[index] for index in chosen]),
-        ("confidence", torch.cat(confidences).tolist()),
-    ]
-    return table + [(name, torch.cat([batch[name] for batch in found]).tolist()) for name in found[0]]
+    def batches() -> Iterator[Tensor]:
+        with bar(None, "score") as shown:
+            for batch, count, x in inputs:
+                called.extend(batch)
+                yield x
+                shown.at(rows.count, count, "")
+
+    sweep(model, batches(), visit, batch_size=inputs.batch_size, seed=seed, progress=False)
+    return rows.count
 
 
-def write_answers(table: Table, file: IO[str]) -> None:
-    """The columns as CSV; numbers keep all their digits."""
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([name for name, _ in table])
-    writer.writerows(zip(*[column for _, column in table], strict=True))
+def write_verdicts(file: IO[str], detector: Detector, names: Sequence[str], inputs: Stream) -> tuple[int, int]:
+    """Write a detector's answers as CSV, each batch as it comes; how many there were, and how many were unknown.
+
+    The columns are `input` (file or number), `class` (or "unknown"), `model_class` (what the model alone would say),
+    `confidence` (its own), `p_value` and `score`. Of inputs that are not finite all but the first two are empty.
+    """
+    rows, unknown = _Rows(file), 0
+    header = ["input", "class", "model_class", "confidence", "p_value", "score"]
+    with bar(None, "score") as shown:
+        for called, count, x in inputs:
+            found = detector.explain(x, batch_size=len(x))
+            rows.add(header, ([name, *_verdict(one, names)] for name, one in zip(called, found, strict=True)))
+            unknown += sum(one.answer < 0 for one in found)
+            shown.at(rows.count, count, "")
+    return rows.count, unknown
+
+
+def _verdict(one: Explanation, names: Sequence[str]) -> list[str | float]:
+    own = "" if one.claimed < 0 else names[one.claimed]
+    numbers = ["" if math.isnan(value) else value for value in (one.confidence, one.p_value, one.score)]
+    return [UNKNOWN if one.answer < 0 else names[one.answer], own, *numbers]

@@ -1,6 +1,7 @@
 """Files that are either whole or not there: written under a temporary name, then renamed."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,33 @@ def replacing(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any
         os.replace(partial, path)
     finally:
         Path(partial).unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(path: str | os.PathLike[str], mark: str) -> Iterator[Path]:
+    """A new folder that takes the place of `path` only when the block ends without an error.
+
+    A folder that is already there is replaced if it is empty or holds a file called `mark`, by which one knows that it
+    was made this way; any other is left alone, with an error.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_dir():
+        raise NescioError(f"{str(path)!r} is a file; expected a folder to write")
+    if path.is_dir() and any(path.iterdir()) and not (path / mark).exists():
+        raise NescioError(f"the folder {str(path)!r} holds other things, and no {mark}; give one that is not there yet")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
+    old = partial.with_suffix(".old")
+    try:
+        yield partial
+        os.chmod(partial, 0o777 & ~_umask())  # mkdtemp makes 0700
+        if path.is_dir():
+            os.replace(path, old)
+        os.replace(partial, path)
+    finally:
+        for rest in (partial, old):
+            if rest.is_dir():
+                shutil.rmtree(rest)
 
 
 def _umask() -> int:

@@ -3,8 +3,9 @@
 import os
 import shlex
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 from rich.console import Console
@@ -337,34 +338,148 @@ def attack(
 
 
 @app.command(cls=Command)
+def fit(
+    run: Annotated[Path | None, typer.Argument(
+        metavar="[RUN]", help="A folder written by `nescio train`, in place of a network of your own.",
+        show_default=False)] = None,
+    model: Annotated[str | None, typer.Option(
+        metavar="MODULE:NAME", show_default=False,
+        help="What makes your network, such as `my_nets:make_net`: a function or class that is called without "
+             "arguments, or a network; modules in the current folder count. This code is run.")] = None,
+    weights: Annotated[Path | None, typer.Option(
+        help="Its weights, in safetensors; by default those it is made with.", show_default=False)] = None,
+    data: Annotated[Path | None, typer.Option(
+        help="Known inputs that the network was not trained on: npz, CSV, a folder of images; of a run, by default its "
+             "test data.", show_default=False)] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the detector.")] = Path("detector"),
+    detector: Annotated[str, typer.Option(parser=one_of("detector", "DETECTORS"), metavar="NAME",
+                                          help="{DETECTORS}.")] = "threshold",
+    score: Annotated[str | None, typer.Option(
+        parser=score_in("SCORES"), metavar="NAME", show_default=False,
+        help="What threshold looks at: {SCORES}; by default the one the method's paper pairs with it.")] = None,
+    layer: Annotated[str | None, typer.Option(
+        help="The module whose features a detector looks at; by default what the last linear layer is given.",
+        show_default=False)] = None,
+    accept: Annotated[float | None, typer.Option(
+        help="The share of known inputs to accept; 0.95 if nothing is asked for.", show_default=False)] = None,
+    risk: Annotated[float | None, typer.Option(
+        help="Or: the share of wrong answers to allow among accepted ones; the data must have labels.",
+        show_default=False)] = None,
+    confidence: Annotated[float | None, typer.Option(
+        help="With which the risk is kept; 0.95 if not given.", show_default=False)] = None,
+    per_class: Annotated[bool, typer.Option(
+        "--per-class", help="A threshold for each class that the model answers, and a table of them.")] = False,
+    train: Annotated[Path | None, typer.Option(
+        help="Data for a detector that learns more than a threshold, such as the network's training data; else half of "
+             "the known inputs, or the run's training data.", show_default=False)] = None,
+    label: Annotated[str | None, typer.Option(
+        help="The label column of a CSV file; without it all columns are features.", show_default=False)] = None,
+    class_names: Annotated[str, typer.Option(
+        metavar="A,B,…", help="Names of the network's outputs, in order; by default those of the data.",
+        show_default=False)] = "",
+    root: Root = None,
+) -> None:  # fmt: skip
+    """Fit a detector over any trained network: from then on it says "unknown" where it does not know, with a guarantee.
+
+    The network, your own or one of `nescio train`, is left as it is. `nescio score` then answers new inputs.
+
+    Example: `nescio fit --model my_nets:make_net --weights weights.safetensors --data held_out.npz -o detector`
+
+    Example: `nescio fit --model my_nets:make_net --weights w.safetensors --data rows.csv --label kind --risk 0.01`
+
+    Example: `nescio fit run --score energy --accept 0.99 -o detector`
+    """
+    from nescio.fitted import Wanted, fit_own, fit_run
+    from nescio.report.fitted import fitted_words
+
+    wanted = Wanted(detector, score, layer, accept, risk, confidence, per_class)
+    names = [name.strip() for name in class_names.split(",") if name.strip()]
+    if (run is None) == (model is None):
+        raise NescioError("give either a run or --model package.module:factory")
+    if run is not None:
+        if weights is not None or names:
+            raise NescioError("a run has its own weights and class names; leave out --weights and --class-names")
+        made, facts = fit_run(output, run, data, train, label, wanted, root)
+    elif model is not None:
+        if data is None:
+            raise NescioError("give known inputs that the network was not trained on: --data held_out.npz")
+        made, facts = fit_own(output, model, weights, data, train, label, names, wanted)
+    counts = made.calibration_class_.bincount(minlength=len(facts.classes)).tolist() if per_class else []
+    for shown in fitted_words(facts, counts, shlex.quote(str(output))):
+        out.print(shown, soft_wrap=isinstance(shown, str), highlight=False)
+
+
+@app.command(cls=Command)
 def score(
-    run: Folder,
-    inputs: Annotated[
-        Path, typer.Argument(metavar="INPUTS", help="A CSV or npz file, or a folder of images.", show_default=False)
-    ],
+    folder: Annotated[Path, typer.Argument(
+        metavar="FOLDER", help="Written by `nescio fit` or `nescio train`.", show_default=False)],
+    inputs: Annotated[Path, typer.Argument(
+        metavar="INPUTS", help="A CSV or npz file, or a folder of images, of any size: they are streamed.",
+        show_default=False)],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file; by default the terminal.")] = None,
+    fail_on_unknown: Annotated[bool, typer.Option(
+        "--fail-on-unknown", help="End with exit code 3 if a detector says \"unknown\" to any.")] = False,
+    model: Annotated[str | None, typer.Option(
+        metavar="MODULE:NAME", show_default=False,
+        help="What makes the network, if the folder of a detector could not keep it; `nescio fit` says so.")] = None,
     scores: Scores = None,
     batch_size: BatchSize = 256,
     seed: Seed = 0,
-) -> None:
-    """Score new inputs: one row each, with class, confidence and every score (larger = less known).
+) -> None:  # fmt: skip
+    """Answer new inputs, one row each.
+
+    A detector's rows have the class or "unknown", the class that the model alone would give, its confidence, the
+    p-value (the share of known inputs at least as odd) and the score; rows with missing values are unknown. A run's
+    rows have class, confidence and every score (larger = less known).
+
+    Example: `nescio score detector new_images -o answers.csv --fail-on-unknown`
 
     Example: `nescio score run inputs.csv -o answers.csv`
     """
-    from nescio.answers import answer, inputs_for, write_answers
     from nescio.atomic import replacing
+    from nescio.fitted import is_fitted
+
+    if output is None and sys.stdout is None:
+        raise NescioError("standard output is closed; give a file with --output")
+    place = nullcontext(sys.stdout) if output is None else replacing(output, "w")
+    if is_fitted(folder):
+        if scores:
+            raise NescioError("a detector was fitted on its own score; leave out --scores")
+        count, unknown = _score_with_detector(folder, inputs, place, model, batch_size)
+    else:
+        if fail_on_unknown or model:
+            raise NescioError(f"{str(folder)!r} is no folder of `nescio fit`; a run has no threshold, and has its own "
+                              "network: leave out --fail-on-unknown and --model")  # fmt: skip
+        count, unknown = _score_with_run(folder, inputs, place, scores or [], batch_size, seed), 0
+    if output is not None:
+        told = f", {unknown} unknown" if is_fitted(folder) else ""
+        err.print(f"Saved: {escape(str(output))} ({count} inputs{told})", soft_wrap=True)
+    if fail_on_unknown and unknown:
+        raise typer.Exit(3)
+
+
+def _score_with_detector(
+    folder: Path, inputs: Path, place: AbstractContextManager[IO[str]], model: str | None, batch_size: int
+) -> tuple[int, int]:
+    from nescio.answers import write_verdicts
+    from nescio.fitted import open_fitted, plain_attention, stream_for
+
+    detector, facts = open_fitted(folder, model, inputs)
+    with plain_attention(), place as file:
+        return write_verdicts(file, detector, facts.classes, stream_for(facts, inputs, batch_size))
+
+
+def _score_with_run(
+    run: Path, inputs: Path, place: AbstractContextManager[IO[str]], scores: list[str], batch_size: int, seed: int
+) -> int:
+    from nescio.answers import write_answers
+    from nescio.data import Stream
     from nescio.runs import open_run
 
     model, facts = open_run(run)
-    table = answer(model, facts, inputs_for(facts, inputs), scores or [], batch_size, seed)
-    if output is None:
-        if sys.stdout is None:
-            raise NescioError("standard output is closed; give a file with --output")
-        write_answers(table, sys.stdout)
-        return
-    with replacing(output, "w") as file:
-        write_answers(table, file)
-    err.print(f"Saved: {escape(str(output))} ({len(table[0][1])} inputs)", soft_wrap=True)
+    with place as file:
+        stream = Stream(inputs, facts.shape, facts.encoder(), batch_size)
+        return write_answers(file, model, facts.classes, stream, scores, seed)
 
 
 @app.command("map", cls=Command)

@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 from nescio.errors import NescioError, unknown_name
 
 TABLES = {
+    "DETECTORS": "nescio.detectors",
     "METHODS": "nescio.methods",
     "NETWORKS": "nescio.models",
     "SCORES": "nescio.scores",

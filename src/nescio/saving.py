@@ -125,6 +125,11 @@ def fingerprint(model: nn.Module) -> str:
     return digest.hexdigest()
 
 
+def holds_model(detector: Detector) -> bool:
+    """Whether the file of a detector holds its model too, as one of ours, so that none is given when it is loaded."""
+    return _recipe(as_method(detector.model).networks()) is not None
+
+
 def _given(plan: Plan, model: nn.Module, where: str) -> nn.Module:
     """The user's model, if it is the one a file was made with."""
     check_model(model)

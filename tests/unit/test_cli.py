@@ -73,7 +73,21 @@ def test_help_needs_no_torch():
 
 @pytest.mark.parametrize(
     "words",
-    ["demo", "train", "evaluate", "recommend", "compare", "attack", "score", "audit", "map", "data list", "data get"],
+    [
+        "demo",
+        "train",
+        "evaluate",
+        "recommend",
+        "contest",
+        "compare",
+        "attack",
+        "fit",
+        "score",
+        "audit",
+        "map",
+        "data list",
+        "data get",
+    ],
 )
 def test_every_command_has_help_with_an_example(command, words):
     code, out, _ = command(*words.split(), "--help")
@@ -315,7 +329,7 @@ def bad(tmp_path, trained):
     ("train softmax --data digits --device gpu -o {bad}/o", "device"),
     ("train softmax --data digits --device meta -o {bad}/o", "device"),
     ("train softmax --data digits --validation nan -o {bad}/o", "validation"),
-    ("score {trained}/digits {bad}/bright.csv -o {bad}/empty", "[0, 1]"),
+    ("score {trained}/digits {bad}/bright.csv -o {bad}/empty", "is a folder"),
     ("evaluate {trained}/digits -o {bad}/empty", "is a folder"),
     ("train softmax --data iris --epochs 1 -o {bad}/file", "file"),
     ("evaluate {bad}/empty", "not a run"),

@@ -12,6 +12,7 @@ from nescio.data.normalise import Normalise
 from nescio.data.read import read
 from nescio.data.samples import Samples
 from nescio.data.status import Status, status
+from nescio.data.stream import Stream
 from nescio.data.table import Encoding
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Normalise",
     "Samples",
     "Status",
+    "Stream",
     "adapt",
     "batches",
     "download",

@@ -12,8 +12,11 @@ Array = np.ndarray[Any, Any]
 _MOST_CLASSES = 10_000  # a label above this is a number of something else
 
 
-def images(array: Array, where: str) -> Tensor:
-    """Images `(N, C, H, W)`, uint8 or float32 in [0, 1], of `(N, H, W)`, `(N, H, W, 1 or 3)` or `(N, 1 or 3, H, W)`."""
+def images(array: Array, where: str, gaps: bool = False) -> Tensor:
+    """Images `(N, C, H, W)`, uint8 or float32 in [0, 1], of `(N, H, W)`, `(N, H, W, 1 or 3)` or `(N, 1 or 3, H, W)`.
+
+    With `gaps` some may hold values that are not finite.
+    """
     if array.ndim == 3:
         array = array[:, None]
     elif array.ndim == 4 and array.shape[3] in (1, 3):
@@ -24,14 +27,15 @@ def images(array: Array, where: str) -> Tensor:
         return torch.from_numpy(np.array(array, order="C"))
     if array.dtype.kind != "f":
         raise NescioError(f"{where}: images of {array.dtype}; expected uint8, or floats in [0, 1]")
-    low, high = float(array.min()), float(array.max())
+    values = array[np.isfinite(array)] if gaps else array
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
     if not (low >= 0 and high <= 1):  # also catches NaN
         raise NescioError(f"{where}: float images hold {low:g} to {high:g}; expected values in [0, 1]")
     return torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
 
 
-def table(array: Array, where: str) -> Tensor:
-    """A table `(N, F)` of numbers, as float32."""
+def table(array: Array, where: str, gaps: bool = False) -> Tensor:
+    """A table `(N, F)` of numbers, as float32; with `gaps` some of them may not be finite."""
     if array.ndim != 2 or 0 in array.shape:
         raise NescioError(f"{where}: shape {array.shape}; expected a table (N, F) with N, F ≥ 1")
     if array.dtype.kind not in "fiub":
@@ -39,15 +43,23 @@ def table(array: Array, where: str) -> Tensor:
     with np.errstate(over="ignore"):
         numbers = np.array(array, dtype=np.float32, order="C")
     bad = np.argwhere(~np.isfinite(numbers))
-    if len(bad):
+    if len(bad) and not gaps:
         row, column = bad[0]
         raise NescioError(f"{where}: row {row}, column {column} holds {array[row, column]}; expected finite numbers")
     return torch.from_numpy(numbers)
 
 
-def inputs(array: Array, where: str) -> Tensor:
+def inputs(array: Array, where: str, gaps: bool = False) -> Tensor:
     """A table if there are two axes, images if there are three or four."""
-    return table(array, where) if array.ndim < 3 else images(array, where)
+    return table(array, where, gaps) if array.ndim < 3 else images(array, where, gaps)
+
+
+def as_given(array: Array, where: str) -> Tensor:
+    """Inputs `(N, …)` of any shape and with any values, for a network that knows what to make of them; floats."""
+    if array.ndim < 2 or 0 in array.shape or array.dtype.kind not in "fiub":
+        raise NescioError(f"{where}: shape {array.shape} {array.dtype}; expected numbers (N, …) with N ≥ 1")
+    kind = np.float64 if array.dtype.kind == "f" and array.dtype.itemsize >= 8 else np.float32
+    return torch.from_numpy(np.array(array, dtype=kind, order="C"))
 
 
 def labels(array: Array, count: int, where: str, classes: int | None = None) -> Tensor:

@@ -4,8 +4,10 @@ import csv
 import io
 import os
 import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
-from nescio.data.bounds import text
+from nescio.data.bounds import regular, text
 from nescio.errors import NescioError
 
 
@@ -19,17 +21,53 @@ def read_csv(path: str | os.PathLike[str]) -> dict[str, list[str]]:
         rows = [(reader.line_num, row) for row in reader if row]
     except csv.Error as error:
         raise NescioError(f"{path}, line {reader.line_num}: {error}") from error
+    _check_header(header, bool(rows), str(path))
+    return _columns(header, rows, str(path))
+
+
+def csv_batches(path: str | os.PathLike[str], size: int) -> Iterator[dict[str, list[str]]]:
+    """The columns that `read_csv` gives, for so many rows at a time; a file that is not compressed is never held whole.
+
+    A cell may be 128 KiB long, as everywhere, so that no line can fill the memory unseen.
+    """
+    path = regular(path)
+    with path.open("rb") as file:
+        packed = file.read(3)[:2] in (b"\x1f\x8b", b"BZ")
+    source = io.StringIO(text(path), newline="") if packed else path.open(encoding="utf-8-sig", newline="")
+    with source:
+        reader = csv.reader(source, strict=True)
+        try:
+            _check_separator(source.readline(2**20), str(path))
+            source.seek(0)
+            header = [name.strip() for name in next(reader, [])]
+            filled = ((reader.line_num, row) for row in reader if row)
+            rows = list(islice(filled, size))
+            _check_header(header, bool(rows), str(path))
+            while rows:
+                yield _columns(header, rows, str(path))
+                rows = list(islice(filled, size))
+        except csv.Error as error:
+            raise NescioError(f"{path}, line {reader.line_num}: {error}") from error
+        except UnicodeDecodeError as error:
+            raise NescioError(f"{path}: is not UTF-8 text (near line {reader.line_num + 1})") from error
+
+
+def _check_header(header: Sequence[str], rows: bool, where: str) -> None:
     twice = sorted({name for name in header if header.count(name) > 1})
     if not header:
-        raise NescioError(f"{path}: {'has an empty first line' if rows else 'is empty'}; expected a header and rows")
+        raise NescioError(f"{where}: {'has an empty first line' if rows else 'is empty'}; expected a header and rows")
     if "" in header or twice:
         what = f"the column name {twice[0]!r} twice" if twice else f"the header {', '.join(map(repr, header))}"
-        raise NescioError(f"{path}: has {what}; expected one name for each column in the first row")
+        raise NescioError(f"{where}: has {what}; expected one name for each column in the first row")
     if not rows:
-        raise NescioError(f"{path}: has a header and no rows; expected at least one")
+        raise NescioError(f"{where}: has a header and no rows; expected at least one")
+
+
+def _columns(header: Sequence[str], rows: Sequence[tuple[int, list[str]]], where: str) -> dict[str, list[str]]:
+    """The cells of some rows, which come with their lines, by column."""
     for line, row in rows:
         if len(row) != len(header):
-            raise NescioError(f"{path}, line {line}: {len(row)} cells; expected {len(header)} as in the header")
+            raise NescioError(f"{where}, line {line}: {len(row)} cells; expected {len(header)} as in the header")
     return {name: [row[i].strip() for _, row in rows] for i, name in enumerate(header)}
 
 

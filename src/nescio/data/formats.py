@@ -28,13 +28,13 @@ def is_table(path: Path) -> bool:
     return path.name.lower().endswith((".csv", ".csv.gz", ".csv.bz2"))
 
 
-def parts_at(path: Path) -> Parts:
-    """What a path holds, by its name, or by what is in it if it is a folder."""
+def parts_at(path: Path, any_shape: bool = False) -> Parts:
+    """What a path holds, by its name, or by what is in it if it is a folder; `any_shape` as in `read_npz`."""
     if path.is_dir():
         files = idx_set_in(path)
         return read_image_folder(path) if files is None else read_idx_set(files)
     if path.suffix.lower() == ".npz":
-        return read_npz(path)
+        return read_npz(path, any_shape=any_shape)
     if path.suffix.lower() == ".npy":
         return read_npy(path)
     if "ubyte" in path.name or "idx" in path.name:

@@ -8,9 +8,9 @@ import tokenize
 import warnings
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -40,21 +40,63 @@ def read_npy(path: str | os.PathLike[str]) -> Parts:
     return Parts({"all": part(array, None, str(path))})
 
 
-def read_npz(path: str | os.PathLike[str], classes: tuple[str, ...] = (), columns: Sequence[str] = ()) -> Parts:
+def read_npz(
+    path: str | os.PathLike[str], classes: tuple[str, ...] = (), columns: Sequence[str] = (), any_shape: bool = False
+) -> Parts:
     """The parts of an archive: `train_images`, `train_labels`, `test_images`, `test_labels`, as far as they are there.
 
     `…_inputs` takes the place of `…_images` for tables. Without a prefix, `images` or `inputs` and perhaps `labels`
     are inputs that belong to no part. `columns` names further arrays, one value per input; with an array
-    `<column>_names` beside it, the values are positions in it.
+    `<column>_names` beside it, the values are positions in it. With `any_shape`, `inputs` are taken as they are, for a
+    network of the user's; `images` are images in any case.
     """
     path = regular(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            return _parts(_Archive(archive, path), classes, columns)
+            return _parts(_Archive(archive, path), classes, columns, any_shape)
     except NescioError:
         raise
     except _DAMAGE as error:
         raise _damaged(path, error) from error
+
+
+def array_batches(path: str | os.PathLike[str], size: int) -> Iterator[tuple[str, int, Array]]:
+    """The inputs that `read` would give of an npz or npy file, so many rows at a time, and never all in memory.
+
+    Each comes with its key (`images`, `test_inputs`; of an npy file "") and the number of rows of all.
+    """
+    path = regular(path)
+    try:
+        if path.suffix.lower() == ".npy":
+            with path.open("rb") as file:
+                yield from _row_batches(file, path.stat().st_size, size, str(path), "")
+            return
+        with zipfile.ZipFile(path) as zipped:
+            archive = _Archive(zipped, path)
+            keys = [prefix + kind for prefix in ("test_", "train_", "") for kind in ("images", "inputs")]
+            key = next((one for one in keys if one in archive.members), None)
+            if key is None:
+                raise NescioError(f"{path}: holds {', '.join(archive.members) or 'nothing'}; expected images or inputs")
+            info = archive.members[key]
+            with zipped.open(info) as member:
+                yield from _row_batches(member, info.file_size, size, f"{path}, {key}", key)
+    except NescioError:
+        raise
+    except _DAMAGE as error:
+        raise _damaged(path, error) from error
+
+
+def _row_batches(file: IO[bytes], size: int, rows: int, where: str, key: str) -> Iterator[tuple[str, int, Array]]:
+    shape, fortran, dtype = _header(file, size, where)
+    if not shape or 0 in shape:
+        raise NescioError(f"{where}: shape {shape}; expected inputs (N, …) with N ≥ 1")
+    if fortran:  # whose rows are spread over the whole file
+        array = _values(file, shape, fortran, dtype, where)
+        yield from ((key, shape[0], array[start : start + rows]) for start in range(0, shape[0], rows))
+        return
+    for start in range(0, shape[0], rows):
+        count = min(rows, shape[0] - start)
+        yield key, shape[0], _values(file, (count, *shape[1:]), fortran, dtype, where)
 
 
 class _Archive:
@@ -75,7 +117,7 @@ class _Archive:
             return _array(file, info.file_size, f"{self.path}, {name}")
 
 
-def _parts(archive: _Archive, classes: tuple[str, ...], columns: Sequence[str]) -> Parts:
+def _parts(archive: _Archive, classes: tuple[str, ...], columns: Sequence[str], any_shape: bool) -> Parts:
     named = archive.get("classes")
     if not classes and named is not None:
         classes = tuple(map(str, named.ravel()))
@@ -86,7 +128,8 @@ def _parts(archive: _Archive, classes: tuple[str, ...], columns: Sequence[str]) 
         if x is None or (name == "all" and samples):
             continue
         extra = {column: _column(archive, column, len(x)) for column in columns if column in archive.members}
-        samples[name] = part(x, archive.get(prefix + "labels"), f"{archive.path}, {name} part", classes, extra)
+        where, free = f"{archive.path}, {name} part", any_shape and key == f"{prefix}inputs"
+        samples[name] = part(x, archive.get(prefix + "labels"), where, classes, extra, free)
     if not samples:
         raise NescioError(f"{archive.path}: holds {', '.join(archive.members) or 'nothing'}; expected train_images, "
                           "train_labels, test_images, test_labels, or images, or inputs")  # fmt: skip
@@ -106,6 +149,11 @@ def _column(archive: _Archive, column: str, count: int) -> Array:
 
 def _array(file: IO[bytes], size: int, where: str) -> Array:
     """One array, after its header's promise was compared with the bytes that are there."""
+    return _values(file, *_header(file, size, where), where)
+
+
+def _header(file: IO[bytes], size: int, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether it is in Fortran's order, and type."""
     version = np.lib.format.read_magic(file)
     read_header = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -123,6 +171,11 @@ def _array(file: IO[bytes], size: int, where: str) -> Array:
     promised = math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or file.tell() + promised != size:
         raise NescioError(f"{where}: {shape} {dtype} does not fit the {size} bytes that are there")
+    return shape, fortran, dtype
+
+
+def _values(file: IO[bytes], shape: tuple[int, ...], fortran: bool, dtype: np.dtype[Any], where: str) -> Array:
+    promised = math.prod(shape) * dtype.itemsize
     data = file.read(promised)
     if len(data) != promised:
         raise NescioError(f"{where}: is truncated: {len(data)} of {promised} bytes")

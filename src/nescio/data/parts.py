@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from nescio.data.arrays import Array, inputs, labels
+from nescio.data.arrays import Array, as_given, inputs, labels
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
 
@@ -20,10 +20,15 @@ class Parts:
 
 
 def part(
-    x: Array, y: Array | None, where: str, classes: tuple[str, ...] = (), columns: Mapping[str, Array] | None = None
+    x: Array,
+    y: Array | None,
+    where: str,
+    classes: tuple[str, ...] = (),
+    columns: Mapping[str, Array] | None = None,
+    any_shape: bool = False,
 ) -> Samples:
     """Samples of raw arrays, checked; without labels they are all −1."""
-    x_ = inputs(x, where)
+    x_ = as_given(x, where) if any_shape else inputs(x, where)
     y_ = torch.full((len(x_),), -1) if y is None else labels(y, len(x_), where, len(classes) or None)
     return Samples(x_, y_, columns)
 

@@ -34,22 +34,34 @@ def read(
         impute: for a table without an encoding, fill missing values from its own rows.
         part: "train" or "test" of a file that has both; "test" without it.
     """
-    path = there(path)
-    if is_table(path):
-        return _rows(path, label, encoding, classes, impute)
-    if label is not None:
-        raise NescioError(f"{path}: label column {label!r} was asked for; only a CSV file's can be chosen")
-    parts = parts_at(path)
+    parts = read_parts(path, label, encoding, impute)
     held = parts.samples
     chosen = part or ("test" if "test" in held else next(iter(held)))
     if chosen not in held:
         raise unknown_name(f"part of {path}", chosen, held)
-    return _relabelled(Parts({chosen: held[chosen]}, parts.classes), classes, path)
+    return relabelled(held[chosen], parts.classes, classes, Path(path).name)
 
 
-def _rows(
-    path: Path, label: str | None, encoding: Encoding | None, classes: Sequence[str] | None, impute: bool
-) -> Samples:
+def read_parts(
+    path: str | os.PathLike[str],
+    label: str | None = None,
+    encoding: Encoding | None = None,
+    impute: bool = False,
+    any_shape: bool = False,
+) -> Parts:
+    """What `read` chooses from, with labels as the file numbers them, and the names of its classes if it has any.
+
+    With `any_shape` the `inputs` of an npz file are taken as they are.
+    """
+    path = there(path)
+    if is_table(path):
+        return _rows(path, label, encoding, impute)
+    if label is not None:
+        raise NescioError(f"{path}: label column {label!r} was asked for; only a CSV file's can be chosen")
+    return parts_at(path, any_shape)
+
+
+def _rows(path: Path, label: str | None, encoding: Encoding | None, impute: bool) -> Parts:
     table = read_csv(path)
     column = None if label is None else label_column(table, label, str(path))
     inputs = {key: cells for key, cells in table.items() if key != column}
@@ -59,23 +71,22 @@ def _rows(
     except NescioError as error:
         raise NescioError(f"{path}: {error}") from error
     if column is None:
-        return Samples(x, torch.full((len(x),), -1), name=path.name)
+        return Parts({"all": Samples(x, torch.full((len(x),), -1))})
     own, labels = class_labels(table[column], str(path))
-    return _relabelled(Parts({"all": Samples(x, labels)}, own), classes, path)
+    return Parts({"all": Samples(x, labels)}, own)
 
 
-def _relabelled(parts: Parts, classes: Sequence[str] | None, path: Path) -> Samples:
-    """The one set of `parts`, its labels renumbered to be positions in `classes`.
+def relabelled(samples: Samples, named: tuple[str, ...], classes: Sequence[str] | None, name: str) -> Samples:
+    """Samples whose labels are positions in `named`, with labels that are positions in `classes`.
 
     Labels without names are the names of classes that are numbers too, and else positions already.
     """
-    samples = next(iter(parts.samples.values()))
     labels = samples.labels
     if classes is not None and not (labels < 0).any():
-        own = parts.classes or tuple(map(str, range(int(labels.max()) + 1)))
+        own = named or tuple(map(str, range(int(labels.max()) + 1)))
         place = {name: i for i, name in enumerate(classes)}
-        if parts.classes or all(name.isdecimal() for name in classes):
+        if named or all(name.isdecimal() for name in classes):
             labels = torch.tensor([place.get(name, -1) for name in own])[labels]
         else:
             labels = labels.where(labels < len(classes), -1)
-    return Samples(samples.inputs, labels, samples.columns, path.name)
+    return Samples(samples.inputs, labels, samples.columns, name)

@@ -38,20 +38,28 @@ class Column:
         """The names of the features this column becomes."""
         return (self.name,) if self.kind == "numeric" else tuple(f"{self.name}={one}" for one in self.categories)
 
-    def encode(self, cells: Sequence[object]) -> np.ndarray[Any, Any]:
-        """The features `(N, F)`; a category that was not seen in training is all zeros."""
-        texts = [self._filled(cell, row) for row, cell in enumerate(cells, start=1)]
+    def encode(self, cells: Sequence[object], first: int = 1, gaps: bool = False) -> np.ndarray[Any, Any]:
+        """The features `(N, F)`; a category that was not seen in training is all zeros.
+
+        Rows are counted from `first`. With `gaps` what is missing is NaN, and infinities are let through.
+        """
+        lost = np.array([gaps and self.fill is None and is_missing(cell) for cell in cells], dtype=bool)
+        texts = [
+            "" if lost[at] else self._filled(cell, row) for at, (row, cell) in enumerate(enumerate(cells, start=first))
+        ]
         if self.kind == "numeric":
             numbers = np.array([_number(one) for one in texts], dtype=np.float64)
             with np.errstate(over="ignore"):
                 block = numbers.astype(np.float32)[:, None]
-            for row in np.flatnonzero(~np.isfinite(block[:, 0])):
-                raise NescioError(f"column {self.name!r}, row {row + 1}: {texts[row]!r} is not a finite number")
+            for row in np.flatnonzero(~np.isfinite(block[:, 0]) & ~lost):
+                if not gaps or np.isnan(block[row, 0]):
+                    raise NescioError(f"column {self.name!r}, row {row + first}: {texts[row]!r} is not a finite number")
             return block
         places = {one: i for i, one in enumerate(self.categories)}
         hot = np.array([places.get(one, -1) for one in texts])
         block = np.zeros((len(texts), len(self.categories)), dtype=np.float32)
         block[np.flatnonzero(hot >= 0), hot[hot >= 0]] = 1
+        block[lost] = np.nan
         return block
 
     def _filled(self, cell: object, row: int) -> str:
@@ -77,11 +85,14 @@ class Encoding:
         """The names of the encoded features."""
         return tuple(name for column in self.columns for name in column.features)
 
-    def encode(self, source: Mapping[str, Sequence[object]] | str | os.PathLike[str]) -> Tensor:
+    def encode(
+        self, source: Mapping[str, Sequence[object]] | str | os.PathLike[str], first: int = 1, gaps: bool = False
+    ) -> Tensor:
         """Features `(N, F)`, float32, of columns by name or of a CSV file; columns that are not used are ignored.
 
-        Rows are counted from 1, without the header. A category never seen in training becomes a block of zeros; a
-        missing column, or a cell that is no number where one is needed, is an error.
+        Rows are counted from `first`, without the header. A category never seen in training becomes a block of zeros;
+        a missing column, or a cell that is no number where one is needed, is an error; with `gaps`, a cell that is
+        missing or not finite makes its features NaN or infinite instead.
         """
         table = source if isinstance(source, Mapping) else read_csv(source)
         where = "the table" if isinstance(source, Mapping) else str(source)
@@ -91,7 +102,7 @@ class Encoding:
         counts = {len(table[column.name]) for column in self.columns}
         if len(counts) != 1 or counts == {0}:
             raise NescioError(f"{where} has columns of {sorted(counts)} rows; expected one number, at least 1")
-        blocks = [column.encode(table[column.name]) for column in self.columns]
+        blocks = [column.encode(table[column.name], first, gaps) for column in self.columns]
         return torch.from_numpy(np.concatenate(blocks, axis=1))
 
     @classmethod

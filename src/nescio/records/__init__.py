@@ -25,6 +25,7 @@ from nescio.records.evaluation import (
     Separation,
     UnknownSide,
 )
+from nescio.records.fitted import Fitted
 from nescio.records.gallery import Gallery, GalleryRow
 from nescio.records.history import Epoch, History
 from nescio.records.map import Map, Points, Surface
@@ -51,6 +52,7 @@ __all__ = [
     "Evaluation",
     "FeatureAudit",
     "FeatureSide",
+    "Fitted",
     "Gallery",
     "GalleryRow",
     "Gauge",

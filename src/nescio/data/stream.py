@@ -1,0 +1,105 @@
+"""New inputs from a file or folder of any size, a batch at a time, in the shape a model takes."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from nescio.data.adapt import adapt
+from nescio.data.arrays import Array, as_given, inputs
+from nescio.data.bounds import there
+from nescio.data.csv_file import csv_batches
+from nescio.data.formats import is_table
+from nescio.data.idx import idx_set_in
+from nescio.data.image_folder import picture_batches
+from nescio.data.npz import array_batches
+from nescio.data.read import read
+from nescio.data.samples import Samples
+from nescio.data.table import Encoding
+from nescio.errors import NescioError
+
+Named = tuple[list[str], int | None, Tensor]  # what each input is called, how many there are in all, floats
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The inputs at a path, read anew for each loop over it; memory holds one batch.
+
+    Attributes:
+        path: a CSV, npz, npy or idx file, or a folder of images. CSV files that are compressed, idx files and arrays
+            in Fortran's order are held whole.
+        shape: of one input; images of another are adapted.
+        encoding: how a table's columns become features; None for images, whose pixels a CSV file has as columns.
+        batch_size: inputs at a time.
+        any_shape: take `inputs` of an npz file as they are, and pixels of any value: for networks of the user's.
+        gaps: whether values may be missing, or not finite, which is else an error; what is missing is NaN.
+    """
+
+    path: Path
+    shape: tuple[int, ...]
+    encoding: Encoding | None
+    batch_size: int
+    any_shape: bool = False
+    gaps: bool = False
+
+    def __iter__(self) -> Iterator[Named]:
+        path = there(self.path)
+        if is_table(path):
+            return self._rows()
+        if path.is_dir() and idx_set_in(path) is None:
+            return ((names, count, self._adapted(x)) for names, count, x in picture_batches(path, self.batch_size))
+        if path.suffix.lower() in (".npz", ".npy"):
+            return self._arrays()
+        return self._held(read(path))
+
+    def _rows(self) -> Iterator[Named]:
+        start = 0
+        for table in csv_batches(self.path, self.batch_size):
+            encoding = self.encoding or self._pixels(list(table))
+            try:
+                x = encoding.encode(table, start + 1, self.gaps)
+            except NescioError as error:
+                raise NescioError(f"{self.path}: {error}") from error
+            if len(self.shape) == 3 and not self.any_shape and ((x < 0) | (x > 1)).any():
+                raise NescioError(f"{str(self.path)!r}: pixels must lie in [0, 1], but range from {x.min():g} to "
+                                  f"{x.max():g}")  # fmt: skip
+            yield self._numbers(start, len(x)), None, x.reshape(-1, *self.shape)
+            start += len(x)
+
+    def _pixels(self, columns: list[str]) -> Encoding:
+        """Inputs as rows of numbers, one column for each, in order."""
+        if len(columns) != math.prod(self.shape):
+            raise NescioError(f"{str(self.path)!r} has {len(columns)} columns, but an input {self.shape} has "
+                              f"{math.prod(self.shape)} numbers")  # fmt: skip
+        return Encoding.numeric(columns)
+
+    def _arrays(self) -> Iterator[Named]:
+        start = 0
+        for key, count, array in array_batches(self.path, self.batch_size):
+            yield self._numbers(start, len(array)), count, self._array(key, array)
+            start += len(array)
+
+    def _array(self, key: str, array: Array) -> Tensor:
+        if not self.any_shape or not key.endswith("inputs"):
+            return self._adapted(inputs(array, str(self.path), self.gaps))
+        x = as_given(array, str(self.path))
+        if x.shape[1:] != self.shape:
+            raise NescioError(f"{self.path}: inputs of shape {tuple(x.shape[1:])}; expected {self.shape}")
+        return x
+
+    def _held(self, samples: Samples) -> Iterator[Named]:
+        for start in range(0, len(samples), self.batch_size):
+            x = samples.inputs[start : start + self.batch_size]
+            yield self._numbers(start, len(x)), len(samples), self._adapted(x)
+
+    def _adapted(self, x: Tensor) -> Tensor:
+        """A batch in the shape of the model, as floats."""
+        samples = Samples(x, torch.full((len(x),), -1), name=str(self.path))
+        return adapt(samples, self.shape).take(slice(None))[0]
+
+    @staticmethod
+    def _numbers(start: int, count: int) -> list[str]:
+        return [str(number) for number in range(start, start + count)]

@@ -1,0 +1,132 @@
+"""A network of the user's: made by a function that is named, with weights from a file that holds no code."""
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from nescio.errors import NescioError, unknown_name
+from nescio.untouched import check_model
+
+PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle")
+
+
+def made_by(spec: str) -> nn.Module:
+    """The network that `package.module:factory` makes; modules in the current folder count.
+
+    The factory is called without arguments: a function, a class, or a network itself. This is the one place where code
+    of the user's is looked up, and it is so only under a name that the user gave.
+    """
+    place, mark, name = spec.partition(":")
+    if not (mark and place and name) or not all(part.isidentifier() for part in f"{place}.{name}".split(".")):
+        raise NescioError(f"{spec!r} names no factory; expected package.module:factory, such as my_nets:make_net")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    found = _named(_module(place), place, name)
+    if isinstance(found, nn.Module):
+        return found
+    if not callable(found):
+        raise NescioError(f"{spec} is a {type(found).__name__}; expected a function or class that makes a network, or "
+                          "a network")  # fmt: skip
+    _check_needs_nothing(found, spec)
+    try:
+        made = found()
+    except Exception as error:  # code of the user's may raise anything
+        raise NescioError(f"{spec} raised {type(error).__name__}: {error}") from error
+    if not isinstance(made, nn.Module):
+        raise NescioError(f"{spec} returned a {type(made).__name__}; expected a torch.nn.Module")
+    return made
+
+
+def load_weights(net: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Put the weights of a safetensors file into a network, all of them, or say which do not fit."""
+    where = os.fspath(path)
+    given = _tensors(Path(path))
+    own = {name: value for name, value in net.state_dict().items() if isinstance(value, Tensor)}
+    there = {own[name].data_ptr() for name in given if name in own}
+    # of weights that are tied a file may hold one
+    missing = [name for name, value in own.items() if name not in given and value.data_ptr() not in there]
+    unexpected = [name for name in given if name not in own]
+    if missing or unexpected:
+        words = [f"it lacks {_some(missing)}"] * bool(missing) + [f"it adds {_some(unexpected)}"] * bool(unexpected)
+        hint = ". Names with 'module.' before them come from DataParallel: save net.module.state_dict()"
+        wrapped = bool(unexpected) and all(name.startswith("module.") for name in unexpected)
+        raise NescioError(f"{where!r} holds the weights of another network than this {type(net).__name__}: "
+                          f"{' and '.join(words)}{hint * wrapped}")  # fmt: skip
+    shapes = [
+        f"{name} is {tuple(value.shape)}, not {tuple(own[name].shape)}"
+        for name, value in given.items()
+        if value.shape != own[name].shape
+    ]
+    if shapes:
+        raise NescioError(f"{where!r} holds weights of other shapes than this {type(net).__name__} has: "
+                          f"{_some(shapes, '; ')}")  # fmt: skip
+    # clones, since memory mapped from a file is aligned differently, and then sums round differently
+    net.load_state_dict({name: value.clone() for name, value in given.items()}, strict=False)
+    check_model(net)
+
+
+def _module(place: str) -> Any:
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if place == missing or place.startswith(f"{missing}."):
+            raise NescioError(f"there is no module {missing!r}, neither in the current folder nor installed") from error
+        raise NescioError(f"importing {place} failed: {error}") from error
+    except Exception as error:  # code of the user's may raise anything
+        raise NescioError(f"importing {place} raised {type(error).__name__}: {error}") from error
+
+
+def _named(module: Any, place: str, name: str) -> Any:
+    """What a name with or without dots stands for in a module."""
+    found, where = module, f"name in {place}"
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise unknown_name(where, part, [one for one in vars(found) if not one.startswith("_")])
+        found, where = getattr(found, part), f"name in {place}:{part}"
+    return found
+
+
+def _check_needs_nothing(found: Any, spec: str) -> None:
+    try:
+        needed = inspect.signature(found).parameters.values()
+    except (TypeError, ValueError):  # of something built in, which will tell when called
+        return
+    plain = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    asked = [one.name for one in needed if one.default is one.empty and one.kind not in plain]
+    if asked:
+        raise NescioError(f"{spec} needs {', '.join(asked)}; expected a factory that is called without arguments, such "
+                          "as a function that fills them in")  # fmt: skip
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    where = str(path)
+    if not path.is_file():
+        raise NescioError(f"no such file: {where!r}")
+    pickled = NescioError(f"{where!r} is a pickle by its name or content, which may hold code, and is never read; "
+                          "where you trust it, keep its weights alone: "
+                          "safetensors.torch.save_file(net.state_dict(), 'weights.safetensors')")  # fmt: skip
+    if path.suffix.lower() in PICKLED:
+        raise pickled
+    try:
+        with safe_open(where, framework="pt") as file:
+            return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no mapping
+    except (SafetensorError, OSError, ValueError) as error:
+        with path.open("rb") as raw:
+            start = raw.read(2)
+        if start == b"PK" or start[:1] == b"\x80":  # what torch.save and pickle begin with
+            raise pickled from error
+        raise NescioError(f"{where!r} is not a whole safetensors file: {error}") from error
+
+
+def _some(names: Sequence[str], mark: str = ", ") -> str:
+    """The first few names, and how many more there are."""
+    return mark.join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -1,0 +1,337 @@
+"""A detector folder: what `nescio fit` writes and `nescio score` reads.
+
+detector.safetensors  what was fitted and, of a network of ours, the network
+graph.safetensors     of a network of the user's: it, as plain operations
+weights.safetensors   or, if it could not be kept like that, its weights
+fitted.json           how it was fitted, and what it takes
+"""
+
+import copy
+import inspect
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from nescio.atomic import replacing_folder
+from nescio.data import Encoding, Samples, Stream, adapt
+from nescio.data.csv_file import read_csv
+from nescio.data.formats import is_table
+from nescio.data.read import read_parts, relabelled
+from nescio.detectors import DETECTORS, Detector
+from nescio.detectors.features import HEAD
+from nescio.detectors.level import ACCEPT, CONFIDENCE
+from nescio.detectors.on_features import FeatureDetector
+from nescio.errors import NescioError
+from nescio.factory import load_weights, made_by
+from nescio.graph import exported, read_graph, write_graph
+from nescio.predict import like_model, predict
+from nescio.records import Fitted, Provenance
+from nescio.runs import open_run
+from nescio.saving import holds_model, load, save
+
+DETECTOR, GRAPH, WEIGHTS, FACTS = "detector.safetensors", "graph.safetensors", "weights.safetensors", "fitted.json"
+UNKNOWN = "unknown"  # what answers call an input of no class
+TRIED = 64  # inputs that a graph must answer as its network does
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which detector to fit, and how; None is what is usual."""
+
+    detector: str = "threshold"
+    score: str | None = None
+    layer: str | None = None
+    accept: float | None = None
+    risk: float | None = None
+    confidence: float | None = None
+    per_class: bool = False
+
+    def over(self, model: nn.Module) -> Detector:
+        """The detector, not yet fitted."""
+        kind = DETECTORS[self.detector]
+        given = {name: value for name in ("score", "layer") if (value := getattr(self, name)) is not None}
+        known = [name for name in inspect.signature(kind).parameters if name != "model"]
+        for name in given:
+            if name not in known:
+                raise NescioError(f"{self.detector} has no setting {name!r}; it has {', '.join(known) or 'none'}")
+        return kind(model, **given)
+
+    def fit(self, detector: Detector, known: Any, train: Any) -> None:
+        """Fit it."""
+        bound: dict[str, Any] = {"risk": self.risk, "confidence": self.confidence}
+        detector.fit(known, self.accept, train=train, per_class=self.per_class, **bound)
+
+    def promise(self, detector: Detector) -> str:
+        """What the threshold promises, in words."""
+        if (found := detector.controlled) is not None:
+            sure = CONFIDENCE if self.confidence is None else self.confidence
+            return (f"with confidence {sure:g}, at most {self.risk:g} of accepted answers are wrong; of these it "
+                    f"accepts {found.coverage:.1%}, {found.errors} of those {found.accepted} wrong")  # fmt: skip
+        share = ACCEPT if self.accept is None else self.accept
+        each = " of each class that the model answers" if self.per_class else ""
+        return f"a new known input{each}, drawn as these were, is accepted with a probability of at least {share:g}"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a network takes and knows, and the data that a detector over it was fitted on."""
+
+    shape: tuple[int, ...]
+    classes: tuple[str, ...]
+    encoding: Encoding | None
+    data: str
+    taught: str
+
+    def facts(self, wanted: Wanted, detector: Detector, factory: str | None, seconds: float, kept: "Kept") -> Fitted:
+        """How a detector was fitted, for its folder."""
+        return Fitted(
+            detector=detector.name,
+            settings=detector.settings(),
+            factory=factory,
+            network=kept.network,
+            why=kept.why,
+            shape=self.shape,
+            classes=self.classes,
+            encoding=None if self.encoding is None else self.encoding.to_dict(),
+            data=self.data,
+            inputs=len(detector.calibration_),
+            taught=self.taught if detector.learns else None,
+            promise=wanted.promise(detector),
+            thresholds=tuple(detector.threshold_.reshape(-1).tolist()),
+            provenance=Provenance.now(0, vars(wanted), seconds),
+        )
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Which file of a folder has the network, "detector", "graph" or "weights"; and why it is not in a better one."""
+
+    network: str
+    why: str | None = None
+
+
+def fit_own(
+    folder: Path,
+    factory: str,
+    weights: Path | None,
+    data: Path,
+    train: Path | None,
+    label: str | None,
+    class_names: Sequence[str],
+    wanted: Wanted,
+) -> tuple[Detector, Fitted]:
+    """Fit a detector over a network of the user's into a folder, on data it was not trained on.
+
+    Args:
+        folder: to write, whole or not at all.
+        factory: `package.module:name` of what makes the network.
+        weights: safetensors; without them the network keeps those it was made with.
+        data: npz, CSV or a folder of images; of npz `inputs` are taken as they are.
+        train: what a detector learns from that learns more than a threshold; else half of the data.
+        label: the label column, if a CSV file has one.
+        class_names: in the order of the network's outputs; else those of the data, if they are as many, or numbers.
+        wanted: which detector.
+    """
+    started = time.monotonic()
+    net = made_by(factory).to("cpu").eval()
+    if weights is not None:
+        load_weights(net, weights)
+    encoding = _columns(data, label)
+    parts = {name: _read(path, label, encoding, name) for name, path in (("test", data), ("train", train)) if path}
+    samples, named = parts["test"]
+    with plain_attention(), replacing_folder(folder, FACTS) as place:
+        some = samples.take(slice(TRIED))[0]
+        outputs = predict(net, some[:2], progress=False).shape[2]
+        classes = _class_names(class_names, named, outputs, str(data))
+        sets = {part: _labelled(held, own, classes) for part, (held, own) in parts.items()}
+        detector = wanted.over(net)
+        wanted.fit(detector, sets["test"], sets.get("train"))
+        kept = _keep(detector, some, place)
+        known = Known(samples.shape, classes, encoding, str(data), f"half of {data}" if train is None else str(train))
+        facts = known.facts(wanted, detector, factory, time.monotonic() - started, kept)
+        facts.save(place / FACTS)
+    return detector, facts
+
+
+def fit_run(
+    folder: Path,
+    run: Path,
+    data: Path | None,
+    train: Path | None,
+    label: str | None,
+    wanted: Wanted,
+    root: str | None = None,
+) -> tuple[Detector, Fitted]:
+    """Fit a detector over the model of a run into a folder: on its known test data, or on others.
+
+    What looks at features learns them from the run's training data, unless others are given to learn from.
+    """
+    started = time.monotonic()
+    model, about = open_run(run)
+    encoder = about.encoder()
+
+    def read(path: Path, part: str) -> Any:
+        parts = read_parts(path, label, encoder)
+        samples = parts.samples.get(part) or next(iter(parts.samples.values()))
+        return _labelled(adapt(samples, about.shape), parts.classes, about.classes)
+
+    detector = wanted.over(model)
+    own = isinstance(detector, FeatureDetector) and train is None
+    loaded = about.load(root) if own or data is None else None
+    held = read(data, "test") if data is not None else loaded.test if loaded is not None else None
+    teacher = read(train, "train") if train is not None else loaded.train if own and loaded is not None else None
+    wanted.fit(detector, held, teacher)
+    name = f"{about.source.name}, test part" if data is None else str(data)
+    taught = f"half of {name}" if teacher is None else f"{about.source.name}, training part" if own else str(train)
+    known = Known(about.shape, about.classes, encoder, name, taught)
+    with replacing_folder(folder, FACTS) as place:
+        save(detector, place / DETECTOR)
+        facts = known.facts(wanted, detector, None, time.monotonic() - started, Kept("detector"))
+        facts.save(place / FACTS)
+    return detector, facts
+
+
+def _keep(detector: Detector, x: Tensor, place: Path) -> Kept:
+    """Write a detector with its network: as one of ours, as a graph that answers bit by bit alike, or as weights."""
+    if holds_model(detector):
+        save(detector, place / DETECTOR)
+        return Kept("detector")
+    net = detector.model
+    layers = {name for one in detector.modules() if isinstance(one, Detector) for name in one.layers} - {HEAD}
+    try:
+        write_graph(
+            place / GRAPH, *exported(net, like_model(torch.cat([x, x])[: max(2, min(len(x), 4))], net), [*layers])
+        )
+        graph = read_graph(place / GRAPH)
+        # the same detector over the graph: what is a copy has the graph wherever the original has the network
+        save(copy.deepcopy(detector, {id(net): graph}), place / DETECTOR)
+        _check_same(detector, _loaded(place / DETECTOR, graph), x)
+    except NescioError as error:
+        (place / GRAPH).unlink(missing_ok=True)
+        save(detector, place / DETECTOR)
+        held = {
+            name: value.contiguous().clone() for name, value in net.state_dict().items() if isinstance(value, Tensor)
+        }
+        save_file(held, place / WEIGHTS)
+        return Kept("weights", str(error))
+    return Kept("graph")
+
+
+def _check_same(one: Detector, other: Detector, x: Tensor) -> None:
+    """An error if two detectors, or their networks, differ in a single bit on batches of some sizes."""
+    for size in sorted({1, min(3, len(x)), len(x)}):
+        some = x[:size]
+        if not torch.equal(predict(one.model, some, progress=False), predict(other.model, some, progress=False)):
+            raise NescioError(f"its plain operations give other logits for a batch of {size}")
+        if not torch.equal(one.score(some), other.score(some)):
+            raise NescioError(f"{one.name} gives other scores over its plain operations")
+
+
+def _loaded(path: Path, model: nn.Module | None) -> Detector:
+    detector = load(path, model)
+    if not isinstance(detector, Detector):
+        raise NescioError(f"{str(path)!r} holds a {type(detector).__name__}, not a detector")
+    return detector
+
+
+def is_fitted(folder: Path) -> bool:
+    """Whether this is a folder that `nescio fit` wrote."""
+    return (folder / FACTS).is_file()
+
+
+def open_fitted(folder: Path, factory: str | None, inputs: Path) -> tuple[Detector, Fitted]:
+    """The detector of a folder, and how it was fitted; code of the user's runs only if `factory` names it."""
+    facts = Fitted.load(folder / FACTS)
+    _check(facts, folder)
+    if facts.network == "weights" and factory is None:
+        raise NescioError(f"{str(folder)!r} holds the weights of its network, but not the network ({facts.why}); name "
+                          f"what makes it: nescio score {folder} {inputs} --model {facts.factory}")  # fmt: skip
+    if facts.network != "weights" and factory is not None:
+        raise NescioError(f"{str(folder)!r} holds its network; leave out --model")
+    model: nn.Module | None = None
+    if factory is not None:
+        model = made_by(factory).to("cpu").eval()
+        load_weights(model, folder / WEIGHTS)
+    elif facts.network == "graph":
+        model = read_graph(folder / GRAPH)
+    detector = _loaded(folder / DETECTOR, model)
+    if detector.name != facts.detector:
+        raise NescioError(f"{str(folder / DETECTOR)!r} holds a {detector.name}, where {FACTS} says {facts.detector!r}")
+    made = predict(detector.model, torch.zeros(1, *facts.shape), progress=False).shape[2]
+    if made != len(facts.classes):
+        raise NescioError(f"{str(folder)!r} names {len(facts.classes)} classes, but its network knows {made}")
+    return detector, facts
+
+
+def stream_for(facts: Fitted, inputs: Path, batch_size: int) -> Stream:
+    """New inputs in the shape the network takes; what is missing in them is NaN, and so unknown."""
+    encoding = None if facts.encoding is None else Encoding.from_dict(facts.encoding)
+    return Stream(inputs, facts.shape, encoding, batch_size, any_shape=facts.factory is not None, gaps=True)
+
+
+@contextmanager
+def plain_attention() -> Iterator[None]:
+    """A block in which transformers are run operation by operation, as graphs do: the fused way rounds otherwise."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+def _columns(path: Path, label: str | None) -> Encoding | None:
+    """The columns of a CSV file that go to the network, as numbers; None of other files."""
+    if not is_table(path):
+        return None
+    return Encoding.numeric(name for name in read_csv(path) if name != label)
+
+
+def _read(path: Path, label: str | None, encoding: Encoding | None, part: str) -> tuple[Samples, tuple[str, ...]]:
+    """The part of that name, or what there is, and the names of its classes."""
+    parts = read_parts(path, label, encoding, any_shape=True)
+    return parts.samples.get(part) or next(iter(parts.samples.values())), parts.classes
+
+
+def _class_names(given: Sequence[str], named: Sequence[str], outputs: int, where: str) -> tuple[str, ...]:
+    """A name for each output of a network."""
+    if given and len(given) != outputs:
+        raise NescioError(f"{len(given)} class names were given, but the network has {outputs} outputs")
+    names = tuple(given or named)
+    if not names or (len(names) != outputs and all(name.isdecimal() for name in names)):
+        names = tuple(map(str, range(outputs)))
+    if len(names) != outputs:
+        raise NescioError(f"{where} has {len(names)} classes ({', '.join(names[:5])}, …), but the network has "
+                          f"{outputs} outputs; name all of them in their order with --class-names")  # fmt: skip
+    if UNKNOWN in names or len(set(names)) < outputs:
+        raise NescioError(f"class names must differ from each other and from {UNKNOWN!r}, not {', '.join(names)}")
+    return names
+
+
+def _labelled(samples: Samples, own: tuple[str, ...], classes: tuple[str, ...]) -> Any:
+    """Samples with labels as the network numbers them, or the inputs alone if they have none."""
+    if bool((samples.labels < 0).all()):
+        return samples.take(slice(None))[0]
+    found = relabelled(samples, own, classes, samples.name)
+    if bool((found.labels < 0).any()):
+        first = int(samples.labels[found.labels < 0][0])
+        raise NescioError(f"an input to fit on has the label {own[first] if own else first!r}, which is none of the "
+                          f"classes {', '.join(classes)}; --class-names names them in the outputs' order")  # fmt: skip
+    return found
+
+
+def _check(facts: Fitted, folder: Path) -> None:
+    """An error if a folder says things that no fit would."""
+    where = repr(str(folder / FACTS))
+    if facts.network not in ("detector", "graph", "weights"):
+        raise NescioError(f"{where} says that its network is in {facts.network!r}, which this version does not know")
+    if not all(0 < side < 2**20 for side in facts.shape or (0,)) or math.prod(facts.shape) > 2**26:
+        raise NescioError(f"{where} has inputs of shape {facts.shape}; expected some numbers, at most {2**26}")

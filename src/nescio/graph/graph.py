@@ -1,0 +1,105 @@
+"""A network made of steps."""
+
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from nescio.errors import NescioError
+from nescio.graph.rule import checked
+from nescio.graph.steps import MOST_SIZE, Held, Of, Plan, Step
+
+STORE = "(tensors)"  # no module of the user's is called so
+
+
+class Graph(nn.Module):
+    """A network made of steps, run as any other."""
+
+    def __init__(self, plan: Plan, tensors: Sequence[Tensor]) -> None:
+        super().__init__()
+        store = nn.Module()
+        for index, (tensor, is_parameter) in enumerate(zip(tensors, plan.parameters, strict=True)):
+            if is_parameter:
+                store.register_parameter(str(index), nn.Parameter(tensor, requires_grad=tensor.is_floating_point()))
+            else:
+                store.register_buffer(str(index), tensor)
+        self.add_module(STORE, store)
+        self._nescio_steps = checked(plan)
+        marks = {name: first for step in plan.steps for name, first in step.marks.items()}
+        for name in sorted(marks, key=lambda name: name.count(".")):  # what holds others comes before them
+            self._add(name, ChannelsFirst(1) if marks[name] else nn.Identity())
+        weights: dict[str, tuple[Any, ...]] = {}
+        for step in plan.steps:
+            if step.layer is None:
+                continue
+            if weights.get(step.layer) != step.args[1:]:  # else the same layer runs again
+                self._add(step.layer, self._linear(step))
+            weights[step.layer] = step.args[1:]
+
+    def forward(self, x: Tensor) -> Any:
+        """What the network makes of a batch."""
+        return deque(self.results(x), maxlen=1).pop()
+
+    def results(self, x: Tensor) -> Iterator[Any]:
+        """The result of each step."""
+        values: dict[int, Any] = {0: x}
+        modules = dict(self.named_modules())
+        tensors = modules[STORE]
+
+        def put(value: Any) -> Any:
+            if isinstance(value, Of):
+                return values[value.step]
+            if isinstance(value, Held):
+                return getattr(tensors, str(value.index))
+            return [put(one) for one in value] if isinstance(value, list) else value
+
+        for number, step in enumerate(self._nescio_steps, start=1):
+            call = modules[step.modules[0]] if step.call is nn.Linear else step.call
+            given = step.args[:1] if step.call is nn.Linear else step.args
+            value = call(*map(put, given), **{name: put(one) for name, one in step.kwargs.items()})
+            if isinstance(value, int) and abs(value) > MOST_SIZE:
+                raise NescioError(f"step {number} of a graph makes a size beyond all bounds")
+            for name in step.modules[step.call is nn.Linear :]:
+                value = modules[name](value)
+            values[number] = value
+            yield value
+            for gone in step.over:
+                del values[gone]
+
+    def _linear(self, step: Step) -> nn.Linear:
+        """The module of a linear step."""
+        own = self.get_submodule(STORE)._parameters
+        used = [one for one in step.args[1:] if one is not None]
+        found = [own.get(str(one.get("tensor"))) for one in used if isinstance(one, dict)]
+        weight, bias = (*found, None, None)[:2]
+        plain = step.op == "aten.linear.default" and not step.kwargs and (len(used) > 1) == (bias is not None)
+        if not plain or weight is None or weight.dim() != 2:
+            raise NescioError(f"{step.layer!r} of a graph is no linear layer with weights of its own")
+        made = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
+        made.weight = weight
+        if bias is not None:
+            made.bias = bias
+        return made
+
+    def _add(self, name: str, module: nn.Module) -> None:
+        """Put a module where the user's network has it."""
+        parts = name.split(".")
+        if not all(re.fullmatch(r"\w{1,200}", part) and not hasattr(nn.Linear, part) for part in parts):
+            raise NescioError(f"{name[:100]!r} in a graph is no name of a module")
+        parent: nn.Module = self
+        for part in parts[:-1]:
+            if part not in parent._modules:
+                parent.add_module(part, nn.Module())
+            parent = parent.get_submodule(part)
+        if parts[-1] in parent._modules or len(parts) > 100:
+            raise NescioError(f"a graph has two modules called {name[:100]!r}")
+        parent.add_module(parts[-1], module)
+
+
+class ChannelsFirst(nn.AvgPool1d):
+    """Marks a map of features that has its channels before its positions, as what convolutions and pooling return."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x

@@ -1,0 +1,26 @@
+"""What a detector folder says of itself."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from nescio.records.record import Provenance, Record
+
+
+@dataclass(frozen=True)
+class Fitted(Record):
+    """How a detector was fitted, and what must be known to score new inputs with it."""
+
+    detector: str  # as in DETECTORS
+    settings: dict[str, Any]  # of the detector
+    factory: str | None  # what made the user's network, `package.module:factory`; None of a network of ours
+    network: str  # where the network is: "graph" or "weights", each a file of the folder, or "detector": with that
+    why: str | None  # there is no graph of the user's network
+    shape: tuple[int, ...]  # of one input
+    classes: tuple[str, ...]
+    encoding: dict[str, Any] | None  # of a table's columns
+    data: str  # what the threshold was settled on
+    inputs: int  # in it that the threshold was settled by
+    taught: str | None  # what else was learned from, if anything
+    promise: str  # in words
+    thresholds: tuple[float, ...]  # one, or one for each class
+    provenance: Provenance

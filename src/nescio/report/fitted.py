@@ -1,0 +1,45 @@
+"""What `nescio fit` did, in words."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.markup import escape
+from rich.table import Table
+
+from nescio.records import Fitted
+
+EVERYTHING = 1e300  # no score is so high
+
+
+def fitted_words(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[str | Table]:
+    """Lines to print and, if thresholds are per class, a table with the number of inputs each was settled by."""
+    settings = ", ".join(f"{name}: {_short(value)}" for name, value in facts.settings.items() if value is not None)
+    over = f" over {facts.factory}" if facts.factory else ""
+    yield escape(f"{facts.detector}{f' ({settings})' if settings else ''}{over}, {len(facts.classes)} classes")
+    if facts.taught is not None:
+        yield escape(f"Learned from: {facts.taught}")
+    threshold = ""
+    if len(facts.thresholds) == 1:
+        far = facts.thresholds[0] > EVERYTHING
+        threshold = "; everything is accepted" if far else f"; threshold {facts.thresholds[0]:g}"
+    yield escape(f"Calibrated on {facts.inputs} inputs of {facts.data}{threshold}")
+    yield escape(f"Promised: {facts.promise}")
+    if counts:
+        yield _table(facts, counts)
+    model = ""
+    if facts.network == "graph":
+        yield "The network is kept as plain operations, and verified: scoring needs none of its code"
+    if facts.network == "weights":
+        yield escape(f"The network could not be kept without its code: {facts.why}. So scoring must name it")
+        model = f" --model {facts.factory}"
+    yield f"Next: [cyan]{escape(f'nescio score {folder} new_inputs -o answers.csv{model}')}[/]"
+
+
+def _short(value: object) -> str:
+    return f"{len(value)} of them" if isinstance(value, list | tuple) and len(value) > 4 else str(value)
+
+
+def _table(facts: Fitted, counts: Sequence[int]) -> Table:
+    table = Table("class", "inputs", "threshold", box=None)
+    for name, count, threshold in zip(facts.classes, counts, facts.thresholds, strict=True):
+        table.add_row(escape(name), str(count), f"{threshold:g}")
+    return table

@@ -1,0 +1,473 @@
+"""`nescio fit` and `nescio score` over a user's own network and over a run, as a user meets them."""
+
+import csv
+import io
+import json
+import math
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+import nescio
+from nescio.answers import write_verdicts
+from nescio.cli import main
+from nescio.data import Stream, load
+from nescio.errors import NescioError
+from nescio.tensorfile import read_tensors, write_tensors
+
+CODE = """
+import torch
+from torch import nn
+
+def make():
+    return nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 3))
+
+class Choosing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = make()
+    def forward(self, x):
+        return self.net(x) if x.sum() > -1e9 else self.net(-x)
+
+class Pictures(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.norm, self.head = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.Linear(4, 2)
+    def forward(self, x):
+        return self.head((torch.relu(self.norm(self.conv(x))) + x).mean((2, 3)))
+
+class Series(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.read, self.head = nn.Linear(4, 6), nn.Linear(6, 3)
+    def forward(self, x):
+        return self.head(torch.tanh(self.read(x)).mean(1))
+
+def needs(classes):
+    return make()
+
+def fails():
+    raise KeyError("no such thing")
+
+def words():
+    return "a network"
+
+number = 3
+ready = Pictures()
+"""
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run `nescio …` in this process: exit code, standard output, standard error."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["nescio", *map(str, words)])
+        monkeypatch.setenv("COLUMNS", "120")
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """A folder of a user's: code, weights of a trained network, held-out data with labels, and new data."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "their_nets.py").write_text(CODE)
+    blobs = load("three_blobs")
+    x, y = blobs.train.take(slice(None))
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(net.parameters(), 0.02)
+    for _ in range(150):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+    save_file(net.state_dict(), folder / "w.safetensors")
+    save_file({f"net.{name}": value for name, value in net.state_dict().items()}, folder / "choosing.safetensors")
+    np.savez(folder / "held.npz", inputs=blobs.test.inputs.numpy(), labels=blobs.test.labels.numpy())
+    new = np.concatenate([blobs.test.inputs.numpy()[:20], np.zeros((20, 2), np.float32)])
+    new[5, 1], new[6, 0] = np.nan, np.inf
+    np.savez(folder / "new.npz", inputs=new)
+    return folder
+
+
+@pytest.fixture
+def there(own, monkeypatch):
+    """That folder as the current one, with nothing imported from it yet."""
+    monkeypatch.chdir(own)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "their_nets", raising=False)
+    yield own
+    sys.modules.pop("their_nets", None)
+
+
+@pytest.fixture(scope="module")
+def net(own):
+    net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 3))
+    net.load_state_dict(load_file(own / "w.safetensors"))
+    return net.eval()
+
+
+FIT = ["fit", "--model", "their_nets:make", "--weights", "w.safetensors", "--data", "held.npz"]
+
+
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def as_told(found, explanations, names):
+    """Whether rows say what a detector explains, in all digits."""
+    for row, one in zip(found, explanations, strict=True):
+        assert row["class"] == ("unknown" if one.answer < 0 else names[one.answer])
+        assert row["model_class"] == ("" if one.claimed < 0 else names[one.claimed])
+        for column in ("confidence", "p_value", "score"):
+            value = getattr(one, column)
+            assert row[column] == "" if math.isnan(value) else float(row[column]) == value
+
+
+def test_rows_say_what_the_detector_explains_and_no_code_is_run(command, there, net, tmp_path):
+    code, out, err = command(*FIT, "-o", tmp_path / "det", "--class-names", "red, green, blue", "--accept", 0.9)
+    assert code == 0, err
+    assert "accepted with a probability of at least 0.9" in out
+    assert "scoring needs none of its code" in out
+    assert {path.name for path in (tmp_path / "det").iterdir()} == {
+        "detector.safetensors", "graph.safetensors", "fitted.json"}  # fmt: skip
+    del sys.modules["their_nets"]
+    (tmp_path / "their_nets.py").write_text("raise SystemError('run')")
+    sys.path.insert(0, str(tmp_path))
+    code, _, err = command("score", tmp_path / "det", "new.npz", "-o", tmp_path / "a.csv", "--batch-size", 7)
+    assert code == 0, err
+    assert "their_nets" not in sys.modules
+    detector = nescio.Threshold(net).fit(load("three_blobs").test, accept=0.9)
+    told = detector.explain(np.load("new.npz")["inputs"], batch_size=7)
+    found = rows_of(tmp_path / "a.csv")
+    as_told(found, told, ["red", "green", "blue"])
+    assert [row["input"] for row in found] == [str(number) for number in range(40)]
+    assert [found[row]["class"] for row in (5, 6)] == ["unknown", "unknown"]
+    assert f"40 inputs, {sum(one.answer < 0 for one in told)} unknown" in err
+    facts = json.loads((tmp_path / "det" / "fitted.json").read_text())
+    assert facts["inputs"] == len(load("three_blobs").test)
+    assert facts["thresholds"] == [detector.threshold_.item()]
+    assert facts["provenance"]["versions"]["torch"] == torch.__version__
+
+
+def test_the_exit_code_says_if_any_were_unknown_when_asked(command, there, tmp_path):
+    assert command(*FIT, "-o", tmp_path / "det")[0] == 0
+    assert command("score", tmp_path / "det", "new.npz", "--fail-on-unknown")[0] == 3
+    code, out, _ = command("score", tmp_path / "det", "new.npz")
+    assert code == 0
+    sure = [int(row["input"]) for row in csv.DictReader(out.splitlines()) if row["class"] != "unknown"]
+    np.savez(tmp_path / "sure.npz", inputs=np.load("new.npz")["inputs"][sure])
+    assert command("score", tmp_path / "det", tmp_path / "sure.npz", "--fail-on-unknown")[0] == 0
+
+
+def test_a_network_that_cannot_be_kept_is_named_when_scoring(command, there, tmp_path):
+    words = ["fit", "--model", "their_nets:Choosing", "--weights", "choosing.safetensors", "--data", "held.npz"]
+    code, out, err = command(*words, "-o", tmp_path / "det")
+    assert code == 0, err
+    assert "torch.export cannot read it" in out
+    assert "--model their_nets:Choosing" in out
+    assert (tmp_path / "det" / "weights.safetensors").exists()
+    assert not (tmp_path / "det" / "graph.safetensors").exists()
+    code, _, err = command("score", tmp_path / "det", "new.npz")
+    assert code == 2
+    assert f"nescio score {tmp_path / 'det'} new.npz --model their_nets:Choosing" in err
+    code, out, err = command("score", tmp_path / "det", "new.npz", "--model", "their_nets:Choosing")
+    assert code == 0, err
+    assert command(*FIT, "-o", tmp_path / "plain")[0] == 0
+    assert command("score", tmp_path / "plain", "new.npz")[1] == out
+    weights = load_file(tmp_path / "det" / "weights.safetensors")
+    save_file({**weights, "net.0.bias": weights["net.0.bias"] + 1}, tmp_path / "det" / "weights.safetensors")
+    code, _, err = command("score", tmp_path / "det", "new.npz", "--model", "their_nets:Choosing")
+    assert code == 2
+    assert "another model" in err
+    code, _, err = command("score", tmp_path / "plain", "new.npz", "--model", "their_nets:make")
+    assert (code, "leave out --model" in err) == (2, True)
+
+
+def test_a_detector_of_gradients_asks_for_the_network(command, there, net, tmp_path):
+    code, out, err = command(*FIT, "--score", "gradient_l2:linear1", "-o", tmp_path / "det")
+    assert code == 0, err
+    assert "--model their_nets:make" in out
+    assert command("score", tmp_path / "det", "new.npz")[0] == 2
+    code, out, err = command("score", tmp_path / "det", "new.npz", "--model", "their_nets:make")
+    assert code == 0, err
+    told = nescio.Threshold(net, score="gradient_l2:linear1").fit(load("three_blobs").test)
+    as_told(list(csv.DictReader(out.splitlines())), told.explain(np.load("new.npz")["inputs"]), "012")
+
+
+def test_tables_go_by_column_name_and_gaps_are_unknown(command, there, net, tmp_path):
+    blobs = load("three_blobs").test
+    kinds = [("red", "green", "blue")[label] for label in blobs.labels]
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        body = ([kind, *row] for kind, row in zip(kinds, blobs.inputs.tolist(), strict=True))
+        csv.writer(file).writerows([["kind", "a", "b"], *body])
+    words = ["fit", "--model", "their_nets:make", "--weights", "w.safetensors", "--data", tmp_path / "t.csv", "-o",
+             tmp_path / "det", "--label", "kind", "--class-names", "red,green,blue", "--risk", 0.2]  # fmt: skip
+    code, out, err = command(*words)
+    assert code == 0, err
+    assert "at most 0.2 of accepted answers are wrong" in out
+    with (tmp_path / "new.csv").open("w", newline="") as file:
+        body = [[b, "x", a] for a, b in blobs.inputs[:9].tolist()]
+        csv.writer(file).writerows([["b", "note", "a"], *body, ["", "x", 1], [1, "x", "inf"], ["nan", "x", 0]])
+    code, out, err = command("score", tmp_path / "det", tmp_path / "new.csv", "--batch-size", 4)
+    assert code == 0, err
+    found = list(csv.DictReader(out.splitlines()))
+    detector = nescio.Threshold(net).fit(blobs, risk=0.2)
+    gaps = torch.tensor([[1, torch.nan], [torch.inf, 1], [0, torch.nan]])
+    as_told(found, detector.explain(torch.cat([blobs.inputs[:9], gaps]), batch_size=4), ["red", "green", "blue"])
+    assert [row["class"] for row in found[9:]] == ["unknown"] * 3
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n3,four\n")
+    code, _, err = command("score", tmp_path / "det", tmp_path / "bad.csv")
+    assert (code, "row 2" in err and "'four'" in err) == (2, True)
+
+
+def test_folders_of_images_and_a_network_that_is_there(command, there, tmp_path):
+    values = np.random.default_rng(0)
+    for kind in ("cat", "dog"):
+        (tmp_path / "held" / kind).mkdir(parents=True)
+        for index in range(15):
+            Image.fromarray(values.integers(256, size=(8, 8), dtype=np.uint8)).save(
+                tmp_path / "held" / kind / f"{index:02}.png"
+            )
+    words = [
+        "fit",
+        "--model",
+        "their_nets:ready",
+        "--data",
+        tmp_path / "held",
+        "-o",
+        tmp_path / "det",
+        "--score",
+        "energy",
+    ]
+    code, out, err = command(*words, "--accept", 0.8)
+    assert code == 0, err
+    assert "2 classes" in out
+    code, out, err = command("score", tmp_path / "det", tmp_path / "held", "--batch-size", 4)
+    assert code == 0, err
+    found = list(csv.DictReader(out.splitlines()))
+    assert [row["input"] for row in found[:2]] == ["cat/00.png", "cat/01.png"]
+    assert {row["model_class"] for row in found} <= {"cat", "dog"}
+    images = nescio.data.read(tmp_path / "held")
+    net = sys.modules["their_nets"].ready
+    as_told(found, nescio.Threshold(net, score="energy").fit(images, accept=0.8).explain(images, 4), ["cat", "dog"])
+
+
+def test_inputs_of_any_shape_and_range_are_taken_as_they_are(command, there, tmp_path):
+    x = np.random.default_rng(0).normal(size=(60, 5, 4)).astype(np.float32) * 3
+    np.savez(tmp_path / "held.npz", inputs=x)
+    code, out, err = command(
+        "fit", "--model", "their_nets:Series", "--data", tmp_path / "held.npz", "-o", tmp_path / "d"
+    )
+    assert code == 0, err
+    assert "3 classes" in out
+    assert command("score", tmp_path / "d", tmp_path / "held.npz", "-o", tmp_path / "a.csv")[0] == 0
+    assert len(rows_of(tmp_path / "a.csv")) == 60
+    np.savez(tmp_path / "other.npz", inputs=x[:, :4])
+    code, _, err = command("score", tmp_path / "d", tmp_path / "other.npz")
+    assert (code, "expected (5, 4)" in err) == (2, True)
+
+
+def test_thresholds_per_class_are_shown(command, there, net, tmp_path):
+    code, out, err = command(*FIT, "-o", tmp_path / "det", "--per-class", "--accept", 0.8)
+    assert code == 0, err
+    detector = nescio.Threshold(net).fit(load("three_blobs").test, accept=0.8, per_class=True)
+    for label, threshold in enumerate(detector.threshold_.tolist()):
+        count = int((detector.calibration_class_ == label).sum())
+        assert [str(label), str(count), f"{threshold:g}"] in [line.split() for line in out.splitlines()]
+
+
+def test_a_run_is_fitted_on_its_test_data(command, tmp_path):
+    run = tmp_path / "run"
+    assert (
+        command(
+            "train", "softmax", "--data", "digits", "--network", "mlp", "--epochs", 3, "--hold-out", "8,9", "-o", run
+        )[0]
+        == 0
+    )
+    code, out, err = command("fit", run, "--score", "energy", "-o", tmp_path / "det")
+    assert code == 0, err
+    assert "digits, test part" in out
+    known = load("digits", hold_out=(8, 9))
+    np.savez(tmp_path / "new.npz", images=known.held_out.inputs[:30].numpy())
+    code, out, err = command("score", tmp_path / "det", tmp_path / "new.npz")
+    assert code == 0, err
+    model = nescio.load(run / "model.safetensors")
+    told = nescio.Threshold(model, score="energy").fit(known.test).explain(known.held_out.inputs[:30])
+    as_told(list(csv.DictReader(out.splitlines())), told, known.classes)
+    code, _, err = command("fit", run, "--detector", "meta", "-o", tmp_path / "meta", "--data", tmp_path / "new.npz")
+    assert (code, "labelled data" in err) == (2, True)
+    assert not (tmp_path / "meta").exists()
+
+
+MAKE = "fit --model their_nets:make --data held.npz "
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    ("fit --model no_such_nets:make --data held.npz", "no module 'no_such_nets'"),
+    ("fit --model their_nets.deeper:make --data held.npz", "importing their_nets.deeper|no module"),
+    ("fit --model their_nets:mak --data held.npz", "did you mean 'make'"),
+    ("fit --model their_nets --data held.npz", "expected package.module:factory"),
+    ("fit --model their_nets:make() --data held.npz", "expected package.module:factory"),
+    ("fit --model their_nets:needs --data held.npz", "needs classes"),
+    ("fit --model their_nets:fails --data held.npz", "raised KeyError"),
+    ("fit --model their_nets:words --data held.npz", "returned a str"),
+    ("fit --model their_nets:number --data held.npz", "is a int"),
+    ("fit --model broken_nets:make --data held.npz", "raised ZeroDivisionError"),
+    (MAKE + "--weights weights.pt", "safetensors.torch.save_file(net.state_dict()"),
+    (MAKE + "--weights renamed.safetensors", "safetensors.torch.save_file(net.state_dict()"),
+    (MAKE + "--weights cut.safetensors", "not a whole safetensors file"),
+    (MAKE + "--weights none.safetensors", "no such file"),
+    (MAKE + "--weights choosing.safetensors", "it lacks 0.weight"),
+    (MAKE + "--weights parallel.safetensors", "net.module.state_dict()"),
+    (MAKE + "--weights wide.safetensors", "0.weight is (17, 2), not (16, 2)"),
+    (MAKE + "--class-names a,b", "2 class names were given, but the network has 3 outputs"),
+    (MAKE + "--class-names a,b,unknown", "must differ"),
+    (MAKE + "--layer x", "threshold has no setting 'layer'"),
+    (MAKE + "--detector threshhold", "did you mean 'threshold'"),
+    (MAKE + "--accept 0.9 --risk 0.1", "two ways"),
+    (MAKE + "--accept 0.99999", "too few"),
+    (MAKE + "-o {tmp}/taken", "holds other things"),
+    ("fit --model their_nets:make", "--data"),
+    ("fit --data held.npz", "either a run or --model"),
+    ("fit --model their_nets:make --data new.npz", "NaN"),
+    ("fit --model their_nets:make --data nothing.npz", "no such file"),
+    ("fit {tmp}/taken --data held.npz", "not a run"),
+    ("score {tmp}/taken new.npz --fail-on-unknown", "no folder of `nescio fit`"),
+])  # fmt: skip
+def test_bad_input_ends_with_its_message_and_leaves_nothing(command, there, tmp_path, words, message):
+    (there / "broken_nets.py").write_text("1 / 0")
+    weights = load_file(there / "w.safetensors")
+    torch.save(weights, there / "weights.pt")
+    (there / "renamed.safetensors").write_bytes((there / "weights.pt").read_bytes())
+    (there / "cut.safetensors").write_bytes((there / "w.safetensors").read_bytes()[:-9])
+    save_file({f"module.{name}": value for name, value in weights.items()}, there / "parallel.safetensors")
+    save_file({**weights, "0.weight": torch.ones(17, 2)}, there / "wide.safetensors")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "thesis.tex").write_text("mine")
+    given = words.format(tmp=tmp_path).split()
+    given += ["-o", str(tmp_path / "det")] if "-o" not in given and given[0] == "fit" else []
+    code, out, err = command(*given)
+    shown = " ".join(err.replace("│", " ").split())
+    assert code == 2, (code, out, err)
+    assert any(part in shown for part in message.split("|")), shown
+    assert "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    assert [path.name for path in (tmp_path / "taken").iterdir()] == ["thesis.tex"]
+
+
+def test_a_folder_that_was_tampered_with_is_refused(command, there, tmp_path):
+    det = tmp_path / "det"
+    assert command(*FIT, "-o", det)[0] == 0
+    text = (det / "fitted.json").read_text()
+    for old, new in (('"graph"', '"pickle"'), ('"threshold"', '"meta"'), ('"2"\n ]', '"2", "3"\n ]'), ("{", "[")):
+        assert old in text
+        (det / "fitted.json").write_text(text.replace(old, new, 1))
+        code, _, err = command("score", det, "new.npz")
+        assert (code, "Traceback" in err) == (2, False), (new, err)
+    (det / "fitted.json").write_text(text)
+    tensors, about = read_tensors(det / "graph.safetensors", "graph")
+    write_tensors(det / "graph.safetensors", "graph", {**tensors, "0": tensors["0"] + 1}, about)
+    code, _, err = command("score", det, "new.npz")
+    assert (code, "another model" in err) == (2, True)
+    assert command(*FIT, "-o", det)[0] == 0  # a detector's folder may be written anew
+    assert command("score", det, "new.npz")[0] == 0
+
+
+def test_answers_are_written_as_they_come(own, net):
+    written = io.StringIO()
+
+    class Watched:
+        batch_size = 4
+
+        def __iter__(self):
+            for batch in range(3):
+                assert len(written.getvalue().splitlines()) == (0 if batch == 0 else 1 + 4 * batch)
+                yield [str(4 * batch + i) for i in range(4)], 12, torch.zeros(4, 2)
+
+    detector = nescio.Threshold(net).fit(load("three_blobs").test)
+    assert write_verdicts(written, detector, "012", Watched())[0] == 12
+    assert len(written.getvalue().splitlines()) == 13
+
+
+def test_files_are_read_as_they_are_needed(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 10_000 + "oops\n")
+    stream = iter(Stream(tmp_path / "t.csv", (2,), None, 100))
+    assert [len(next(stream)[2]) for _ in range(100)] == [100] * 100
+    with pytest.raises(NescioError, match="line 10002: 1 cells"):
+        next(stream)
+    (tmp_path / "pictures").mkdir()
+    for index in range(5):
+        Image.fromarray(np.full((4, 4), index, np.uint8)).save(tmp_path / "pictures" / f"{index}.png")
+    (tmp_path / "pictures" / "4.png").write_bytes(b"no picture")
+    names, count, x = next(iter(Stream(tmp_path / "pictures", (1, 4, 4), None, 3)))
+    assert (names, count, tuple(x.shape)) == (["0.png", "1.png", "2.png"], 5, (3, 1, 4, 4))
+    x = np.arange(24, dtype=np.float32).reshape(6, 4)
+    for array, name in ((x, "c.npz"), (np.asfortranarray(x), "f.npz")):
+        np.savez_compressed(tmp_path / name, inputs=array)
+        parts = list(Stream(tmp_path / name, (4,), None, 4))
+        assert [(names, count) for names, count, _ in parts] == [(["0", "1", "2", "3"], 6), (["4", "5"], 6)]
+        assert np.array_equal(torch.cat([part for *_, part in parts]).numpy(), x)
+
+
+def test_an_error_in_the_middle_leaves_no_answers(command, there, tmp_path):
+    assert command(*FIT, "-o", tmp_path / "det")[0] == 0
+    (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 50 + "oops\n")
+    code, _, err = command("score", tmp_path / "det", tmp_path / "t.csv", "-o", tmp_path / "a.csv", "--batch-size", 10)
+    assert (code, "line 52" in err) == (2, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["det", "t.csv"]
+
+
+def test_the_page_is_true(command, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "own-model.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    code = re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1)
+    (tmp_path / "my_nets.py").write_text(code)
+    made = {}
+    exec(compile(code, "own-model.md", "exec"), made)
+    digits = load("digits")
+    x, y = digits.train.take(slice(None))
+    torch.manual_seed(0)
+    net = made["make_net"]()
+    optimizer = torch.optim.Adam(net.parameters(), 0.01)
+    for _ in range(60):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+    save_file(net.state_dict(), "weights.safetensors")
+    np.savez("held_out.npz", images=digits.test.inputs[:, 0].numpy(), labels=digits.test.labels.numpy())
+    np.savez("new.npz", images=1 - digits.test.inputs[:40, 0].numpy())  # white on black
+    try:
+        lines = [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
+        for line in lines:
+            program, *words = shlex.split(line)
+            code, _, err = command(*words)
+            assert (program, code) == ("nescio", 0), (line, err)
+            if words[0] == "score":
+                found = rows_of("answers.csv")
+                assert list(found[0]) == re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+                assert len(found) == 40
+                Path("answers.csv").unlink()
+        assert len(lines) == 9
+    finally:
+        sys.modules.pop("my_nets", None)
