@@ -70,9 +70,8 @@ class ViM(FeatureDetector):
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         self.check_learned()
         rows = self.features(seen)
-        left = torch.linalg.vector_norm((rows.to(self.origin_) - self.origin_) @ self.residual_, dim=1)
-        scores: Tensor = self.alpha_ * left - head_logits(head_of(seen), rows).logsumexp(1).to(left)
-        return scores
+        left: Tensor = torch.linalg.vector_norm((rows.to(self.origin_) - self.origin_) @ self.residual_, dim=1)
+        return self.alpha_ * left - head_logits(head_of(seen), rows).logsumexp(1).to(left)
 
     def _dimension(self, features: int) -> int:
         if self.dimension is None:
@@ -102,8 +101,8 @@ def head_logits(head: nn.Linear, rows: Tensor) -> Tensor:
 def origin_of(head: nn.Linear) -> Tensor:
     """Where the logits are nearest to zero, `(F,)`."""
     weight, bias = parameters_of(head)
-    origin: Tensor = -(torch.linalg.pinv(weight) @ bias)
-    return origin
+    inverse: Tensor = torch.linalg.pinv(weight)
+    return -(inverse @ bias)
 
 
 def parameters_of(head: nn.Linear) -> tuple[Tensor, Tensor]:
