@@ -11,7 +11,7 @@ from nescio.detectors.reservoir import Reservoir
 from nescio.errors import NescioError, whole_number
 from nescio.seeds import check_seed
 
-BLOCK = 4096  # rows compared at once, which bounds the memory
+BLOCK = 2048  # rows compared at once, which bounds the memory
 OF_THOSE_KEPT = 1000
 
 
