@@ -11,7 +11,7 @@ from nescio.detectors.reservoir import Reservoir
 from nescio.errors import NescioError, whole_number
 from nescio.seeds import check_seed
 
-BLOCK = 8192  # rows compared at once, which bounds the memory
+BLOCK = 2048  # rows compared at once, which bounds the memory
 OF_THOSE_KEPT = 1000
 
 
@@ -50,7 +50,7 @@ class KNN(FeatureDetector):
         if self.k is not None and len(rows) < self.k:
             raise NescioError(f"{len(rows)} inputs to learn from have no {self.k} nearest; give at least {self.k}, or "
                               "a smaller k")  # fmt: skip
-        if not rows.isfinite().all():
+        if not torch.stack(rows.aminmax()).isfinite().all():  # of each would take as much memory again
             raise NescioError("the features of some inputs to learn from are NaN or infinite")
         self.keep(neighbours_=rows)
 
@@ -91,7 +91,8 @@ def kth_distance(rows: Tensor, others: Tensor, k: int, block: int = BLOCK) -> Te
     place = torch.empty(len(rows), 0, dtype=torch.long, device=rows.device)
     for start in range(0, len(others), block):
         some = others[start : start + block]
-        found = torch.addmm(some.square().sum(1), rows, some.T, beta=-0.5)  # (B, block)
+        squares = torch.linalg.vector_norm(some, dim=1).square()
+        found = torch.addmm(squares, rows, some.T, beta=-0.5)  # (B, block)
         best = found.topk(min(k, len(some)), dim=1)
         near, place = torch.cat([near, best.values], 1), torch.cat([place, best.indices + start], 1)
         best = near.topk(min(k, near.shape[1]), dim=1)
