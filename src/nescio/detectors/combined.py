@@ -122,7 +122,7 @@ class Combined(Detector):
         p = self.member_p_values(data, batch_size)
         return merged(p[:, None])[0] if p.dim() == 1 else merged(p)
 
-    def explain(self, data: Any, classes: Sequence[str] | None = None, batch_size: int = 256) -> list[Explanation]:
+    def explain(self, data: Any, batch_size: int = 256, classes: Sequence[str] | None = None) -> list[Explanation]:
         """As of every detector, and which member finds each input oddest."""
         rows, _ = self._rows(data)
         with torch.random.fork_rng():
@@ -130,7 +130,7 @@ class Combined(Detector):
             return [one for x, _ in batches(rows, batch_size) for one in self._explained(x, classes)]
 
     def _explained(self, x: Tensor, classes: Sequence[str] | None) -> list[Explanation]:
-        found = super().explain(x, classes, len(x))
+        found = super().explain(x, len(x), classes)
         told = [index for index, one in enumerate(found) if one.claimed >= 0]
         if told:
             least, oddest = self.member_p_values(x[told]).min(0)

@@ -171,7 +171,7 @@ class Detector(nn.Module, ABC):
         """
         return self._answered(data, batch_size)[3]
 
-    def explain(self, data: Any, classes: Sequence[str] | None = None, batch_size: int = 256) -> list[Explanation]:
+    def explain(self, data: Any, batch_size: int = 256, classes: Sequence[str] | None = None) -> list[Explanation]:
         """What there is to say of each input: class, confidence, score, p-value, and the verdict in words.
 
         `classes` are names for them, such as `known.classes`; else words have numbers.

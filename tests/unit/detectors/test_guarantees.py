@@ -8,7 +8,7 @@ import nescio
 from nescio.data import Samples
 from nescio.detectors import Threshold
 
-FITS, NEW = 300, 400
+FITS, NEW = 150, 400
 
 
 @pytest.fixture(scope="module")
