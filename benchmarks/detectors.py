@@ -29,7 +29,7 @@ from nescio.detectors import DETECTORS
 from nescio.scores import energy, max_logit
 from timing import in_turns
 
-FEATURES, CLASSES, SCORED, HELD, K = 256, 10, 10_000, 1000, 50
+FEATURES, CLASSES, SCORED, HELD, K, BATCH = 256, 10, 10_000, 1000, 50, 1024
 MIB = 2**20
 Work = Callable[["Data"], object]
 
@@ -69,8 +69,8 @@ class Pair:
 def detector(name: str, **how: object) -> Work:
     def work(data: Data) -> Tensor:
         net = nn.Sequential(nn.Identity(), data.head)
-        found = DETECTORS[name](net, **how).fit(data.held, train=Samples(data.train, data.labels))
-        return found.score(data.x)
+        found = DETECTORS[name](net, **how).fit(data.held, train=Samples(data.train, data.labels), batch_size=BATCH)
+        return found.score(data.x, BATCH)
 
     return work
 

@@ -16,13 +16,18 @@ _LARGEST = 1e300  # differences of larger ones would overflow
 
 def check_logits(logits: Tensor) -> Tensor:
     """The logits in float64, or an error if they are not finite floats `(S, N, C)` with C ≥ 2."""
+    return sound_logits(logits).double()
+
+
+def sound_logits(logits: Tensor) -> Tensor:
+    """The logits in their own precision, or the same error."""
     if not isinstance(logits, Tensor) or not logits.is_floating_point() or logits.dim() != 3:
         given = f"{logits.dtype} {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
         raise NescioError(f"expected logits: floats of shape (S, N, C) = (draws, inputs, classes), not {given}")
     if logits.shape[2] < 2 or 0 in logits.shape:
         raise NescioError(f"logits {tuple(logits.shape)}: need at least one draw, one input and two classes")
-    logits = logits.double()
-    if not float(logits.detach().abs().amax()) < _LARGEST:  # which NaN is not either
+    low, high = logits.detach().aminmax()
+    if not -_LARGEST < float(low) <= float(high) < _LARGEST:  # which NaN is not either
         bad = (~(logits.abs() < _LARGEST)).any(2).any(0)
         raise NescioError(f"logits of {int(bad.sum())} of {len(bad)} inputs are NaN, infinite or beyond {_LARGEST:g}, "
                           f"the first at input {int(bad.nonzero()[0])}")  # fmt: skip

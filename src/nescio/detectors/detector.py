@@ -17,7 +17,7 @@ from nescio.detectors.explanation import Explanation
 from nescio.detectors.features import Seen, look
 from nescio.detectors.level import Held, Level, right_answers
 from nescio.detectors.risk import Controlled
-from nescio.errors import NescioError
+from nescio.errors import NescioError, whole_number
 from nescio.logits import classes as claimed_classes
 from nescio.methods import as_method
 from nescio.predict import Visit, sweep_through
@@ -58,6 +58,7 @@ class Detector(nn.Module, ABC):
         super().__init__()
         check_model(model)
         self.model = model
+        self.batch_size = 256  # of a fit
         self.controlled: Controlled | None = None
         self.register_buffer("threshold_", torch.tensor(math.nan, dtype=torch.float64))
         self.register_buffer("calibration_", torch.empty(0, dtype=torch.float64))
@@ -75,10 +76,11 @@ class Detector(nn.Module, ABC):
         """What the model makes of a batch on its device: logits, and such features as are needed."""
         return look(model, x, self.layers)
 
-    def sweep(self, data: Any, visit: Visit[Seen], batch_size: int = 256, progress: bool | None = None) -> None:
+    def sweep(self, data: Any, visit: Visit[Seen], batch_size: int | None = None, progress: bool | None = None) -> None:
         """One pass over data; `visit(x, seen, y)` gets each batch: inputs, what was made of them, labels or None."""
         shown = self.progress if progress is None else progress
-        sweep_through(self.look, self.model, data, visit, self.name, batch_size=batch_size, progress=shown)
+        size = self.batch_size if batch_size is None else batch_size
+        sweep_through(self.look, self.model, data, visit, self.name, batch_size=size, progress=shown)
 
     def fit(
         self,
@@ -90,6 +92,7 @@ class Detector(nn.Module, ABC):
         balanced: bool = False,
         risk: float | None = None,
         confidence: float | None = None,
+        batch_size: int = 256,
     ) -> Self:
         """Settle the threshold from held-out known data, in one of three ways.
 
@@ -105,7 +108,9 @@ class Detector(nn.Module, ABC):
             balanced: tell right answers from wrong ones best, each side counting half (Oberdiek et al. 2018, eq. 7).
             risk: the error rate to allow among accepted inputs; the threshold with most coverage that keeps it with
                 the `confidence`, 0.95 if not given, is taken (Geifman & El-Yaniv 2017).
+            batch_size: inputs per forward pass; a loader has its own.
         """
+        self.batch_size = whole_number("batch_size", batch_size)
         level = Level.of(accept, per_class, balanced, risk, confidence)
         if self.learns and train is None:
             train, known = halves(known)

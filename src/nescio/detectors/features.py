@@ -13,7 +13,7 @@ from nescio.errors import NescioError
 from nescio.methods import Method
 from nescio.predict import draws_of, run
 
-HEAD = "(head)"  # stands for the input of the last linear layer
+HEAD, RAISED = "(head)", "(raised)"  # stand for the input of the last linear layer, and for what it returns
 SPATIAL = (nn.modules.conv._ConvNd, nn.modules.batchnorm._NormBase, nn.modules.pooling._MaxPoolNd,
            nn.modules.pooling._AvgPoolNd, nn.modules.pooling._AdaptiveAvgPoolNd)  # fmt: skip
 
@@ -27,16 +27,27 @@ class Seen:
         features: `(B, F)` for each layer that was asked for, in the model's type; HEAD is the input of the last linear
             layer.
         head: that layer, if it was asked for and the model has one.
+        raised: what it returned, `(B, C)`: the logits, if nothing comes after it.
     """
 
     logits: Tensor
     features: Mapping[str, Tensor]
     head: nn.Linear | None = None
+    raised: Tensor | None = None
 
     def of(self, rows: Tensor) -> "Seen":
         """That of some inputs of the batch."""
         rows = rows.to(self.logits.device)
-        return Seen(self.logits[:, rows], {name: value[rows] for name, value in self.features.items()}, self.head)
+        features = {name: value[rows] for name, value in self.features.items()}
+        return Seen(self.logits[:, rows], features, self.head, None if self.raised is None else self.raised[rows])
+
+
+def head_of(seen: Seen, who: str) -> tuple[nn.Linear, Tensor]:
+    """The last linear layer and what it returned, `(B, C)`, or an error to whoever needs it if there is none."""
+    if seen.head is None or seen.raised is None:
+        raise NescioError(f"{who} needs a model that ends in a linear layer, but the logits of this one come from none "
+                          "(those of DUQ are kernels); take a detector on features, such as Mahalanobis")  # fmt: skip
+    return seen.head, seen.raised
 
 
 def look(model: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> Seen:
@@ -59,7 +70,9 @@ def look(model: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> Seen:
     if isinstance(head, nn.Linear) and head.out_features != logits.shape[2]:
         raise NescioError(f"the last linear layer returns {head.out_features} numbers, but the model {logits.shape[2]}"
                           f", so that its input need not be the features. {_layers_of(model, x)}")  # fmt: skip
-    return Seen(logits, found, head if isinstance(head, nn.Linear) else None)
+    if not isinstance(head, nn.Linear):
+        return Seen(logits, found)
+    return Seen(logits, found, head, _rows(*kept[RAISED], len(x), RAISED))
 
 
 @contextmanager
@@ -71,6 +84,8 @@ def _kept(model: nn.Module, layers: Sequence[str], kept: dict[str, tuple[nn.Modu
     def keep(name: str, of_input: bool) -> Any:
         def hook(module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
             kept[name] = module, given[0] if of_input else returned
+            if of_input:
+                kept[RAISED] = module, returned
 
         return hook
 

@@ -50,7 +50,7 @@ class GaussianDetector(FeatureDetector):
         self.sweep(data, visit)
         if found is None:
             raise NescioError("there are no inputs to learn from")
-        found.check()
+        found.close()
         return found
 
     def settings(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from nescio.detectors.reservoir import Reservoir
 from nescio.errors import NescioError, whole_number
 from nescio.seeds import check_seed
 
-BLOCK = 2048  # rows compared at once, which bounds the memory
+ROWS, BLOCK = 128, 32_768  # inputs and others compared at once, which bounds the memory: 16 MiB
 OF_THOSE_KEPT = 1000
 
 
@@ -30,8 +30,9 @@ class KNN(FeatureDetector):
     """
 
     name = "knn"
-    shapes: ClassVar[dict[str, str]] = {"neighbours_": "KF"}
+    shapes: ClassVar[dict[str, str]] = {"neighbours_": "KF", "squares_": "K"}
     neighbours_: Tensor
+    squares_: Tensor  # of their lengths, which are 1 or 0 but for rounding
 
     def __init__(
         self, model: nn.Module, layer: str | None = None, k: int | None = None, size: int = 20_000, seed: int = 0
@@ -42,6 +43,7 @@ class KNN(FeatureDetector):
         if self.k is not None and self.k > self.size:
             raise NescioError(f"k={self.k} neighbours of size={self.size} that are kept; expected k to be at most size")
         self.register_buffer("neighbours_", torch.empty(0, 0))
+        self.register_buffer("squares_", torch.empty(0))
 
     def learn(self, data: Any) -> None:
         kept = Reservoir(self.size, self.seed)
@@ -52,14 +54,14 @@ class KNN(FeatureDetector):
                               "a smaller k")  # fmt: skip
         if not torch.stack(rows.aminmax()).isfinite().all():  # of each would take as much memory again
             raise NescioError("the features of some inputs to learn from are NaN or infinite")
-        self.keep(neighbours_=rows)
+        self.keep(neighbours_=rows, squares_=torch.linalg.vector_norm(rows, dim=1).square())
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         if not len(self.neighbours_):
             raise NescioError("KNN has learned nothing yet: call .fit(known) first")
         rows = unit(self.features(seen))
         others = self.neighbours_.to(rows.device)
-        return kth_distance(rows, others, self.k or max(1, len(others) // OF_THOSE_KEPT))
+        return kth_distance(rows, others, self.squares_.to(rows.device), self.k or max(1, len(others) // OF_THOSE_KEPT))
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "k": self.k, "size": self.size, "seed": self.seed}
@@ -78,24 +80,30 @@ def unit(features: Tensor) -> Tensor:
     return scaled.float()
 
 
-def kth_distance(rows: Tensor, others: Tensor, k: int, block: int = BLOCK) -> Tensor:
+def kth_distance(rows: Tensor, others: Tensor, squares: Tensor, k: int) -> Tensor:
     """The distance `(B,)`, in float64, of each row `(B, F)` to the k-th nearest of the others `(M, F)`.
 
-    The nearest is where `⟨a, b⟩ − ‖b‖²/2` is largest. Such a difference has no digits left for small distances, so it
-    only says which is the k-th, and the distance to that one is taken anew.
+    The nearest is where `⟨a, b⟩ − ‖b‖²/2` is largest; `squares` `(M,)` are the ‖b‖². Such a difference has no digits
+    left for small distances, so it only says which is the k-th, and the distance to that one is taken anew. Products
+    are made a block at a time, of which the best k are kept.
 
-    >>> kth_distance(torch.tensor([[0.0]]), torch.tensor([[3.0], [-1.0], [2.0]]), k=2)
+    >>> others = torch.tensor([[3.0], [-1.0], [2.0]])
+    >>> kth_distance(torch.tensor([[0.0]]), others, others.square().sum(1), k=2)
     tensor([2.], dtype=torch.float64)
     """
+    return torch.cat([_kth_distance(some, others, squares, k) for some in torch.split(rows, ROWS)])
+
+
+def _kth_distance(rows: Tensor, others: Tensor, squares: Tensor, k: int) -> Tensor:
     near = rows.new_empty(len(rows), 0)
     place = torch.empty(len(rows), 0, dtype=torch.long, device=rows.device)
-    for start in range(0, len(others), block):
-        some = others[start : start + block]
-        squares = torch.linalg.vector_norm(some, dim=1).square()
-        found = torch.addmm(squares, rows, some.T, beta=-0.5)  # (B, block)
+    for start in range(0, len(others), BLOCK):
+        some = others[start : start + BLOCK]
+        found = torch.addmm(squares[start : start + BLOCK], rows, some.T, beta=-0.5)  # (B, block)
         best = found.topk(min(k, len(some)), dim=1)
         near, place = torch.cat([near, best.values], 1), torch.cat([place, best.indices + start], 1)
-        best = near.topk(min(k, near.shape[1]), dim=1)
-        near, place = best.values, place.gather(1, best.indices)
+        if start:
+            best = near.topk(min(k, near.shape[1]), dim=1)
+            near, place = best.values, place.gather(1, best.indices)
     away: Tensor = torch.linalg.vector_norm(rows.double() - others[place[:, -1]].double(), dim=1)
     return away

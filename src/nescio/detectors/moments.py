@@ -5,12 +5,14 @@ from torch import Tensor
 
 from nescio.errors import NescioError
 
+TOGETHER = 4096  # rows to take in at once: a product of few rows is slow
+
 
 class Moments:
     """Counts `(C,)`, means `(C, F)` and scatter around them, summed over classes `(F, F)` or of each `(C, F, F)`.
 
-    Batches are merged by the difference of their means (Chan, Golub and LeVeque 1979), so that nothing is lost by
-    subtracting large numbers.
+    Rows are taken in some thousands at a time, and these are merged by the difference of their means (Chan, Golub and
+    LeVeque 1979), so that nothing is lost by subtracting large numbers. `close` comes after the last.
     """
 
     def __init__(self, classes: int, features: int, each: bool = False) -> None:
@@ -18,13 +20,34 @@ class Moments:
         self.count = torch.zeros(classes, dtype=torch.float64)
         self.mean = torch.zeros(classes, features, dtype=torch.float64)
         self.scatter = torch.zeros(*(classes,) * each, features, features, dtype=torch.float64)
+        self._waiting: list[tuple[Tensor, Tensor]] = []
 
     def add(self, rows: Tensor, labels: Tensor) -> None:
         """Take in features `(B, F)` and their classes `(B,)`."""
-        rows, labels = rows.to(self.mean.device), labels.to(self.mean.device)
+        self._waiting.append((rows.to(self.mean.device), labels.to(self.mean.device)))
+        if sum(len(some) for some, _ in self._waiting) >= TOGETHER:
+            self._merge()
+
+    def close(self) -> "Moments":
+        """Take in what still waits; an error if features are not finite, or there are too few for any spread."""
+        if self._waiting:
+            self._merge()
+        if not self.mean.isfinite().all() or not self.scatter.isfinite().all():
+            raise NescioError("some features are NaN or infinite, or too large to be squared")
+        if self.count.sum() < 2:
+            raise NescioError(f"{int(self.count.sum())} input to learn from; expected at least 2")
+        return self
+
+    def _merge(self) -> None:
+        rows, labels = (torch.cat(part) for part in zip(*self._waiting, strict=True))
+        self._waiting = []
         count = labels.bincount(minlength=len(self.count)).double()
-        mean = torch.zeros_like(self.mean).index_add_(0, labels, rows.double()) / count.clamp(min=1)[:, None]
-        own = rows - mean.to(rows.dtype)[labels]
+        if len(self.count) == 1:  # the same, without looking each row up
+            mean = rows.mean(0, keepdim=True).double()
+            own = rows - mean.to(rows.dtype)
+        else:
+            mean = torch.zeros_like(self.mean).index_add_(0, labels, rows.double()) / count.clamp(min=1)[:, None]
+            own = rows - mean.to(rows.dtype)[labels]
         total = self.count + count
         apart = (mean - self.mean) * (self.count * count / total.clamp(min=1)).sqrt()[:, None]  # (C, F)
         if self.each:
@@ -43,10 +66,3 @@ class Moments:
         apart = (self.mean - mean) * self.count.sqrt()[:, None]
         within = self.scatter.sum(0) if self.each else self.scatter
         return mean, within + apart.T @ apart
-
-    def check(self) -> None:
-        """An error if features are not finite, or there are too few inputs for any spread."""
-        if not self.mean.isfinite().all() or not self.scatter.isfinite().all():
-            raise NescioError("some features are NaN or infinite, or too large to be squared")
-        if self.count.sum() < 2:
-            raise NescioError(f"{int(self.count.sum())} input to learn from; expected at least 2")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.detectors.detector import Detector
-from nescio.detectors.features import HEAD, Seen
+from nescio.detectors.features import HEAD, Seen, head_of
 from nescio.detectors.reservoir import Reservoir
 from nescio.errors import NescioError, number, whole_number
 from nescio.scores import energy
@@ -43,7 +43,7 @@ class ReAct(Detector):
         kept = Reservoir(self.size, self.seed)
 
         def visit(_: Tensor, seen: Seen, __: Tensor | None) -> None:
-            head_of(seen)
+            head_of(seen, self.name)
             kept.add(seen.features[HEAD].float())
 
         self.sweep(data, visit)
@@ -56,16 +56,8 @@ class ReAct(Detector):
         if self.clip_.isnan():
             raise NescioError("ReAct has learned nothing yet: call .fit(known) first")
         with torch.no_grad():
-            logits = head_of(seen)(seen.features[HEAD].clamp(max=float(self.clip_)))
+            logits = head_of(seen, self.name)[0](seen.features[HEAD].clamp(max=float(self.clip_)))
         return energy(logits[None])
 
     def settings(self) -> dict[str, Any]:
         return {"percentile": self.percentile, "size": self.size, "seed": self.seed}
-
-
-def head_of(seen: Seen) -> nn.Linear:
-    """The linear layer that gives the logits, or an error if there is none."""
-    if seen.head is None:
-        raise NescioError("ReAct cuts off what the last linear layer is given, but this model's logits come from none "
-                          "(those of DUQ are kernels); take a detector on features, such as KNN")  # fmt: skip
-    return seen.head

@@ -1,5 +1,6 @@
 """A sample of bounded size of rows that stream by, each of which is as likely to be in it (Vitter 1985)."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,8 +35,9 @@ class Reservoir:
         place = torch.where(number < self.size, number, place)
         here = (place < self.size).nonzero().flatten()
         # of rows that fall on one place the last stays, as if they had come one by one
-        last = dict(zip(place[here].tolist(), here.tolist(), strict=True))
-        self._kept[list(last)] = rows[list(last.values())].to(self._kept)
+        places, backwards = np.unique(place[here].numpy()[::-1], return_index=True)
+        last = here[len(here) - 1 - torch.from_numpy(backwards)]
+        self._kept[torch.from_numpy(places)] = rows[last.to(rows.device)].to(self._kept)
         self.seen += len(rows)
 
     @property

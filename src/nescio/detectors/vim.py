@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from nescio.detectors.features import Seen
+from nescio.detectors.features import Seen, head_of
 from nescio.detectors.moments import Moments
 from nescio.detectors.on_features import FeatureDetector
 from nescio.detectors.reservoir import Reservoir
@@ -48,16 +48,16 @@ class ViM(FeatureDetector):
 
         def visit(_: Tensor, seen: Seen, __: Tensor | None) -> None:
             nonlocal found, largest, head
-            rows, head = self.features(seen), head_of(seen)
+            rows, (head, logits) = self.features(seen), head_of(seen, self.name)
             found = Moments(1, rows.shape[1]) if found is None else found
             found.add(rows, torch.zeros(len(rows), dtype=torch.long))
             kept.add(rows)
-            largest += float(head_logits(head, rows).amax(1).sum())
+            largest += float(logits.amax(1).double().sum())
 
         self.sweep(data, visit)
         if found is None or head is None:
             raise NescioError("there are no inputs to learn from")
-        found.check()
+        found.close()
         origin, count = origin_of(head).to(found.mean), found.count.sum()
         offset = found.mean[0] - origin
         second = found.scatter / count + torch.outer(offset, offset)  # moment around the origin
@@ -69,9 +69,9 @@ class ViM(FeatureDetector):
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         self.check_learned()
-        rows = self.features(seen)
+        rows, (_, logits) = self.features(seen), head_of(seen, self.name)
         left: Tensor = torch.linalg.vector_norm((rows.to(self.origin_) - self.origin_) @ self.residual_, dim=1)
-        return self.alpha_ * left - head_logits(head_of(seen), rows).logsumexp(1).to(left)
+        return self.alpha_ * left - logits.double().logsumexp(1).to(left)
 
     def _dimension(self, features: int) -> int:
         if self.dimension is None:
@@ -82,20 +82,6 @@ class ViM(FeatureDetector):
 
     def settings(self) -> dict[str, Any]:
         return {"dimension": self.dimension}
-
-
-def head_of(seen: Seen) -> nn.Linear:
-    """The last linear layer, or an error if the model has none that gives its logits."""
-    if seen.head is None:
-        raise NescioError("ViM needs a model that ends in a linear layer, whose weights it looks at; of another, such "
-                          "as DUQ, take Mahalanobis")  # fmt: skip
-    return seen.head
-
-
-def head_logits(head: nn.Linear, rows: Tensor) -> Tensor:
-    """What the head makes of features, `(B, C)` in float64."""
-    weight, bias = parameters_of(head)
-    return rows.to(weight) @ weight.T + bias
 
 
 def origin_of(head: nn.Linear) -> Tensor:

@@ -18,7 +18,7 @@ from torch._ops import OpOverload
 from nescio.errors import NescioError
 from nescio.graph.steps import ARITHMETIC, ITEM, MOST_SIZE, Held, Of, Plan, Ready, Step
 
-MOST_STEPS = 100_000
+MOST_STEPS = 20_000
 # what networks are made of beside the operators that PyTorch tags as its core
 BEYOND_CORE = """
     linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d batch_norm layer_norm group_norm

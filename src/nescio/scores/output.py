@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from nescio.logits import check_logits, mean_log_probs
+from nescio.logits import check_logits, mean_log_probs, sound_logits
 
 _FLOOR = -600.0  # exp(−600) ≈ 1e-261: below this a float64 soon has no room left
 
@@ -65,9 +65,10 @@ def max_logit(logits: Tensor) -> Tensor:
     >>> max_logit(torch.tensor([[[3.0, 1.0]]]))
     tensor([-3.], dtype=torch.float64)
     """
-    logits = check_logits(logits)
+    logits = sound_logits(logits)
     if len(logits) == 1:  # itself, without a logarithm of its exponential
-        return -logits[0].amax(-1)
+        return -logits[0].amax(-1).double()
+    logits = logits.double()
     return -(logits.logsumexp(0) - math.log(len(logits))).amax(-1)
 
 
@@ -78,6 +79,8 @@ def energy(logits: Tensor) -> Tensor:
     tensor([-1.3863], dtype=torch.float64)
     """
     logits = check_logits(logits)
+    if len(logits) == 1:
+        return -logits[0].logsumexp(-1)
     return -(logits.logsumexp((0, 2)) - math.log(len(logits)))
 
 

@@ -50,11 +50,13 @@ def test_score_is_the_distance_that_scikit_learn_finds(k, scale, seed):
 
 
 @pytest.mark.parametrize("block", [1, 3, 10, 64, 299, 300, 5000])
-def test_blocks_of_any_size_find_the_same(block, seed):
+def test_blocks_of_any_size_find_the_same(block, seed, monkeypatch):
+    monkeypatch.setattr("nescio.detectors.knn.BLOCK", block)
+    monkeypatch.setattr("nescio.detectors.knn.ROWS", 7)
     torch.manual_seed(seed)
     rows, others = torch.randn(20, 5), torch.randn(300, 5)
     expected = torch.cdist(rows.double(), others.double()).sort(dim=1).values[:, 9]
-    torch.testing.assert_close(kth_distance(rows, others, 10, block), expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(kth_distance(rows, others, others.square().sum(1), 10), expected, rtol=1e-6, atol=0)
 
 
 def test_small_distances_keep_their_digits(seed):
@@ -63,8 +65,8 @@ def test_small_distances_keep_their_digits(seed):
     row = unit(torch.randn(1, 40))
     near = unit(row + 1e-5 * torch.randn(1, 40))
     exact = (row.double() - near.double()).norm()
-    assert kth_distance(row, near, 1).item() == pytest.approx(exact.item(), rel=1e-12)
-    assert kth_distance(row, row, 1) == 0
+    assert kth_distance(row, near, near.square().sum(1), 1).item() == pytest.approx(exact.item(), rel=1e-12)
+    assert kth_distance(row, row, row.square().sum(1), 1) == 0
 
 
 def test_features_of_length_zero_have_a_distance():

@@ -18,12 +18,13 @@ def added(rows, labels, batch, each, classes=4):
     found = Moments(classes, rows.shape[1], each)
     for some, own in zip(rows.split(batch), labels.split(batch), strict=True):
         found.add(some, own)
-    return found
+    return found.close()
 
 
 @pytest.mark.parametrize("each", [False, True])
 @pytest.mark.parametrize("batch", [1, 17, 200])
-def test_agrees_with_all_rows_at_once(each, batch, seed):
+def test_agrees_with_all_rows_at_once(each, batch, seed, monkeypatch):
+    monkeypatch.setattr("nescio.detectors.moments.TOGETHER", 40)  # so that batches both wait and are merged
     rows, labels = drawn(seed)
     found = added(rows, labels, batch, each)
     assert found.count.tolist() == labels.bincount(minlength=4).tolist()
@@ -39,7 +40,8 @@ def test_agrees_with_all_rows_at_once(each, batch, seed):
     torch.testing.assert_close(whole, rows.T.cov(correction=0) * len(rows))
 
 
-def test_a_large_mean_costs_no_digits():
+def test_a_large_mean_costs_no_digits(monkeypatch):
+    monkeypatch.setattr("nescio.detectors.moments.TOGETHER", 20)
     rows, labels = drawn(0)
     near, far = added(rows, labels, 20, False), added(rows + 1e7, labels, 20, False)
     torch.testing.assert_close(far.scatter, near.scatter, rtol=1e-6, atol=1e-6)
@@ -49,6 +51,6 @@ def test_refuses_what_is_not_finite_and_too_little():
     rows, labels = drawn(0)
     rows[3, 2] = torch.inf
     with pytest.raises(NescioError, match="NaN or infinite"):
-        added(rows, labels, 20, False).check()
+        added(rows, labels, 20, False)
     with pytest.raises(NescioError, match="1 input to learn from"):
-        added(rows[:1], labels[:1], 1, False).check()
+        added(rows[:1], labels[:1], 1, False)

@@ -187,7 +187,7 @@ HOSTILE = {
     "an item of one thing": ([step("item", [X, 0])], "several"),
     "an answer that is a size": ([step("aten.sym_size.int", [X, 0])], "must give a tensor"),
     "no steps": ([], "0 steps"),
-    "a huge list": ([RELU] * 100_001, "100001 steps"),
+    "a huge list": ([RELU] * 20_001, "20001 steps"),
     "a mark with a way out": ([step("aten.relu.default", [X], marks={"..x": False})], "no name of a module"),
     "a mark on what modules have": ([step("aten.relu.default", [X], marks={"forward": False})], "no name of a module"),
     "a linear layer that is none": ([step("aten.relu.default", [X], layer="fc")], "no linear layer"),
