@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from nescio.detectors.features import Seen
 from nescio.detectors.gaussian import GaussianDetector
-from nescio.detectors.whitening import least_variance, whitening
+from nescio.detectors.whitening import least_variance, whitened, whitening
 
 
 class GaussianDensity(GaussianDetector):
@@ -49,8 +49,6 @@ class GaussianDensity(GaussianDetector):
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         self.check_learned()
-        rows = self.features(seen).to(self.means_)
-        far = [
-            ((rows - mean) @ factor).square().sum(1) for mean, factor in zip(self.means_, self.factors_, strict=True)
-        ]
+        rows = self.features(seen)
+        far = [whitened(rows, *one).square().sum(1) for one in zip(self.means_, self.factors_, strict=True)]
         return -(self.log_peaks_ - torch.stack(far, 1) / 2).logsumexp(1)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from nescio.detectors.features import Seen
 from nescio.detectors.gaussian import GaussianDetector
 from nescio.detectors.moments import Moments
-from nescio.detectors.whitening import least_variance, whitening
+from nescio.detectors.whitening import least_variance, whitened, whitening
 
 
 class Mahalanobis(GaussianDetector):
@@ -49,7 +49,7 @@ class Mahalanobis(GaussianDetector):
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         self.check_learned()
-        rows = (self.features(seen).to(self.factor_) - self.centre_) @ self.factor_  # (B, F)
+        rows = whitened(self.features(seen), self.centre_, self.factor_)
         # ‖r − m‖² = ‖r‖² + ‖m‖² − 2 r·m, of which only the last two depend on the class; exact enough in float64
         nearest = (self.means_.square().sum(1) - 2 * rows @ self.means_.T).amin(1)
         return (rows.square().sum(1) + nearest).clamp(min=0)

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from nescio.errors import NescioError
 
-TOGETHER = 4096  # rows to take in at once: a product of few rows is slow
+TOGETHER = 1024  # rows to take in at once: a product of few rows is slow
 
 
 class Moments:
@@ -21,11 +21,13 @@ class Moments:
         self.mean = torch.zeros(classes, features, dtype=torch.float64)
         self.scatter = torch.zeros(*(classes,) * each, features, features, dtype=torch.float64)
         self._waiting: list[tuple[Tensor, Tensor]] = []
+        self._waits = 0
 
     def add(self, rows: Tensor, labels: Tensor) -> None:
         """Take in features `(B, F)` and their classes `(B,)`."""
         self._waiting.append((rows.to(self.mean.device), labels.to(self.mean.device)))
-        if sum(len(some) for some, _ in self._waiting) >= TOGETHER:
+        self._waits += len(rows)
+        if self._waits >= TOGETHER:
             self._merge()
 
     def close(self) -> "Moments":
@@ -39,15 +41,13 @@ class Moments:
         return self
 
     def _merge(self) -> None:
-        rows, labels = (torch.cat(part) for part in zip(*self._waiting, strict=True))
-        self._waiting = []
+        rows, labels = self._waiting[0] if len(self._waiting) == 1 else map(torch.cat, zip(*self._waiting, strict=True))
+        self._waiting, self._waits = [], 0
         count = labels.bincount(minlength=len(self.count)).double()
-        if len(self.count) == 1:  # the same, without looking each row up
-            mean = rows.mean(0, keepdim=True).double()
-            own = rows - mean.to(rows.dtype)
-        else:
-            mean = torch.zeros_like(self.mean).index_add_(0, labels, rows.double()) / count.clamp(min=1)[:, None]
-            own = rows - mean.to(rows.dtype)[labels]
+        one = len(count) == 1  # then nothing need be looked up
+        sums = rows.sum(0, keepdim=True) if one else rows.new_zeros(self.mean.shape).index_add_(0, labels, rows)
+        mean = sums.double() / count.clamp(min=1)[:, None]
+        own = rows - (mean.to(rows.dtype) if one else mean.to(rows.dtype)[labels])
         total = self.count + count
         apart = (mean - self.mean) * (self.count * count / total.clamp(min=1)).sqrt()[:, None]  # (C, F)
         if self.each:

@@ -7,7 +7,7 @@ from torch import Tensor
 from nescio.detectors.features import Seen
 from nescio.detectors.mahalanobis import Mahalanobis
 from nescio.detectors.moments import Moments
-from nescio.detectors.whitening import least_variance, whitening
+from nescio.detectors.whitening import least_variance, whitened, whitening
 
 
 class RelativeMahalanobis(Mahalanobis):
@@ -29,4 +29,4 @@ class RelativeMahalanobis(Mahalanobis):
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         nearest = super().evidence(x, seen)
-        return nearest - ((self.features(seen).to(self.centre_) - self.centre_) @ self.background_).square().sum(1)
+        return nearest - whitened(self.features(seen), self.centre_, self.background_).square().sum(1)

@@ -17,6 +17,14 @@ def least_variance(covariance: Tensor, floor: float) -> float:
     return max(floor * total / len(covariance), ROUNDING * total) or 1.0
 
 
+def whitened(rows: Tensor, centre: Tensor, factor: Tensor) -> Tensor:
+    """Features `(B, F)` around a centre `(F,)`, times a factor `(F, G)`: `(B, G)` in float64.
+
+    The product, which is most of the work, is made in the features' own precision: theirs is not better than that.
+    """
+    return ((rows - centre.to(rows)) @ factor.to(rows)).to(factor)
+
+
 def whitening(covariance: Tensor, least: float) -> tuple[Tensor, Tensor]:
     """A factor `(F, F)`, rows times which have unit covariance, and the logarithm of its determinant, `()`.
 

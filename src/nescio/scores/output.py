@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from nescio.logits import check_logits, mean_log_probs, sound_logits
+from nescio.logits import mean_log_probs, sound_logits
 
 _FLOOR = -600.0  # exp(−600) ≈ 1e-261: below this a float64 soon has no room left
 
@@ -78,10 +78,9 @@ def energy(logits: Tensor) -> Tensor:
     >>> energy(torch.zeros(1, 1, 4))
     tensor([-1.3863], dtype=torch.float64)
     """
-    logits = check_logits(logits)
-    if len(logits) == 1:
-        return -logits[0].logsumexp(-1)
-    return -(logits.logsumexp((0, 2)) - math.log(len(logits)))
+    largest = sound_logits(logits).detach().amax((0, 2))
+    apart = logits.double() - largest[:, None]
+    return -((apart.exp().sum((0, 2)) / len(logits)).log() + largest)
 
 
 def log_entropy(log_p: Tensor, log_q: Tensor) -> Tensor:
