@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nescio.detectors import DETECTORS
 from nescio.methods import METHODS
 from nescio.scores import SCORES
 
@@ -12,22 +13,34 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("table", [METHODS, SCORES], ids=["methods", "scores"])
+@pytest.mark.parametrize("table", [METHODS, DETECTORS, SCORES], ids=["methods", "detectors", "scores"])
 def test_tables_are_generated(table):
     for name, thing in table.items():
         row = f"| `{name}` | {(thing.__doc__ or '').strip().splitlines()[0]} |"
         assert row in README, f"the README should have the row\n{row}"
     rows = re.findall(r"^\| `(\w+)` \|", README, re.MULTILINE)
-    assert set(rows) == {*METHODS, *SCORES}
+    assert set(rows) == {*METHODS, *DETECTORS, *SCORES}
 
 
 def test_python_example_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    code = re.search(r"```python\n(.*?)```", README, re.DOTALL).group(1)
-    exec(compile(code, "README.md", "exec"), {})
+    first, second = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names = {}
+    exec(compile(first, "README.md", "exec"), names)
     accuracy, auroc = map(float, re.findall(r"0\.\d+", capsys.readouterr().out))
     assert accuracy > 0.95
     assert auroc > 0.9
+    exec(compile(second, "README.md", "exec"), names)
+    assert re.match(r"(I do not know: |Class \d, with).* of known inputs look at least as odd", capsys.readouterr().out)
+    assert (tmp_path / "mine.nescio").exists()
+
+
+def test_python_of_the_page_on_deciding_runs(capsys):
+    page = (ROOT / "docs" / "deciding.md").read_text(encoding="utf-8")
+    names = {}
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(code, "deciding.md", "exec"), names)
+    assert "of known inputs look at least as odd" in capsys.readouterr().out
 
 
 def test_python_of_the_page_on_gradients_runs(tmp_path, monkeypatch, capsys):

@@ -22,7 +22,7 @@ from nescio.seeds import derived_seed, start_from
 
 
 class Combined(Detector):
-    """Known as long as its members, taken together, do not find an input too odd.
+    """Known as long as several detectors, taken together, do not find an input too odd (Vovk & Wang 2020).
 
     Each member's score becomes a p-value among held-out known data. Their geometric mean, on a scale that goes on
     beyond those data, is the score: e times it is a valid p-value whatever the members have to do with each other (Vovk

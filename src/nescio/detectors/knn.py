@@ -16,7 +16,7 @@ OF_THOSE_KEPT = 1000
 
 
 class KNN(FeatureDetector):
-    """Known as long as the k-th nearest of the features of known inputs, all of length 1, is near.
+    """Known as long as the k-th nearest of known inputs' features, all of length 1, is near (Sun et al. 2022).
 
     The score is `‖z − z₍ₖ₎‖₂`, from 0 to 2. The search is exhaustive, so its time grows with the `size`.
 

@@ -22,7 +22,7 @@ FEWEST = 10  # of answers to trust, and of answers to mistrust, that anything ca
 
 
 class MetaClassifier(Detector):
-    """Known as long as a classifier of gradient statistics trusts the answer.
+    """Known as long as a classifier of gradient statistics trusts the answer (Oberdiek et al. 2018).
 
     Its score is the log-odds, by its own reckoning, that the answer is wrong. It is fitted on labelled data the model
     was not trained on, right answers against wrong ones and, if given, against inputs that are known to be unknown.

@@ -15,7 +15,7 @@ from nescio.seeds import start_from
 
 
 class ODIN(Detector):
-    """Known as long as a small step makes the model confident at a high temperature.
+    """Known as long as a small step makes the model confident at a high temperature (Liang et al. 2018).
 
     `x̃ = x − ε sign(∇ₓ L)`, L the cross-entropy of the predicted class at temperature T: known inputs gain more by it.
     The score is `log(1 − max_c p̄_c)` at x̃ and T, in the order of `−max p̄` without its ties; several draws count

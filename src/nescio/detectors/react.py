@@ -16,7 +16,7 @@ from nescio.seeds import check_seed
 
 
 class ReAct(Detector):
-    """Known as long as the energy is low after features that are larger than most known ones are cut to size.
+    """Known as long as the energy is low once unusually large features are cut to size (Sun et al. 2021).
 
     Unknown inputs tend to have a few very large activations, and these alone their confidence. What the last linear
     layer is given is cut off at a percentile of all its values for known inputs; the score is `−log Σ_c exp(logit_c)`

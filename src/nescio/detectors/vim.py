@@ -17,7 +17,7 @@ LEAST = 1e-3  # of a residual, as a share of the features' length
 
 
 class ViM(FeatureDetector):
-    """Known as long as the logits outweigh what lies outside of the principal directions of the features.
+    """Known as long as logits outweigh what of the features is off their principal directions (Wang et al. 2022).
 
     Features are taken from where the head `W f + b` is nearest to zero, `−W⁺ b`. The norm of what is left of them
     outside of their principal directions, times α, is a virtual logit, and the score is that less
