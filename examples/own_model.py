@@ -63,7 +63,8 @@ def main() -> None:
 
     accuracy = (nescio.predict(net, digits.test)[0].argmax(1) == digits.test.labels).double().mean()
     print(f"the network answers {accuracy:.1%} of the known digits rightly, and takes each 7, 8 or 9 for one of them")
-    print(f"chosen by known data alone: {found.record.choice}")
+    first, second = found.record.ranking[:2]
+    print(f"recommended by known data alone: {first.name} ({first.mean:.3f}), before {second.name} ({second.mean:.3f})")
     auroc = nescio.metrics.auroc(detector.score(digits.test), detector.score(digits.held_out))
     print(f"AUROC, known against 7, 8 and 9: {auroc:.3f}")
     print(f"of 7, 8 and 9, it does not know {(answers == -1).double().mean():.1%}")

@@ -41,6 +41,14 @@ def test_figure_1_of_paper_1(run, tmp_path):
     assert certain["Softmax"] == max(certain.values())
 
 
+def test_a_network_of_ones_own(run):
+    said = run("own_model.py")
+    assert float(re.search(r"answers ([\d.]+)% of the known", said)[1]) > 95
+    assert float(re.search(r"AUROC, known against 7, 8 and 9: ([\d.]+)", said)[1]) > 0.94
+    assert float(re.search(r"does not know ([\d.]+)%", said)[1]) > 60
+    assert "saved and loaded, it answers the same" in said
+
+
 def told(said, data):
     """The features of a table, those unnoticed by each method, and those unnoticed by all."""
     found = re.search(rf"{data}: of (\d+) features, .*? noticing: (.*); unnoticed by all five methods: (\d+)", said)
