@@ -1,5 +1,7 @@
 """Classes of correlated features, and a model that takes them as they come."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -34,7 +36,7 @@ def head(seed=0, classes=C, features=F):
 
 
 def fitted(kind, data, model=None, **settings):
-    return kind(head() if model is None else model, **settings).fit(data, train=data)
+    return kind(head() if model is None else model, **settings).fit(data, train=copy.copy(data))
 
 
 def precise(kind, data, **settings):

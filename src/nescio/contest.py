@@ -1,9 +1,10 @@
 """All detectors against named unknown data: for those who have such data, and want to see rather than be advised."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import nn
 
 from nescio import metrics
@@ -16,7 +17,7 @@ from nescio.methods import as_method
 from nescio.predict import predict
 from nescio.progress import bar
 from nescio.records import Contest, Contestant, Provenance
-from nescio.slopes import draws_and_classes
+from nescio.seeds import derived_seed, start_from
 
 
 def contest(
@@ -44,8 +45,13 @@ def contest(
     started = time.monotonic()
     if not isinstance(unknown, Mapping) or not unknown:
         raise NescioError("unknown data must come with names: {'mnist': data, …}")
-    calibration, judged = halves(known)
-    draws, _ = draws_and_classes(as_method(model), next(iter(judged))[0][:1])
+    for name, data in unknown.items():
+        if isinstance(data, Iterator):
+            raise NescioError(
+                f"{name!r} can be read only once, but every detector reads it; give a dataset or a loader"
+            )
+    calibration, judged = halves(known, batch_size=batch_size)
+    draws = _draws(model, judged)
     names = candidate_names(candidates, draws)
     found: list[Contestant] = []
     skipped: dict[str, str] = {}
@@ -78,7 +84,7 @@ def _tried(
     model: nn.Module, name: str, calibration: Any, judged: Any, unknown: Mapping[str, Any], train: Any, batch_size: int
 ) -> Contestant:
     begun = time.monotonic()
-    detector: Detector = detector_named(model, name).fit(calibration, train=train)
+    detector: Detector = detector_named(model, name).fit(calibration, train=train, batch_size=batch_size)
     fitted = time.monotonic()
     known = detector.score(judged, batch_size).double().cpu().numpy()
     scored = time.monotonic()
@@ -88,6 +94,13 @@ def _tried(
         auroc[of], fpr95[of] = metrics.auroc(known, other), metrics.fpr_at_tpr(known, other)
     mean = sum(auroc.values()) / len(auroc)
     return Contestant(name, auroc, fpr95, mean, fitted - begun, 1000 * (scored - fitted) / len(known))
+
+
+def _draws(model: nn.Module, data: Any) -> int:
+    with torch.random.fork_rng():
+        start_from(derived_seed(0, "data", 0))  # as data are read by all
+        x, _ = next(iter(data))
+    return len(predict(model, x[:1], progress=False))
 
 
 def _count(data: Any) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nescio.errors import NescioError
 
-_LARGEST = 1e300  # differences of larger ones would overflow
+LARGEST = 1e300  # differences of larger ones would overflow
 
 
 def check_logits(logits: Tensor) -> Tensor:
@@ -27,9 +27,9 @@ def sound_logits(logits: Tensor) -> Tensor:
     if logits.shape[2] < 2 or 0 in logits.shape:
         raise NescioError(f"logits {tuple(logits.shape)}: need at least one draw, one input and two classes")
     low, high = logits.detach().aminmax()
-    if not -_LARGEST < float(low) <= float(high) < _LARGEST:  # which NaN is not either
-        bad = (~(logits.abs() < _LARGEST)).any(2).any(0)
-        raise NescioError(f"logits of {int(bad.sum())} of {len(bad)} inputs are NaN, infinite or beyond {_LARGEST:g}, "
+    if not -LARGEST < float(low) <= float(high) < LARGEST:  # which NaN is not either
+        bad = (~(logits.abs() < LARGEST)).any(2).any(0)
+        raise NescioError(f"logits of {int(bad.sum())} of {len(bad)} inputs are NaN, infinite or beyond {LARGEST:g}, "
                           f"the first at input {int(bad.nonzero()[0])}")  # fmt: skip
     return logits
 

@@ -52,6 +52,9 @@ def joined(parts: list[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tensor | 
     return torch.cat([logits for logits, _ in parts], 1), torch.cat(labels) if len(labels) == len(parts) else None
 
 
+BYTES = (
+    " (for most models inputs must be floating point, images in [0, 1], not {}; divide bytes by 255, or call .float())"
+)
 T = TypeVar("T")
 Visit = Callable[[Tensor, T, Tensor | None], None]
 
@@ -99,7 +102,8 @@ def sweep_through(
         start_from(derived_seed(seed, "data", 0))
         for x, y in batches(data, batch_size):
             ready = like_model(x, model)
-            check_inputs(ready, model, before)
+            if ready.is_floating_point():  # words, or bytes for a model that takes them, are for it to judge
+                check_inputs(ready, model, before)
             with torch.random.fork_rng():
                 start_from(seed)
                 found = way(model, ready)
@@ -150,7 +154,8 @@ def run(model: nn.Module, x: Tensor) -> Any:
     except NescioError:
         raise
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        raise NescioError(f"the model cannot be run on a batch of shape {tuple(x.shape)}: {error}") from error
+        hint = "" if x.is_floating_point() else BYTES.format(x.dtype)
+        raise NescioError(f"the model cannot be run on a batch of shape {tuple(x.shape)}: {error}{hint}") from error
 
 
 def draws_of(output: Any, inputs: int) -> Tensor:

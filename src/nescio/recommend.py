@@ -44,6 +44,7 @@ def recommend(
     accept: float | None = None,
     candidates: Sequence[str] | None = None,
     inputs: int = 1000,
+    batch_size: int = 256,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Recommended:
@@ -63,6 +64,7 @@ def recommend(
         candidates: names in `DETECTORS` or `SCORES`; by default all detectors but `meta`, and thresholds on usual
             scores. Those that cannot work on this model are passed over, and the record says why.
         inputs: known ones to judge by, and outliers of each kind.
+        batch_size: inputs per forward pass.
         seed: of the outliers, and of which inputs are taken.
         progress: a bar on standard error; by default only on a terminal.
     """
@@ -71,12 +73,12 @@ def recommend(
     check_seed(seed)
     Level.of(accept, False, False, None, None)
     count = whole_number("inputs", inputs, least=10)
-    calibration, rest = halves(known)
+    calibration, rest = halves(known, batch_size=batch_size)
     own = _some(rest, count, seed)
     logits = predict(model, own, progress=False)
     sets = {"known": own} | made_outliers(own, classes(logits).to(own.device), seed)
     names = candidate_names(candidates, len(logits))
-    tried = _Trials(model, names, {"accept": accept, "train": train})
+    tried = _Trials(model, names, {"accept": accept, "train": train, "batch_size": batch_size})
     with bar(len(names) + len(sets), "recommend", progress) as shown:
         for name in names:
             tried.fit(name, calibration)

@@ -149,6 +149,8 @@ def _model(plan: Plan, tensors: dict[str, Tensor], path: str | os.PathLike[str])
     if plan.fingerprint is not None:
         raise NescioError(f"{where} is a detector over a network of your own, which it does not hold; give it: "
                           "nescio.load(path, model=net)")  # fmt: skip
+    if plan.detector is None and any(name.startswith("detector.") for name in tensors):
+        raise NescioError(f"{where} holds what a detector learned, but says it is none")
     method = _skeleton(plan, tensors, where)
     state = {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
     _check_state(state, method, f"{where} holds no sound model")
@@ -174,11 +176,17 @@ def _learn(detector: Detector, found: dict[str, Tensor], where: str) -> None:
     fitted = [bool(value.isfinite().all()) for value in found.values() if value.numel() and value.is_floating_point()]
     if any(fitted) and not all(fitted):  # what was never fitted is NaN throughout
         raise NescioError(f"{where}: what the detector learned is in part NaN or infinite")
-    held, own = found["calibration_"], found["calibration_class_"]
-    if (held.diff() < 0).any():
-        raise NescioError(f"{where}: the scores of held-out data are not in order")
-    if len(own) not in (0, len(held)):
-        raise NescioError(f"{where}: there are {len(own)} classes for {len(held)} scores of held-out data")
+    for key in (key for key in found if key.endswith("calibration_")):  # also those of members
+        held, own = found[key], found[f"{key.removesuffix('_')}_class_"]
+        if (held.diff() < 0).any():
+            raise NescioError(f"{where}: the scores of held-out data are not in order")
+        if len(own) not in (0, len(held)):
+            raise NescioError(f"{where}: there are {len(own)} classes for {len(held)} scores of held-out data")
+        cuts = found[f"{key.removesuffix('calibration_')}threshold_"]
+        if (len(held) > 0) == bool(cuts.isnan().any()) or (len(own) > 0) != (cuts.dim() == 1):
+            raise NescioError(f"{where}: there is a threshold without scores of held-out data, or scores without one")
+        if len(own) and not (0 <= int(own.min()) <= int(own.max()) < len(cuts)):
+            raise NescioError(f"{where}: scores of held-out data are of classes that have no threshold")
     detector.keep(**found)
 
 

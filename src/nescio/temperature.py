@@ -39,6 +39,8 @@ class TemperatureScaled(nn.Module):
     def __init__(self, model: nn.Module, temperature: float = 1.0) -> None:
         super().__init__()
         check_model(model)
+        if isinstance(model, TemperatureScaled):
+            raise NescioError("the model has a temperature already; scale what is within, model.model")
         if isinstance(model, DUQ):
             raise NescioError("the confidence of DUQ is a kernel, not a softmax, so that no temperature can scale it")
         self.model = model

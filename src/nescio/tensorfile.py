@@ -1,5 +1,6 @@
 """Tensors and plain data in one file, without pickle: safetensors with a JSON header, whole or not there."""
 
+import hashlib
 import json
 import os
 from typing import Any
@@ -19,7 +20,8 @@ def write_tensors(path: str | os.PathLike[str], kind: str, tensors: dict[str, Te
     """Write tensors with the plain data that explains them; `kind` says what the file is (a checkpoint, a model)."""
     # clones, since tied weights share memory, which the format cannot express
     own = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    header = {"nescio": json.dumps({"kind": kind, "format": FORMAT, **about}, allow_nan=False)}
+    plain = {"kind": kind, "format": FORMAT, **about}
+    header = {"nescio": json.dumps({**plain, "digest": _digest(own, plain)}, allow_nan=False)}
     with replacing(path) as file:
         file.write(save(own, header))
 
@@ -35,11 +37,24 @@ def read_tensors(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Ten
         raise NescioError(f"no such file: {name!r}") from error
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise NescioError(f"{name!r} is not a whole nescio {kind}: {error}") from error
+    if isinstance(about, dict) and (digest := about.pop("digest", None)) not in (None, _digest(tensors, about)):
+        raise NescioError(
+            f"{name!r} is not a whole nescio {kind}: its contents do not have the digest {str(digest)[:12]}…"
+        )
     if not isinstance(about, dict) or about.pop("kind", None) != kind:
         raise NescioError(f"{name!r} is not a nescio {kind}")
     if (version := about.pop("format", None)) != FORMAT:
         raise NescioError(f"{name!r} has format {version!r}; this version of nescio reads format {FORMAT}")
     return tensors, about
+
+
+def _digest(tensors: dict[str, Tensor], plain: dict[str, Any]) -> str:
+    """Of all a file holds: tells damage and careless changes, though not those of someone who writes a new digest."""
+    found = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
+    for name, value in sorted(tensors.items()):
+        found.update(f"{name} {value.dtype} {tuple(value.shape)};".encode())
+        found.update(value.contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
 
 
 def state_of(module: torch.nn.Module, prefix: str) -> dict[str, Tensor]:

@@ -203,7 +203,7 @@ def test_a_model_whose_output_is_not_finite_has_no_score_but_an_answer(name, see
     model = Broken()
     labels = model(x).argmax(1) ^ (torch.arange(400) % 4 == 0)  # a quarter of the answers are wrong
     data = Samples(x, labels)
-    detector = DETECTORS[name](model).fit(data, accept=0.99, train=data)
+    detector = DETECTORS[name](model).fit(data, accept=0.99, train=copy.copy(data))
     clean = detector.predict(x[:5])
     x[3] = -1.0
     answers = detector.predict(x[:5])

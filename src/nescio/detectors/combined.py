@@ -1,5 +1,6 @@
 """Several detectors as one, so that nobody need choose."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -17,7 +18,7 @@ from nescio.detectors.merging import merged, surprise
 from nescio.detectors.named import detector_named
 from nescio.detectors.threshold import Threshold
 from nescio.errors import NescioError
-from nescio.methods import as_method
+from nescio.methods import Method, as_method
 from nescio.seeds import derived_seed, start_from
 
 
@@ -66,7 +67,7 @@ class Combined(Detector):
         if calibration is not None and train is None:
             raise NescioError("calibration data were given, but nothing to learn from; give train=… too, or neither")
         if train is not None and calibration is None:
-            calibration, known = halves(known)
+            calibration, known = halves(known, batch_size=how.get("batch_size", 256))
         self._calibration = calibration
         try:
             return super().fit(known, accept, train=train, **how)
@@ -77,7 +78,7 @@ class Combined(Detector):
         calibration = self._calibration
         learners = [one for one in self._each() if one.learns]
         if calibration is None:
-            data, calibration = halves(data, seed=1) if learners else (data, data)
+            data, calibration = halves(data, seed=1, batch_size=self.batch_size) if learners else (data, data)
         for one in learners:
             one.learn(data)
         parts: list[Tensor] = []
@@ -131,7 +132,7 @@ class Combined(Detector):
 
     def _explained(self, x: Tensor, classes: Sequence[str] | None) -> list[Explanation]:
         found = super().explain(x, len(x), classes)
-        told = [index for index, one in enumerate(found) if one.claimed >= 0]
+        told = [index for index, one in enumerate(found) if one.claimed >= 0 and math.isfinite(one.score)]
         if told:
             least, oddest = self.member_p_values(x[told]).min(0)
             for index, p, who in zip(told, least.tolist(), oddest.tolist(), strict=True):
@@ -182,8 +183,8 @@ def usual_members(model: nn.Module) -> list[str]:
     from nescio.detectors import DETECTORS  # which this detector is in, too
 
     method = as_method(model)
-    if method.sampled:
-        return [method.score, "energy", "mutual_information"]
+    if drawing := next((one for one in model.modules() if isinstance(one, Method) and one.sampled), None):
+        return [drawing.score, "energy", "mutual_information"]
     featured = method.on_features or any(isinstance(module, nn.Linear) for module in model.modules())
     return ["energy", "mahalanobis" if featured and "mahalanobis" in DETECTORS else method.score]
 

@@ -18,9 +18,10 @@ from nescio.detectors.features import Seen, look
 from nescio.detectors.level import Held, Level, right_answers
 from nescio.detectors.risk import Controlled
 from nescio.errors import NescioError, whole_number
+from nescio.logits import LARGEST
 from nescio.logits import classes as claimed_classes
 from nescio.methods import as_method
-from nescio.predict import Visit, sweep_through
+from nescio.predict import Visit, like_model, sweep_through
 from nescio.seeds import derived_seed, start_from
 from nescio.untouched import check_model
 
@@ -112,11 +113,16 @@ class Detector(nn.Module, ABC):
         """
         self.batch_size = whole_number("batch_size", batch_size)
         level = Level.of(accept, per_class, balanced, risk, confidence)
-        if self.learns and train is None:
-            train, known = halves(known)
+        if self.learns and train is known:
+            raise NescioError("the detector would be calibrated on what it learned from, and new known inputs would "
+                              "look odd; give other data as train=…, or none, to have `known` divided")  # fmt: skip
+        self.keep(threshold_=torch.tensor(math.nan, dtype=torch.float64))  # should it fail, nothing is half done
+        halved = self.learns and train is None
+        if halved:
+            train, known = halves(known, batch_size=batch_size)
         if self.learns:
             self.learn(train)
-        held = self._held(known)
+        held = self._held(known, level.judges, halved)
         threshold, self.controlled = level.settle(held)
         order = held.scores.argsort()
         own = held.claimed[order] if per_class else held.claimed[:0]
@@ -129,14 +135,14 @@ class Detector(nn.Module, ABC):
         for name, value in learned.items():
             self.register_buffer(name, value.detach().to(self.threshold_.device))
 
-    def _held(self, known: Any) -> Held:
-        """The scores of held-out data, the model's classes and, if there are labels, which of them are right."""
+    def _held(self, known: Any, judge: bool = False, halved: bool = False) -> Held:
+        """The scores of held-out data, the model's classes and, if asked for, which of them are right by the labels."""
         parts: list[tuple[Tensor, Tensor, Tensor | None]] = []
         count = 0
 
         def visit(x: Tensor, seen: Seen, y: Tensor | None) -> None:
             nonlocal count
-            right = None if y is None else right_answers(seen.logits, y).to(x.device)
+            right = right_answers(seen.logits, y).to(x.device) if judge else None
             parts.append((self.of_batch(x, seen), claimed_classes(seen.logits).to(x.device), right))
             count = seen.logits.shape[2]
             self.input_dims_.fill_(x.dim() - 1)
@@ -144,7 +150,7 @@ class Detector(nn.Module, ABC):
         self.sweep(known, visit)
         scores, claimed, right = zip(*parts, strict=True)
         told = None if any(one is None for one in right) else torch.cat([one for one in right if one is not None])
-        return Held(torch.cat(scores), torch.cat(claimed), told, count)
+        return Held(torch.cat(scores), torch.cat(claimed), told, count, halved)
 
     def score(self, data: Any, batch_size: int = 256) -> Tensor:
         """How unknown each input is, `(N,)`, larger = less known; NaN or infinite inputs are an error."""
@@ -208,10 +214,11 @@ class Detector(nn.Module, ABC):
         answer = torch.full((len(x),), UNKNOWN, device=x.device)
         claimed = answer.clone()
         scores, p, confidence = torch.full((3, len(x)), torch.nan, dtype=torch.float64, device=x.device)
-        rows = x.isfinite().flatten(1).all(1).nonzero().flatten()
+        # as the model would get them: what is finite may be too large for its type
+        rows = like_model(x, self.model).isfinite().flatten(1).all(1).nonzero().flatten().to(x.device)
 
         def visit(x: Tensor, seen: Seen, _: Tensor | None) -> None:
-            fine = seen.logits.isfinite().all(2).all(0).to(x.device)
+            fine = (seen.logits.abs() < LARGEST).all(2).all(0).to(x.device)
             if fine.any():
                 own, seen = rows[fine], seen.of(fine)
                 scores[own] = self.evidence(x[fine], seen).to(scores)

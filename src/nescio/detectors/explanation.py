@@ -31,18 +31,22 @@ class Explanation:
         cls, answer: int, claimed: int, confidence: float, score: float, threshold: float, p: float, called: str
     ) -> "Explanation":
         """The evidence, with its verdict, in which the class the model gives is called so."""
-        return cls(answer, claimed, confidence, score, threshold, p, _in_words(answer, claimed, called, confidence, p))
+        words = _in_words(answer, claimed, called, confidence, score, threshold, p)
+        return cls(answer, claimed, confidence, score, threshold, p, words)
 
     def __str__(self) -> str:
         return self.verdict
 
 
-def _in_words(answer: int, claimed: int, called: str, confidence: float, p: float) -> str:
+def _in_words(
+    answer: int, claimed: int, called: str, confidence: float, score: float, threshold: float, p: float
+) -> str:
     if claimed < 0 or math.isnan(p):
         return "I do not know: the input, or what the model makes of it, is not finite."
     odd = f"{_share(p)} of known inputs look at least as odd"
     if answer < 0:
-        return f"I do not know: {odd}. The model alone would say {called}, with confidence {confidence:.1%}."
+        return (f"I do not know: the score {score:.4g} is above {threshold:.4g}; {odd}. The model alone would say "
+                f"{called}, with confidence {confidence:.1%}.")  # fmt: skip
     return f"{called[0].upper()}{called[1:]}, with confidence {confidence:.1%}; {odd}."
 
 

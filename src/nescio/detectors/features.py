@@ -13,7 +13,7 @@ from nescio.errors import NescioError
 from nescio.methods import Method
 from nescio.predict import draws_of, run
 
-HEAD, RAISED = "(head)", "(raised)"  # stand for the input of the last linear layer, and for what it returns
+HEAD = "(head)"  # stands for the input of the last linear layer
 SPATIAL = (nn.modules.conv._ConvNd, nn.modules.batchnorm._NormBase, nn.modules.pooling._MaxPoolNd,
            nn.modules.pooling._AvgPoolNd, nn.modules.pooling._AdaptiveAvgPoolNd)  # fmt: skip
 
@@ -55,53 +55,85 @@ def look(model: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> Seen:
 
     A map of features is averaged over its positions. Models with draws have no such features: each draw has its own.
     """
-    kept: dict[str, tuple[nn.Module, Tensor]] = {}
-    with torch.no_grad(), _kept(model, layers, kept):
+    kept = _Kept()
+    with torch.no_grad(), kept.of(model, layers):
         logits = draws_of(run(model, x.clone()), len(x))
-    if layers and (len(logits) > 1 or any(is_batchedtensor(value) for _, value in kept.values())):
+    if layers and (len(logits) > 1 or kept.batched):
         raise NescioError(f"the model has draws ({len(logits)}), each with features of its own; give one network, "
                           "such as ensemble.member(0), or take a detector on the logits")  # fmt: skip
-    found = {name: _rows(*kept[name], len(x), name) for name in layers if name in kept}
+    found = {name: _rows(*kept.returned[name], len(x), name) for name in layers if name in kept.returned}
+    head = raised = None
+    if HEAD in layers and HEAD not in found:
+        head, found[HEAD], raised = _head(kept.linear, logits[0], model, x)
     for name in layers:
         if name not in found:
-            what = "the model runs no linear layer, whose input" if name == HEAD else f"no layer {name!r} is run that"
-            raise NescioError(f"{what} could be taken for features. {_layers_of(model, x)}")
-    head = kept[HEAD][0] if HEAD in layers else None
-    if isinstance(head, nn.Linear) and head.out_features != logits.shape[2]:
-        raise NescioError(f"the last linear layer returns {head.out_features} numbers, but the model {logits.shape[2]}"
-                          f", so that its input need not be the features. {_layers_of(model, x)}")  # fmt: skip
-    if not isinstance(head, nn.Linear):
-        return Seen(logits, found)
-    return Seen(logits, found, head, _rows(*kept[RAISED], len(x), RAISED))
+            raise NescioError(f"no layer {name!r} is run that could be taken for features. {_layers_of(model, x)}")
+    return Seen(logits, found, head, raised)
 
 
-@contextmanager
-def _kept(model: nn.Module, layers: Sequence[str], kept: dict[str, tuple[nn.Module, Tensor]]) -> Iterator[None]:
-    """A block in which layers that run leave on `kept` what they return; the head, what it was given."""
-    modules = dict(model.named_modules())
-    hooks = []
+class _Kept:
+    """What layers leave behind as a model runs."""
 
-    def keep(name: str, of_input: bool) -> Any:
-        def hook(module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
-            kept[name] = module, given[0] if of_input else returned
-            if of_input:
-                kept[RAISED] = module, returned
+    def __init__(self) -> None:
+        self.returned: dict[str, tuple[nn.Module, Any]] = {}
+        self.linear: list[tuple[nn.Linear, Tensor, Tensor]] = []  # each that ran, what it was given and returned
+
+    @property
+    def batched(self) -> bool:
+        return any(is_batchedtensor(value) for _, value in self.returned.values()) or any(
+            is_batchedtensor(value) for _, value, _ in self.linear
+        )
+
+    @contextmanager
+    def of(self, model: nn.Module, layers: Sequence[str]) -> Iterator[None]:
+        """A block in which layers of a model that run are watched."""
+        modules = dict(model.named_modules())
+        on_features = next((one for one in modules.values() if isinstance(one, Method) and one.on_features), None)
+        watched = {name: modules[name] for name in layers if name in modules}
+        if HEAD in layers and on_features is not None:  # a method whose network ends in features
+            watched[HEAD] = on_features.net
+        watched = {name: one for name, one in watched.items() if not isinstance(one, torch.jit.ScriptModule)}
+        hooks = [module.register_forward_hook(self._keeper(name)) for name, module in watched.items()]
+        if HEAD in layers and on_features is None:
+            linear = [module for module in modules.values() if isinstance(module, nn.Linear)]
+            hooks += [module.register_forward_hook(self._keep_linear, with_kwargs=True) for module in linear]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _keeper(self, name: str) -> Any:
+        def hook(module: nn.Module, _: tuple[Any, ...], returned: Any) -> None:
+            # a copy, since what comes next may write on it
+            self.returned[name] = module, returned.clone() if isinstance(returned, Tensor) else returned
 
         return hook
 
-    for name in layers:
-        if name == HEAD and isinstance(model, Method) and model.on_features:  # whose network ends in features
-            hooks.append(model.net.register_forward_hook(keep(name, of_input=False)))
-        elif name == HEAD:  # the last one to run leaves its own
-            linear = [module for module in modules.values() if isinstance(module, nn.Linear)]
-            hooks += [module.register_forward_hook(keep(name, of_input=True)) for module in linear]
-        elif name in modules:
-            hooks.append(modules[name].register_forward_hook(keep(name, of_input=False)))
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    def _keep_linear(self, module: nn.Module, given: tuple[Any, ...], named: dict[str, Any], returned: Any) -> None:
+        if isinstance(module, nn.Linear):
+            self.linear.append((module, given[0] if given else named["input"], returned))
+
+
+def _head(
+    ran: Sequence[tuple[nn.Linear, Tensor, Tensor]], logits: Tensor, model: nn.Module, x: Tensor
+) -> tuple[nn.Linear, Tensor, Tensor]:
+    """The last linear layer that gives the logits `(B, C)`, what it was given and returned."""
+    for module, given, returned in reversed(ran):
+        if module.out_features == logits.shape[1]:
+            features, raised = (_rows(module, value, len(x), HEAD) for value in (given, returned))
+            if _same_answers(raised, logits):
+                return module, features, raised
+    what = "no linear layer that it runs gives the model's logits" if ran else "the model runs no linear layer"
+    raise NescioError(f"{what}, so that none has an input to take for features. {_layers_of(model, x)}")
+
+
+def _same_answers(raised: Tensor, logits: Tensor) -> bool:
+    """Whether logits are what a layer returned, up to a temperature and what all classes of an input share."""
+    ours, theirs = ((value - value.mean(1, keepdim=True)).double() for value in (raised, logits))
+    sizes = torch.linalg.vector_norm(ours, dim=1) * torch.linalg.vector_norm(theirs, dim=1)
+    close = (ours * theirs).sum(1) >= 0.999 * sizes
+    return bool((close | ~sizes.isfinite() | ~(sizes > 0)).all())
 
 
 def _rows(module: nn.Module, found: Any, count: int, name: str) -> Tensor:
@@ -117,8 +149,8 @@ def _rows(module: nn.Module, found: Any, count: int, name: str) -> Tensor:
 def _layers_of(model: nn.Module, x: Tensor) -> str:
     """All modules that run, with the shapes that they return for one input, in order."""
     names = [name for name, _ in model.named_modules() if name]
-    kept: dict[str, tuple[nn.Module, Any]] = {}
-    with torch.no_grad(), _kept(model, names, kept):
+    kept = _Kept()
+    with torch.no_grad(), kept.of(model, names):
         run(model, x[:1].clone())
-    shapes = {name: tuple(out.shape[1:]) if isinstance(out, Tensor) else "" for name, (_, out) in kept.items()}
+    shapes = {name: tuple(out.shape[1:]) if isinstance(out, Tensor) else "" for name, (_, out) in kept.returned.items()}
     return "Give one by name: " + ", ".join(f"{name} {shapes[name]}" for name in names if name in shapes)

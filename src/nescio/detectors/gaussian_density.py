@@ -48,7 +48,6 @@ class GaussianDensity(GaussianDetector):
         self.keep(means_=found.mean[there], factors_=factors, log_peaks_=log_peaks)
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
-        self.check_learned()
-        rows = self.features(seen)
+        rows = self.comparable(seen)
         far = [whitened(rows, *one).square().sum(1) for one in zip(self.means_, self.factors_, strict=True)]
         return -(self.log_peaks_ - torch.stack(far, 1) / 2).logsumexp(1)

@@ -57,9 +57,7 @@ class KNN(FeatureDetector):
         self.keep(neighbours_=rows, squares_=torch.linalg.vector_norm(rows, dim=1).square())
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
-        if not len(self.neighbours_):
-            raise NescioError("KNN has learned nothing yet: call .fit(known) first")
-        rows = unit(self.features(seen))
+        rows = unit(self.comparable(seen))
         others = self.neighbours_.to(rows.device)
         return kth_distance(rows, others, self.squares_.to(rows.device), self.k or max(1, len(others) // OF_THOSE_KEPT))
 

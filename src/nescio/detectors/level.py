@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,12 +25,14 @@ class Held:
         claimed: `(N,)`, the classes the model gave.
         right: `(N,)`, whether they are right; None of data without labels.
         classes: how many there are.
+        halved: whether as many inputs were set aside, for the detector to learn from.
     """
 
     scores: Tensor
     claimed: Tensor
     right: Tensor | None
     classes: int
+    halved: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Level:
             raise NescioError(f"confidence={confidence} is that of a bound on the risk; give risk=… too")
         if not balanced and risk is None:
             share = ACCEPT if accept is None else accept
-            if isinstance(share, bool) or not isinstance(share, float | int) or not 0 < share < 1:
+            if isinstance(share, bool) or not isinstance(share, float | int | np.floating) or not 0 < share < 1:
                 raise NescioError(f"accept is the share of known inputs to accept, between 0 and 1, not {share!r}")
             accept = float(share)
         inside = 1e-9
@@ -65,13 +68,18 @@ class Level:
         sure = number("confidence", CONFIDENCE if confidence is None else confidence, least=inside, most=1 - inside)
         return cls(accept, bool(per_class), bool(balanced), bound, sure)
 
+    @property
+    def judges(self) -> bool:
+        """Whether it must know which answers are right."""
+        return self.balanced or self.risk is not None
+
     def settle(self, held: Held) -> tuple[Tensor, Controlled | None]:
         """The threshold, `()` or one for each class `(C,)`, and of a bounded risk what it is known by."""
         if self.accept is not None and self.per_class:
             cuts = [self._of_class(held, label, self.accept) for label in range(held.classes)]
             return torch.tensor(cuts, dtype=torch.float64), None
         if self.accept is not None:
-            return torch.tensor(accepting(held.scores, self.accept), dtype=torch.float64), None
+            return torch.tensor(accepting(held.scores, self.accept, _set_aside(held)), dtype=torch.float64), None
         right = needed_labels(held.right)
         if self.risk is not None:
             found = controlling(held.scores, right, self.risk, self.confidence)
@@ -81,7 +89,11 @@ class Level:
     @staticmethod
     def _of_class(held: Held, label: int, accept: float) -> float:
         own = held.scores[held.claimed == label]
-        return accepting(own, accept, f" that the model takes for class {label}")
+        return accepting(own, accept, f" that the model takes for class {label}{_set_aside(held)}")
+
+
+def _set_aside(held: Held) -> str:
+    return " (as many were set aside to learn from; train=… spares that)" if held.halved else ""
 
 
 def balancing(scores: Tensor, right: Tensor) -> float:

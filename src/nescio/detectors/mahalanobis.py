@@ -48,8 +48,7 @@ class Mahalanobis(GaussianDetector):
         return {"centre_": centre, "factor_": factor, "means_": (found.mean[found.count > 0] - centre) @ factor}
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
-        self.check_learned()
-        rows = whitened(self.features(seen), self.centre_, self.factor_)
+        rows = whitened(self.comparable(seen), self.centre_, self.factor_)
         # ‖r − m‖² = ‖r‖² + ‖m‖² − 2 r·m, of which only the last two depend on the class; exact enough in float64
         nearest = (self.means_.square().sum(1) - 2 * rows @ self.means_.T).amin(1)
         return (rows.square().sum(1) + nearest).clamp(min=0)

@@ -24,7 +24,7 @@ def merged(p: Tensor) -> Tensor:
 
 
 def surprise(scores: Tensor, calibration: Tensor) -> Tensor:
-    """`−log p` of scores `(N,)` among sorted calibration scores `(M,)`, made to grow with every score.
+    """`−log p` of scores `(N,)` among sorted calibration scores `(M,)`, made to grow with every score above the least.
 
     A p-value is one of M + 1, and the same for all that is odder than the calibration data. So it is interpolated
     between their scores, where it is never below the p-value, and goes on beyond them in steps of their upper spread,
@@ -41,5 +41,6 @@ def surprise(scores: Tensor, calibration: Tensor) -> Tensor:
     room = knots[upper] - knots[lower]
     share = ((s - knots[lower]) / room.where(room > 0, 1.0)).clamp(0, 1)
     inside = height[lower] + share * (height[upper] - height[lower])
-    beyond = (s - knots[-1]).clamp(min=0) - (knots[0] - s).clamp(min=0)
-    return torch.where(s.isfinite(), inside + beyond / spread, torch.nan)
+    beyond = (s - knots[-1]).clamp(min=0)
+    # what is less odd than all calibration data has p = 1 and no more: it must not outvote those who find it odd
+    return torch.where(s.isfinite(), (inside + beyond / spread).where(s >= knots[0], 0.0), torch.nan)

@@ -25,6 +25,7 @@ class Moments:
 
     def add(self, rows: Tensor, labels: Tensor) -> None:
         """Take in features `(B, F)` and their classes `(B,)`."""
+        rows = rows if rows.dtype == torch.float64 else rows.float()  # sums of halves would overflow
         self._waiting.append((rows.to(self.mean.device), labels.to(self.mean.device)))
         self._waits += len(rows)
         if self._waits >= TOGETHER:

@@ -28,7 +28,14 @@ def detector_named(model: nn.Module, name: str, **settings: Any) -> Detector:
     from nescio.detectors import DETECTORS
 
     check_name(name)
-    return DETECTORS[name](model, **settings) if name in DETECTORS else Threshold(model, name)
+    if name not in DETECTORS and settings:
+        raise NescioError(f"{name!r} is a score, which has no settings, but {settings} were given")
+    if name not in DETECTORS:
+        return Threshold(model, name)
+    try:
+        return DETECTORS[name](model, **settings)
+    except TypeError as error:  # settings it does not have
+        raise NescioError(f"{name!r} cannot be made with {settings}: {error}") from error
 
 
 def candidate_names(given: Sequence[str] | None, draws: int) -> list[str]:

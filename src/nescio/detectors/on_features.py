@@ -31,10 +31,17 @@ class FeatureDetector(Detector):
         """Those of a batch, `(B, F)`."""
         return seen.features[self.layers[0]]
 
-    def check_learned(self) -> None:
-        """An error if what is learned from known features is not there yet."""
-        if not all(self.get_buffer(name).numel() for name in self.shapes):
-            raise NescioError(f"{type(self).__name__} has learned nothing yet: call .fit(known) first")
+    def comparable(self, seen: Seen) -> Tensor:
+        """The features of a batch, `(B, F)`, or an error if none are learned, or others."""
+        rows = self.features(seen)
+        for name, axes in self.shapes.items():
+            learned = self.get_buffer(name)
+            if not learned.numel():
+                raise NescioError(f"{type(self).__name__} has learned nothing yet: call .fit(known) first")
+            if "F" in axes and learned.shape[axes.index("F")] != rows.shape[1]:
+                width = learned.shape[axes.index("F")]
+                raise NescioError(f"{type(self).__name__} has learned {width} features, but these are {rows.shape[1]}")
+        return rows
 
     def settings(self) -> dict[str, Any]:
         return {"layer": self.layer}

@@ -8,6 +8,7 @@ from nescio.detectors.features import Seen
 from nescio.detectors.mahalanobis import Mahalanobis
 from nescio.detectors.moments import Moments
 from nescio.detectors.whitening import least_variance, whitened, whitening
+from nescio.errors import NescioError
 
 
 class RelativeMahalanobis(Mahalanobis):
@@ -23,6 +24,9 @@ class RelativeMahalanobis(Mahalanobis):
     background_: Tensor
 
     def learned_from(self, found: Moments) -> dict[str, Tensor]:
+        if (found.count > 0).sum() < 2:
+            raise NescioError("all inputs to learn from are of one class, so that it is as near as all classes are; "
+                              "RelativeMahalanobis needs at least two. Take Mahalanobis")  # fmt: skip
         total = found.count.sum()
         background, _ = whitening(found.overall[1] / total, least_variance(found.scatter / total, self.floor))
         return super().learned_from(found) | {"background_": background}

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.errors import whole_number
+from nescio.errors import NescioError, whole_number
 
 
 class Reservoir:
@@ -25,7 +25,12 @@ class Reservoir:
     def add(self, rows: Tensor) -> None:
         """Take in rows `(B, …)`."""
         if self._kept is None:  # memory that is never written to costs nothing
-            self._kept = torch.empty(self.size, *rows.shape[1:], dtype=rows.dtype)
+            try:
+                self._kept = torch.empty(self.size, *rows.shape[1:], dtype=rows.dtype)
+            except RuntimeError as error:
+                raise NescioError(
+                    f"there is no memory for {self.size} rows of shape {tuple(rows.shape[1:])}"
+                ) from error
         number = self.seen + torch.arange(len(rows))
         place = (torch.rand(len(rows), generator=self._generator, dtype=torch.float64) * (number + 1)).long()
         if self.seen + len(rows) <= self.size:  # there is room for all, in order

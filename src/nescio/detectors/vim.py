@@ -69,8 +69,7 @@ class ViM(FeatureDetector):
         self.keep(origin_=origin, residual_=residual.contiguous(), alpha_=alpha)
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
-        self.check_learned()
-        rows, (_, logits) = self.features(seen), head_of(seen, self.name)
+        rows, (_, logits) = self.comparable(seen), head_of(seen, self.name)
         left: Tensor = torch.linalg.vector_norm(whitened(rows, self.origin_, self.residual_), dim=1)
         return self.alpha_ * left - logits.double().logsumexp(1).to(left)
 

@@ -22,6 +22,7 @@ def whitened(rows: Tensor, centre: Tensor, factor: Tensor) -> Tensor:
 
     The product, which is most of the work, is made in the features' own precision: theirs is not better than that.
     """
+    rows = rows if rows.dtype == torch.float64 else rows.float()
     return ((rows - centre.to(rows)) @ factor.to(rows)).to(factor)
 
 

@@ -122,7 +122,7 @@ def test_nothing_is_calibrated_on_what_it_learned_from(model, known):
         seen["ranked" if not seen["judged"] else "scored"].append(x)
         return scores(x, looked)
 
-    def judged(data):
+    def judged(data, *how):
         seen["judged"] += [x for x, _ in data]
         seen["scored"] = []
         return held(data)

@@ -1,5 +1,7 @@
 """Nearest neighbours: as scikit-learn finds them, in blocks, from a bounded sample."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -45,7 +47,7 @@ def by_scikit_learn(rows, others, k):
 def test_score_is_the_distance_that_scikit_learn_finds(k, scale, seed):
     torch.manual_seed(seed)
     others, rows = scale * torch.randn(300, 12), scale * torch.randn(40, 12)
-    detector = KNN(plain(12), k=k).fit(others, train=others)
+    detector = KNN(plain(12), k=k).fit(others, train=copy.copy(others))
     torch.testing.assert_close(detector.score(rows), by_scikit_learn(rows, others, k), rtol=1e-6, atol=1e-6)
 
 
@@ -81,20 +83,20 @@ def test_features_of_length_zero_have_a_distance():
 def test_length_does_not_count(seed):
     torch.manual_seed(seed)
     x = torch.rand(60, 6)
-    detector = KNN(plain(6), k=2).fit(x, train=x)
+    detector = KNN(plain(6), k=2).fit(x, train=copy.copy(x))
     torch.testing.assert_close(detector.score(100 * x), detector.score(x), rtol=0, atol=1e-6)
 
 
 def test_a_bounded_sample_is_kept(seed):
     torch.manual_seed(seed)
     x = torch.randn(500, 6)
-    detector = KNN(plain(6), k=5, size=40, seed=seed).fit(x, train=x)
+    detector = KNN(plain(6), k=5, size=40, seed=seed).fit(x, train=copy.copy(x))
     assert detector.neighbours_.shape == (40, 6)
     torch.testing.assert_close(
         detector.score(x[:9]), by_scikit_learn(x[:9], detector.neighbours_, 5), rtol=1e-6, atol=1e-6
     )
-    again = KNN(plain(6), k=5, size=40, seed=seed).fit(x, train=x)
-    other = KNN(plain(6), k=5, size=40, seed=seed + 1).fit(x, train=x)
+    again = KNN(plain(6), k=5, size=40, seed=seed).fit(x, train=copy.copy(x))
+    other = KNN(plain(6), k=5, size=40, seed=seed + 1).fit(x, train=copy.copy(x))
     assert torch.equal(again.neighbours_, detector.neighbours_)
     assert not torch.equal(other.neighbours_, detector.neighbours_)
 
@@ -130,8 +132,8 @@ def test_looks_at_any_layer(model, known):
 def test_too_few_to_learn_from():
     x = torch.rand(40, 4)
     with pytest.raises(NescioError, match=r"30 inputs .* at least 31"):
-        KNN(plain(4), k=31).fit(x, train=x[:30])
-    KNN(plain(4), k=30).fit(x, train=x[:30])
+        KNN(plain(4), k=31).fit(x, train=copy.copy(x)[:30])
+    KNN(plain(4), k=30).fit(x, train=copy.copy(x)[:30])
 
 
 def test_features_that_are_not_finite():
@@ -145,7 +147,7 @@ def test_features_that_are_not_finite():
 
     x = torch.rand(40, 2) + 0.1
     with pytest.raises(NescioError, match="NaN or infinite"):
-        KNN(Endless(), layer="first").fit(x, train=x)
+        KNN(Endless(), layer="first").fit(x, train=copy.copy(x))
 
 
 @pytest.mark.parametrize("how", [{"k": 0}, {"k": 1.5}, {"k": True}, {"size": 0}, {"k": 11, "size": 10}, {"seed": -1}])

@@ -1,5 +1,7 @@
 """Mahalanobis against scikit-learn's covariance, and where the covariance has no inverse."""
 
+import copy
+
 import pytest
 import torch
 from scipy.stats import spearmanr
@@ -114,9 +116,9 @@ def test_refuses_bad_settings_and_a_score_before_a_fit():
 def test_any_layer_can_be_named(seed):
     net = nn.Sequential(nn.Linear(F, 8), nn.ReLU(), nn.Linear(8, C))
     data = drawn(seed)
-    by_name, by_itself = (Mahalanobis(net, layer).fit(data, train=data) for layer in ("1", None))
+    by_name, by_itself = (Mahalanobis(net, layer).fit(data, train=copy.copy(data)) for layer in ("1", None))
     assert torch.equal(by_name.score(data), by_itself.score(data))
-    assert not torch.equal(Mahalanobis(net, "0").fit(data, train=data).score(data), by_name.score(data))
+    assert not torch.equal(Mahalanobis(net, "0").fit(data, train=copy.copy(data)).score(data), by_name.score(data))
 
 
 def test_tells_digits_it_has_never_seen(seed):

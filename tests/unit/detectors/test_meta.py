@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
 from sklearn.linear_model import LogisticRegression
 
 import nescio
@@ -14,6 +12,7 @@ from nescio.errors import NescioError
 from nescio.models import mlp
 from nescio.records import MetaWeights
 from nescio.scores import gradient_features
+from nescio.tensorfile import read_tensors, write_tensors
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +133,9 @@ def test_survives_saving(kind, model, known, rest, tmp_path):
 def test_a_file_that_no_fit_left_is_refused(model, rest, tmp_path, change, match):
     path = tmp_path / "d.nescio"
     nescio.save(MetaClassifier(model, ["l2"], "ridge").fit(rest), path)
-    tensors, header = load_file(path), safe_open(path, "pt").metadata()
+    tensors, about = read_tensors(path, "model")
     change(tensors)
-    save_file(tensors, path, header)
+    write_tensors(path, "model", tensors, about)
     with pytest.raises(NescioError, match=match):
         nescio.load(path)
 
