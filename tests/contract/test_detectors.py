@@ -62,7 +62,7 @@ def test_learns_nothing_from_what_settles_its_threshold(name, model, known):
         pytest.skip("it learns nothing but a threshold")
     detector.learn = lambda data: taught.extend(x for x, _ in data)
     nothing = Held(torch.arange(50.0), torch.zeros(50), None, 7)
-    detector._held = lambda data: judged.extend(x for x, _ in data) or nothing
+    detector._held = lambda data, *_: judged.extend(x for x, _ in data) or nothing
     detector.fit(known.test)
     rows = [{tuple(row) for row in torch.cat(part).flatten(1).tolist()} for part in (taught, judged)]
     assert not rows[0] & rows[1]
@@ -158,6 +158,41 @@ def test_a_row_that_is_not_finite_is_unknown_and_spoils_no_other(detector, known
         detector.score(x)
     with pytest.raises(nescio.NescioError, match="input 4 "):
         detector.score(x[[0, 0, 0, 0, 4]], batch_size=2)
+
+
+def test_what_is_too_large_for_the_model_is_unknown_too(detector, known):
+    x = known.test.take(slice(0, 4))[0].double()
+    x[2] = 1e300  # infinite in float32
+    clean = detector.predict(x.float()[[0, 1, 3]])
+    answers = detector.predict(x)
+    assert answers[2] == -1
+    assert torch.equal(answers[[0, 1, 3]], clean)
+    assert detector.explain(x)[2].answer == -1
+
+
+def test_a_fit_that_fails_leaves_nothing_that_decides(detector, name, known):
+    with pytest.raises(nescio.NescioError, match=r"too few|at least"):
+        detector.fit(
+            known.test.select(torch.arange(4)), **({} if name in ("threshold", "odin") else {"train": known.train})
+        )
+    with pytest.raises(nescio.NescioError, match="fit"):
+        detector.predict(known.test)
+
+
+def test_labels_do_not_matter_where_none_are_needed(name, model, known):
+    if name == "meta":
+        pytest.skip("it learns from labels")
+    odd = Samples(known.test.inputs, torch.full_like(known.test.labels, -1))
+    detector = fitted(name, model, odd, train=known.train)
+    again = fitted(name, model, known.test, train=known.train)
+    assert torch.equal(detector.threshold_, again.threshold_)
+
+
+def test_will_not_judge_itself_by_what_it_learned_from(name, model, known):
+    if not DETECTORS[name].learns or name == "combined":
+        pytest.skip("it learns nothing but a threshold, or divides its data")
+    with pytest.raises(nescio.NescioError, match="calibrated on what it learned from"):
+        DETECTORS[name](model).fit(known.test, train=known.test)
 
 
 def test_says_when_it_is_not_fitted(name, model, known):

@@ -145,5 +145,39 @@ def test_what_no_fit_leaves_is_refused(net, path, name, change, message):
 def test_thresholds_for_other_classes_are_told(net, data, tmp_path):
     nescio.save(nescio.Threshold(net, "energy").fit(data, accept=0.5, per_class=True), tmp_path / "d")
     exchange(tmp_path / "d", "detector.threshold_", lambda v: v[:2])
+    with pytest.raises(NescioError, match="classes that have no threshold"):
+        nescio.load(tmp_path / "d", model=net)
+    detector = nescio.Threshold(net, "energy").fit(data, accept=0.5, per_class=True)
+    detector.keep(threshold_=detector.threshold_[:2])
     with pytest.raises(NescioError, match="thresholds for 2 classes, but the model knows 3"):
+        detector.predict(data)
+
+
+def test_more_that_no_fit_leaves_is_refused(net, data, tmp_path):
+    nescio.save(
+        nescio.Combined(net, ["energy", "knn"]).fit(data, train=Samples(data.inputs, data.labels)), tmp_path / "c"
+    )
+    exchange(tmp_path / "c", "detector.members.0.calibration_", lambda v: v.flip(0))
+    with pytest.raises(NescioError, match="not in order"):
+        nescio.load(tmp_path / "c", model=net)
+    nescio.save(nescio.Threshold(net, "energy").fit(data), tmp_path / "e")
+    exchange(tmp_path / "e", "detector.calibration_", lambda v: v[:0])
+    with pytest.raises(NescioError, match="threshold without scores"):
+        nescio.load(tmp_path / "e", model=net)
+    model = nescio.models.mlp(2, 3)
+    nescio.save(nescio.Threshold(model, "energy").fit(data), tmp_path / "m")
+    tensors, about = read_tensors(tmp_path / "m", "model")
+    about["plan"]["detector"] = None
+    write_tensors(tmp_path / "m", "model", tensors, about)
+    with pytest.raises(NescioError, match="says it is none"):
+        nescio.load(tmp_path / "m")
+
+
+def test_features_of_another_width_are_told(net, data, tmp_path):
+    nescio.save(nescio.Mahalanobis(net).fit(data, train=Samples(data.inputs, data.labels)), tmp_path / "d")
+    tensors, about = read_tensors(tmp_path / "d", "model")
+    changed = {"centre_": (9,), "factor_": (9, 9), "means_": (3, 9)}
+    tensors |= {f"detector.{name}": torch.ones(*shape, dtype=torch.float64) for name, shape in changed.items()}
+    write_tensors(tmp_path / "d", "model", tensors, about)
+    with pytest.raises(NescioError, match="has learned 9 features, but these are 16"):
         nescio.load(tmp_path / "d", model=net).predict(data)

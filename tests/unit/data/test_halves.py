@@ -54,3 +54,19 @@ def test_data_shuffled_anew_each_time_are_refused():
 def test_data_that_can_be_read_only_once_are_refused():
     with pytest.raises(NescioError, match="read only once"):
         halves(iter([torch.ones(4, 1)]))
+
+
+def test_data_of_which_only_the_rest_is_shuffled_are_refused():
+    class Sly:
+        def __iter__(self):
+            yield torch.zeros(4, 1)
+            yield torch.randperm(100)[:, None].float()
+
+    first, second = halves(Sly())
+    values(first)
+    with pytest.raises(NescioError, match="another order"):
+        values(second)
+
+
+def test_batches_are_as_small_as_asked_for():
+    assert all(len(x) <= 8 for half in halves(torch.rand(100, 1), batch_size=8) for x, _ in half)

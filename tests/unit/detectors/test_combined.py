@@ -78,15 +78,27 @@ def test_surprise_is_the_p_value_made_to_grow(seed):
     held = torch.randn(50, generator=generator, dtype=torch.float64).round(decimals=1).sort().values  # with ties
     scores = torch.linspace(-6, 8, 1001, dtype=torch.float64)
     found, p = surprise(scores, held), p_values(scores, held)
-    assert (found.diff() > 0).all()
+    assert (found[scores >= held[0]].diff() > 0).all()
+    assert (found[scores < held[0]] == 0).all()  # p = 1, however usual: it outvotes nobody
     inside = scores <= held[-1]
     assert (found[inside].neg().exp() >= p[inside] - 1e-12).all()  # never smaller, so no less valid
     torch.testing.assert_close(surprise(held, held).neg().exp(), p_values(held, held))
     steep = found[scores > held[-1]].diff() / scores.diff()[0]
     torch.testing.assert_close(steep, torch.full_like(steep, 1 / (held[-1] - held[25])))
     assert surprise(torch.tensor([torch.nan, torch.inf, 0.0]), held).isnan().tolist() == [True, True, False]
-    alike = surprise(torch.tensor([1.0, 2.0, 3.0]), torch.full((9,), 2.0))
-    assert (alike.diff() > 0).all()
+    alike = surprise(torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.full((9,), 2.0))
+    assert alike[0] == alike[1] == 0
+    assert (alike[1:].diff() > 0).all()
+
+
+def test_a_member_that_finds_all_usual_does_not_silence_the_others(model, known):
+    """Far away a softmax is surer than of anything it knows; what is far from all it knows stays unknown."""
+    generator = torch.Generator().manual_seed(0)
+    far = 1000 * torch.randn(100, 1, 8, 8, generator=generator)
+    sure = nescio.Threshold(model, "max_prob").fit(known.test)
+    assert (sure.predict(far) == -1).double().mean() < 0.1
+    both = Combined(model, ["max_prob", "mahalanobis"]).fit(known.test, train=known.train)
+    assert (both.predict(far) == -1).double().mean() > 0.9
 
 
 @pytest.mark.parametrize("members", [["max_logit", "energy"], ["max_logit", "entropy"]])

@@ -122,3 +122,38 @@ def test_a_layer_without_a_batch_is_told(net, x):
     net.forward = lambda x: (net.whole(x), net[1](net[0](x)))[1]
     with pytest.raises(NescioError, match=r"'whole' are \(\); expected a tensor \(B, …\) for 5 inputs"):
         look(net, x, ["whole"])
+
+
+class TwoHeads(nn.Module):
+    """A second head, of as many classes, that runs last; the first is called by keyword."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head, self.other = nn.Linear(36, 8), nn.Linear(8, 3), nn.Linear(8, 3)
+
+    def forward(self, x):
+        h = self.body(x.flatten(1))
+        logits = self.head(input=h)
+        self.other(torch.zeros_like(h))
+        return logits.log_softmax(1)
+
+
+def test_the_head_is_the_layer_that_gives_the_logits(x):
+    net = TwoHeads()
+    for some in (x, x[:1]):
+        seen = look(net, some, [HEAD])
+        assert seen.head is net.head
+        torch.testing.assert_close(seen.features[HEAD], net.body(some.flatten(1)).detach())
+        torch.testing.assert_close(seen.raised.log_softmax(1), seen.logits[0])
+
+
+def test_what_comes_next_may_write_on_a_layers_output(x):
+    net = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.ReLU(inplace=True), nn.Linear(8, 3))
+    torch.testing.assert_close(look(net, x, ["1"]).features["1"], net[1](x.flatten(1)).detach())
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+def test_a_scripted_network_is_told(x):
+    net = torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(36, 3)))
+    with pytest.raises(NescioError, match="linear layer"):
+        look(net, x, [HEAD])
