@@ -11,20 +11,25 @@ NOTE = ("AUROC: chance that an unknown input scores above a known one, ties half
 
 
 def contest_table(record: Contest) -> RenderableType:
-    """A row for each detector, the best mean first: AUROC against each set, mean FPR95, and times."""
-    table = new_table(f"AUROC of detectors on {record.method}: {record.known} known inputs against others")
-    table.add_column("detector", no_wrap=True)
-    for name in ("mean", *record.unknown, "FPR95", "fit s", "s/1000"):
-        table.add_column(Text(folded(name, 9)), **FIGURES)
+    """AUROC of each detector against each set, the best mean first; then what else there is to choose by."""
+    found = new_table(f"AUROC of detectors on {record.method}: {record.known} known inputs against others")
+    cost = new_table("What they let pass, and what they cost")
+    for table, names in ((found, ("mean", *record.unknown)), (cost, ("mean FPR95", "fit, s", "s per 1000"))):
+        table.add_column("detector", no_wrap=True)
+        for name in names:
+            table.add_column(Text(folded(name, 9)), **FIGURES)
     for number, one in enumerate(record.contestants):
+        style = "" if number else "bold"
         figures = [Text(f"{v:.3f}", style=auroc_colour(v)) for v in (one.mean, *one.auroc.values())]
+        found.add_row(Text(one.name), *figures, style=style)
         passed = sum(one.fpr95.values()) / len(one.fpr95)
-        times = f"{one.fit_seconds:.1f}", f"{one.seconds_per_1000:.2f}"
-        table.add_row(Text(one.name), *figures, f"{passed:.3f}", *times, style="" if number else "bold")
-    parts: list[RenderableType] = [table]
+        cost.add_row(
+            Text(one.name), f"{passed:.3f}", f"{one.fit_seconds:.1f}", f"{one.seconds_per_1000:.2f}", style=style
+        )
+    parts: list[RenderableType] = [found, cost]
     for name, why in record.skipped.items():
         parts.append(Text(f"{name} left out: {why}", style="dim"))
-    parts.append(Text(f"{NOTE} The model alone: {record.model_seconds_per_1000:.2f} s/1000.", style="dim"))
+    parts.append(Text(f"{NOTE} The model alone: {record.model_seconds_per_1000:.2f} s per 1000.", style="dim"))
     return Group(*parts)
 
 
