@@ -39,6 +39,7 @@ from nescio.saving import holds_model, load, save
 
 DETECTOR, GRAPH, WEIGHTS, FACTS = "detector.safetensors", "graph.safetensors", "weights.safetensors", "fitted.json"
 UNKNOWN = "unknown"  # what answers call an input of no class
+FILES = (DETECTOR, GRAPH, WEIGHTS, FACTS)  # all that a folder may hold
 TRIED = 64  # inputs that a graph must answer as its network does
 
 
@@ -147,7 +148,7 @@ def fit_own(
     encoding = _columns(data, label)
     parts = {name: _read(path, label, encoding, name) for name, path in (("test", data), ("train", train)) if path}
     samples, named = parts["test"]
-    with plain_attention(), replacing_folder(folder, FACTS) as place:
+    with plain_attention(), replacing_folder(folder, FACTS, FILES) as place:
         some = samples.take(slice(TRIED))[0]
         outputs = predict(net, some[:2], progress=False).shape[2]
         classes = _class_names(class_names, named, outputs, str(data))
@@ -188,11 +189,11 @@ def fit_run(
     loaded = about.load(root) if own or data is None else None
     held = read(data, "test") if data is not None else loaded.test if loaded is not None else None
     teacher = read(train, "train") if train is not None else loaded.train if own and loaded is not None else None
-    wanted.fit(detector, held, teacher)
     name = f"{about.source.name}, test part" if data is None else str(data)
     taught = f"half of {name}" if teacher is None else f"{about.source.name}, training part" if own else str(train)
     known = Known(about.shape, about.classes, encoder, name, taught)
-    with replacing_folder(folder, FACTS) as place:
+    with replacing_folder(folder, FACTS, FILES) as place:
+        wanted.fit(detector, held, teacher)
         save(detector, place / DETECTOR)
         facts = known.facts(wanted, detector, None, time.monotonic() - started, Kept("detector"))
         facts.save(place / FACTS)

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import os
 import re
 import shlex
 import sys
@@ -19,7 +20,7 @@ from torch import nn
 import nescio
 from nescio.answers import write_verdicts
 from nescio.cli import main
-from nescio.data import Stream, load
+from nescio.data import Stream, adapt, load
 from nescio.errors import NescioError
 from nescio.tensorfile import read_tensors, write_tensors
 
@@ -141,6 +142,11 @@ def as_told(found, explanations, names):
         for column in ("confidence", "p_value", "score"):
             value = getattr(one, column)
             assert row[column] == "" if math.isnan(value) else float(row[column]) == value
+
+
+def save_picture(path, pixels):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path)
 
 
 def test_rows_say_what_the_detector_explains_and_no_code_is_run(command, there, net, tmp_path):
@@ -391,6 +397,37 @@ def test_a_folder_that_was_tampered_with_is_refused(command, there, tmp_path):
     assert (code, "another model" in err) == (2, True)
     assert command(*FIT, "-o", det)[0] == 0  # a detector's folder may be written anew
     assert command("score", det, "new.npz")[0] == 0
+
+
+def test_what_a_user_put_into_a_detectors_folder_stays(command, there, tmp_path):
+    det = tmp_path / "det"
+    assert command(*FIT, "-o", det)[0] == 0
+    assert command("score", det, "new.npz", "-o", det / "answers.csv")[0] == 0
+    before = {path.name: path.read_bytes() for path in det.iterdir()}
+    code, _, err = command(*FIT, "-o", det)
+    assert (code, "holds other things (answers.csv)" in err) == (2, True)
+    assert {path.name: path.read_bytes() for path in det.iterdir()} == before
+    assert os.listdir(tmp_path) == ["det"]
+
+
+def test_pictures_of_any_size_and_colour_are_answered_each_as_if_alone(command, there, tmp_path):
+    values, expected = np.random.default_rng(0), []
+    for index in range(30):
+        save_picture(tmp_path / "held" / f"{index:02}.png", values.integers(256, size=(8, 8), dtype=np.uint8))
+    for index, size in enumerate([(8, 8), (8, 8, 3), (12, 16), (12, 16, 3), (5, 9), (8, 8)]):
+        pixels = values.integers(256, size=size, dtype=np.uint8)
+        for place in ("new", f"alone{index}"):
+            save_picture(tmp_path / place / f"{index}.png", pixels)
+        expected.append(adapt(nescio.data.read(tmp_path / f"alone{index}"), (1, 8, 8)).take(slice(None))[0])
+    words = ["fit", "--model", "their_nets:ready", "--data", tmp_path / "held", "-o", tmp_path / "det"]
+    assert command(*words, "--accept", 0.8)[0] == 0
+    detector = nescio.Threshold(sys.modules["their_nets"].ready).fit(nescio.data.read(tmp_path / "held"), accept=0.8)
+    for size in (1, 2, 256):
+        code, out, err = command("score", tmp_path / "det", tmp_path / "new", "--batch-size", size)
+        assert code == 0, err
+        found = list(csv.DictReader(out.splitlines()))
+        assert [row["input"] for row in found] == [f"{index}.png" for index in range(6)]
+        as_told(found, detector.explain(torch.cat(expected), batch_size=size), "01")
 
 
 def test_answers_are_written_as_they_come(own, net):

@@ -50,7 +50,7 @@ class Stream:
         if is_table(path):
             return self._rows()
         if path.is_dir() and idx_set_in(path) is None:
-            return ((names, count, self._adapted(x)) for names, count, x in picture_batches(path, self.batch_size))
+            return self._pictures()
         if path.suffix.lower() in (".npz", ".npy"):
             return self._arrays()
         return self._held(read(path))
@@ -75,6 +75,11 @@ class Stream:
             raise NescioError(f"{str(self.path)!r} has {len(columns)} columns, but an input {self.shape} has "
                               f"{math.prod(self.shape)} numbers")  # fmt: skip
         return Encoding.numeric(columns)
+
+    def _pictures(self) -> Iterator[Named]:
+        """One by one into the model's shape, so that neither sizes nor colours need agree within a folder."""
+        for names, count, pictures in picture_batches(self.path, self.batch_size):
+            yield names, count, torch.cat([self._adapted(one) for one in pictures])
 
     def _arrays(self) -> Iterator[Named]:
         start = 0
