@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -204,7 +205,7 @@ def test_a_network_that_cannot_be_kept_is_named_when_scoring(command, there, tmp
     save_file({**weights, "net.0.bias": weights["net.0.bias"] + 1}, tmp_path / "det" / "weights.safetensors")
     code, _, err = command("score", tmp_path / "det", "new.npz", "--model", "their_nets:Choosing")
     assert code == 2
-    assert "another model" in err
+    assert "weights.safetensors' was changed since" in err
     code, _, err = command("score", tmp_path / "plain", "new.npz", "--model", "their_nets:make")
     assert (code, "leave out --model" in err) == (2, True)
 
@@ -291,6 +292,37 @@ def test_inputs_of_any_shape_and_range_are_taken_as_they_are(command, there, tmp
     np.savez(tmp_path / "other.npz", inputs=x[:, :4])
     code, _, err = command("score", tmp_path / "d", tmp_path / "other.npz")
     assert (code, "expected (5, 4)" in err) == (2, True)
+
+
+def test_images_and_inputs_as_they_are_do_not_stand_for_each_other(command, there, tmp_path):
+    pixels = np.random.default_rng(0).integers(256, size=(60, 8, 8), dtype=np.uint8)
+    for index, one in enumerate(pixels):
+        save_picture(tmp_path / "folder" / f"{index:02}.png", one)
+    np.savez(tmp_path / "inputs.npz", inputs=pixels[:, None].astype(np.float32))
+    np.savez(tmp_path / "images.npz", images=pixels)
+    np.save(tmp_path / "images.npy", pixels)
+    rows = [",".join(map(str, one)) for one in (range(64), *pixels.reshape(60, 64).tolist())]
+    (tmp_path / "rows.csv").write_text("\n".join(rows) + "\n")
+    images, inputs = ["folder", "images.npz", "images.npy"], ["inputs.npz", "rows.csv"]
+    for fitted_on, alike, others in (("inputs.npz", inputs, images), ("folder", images, inputs),
+                                     ("images.npz", images, inputs), ("images.npy", images, inputs)):  # fmt: skip
+        det = tmp_path / "det"
+        fit = ["fit", "--model", "their_nets:ready", "--data", tmp_path / fitted_on, "-o", det, "--accept", 0.8]
+        code, _, err = command(*fit)
+        assert code == 0, err
+        answers = []
+        for name in alike:
+            code, out, err = command("score", det, tmp_path / name)
+            assert code == 0, (fitted_on, name, err)
+            answers.append([list(row.values())[1:] for row in csv.DictReader(out.splitlines())])
+        assert all(one == answers[0] for one in answers)
+        assert sum(row[0] == "unknown" for row in answers[0]) <= 12
+        for name in others:
+            code, out, err = command("score", det, tmp_path / name)
+            assert (code, out) == (2, ""), (fitted_on, name)
+            assert "fitted on" in err or "pixels must lie in [0, 1]" in err
+            code, out, err = command(*fit, "--detector", "knn", "--train", tmp_path / name)
+            assert code == 2, (fitted_on, name)
 
 
 def test_thresholds_per_class_are_shown(command, there, net, tmp_path):
@@ -385,18 +417,46 @@ def test_a_folder_that_was_tampered_with_is_refused(command, there, tmp_path):
     det = tmp_path / "det"
     assert command(*FIT, "-o", det)[0] == 0
     text = (det / "fitted.json").read_text()
-    for old, new in (('"graph"', '"pickle"'), ('"threshold"', '"meta"'), ('"2"\n ]', '"2", "3"\n ]'), ("{", "[")):
-        assert old in text
+    changes = [('"graph"', '"pickle"'), ('"threshold"', '"meta"'), ('"2"\n ]', '"2", "3"\n ]'), ("{", "["),
+               ('"0",\n  "1"', '"1",\n  "0"'), ('"0",', '"unknown",'), ('"score": null', '"score": "energy"'),
+               ('"shape": [\n  2\n ]', '"shape": [\n  1,\n  2\n ]'), ('"kind": "inputs"', '"kind": "images"'),
+               ('"held.npz"', '"other.npz"')]  # fmt: skip
+    for old, new in changes:
+        assert old in text, old
         (det / "fitted.json").write_text(text.replace(old, new, 1))
-        code, _, err = command("score", det, "new.npz")
-        assert (code, "Traceback" in err) == (2, False), (new, err)
+        code, out, err = command("score", det, "new.npz")
+        assert (code, out, "Traceback" in err) == (2, "", False), (new, err)
+        assert "was changed since it was fitted" in err or new == "["
     (det / "fitted.json").write_text(text)
+    graph = (det / "graph.safetensors").read_bytes()
     tensors, about = read_tensors(det / "graph.safetensors", "graph")
     write_tensors(det / "graph.safetensors", "graph", {**tensors, "0": tensors["0"] + 1}, about)
     code, _, err = command("score", det, "new.npz")
-    assert (code, "another model" in err) == (2, True)
+    assert (code, "graph.safetensors' was changed since" in err) == (2, True)
+    (det / "graph.safetensors").unlink()
+    code, _, err = command("score", det, "new.npz")
+    assert (code, "graph.safetensors' is missing" in err) == (2, True)
+    (det / "graph.safetensors").write_bytes(graph)
+    assert command("score", det, "new.npz")[0] == 0
+    save_file({"0": torch.zeros(1)}, det / "weights.safetensors")
+    code, _, err = command("score", det, "new.npz")
+    assert (code, "weights.safetensors' was added" in err) == (2, True)
     assert command(*FIT, "-o", det)[0] == 0  # a detector's folder may be written anew
     assert command("score", det, "new.npz")[0] == 0
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"classes": ("0", "1", "unknown")}, "must differ"), ({"classes": ("0", "1", "2", "3")}, "names 4 classes"),
+    ({"network": "pickle"}, "'pickle'"), ({"kind": "sounds"}, "'sounds'"), ({"shape": ()}, "shape"),
+    ({"detector": "meta"}, "'meta'"), ({"settings": {"score": "energy"}}, "other settings"),
+])  # fmt: skip
+def test_what_no_fit_would_say_is_refused_though_its_digest_is_right(command, there, tmp_path, change, message):
+    det = tmp_path / "det"
+    assert command(*FIT, "-o", det)[0] == 0
+    facts = nescio.records.Fitted.load(det / "fitted.json")
+    replace(facts, **change).sealed(facts.files).save(det / "fitted.json")
+    code, out, err = command("score", det, "new.npz")
+    assert (code, out, message in err) == (2, "", True), err
 
 
 def test_what_a_user_put_into_a_detectors_folder_stays(command, there, tmp_path):
