@@ -28,14 +28,16 @@ def replacing(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any
             yield file
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+    with _naming(path):
+        handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
     try:
         with os.fdopen(handle, mode, **text) as file:  # type: ignore[call-overload]
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.chmod(partial, 0o666 & ~_umask())  # mkstemp makes 0600; give what open() would have given
-        os.replace(partial, path)
+        with _naming(path):
+            os.replace(partial, path)
     finally:
         Path(partial).unlink(missing_ok=True)
 
@@ -50,19 +52,31 @@ def replacing_folder(path: str | os.PathLike[str], mark: str, own: Collection[st
     path = Path(os.path.realpath(path))
     _check_replaceable(path, mark, own)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
+    with _naming(path):
+        partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
     old = partial.with_suffix(".old")
     try:
         yield partial
         os.chmod(partial, 0o777 & ~_umask())  # mkdtemp makes 0700
         _check_replaceable(path, mark, own)  # again, since the block may have taken long
-        if path.is_dir():
-            os.replace(path, old)
-        os.replace(partial, path)
+        with _naming(path):
+            if path.is_dir():
+                os.replace(path, old)
+            os.replace(partial, path)
     finally:
         for rest in (partial, old):
             if rest.is_dir():
                 shutil.rmtree(rest)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """A block whose errors name the path that was asked for, and not a temporary one that no one knows."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
 
 
 def _check_replaceable(path: Path, mark: str, own: Collection[str]) -> None:

@@ -9,11 +9,13 @@ fitted.json           how it was fitted, and what it takes
 import copy
 import hashlib
 import inspect
+import json
 import math
+import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +57,15 @@ class Wanted:
     risk: float | None = None
     confidence: float | None = None
     per_class: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)  # others of the detector's
 
     def over(self, model: nn.Module) -> Detector:
         """The detector, not yet fitted."""
         kind = DETECTORS[self.detector]
         given = {name: value for name in ("score", "layer") if (value := getattr(self, name)) is not None}
+        if twice := given.keys() & self.settings.keys():
+            raise NescioError(f"{min(twice)} was given twice")
+        given |= self.settings
         known = [name for name in inspect.signature(kind).parameters if name != "model"]
         for name in given:
             if name not in known:
@@ -80,6 +86,26 @@ class Wanted:
         share = ACCEPT if self.accept is None else self.accept
         each = " of each class that the model answers" if self.per_class else ""
         return f"a new known input{each}, drawn as these were, is accepted with a probability of at least {share:g}"
+
+
+def settings_in(words: Sequence[str]) -> dict[str, Any]:
+    """Settings of a detector given as words, with values in JSON; what is not JSON is text.
+
+    >>> settings_in(["k=10", "floor=0.2", "kind=lasso", 'members=["energy", "knn"]'])
+    {'k': 10, 'floor': 0.2, 'kind': 'lasso', 'members': ['energy', 'knn']}
+    """
+    found: dict[str, Any] = {}
+    for word in words:
+        name, mark, text = word.partition("=")
+        if not mark or not name:
+            raise NescioError(f"{word!r} is no setting; expected name=value, such as k=10")
+        if name in found:
+            raise NescioError(f"{name} was given twice")
+        try:
+            found[name] = json.loads(text)
+        except (ValueError, RecursionError):
+            found[name] = text
+    return found
 
 
 @dataclass(frozen=True)
@@ -156,7 +182,7 @@ def fit_own(
                           "images are brought to [0, 1], and those of `inputs` are left as they are")  # fmt: skip
     with plain_attention(), replacing_folder(folder, FACTS, FILES) as place:
         some = samples.take(slice(TRIED))[0]
-        outputs = predict(net, some[:2], progress=False).shape[2]
+        outputs = _outputs(net, some)
         classes = _class_names(class_names, named, outputs, str(data))
         sets = {part: _labelled(held, own, classes) for part, (held, own, _) in parts.items()}
         detector = wanted.over(net)
@@ -206,6 +232,17 @@ def fit_run(
         facts = facts.sealed(_digests(place))
         facts.save(place / FACTS)
     return detector, facts
+
+
+def _outputs(net: nn.Module, x: Tensor) -> int:
+    """How many classes a network answers; an error if it cannot be run, or not on one input, as scoring must."""
+    made = predict(net, x[:2], progress=False).shape[2]
+    try:
+        predict(net, x[:1], progress=False)
+    except NescioError as error:
+        raise NescioError(f"the network answers two inputs, but not one alone: {error}. New inputs may come one by one; "
+                          "a batch norm needs its running statistics for that (track_running_stats)")  # fmt: skip
+    return made
 
 
 def _keep(detector: Detector, x: Tensor, place: Path) -> Kept:
@@ -271,8 +308,9 @@ def open_fitted(folder: Path, factory: str | None, inputs: Path) -> tuple[Detect
     facts = Fitted.load(folder / FACTS)
     _check(facts, folder)
     if facts.network == "weights" and factory is None:
+        again = shlex.join(["nescio", "score", str(folder), str(inputs), "--model", str(facts.factory)])
         raise NescioError(f"{str(folder)!r} holds the weights of its network, but not the network ({facts.why}); name "
-                          f"what makes it: nescio score {folder} {inputs} --model {facts.factory}")  # fmt: skip
+                          f"what makes it: {again}")  # fmt: skip
     if facts.network != "weights" and factory is not None:
         raise NescioError(f"{str(folder)!r} holds its network; leave out --model")
     model: nn.Module | None = None
@@ -285,8 +323,8 @@ def open_fitted(folder: Path, factory: str | None, inputs: Path) -> tuple[Detect
     if detector.name != facts.detector:
         raise NescioError(f"{str(folder / DETECTOR)!r} holds a {detector.name}, where {FACTS} says {facts.detector!r}")
     if to_plain(detector.settings()) != facts.settings:
-        raise NescioError(f"{str(folder / DETECTOR)!r} has other settings than {FACTS} says: {detector.settings()}, not "
-                          f"{facts.settings}")  # fmt: skip
+        raise NescioError(f"{str(folder / DETECTOR)!r} has other settings than {FACTS} says: {detector.settings()}, "
+                          f"not {facts.settings}")  # fmt: skip
     made = predict(detector.model, torch.zeros(1, *facts.shape), progress=False).shape[2]
     if made != len(facts.classes):
         raise NescioError(f"{str(folder)!r} names {len(facts.classes)} classes, but its network knows {made}")

@@ -92,3 +92,11 @@ def test_only_a_folder_of_ours_is_replaced(tmp_path):
     with pytest.raises(NescioError, match=r"holds other things \(big\)"):
         write()
     assert os.listdir(tmp_path) == ["made"]
+
+
+def test_errors_name_what_was_asked_for(tmp_path):
+    path = tmp_path / ("a" * 300)  # longer than names may be
+    for writing in (replacing(path), replacing_folder(path, "mark", ["mark"])):
+        with pytest.raises(OSError, match="File name too long") as caught, writing:
+            pass
+        assert caught.value.filename == str(path)

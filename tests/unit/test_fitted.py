@@ -55,6 +55,13 @@ class Series(nn.Module):
     def forward(self, x):
         return self.head(torch.tanh(self.read(x)).mean(1))
 
+class Together(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.net = nn.BatchNorm1d(2, track_running_stats=False), make()
+    def forward(self, x):
+        return self.net(self.norm(x))
+
 def needs(classes):
     return make()
 
@@ -208,6 +215,27 @@ def test_a_network_that_cannot_be_kept_is_named_when_scoring(command, there, tmp
     assert "weights.safetensors' was changed since" in err
     code, _, err = command("score", tmp_path / "plain", "new.npz", "--model", "their_nets:make")
     assert (code, "leave out --model" in err) == (2, True)
+
+
+def test_the_command_that_names_the_network_can_be_run_as_it_is_printed(command, there, tmp_path):
+    words = ["fit", "--model", "their_nets:Choosing", "--weights", "choosing.safetensors", "--data", "held.npz"]
+    assert command(*words, "-o", tmp_path / "my det")[0] == 0
+    (tmp_path / "my new.npz").write_bytes(Path("new.npz").read_bytes())
+    code, _, err = command("score", tmp_path / "my det", tmp_path / "my new.npz")
+    assert code == 2
+    program, *again = shlex.split(err.partition("what makes it: ")[2])
+    code, out, err = command(*again)
+    assert (program, code, len(out.splitlines())) == ("nescio", 0, 41), err
+
+
+def test_settings_of_a_detector_are_given_by_name(command, there, net, tmp_path):
+    code, out, err = command(*FIT, "--detector", "knn", "--set", "k=3", "size=40", "-o", tmp_path / "det")
+    assert code == 0, err
+    assert "k: 3, size: 40" in out
+    code, out, err = command("score", tmp_path / "det", "new.npz")
+    assert code == 0, err
+    told = nescio.KNN(net, k=3, size=40).fit(load("three_blobs").test).explain(np.load("new.npz")["inputs"])
+    as_told(list(csv.DictReader(out.splitlines())), told, "012")
 
 
 def test_a_detector_of_gradients_asks_for_the_network(command, there, net, tmp_path):
@@ -373,6 +401,7 @@ MAKE = "fit --model their_nets:make --data held.npz "
     ("fit --model broken_nets:make --data held.npz", "raised ZeroDivisionError"),
     (MAKE + "--weights weights.pt", "safetensors.torch.save_file(net.state_dict()"),
     (MAKE + "--weights renamed.safetensors", "safetensors.torch.save_file(net.state_dict()"),
+    (MAKE + "--weights held.npz", "is a NumPy archive; expected safetensors"),
     (MAKE + "--weights cut.safetensors", "not a whole safetensors file"),
     (MAKE + "--weights none.safetensors", "no such file"),
     (MAKE + "--weights choosing.safetensors", "it lacks 0.weight"),
@@ -381,15 +410,27 @@ MAKE = "fit --model their_nets:make --data held.npz "
     (MAKE + "--class-names a,b", "2 class names were given, but the network has 3 outputs"),
     (MAKE + "--class-names a,b,unknown", "must differ"),
     (MAKE + "--layer x", "threshold has no setting 'layer'"),
+    (MAKE + "--detector knn --set q=1", "knn has no setting 'q'; it has layer, k, size, seed"),
+    (MAKE + "--detector knn --set model=1", "knn has no setting 'model'"),
+    (MAKE + "--detector knn --set k=many", "k must be a whole number"),
+    (MAKE + "--detector knn --set k=1e999", "k must be a whole number"),
+    (MAKE + "--detector knn --set k", "'k' is no setting; expected name=value"),
+    (MAKE + "--detector knn --set k=1 k=2", "k was given twice"),
+    (MAKE + "--detector mahalanobis --set floor=NaN", "floor must be a number"),
+    (MAKE + "--score energy --set score=entropy", "score was given twice"),
+    (MAKE + "--set score=3", "score"),
     (MAKE + "--detector threshhold", "did you mean 'threshold'"),
     (MAKE + "--accept 0.9 --risk 0.1", "two ways"),
     (MAKE + "--accept 0.99999", "too few"),
     (MAKE + "-o {tmp}/taken", "holds other things"),
+    ("fit --model their_nets:Together --data held.npz", "answers two inputs, but not one alone"),
     ("fit --model their_nets:make", "--data"),
     ("fit --data held.npz", "either a run or --model"),
     ("fit --model their_nets:make --data new.npz", "NaN"),
     ("fit --model their_nets:make --data nothing.npz", "no such file"),
     ("fit {tmp}/taken --data held.npz", "not a run"),
+    ("score {tmp}/nope new.npz", "is no folder of `nescio fit` or `nescio train`"),
+    ("score {tmp}/taken new.npz", "is no folder of `nescio fit` or `nescio train`"),
     ("score {tmp}/taken new.npz --fail-on-unknown", "no folder of `nescio fit`"),
 ])  # fmt: skip
 def test_bad_input_ends_with_its_message_and_leaves_nothing(command, there, tmp_path, words, message):
