@@ -482,8 +482,8 @@ def _score_with_run(
     from nescio.runs import CHECKPOINT, MODEL, open_run
 
     if not (run / MODEL).exists() and not any(run.glob(f"{Path(CHECKPOINT).stem}*")):
-        raise NescioError(f"{str(run)!r} is no folder of `nescio fit` or `nescio train`: it has neither fitted.json nor "
-                          f"{MODEL}")  # fmt: skip
+        raise NescioError(f"{str(run)!r} is no folder of `nescio fit` or `nescio train`: it has neither fitted.json "
+                          f"nor {MODEL}")  # fmt: skip
     model, facts = open_run(run)
     with place as file:
         stream = Stream(inputs, facts.shape, facts.encoder(), batch_size)

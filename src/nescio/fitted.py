@@ -240,8 +240,9 @@ def _outputs(net: nn.Module, x: Tensor) -> int:
     try:
         predict(net, x[:1], progress=False)
     except NescioError as error:
-        raise NescioError(f"the network answers two inputs, but not one alone: {error}. New inputs may come one by one; "
-                          "a batch norm needs its running statistics for that (track_running_stats)")  # fmt: skip
+        raise NescioError(f"the network answers two inputs, but not one alone: {error}. New inputs may come one by "
+                          "one; a batch norm needs its running statistics for that (track_running_stats)"
+                          ) from error  # fmt: skip
     return made
 
 

@@ -418,7 +418,7 @@ MAKE = "fit --model their_nets:make --data held.npz "
     (MAKE + "--detector knn --set k=1 k=2", "k was given twice"),
     (MAKE + "--detector mahalanobis --set floor=NaN", "floor must be a number"),
     (MAKE + "--score energy --set score=entropy", "score was given twice"),
-    (MAKE + "--set score=3", "score"),
+    (MAKE + "--set score=3", "unknown score 3"),
     (MAKE + "--detector threshhold", "did you mean 'threshold'"),
     (MAKE + "--accept 0.9 --risk 0.1", "two ways"),
     (MAKE + "--accept 0.99999", "too few"),
