@@ -372,6 +372,9 @@ def fit(
     train: Annotated[Path | None, typer.Option(
         help="Data for a detector that learns more than a threshold, such as the network's training data; else half of "
              "the known inputs, or the run's training data.", show_default=False)] = None,
+    settings: Annotated[list[str] | None, typer.Option(
+        "--set", metavar="NAME=VALUE", show_default=False,
+        help="Other settings of the detector, one or more, such as `k=10` of knn.")] = None,
     label: Annotated[str | None, typer.Option(
         help="The label column of a CSV file; without it all columns are features.", show_default=False)] = None,
     class_names: Annotated[str, typer.Option(
@@ -388,11 +391,13 @@ def fit(
     Example: `nescio fit --model my_nets:make_net --weights w.safetensors --data rows.csv --label kind --risk 0.01`
 
     Example: `nescio fit run --score energy --accept 0.99 -o detector`
+
+    Example: `nescio fit run --detector knn --set k=10 size=5000 -o detector`
     """
-    from nescio.fitted import Wanted, fit_own, fit_run
+    from nescio.fitted import Wanted, fit_own, fit_run, settings_in
     from nescio.report.fitted import fitted_words
 
-    wanted = Wanted(detector, score, layer, accept, risk, confidence, per_class)
+    wanted = Wanted(detector, score, layer, accept, risk, confidence, per_class, settings_in(settings or []))
     names = [name.strip() for name in class_names.split(",") if name.strip()]
     if (run is None) == (model is None):
         raise NescioError("give either a run or --model package.module:factory")
@@ -474,8 +479,11 @@ def _score_with_run(
 ) -> int:
     from nescio.answers import write_answers
     from nescio.data import Stream
-    from nescio.runs import open_run
+    from nescio.runs import CHECKPOINT, MODEL, open_run
 
+    if not (run / MODEL).exists() and not any(run.glob(f"{Path(CHECKPOINT).stem}*")):
+        raise NescioError(f"{str(run)!r} is no folder of `nescio fit` or `nescio train`: it has neither fitted.json "
+                          f"nor {MODEL}")  # fmt: skip
     model, facts = open_run(run)
     with place as file:
         stream = Stream(inputs, facts.shape, facts.encoder(), batch_size)

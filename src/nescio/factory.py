@@ -4,6 +4,7 @@ import importlib
 import inspect
 import os
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -122,9 +123,23 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     except (SafetensorError, OSError, ValueError) as error:
         with path.open("rb") as raw:
             start = raw.read(2)
+        if start == b"PK" and _is_npz(path):
+            raise NescioError(f"{where!r} is a NumPy archive; expected safetensors, which it becomes with "
+                              "safetensors.numpy.save_file(dict(numpy.load('weights.npz')), 'weights.safetensors')"
+                              ) from error  # fmt: skip
         if start == b"PK" or start[:1] == b"\x80":  # what torch.save and pickle begin with
             raise pickled from error
         raise NescioError(f"{where!r} is not a whole safetensors file: {error}") from error
+
+
+def _is_npz(path: Path) -> bool:
+    """Whether a file that begins as zip files do holds arrays alone."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return False
+    return bool(names) and all(name.endswith(".npy") for name in names)
 
 
 def _some(names: Sequence[str], mark: str = ", ") -> str:

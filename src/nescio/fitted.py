@@ -7,12 +7,15 @@ fitted.json           how it was fitted, and what it takes
 """
 
 import copy
+import hashlib
 import inspect
+import json
 import math
+import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +36,13 @@ from nescio.errors import NescioError
 from nescio.factory import load_weights, made_by
 from nescio.graph import exported, read_graph, write_graph
 from nescio.predict import like_model, predict
-from nescio.records import Fitted, Provenance
+from nescio.records import Fitted, Provenance, to_plain
 from nescio.runs import open_run
 from nescio.saving import holds_model, load, save
 
 DETECTOR, GRAPH, WEIGHTS, FACTS = "detector.safetensors", "graph.safetensors", "weights.safetensors", "fitted.json"
 UNKNOWN = "unknown"  # what answers call an input of no class
+FILES = (DETECTOR, GRAPH, WEIGHTS, FACTS)  # all that a folder may hold
 TRIED = 64  # inputs that a graph must answer as its network does
 
 
@@ -53,11 +57,15 @@ class Wanted:
     risk: float | None = None
     confidence: float | None = None
     per_class: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)  # others of the detector's
 
     def over(self, model: nn.Module) -> Detector:
         """The detector, not yet fitted."""
         kind = DETECTORS[self.detector]
         given = {name: value for name in ("score", "layer") if (value := getattr(self, name)) is not None}
+        if twice := given.keys() & self.settings.keys():
+            raise NescioError(f"{min(twice)} was given twice")
+        given |= self.settings
         known = [name for name in inspect.signature(kind).parameters if name != "model"]
         for name in given:
             if name not in known:
@@ -80,11 +88,32 @@ class Wanted:
         return f"a new known input{each}, drawn as these were, is accepted with a probability of at least {share:g}"
 
 
+def settings_in(words: Sequence[str]) -> dict[str, Any]:
+    """Settings of a detector given as words, with values in JSON; what is not JSON is text.
+
+    >>> settings_in(["k=10", "floor=0.2", "kind=lasso", 'members=["energy", "knn"]'])
+    {'k': 10, 'floor': 0.2, 'kind': 'lasso', 'members': ['energy', 'knn']}
+    """
+    found: dict[str, Any] = {}
+    for word in words:
+        name, mark, text = word.partition("=")
+        if not mark or not name:
+            raise NescioError(f"{word!r} is no setting; expected name=value, such as k=10")
+        if name in found:
+            raise NescioError(f"{name} was given twice")
+        try:
+            found[name] = json.loads(text)
+        except (ValueError, RecursionError):
+            found[name] = text
+    return found
+
+
 @dataclass(frozen=True)
 class Known:
     """What a network takes and knows, and the data that a detector over it was fitted on."""
 
     shape: tuple[int, ...]
+    kind: str | None
     classes: tuple[str, ...]
     encoding: Encoding | None
     data: str
@@ -99,6 +128,7 @@ class Known:
             network=kept.network,
             why=kept.why,
             shape=self.shape,
+            kind=self.kind,
             classes=self.classes,
             encoding=None if self.encoding is None else self.encoding.to_dict(),
             data=self.data,
@@ -146,17 +176,21 @@ def fit_own(
         load_weights(net, weights)
     encoding = _columns(data, label)
     parts = {name: _read(path, label, encoding, name) for name, path in (("test", data), ("train", train)) if path}
-    samples, named = parts["test"]
-    with plain_attention(), replacing_folder(folder, FACTS) as place:
+    samples, named, kind = parts["test"]
+    if "train" in parts and parts["train"][2] != kind:
+        raise NescioError(f"{data} has {kind}, {train} has {parts['train'][2]}; give both in one way, as the values of "
+                          "images are brought to [0, 1], and those of `inputs` are left as they are")  # fmt: skip
+    with plain_attention(), replacing_folder(folder, FACTS, FILES) as place:
         some = samples.take(slice(TRIED))[0]
-        outputs = predict(net, some[:2], progress=False).shape[2]
+        outputs = _outputs(net, some)
         classes = _class_names(class_names, named, outputs, str(data))
-        sets = {part: _labelled(held, own, classes) for part, (held, own) in parts.items()}
+        sets = {part: _labelled(held, own, classes) for part, (held, own, _) in parts.items()}
         detector = wanted.over(net)
         wanted.fit(detector, sets["test"], sets.get("train"))
         kept = _keep(detector, some, place)
-        known = Known(samples.shape, classes, encoding, str(data), f"half of {data}" if train is None else str(train))
-        facts = known.facts(wanted, detector, factory, time.monotonic() - started, kept)
+        taught = f"half of {data}" if train is None else str(train)
+        known = Known(samples.shape, kind, classes, encoding, str(data), taught)
+        facts = known.facts(wanted, detector, factory, time.monotonic() - started, kept).sealed(_digests(place))
         facts.save(place / FACTS)
     return detector, facts
 
@@ -188,15 +222,28 @@ def fit_run(
     loaded = about.load(root) if own or data is None else None
     held = read(data, "test") if data is not None else loaded.test if loaded is not None else None
     teacher = read(train, "train") if train is not None else loaded.train if own and loaded is not None else None
-    wanted.fit(detector, held, teacher)
     name = f"{about.source.name}, test part" if data is None else str(data)
     taught = f"half of {name}" if teacher is None else f"{about.source.name}, training part" if own else str(train)
-    known = Known(about.shape, about.classes, encoder, name, taught)
-    with replacing_folder(folder, FACTS) as place:
+    known = Known(about.shape, None, about.classes, encoder, name, taught)
+    with replacing_folder(folder, FACTS, FILES) as place:
+        wanted.fit(detector, held, teacher)
         save(detector, place / DETECTOR)
         facts = known.facts(wanted, detector, None, time.monotonic() - started, Kept("detector"))
+        facts = facts.sealed(_digests(place))
         facts.save(place / FACTS)
     return detector, facts
+
+
+def _outputs(net: nn.Module, x: Tensor) -> int:
+    """How many classes a network answers; an error if it cannot be run, or not on one input, as scoring must."""
+    made = predict(net, x[:2], progress=False).shape[2]
+    try:
+        predict(net, x[:1], progress=False)
+    except NescioError as error:
+        raise NescioError(f"the network answers two inputs, but not one alone: {error}. New inputs may come one by "
+                          "one; a batch norm needs its running statistics for that (track_running_stats)"
+                          ) from error  # fmt: skip
+    return made
 
 
 def _keep(detector: Detector, x: Tensor, place: Path) -> Kept:
@@ -223,6 +270,16 @@ def _keep(detector: Detector, x: Tensor, place: Path) -> Kept:
         save_file(held, place / WEIGHTS)
         return Kept("weights", str(error))
     return Kept("graph")
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file in a folder that says how a detector answers, but of the one that lists them."""
+    found = {}
+    for name in FILES:
+        if name != FACTS and (folder / name).is_file():
+            with (folder / name).open("rb") as file:
+                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 def _check_same(one: Detector, other: Detector, x: Tensor) -> None:
@@ -252,8 +309,9 @@ def open_fitted(folder: Path, factory: str | None, inputs: Path) -> tuple[Detect
     facts = Fitted.load(folder / FACTS)
     _check(facts, folder)
     if facts.network == "weights" and factory is None:
+        again = shlex.join(["nescio", "score", str(folder), str(inputs), "--model", str(facts.factory)])
         raise NescioError(f"{str(folder)!r} holds the weights of its network, but not the network ({facts.why}); name "
-                          f"what makes it: nescio score {folder} {inputs} --model {facts.factory}")  # fmt: skip
+                          f"what makes it: {again}")  # fmt: skip
     if facts.network != "weights" and factory is not None:
         raise NescioError(f"{str(folder)!r} holds its network; leave out --model")
     model: nn.Module | None = None
@@ -265,6 +323,9 @@ def open_fitted(folder: Path, factory: str | None, inputs: Path) -> tuple[Detect
     detector = _loaded(folder / DETECTOR, model)
     if detector.name != facts.detector:
         raise NescioError(f"{str(folder / DETECTOR)!r} holds a {detector.name}, where {FACTS} says {facts.detector!r}")
+    if to_plain(detector.settings()) != facts.settings:
+        raise NescioError(f"{str(folder / DETECTOR)!r} has other settings than {FACTS} says: {detector.settings()}, "
+                          f"not {facts.settings}")  # fmt: skip
     made = predict(detector.model, torch.zeros(1, *facts.shape), progress=False).shape[2]
     if made != len(facts.classes):
         raise NescioError(f"{str(folder)!r} names {len(facts.classes)} classes, but its network knows {made}")
@@ -274,7 +335,7 @@ def open_fitted(folder: Path, factory: str | None, inputs: Path) -> tuple[Detect
 def stream_for(facts: Fitted, inputs: Path, batch_size: int) -> Stream:
     """New inputs in the shape the network takes; what is missing in them is NaN, and so unknown."""
     encoding = None if facts.encoding is None else Encoding.from_dict(facts.encoding)
-    return Stream(inputs, facts.shape, encoding, batch_size, any_shape=facts.factory is not None, gaps=True)
+    return Stream(inputs, facts.shape, encoding, batch_size, facts.kind, gaps=True)
 
 
 @contextmanager
@@ -295,10 +356,13 @@ def _columns(path: Path, label: str | None) -> Encoding | None:
     return Encoding.numeric(name for name in read_csv(path) if name != label)
 
 
-def _read(path: Path, label: str | None, encoding: Encoding | None, part: str) -> tuple[Samples, tuple[str, ...]]:
-    """The part of that name, or what there is, and the names of its classes."""
+def _read(path: Path, label: str | None, encoding: Encoding | None, part: str) -> tuple[Samples, tuple[str, ...], str]:
+    """The part of that name, or what there is, the names of its classes, and whether it is "images" or "inputs"."""
     parts = read_parts(path, label, encoding, any_shape=True)
-    return parts.samples.get(part) or next(iter(parts.samples.values())), parts.classes
+    part = part if part in parts.samples else next(iter(parts.samples))
+    samples = parts.samples[part]
+    images = len(samples.shape) == 3 and part not in parts.as_given
+    return samples, parts.classes, "images" if images else "inputs"
 
 
 def _class_names(given: Sequence[str], named: Sequence[str], outputs: int, where: str) -> tuple[str, ...]:
@@ -311,9 +375,13 @@ def _class_names(given: Sequence[str], named: Sequence[str], outputs: int, where
     if len(names) != outputs:
         raise NescioError(f"{where} has {len(names)} classes ({', '.join(names[:5])}, …), but the network has "
                           f"{outputs} outputs; name all of them in their order with --class-names")  # fmt: skip
-    if UNKNOWN in names or len(set(names)) < outputs:
-        raise NescioError(f"class names must differ from each other and from {UNKNOWN!r}, not {', '.join(names)}")
+    _check_names(names)
     return names
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if UNKNOWN in names or len(set(names)) < len(names):
+        raise NescioError(f"class names must differ from each other and from {UNKNOWN!r}, not {', '.join(names)}")
 
 
 def _labelled(samples: Samples, own: tuple[str, ...], classes: tuple[str, ...]) -> Any:
@@ -329,9 +397,20 @@ def _labelled(samples: Samples, own: tuple[str, ...], classes: tuple[str, ...]) 
 
 
 def _check(facts: Fitted, folder: Path) -> None:
-    """An error if a folder says things that no fit would."""
+    """An error if a folder is not as a fit left it, or says things that no fit would."""
     where = repr(str(folder / FACTS))
+    if facts.own_digest() != facts.digest:
+        raise NescioError(f"{where} was changed since it was fitted: its contents do not have the digest "
+                          f"{facts.digest[:12]!r}…; fit it anew")  # fmt: skip
+    found = _digests(folder)
+    for name in sorted(facts.files.keys() | found.keys()):
+        if found.get(name) != facts.files.get(name):
+            what = "is missing" if name not in found else "was changed since" if name in facts.files else "was added"
+            raise NescioError(f"{str(folder / name)!r} {what}; a detector's folder goes as it was fitted, whole")
+    _check_names(facts.classes)
     if facts.network not in ("detector", "graph", "weights"):
         raise NescioError(f"{where} says that its network is in {facts.network!r}, which this version does not know")
+    if facts.kind not in (None, "images", "inputs"):
+        raise NescioError(f"{where} says that it was fitted on {facts.kind!r}; expected images or inputs")
     if not all(0 < side < 2**20 for side in facts.shape or (0,)) or math.prod(facts.shape) > 2**26:
         raise NescioError(f"{where} has inputs of shape {facts.shape}; expected some numbers, at most {2**26}")

@@ -194,11 +194,18 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _made(self, train: Samples, seed: int) -> Method:
         """The method, untrained, with the standardisation of its training data."""
+        if not isinstance(self.method_settings, Mapping | None):
+            raise NescioError(f"method_settings must be a dict such as {{'samples': 50}}, not {self.method_settings!r}")
         settings = dict(self.method_settings or {})
         for name in settings:
             if name not in (known := own_settings(self.method)):
                 raise unknown_name(f"setting of {self.method}", name, known)
-        scaler = StandardScaler().fit(train.inputs.numpy())
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaler = StandardScaler().fit(train.inputs.numpy())
+        if not (fine := np.isfinite(scaler.mean_) & np.isfinite(scaler.scale_)).all():
+            column = int(np.argmin(fine))
+            raise NescioError(f"feature {column} cannot be standardised in float64: its values reach "
+                              f"{float(train.inputs[:, column].abs().max()):g}; give it in another unit")  # fmt: skip
         normalise = Normalise(torch.from_numpy(scaler.mean_), torch.from_numpy(scaler.scale_))
         dropout = (DROPOUT if self.method == "mc_dropout" else 0.0) if self.dropout is None else self.dropout
         make_net = partial(mlp, train.shape[0], hidden=self.hidden, dropout=dropout)

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from nescio.atomic import replacing
+from nescio.atomic import replacing, replacing_folder
 from nescio.errors import NescioError
 
 
@@ -59,3 +59,44 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
 def test_a_folder_is_refused(tmp_path):
     with pytest.raises(NescioError, match="is a folder"), replacing(tmp_path):
         pass
+
+
+def test_only_a_folder_of_ours_is_replaced(tmp_path):
+    path, own = tmp_path / "made", ("mark", "big")
+
+    def write(also=None):
+        with replacing_folder(path, "mark", own) as place:
+            (place / "mark").write_text("")
+            if also is not None:  # someone writes to the folder meanwhile
+                (path / also).write_text("mine")
+
+    write()
+    (path / "big").write_text("old")
+    write()
+    assert os.listdir(path) == ["mark"]
+    for name in ("notes.txt", ".hidden"):
+        (path / name).write_text("mine")
+        with pytest.raises(NescioError, match=rf"holds other things \({name}\)"):
+            write()
+        assert (path / name).read_text() == "mine"
+        (path / name).unlink()
+    (path / "big").mkdir()
+    with pytest.raises(NescioError, match=r"holds other things \(big\)"):
+        write()
+    (path / "big").rmdir()
+    with pytest.raises(NescioError, match=r"answers\.csv"):
+        write(also="answers.csv")
+    assert (path / "answers.csv").read_text() == "mine"
+    (path / "answers.csv").unlink()
+    (path / "mark").rename(path / "big")
+    with pytest.raises(NescioError, match=r"holds other things \(big\)"):
+        write()
+    assert os.listdir(tmp_path) == ["made"]
+
+
+def test_errors_name_what_was_asked_for(tmp_path):
+    path = tmp_path / ("a" * 300)  # longer than names may be
+    for writing in (replacing(path), replacing_folder(path, "mark", ["mark"])):
+        with pytest.raises(OSError, match="File name too long") as caught, writing:
+            pass
+        assert caught.value.filename == str(path)

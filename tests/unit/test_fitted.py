@@ -4,9 +4,11 @@ import csv
 import io
 import json
 import math
+import os
 import re
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ from torch import nn
 import nescio
 from nescio.answers import write_verdicts
 from nescio.cli import main
-from nescio.data import Stream, load
+from nescio.data import Stream, adapt, load
 from nescio.errors import NescioError
 from nescio.tensorfile import read_tensors, write_tensors
 
@@ -52,6 +54,13 @@ class Series(nn.Module):
         self.read, self.head = nn.Linear(4, 6), nn.Linear(6, 3)
     def forward(self, x):
         return self.head(torch.tanh(self.read(x)).mean(1))
+
+class Together(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.net = nn.BatchNorm1d(2, track_running_stats=False), make()
+    def forward(self, x):
+        return self.net(self.norm(x))
 
 def needs(classes):
     return make()
@@ -143,6 +152,11 @@ def as_told(found, explanations, names):
             assert row[column] == "" if math.isnan(value) else float(row[column]) == value
 
 
+def save_picture(path, pixels):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path)
+
+
 def test_rows_say_what_the_detector_explains_and_no_code_is_run(command, there, net, tmp_path):
     code, out, err = command(*FIT, "-o", tmp_path / "det", "--class-names", "red, green, blue", "--accept", 0.9)
     assert code == 0, err
@@ -198,9 +212,30 @@ def test_a_network_that_cannot_be_kept_is_named_when_scoring(command, there, tmp
     save_file({**weights, "net.0.bias": weights["net.0.bias"] + 1}, tmp_path / "det" / "weights.safetensors")
     code, _, err = command("score", tmp_path / "det", "new.npz", "--model", "their_nets:Choosing")
     assert code == 2
-    assert "another model" in err
+    assert "weights.safetensors' was changed since" in err
     code, _, err = command("score", tmp_path / "plain", "new.npz", "--model", "their_nets:make")
     assert (code, "leave out --model" in err) == (2, True)
+
+
+def test_the_command_that_names_the_network_can_be_run_as_it_is_printed(command, there, tmp_path):
+    words = ["fit", "--model", "their_nets:Choosing", "--weights", "choosing.safetensors", "--data", "held.npz"]
+    assert command(*words, "-o", tmp_path / "my det")[0] == 0
+    (tmp_path / "my new.npz").write_bytes(Path("new.npz").read_bytes())
+    code, _, err = command("score", tmp_path / "my det", tmp_path / "my new.npz")
+    assert code == 2
+    program, *again = shlex.split(err.partition("what makes it: ")[2])
+    code, out, err = command(*again)
+    assert (program, code, len(out.splitlines())) == ("nescio", 0, 41), err
+
+
+def test_settings_of_a_detector_are_given_by_name(command, there, net, tmp_path):
+    code, out, err = command(*FIT, "--detector", "knn", "--set", "k=3", "size=40", "-o", tmp_path / "det")
+    assert code == 0, err
+    assert "k: 3, size: 40" in out
+    code, out, err = command("score", tmp_path / "det", "new.npz")
+    assert code == 0, err
+    told = nescio.KNN(net, k=3, size=40).fit(load("three_blobs").test).explain(np.load("new.npz")["inputs"])
+    as_told(list(csv.DictReader(out.splitlines())), told, "012")
 
 
 def test_a_detector_of_gradients_asks_for_the_network(command, there, net, tmp_path):
@@ -287,6 +322,37 @@ def test_inputs_of_any_shape_and_range_are_taken_as_they_are(command, there, tmp
     assert (code, "expected (5, 4)" in err) == (2, True)
 
 
+def test_images_and_inputs_as_they_are_do_not_stand_for_each_other(command, there, tmp_path):
+    pixels = np.random.default_rng(0).integers(256, size=(60, 8, 8), dtype=np.uint8)
+    for index, one in enumerate(pixels):
+        save_picture(tmp_path / "folder" / f"{index:02}.png", one)
+    np.savez(tmp_path / "inputs.npz", inputs=pixels[:, None].astype(np.float32))
+    np.savez(tmp_path / "images.npz", images=pixels)
+    np.save(tmp_path / "images.npy", pixels)
+    rows = [",".join(map(str, one)) for one in (range(64), *pixels.reshape(60, 64).tolist())]
+    (tmp_path / "rows.csv").write_text("\n".join(rows) + "\n")
+    images, inputs = ["folder", "images.npz", "images.npy"], ["inputs.npz", "rows.csv"]
+    for fitted_on, alike, others in (("inputs.npz", inputs, images), ("folder", images, inputs),
+                                     ("images.npz", images, inputs), ("images.npy", images, inputs)):  # fmt: skip
+        det = tmp_path / "det"
+        fit = ["fit", "--model", "their_nets:ready", "--data", tmp_path / fitted_on, "-o", det, "--accept", 0.8]
+        code, _, err = command(*fit)
+        assert code == 0, err
+        answers = []
+        for name in alike:
+            code, out, err = command("score", det, tmp_path / name)
+            assert code == 0, (fitted_on, name, err)
+            answers.append([list(row.values())[1:] for row in csv.DictReader(out.splitlines())])
+        assert all(one == answers[0] for one in answers)
+        assert sum(row[0] == "unknown" for row in answers[0]) <= 12
+        for name in others:
+            code, out, err = command("score", det, tmp_path / name)
+            assert (code, out) == (2, ""), (fitted_on, name)
+            assert "fitted on" in err or "pixels must lie in [0, 1]" in err
+            code, out, err = command(*fit, "--detector", "knn", "--train", tmp_path / name)
+            assert code == 2, (fitted_on, name)
+
+
 def test_thresholds_per_class_are_shown(command, there, net, tmp_path):
     code, out, err = command(*FIT, "-o", tmp_path / "det", "--per-class", "--accept", 0.8)
     assert code == 0, err
@@ -335,6 +401,7 @@ MAKE = "fit --model their_nets:make --data held.npz "
     ("fit --model broken_nets:make --data held.npz", "raised ZeroDivisionError"),
     (MAKE + "--weights weights.pt", "safetensors.torch.save_file(net.state_dict()"),
     (MAKE + "--weights renamed.safetensors", "safetensors.torch.save_file(net.state_dict()"),
+    (MAKE + "--weights held.npz", "is a NumPy archive; expected safetensors"),
     (MAKE + "--weights cut.safetensors", "not a whole safetensors file"),
     (MAKE + "--weights none.safetensors", "no such file"),
     (MAKE + "--weights choosing.safetensors", "it lacks 0.weight"),
@@ -343,15 +410,27 @@ MAKE = "fit --model their_nets:make --data held.npz "
     (MAKE + "--class-names a,b", "2 class names were given, but the network has 3 outputs"),
     (MAKE + "--class-names a,b,unknown", "must differ"),
     (MAKE + "--layer x", "threshold has no setting 'layer'"),
+    (MAKE + "--detector knn --set q=1", "knn has no setting 'q'; it has layer, k, size, seed"),
+    (MAKE + "--detector knn --set model=1", "knn has no setting 'model'"),
+    (MAKE + "--detector knn --set k=many", "k must be a whole number"),
+    (MAKE + "--detector knn --set k=1e999", "k must be a whole number"),
+    (MAKE + "--detector knn --set k", "'k' is no setting; expected name=value"),
+    (MAKE + "--detector knn --set k=1 k=2", "k was given twice"),
+    (MAKE + "--detector mahalanobis --set floor=NaN", "floor must be a number"),
+    (MAKE + "--score energy --set score=entropy", "score was given twice"),
+    (MAKE + "--set score=3", "unknown score 3"),
     (MAKE + "--detector threshhold", "did you mean 'threshold'"),
     (MAKE + "--accept 0.9 --risk 0.1", "two ways"),
     (MAKE + "--accept 0.99999", "too few"),
     (MAKE + "-o {tmp}/taken", "holds other things"),
+    ("fit --model their_nets:Together --data held.npz", "answers two inputs, but not one alone"),
     ("fit --model their_nets:make", "--data"),
     ("fit --data held.npz", "either a run or --model"),
     ("fit --model their_nets:make --data new.npz", "NaN"),
     ("fit --model their_nets:make --data nothing.npz", "no such file"),
     ("fit {tmp}/taken --data held.npz", "not a run"),
+    ("score {tmp}/nope new.npz", "is no folder of `nescio fit` or `nescio train`"),
+    ("score {tmp}/taken new.npz", "is no folder of `nescio fit` or `nescio train`"),
     ("score {tmp}/taken new.npz --fail-on-unknown", "no folder of `nescio fit`"),
 ])  # fmt: skip
 def test_bad_input_ends_with_its_message_and_leaves_nothing(command, there, tmp_path, words, message):
@@ -379,18 +458,77 @@ def test_a_folder_that_was_tampered_with_is_refused(command, there, tmp_path):
     det = tmp_path / "det"
     assert command(*FIT, "-o", det)[0] == 0
     text = (det / "fitted.json").read_text()
-    for old, new in (('"graph"', '"pickle"'), ('"threshold"', '"meta"'), ('"2"\n ]', '"2", "3"\n ]'), ("{", "[")):
-        assert old in text
+    changes = [('"graph"', '"pickle"'), ('"threshold"', '"meta"'), ('"2"\n ]', '"2", "3"\n ]'), ("{", "["),
+               ('"0",\n  "1"', '"1",\n  "0"'), ('"0",', '"unknown",'), ('"score": null', '"score": "energy"'),
+               ('"shape": [\n  2\n ]', '"shape": [\n  1,\n  2\n ]'), ('"kind": "inputs"', '"kind": "images"'),
+               ('"held.npz"', '"other.npz"')]  # fmt: skip
+    for old, new in changes:
+        assert old in text, old
         (det / "fitted.json").write_text(text.replace(old, new, 1))
-        code, _, err = command("score", det, "new.npz")
-        assert (code, "Traceback" in err) == (2, False), (new, err)
+        code, out, err = command("score", det, "new.npz")
+        assert (code, out, "Traceback" in err) == (2, "", False), (new, err)
+        assert "was changed since it was fitted" in err or new == "["
     (det / "fitted.json").write_text(text)
+    graph = (det / "graph.safetensors").read_bytes()
     tensors, about = read_tensors(det / "graph.safetensors", "graph")
     write_tensors(det / "graph.safetensors", "graph", {**tensors, "0": tensors["0"] + 1}, about)
     code, _, err = command("score", det, "new.npz")
-    assert (code, "another model" in err) == (2, True)
+    assert (code, "graph.safetensors' was changed since" in err) == (2, True)
+    (det / "graph.safetensors").unlink()
+    code, _, err = command("score", det, "new.npz")
+    assert (code, "graph.safetensors' is missing" in err) == (2, True)
+    (det / "graph.safetensors").write_bytes(graph)
+    assert command("score", det, "new.npz")[0] == 0
+    save_file({"0": torch.zeros(1)}, det / "weights.safetensors")
+    code, _, err = command("score", det, "new.npz")
+    assert (code, "weights.safetensors' was added" in err) == (2, True)
     assert command(*FIT, "-o", det)[0] == 0  # a detector's folder may be written anew
     assert command("score", det, "new.npz")[0] == 0
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"classes": ("0", "1", "unknown")}, "must differ"), ({"classes": ("0", "1", "2", "3")}, "names 4 classes"),
+    ({"network": "pickle"}, "'pickle'"), ({"kind": "sounds"}, "'sounds'"), ({"shape": ()}, "shape"),
+    ({"detector": "meta"}, "'meta'"), ({"settings": {"score": "energy"}}, "other settings"),
+])  # fmt: skip
+def test_what_no_fit_would_say_is_refused_though_its_digest_is_right(command, there, tmp_path, change, message):
+    det = tmp_path / "det"
+    assert command(*FIT, "-o", det)[0] == 0
+    facts = nescio.records.Fitted.load(det / "fitted.json")
+    replace(facts, **change).sealed(facts.files).save(det / "fitted.json")
+    code, out, err = command("score", det, "new.npz")
+    assert (code, out, message in err) == (2, "", True), err
+
+
+def test_what_a_user_put_into_a_detectors_folder_stays(command, there, tmp_path):
+    det = tmp_path / "det"
+    assert command(*FIT, "-o", det)[0] == 0
+    assert command("score", det, "new.npz", "-o", det / "answers.csv")[0] == 0
+    before = {path.name: path.read_bytes() for path in det.iterdir()}
+    code, _, err = command(*FIT, "-o", det)
+    assert (code, "holds other things (answers.csv)" in err) == (2, True)
+    assert {path.name: path.read_bytes() for path in det.iterdir()} == before
+    assert os.listdir(tmp_path) == ["det"]
+
+
+def test_pictures_of_any_size_and_colour_are_answered_each_as_if_alone(command, there, tmp_path):
+    values, expected = np.random.default_rng(0), []
+    for index in range(30):
+        save_picture(tmp_path / "held" / f"{index:02}.png", values.integers(256, size=(8, 8), dtype=np.uint8))
+    for index, size in enumerate([(8, 8), (8, 8, 3), (12, 16), (12, 16, 3), (5, 9), (8, 8)]):
+        pixels = values.integers(256, size=size, dtype=np.uint8)
+        for place in ("new", f"alone{index}"):
+            save_picture(tmp_path / place / f"{index}.png", pixels)
+        expected.append(adapt(nescio.data.read(tmp_path / f"alone{index}"), (1, 8, 8)).take(slice(None))[0])
+    words = ["fit", "--model", "their_nets:ready", "--data", tmp_path / "held", "-o", tmp_path / "det"]
+    assert command(*words, "--accept", 0.8)[0] == 0
+    detector = nescio.Threshold(sys.modules["their_nets"].ready).fit(nescio.data.read(tmp_path / "held"), accept=0.8)
+    for size in (1, 2, 256):
+        code, out, err = command("score", tmp_path / "det", tmp_path / "new", "--batch-size", size)
+        assert code == 0, err
+        found = list(csv.DictReader(out.splitlines()))
+        assert [row["input"] for row in found] == [f"{index}.png" for index in range(6)]
+        as_told(found, detector.explain(torch.cat(expected), batch_size=size), "01")
 
 
 def test_answers_are_written_as_they_come(own, net):

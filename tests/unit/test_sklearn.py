@@ -247,6 +247,7 @@ class TestErrors:
         ({"method": "duk"}, "unknown method 'duk'; did you mean 'duq'"),
         ({"method": "duq", "method_settings": {"length": 1}}, "unknown setting of duq 'length'; did you mean "
                                                               "'length_scale'"),
+        ({"method_settings": 3}, "method_settings must be a dict such as .*, not 3"),
         ({"method_settings": {"samples": 5}}, "unknown setting of softmax 'samples'"),
         ({"uncertainty_score": "entropi"}, "unknown score 'entropi'"),
         ({"epochs": 0}, "epochs must be a whole number of at least 1"),
@@ -256,6 +257,12 @@ class TestErrors:
     def test_settings_that_cannot_be(self, blobs, change, message):
         with pytest.raises(NescioError, match=message):
             quick().set_params(**change).fit(*blobs)
+
+    @pytest.mark.parametrize("scale", [1e200, 1e307])
+    def test_numbers_too_large_to_be_standardised(self, blobs, scale):
+        x, y = blobs
+        with pytest.raises(NescioError, match=r"feature 1 cannot be standardised in float64: its values reach .*e\+"):
+            quick().fit(np.column_stack([x[:, 0], x[:, 1] * scale]), y)
 
     def test_minus_one_is_a_class_already(self, blobs):
         x, y = blobs

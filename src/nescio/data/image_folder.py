@@ -32,24 +32,19 @@ def read_image_folder(folder: Path) -> Parts:
     return Parts({"all": _samples(folder, paths, torch.full((len(paths),), -1))})
 
 
-def picture_batches(folder: Path, size: int) -> Iterator[tuple[list[str], int, torch.Tensor]]:
-    """The images that `read` would give of a folder, so many at a time: their files, how many there are in all, bytes.
+def picture_batches(folder: Path, size: int) -> Iterator[tuple[list[str], int, Iterator[torch.Tensor]]]:
+    """The images in a folder that `read` takes, so many at a time: their files, how many there are in all, and each.
 
-    A batch is in colour if one of its images is.
+    They may differ in size: each is bytes `(1, C, H, W)`, grey or in colour as it is, and read when it is its turn.
     """
     inside = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if inside == ["test", "train"]:
         folder = folder / "test"
         inside = sorted(path.name for path in folder.iterdir() if path.is_dir())
     paths = [path for name in inside for path in _pictures(folder / name)] if inside else _pictures(folder)
-    first = _picture(paths[0]).shape[:2]
     for start in range(0, len(paths), size):
         some = paths[start : start + size]
-        stacked = _stacked(some)
-        if stacked.shape[2:] != first:
-            raise NescioError(f"{some[0]}: is {stacked.shape[3]}×{stacked.shape[2]}; expected {first[1]}×{first[0]} "
-                              f"like {paths[0].name}")  # fmt: skip
-        yield [path.relative_to(folder).as_posix() for path in some], len(paths), stacked
+        yield [path.relative_to(folder).as_posix() for path in some], len(paths), (_stacked([one]) for one in some)
 
 
 def _labelled(folder: Path, classes: Sequence[str]) -> Samples:

@@ -21,9 +21,11 @@ class Normalise(nn.Module):
 
     def __init__(self, mean: Tensor, std: Tensor) -> None:
         super().__init__()
-        if mean.shape != std.shape or mean.dim() == 0 or not bool((std > 0).all()):
-            raise NescioError(f"a normalisation needs a mean and a positive std of one shape, "
-                              f"not {tuple(mean.shape)} and {tuple(std.shape)}")  # fmt: skip
+        if mean.shape != std.shape or mean.dim() == 0:
+            raise NescioError(f"a normalisation needs a mean and a std of one shape, not {tuple(mean.shape)} and "
+                              f"{tuple(std.shape)}")  # fmt: skip
+        if not bool((std > 0).all()):  # also of NaN
+            raise NescioError(f"a normalisation needs a positive std, not {std[~(std > 0)][0].item():g}")
         self.register_buffer("mean", mean)
         self.register_buffer("std", std)
 

@@ -122,6 +122,7 @@ def _parts(archive: _Archive, classes: tuple[str, ...], columns: Sequence[str], 
     if not classes and named is not None:
         classes = tuple(map(str, named.ravel()))
     samples: dict[str, Samples] = {}
+    given: set[str] = set()
     for name, prefix in (("train", "train_"), ("test", "test_"), ("all", "")):
         key = next((prefix + kind for kind in ("images", "inputs") if prefix + kind in archive.members), None)
         x = None if key is None else archive.get(key)
@@ -130,10 +131,11 @@ def _parts(archive: _Archive, classes: tuple[str, ...], columns: Sequence[str], 
         extra = {column: _column(archive, column, len(x)) for column in columns if column in archive.members}
         where, free = f"{archive.path}, {name} part", any_shape and key == f"{prefix}inputs"
         samples[name] = part(x, archive.get(prefix + "labels"), where, classes, extra, free)
+        given |= {name} if free else set()
     if not samples:
         raise NescioError(f"{archive.path}: holds {', '.join(archive.members) or 'nothing'}; expected train_images, "
                           "train_labels, test_images, test_labels, or images, or inputs")  # fmt: skip
-    return Parts(samples, classes)
+    return Parts(samples, classes, frozenset(given))
 
 
 def _column(archive: _Archive, column: str, count: int) -> Array:

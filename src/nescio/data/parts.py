@@ -13,10 +13,14 @@ from nescio.errors import NescioError
 
 @dataclass(frozen=True)
 class Parts:
-    """Samples by part: "train" and "test", or "all" where the file makes no division; label −1 where it has none."""
+    """Samples by part: "train" and "test", or "all" where the file makes no division; label −1 where it has none.
+
+    `as_given` names the parts whose inputs were taken as they are, which are images or a table otherwise.
+    """
 
     samples: Mapping[str, Samples]
     classes: tuple[str, ...] = ()
+    as_given: frozenset[str] = frozenset()
 
 
 def part(

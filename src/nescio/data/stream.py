@@ -34,7 +34,9 @@ class Stream:
         shape: of one input; images of another are adapted.
         encoding: how a table's columns become features; None for images, whose pixels a CSV file has as columns.
         batch_size: inputs at a time.
-        any_shape: take `inputs` of an npz file as they are, and pixels of any value: for networks of the user's.
+        kind: what a network of the user's was fitted on: "images", or "inputs" of any shape and range, which are taken
+            as they are, as are numbers of a CSV file. Three axes may be either, and each then refuses the other, since
+            pixels would come in another range. None for a network of ours, which is given both as images.
         gaps: whether values may be missing, or not finite, which is else an error; what is missing is NaN.
     """
 
@@ -42,7 +44,7 @@ class Stream:
     shape: tuple[int, ...]
     encoding: Encoding | None
     batch_size: int
-    any_shape: bool = False
+    kind: str | None = None
     gaps: bool = False
 
     def __iter__(self) -> Iterator[Named]:
@@ -50,9 +52,11 @@ class Stream:
         if is_table(path):
             return self._rows()
         if path.is_dir() and idx_set_in(path) is None:
-            return ((names, count, self._adapted(x)) for names, count, x in picture_batches(path, self.batch_size))
+            self._check_kind("images", "images in [0, 1]")
+            return self._pictures()
         if path.suffix.lower() in (".npz", ".npy"):
             return self._arrays()
+        self._check_kind("images", "images in [0, 1]")
         return self._held(read(path))
 
     def _rows(self) -> Iterator[Named]:
@@ -63,9 +67,10 @@ class Stream:
                 x = encoding.encode(table, start + 1, self.gaps)
             except NescioError as error:
                 raise NescioError(f"{self.path}: {error}") from error
-            if len(self.shape) == 3 and not self.any_shape and ((x < 0) | (x > 1)).any():
-                raise NescioError(f"{str(self.path)!r}: pixels must lie in [0, 1], but range from {x.min():g} to "
-                                  f"{x.max():g}")  # fmt: skip
+            some = x[x.isfinite()]  # others are only there with `gaps`
+            if len(self.shape) == 3 and self.kind != "inputs" and ((some < 0) | (some > 1)).any():
+                raise NescioError(f"{str(self.path)!r}: pixels must lie in [0, 1], but range from {some.min():g} to "
+                                  f"{some.max():g}")  # fmt: skip
             yield self._numbers(start, len(x)), None, x.reshape(-1, *self.shape)
             start += len(x)
 
@@ -76,6 +81,11 @@ class Stream:
                               f"{math.prod(self.shape)} numbers")  # fmt: skip
         return Encoding.numeric(columns)
 
+    def _pictures(self) -> Iterator[Named]:
+        """One by one into the model's shape, so that neither sizes nor colours need agree within a folder."""
+        for names, count, pictures in picture_batches(self.path, self.batch_size):
+            yield names, count, torch.cat([self._adapted(one) for one in pictures])
+
     def _arrays(self) -> Iterator[Named]:
         start = 0
         for key, count, array in array_batches(self.path, self.batch_size):
@@ -83,12 +93,21 @@ class Stream:
             start += len(array)
 
     def _array(self, key: str, array: Array) -> Tensor:
-        if not self.any_shape or not key.endswith("inputs"):
+        named = key.endswith("inputs")
+        self._check_kind("inputs" if named else "images", f"`{key}`" if key else "images in [0, 1]")
+        if self.kind is None or not named:
             return self._adapted(inputs(array, str(self.path), self.gaps))
         x = as_given(array, str(self.path))
         if x.shape[1:] != self.shape:
             raise NescioError(f"{self.path}: inputs of shape {tuple(x.shape[1:])}; expected {self.shape}")
         return x
+
+    def _check_kind(self, kind: str, what: str) -> None:
+        """An error if inputs with three axes come as images to what was fitted on `inputs`, or the reverse."""
+        if self.kind not in (None, kind) and len(self.shape) == 3:
+            own = "images in [0, 1]" if self.kind == "images" else "`inputs` of an npz file, taken as they are"
+            raise NescioError(f"{self.path}: has {what}, but the detector was fitted on {own}, and the values of one "
+                              "may not be those of the other; give both in the same way")  # fmt: skip
 
     def _held(self, samples: Samples) -> Iterator[Named]:
         for start in range(0, len(samples), self.batch_size):

@@ -1,5 +1,8 @@
 """What a detector folder says of itself."""
 
+import dataclasses
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +19,7 @@ class Fitted(Record):
     network: str  # where the network is: "graph" or "weights", each a file of the folder, or "detector": with that
     why: str | None  # there is no graph of the user's network
     shape: tuple[int, ...]  # of one input
+    kind: str | None  # how the user's network was given them: "images", in [0, 1], or "inputs", as they were
     classes: tuple[str, ...]
     encoding: dict[str, Any] | None  # of a table's columns
     data: str  # what the threshold was settled on
@@ -24,3 +28,14 @@ class Fitted(Record):
     promise: str  # in words
     thresholds: tuple[float, ...]  # one, or one for each class
     provenance: Provenance
+    files: dict[str, str] = dataclasses.field(default_factory=dict)  # the folder's others, each with its SHA-256
+    digest: str = ""  # of all the above
+
+    def sealed(self, files: Mapping[str, str]) -> "Fitted":
+        """The same with digests: of the folder's other files, and of what it says itself."""
+        named = dataclasses.replace(self, files=dict(files))
+        return dataclasses.replace(named, digest=named.own_digest())
+
+    def own_digest(self) -> str:
+        """Of all it says: tells damage and careless changes, though not those of someone who writes a new digest."""
+        return hashlib.sha256(dataclasses.replace(self, digest="").to_json().encode()).hexdigest()
