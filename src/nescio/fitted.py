@@ -288,7 +288,11 @@ def _check_same(one: Detector, other: Detector, x: Tensor) -> None:
         some = x[:size]
         if not torch.equal(predict(one.model, some, progress=False), predict(other.model, some, progress=False)):
             raise NescioError(f"its plain operations give other logits for a batch of {size}")
-        if not torch.equal(one.score(some), other.score(some)):
+        try:
+            scores = other.score(some)
+        except NescioError as error:  # such as one about a layer that it does not find
+            raise NescioError(f"{one.name} looks at the network's own layers, not at plain operations") from error
+        if not torch.equal(one.score(some), scores):
             raise NescioError(f"{one.name} gives other scores over its plain operations")
 
 

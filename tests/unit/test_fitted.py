@@ -242,6 +242,7 @@ def test_a_detector_of_gradients_asks_for_the_network(command, there, net, tmp_p
     code, out, err = command(*FIT, "--score", "gradient_l2:linear1", "-o", tmp_path / "det")
     assert code == 0, err
     assert "--model their_nets:make" in out
+    assert "the network's own layers" in " ".join(out.split())
     assert command("score", tmp_path / "det", "new.npz")[0] == 2
     code, out, err = command("score", tmp_path / "det", "new.npz", "--model", "their_nets:make")
     assert code == 0, err

@@ -39,10 +39,20 @@ def exported(net: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> tuple[Pla
         except Exception as error:  # the network's own code is run, and may raise anything
             first = (str(error).strip() or "no reason given").splitlines()[0]
             raise NescioError(f"torch.export cannot read it: {type(error).__name__}: {first[:200]}") from error
+        _check_any_batch(program)
         plan, tensors = _plan(program, net)
         checked(plan)
         found = _outputs(net, x, layers)
         return _marked(plan, tensors, x, found), tensors
+
+
+def _check_any_batch(program: ExportedProgram) -> None:
+    """An error if the steps are those of some sizes of batches only, since Python chose them by the size."""
+    for node in program.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, Tensor) and value.dim() and isinstance(value.shape[0], torch.SymInt):
+            for guard in value.shape[0].node.shape_env.guards:
+                raise NescioError(f"it does other things for batches of other sizes; it asks whether {guard.expr}")
 
 
 def _plan(program: ExportedProgram, net: nn.Module) -> tuple[Plan, list[Tensor]]:
@@ -55,7 +65,7 @@ def _plan(program: ExportedProgram, net: nn.Module) -> tuple[Plan, list[Tensor]]
         raise NescioError("it takes more than one input")
     (answer,) = next(node for node in program.graph.nodes if node.op == "output").args[0]
     needed = _needed(answer)
-    linear = {one.weight.data_ptr(): name for name, one in net.named_modules() if isinstance(one, nn.Linear)}
+    linear = {_where(one.weight, one.bias): name for name, one in net.named_modules() if isinstance(one, nn.Linear)}
     places: dict[Any, dict[str, int]] = {}
     steps: list[Step] = []
     tensors: list[Tensor] = []
@@ -77,11 +87,16 @@ def _plan(program: ExportedProgram, net: nn.Module) -> tuple[Plan, list[Tensor]]
             args = tuple(_plain(one, places) for one in node.args)
             kwargs = {name: _plain(one, places) for name, one in node.kwargs.items()}
             name, layer = _op_name(node.target), None
-            if name == "aten.linear.default" and (weight := args[1].get("tensor")) is not None:
-                layer = linear.get(tensors[weight].data_ptr())
+            if name == "aten.linear.default" and all("tensor" in one for one in args[1:] if one is not None):
+                layer = linear.get(_where(*(tensors[one["tensor"]] for one in args[1:] if one is not None)))
             steps.append(Step(name, args, kwargs, layer))
             places[node] = {"of": len(steps)}
     return Plan(tuple(steps), tuple(parameters)), tensors
+
+
+def _where(weight: Tensor, bias: Tensor | None = None) -> tuple[int, int | None]:
+    """What tells a linear layer from others, even if they have their weights in common."""
+    return weight.data_ptr(), None if bias is None else bias.data_ptr()
 
 
 def _needed(answer: Any) -> set[Any]:
@@ -128,7 +143,8 @@ def _outputs(net: nn.Module, x: Tensor, layers: Sequence[str]) -> dict[str, tupl
         if name in layers:
 
             def keep(module: nn.Module, _: Any, returned: Any, name: str = name) -> None:
-                found[name] = module, returned
+                # a copy, since what comes next may write over it
+                found[name] = module, returned.clone() if isinstance(returned, Tensor) else returned
 
             module.register_forward_hook(keep)  # `untouched` takes it off
     net(x.clone())
@@ -139,7 +155,7 @@ def _marked(plan: Plan, tensors: Sequence[Tensor], x: Tensor, found: Mapping[str
     """The plan with a mark at the first step that makes what a module of the user's returns."""
     steps, linear = list(plan.steps), {step.layer for step in plan.steps}
     wanted = {name: one for name, one in found.items() if name not in linear and isinstance(one[1], Tensor)}
-    for index, value in enumerate(Graph(plan, [one.clone() for one in tensors]).eval().results(x.clone())):
+    for index, value in enumerate(Graph(plan, [one.clone() for one in tensors]).eval()._nescio_results(x.clone())):
         for name, (module, returned) in list(wanted.items()):
             if isinstance(value, Tensor) and value.dtype == returned.dtype and torch.equal(value, returned):
                 steps[index] = replace(steps[index], marks={**steps[index].marks, name: isinstance(module, SPATIAL)})

@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -29,20 +29,20 @@ class Graph(nn.Module):
         self._nescio_steps = checked(plan)
         marks = {name: first for step in plan.steps for name, first in step.marks.items()}
         for name in sorted(marks, key=lambda name: name.count(".")):  # what holds others comes before them
-            self._add(name, ChannelsFirst(1) if marks[name] else nn.Identity())
+            _add(self, name, ChannelsFirst(1) if marks[name] else nn.Identity())
         weights: dict[str, tuple[Any, ...]] = {}
         for step in plan.steps:
             if step.layer is None:
                 continue
             if weights.get(step.layer) != step.args[1:]:  # else the same layer runs again
-                self._add(step.layer, self._linear(step))
+                _add(self, step.layer, _linear(step, store._parameters))
             weights[step.layer] = step.args[1:]
 
     def forward(self, x: Tensor) -> Any:
         """What the network makes of a batch."""
-        return deque(self.results(x), maxlen=1).pop()
+        return deque(self._nescio_results(x), maxlen=1).pop()
 
-    def results(self, x: Tensor) -> Iterator[Any]:
+    def _nescio_results(self, x: Tensor) -> Iterator[Any]:
         """The result of each step."""
         values: dict[int, Any] = {0: x}
         modules = dict(self.named_modules())
@@ -68,34 +68,38 @@ class Graph(nn.Module):
             for gone in step.over:
                 del values[gone]
 
-    def _linear(self, step: Step) -> nn.Linear:
-        """The module of a linear step."""
-        own = self.get_submodule(STORE)._parameters
-        used = [one for one in step.args[1:] if one is not None]
-        found = [own.get(str(one.get("tensor"))) for one in used if isinstance(one, dict)]
-        weight, bias = (*found, None, None)[:2]
-        plain = step.op == "aten.linear.default" and not step.kwargs and (len(used) > 1) == (bias is not None)
-        if not plain or weight is None or weight.dim() != 2:
-            raise NescioError(f"{step.layer!r} of a graph is no linear layer with weights of its own")
-        made = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
-        made.weight = weight
-        if bias is not None:
-            made.bias = bias
-        return made
 
-    def _add(self, name: str, module: nn.Module) -> None:
-        """Put a module where the user's network has it."""
-        parts = name.split(".")
-        if not all(re.fullmatch(r"\w{1,200}", part) and not hasattr(nn.Linear, part) for part in parts):
-            raise NescioError(f"{name[:100]!r} in a graph is no name of a module")
-        parent: nn.Module = self
-        for part in parts[:-1]:
-            if part not in parent._modules:
-                parent.add_module(part, nn.Module())
-            parent = parent.get_submodule(part)
-        if parts[-1] in parent._modules or len(parts) > 100:
+def _linear(step: Step, own: Mapping[str, nn.Parameter | None]) -> nn.Linear:
+    """The module of a linear step."""
+    used = [one for one in step.args[1:] if one is not None]
+    found = [own.get(str(one.get("tensor"))) for one in used if isinstance(one, dict)]
+    weight, bias = (*found, None, None)[:2]
+    plain = step.op == "aten.linear.default" and not step.kwargs and (len(used) > 1) == (bias is not None)
+    if not plain or weight is None or weight.dim() != 2:
+        raise NescioError(f"{step.layer!r} of a graph is no linear layer with weights of its own")
+    made = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
+    made.weight = weight
+    if bias is not None:
+        made.bias = bias
+    return made
+
+
+def _add(graph: Graph, name: str, module: nn.Module) -> None:
+    """Put a module where the user's network has it."""
+    parts = name.split(".")
+    if len(parts) > 100 or not all(re.fullmatch(r"[\w -]{1,200}", part) for part in parts):
+        raise NescioError(f"{name[:100]!r} in a graph is no name of a module")
+    parent: nn.Module = graph
+    for number, part in enumerate(parts, start=1):
+        inner = parent._modules.get(part)
+        if inner is not None and number == len(parts):
             raise NescioError(f"a graph has two modules called {name[:100]!r}")
-        parent.add_module(parts[-1], module)
+        if inner is None:
+            if hasattr(parent, part) or hasattr(nn.Linear, part):
+                raise NescioError(f"{name[:100]!r} in a graph is no name of a module; {part!r} means something else")
+            inner = module if number == len(parts) else nn.Module()
+            parent.add_module(part, inner)
+        parent = inner
 
 
 class ChannelsFirst(nn.AvgPool1d):

@@ -1,7 +1,6 @@
 """What a graph may ask for: checked whole, before anything is run.
 
-Functions of PyTorch's `aten` that networks are made of, none of which writes on what it is given, looks at raw memory
-or touches a file; of numbers, types and the results of earlier steps.
+Functions of PyTorch's `aten` that are on a list (`operators.py`), of numbers, types and the results of earlier steps.
 """
 
 import math
@@ -16,24 +15,10 @@ from torch import nn
 from torch._ops import OpOverload
 
 from nescio.errors import NescioError
+from nescio.graph.operators import ALLOWED, guarded
 from nescio.graph.steps import ARITHMETIC, ITEM, MOST_SIZE, Held, Of, Plan, Ready, Step
 
 MOST_STEPS = 20_000
-# what networks are made of beside the operators that PyTorch tags as its core
-BEYOND_CORE = """
-    linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d batch_norm layer_norm group_norm
-    instance_norm rms_norm matmul mv dot einsum scaled_dot_product_attention softmax log_softmax relu6 silu mish
-    selu celu prelu softplus softsign hardswish hardsigmoid log_sigmoid threshold glu dropout feature_dropout
-    flatten unflatten reshape contiguous to type_as detach lift_fresh_copy transpose movedim t numpy_T chunk split
-    unbind stack max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d
-    adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d pad narrow expand_as view_as std
-    var norm square rsub linalg_vector_norm linalg_norm pixel_shuffle pixel_unshuffle channel_shuffle
-    upsample_nearest1d upsample_nearest2d upsample_linear1d upsample_bilinear2d upsample_bicubic2d roll tile lstm
-    gru rnn_tanh rnn_relu one_hot zeros ones zeros_like ones_like new_zeros new_ones new_full baddbmm take_along_dim
-    logsumexp tril triu masked_fill bilinear cosine_similarity pairwise_distance cdist
-    _native_batch_norm_legit_no_training
-"""
-REFUSED = ("empty", "empty_strided", "empty_permuted", "as_strided", "from_file")  # raw memory, files
 TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.uint8, torch.int8, torch.int16,
          torch.int32, torch.int64)  # fmt: skip
 FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
@@ -105,12 +90,13 @@ def _call(step: Step, check: "_Arguments", place: str) -> tuple[Callable[..., An
         if name in given and not check.fits(given[name], one.real_type):
             raise NescioError(f"{place}: {repr(given[name])[:100]} is no {one.real_type} for the argument {name!r}")
     returns = [str(one.type) for one in schema.returns]
+    ready = guarded(call)
     if returns == ["Tensor"]:
-        return call, "tensor"
+        return ready, "tensor"
     if returns == ["int"]:
-        return call, "size"
+        return ready, "size"
     if returns and all(one in ("Tensor", "List[Tensor]") for one in returns):
-        return call, "several"
+        return ready, "several"
     raise NescioError(f"{place}: it gives {', '.join(returns) or 'nothing'}; expected tensors")
 
 
@@ -121,8 +107,7 @@ def _operator(name: str, place: str) -> OpOverload:
     found = getattr(packet, match[2], None) if match and not match[2].startswith("__") else None
     if match is None or not isinstance(found, OpOverload):
         raise NescioError(f"{place}: there is no such operator")
-    allowed = torch.Tag.core in found.tags or match[1] in BEYOND_CORE.split()
-    if not allowed or match[1] in REFUSED or found._schema.is_mutable:
+    if f"{match[1]}.{match[2]}" not in ALLOWED or found._schema.is_mutable:
         raise NescioError(f"{place}: this operator is not one that a kept network may call")
     return found
 

@@ -39,6 +39,32 @@ class Attention(nn.Module):
         return self.head(self.block(x + self.places).mean(1))
 
 
+class Heads(nn.Module):
+    """Attention by itself, tied weights, and names that a graph might want for its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.one, self.two = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.two.weight = self.one.weight
+        self.add_module("by name", nn.Linear(8, 8))
+        self.results = nn.Linear(8, 4)
+
+    def forward(self, x):
+        h = self.two(self.one(self.mix(x, x, x)[0][:, 0]).relu())
+        return self.results(getattr(self, "by name")(h))
+
+
+class Series(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.read = nn.LSTM(5, 6, 2, batch_first=True, bidirectional=True)
+        self.norm, self.head = nn.BatchNorm1d(12), nn.Linear(12, 3)
+
+    def forward(self, x):
+        return self.head(self.norm(self.read(x)[0].mean(1)))
+
+
 class Words(nn.Module):
     def __init__(self):
         super().__init__()
@@ -53,6 +79,8 @@ CASES = {
     "perceptron": (lambda: nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)), (3,), ["1"]),
     "residual": (Residual, (1, 8, 8), ["conv", "rows", "pool", "relu", "norm"]),
     "attention": (Attention, (6, 8), ["block", "block.norm2", "block.linear1"]),
+    "heads": (Heads, (6, 8), ["one", "two", "by name"]),
+    "series": (Series, (6, 5), ["norm"]),
     "words": (Words, (7,), ["embed"]),
 }
 
@@ -143,6 +171,23 @@ class Sorted(nn.Module):
         return torch.linalg.inv(x[:, :, None] * x[:, None] + torch.eye(3))[:, 0]
 
 
+class ByBatch(nn.Module):
+    def __init__(self, same):
+        super().__init__()
+        self.same = same
+
+    def forward(self, x):
+        return x * 2 if self.same(x.shape[0]) else x
+
+
+@pytest.mark.parametrize("same", [
+    lambda n: n <= 100, lambda n: n * n < 10_000, lambda n: n != 256, lambda n: n % 7 > 0, lambda n: n >= 3,
+])  # fmt: skip
+def test_a_choice_by_the_size_of_a_batch_cannot_be_kept(same):
+    with pytest.raises(NescioError, match="other things for batches of other sizes"):
+        exported(ByBatch(same), torch.randn(3, 3))
+
+
 @pytest.mark.parametrize(("net", "message"), [
     (Choosing(), "torch.export cannot read it"), (Two(), "more than one tensor"), (Counting(), "changes what it holds"),
     (Sorted(), "not one that a kept network may call"),
@@ -168,6 +213,15 @@ HOSTILE = {
     "memory as it lies": ([step("aten.empty.memory_format", [[9]])], "may call"),
     "an operator that writes": ([step("aten.relu_.default", [X])], "may call"),
     "an output that is written": ([step("aten.add.out", [X, X], {"out": W})], "may call"),
+    "a backward pass": ([step("aten.max_pool2d_with_indices_backward.default",
+                              [W, W, [2, 2], [2, 2], [0, 0], [1, 1], False, W])], "may call"),
+    "another backward pass": ([step("aten._adaptive_avg_pool2d_backward.default", [W, W])], "may call"),
+    "statistics of the batch": ([step("aten._native_batch_norm_legit.no_stats", [X, W, None, True, 0.1, 1e-5])],
+                                "may call"),
+    "modes by number": ([step("aten.grid_sampler_2d.default", [X, W, 77, 99, False])], "may call"),
+    "packed sequences": ([step("aten.gru.data", [X, W, W, [W], True, 1, 0.0, False, False])], "may call"),
+    "scales beside sizes": ([step("aten.upsample_nearest2d.default", [X, [9, 9], 1e-30, 1e-30])], "may call"),
+    "bytes of another type": ([step("aten.view.dtype", [X, {"name": "bool"}])], "may call"),
     "internals": ([step("aten._cudnn_rnn_flatten_weight.default", [[W]] + [1] * 7)], "may call"),
     "too few arguments": ([step("aten.conv2d.default", [X])], "'weight' is missing"),
     "too many arguments": ([step("aten.relu.default", [X, X])], "too many"),
@@ -190,6 +244,11 @@ HOSTILE = {
     "a huge list": ([RELU] * 20_001, "20001 steps"),
     "a mark with a way out": ([step("aten.relu.default", [X], marks={"..x": False})], "no name of a module"),
     "a mark on what modules have": ([step("aten.relu.default", [X], marks={"forward": False})], "no name of a module"),
+    "a mark on steps": ([step("aten.relu.default", [X], marks={"_nescio_steps": False})], "no name of a module"),
+    "a mark on what a module is": ([step("aten.relu.default", [X], marks={"_modules": False})], "no name of a module"),
+    "a layer inside another's weight": ([step("aten.linear.default", [X, W], layer="a"),
+                                         step("aten.linear.default", [{"of": 1}, W], layer="a.weight")],
+                                        "no name of a module"),
     "a linear layer that is none": ([step("aten.relu.default", [X], layer="fc")], "no linear layer"),
     "two modules of one name": ([step("aten.relu.default", [X], marks={"a": False}),
                                  step("aten.linear.default", [{"of": 1}, W], layer="a")], "two modules"),
@@ -205,6 +264,46 @@ def test_a_hostile_file_is_refused_before_anything_runs(tmp_path, case):
     write_tensors(path, "graph", {"0": torch.ones(2, 3)}, {"plan": {"steps": steps, "parameters": [True]}})
     with pytest.raises(NescioError, match=message):
         read_graph(path)
+
+
+def ones(*shapes):
+    return [torch.ones(shape) for shape in shapes]
+
+
+LSTM = [[{"tensor": 0}, {"tensor": 1}], [{"tensor": n} for n in range(2, 6)], True, 1, 0.0, False, False, False]
+UNFIT = {  # operations whose own code would read past the end of a tensor, or end the process
+    "a mean of one channel": ("_native_batch_norm_legit_no_training.default",
+                              [X, None, None, W, {"tensor": 1}, 0.1, 1e-5], (2, 9), ones(1, 9)),
+    "a weight of one channel": ("_native_batch_norm_legit_no_training.default",
+                                [X, {"tensor": 2}, None, W, {"tensor": 1}, 0.1, 1e-5], (2, 9), ones(9, 9, 1)),
+    "statistics to write on": ("batch_norm.default", [X, None, None, W, {"tensor": 1}, True, 0.1, 1e-5, False], (2, 9),
+                               ones(9, 9)),
+    "fewer keys than values": ("scaled_dot_product_attention.default", [X, W, {"tensor": 1}], (1, 1, 4, 8),
+                               ones((1, 1, 4, 8), (1, 1, 400, 8))),
+    "a mask of another size": ("scaled_dot_product_attention.default", [X, X, X, W], (1, 1, 4, 8), ones((1, 1, 4, 3))),
+    "an LSTM with short weights": ("lstm.input", [X, *LSTM], (5, 2, 3),
+                                   ones((1, 2, 4), (1, 2, 4), (16, 2), (16, 4), 16, 16)),
+    "an LSTM with a short bias": ("lstm.input", [X, *LSTM], (5, 2, 3),
+                                  ones((1, 2, 4), (1, 2, 4), (16, 3), (16, 4), 1, 1)),
+    "an LSTM with a short state": ("lstm.input", [X, *LSTM], (5, 2, 3),
+                                   ones((1, 2, 4), (1, 1, 4), (16, 3), (16, 4), 16, 16)),
+    "the smallest number by -1": ("div.Tensor_mode", [W, {"tensor": 1}], (1, 1),
+                                  [torch.tensor([-(2**63)]), torch.tensor([-1])]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_tensors_that_do_not_go_together_are_refused(tmp_path, case):
+    name, args, shape, tensors = UNFIT[case]
+    kwargs = {"rounding_mode": "trunc"} if name.startswith("div") else {}
+    steps = [step(f"aten.{name}", args, kwargs)]
+    if name.startswith(("_native", "lstm")):
+        steps.append(step("item", [{"of": 1}, 0]))
+    path = tmp_path / "g.safetensors"
+    held = {str(index): tensor for index, tensor in enumerate(tensors)}
+    write_tensors(path, "graph", held, {"plan": {"steps": steps, "parameters": [False] * len(held)}})
+    with pytest.raises(NescioError, match="do not go together"):
+        read_graph(path)(torch.ones(shape))
 
 
 def test_sizes_stay_in_bounds(tmp_path):
