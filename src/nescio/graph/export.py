@@ -50,8 +50,9 @@ def _check_any_batch(program: ExportedProgram) -> None:
     """An error if the steps are those of some sizes of batches only, since Python chose them by the size."""
     for node in program.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
-        if isinstance(value, Tensor) and value.dim() and isinstance(value.shape[0], torch.SymInt):
-            for guard in value.shape[0].node.shape_env.guards:
+        size: Any = value.shape[0] if isinstance(value, Tensor) and value.dim() else None
+        if isinstance(size, torch.SymInt):  # the batch, the one size that is not fixed
+            for guard in size.node.shape_env.guards:
                 raise NescioError(f"it does other things for batches of other sizes; it asks whether {guard.expr}")
 
 

@@ -119,7 +119,7 @@ def _recurrent_fits(gates: int) -> Callable[[Mapping[str, Any]], bool]:
         if x.dim() != 3 or states[0].dim() != 3 or not 0 < layers <= len(params):
             return False
         ways, size = 1 + given["bidirectional"], states[0].shape[2]
-        wanted = [(layers * ways, x.shape[0 if given["batch_first"] else 1], size)] * len(states)
+        wanted: list[tuple[int, ...]] = [(layers * ways, x.shape[0 if given["batch_first"] else 1], size)] * len(states)
         for layer in range(layers):
             width, biases = size * ways if layer else x.shape[2], 2 * given["has_biases"]
             wanted += [(gates * size, width), (gates * size, size), *[(gates * size,)] * biases] * ways
