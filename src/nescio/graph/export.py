@@ -51,7 +51,7 @@ def _check_any_batch(program: ExportedProgram) -> None:
     for node in program.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         size: Any = value.shape[0] if isinstance(value, Tensor) and value.dim() else None
-        if isinstance(size, torch.SymInt):
+        if isinstance(size, torch.SymInt):  # the batch, the one size that is not fixed
             for guard in size.node.shape_env.guards:
                 raise NescioError(f"it does other things for batches of other sizes; it asks whether {guard.expr}")
 

@@ -136,6 +136,11 @@ def _divides(given: Mapping[str, Any]) -> bool:
     return any(one.is_floating_point() for one in kinds) or not bool((kinds[1] == -1).any())
 
 
+def _pads(given: Mapping[str, Any]) -> bool:
+    """Whether only a constant is taken off: going round, negative sizes leave memory as it lies."""
+    return given.get("mode", "constant") == "constant" or min(given["pad"], default=0) >= 0
+
+
 def _are_tensors(values: Sequence[Any]) -> bool:
     return all(isinstance(one, Tensor) for one in values)
 
@@ -144,6 +149,7 @@ CHECKS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "aten.div.Scalar_mode": _divides,
     "aten.div.Tensor_mode": _divides,
     "aten._native_batch_norm_legit_no_training.default": _norm_fits,
+    "aten.pad.default": _pads,
     "aten.batch_norm.default": _only_looks,
     "aten.instance_norm.default": _only_looks,
     "aten.scaled_dot_product_attention.default": _attention_fits,

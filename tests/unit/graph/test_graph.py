@@ -287,6 +287,7 @@ UNFIT = {  # operations whose own code would read past the end of a tensor, or e
                                   ones((1, 2, 4), (1, 2, 4), (16, 3), (16, 4), 1, 1)),
     "an LSTM with a short state": ("lstm.input", [X, *LSTM], (5, 2, 3),
                                    ones((1, 2, 4), (1, 1, 4), (16, 3), (16, 4), 16, 16)),
+    "less than nothing, going round": ("pad.default", [X, [1, -1, 2, 2], "circular"], (1, 2, 5, 1), []),
     "the smallest number by -1": ("div.Tensor_mode", [W, {"tensor": 1}], (1, 1),
                                   [torch.tensor([-(2**63)]), torch.tensor([-1])]),
 }  # fmt: skip
