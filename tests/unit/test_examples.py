@@ -32,6 +32,7 @@ def run(tmp_path, monkeypatch, capsys):
     return said
 
 
+@pytest.mark.slow
 def test_figure_1_of_paper_1(run, tmp_path):
     said = run("paper1_figure1.py", "-o", "figure.svg", "--resolution", "40", "--epochs", "20")
     assert "</svg>" in (tmp_path / "figure.svg").read_text()
@@ -56,6 +57,7 @@ def told(said, data):
     return int(found[1]), {name: int(count) for name, count in each.items()}, int(found[3])
 
 
+@pytest.mark.slow
 def test_a_million_times_larger_and_nothing_noticed(run):
     said = run("tabular_story.py", "--data", "breast_cancer", "--rows", "20", "--epochs", "20")
     features, unnoticed, by_all = told(said, "breast_cancer")

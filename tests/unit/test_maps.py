@@ -274,6 +274,7 @@ def test_acet_says_which_settings_it_has_in_the_plane(known):
     assert (settings["eps"], settings["steps"]) == tuple(OWN["acet"].values()) == (0.5, 3)
 
 
+@pytest.mark.slow
 def test_noise_teaches_doubt_away_from_two_moons(seed):
     """The contrast of plain, CEDA and ACET in the plane: certain of the moons, but away from them only plain.
 

@@ -67,6 +67,7 @@ def test_a_split_that_is_there_is_not_made_again(record, folder, monkeypatch):
         separations(replace(DIGITS, epochs=1), 1, folder)
 
 
+@pytest.mark.slow
 def test_same_seed_same_numbers_and_splits_differ(tmp_path):
     small = replace(DIGITS, network="mlp", train=60, validation=200, test=60, epochs=3, mixes=((),), networks=1)
     one, again = separations(small, 2, tmp_path / "one"), separations(small, 1, tmp_path / "two")
