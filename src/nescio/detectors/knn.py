@@ -11,7 +11,7 @@ from nescio.detectors.reservoir import Reservoir
 from nescio.errors import NescioError, whole_number
 from nescio.seeds import check_seed
 
-ROWS, BLOCK = 128, 32_768  # inputs and others compared at once, which bounds the memory: 16 MiB
+ROWS, BLOCK = 64, 32_768  # inputs and others compared at once, which bounds the memory: 8 MiB
 OF_THOSE_KEPT = 1000
 
 

@@ -48,7 +48,8 @@ class Moments:
         one = len(count) == 1  # then nothing need be looked up
         sums = rows.sum(0, keepdim=True) if one else rows.new_zeros(self.mean.shape).index_add_(0, labels, rows)
         mean = sums.double() / count.clamp(min=1)[:, None]
-        own = rows - (mean.to(rows.dtype) if one else mean.to(rows.dtype)[labels])
+        own = mean.to(rows.dtype).repeat(len(rows), 1) if one else mean.to(rows.dtype)[labels]
+        torch.sub(rows, own, out=own)  # in the same memory
         total = self.count + count
         apart = (mean - self.mean) * (self.count * count / total.clamp(min=1)).sqrt()[:, None]  # (C, F)
         if self.each:
