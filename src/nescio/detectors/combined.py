@@ -180,13 +180,11 @@ class Combined(Detector):
 
 def usual_members(model: nn.Module) -> list[str]:
     """The energy and Mahalanobis' distance, or scores alone for a model with draws or without a linear layer."""
-    from nescio.detectors import DETECTORS  # which this detector is in, too
-
     method = as_method(model)
     if drawing := next((one for one in model.modules() if isinstance(one, Method) and one.sampled), None):
         return [drawing.score, "energy", "mutual_information"]
     featured = method.on_features or any(isinstance(module, nn.Linear) for module in model.modules())
-    return ["energy", "mahalanobis" if featured and "mahalanobis" in DETECTORS else method.score]
+    return ["energy", "mahalanobis" if featured else method.score]
 
 
 def _member(model: nn.Module, given: Any) -> Detector:

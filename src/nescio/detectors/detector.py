@@ -95,7 +95,7 @@ class Detector(nn.Module, ABC):
         confidence: float | None = None,
         batch_size: int = 256,
     ) -> Self:
-        """Settle the threshold from held-out known data, in one of three ways.
+        """Settle the threshold from held-out known data, in one of four ways.
 
         With `accept` new known inputs, exchangeable with these, are accepted with at least that probability, whatever
         the model: it counts how many of n + 1 ranks lie below (conformal prediction).

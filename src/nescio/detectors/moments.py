@@ -11,7 +11,7 @@ TOGETHER = 1024  # rows to take in at once: a product of few rows is slow
 class Moments:
     """Counts `(C,)`, means `(C, F)` and scatter around them, summed over classes `(F, F)` or of each `(C, F, F)`.
 
-    Rows are taken in some thousands at a time, and these are merged by the difference of their means (Chan, Golub and
+    Rows are taken in by the thousand, and these are merged by the difference of their means (Chan, Golub and
     LeVeque 1979), so that nothing is lost by subtracting large numbers. `close` comes after the last.
     """
 
