@@ -6,7 +6,7 @@ DONE := $(VENV)/.installed
 
 .PHONY: demo test slow check lint types layers format coverage bench clean
 
-demo: $(DONE)  ## train on embedded data, print a table, write records and figures to nescio-demo/
+demo: $(DONE)  ## one to two minutes: five methods on embedded data, a table; runs, records and report.html in nescio-demo/
 	$(BIN)/nescio demo
 
 test: $(DONE)  ## every test, but for those that are slow

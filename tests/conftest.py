@@ -1,11 +1,13 @@
 """Fixtures shared by all tests."""
 
 import os
+import sys
 
 import pytest
 import torch
 
 import nescio
+from nescio.cli import main
 
 torch.set_num_threads(1)  # two test processes on two cores; and sums in one order
 
@@ -20,3 +22,21 @@ def seed() -> int:
 def blobs():
     """A thousand points of three kinds, to train on in no time."""
     return nescio.data.load("three_blobs").train
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run `nescio …` in this process: exit code, standard output, standard error."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["nescio", *map(str, words)])
+        monkeypatch.setenv("COLUMNS", "120")
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nescio import scores as scores
     from nescio import sklearn as sklearn
     from nescio.contest import contest as contest
+    from nescio.decision import decide as decide
     from nescio.detectors import KNN as KNN
     from nescio.detectors import ODIN as ODIN
     from nescio.detectors import Combined as Combined
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from nescio.detectors import ViM as ViM
     from nescio.errors import NescioError as NescioError
     from nescio.evaluate import evaluate as evaluate
+    from nescio.examples import examples as examples
     from nescio.maps import uncertainty_map as uncertainty_map
     from nescio.predict import predict as predict
     from nescio.recommend import recommend as recommend
@@ -61,8 +63,10 @@ __all__ = [
     "audit",
     "contest",
     "data",
+    "decide",
     "detectors",
     "evaluate",
+    "examples",
     "fit",
     "load",
     "methods",
@@ -93,7 +97,9 @@ _HOMES = {
     "ReAct": "detectors",
     "Threshold": "detectors",
     "ViM": "detectors",
+    "decide": "decision",
     "evaluate": "evaluate",
+    "examples": "examples",
     "fit": "training",
     "load": "saving",
     "predict": "predict",

@@ -5,15 +5,16 @@ import shlex
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from nescio import __version__
+from nescio.cli_reproduce import reproduce_app
 from nescio.errors import NescioError
-from nescio.options import Command, MethodCommand, one_of, score_in, settings_given
+from nescio.options import Command, MethodCommand, Root, one_of, score_in, settings_given
 
 app = typer.Typer(
     name="nescio", no_args_is_help=True, rich_markup_mode="markdown", add_completion=False,
@@ -23,11 +24,11 @@ app = typer.Typer(
 )  # fmt: skip
 data_app = typer.Typer(no_args_is_help=True, help="The data sets nescio knows: which are here, and how to get others.")
 app.add_typer(data_app, name="data")
+app.add_typer(reproduce_app, name="reproduce")
 out, err = Console(), Console(stderr=True)
 
 
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder written by `nescio train`.", show_default=False)]
-Root = Annotated[str | None, typer.Option(help="Folder of the data files; else $NESCIO_DATA, else the user's cache.")]
 Seed = Annotated[int, typer.Option(help="Decides everything random.")]
 Scores = Annotated[
     list[str] | None,
@@ -50,18 +51,25 @@ def root(version: Annotated[bool, typer.Option("--version", help="Say which vers
 
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for records and figures.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for records and report.")] = Path(
         "nescio-demo"
     ),
     seed: Seed = 0,
 ) -> None:
-    """The tour, on embedded data: train, judge against what was never learned, look at the result.
+    """The tour, in one to two minutes, on embedded data: five methods learn, and are judged by what they never learned.
+
+    It writes runs, records and a report into a folder, which must be new, or a demo's.
 
     Example: `nescio demo -o nescio-demo`
     """
-    from nescio.demo import tour
+    from nescio.demo.tour import tour
 
-    tour(output, seed, out)
+    try:
+        tour(output, seed, out)
+    except KeyboardInterrupt:
+        err.print(f"interrupted; what was done so far is whole, in {escape(str(output))}, and the same command starts "
+                  "anew", soft_wrap=True, highlight=False)  # fmt: skip
+        raise typer.Exit(130) from None
 
 
 @app.command(cls=MethodCommand)
@@ -135,7 +143,7 @@ def train(
     source = Source(data, held, seed, impute, label)
     known = source.load(root)
     network = default_network(known) if network == "auto" else network
-    settings = {
+    settings: dict[str, Any] = {
         "epochs": epochs, "batch_size": batch_size, "optimizer": optimizer, "learning_rate": learning_rate,
         "momentum": momentum, "weight_decay": weight_decay, "schedule": schedule, "augment": augment or [],
         "validation": validation, "patience": patience, "checkpoint_every": checkpoint_every,
@@ -175,23 +183,31 @@ def evaluate(
 ) -> None:  # fmt: skip
     """Judge a trained model by what it knows, and by how it takes what it cannot know.
 
+    Beside the record it writes the inputs that the model was surest and least sure of, for `nescio report`.
+
     Example: `nescio evaluate run --unknown held_out noise far adversarial_noise`
 
     Example: `nescio evaluate fashion --unknown mnist notmnist cifar10 --scores entropy gradient_l2 gradient_l2:conv2`
     """
     from nescio.evaluate import evaluate as judge
+    from nescio.examples import Extremes
     from nescio.report.tables import evaluation_tables
-    from nescio.runs import EVALUATION, open_run
+    from nescio.runs import EVALUATION, EXAMPLES, open_run
     from nescio.unknowns import unknown_sets
 
     model, facts = open_run(run)
     known = facts.load(root)
     sets = unknown_sets(unknown or [], known, root, seed)
-    record = judge(model, known.test, sets, scores=scores, attacked=attacked, batch_size=batch_size, seed=seed)
+    seen = Extremes.of(model, classes=known.classes, features=known.features or None)
+    record = judge(
+        model, known.test, sets, scores=scores, attacked=attacked, batch_size=batch_size, seed=seed, watch=seen.see
+    )
     out.print(evaluation_tables(record))
     path = output or run / EVALUATION
+    extremes = run / EXAMPLES if output is None else path.with_name(f"{path.stem}-{EXAMPLES}")
     record.save(path)
-    out.print(f"Saved: {escape(str(path))}", soft_wrap=True)
+    seen.record(record.known.name, seed, record.provenance.seconds).save(extremes)
+    out.print(f"Saved: {escape(str(path))}, {escape(str(extremes))}", soft_wrap=True)
 
 
 @app.command(cls=Command)
@@ -295,6 +311,33 @@ def compare(
     from nescio.runs import evaluations
 
     out.print(write_comparison(evaluations(records), output, unknown, score))
+    out.print(f"Saved: {escape(str(output))}", soft_wrap=True)
+
+
+@app.command()
+def report(
+    records: Annotated[list[str], typer.Argument(
+        metavar="[NAME=]RECORDS", show_default=False,
+        help="Records of any kind, or folders of runs with all records in them. They are shown under NAME; else under "
+             "their folder's name, or their file's. Several runs of one NAME are taken together.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+) -> None:  # fmt: skip
+    """What records hold, as one page: a verdict in plain words, then figures and tables. It needs no network.
+
+    Example: `nescio report run -o report.html`
+
+    Example: `nescio report plain=run-softmax run-duq -o report.html`
+
+    Example: `nescio report duq=seed-0 duq=seed-1 run-softmax/evaluation.json run-softmax/audit.json`
+    """
+    from nescio.atomic import replacing
+    from nescio.report.page import report_page
+    from nescio.report.reading import check_output, records_in
+
+    check_output(records, output)
+    page = report_page(records_in(records))
+    with replacing(output, "w") as file:
+        file.write(page)
     out.print(f"Saved: {escape(str(output))}", soft_wrap=True)
 
 

@@ -1,8 +1,7 @@
 """A model or detector on known data and on named sets of unknown data → an `Evaluation` record."""
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,15 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from nescio import metrics
-from nescio.adversarial import ADVERSARIAL, ResistedError, hostile, in_memory
+from nescio.adversarial import ResistedError
 from nescio.data.labelled import check_labels, whole
-from nescio.data.noise import MADE, made
 from nescio.detectors import Detector
 from nescio.detectors.features import Seen, look
-from nescio.errors import NescioError, unknown_name, whole_number
+from nescio.errors import NescioError, whole_number
 from nescio.logits import classes, mean_log_probs
 from nescio.methods import as_method
 from nescio.methods.method import Method
+from nescio.named_sets import made_set, named_sets
 from nescio.predict import joined, sweep_through
 from nescio.records import (
     Against,
@@ -28,6 +27,7 @@ from nescio.records import (
     KnownSide,
     Provenance,
     Rejection,
+    Reliability,
     Roc,
     Separation,
     UnknownSide,
@@ -37,6 +37,7 @@ from nescio.scores import score_names, scores_of, usual_scores
 BINS = 50
 Array = np.ndarray[Any, Any]
 Values = dict[str, Array]  # of each score, or of each set of data → (N,)
+Watch = Callable[[str, Tensor, Tensor, Tensor | None, dict[str, Tensor]], None]
 
 
 def evaluate(
@@ -49,6 +50,7 @@ def evaluate(
     batch_size: int = 256,
     seed: int = 0,
     progress: bool | None = None,
+    watch: Watch | None = None,
 ) -> Evaluation:
     """Judge a classifier by what it knows and by how it takes what it cannot know.
 
@@ -64,12 +66,14 @@ def evaluate(
         attacked: how many inputs the adversarial sets are tried on. If none of them ends in a wrong class, there are no
             adversarial samples; the record then has no such set, but says so in its settings.
         batch_size, seed, progress: as in `predict`.
+        watch: called with each batch as it is judged, for those who want to see the inputs: name of the set (`known` of
+            that), inputs, logits `(S, B, C)`, labels or None, and the scores `(B,)` by name.
     """
     started = time.monotonic()
-    sets, attacked = _sets(unknown), whole_number("attacked", attacked)
+    sets, attacked = named_sets(unknown), whole_number("attacked", attacked)
     method, names = as_method(model.model if isinstance(model, Detector) else model), score_names(scores)
-    run = partial(_run, model, method, names, batch_size=batch_size, seed=seed, progress=progress)
-    logits, labels, found = run(known)
+    run = partial(_run, model, method, names, watch, batch_size=batch_size, seed=seed, progress=progress)
+    logits, labels, found = run("known", known)
     if labels is None:
         raise NescioError("known data must come with labels: a dataset of (input, label), or a loader of such batches")
     labels = whole(labels).to(logits.device)
@@ -81,13 +85,13 @@ def evaluate(
     for name, given in sets.items():
         data, against = given, None
         if isinstance(given, str):
-            how = {"batch_size": batch_size, "seed": seed, "progress": progress}
+            how: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "progress": progress}
             try:
-                data, against = _made(given, method, known, attacked, how)
+                data, against = made_set(given, method, known, attacked, **how)
             except ResistedError:  # which is no reason to throw away all else
                 resisted[name] = min(attacked, len(labels))
                 continue
-        other, _, found = run(data)
+        other, _, found = run(name, data)
         if other.shape[::2] != logits.shape[::2]:
             raise NescioError(f"{name!r} gives logits (S, N, C) = {tuple(other.shape)}, but the known data "
                               f"{tuple(logits.shape)}: draws and classes must be the same")  # fmt: skip
@@ -111,30 +115,8 @@ def evaluate(
     )
 
 
-def _sets(unknown: Mapping[str, Any] | Sequence[str] | None) -> Mapping[str, Any]:
-    """Unknown data by name, or an error; a name alone stands for what it names."""
-    if isinstance(unknown, list | tuple) and all(isinstance(name, str) for name in unknown):
-        unknown = {name: name for name in unknown}
-    sets = {} if unknown is None else unknown
-    if not isinstance(sets, Mapping) or not all(isinstance(name, str) for name in sets):
-        raise NescioError("unknown data must come with names: {'noise': data, …}, or be names of what can be made")
-    if "known" in sets:
-        raise NescioError("unknown data may not be called 'known': the name is taken")
-    return sets
-
-
-def _made(name: str, method: Method, known: Any, attacked: int, how: dict[str, Any]) -> tuple[Any, Against | None]:
-    """What a name stands for, made from the known data; of an attack also how it went."""
-    if name not in (*MADE, *ADVERSARIAL):
-        raise unknown_name("set of unknown data", name, (*MADE, *ADVERSARIAL))
-    if name not in ADVERSARIAL:
-        return made(name, in_memory(known), how["seed"]), None
-    found = hostile(name, method, known, attacked, **how)
-    return found.samples, Against(found.tried, **asdict(found.how))
-
-
 def _run(
-    model: nn.Module, method: Method, names: Sequence[str], data: Any, **how: Any
+    model: nn.Module, method: Method, names: Sequence[str], watch: Watch | None, called: str, data: Any, **how: Any
 ) -> tuple[Tensor, Tensor | None, Values]:
     """Logits, labels and scores, with those of a detector under its own name, all from one pass over the data."""
     parts: list[tuple[Tensor, Tensor | None]] = []
@@ -146,6 +128,8 @@ def _run(
         scores.append(scores_of(names or usual_scores(len(logits)), method, x, logits))
         if isinstance(model, Detector):
             scores[-1][model.name] = model.of_batch(x, seen)
+        if watch is not None:
+            watch(called, x, logits, y, scores[-1])
 
     if isinstance(model, Detector):
         sweep_through(model.look, model.model, data, visit, "predict", **how)
@@ -170,7 +154,14 @@ def _known_side(
         ece=metrics.ece(confidence, correct),
         misclassification=tuple(_separation(key, v[correct], v[~correct]) for key, v in values.items()),
         rejection=tuple(_rejection(key, correct, v, None) for key, v in values.items()),
+        reliability=_reliability(confidence, correct),
     )
+
+
+def _reliability(confidence: Array, correct: Array) -> Reliability:
+    found = metrics.reliability(confidence, correct)
+    means = (tuple(None if np.isnan(v) else float(v) for v in values) for values in (found.confidence, found.accuracy))
+    return Reliability(_stored(found.edges), tuple(map(int, found.count)), *means)
 
 
 def _unknown_side(

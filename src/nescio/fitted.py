@@ -30,7 +30,6 @@ from nescio.data.formats import is_table
 from nescio.data.read import read_parts, relabelled
 from nescio.detectors import DETECTORS, Detector
 from nescio.detectors.features import HEAD
-from nescio.detectors.level import ACCEPT, CONFIDENCE
 from nescio.detectors.on_features import FeatureDetector
 from nescio.errors import NescioError
 from nescio.factory import load_weights, made_by
@@ -76,16 +75,6 @@ class Wanted:
         """Fit it."""
         bound: dict[str, Any] = {"risk": self.risk, "confidence": self.confidence}
         detector.fit(known, self.accept, train=train, per_class=self.per_class, **bound)
-
-    def promise(self, detector: Detector) -> str:
-        """What the threshold promises, in words."""
-        if (found := detector.controlled) is not None:
-            sure = CONFIDENCE if self.confidence is None else self.confidence
-            return (f"with confidence {sure:g}, at most {self.risk:g} of accepted answers are wrong; of these it "
-                    f"accepts {found.coverage:.1%}, {found.errors} of those {found.accepted} wrong")  # fmt: skip
-        share = ACCEPT if self.accept is None else self.accept
-        each = " of each class that the model answers" if self.per_class else ""
-        return f"a new known input{each}, drawn as these were, is accepted with a probability of at least {share:g}"
 
 
 def settings_in(words: Sequence[str]) -> dict[str, Any]:
@@ -134,7 +123,7 @@ class Known:
             data=self.data,
             inputs=len(detector.calibration_),
             taught=self.taught if detector.learns else None,
-            promise=wanted.promise(detector),
+            promise="" if detector.level is None else detector.level.promise(detector.controlled),
             thresholds=tuple(detector.threshold_.reshape(-1).tolist()),
             provenance=Provenance.now(0, vars(wanted), seconds),
         )

@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -20,7 +20,9 @@ TABLES = {
     "GRADIENT": "nescio.scores",
     "SCHEDULES": "nescio.schedule",
     "AUGMENTATIONS": "nescio.data.augment",
+    "EXPERIMENTS": "nescio.reproduce.experiments",
 }
+Root = Annotated[str | None, typer.Option(help="Folder of the data files; else $NESCIO_DATA, else the user's cache.")]
 
 
 def names(table: str) -> list[str]:

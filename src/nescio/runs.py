@@ -3,7 +3,8 @@
 model.safetensors       weights, and how to make the model again
 history.json            the record of the training
 checkpoint.safetensors  where the training stands, or stood when it ended
-evaluation.json         written by `nescio evaluate`
+evaluation.json         written by `nescio evaluate`, with
+examples.json           the inputs the model was surest and least sure of
 audit.json              written by `nescio audit`, with a figure, as are
 features.json           of a table: how far each feature is from certainty
 regions.json            of two features: the linear regions
@@ -42,7 +43,7 @@ from nescio.training import fit
 from nescio.unknowns import outliers
 
 MODEL, HISTORY, CHECKPOINT = "model.safetensors", "history.json", "checkpoint.safetensors"
-EVALUATION = "evaluation.json"
+EVALUATION, EXAMPLES = "evaluation.json", "examples.json"
 AUDIT, FEATURES, REGIONS, SCALING = "audit.json", "features.json", "regions.json", "scaling.json"
 CONTEST, RECOMMENDATION, DETECTOR = "contest.json", "recommendation.json", "detector.safetensors"
 LENGTH_SCALE, PENALTY = "length_scale.json", "penalty.json"
@@ -119,9 +120,10 @@ def train_run(
     own: Mapping[str, Any],
     dropout: float | None,
     root: str | None = None,
+    resumable: bool = True,
     **settings: Any,
 ) -> tuple[Method, History]:
-    """Train a method on known data into a folder; a run that was cut off goes on where it stood.
+    """Train a method on known data into a folder; a run that was cut off goes on where it stood, if it is resumable.
 
     `own` are the settings of the method, `dropout` a share for its networks, and the rest goes to `fit`.
     """
@@ -130,7 +132,7 @@ def train_run(
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
         model = make()
-    history = fit(model, data, seed=seed, checkpoint=folder / CHECKPOINT, **settings)
+    history = fit(model, data, seed=seed, checkpoint=folder / CHECKPOINT if resumable else None, **settings)
     model.to("cpu").eval()
     save(model, folder / MODEL, asdict(Facts.of(source, known)))
     history.save(folder / HISTORY)

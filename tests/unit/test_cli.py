@@ -15,28 +15,21 @@ import nescio
 from nescio.cli import main
 from nescio.data import load
 from nescio.methods import METHODS
-from nescio.records import Audit, Evaluation, FeatureAudit, Gallery, History, Map, Recommendation, Scaling, Selection
+from nescio.records import (
+    Audit,
+    Evaluation,
+    Examples,
+    FeatureAudit,
+    Gallery,
+    History,
+    Map,
+    Recommendation,
+    Scaling,
+    Selection,
+)
 from nescio.report.overconfidence import verdict
 from nescio.report.tables import evaluation_tables
 from nescio.tensorfile import read_tensors, write_tensors
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Run `nescio …` in this process: exit code, standard output, standard error."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["nescio", *map(str, words)])
-        monkeypatch.setenv("COLUMNS", "120")
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +80,9 @@ def test_help_needs_no_torch():
         "map",
         "data list",
         "data get",
+        "reproduce list",
+        "reproduce page",
+        "reproduce gradient-table1",
     ],
 )
 def test_every_command_has_help_with_an_example(command, words):
@@ -146,6 +142,11 @@ def test_evaluate_writes_a_record_and_prints_its_conventions(command, trained, t
     assert [side.name for side in record.unknown] == ["held_out", "uniform", "far"]
     assert f"{record.unknown[0].separation[0].auroc:.3f}" in out
     assert record.known.accuracy > 0.9
+    found = Examples.load(tmp_path / "e-examples.json")
+    assert [side.name for side in found.unknown] == ["held_out", "uniform", "far"]
+    assert {example.truth for example in found.known.surest} <= set("01234567")
+    assert np.shape(found.known.surest[0].image) == (1, 8, 8)
+    assert str(tmp_path / "e-examples.json") in out
 
 
 def test_list_options_may_be_repeated_or_follow_each_other(command, trained, tmp_path):
@@ -284,19 +285,6 @@ def test_data_list_names_every_set(command):
     code, out, _ = command("data", "list")
     assert code == 0
     assert all(name in out for name in nescio.data.NAMES)
-
-
-def test_demo(command, tmp_path):
-    code, out, err = command("demo", "-o", tmp_path / "demo")
-    assert code == 0, err
-    names = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert {"digits-evaluation.json", "digits-scores.svg", "two_moons-confidence.svg"} <= names
-    assert "Try next" in out
-    record = Evaluation.load(tmp_path / "demo" / "digits-evaluation.json")
-    held, uniform, far = (side.separation[0].auroc for side in record.unknown)
-    assert held > 0.9
-    assert uniform > 0.95
-    assert far < 0.1
 
 
 @pytest.fixture
@@ -648,6 +636,7 @@ def test_outliers_of_a_file_are_learned_and_told_apart(command, tmp_path):
     assert code == 0, err
     assert "adversarial_noise" in out
     record = Evaluation.load(tmp_path / "run" / "evaluation.json")
+    assert [side.name for side in Examples.load(tmp_path / "run" / "examples.json").unknown] == list(map(str, sets))
     assert record.unknown[0].mmc < 0.2
     assert record.unknown[0].separation[0].auroc > 0.99
     assert (record.unknown[3].inputs, record.unknown[3].attack.steps) == (20, 200)

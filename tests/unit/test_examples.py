@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import nescio
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -42,6 +40,7 @@ def test_figure_1_of_paper_1(run, tmp_path):
     assert certain["Softmax"] == max(certain.values())
 
 
+@pytest.mark.slow
 def test_a_network_of_ones_own(run):
     said = run("own_model.py")
     assert float(re.search(r"answers ([\d.]+)% of the known", said)[1]) > 95
@@ -67,6 +66,7 @@ def test_a_million_times_larger_and_nothing_noticed(run):
     assert 0 < by_all <= min(unnoticed.values())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("NESCIO_DATA" not in os.environ, reason="needs the tables in $NESCIO_DATA")
 @pytest.mark.parametrize(("data", "count"), [("heart_disease", 6), ("pima_diabetes", 8), ("german_credit", 6)])
 def test_the_same_on_tables_from_files(run, data, count):
@@ -74,29 +74,6 @@ def test_the_same_on_tables_from_files(run, data, count):
     features, unnoticed, _ = told(said, data)
     assert features == count
     assert unnoticed["softmax"] >= count - 1
-
-
-@pytest.mark.parametrize(
-    "how", [{"batch_size": 128, "learning_rate": 0.02}, pytest.param({}, marks=pytest.mark.slow)], ids=["quick", "full"]
-)
-def test_the_planes_of_paper_4(run, tmp_path, monkeypatch, how):
-    """Also with half as many steps, twice as long."""
-    fit = nescio.fit
-    monkeypatch.setattr(nescio, "fit", lambda model, data, **own: fit(model, data, **own | how))
-    said = run("paper4_planes.py", "-o", "figures", "--resolution", "40", "--seeds", "1")
-    for number in (1, 3, 4):
-        assert "</svg>" in (tmp_path / "figures" / f"paper4-figure{number}.svg").read_text()
-    found = re.findall(r"^(deep ensemble|DUQ[\w, -]*?)  +([\d. ]+)%$", said, re.MULTILINE)
-    rows = {name: list(map(float, numbers.split())) for name, numbers in found}
-    assert list(rows) == ["deep ensemble", "DUQ", "DUQ, no penalty", "DUQ, one-sided penalty"]
-    accuracy, on_data, far, sure = zip(*rows.values(), strict=True)
-    assert min(accuracy) > 0.98
-    assert min(on_data) > 0.8
-    assert far[1] == min(far)
-    assert far[0] == max(far) > 0.8
-    assert sure[0] > 50
-    between, beside = map(float, re.search(r"confidence ([\d.]+) where .*, ([\d.]+) where", said).groups())
-    assert between < beside - 0.1
 
 
 @pytest.mark.slow

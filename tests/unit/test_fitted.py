@@ -20,7 +20,6 @@ from torch import nn
 
 import nescio
 from nescio.answers import write_verdicts
-from nescio.cli import main
 from nescio.data import Stream, adapt, load
 from nescio.errors import NescioError
 from nescio.tensorfile import read_tensors, write_tensors
@@ -74,24 +73,6 @@ def words():
 number = 3
 ready = Pictures()
 """
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Run `nescio …` in this process: exit code, standard output, standard error."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["nescio", *map(str, words)])
-        monkeypatch.setenv("COLUMNS", "120")
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,7 @@ def test_python_of_the_page_on_gradients_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "weights.svg").exists()
 
 
+@pytest.mark.slow
 def test_python_of_the_page_on_overconfidence_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "relu-overconfidence.md").read_text(encoding="utf-8")
@@ -66,6 +67,7 @@ def test_python_of_the_page_on_overconfidence_runs(tmp_path, monkeypatch, capsys
     assert (tmp_path / "far.svg").exists()
 
 
+@pytest.mark.slow
 def test_python_of_the_page_on_scikit_learn_runs(capsys):
     page = (ROOT / "docs" / "scikit-learn.md").read_text(encoding="utf-8")
     code = re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1)
@@ -87,7 +89,7 @@ def test_links_lead_somewhere():
 def test_commands_exist():
     from nescio.cli import app, data_app
 
-    known = {command.name or command.callback.__name__ for command in app.registered_commands} | {"data"}
+    known = {command.name or command.callback.__name__ for command in app.registered_commands} | {"data", "reproduce"}
     used = set(re.findall(r"^nescio (\w+)", README, re.MULTILINE))
     assert used
     assert used <= known

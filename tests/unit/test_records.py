@@ -5,6 +5,7 @@ import pytest
 
 from nescio.errors import NescioError
 from nescio.records import (
+    Audit,
     Epoch,
     Evaluation,
     Histogram,
@@ -69,6 +70,14 @@ def test_damaged_record_is_refused(record, damage, message):
         History.from_json(damage(record.to_json()))
 
 
+@pytest.mark.parametrize(("kind", "message"), [
+    (Evaluation, "^not an Evaluation record$"), (Audit, "^not an Audit record$"), (History, "^not a History record$"),
+])  # fmt: skip
+def test_the_kind_that_was_expected_has_its_article(kind, message):
+    with pytest.raises(NescioError, match=message):
+        kind.from_json("[]")
+
+
 def test_missing_file_is_told(tmp_path):
     with pytest.raises(NescioError, match="cannot read"):
         History.load(tmp_path / "none.json")
@@ -105,7 +114,7 @@ def judged():
 
 def test_an_evaluation_from_before_curves_were_kept_is_read(judged, tmp_path):
     body = json.loads(judged.to_json())
-    del body["confidence"]
+    del body["confidence"], body["known"]["reliability"]
     for side in body["unknown"]:
         del side["roc"]
     without = tuple(dataclasses.replace(side, roc=()) for side in judged.unknown)
@@ -120,7 +129,7 @@ def test_an_evaluation_from_before_curves_were_kept_is_read(judged, tmp_path):
     (lambda text: text[:50], "no JSON"),
     (lambda text: "[" * 100_000, "no JSON"),
     (lambda text: text.replace("0.5", "NaN"), "no JSON"),
-    (lambda text: change(text, record="History"), "not a Evaluation"),
+    (lambda text: change(text, record="History"), "not an Evaluation"),
     (lambda text: change(text, confidence=3), r"Evaluation\.confidence"),
     (lambda text: change(text, unknown=[{"name": "far"}]), r"Evaluation\.unknown\[0\]"),
     (lambda text: text.replace('"roc"', '"rocs"'), r"Evaluation\.unknown\[0\]: expected the fields .*roc"),

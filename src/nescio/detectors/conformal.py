@@ -19,13 +19,13 @@ def calibration_inputs(accept: float) -> int:
     (19, 99, 1)
     """
     least = max(1, math.floor(accept / (1 - accept)) - 1)
-    while _rank(least, accept) > least:
+    while rank_of(least, accept) > least:
         least += 1
     return least
 
 
-def _rank(n: int, accept: float) -> int:
-    """The smallest k with `k / (n + 1) ≥ accept`."""
+def rank_of(n: int, accept: float) -> int:
+    """The smallest k with `k / (n + 1) ≥ accept`: which of n sorted scores, counted from 1, is the threshold."""
     k = math.floor(accept * (n + 1))
     return k if k / (n + 1) >= accept else k + 1
 
@@ -35,7 +35,7 @@ def accepting(scores: Tensor, accept: float, of: str = "") -> float:
     if accept == 1:
         raise NescioError("accept=1 would promise that no known input is ever taken for unknown, which no number of "
                           "calibration inputs can; ask for less, such as 0.99")  # fmt: skip
-    if (rank := _rank(len(scores), accept)) > len(scores):
+    if (rank := rank_of(len(scores), accept)) > len(scores):
         raise NescioError(f"{len(scores)} calibration inputs{of} are too few to accept {accept:g} of known inputs; "
                           f"that takes at least {calibration_inputs(accept)}")  # fmt: skip
     return float(scores.sort().values[rank - 1])

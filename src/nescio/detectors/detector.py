@@ -43,6 +43,7 @@ class Detector(nn.Module, ABC):
         calibration_class_: the class the model gave each of them, if thresholds are per class; else empty.
         layers: names of the layers whose features are needed; HEAD for the input of the last linear one.
         controlled: how a bound on the risk was met by the last fit, or None.
+        level: how the last fit settled the threshold, or None before one and after loading.
     """
 
     name: ClassVar[str]  # as in DETECTORS
@@ -61,6 +62,7 @@ class Detector(nn.Module, ABC):
         self.model = model
         self.batch_size = 256  # of a fit
         self.controlled: Controlled | None = None
+        self.level: Level | None = None
         self.register_buffer("threshold_", torch.tensor(math.nan, dtype=torch.float64))
         self.register_buffer("calibration_", torch.empty(0, dtype=torch.float64))
         self.register_buffer("calibration_class_", torch.empty(0, dtype=torch.long))
@@ -124,6 +126,7 @@ class Detector(nn.Module, ABC):
             self.learn(train)
         held = self._held(known, level.judges, halved)
         threshold, self.controlled = level.settle(held)
+        self.level = level
         order = held.scores.argsort()
         own = held.claimed[order] if per_class else held.claimed[:0]
         learned = {"threshold_": threshold, "calibration_": held.scores[order].double(), "calibration_class_": own}

@@ -130,6 +130,8 @@ def _head(
 
 def _same_answers(raised: Tensor, logits: Tensor) -> bool:
     """Whether logits are what a layer returned, up to a temperature and what all classes of an input share."""
+    if torch.equal(raised, logits):  # as of nearly all networks, and cheaper to see
+        return True
     ours, theirs = ((value - value.mean(1, keepdim=True)).double() for value in (raised, logits))
     sizes = torch.linalg.vector_norm(ours, dim=1) * torch.linalg.vector_norm(theirs, dim=1)
     close = (ours * theirs).sum(1) >= 0.999 * sizes

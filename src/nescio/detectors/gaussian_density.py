@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from nescio.detectors.features import Seen
 from nescio.detectors.gaussian import GaussianDetector
-from nescio.detectors.whitening import least_variance, whitened, whitening
+from nescio.detectors.whitening import least_variance, squares, whitened, whitening
 
 
 class GaussianDensity(GaussianDetector):
@@ -49,5 +49,5 @@ class GaussianDensity(GaussianDetector):
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         rows = self.comparable(seen)
-        far = [whitened(rows, *one).square().sum(1) for one in zip(self.means_, self.factors_, strict=True)]
+        far = [squares(whitened(rows, *one)) for one in zip(self.means_, self.factors_, strict=True)]
         return -(self.log_peaks_ - torch.stack(far, 1) / 2).logsumexp(1)

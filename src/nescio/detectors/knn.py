@@ -11,7 +11,9 @@ from nescio.detectors.reservoir import Reservoir
 from nescio.errors import NescioError, whole_number
 from nescio.seeds import check_seed
 
-ROWS, BLOCK = 64, 32_768  # inputs and others compared at once, which bounds the memory: 8 MiB
+ROWS, BLOCK = 128, 4096  # inputs and others compared at once, which bounds the memory: 2 MiB
+PIECE = 1024  # rows to scale at once
+GROUP = 16  # of numbers, of which only the largest are put in order
 OF_THOSE_KEPT = 1000
 
 
@@ -72,10 +74,11 @@ def unit(features: Tensor) -> Tensor:
     tensor([[0.6000, 0.8000],
             [0.0000, 0.0000]])
     """
-    features = features.double()  # whose squares have room
-    length = torch.linalg.vector_norm(features, dim=1, keepdim=True)
-    scaled: Tensor = features / length.where(length > 0, 1.0)
-    return scaled.float()
+    scaled = torch.empty_like(features, dtype=torch.float32, memory_format=torch.contiguous_format)
+    for some, out in zip(torch.split(features, PIECE), torch.split(scaled, PIECE), strict=True):
+        length = torch.linalg.vector_norm(some, dim=1, keepdim=True, dtype=torch.float64)  # whose squares have room
+        out.copy_(some / length.where(length > 0, 1.0))
+    return scaled
 
 
 def kth_distance(rows: Tensor, others: Tensor, squares: Tensor, k: int) -> Tensor:
@@ -98,10 +101,24 @@ def _kth_distance(rows: Tensor, others: Tensor, squares: Tensor, k: int) -> Tens
     for start in range(0, len(others), BLOCK):
         some = others[start : start + BLOCK]
         found = torch.addmm(squares[start : start + BLOCK], rows, some.T, beta=-0.5)  # (B, block)
-        best = found.topk(min(k, len(some)), dim=1)
-        near, place = torch.cat([near, best.values], 1), torch.cat([place, best.indices + start], 1)
+        values, indices = _largest(found, min(k, len(some)))
+        near, place = torch.cat([near, values], 1), torch.cat([place, indices + start], 1)
         if start:
             best = near.topk(min(k, near.shape[1]), dim=1)
             near, place = best.values, place.gather(1, best.indices)
     away: Tensor = torch.linalg.vector_norm(rows.double() - others[place[:, -1]].double(), dim=1)
     return away
+
+
+def _largest(found: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of each row `(B, M)` and their places, `(B, k)` each.
+
+    They lie among the k columns, of M / GROUP, whose own maxima are largest: fewer to put in order.
+    """
+    if found.shape[1] % GROUP or found.shape[1] // GROUP < 2 * k:
+        few = found.topk(k, dim=1)
+        return few.values, few.indices
+    columns = found.view(len(found), GROUP, -1)  # (B, GROUP, M / GROUP)
+    top = columns.amax(1).topk(k, dim=1).indices
+    best = columns.gather(2, top[:, None].expand(-1, GROUP, -1)).flatten(1).topk(k, dim=1)
+    return best.values, top.gather(1, best.indices % k) + best.indices.div(k, rounding_mode="floor") * columns.shape[2]

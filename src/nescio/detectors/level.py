@@ -86,6 +86,19 @@ class Level:
             return torch.tensor(found.threshold, dtype=torch.float64), found
         return torch.tensor(balancing(held.scores, right), dtype=torch.float64), None
 
+    def promise(self, found: Controlled | None) -> str:
+        """What a threshold settled so promises, in words; `found` is what a bounded risk is known by."""
+        if found is not None:
+            seen = f"accepts {found.coverage:.1%}, {found.errors} of those {found.accepted} wrong"
+            return (f"with confidence {self.confidence:g}, at most {self.risk:g} of accepted answers are wrong; of "
+                    f"these it {seen}")  # fmt: skip
+        if self.balanced:
+            return "nothing: it told right answers from wrong ones best, in these data"
+        each = " of each class that the model answers" if self.per_class else ""
+        return (
+            f"a new known input{each}, drawn as these were, is accepted with a probability of at least {self.accept:g}"
+        )
+
     @staticmethod
     def _of_class(held: Held, label: int, accept: float) -> float:
         own = held.scores[held.claimed == label]

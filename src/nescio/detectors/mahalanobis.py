@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from nescio.detectors.features import Seen
 from nescio.detectors.gaussian import GaussianDetector
 from nescio.detectors.moments import Moments
-from nescio.detectors.whitening import least_variance, whitened, whitening
+from nescio.detectors.whitening import least_variance, squares, whitened, whitening
 
 
 class Mahalanobis(GaussianDetector):
@@ -49,6 +49,6 @@ class Mahalanobis(GaussianDetector):
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         rows = whitened(self.comparable(seen), self.centre_, self.factor_)
-        # ‖r − m‖² = ‖r‖² + ‖m‖² − 2 r·m, of which only the last two depend on the class; exact enough in float64
-        nearest = (self.means_.square().sum(1) - 2 * rows @ self.means_.T).amin(1)
-        return (rows.square().sum(1) + nearest).clamp(min=0)
+        # ‖r − m‖² = ‖r‖² + ‖m‖² − 2 r·m, of which only the last two depend on the class
+        nearest = (squares(self.means_) - 2 * (rows @ self.means_.to(rows).T).double()).amin(1)
+        return (squares(rows) + nearest).clamp(min=0)

@@ -1,11 +1,16 @@
 """Means and scatter of features by class, in one pass over data of any length."""
 
+from collections.abc import Iterable, Iterator
+
 import torch
 from torch import Tensor
 
 from nescio.errors import NescioError
 
 TOGETHER = 1024  # rows to take in at once: a product of few rows is slow
+PIECE = 1024  # rows to multiply at once: more would leave the cache between the difference and the product
+STRIPS = 4  # of a symmetric product: only what is on or above the diagonal is made
+NARROWEST = 32  # features of a strip
 
 
 class Moments:
@@ -48,16 +53,17 @@ class Moments:
         one = len(count) == 1  # then nothing need be looked up
         sums = rows.sum(0, keepdim=True) if one else rows.new_zeros(self.mean.shape).index_add_(0, labels, rows)
         mean = sums.double() / count.clamp(min=1)[:, None]
-        own = mean.to(rows.dtype).repeat(len(rows), 1) if one else mean.to(rows.dtype)[labels]
-        torch.sub(rows, own, out=own)  # in the same memory
         total = self.count + count
         apart = (mean - self.mean) * (self.count * count / total.clamp(min=1)).sqrt()[:, None]  # (C, F)
         if self.each:
             for label in count.nonzero().flatten().tolist():
-                some = own[labels == label]
-                self.scatter[label] += (some.T @ some).double() + torch.outer(apart[label], apart[label])
+                own = rows[labels == label].sub_(mean[label].to(rows.dtype))
+                self.scatter[label] += _square(torch.split(own, PIECE), own).double() + torch.outer(
+                    apart[label], apart[label]
+                )
         else:
-            self.scatter += (own.T @ own).double() + apart.T @ apart
+            around = _around(rows, labels, mean.to(rows.dtype))
+            self.scatter += _square(around, rows).double() + apart.T @ apart
         self.mean += (mean - self.mean) * (count / total.clamp(min=1))[:, None]
         self.count = total
 
@@ -68,3 +74,22 @@ class Moments:
         apart = (self.mean - mean) * self.count.sqrt()[:, None]
         within = self.scatter.sum(0) if self.each else self.scatter
         return mean, within + apart.T @ apart
+
+
+def _around(rows: Tensor, labels: Tensor, means: Tensor) -> Iterator[Tensor]:
+    """Rows `(B, F)` less the means `(C, F)` of their classes, by pieces, each in the memory of the one before."""
+    room = rows.new_empty(min(PIECE, len(rows)), rows.shape[1])
+    for some, which in zip(torch.split(rows, PIECE), torch.split(labels, PIECE), strict=True):
+        own = torch.index_select(means, 0, which, out=room[: len(some)])
+        yield torch.sub(some, own, out=own)
+
+
+def _square(pieces: Iterable[Tensor], like: Tensor) -> Tensor:
+    """The sum of AᵀA over pieces A `(B, F)`: `(F, F)`, of the type of another tensor `(…, F)`."""
+    total = like.new_zeros(like.shape[-1], like.shape[-1])
+    for piece in pieces:
+        width = max(-(-piece.shape[1] // STRIPS), NARROWEST)
+        for start in range(0, piece.shape[1], width):
+            strip = slice(start, start + width)
+            total[strip, start:].addmm_(piece[:, strip].T, piece[:, start:])
+    return total.triu() + total.triu(1).T

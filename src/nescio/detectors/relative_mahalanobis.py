@@ -7,7 +7,7 @@ from torch import Tensor
 from nescio.detectors.features import Seen
 from nescio.detectors.mahalanobis import Mahalanobis
 from nescio.detectors.moments import Moments
-from nescio.detectors.whitening import least_variance, whitened, whitening
+from nescio.detectors.whitening import least_variance, squares, whitened, whitening
 from nescio.errors import NescioError
 
 
@@ -33,4 +33,4 @@ class RelativeMahalanobis(Mahalanobis):
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         nearest = super().evidence(x, seen)
-        return nearest - whitened(self.features(seen), self.centre_, self.background_).square().sum(1)
+        return nearest - squares(whitened(self.features(seen), self.centre_, self.background_))

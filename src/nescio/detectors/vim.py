@@ -9,7 +9,7 @@ from nescio.detectors.features import Seen, head_of
 from nescio.detectors.moments import Moments
 from nescio.detectors.on_features import FeatureDetector
 from nescio.detectors.reservoir import Reservoir
-from nescio.detectors.whitening import whitened
+from nescio.detectors.whitening import squares, whitened
 from nescio.errors import NescioError, whole_number
 
 KEPT = 4096  # inputs whose residuals are averaged
@@ -63,14 +63,14 @@ class ViM(FeatureDetector):
         offset = found.mean[0] - origin
         second = found.scatter / count + torch.outer(offset, offset)  # moment around the origin
         residual = torch.linalg.eigh(second)[1][:, : len(origin) - self._dimension(len(origin))]  # ascending
-        left = torch.linalg.vector_norm(whitened(kept.rows, origin, residual), dim=1).mean()
+        left = squares(whitened(kept.rows, origin, residual)).sqrt().mean()
         left = left.clamp(min=LEAST * second.trace().sqrt())
         alpha = abs(largest) / count / left if left > 0 else torch.zeros_like(left)  # all features are at the origin
         self.keep(origin_=origin, residual_=residual.contiguous(), alpha_=alpha)
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         rows, (_, logits) = self.comparable(seen), head_of(seen, self.name)
-        left: Tensor = torch.linalg.vector_norm(whitened(rows, self.origin_, self.residual_), dim=1)
+        left = squares(whitened(rows, self.origin_, self.residual_)).sqrt()
         return self.alpha_ * left - logits.double().logsumexp(1).to(left)
 
     def _dimension(self, features: int) -> int:

@@ -18,12 +18,18 @@ def least_variance(covariance: Tensor, floor: float) -> float:
 
 
 def whitened(rows: Tensor, centre: Tensor, factor: Tensor) -> Tensor:
-    """Features `(B, F)` around a centre `(F,)`, times a factor `(F, G)`: `(B, G)` in float64.
+    """Features `(B, F)` around a centre `(F,)`, times a factor `(F, G)`: `(B, G)` in the features' own precision.
 
-    The product, which is most of the work, is made in the features' own precision: theirs is not better than that.
+    The product is most of the work, and features are not better known than that; halves are made singles.
     """
     rows = rows if rows.dtype == torch.float64 else rows.float()
-    return ((rows - centre.to(rows)) @ factor.to(rows)).to(factor)
+    return (rows - centre.to(rows)) @ factor.to(rows)
+
+
+def squares(rows: Tensor) -> Tensor:
+    """The squared length of each row `(B, F)`: `(B,)` in float64."""
+    length: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
+    return length.square()
 
 
 def whitening(covariance: Tensor, least: float) -> tuple[Tensor, Tensor]:

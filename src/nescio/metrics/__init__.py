@@ -1,12 +1,13 @@
 """Metrics: pure functions of arrays (numpy, or anything numpy can read), with scores larger = less known throughout."""
 
-from nescio.metrics.predictions import accuracy, brier, ece, mmc, nll
+from nescio.metrics.predictions import Reliability, accuracy, brier, ece, mmc, nll, reliability
 from nescio.metrics.ranking import Separation, aupr_in, aupr_out, auroc, balanced_threshold, fpr_at_tpr, separation
 from nescio.metrics.rejection import RejectionCurve, rejection_curve
 from nescio.metrics.roc import RocCurve, roc_curve
 
 __all__ = [
     "RejectionCurve",
+    "Reliability",
     "RocCurve",
     "Separation",
     "accuracy",
@@ -20,6 +21,7 @@ __all__ = [
     "mmc",
     "nll",
     "rejection_curve",
+    "reliability",
     "roc_curve",
     "separation",
 ]

@@ -1,10 +1,21 @@
 """How good the predictions on known inputs are: right or wrong, and whether the probabilities mean what they say."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nescio.errors import NescioError
-from nescio.metrics.arrays import confidence_vector, correct_vector, integer_vector, probability_rows, same_length
+from nescio.metrics.arrays import (
+    Array,
+    confidence_vector,
+    correct_vector,
+    integer_vector,
+    probability_rows,
+    same_length,
+)
+
+BINS = 15  # of a calibration error, as is usual
 
 
 def mmc(confidence: ArrayLike) -> float:
@@ -63,7 +74,7 @@ def brier(probs: ArrayLike, labels: ArrayLike) -> float:
     return float(np.square(distance, out=distance).sum()) / len(rows)
 
 
-def ece(confidence: ArrayLike, correct: ArrayLike, bins: int = 15) -> float:
+def ece(confidence: ArrayLike, correct: ArrayLike, bins: int = BINS) -> float:
     """Expected calibration error: by how much confidence and accuracy differ, bin by bin.
 
     Σ_b (n_b / N) |accuracy_b − mean confidence_b| over the bins ((b − 1)/B, b/B], where 0 goes to the first.
@@ -72,6 +83,34 @@ def ece(confidence: ArrayLike, correct: ArrayLike, bins: int = 15) -> float:
     >>> ece([0.75, 0.75, 0.25, 0.25], [True, True, False, True], bins=2)
     0.25
     """
+    count, certainty, right = _binned(confidence, correct, bins)
+    return float(np.abs(right - certainty).sum()) / int(count.sum())
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """What `ece` sums up: of each bin `(B,)` its inputs, their mean confidence and accuracy, NaN of an empty one."""
+
+    edges: Array  # (B + 1,)
+    count: Array
+    confidence: Array
+    accuracy: Array
+
+
+def reliability(confidence: ArrayLike, correct: ArrayLike, bins: int = BINS) -> Reliability:
+    """Accuracy against confidence, in the bins of `ece`.
+
+    >>> found = reliability([0.75, 0.75, 0.25, 0.25], [True, True, False, True], bins=2)
+    >>> found.confidence, found.accuracy
+    (array([0.25, 0.75]), array([0.5, 1. ]))
+    """
+    count, certainty, right = _binned(confidence, correct, bins)
+    share = np.where(count > 0, 1 / np.maximum(count, 1), np.nan)
+    return Reliability(np.linspace(0.0, 1.0, bins + 1), count, certainty * share, right * share)
+
+
+def _binned(confidence: ArrayLike, correct: ArrayLike, bins: int) -> tuple[Array, Array, Array]:
+    """How many inputs each bin has, the sum of their confidences, and how many of them are right."""
     certainty, right = confidence_vector(confidence), correct_vector(correct)
     same_length("confidence", certainty, "correct", right)
     if bins < 1:
@@ -79,5 +118,6 @@ def ece(confidence: ArrayLike, correct: ArrayLike, bins: int = 15) -> float:
     # edges in the dtype of the confidence, so that 0.2 falls on the edge 3/15 in float32 as in float64
     upper = (np.arange(1, bins) / bins).astype(certainty.dtype)
     bin_of = upper.searchsorted(certainty, side="left")
-    gaps = np.bincount(bin_of, weights=right, minlength=bins) - np.bincount(bin_of, weights=certainty, minlength=bins)
-    return float(np.abs(gaps).sum()) / len(certainty)
+    count = np.bincount(bin_of, minlength=bins)
+    sure, well = (np.bincount(bin_of, weights=values, minlength=bins) for values in (certainty, right))
+    return count, sure, well

@@ -15,27 +15,34 @@ from nescio.records.audit import (
     Scaling,
 )
 from nescio.records.contest import Contest, Contestant
+from nescio.records.decision import Decision, RefusedSet
 from nescio.records.evaluation import (
     Against,
     Evaluation,
     Histogram,
     KnownSide,
     Rejection,
+    Reliability,
     Roc,
     Separation,
     UnknownSide,
 )
+from nescio.records.examples import Example, Examples, ExampleSet
 from nescio.records.fitted import Fitted
 from nescio.records.gallery import Gallery, GalleryRow
 from nescio.records.history import Epoch, History
 from nescio.records.map import Map, Points, Surface
 from nescio.records.meta import MetaWeights
 from nescio.records.overconfidence import Audit, Ray
+from nescio.records.radius import Promise, Radius
+from nescio.records.reading import read_record
 from nescio.records.recommendation import Ranked, Recommendation
 from nescio.records.record import FORMAT, Provenance, Record, from_plain, to_plain
+from nescio.records.reproduction import Claim, Compared, Differs, Reproduction
 from nescio.records.selection import Selection, Trial
 from nescio.records.separations import Repeated, Row, Separations, Spread
 from nescio.records.temperature import Temperature
+from nescio.records.timings import Timings
 
 __all__ = [
     "FORMAT",
@@ -43,13 +50,20 @@ __all__ = [
     "Audit",
     "AuditedFeature",
     "Cell",
+    "Claim",
+    "Compared",
     "Contest",
     "Contestant",
     "CounterExample",
     "Course",
+    "Decision",
+    "Differs",
     "Direction",
     "Epoch",
     "Evaluation",
+    "Example",
+    "ExampleSet",
+    "Examples",
     "FeatureAudit",
     "FeatureSide",
     "Fitted",
@@ -63,15 +77,20 @@ __all__ = [
     "MetaWeights",
     "Monotonicity",
     "Points",
+    "Promise",
     "Provenance",
+    "Radius",
     "Ranked",
     "Ray",
     "Reach",
     "Recommendation",
     "Record",
+    "RefusedSet",
     "Regions",
     "Rejection",
+    "Reliability",
     "Repeated",
+    "Reproduction",
     "Roc",
     "Row",
     "Scaling",
@@ -81,8 +100,10 @@ __all__ = [
     "Spread",
     "Surface",
     "Temperature",
+    "Timings",
     "Trial",
     "UnknownSide",
     "from_plain",
+    "read_record",
     "to_plain",
 ]

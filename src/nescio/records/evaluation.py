@@ -50,6 +50,16 @@ class Histogram:
 
 
 @dataclass(frozen=True)
+class Reliability:
+    """How often answers of a confidence between two edges are right; what has no input has None. See `metrics.ece`."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    confidence: tuple[float | None, ...]  # mean
+    accuracy: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
 class KnownSide:
     """The model on data of the kinds it was trained on."""
 
@@ -62,6 +72,7 @@ class KnownSide:
     ece: float
     misclassification: tuple[Separation, ...]  # correct against wrong
     rejection: tuple[Rejection, ...]
+    reliability: Reliability | None = None  # in records from before it was kept
 
 
 @dataclass(frozen=True)

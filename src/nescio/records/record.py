@@ -34,9 +34,9 @@ class Record:
         try:
             body = json.loads(text, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
-            raise NescioError(f"not a {cls.__name__} record: no JSON ({error})") from error
+            raise NescioError(f"{_not_of(cls)}: no JSON ({error})") from error
         if not isinstance(body, dict) or body.pop("record", None) != cls.__name__:
-            raise NescioError(f"not a {cls.__name__} record")
+            raise NescioError(_not_of(cls))
         if (version := body.pop("format", None)) != FORMAT:
             raise NescioError(
                 f"{cls.__name__} record of format {version!r}; this version of nescio reads format {FORMAT}"
@@ -84,6 +84,11 @@ class Provenance:
             except metadata.PackageNotFoundError:  # run from a source tree
                 versions[package] = "unknown"
         return cls(seed, to_plain(settings), seconds, versions)
+
+
+def _not_of(kind: type[Record]) -> str:
+    """That something is not a record of a kind."""
+    return f"not {'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__} record"
 
 
 def _no_constant(name: str) -> Any:

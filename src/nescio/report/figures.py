@@ -2,20 +2,25 @@
 
 import math
 import os
-from collections.abc import Sequence
-from itertools import cycle
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from nescio.atomic import replacing
 from nescio.errors import NescioError, unknown_name
-from nescio.records import Evaluation
+from nescio.records import Evaluation, History
+from nescio.report.own import own
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; known data is always the first
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
@@ -32,9 +37,18 @@ def shown(name: str) -> str:
     return ("\u200a" if hidden else "") + name.replace("$", r"\$")
 
 
+@contextmanager
+def any_letters() -> Iterator[None]:
+    """A block in which matplotlib does not warn of letters that its font lacks: names are the user's to choose."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        yield
+
+
 def text_width(text: str, size: float) -> float:
     """How wide a figure shows a line, in inches."""
-    width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=size), ismath=False)
+    with any_letters():
+        width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=size), ismath=False)
     return float(width) / 72
 
 
@@ -83,7 +97,8 @@ def rejections(record: Evaluation, score: str | None = None) -> Figure:
     )
     sides = [(record.known.name, record.known.rejection), *((side.name, side.rejection) for side in record.unknown)]
     for colour, (name, curves) in zip(_colours(), sides, strict=False):
-        curve = next((one for one in curves if one.score == score), curves[0])
+        if (curve := own(curves, score)) is None:
+            continue
         label = shown(name) if name == record.known.name else f"with {shown(name)}"
         axes.plot(curve.rejected, curve.accuracy, color=colour, label=label, linewidth=1.8)
         if name != record.known.name:
@@ -91,6 +106,73 @@ def rejections(record: Evaluation, score: str | None = None) -> Figure:
     axes.set_xlim(0, 1)
     axes.set_ylim(top=1.01)
     axes.legend(frameon=False, loc="best")
+    return figure
+
+
+def rocs(record: Evaluation, score: str | None = None) -> Figure:
+    """Which shares of unknown and of known inputs are accepted, a line for each unknown set with its AUROC."""
+    score = score or record.score
+    figure, axes = _axes(
+        f"{shown(record.method)}: known against unknown, by {shown(score)}",
+        "unknown inputs accepted",
+        "known inputs accepted",
+    )
+    axes.plot([0, 1], [0, 1], color="0.55", linewidth=1, linestyle=":")
+    # known data has the first look everywhere, and is no line here
+    for colour, dashes, side in zip(_colours()[1:], islice(cycle(DASHES), 1, None), record.unknown, strict=False):
+        if (curve := own(side.roc, score)) is None:
+            continue
+        auroc = next((one.auroc for one in side.separation if one.score == curve.score), None)
+        area = "" if auroc is None else f"  {auroc:.3f}"
+        axes.plot(
+            curve.unknown, curve.known, color=colour, linestyle=dashes, linewidth=1.8, label=f"{shown(side.name)}{area}"
+        )
+    axes.set(xlim=(-0.01, 1), ylim=(0, 1.02))
+    axes.legend(title="AUROC", frameon=False, loc="lower right", alignment="left")
+    return figure
+
+
+def calibration(records: Sequence[tuple[str, Evaluation]]) -> Figure:
+    """How often each model is right, and how sure it says it is, as two marks on one line."""
+    figure = Figure(figsize=(7, 1.5 + 0.36 * len(records)), layout="constrained")
+    axes = figure.subplots()
+    for height, (_, record) in enumerate(records):
+        right, sure = record.known.accuracy, record.known.mmc
+        axes.plot([right, sure], [height, height], color="0.6", linewidth=2, zorder=1)
+        axes.plot([right], [height], "o", color=COLOURS[0], markersize=9, label=None if height else "accuracy")
+        axes.plot([sure], [height], "D", color=COLOURS[1], markersize=7, label=None if height else "mean confidence")
+    axes.set_yticks(range(len(records)), [shown(name) for name, _ in records])
+    axes.set_ylim(len(records) - 0.5, -0.5)  # the first on top
+    values = [value for _, record in records for value in (record.known.accuracy, record.known.mmc)]
+    axes.set_xlim(max(-0.01, min(values) - 0.05), min(1.01, max(values) + 0.05))  # a small gap should look small
+    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %" if -1e-9 < value < 1 + 1e-9 else "")
+    axes.set_xlabel("share of known inputs")
+    axes.spines[["top", "right"]].set_visible(False)
+    legend_below(figure, *axes.get_legend_handles_labels(), size=9)
+    return figure
+
+
+def training(record: History, name: str) -> Figure:
+    """Loss and accuracy epoch by epoch, on training and, dashed, on validation data."""
+    figure = Figure(figsize=(7.5, 2.9), layout="constrained")
+    epochs = [one.epoch for one in record.epochs]
+    panels = figure.subplots(1, 2)
+    for axes, what in zip(panels, ("loss", "accuracy"), strict=True):
+        marker = "o" if len(epochs) == 1 else ""
+        axes.plot(epochs, [getattr(one, what) for one in record.epochs], marker=marker, linestyle="-", color=COLOURS[0],
+                  linewidth=1.8, label="training")  # fmt: skip
+        held = [getattr(one, f"validation_{what}") for one in record.epochs]
+        if None not in held:
+            axes.plot(epochs, held, marker=marker, linestyle="--", color=COLOURS[1], linewidth=1.8, label="validation")
+        if record.best_epoch is not None:
+            axes.axvline(record.best_epoch, color="0.5", linewidth=1, linestyle=":", label="best epoch")
+        axes.set(xlabel="epoch", ylabel=what)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.spines[["top", "right"]].set_visible(False)
+    handles, labels = panels[0].get_legend_handles_labels()
+    if len(labels) > 1:
+        legend_below(figure, handles, labels, size=9)
+    figure.suptitle(f"{shown(name)}: training", x=0.01, ha="left", fontsize=11)
     return figure
 
 
@@ -105,10 +187,11 @@ def figure_format(path: str | os.PathLike[str]) -> str:
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure in the format of the file's name; the file is whole or not there."""
+    """Write a figure in the format of the file's name; the file is whole or not there, and the same each time."""
     kind = figure_format(path)
-    with replacing(path) as file:
-        figure.savefig(file, format=kind, dpi=150)
+    dated = {"svg": "Date", "pdf": "CreationDate"}.get(kind)
+    with replacing(path) as file, any_letters(), mpl.rc_context({"svg.hashsalt": "nescio"}):
+        figure.savefig(file, format=kind, dpi=150, metadata={dated: None} if dated else None)
 
 
 def _axes(title: str, across: str, up: str) -> tuple[Figure, Any]:

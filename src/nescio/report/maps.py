@@ -1,5 +1,6 @@
 """Maps of the plane as figures: a panel for each method and score, white where the model is certain."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,7 @@ PANEL = 2.2  # inches
 DECADES = 8  # of gradient norms that are told apart
 MARKERS = "os^Dv"  # beside colours, for those who see none
 CONFIDENCE = "confidence"
+COMPARING = ("expected_entropy", "variance", "mutual_information")  # scores that need several draws
 
 
 def map_figure(
@@ -36,11 +38,22 @@ def map_figure(
         titles: what to call each map, such as variants of one method; by default its method.
     """
     names = _names(maps, scores)
+    for one, name in itertools.product(maps, names):
+        check_grid(one, one.method, name)
     figure, columns = _panels(maps, _titles(maps, titles), len(names))
     for name, column in zip(names, columns, strict=True):
         _draw(figure, column, maps, name, saturation, alone=len(names) == 1)
     _explain(figure, maps[0], saturation)
     return figure
+
+
+def check_grid(one: Map, called: str, score: str) -> None:
+    """An error if a map has a score, or confidence, but not a value of it for each point of a grid."""
+    surface = _surface(one, score)
+    for rows in (surface.values, surface.slopes) if surface else ():
+        if not one.x or not one.y or [len(row) for row in rows] != [len(one.x)] * len(one.y):
+            raise NescioError(f"the map of {called} on {one.data} cannot be drawn: expected a value of {score} for "
+                              f"each of {len(one.x)} by {len(one.y)} points, and some points")  # fmt: skip
 
 
 def _names(maps: Sequence[Map], scores: Sequence[str] | None) -> list[str]:
@@ -104,7 +117,8 @@ def _draw(figure: Figure, column: list[Any], maps: Sequence[Map], name: str, sat
             mesh = axes.pcolormesh(one.x, one.y, values[i], norm=norm, cmap=colours, shading="nearest", rasterized=True)
             _scatter(axes, one)
         else:
-            why = "one draw:\nnothing to compare" if one.draws == 1 else "not in this map"
+            lone = one.draws == 1 and name in COMPARING
+            why = "one draw:\nnothing to compare" if lone else "not in this map"
             axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", fontsize=9, color="0.4")
     label = shown(next(iter(found.values())).label)
     if saturation:
@@ -124,7 +138,9 @@ def _add_bar(figure: Figure, column: list[Any], mesh: Any, label: str, saturatio
 
 
 def _surface(one: Map, name: str) -> Surface | None:
-    return next((surface for surface in (*one.scores, one.confidence) if surface.name == name), None)
+    if name == CONFIDENCE:
+        return one.confidence
+    return next((surface for surface in one.scores if surface.name == name), None)
 
 
 def _norm(values: list[Any], saturation: bool) -> Normalize:

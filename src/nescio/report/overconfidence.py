@@ -28,7 +28,7 @@ def verdict(record: Audit) -> list[str]:
 
 def _affine(record: Audit) -> list[str]:
     certain = record.ends_certain or 0.0
-    whole = f"Along {percent(certain)} of {record.trials:,} directions this network is proved to end certain"
+    whole = f"Along {percent(certain)} of {_directions(record)} this network is proved to end certain"
     sentences = [f"{whole}, whatever lies there; {_reaches(record)}."]
     if certain < 1 and record.end_confidence is not None:
         least, _, median, _, _ = record.end_confidence
@@ -42,42 +42,50 @@ def _kernels(record: Audit) -> list[str]:
     share = record.ends_unknown or 0.0
     low = f"at a confidence below {percent(record.eps)}" if record.method == "duq" else (
         f"with every probability within {percent(record.eps)} of 1/{record.classes}")  # fmt: skip
-    sentence = (
-        f"Along {percent(share)} of {record.trials:,} directions this network is proved to end not knowing, {low}"
-    )
+    sentence = f"Along {percent(share)} of {_directions(record)} this network is proved to end not knowing, {low}"
     if record.unknown_factor is not None:
         latest = "" if record.unknown_exact == 1 else " at the latest"
-        sentence += f"; the median input does so {_from(record.unknown_factor)}{latest}"
+        sentence += f"; the median {noun(record)} does so {_from(record.unknown_factor)}{latest}"
     return [sentence + ".", f"On the way {_reaches(record)}."]
 
 
 def _measured(record: Audit) -> list[str]:
     return [
-        f"This network is not piecewise affine: of what it does far away along {record.trials:,} directions nothing is "
+        f"This network is not piecewise affine: of what it does far away along {_directions(record)} nothing is "
         "proved.",
         f"As far as a scan saw, {_reaches(record)}.",
     ]
 
 
+def noun(record: Audit) -> str:
+    """What is scaled, in a word: nobody meets a point that was drawn by chance as an input."""
+    return "point" if record.drawn else "input"
+
+
+def _directions(record: Audit) -> str:
+    through = ", through points drawn by chance in the box of the data," if record.drawn else ""
+    return f"{record.trials:,} directions{through}"
+
+
 def _reaches(record: Audit) -> str:
     """How far inputs are scaled until the model is certain."""
-    bar = f"{record.certain:.1%}".replace("%", " %")
+    bar, what = f"{record.certain:.1%}".replace("%", " %"), noun(record)
     if record.median_factor is None:
         never = "never reaches" if record.proved == 1 else "was not seen to reach"
         some = f", but {percent(record.reached)} of them do" if record.reached else ", nor any other"
-        return f"the median input {never} a confidence of {bar}{some}"
+        return f"the median {what} {never} a confidence of {bar}{some}"
     if record.median_factor == 1:
-        return f"{percent(record.at_once)} of the inputs have a confidence of {bar} as they are"
+        return f"{percent(record.at_once)} of the {what}s have a confidence of {bar} as they are"
     measured = "" if record.proved == 1 else " (measured)" if record.proved == 0 else (
         f" ({percent(record.proved)} of the factors are proved, the others measured)")  # fmt: skip
-    return f"the median input needs to be scaled {times(record.median_factor)} for a confidence of {bar}{measured}"
+    return f"the median {what} needs to be scaled {times(record.median_factor)} for a confidence of {bar}{measured}"
 
 
 def _put_back(record: Audit) -> list[str]:
     if record.overconfident is None or record.reached == 0:
         return []
-    return [f"Scaled so far and projected back into the box of the data, {percent(record.overconfident)} of the inputs "
-            f"are answered with a confidence above {percent(record.bold)}."]  # fmt: skip
+    return [f"Scaled so far and projected back into the box of the data, {percent(record.overconfident)} of the "
+            f"{noun(record)}s are answered with a confidence above {percent(record.bold)}."]  # fmt: skip
 
 
 def _from(factor: float) -> str:
@@ -135,7 +143,7 @@ def audit_figure(record: Audit) -> Figure:
     left.axhline(record.certain, color="0.4", linewidth=0.8, linestyle=":")
     least = 0.0 if record.law == "kernels" else 1 / record.classes
     left.set(xscale="log", ylim=(least - 0.02, 1.02), xlabel="factor", ylabel="confidence")
-    left.set_title(f"{len(record.rays)} of the inputs", loc="left", fontsize=10)
+    left.set_title(f"{len(record.rays)} of the {noun(record)}s", loc="left", fontsize=10)
     _draw_shares(right, record)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
@@ -146,8 +154,9 @@ def audit_figure(record: Audit) -> Figure:
     handles, labels = left.get_legend_handles_labels()
     named = dict(zip(labels, handles, strict=True))  # each once
     legend_below(figure, list(named.values()), list(named), size=9)
-    figure.suptitle(f"{shown(record.method)}: {record.trials:,} inputs on the way to infinity", x=0.01, ha="left",
-                    fontsize=11)  # fmt: skip
+    drawn = " drawn in the box of the data" if record.drawn else ""
+    title = f"{shown(record.method)}: {record.trials:,} {noun(record)}s{drawn} on the way to infinity"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
 
 
@@ -197,6 +206,6 @@ def _draw_shares(axes: Axes, record: Audit) -> None:
         far = [*known, max(10.0, 2 * largest)]
         axes.step(far, [*shares, shares[-1] if len(shares) else 0.0], where="post", color=colour, linewidth=1.8,
                   label=label.replace("%", " %"))  # fmt: skip
-    axes.set(xscale="log", ylim=(-0.02, 1.04), xlabel="factor", ylabel="share of inputs")
+    axes.set(xscale="log", ylim=(-0.02, 1.04), xlabel="factor", ylabel=f"share of {noun(record)}s")
     axes.set_title("how many so far", loc="left", fontsize=10)
     axes.legend(frameon=False, loc="lower right", fontsize=9)

@@ -13,10 +13,12 @@ from rich.text import Text
 
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Reach
 from nescio.report.figures import COLOURS, legend_below, shown
+from nescio.report.markup import Cell, Shown
 from nescio.report.tables import FIGURES, new_table
 
 MARK = "◆"  # beside features that are monotone
 LINEAR = 1.0  # spreads that are drawn evenly; beyond them every factor of ten is as wide
+LAST = 1e300  # stands behind every distance in a table that is sorted
 GREY = "0.6"  # of what is of no class
 
 
@@ -64,10 +66,11 @@ def per_feature_table(record: FeatureAudit) -> RenderableType:
             cells += [_distance(found), "–" if found.spreads is None else _figure(found.spreads), last]
         name = f"{feature.name} {MARK}" if feature.monotone else feature.name
         table.add_row(Text(name), f"{_figure(feature.low)} – {_figure(feature.high)}", *cells)
-    return Group(table, Text(_explained(record), style="dim"))
+    return Group(table, Text(explained(record), style="dim"))
 
 
-def _explained(record: FeatureAudit) -> str:
+def explained(record: FeatureAudit) -> str:
+    """What the columns of the table mean, and how much of them is proved."""
     bar, sides = _percent(record.confidence), [side for one in record.features for side in (one.lower, one.higher)]
     proved = sum(_reach(record, side).proved for side in sides) / len(sides)
     sides_proved = f"{_percent(proved)} of this is proved."
@@ -90,6 +93,32 @@ def _explained(record: FeatureAudit) -> str:
     if any(one.monotone for one in record.features) and not kernels:
         lines.append(f"{MARK} monotone: no probability was seen both to rise and to fall in the range seen.")
     return "\n".join(lines)
+
+
+def per_feature_cells(record: FeatureAudit) -> tuple[list[str], list[list[Cell]]]:
+    """The same table as headings and cells, for a page, where distances are sorted as numbers."""
+    kernels = _of_kernels(record)
+    last = "certain after" if kernels else "ends in"
+    columns = ["feature", "seen from", "to"]
+    columns += [name for way in ("lower", "higher") for name in (f"{way} by", f"{way}, in sd", f"{way}: {last}")]
+    rows: list[list[Cell]] = []
+    for feature in nearest_first(record):
+        name = f"{feature.name} {MARK}" if feature.monotone else feature.name
+        cells: list[Cell] = [
+            name,
+            *(Shown(_figure(value).replace(",", ""), value) for value in (feature.low, feature.high)),
+        ]
+        for side in (feature.lower, feature.higher):
+            found = _reach(record, side)
+            end = _far(side.certain) if kernels else _end(side, record.classes).plain
+            cells += [_far(found), found.spreads, end]
+        rows.append(cells)
+    return columns, rows
+
+
+def _far(found: Reach) -> Shown:
+    # no commas: a spreadsheet takes what is copied for a number
+    return Shown(_distance(found).plain.replace(",", ""), LAST if found.median is None else found.median)
 
 
 def _distance(found: Reach) -> Text:
@@ -168,15 +197,16 @@ def _draw_bar(axes: Axes, height: int, way: int, found: Reach, reach: float, col
         words = "already" if found.median == 0 else f"{'−' if way < 0 else '+'}{_figure(found.median)}"
         end = 0.0 if found.spreads is None else found.spreads
     style: dict[str, Any] = {"color": "0.45", "style": "italic"} if end == 0 else {"color": "black"}
+    lift = 0
     if end and found.median is not None and found.lower is not None:
         spread = end / found.median
         later = reach if found.upper is None else found.upper * spread  # not all get there: the line leaves the figure
         axes.barh(height, way * end, height=0.62, color=colour)
         axes.plot([way * found.lower * spread, way * later], [height, height], color="black", linewidth=0.9)
-        end = max(end, min(later, reach / 6))
+        end, lift = max(end, min(later, reach / 6)), 7 if later > reach / 6 else 0  # words above a line that goes on
     side = "right" if way < 0 else "left"
-    axes.annotate(words, (way * end, height), (4 * way, 0), textcoords="offset points", ha=side, va="center",
-                  fontsize=8.5, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6}, **style)  # fmt: skip
+    axes.annotate(words, (way * end, height), (4 * way, lift), textcoords="offset points", ha=side,
+                  va="center", fontsize=8.5, **style)  # fmt: skip
 
 
 def _dress(axes: Axes, reach: float) -> None:

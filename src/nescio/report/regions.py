@@ -15,6 +15,7 @@ from nescio.report.maps import MARKERS
 
 BOUNDED, UNBOUNDED = COLOURS[5], COLOURS[4]  # sky blue and orange, which stay apart in grey, too
 TINTS = (0.18, 0.26, 0.34)  # how much of a colour: neighbours mostly differ
+INK, EDGE = "#0b0f14", "#575a5e"  # on regions, whose tints stay light on a dark page; pure greys follow its theme
 MANY = 1000  # regions from which on edges are hairlines
 
 
@@ -50,7 +51,7 @@ def _draw_cells(axes: Any, record: Regions) -> list[Any]:
             continue
         polygons = [np.array(cell.corners) for cell in cells]
         faces = [_tint(colour, _strength(cell)) for cell in cells]
-        axes.add_collection(PolyCollection(polygons, facecolors=faces, edgecolors="0.35", linewidths=width))
+        axes.add_collection(PolyCollection(polygons, facecolors=faces, edgecolors=EDGE, linewidths=width))
         handles.append(Patch(facecolor=_tint(colour, TINTS[-1]), edgecolor="0.35", linewidth=0.6, label=label))
     return handles
 
@@ -71,7 +72,7 @@ def _draw_boundary(axes: Any, record: Regions) -> list[Any]:
     if not record.boundary:
         return []
     segments = [np.array(segment) for segment in record.boundary]
-    axes.add_collection(LineCollection(segments, colors="black", linewidths=1.8, capstyle="round"))
+    axes.add_collection(LineCollection(segments, colors=INK, linewidths=1.8, capstyle="round"))
     return [Line2D([], [], color="black", linewidth=1.8, label="decision boundary")]
 
 

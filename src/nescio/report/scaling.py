@@ -13,9 +13,11 @@ from rich.text import Text
 
 from nescio.records import Course, Direction, Gauge, Scaling
 from nescio.report.figures import COLOURS, legend_below, shown
+from nescio.report.markup import Cell, Shown
 from nescio.report.tables import FIGURES, new_table, share
 
 LINES = COLOURS[:6]  # black is the ray's, and yellow too light for a line
+LAST = 1e300  # stands behind every factor in a table that is sorted
 DEPTH = 1e-16  # gradients are drawn down to this part of the largest one
 COLUMNS = (
     "Inputs are multiplied by a factor in one feature (ray: in all), in raw units.\n"
@@ -54,6 +56,20 @@ def scaling_table(record: Scaling) -> RenderableType:
         if direction.feature is None:
             _add_row(table, direction, record.gauges)
     return Group(table, Text(COLUMNS, style="dim"))
+
+
+def scaling_cells(record: Scaling) -> tuple[list[str], list[list[Cell]]]:
+    """The same table as headings and cells, for a page; shares are in per cent."""
+    columns = ["feature", "certain from", "confidence, %", *(f"{gauge.score} flags, %" for gauge in record.gauges)]
+    rows: list[list[Cell]] = []
+    for one in worst_first(record):
+        cells: list[Cell] = [one.name, None, None, *([None] * len(record.gauges))]
+        if one.scores is not None and one.confidence is not None:
+            never = Shown("never", LAST)
+            certain = never if one.certain_from is None else Shown(_factor(one.certain_from), one.certain_from)
+            cells[1:] = [certain, 100 * one.confidence[-1], *(100 * course.flagged[-1] for course in one.scores)]
+        rows.append([*cells, _verdict(one.scores).plain])
+    return [*columns, "noticed by"], rows
 
 
 def _add_row(table: Table, direction: Direction, gauges: Sequence[Gauge], last: bool = False) -> None:

@@ -9,7 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nescio.records import Against, Evaluation, Separation, UnknownSide
+from nescio.records import Against, Evaluation, UnknownSide
+from nescio.report.own import own
 
 # on a narrow terminal names are folded, and figures stay whole
 FIGURES: dict[str, Any] = {"justify": "right", "overflow": "fold", "min_width": 5}
@@ -49,21 +50,23 @@ def _known(record: Evaluation) -> Table:
     table = new_table(f"{record.method} on {known.name}: {known.inputs} inputs, {record.classes} classes")
     for name in ("accuracy", "MMC", "NLL", "Brier", "ECE", "AUROC correct/wrong"):
         table.add_column(name, **FIGURES)
-    wrong = _of(known.misclassification, record.score)
+    wrong = own(known.misclassification, record.score)
     table.add_row(share(known.accuracy), share(known.mmc), _figure(known.nll), _figure(known.brier),
-                  share(known.ece), _figure(wrong.auroc))  # fmt: skip
+                  share(known.ece), _figure(None if wrong is None else wrong.auroc))  # fmt: skip
     return table
 
 
 def _unknown(record: Evaluation) -> Table:
-    table = new_table(f"known against unknown, by {_of(record.unknown[0].separation, record.score).score}")
+    first = own(record.unknown[0].separation, record.score)
+    table = new_table(f"known against unknown, by {record.score if first is None else first.score}")
     table.add_column("unknown", overflow="fold")
     for name in ("inputs", "MMC", "AUROC", "AUPR-In", "AUPR-Out", "FPR95"):
         table.add_column(name, **FIGURES)
     for side in record.unknown:
-        found = _of(side.separation, record.score)
-        table.add_row(Text(side.name), str(side.inputs), share(side.mmc), _auroc(found.auroc), _figure(found.aupr_in),
-                      _figure(found.aupr_out), share(found.fpr95))  # fmt: skip
+        row: list[RenderableType] = [Text(side.name), str(side.inputs), share(side.mmc)]
+        if (found := own(side.separation, record.score)) is not None:
+            row += [_auroc(found.auroc), _figure(found.aupr_in), _figure(found.aupr_out), share(found.fpr95)]
+        table.add_row(*row)
     return table
 
 
@@ -82,11 +85,6 @@ def _by_score(record: Evaluation) -> Table:
 def new_table(title: str) -> Table:
     """An empty table in the style of them all."""
     return Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, title_style="bold")
-
-
-def _of(separations: tuple[Separation, ...], score: str) -> Separation:
-    """The separation by one score; the first if the record does not have that one."""
-    return next((found for found in separations if found.score == score), separations[0])
 
 
 def folded(name: str, width: int) -> str:

@@ -65,6 +65,7 @@ def test_slopes_that_only_rounding_tells_apart_prove_nothing():
     assert found.ends_certain == 0.0
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_of_the_parts(moons, seed):
     known, model = moons
     low, high = box_of(known)

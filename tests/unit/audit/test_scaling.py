@@ -99,6 +99,7 @@ def test_by_default_the_scores_of_the_theorem_that_the_draws_allow(ensemble, inp
     assert [gauge.label for gauge in one.gauges] == ["1 − max p", "entropy"]
 
 
+@pytest.mark.slow
 def test_agrees_with_one_input_at_a_time(ensemble, inputs):
     """Every figure of the record, by a loop and plain autograd."""
     alphas, names = [0.5, 20, 400], list(OF_LOGITS)

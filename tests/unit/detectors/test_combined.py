@@ -101,7 +101,9 @@ def test_a_member_that_finds_all_usual_does_not_silence_the_others(model, known)
     assert (both.predict(far) == -1).double().mean() > 0.9
 
 
-@pytest.mark.parametrize("members", [["max_logit", "energy"], ["max_logit", "entropy"]])
+@pytest.mark.parametrize(
+    "members", [["max_logit", "energy"], pytest.param(["max_logit", "entropy"], marks=pytest.mark.slow)]
+)
 def test_both_p_values_of_known_inputs_hold_in_small_samples(axes, members):
     """Over many fits: of members that say nearly the same, and of members that say different things."""
     generator = torch.Generator().manual_seed(0)

@@ -9,7 +9,7 @@ from sklearn.neighbors import NearestNeighbors
 
 import nescio
 from nescio.detectors import KNN
-from nescio.detectors.knn import kth_distance, unit
+from nescio.detectors.knn import BLOCK, GROUP, _largest, kth_distance, unit
 from nescio.errors import NescioError
 from nescio.methods import Softmax
 from nescio.models import mlp
@@ -159,3 +159,13 @@ def test_bad_arguments(how):
 def test_says_that_it_has_learned_nothing():
     with pytest.raises(NescioError, match="learned nothing"):
         KNN(plain(2)).score(torch.rand(3, 2))
+
+
+@pytest.mark.parametrize("k", [1, 7, BLOCK // GROUP // 2, BLOCK // GROUP])
+def test_the_largest_by_groups_are_the_largest(k, seed):
+    found = torch.randn(5, BLOCK, generator=torch.Generator().manual_seed(seed))
+    found[0, 100:] = -1.0  # ties
+    values, places = _largest(found, k)
+    assert torch.equal(values, found.sort(dim=1, descending=True).values[:, :k])
+    assert torch.equal(found.gather(1, places), values)
+    assert all(len(row.unique()) == k for row in places)

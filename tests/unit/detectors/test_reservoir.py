@@ -21,7 +21,7 @@ def test_a_short_stream_is_kept_whole_and_in_order(batch):
     assert torch.equal(filled(50, rows, batch).rows, rows)
 
 
-@pytest.mark.parametrize("batch", [1, 7, 40])
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.slow), 7, 40])
 def test_each_row_of_a_long_stream_is_kept_as_often(batch):
     times = torch.zeros(40)
     for seed in range(500):

@@ -234,6 +234,7 @@ def test_noise_that_does_not_fit_is_told(batch):
         ACET(net(), lambda x: x + 2).loss(x, y)
 
 
+@pytest.mark.slow
 def test_acet_withstands_what_ceda_and_a_plain_network_do_not(digits, seed):
     """The small version of the paper's table 1, with its attack of 200 steps."""
     made = noise.samples("mixed", digits.test, seed=seed + 1)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, log_loss
 
 from nescio.errors import NescioError
-from nescio.metrics import accuracy, brier, ece, mmc, nll
+from nescio.metrics import accuracy, brier, ece, mmc, nll, reliability
 
 quickly = settings(max_examples=60, deadline=None, derandomize=True)
 judged = st.lists(st.tuples(st.integers(0, 64), st.booleans()), min_size=1, max_size=40)
@@ -160,3 +160,18 @@ def test_bad_input_is_named(call, message):
 
 def test_a_row_sum_within_tolerance_is_accepted():
     assert brier([[0.5, 0.49995]], [0]) == pytest.approx(0.5, abs=1e-4)
+
+
+@quickly
+@given(answers=judged, bins=st.integers(1, 20))
+def test_reliability_is_what_ece_sums_up(answers, bins):
+    confidence, correct = np.array([one for one, _ in answers]) / 64, [right for _, right in answers]
+    found = reliability(confidence, correct, bins)
+    held = found.count > 0
+    assert np.isnan(found.accuracy[~held]).all()
+    assert np.isnan(found.confidence[~held]).all()
+    assert found.count.sum() == len(answers)
+    gaps = found.count[held] * np.abs(found.accuracy - found.confidence)[held]
+    assert gaps.sum() / len(answers) == pytest.approx(ece(confidence, correct, bins), abs=1e-12)
+    inside = (found.confidence >= found.edges[:-1] - 1e-12) & (found.confidence <= found.edges[1:] + 1e-12)
+    assert inside[held].all()

@@ -3,6 +3,7 @@
 import html
 import io
 import re
+import warnings
 
 import pytest
 from matplotlib import rc_context
@@ -10,7 +11,17 @@ from matplotlib.figure import Figure
 
 from nescio.errors import NescioError
 from nescio.records import Evaluation, Histogram, KnownSide, Provenance, Rejection, UnknownSide
-from nescio.report.figures import LONGEST, figure_format, histograms, legend_below, rejections, shown, text_width
+from nescio.report.figures import (
+    LONGEST,
+    any_letters,
+    figure_format,
+    histograms,
+    legend_below,
+    rejections,
+    save_figure,
+    shown,
+    text_width,
+)
 
 HOSTILE = ["$x_{$", r"$\frac{$", "b $ c $ d", "_a", r"a\$b$", "$", "__$$"]
 
@@ -44,6 +55,18 @@ def test_any_name_is_shown_as_it_is():
     words = words_in(rejections(record))
     assert {HOSTILE[0], *(f"with {name}" for name in HOSTILE[1:])} <= {word.replace("\u200a", "") for word in words}
     assert "$m$: accuracy when the least known are rejected" in words
+
+
+@pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
+def test_letters_that_the_font_lacks_are_no_matter(tmp_path, kind):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert text_width("日本", 10) > 0
+        figure = histograms(an_evaluation("日本", ["언어"]))
+        legend_below(figure, *figure.axes[0].get_legend_handles_labels(), size=9)
+        save_figure(figure, tmp_path / f"a.{kind}")
+        with any_letters(), pytest.raises(UserWarning, match="something else"):
+            warnings.warn("something else", stacklevel=1)
 
 
 def test_a_long_name_is_cut_in_its_middle():
@@ -103,3 +126,10 @@ def test_a_folder_is_no_figure(tmp_path):
         with pytest.raises(NescioError, match="is a folder; expected the path of a figure"):
             figure_format(name)
     assert figure_format(tmp_path / "new.PNG") == "png"
+
+
+@pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
+def test_a_figure_is_the_same_file_each_time(tmp_path, kind):
+    for name in ("one", "two"):
+        save_figure(histograms(an_evaluation("a", ["b"])), tmp_path / f"{name}.{kind}")
+    assert (tmp_path / f"one.{kind}").read_bytes() == (tmp_path / f"two.{kind}").read_bytes()

@@ -84,6 +84,19 @@ def test_panels_say_whose_they_are_and_what_is_missing(maps):
     assert again.count("not in this map") == 1
 
 
+def test_one_draw_is_no_reason_for_a_score_that_needs_no_more(maps):
+    duq = a_map("duq", 1, surface("max_logit", 0.0, 1.0))
+    words = texts(map_figure([maps[0], duq]))
+    assert words.count("not in this map") == 2
+    assert "one draw:\nnothing to compare" not in words
+
+
+@pytest.mark.parametrize("change", [{"x": ()}, {"y": ()}, {"x": X[1:]}])
+def test_a_map_without_a_value_for_each_point_is_told(maps, change):
+    with pytest.raises(NescioError, match="map of softmax on moons cannot be drawn: expected a value of entropy"):
+        map_figure([replace(maps[0], **change)])
+
+
 def test_colours_and_points_are_explained(maps):
     figure = map_figure(maps, "entropy")
     assert figure.get_suptitle() == "moons: white = certain, dark = uncertain"
@@ -157,8 +170,10 @@ def test_what_cannot_be_drawn_is_told(maps):
 def test_files_are_of_the_kind_their_name_says_and_small(maps, tmp_path, name, start):
     fine = np.linspace(0, 1, 120)
     rows = tuples(np.add.outer(fine, fine))
-    big = [replace(one, x=tuple(fine), y=tuple(fine), scores=tuple(replace(s, values=rows) for s in one.scores))
-           for one in maps]  # fmt: skip
+    big = []
+    for one in maps:
+        scores = tuple(replace(score, values=rows, slopes=rows) for score in one.scores)
+        big.append(replace(one, x=tuple(fine), y=tuple(fine), scores=scores))
     save_figure(map_figure(big), tmp_path / name)
     written = (tmp_path / name).read_bytes()
     assert written.startswith(start)

@@ -11,7 +11,7 @@ from nescio.report.overconfidence import audit_figure, audit_tables, percent, ve
 
 RAY = Ray((1.0, 10.0, 100.0), (0.6, 0.7, 1.0), (0.5, 0.8, 1.0), (2.0, 30.0), 30.0, 60.0, None, 1.0)
 PLAIN = Audit(
-    method="softmax", law="affine", trials=10_000, classes=3, draws=1, drawn=True, low=(0.0,), high=(1.0,),
+    method="softmax", law="affine", trials=10_000, classes=3, draws=1, drawn=False, low=(0.0,), high=(1.0,),
     certain=0.999, bold=0.95, eps=1e-3, ends_certain=1.0, ends_in=(6000, 0, 4000), end_confidence=(1.0,) * 5,
     reached=1.0, at_once=0.0, median_factor=6.12, factors=tuple(1 + step / 10 for step in range(101)), proved=1.0,
     overconfident=0.987, ends_unknown=None, unknown_factor=None, unknown_factors=None, unknown_exact=None, rays=(RAY,),
@@ -32,6 +32,19 @@ def test_the_verdict_of_a_plain_network():
         "Scaled so far and projected back into the box of the data, 98.7 % of the inputs are answered with a "
         "confidence above 95.0 %.",
     ]
+
+
+def test_points_that_were_drawn_are_not_called_inputs():
+    told = " ".join(verdict(replace(PLAIN, drawn=True)))
+    assert told.startswith("Along 100.0 % of 10,000 directions, through points drawn by chance in the box of the data, "
+                           "this network is proved to end certain, whatever lies there; the median point")  # fmt: skip
+    assert "98.7 % of the points are answered" in told
+    kernels = " ".join(verdict(replace(DUQ, drawn=True)))
+    assert "the median point does so" in kernels
+    figure = audit_figure(replace(PLAIN, drawn=True))
+    assert figure.get_suptitle() == "softmax: 10,000 points drawn in the box of the data on the way to infinity"
+    assert figure.axes[1].get_ylabel() == "share of points"
+    assert "input" not in told + kernels + "".join(axes.get_title(loc="left") for axes in figure.axes)
 
 
 @pytest.mark.parametrize(

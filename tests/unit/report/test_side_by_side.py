@@ -2,7 +2,6 @@
 
 import io
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -157,9 +156,3 @@ def test_an_undefined_figure_is_a_dash():
     side = replace(record.unknown[0], separation=(Separation("entropy", None, None, None, None),))
     (_, (cell,)) = side_by_side(replace(record, unknown=(side,))).rows[1]
     assert cell.figures == ("50.0%", "–", "–")
-
-
-def test_the_committed_table_is_that_of_its_records():
-    folder = Path(__file__).parents[3] / "results" / "confidence-mnist"
-    records = {name: [Evaluation.load(folder / name / "evaluation.json")] for name in ("plain", "ceda", "acet")}
-    assert (folder / "figures" / "table.md").read_text(encoding="utf-8") == side_by_side(records).markdown()

@@ -1,0 +1,32 @@
+"""How far from its centres a network of kernels must be to know nothing, promised and measured."""
+
+from dataclasses import dataclass
+
+from nescio.records.record import Provenance, Record
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Theorem 3.2 for one ε, held against inputs beyond the radius it gives."""
+
+    eps: float
+    radius: float  # from all centres, in units of the normalised input
+    beyond: int  # inputs that were looked at, none of them nearer
+    worst: float  # the most by which a probability differs from 1/K there; at most ε if the theorem is kept
+
+
+@dataclass(frozen=True)
+class Radius(Record):
+    """An RBF network and a ReLU network on inputs ever farther from the training data."""
+
+    data: str
+    classes: int
+    centres: int
+    gamma: float
+    alpha: float  # the largest Σ_l |α_rl − α_kl|
+    accuracy: float  # of the RBF network on test data
+    promises: tuple[Promise, ...]
+    distance: tuple[float, ...]  # of some inputs to their nearest centre
+    departs: tuple[float, ...]  # how far a probability of the RBF network is from 1/K there, at most
+    other: tuple[float, ...]  # the same of a ReLU network
+    provenance: Provenance

@@ -1,0 +1,76 @@
+"""The verdict, in plain words: what is known, what is made of the unknown, what happens far away, which threshold."""
+
+from collections.abc import Iterable
+
+from markupsafe import Markup
+
+from nescio.records import (
+    Audit,
+    Contest,
+    Decision,
+    Evaluation,
+    FeatureAudit,
+    Fitted,
+    Recommendation,
+    Reproduction,
+    Scaling,
+)
+from nescio.report import sentences
+from nescio.report.decision import decision_words
+from nescio.report.markup import apart, heading, items
+from nescio.report.section import Given, Section, paragraphs
+from nescio.report.standings import rivals, standings
+
+WITHOUT = ("These records hold no threshold. The command “nescio recommend” finds a detector that suits the model, and "
+           "settles its threshold.")  # fmt: skip
+
+
+def section(given: Given) -> Section | None:
+    """Of all models given, who is best at what; then of each what a person should know before relying on it."""
+    names = list(dict.fromkeys(name for name, _ in given.records))
+    cards = {name: made for name in names if (made := _cards(given, name))}
+    parts = []
+    if best := standings(given):
+        lead = [(heading(data) if len(best) > 1 else Markup("")) + items(told) for data, told in best.items()]
+        parts.append(Markup("<div class=lead>{}</div>").format(Markup("").join(lead)))
+    for name, made in cards.items():
+        inside = Markup("").join(Markup("<div class=card>{}{}</div>").format(_title(title), paragraphs(told))
+                                 for title, told in made.items())  # fmt: skip
+        parts.append(apart(name, Markup("<div class=cards>{}</div>").format(inside), len(cards)))
+    again = [told for _, record in given.of(Reproduction) for told in sentences.reproduced(record)]
+    if again:
+        parts.append(items(again))
+    return Section("verdict", "In plain words", Markup("").join(parts)) if parts else None
+
+
+def _title(title: str) -> Markup:
+    return Markup("<h4>{}</h4>").format(title)
+
+
+def _cards(given: Given, name: str) -> dict[str, list[str]]:
+    """What is to be said of one model, by question; questions that no record answers are left out."""
+    own = Given(tuple(pair for pair in given.records if pair[0] == name))
+    runs = [group[name] for group in rivals(own)]
+    answers = {
+        "What it knows": _all(sentences.knows(one) for one in runs),
+        "What it makes of unknown inputs": _all(sentences.meets_unknown(one) for one in runs),
+        "What it does far away": [
+            *_all(sentences.far_away(record) for _, record in own.of(Audit)),
+            *_all(sentences.moved(record) for _, record in own.of(FeatureAudit)),
+            *_all(sentences.scaled(record) for _, record in own.of(Scaling)),
+        ],
+        "Which threshold to use": [
+            *_all(sentences.fitted(record) for _, record in own.of(Fitted)),
+            *_all(sentences.recommended(record) for _, record in own.of(Recommendation)),
+            *_all(decision_words(record) for _, record in own.of(Decision)),
+            *_all(sentences.contested(record) for _, record in own.of(Contest)),
+        ],
+    }
+    if own.of(Evaluation) and not any(map(own.of, (Fitted, Recommendation, Decision))):
+        answers["Which threshold to use"].append(WITHOUT)
+    return {title: told for title, told in answers.items() if told}
+
+
+def _all(found: Iterable[list[str]]) -> list[str]:
+    """All sentences, each once."""
+    return list(dict.fromkeys(one for told in found for one in told))

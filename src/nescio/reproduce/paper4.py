@@ -1,0 +1,10 @@
+"""Experiments of paper 4, *Uncertainty estimation using a single deep deterministic neural network* (DUQ)."""
+
+from nescio.reproduce import paper4_images, paper4_planes, paper4_runtime
+from nescio.reproduce.experiment import Experiment
+
+EXPERIMENTS: tuple[Experiment, ...] = (
+    *paper4_planes.EXPERIMENTS,
+    *paper4_images.EXPERIMENTS,
+    *paper4_runtime.EXPERIMENTS,
+)

@@ -1,0 +1,46 @@
+"""Folders of results: their records, and the pages that are made from these."""
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from nescio.atomic import replacing
+from nescio.errors import NescioError
+from nescio.records import Reproduction
+from nescio.report.reproductions import reproduction_markdown, results_markdown
+from nescio.reproduce.experiment import RECORD
+from nescio.reproduce.experiments import EXPERIMENTS
+
+PAGE = "README.md"
+
+
+def found_results(folder: Path) -> dict[str, Reproduction]:
+    """The records of all experiments that were run, by the name of the folder of each; none if there is no folder."""
+    return {path.parent.name: Reproduction.load(path) for path in sorted(folder.glob(f"*/{RECORD}"))}
+
+
+def write_page(folder: Path, record: Reproduction) -> None:
+    """The page beside a record."""
+    with replacing(folder / PAGE, "w") as file:
+        file.write(reproduction_markdown(record))
+
+
+def write_results(folder: Path, output: Path, command: str) -> int:
+    """The page of all results, and the one beside each record; how many there are."""
+    found = found_results(folder)
+    if not found:
+        raise NescioError(f"there are no results in {str(folder)!r}: no folder in it has a {RECORD}")
+    for name, record in found.items():
+        write_page(folder / name, record)
+    there = Path(os.path.relpath(folder, output.parent)).as_posix()
+    with replacing(output, "w") as file:
+        file.write(results_markdown({f"{there}/{name}": record for name, record in found.items()}, command))
+        file.write(_not_run({record.name for record in found.values()}))
+    return len(found)
+
+
+def _not_run(names: Collection[str]) -> str:
+    """A line on experiments that have no record; nothing if all have one."""
+    left = [f"`{one.name}`, {one.item} of paper {one.paper} (scale {' or '.join(one.scales)})"
+            for one in EXPERIMENTS.values() if one.name not in names]  # fmt: skip
+    return f"\n## Not run\n\n{'; '.join(left)}.\n" if left else ""

@@ -1,0 +1,161 @@
+"""Records made by hand, of good and of bad models, for reports."""
+
+from dataclasses import replace
+
+from nescio.records import (
+    Audit,
+    AuditedFeature,
+    Claim,
+    Compared,
+    Contest,
+    Contestant,
+    Course,
+    Decision,
+    Differs,
+    Direction,
+    Epoch,
+    Evaluation,
+    FeatureAudit,
+    FeatureSide,
+    Fitted,
+    Gauge,
+    Histogram,
+    History,
+    KnownSide,
+    Provenance,
+    Ranked,
+    Ray,
+    Reach,
+    Recommendation,
+    RefusedSet,
+    Rejection,
+    Repeated,
+    Reproduction,
+    Roc,
+    Row,
+    Scaling,
+    Selection,
+    Separation,
+    Separations,
+    Temperature,
+    Trial,
+    UnknownSide,
+)
+
+ORIGIN = Provenance(3, {"batch_size": 256}, 1.5, {"nescio": "0.1.0", "torch": "2.13.0"})
+
+
+def an_evaluation(aurocs, accuracy=0.95, mmc=0.96, ece=0.01, right_wrong=0.93, known="digits", method="softmax"):
+    """What a model whose AUROC on each unknown set is given makes of 1000 known inputs."""
+
+    def side(name, auroc):
+        return UnknownSide(
+            name, 500, 0.4, (Separation("entropy", auroc, 0.8, 0.7, 1 - auroc),),
+            (Rejection("entropy", (0.0, 0.5), (0.6, 0.9), (0.65, 1.0), 0.75, 0.9),),
+            (Roc("entropy", (0.0, 0.2, 1.0), (0.0, auroc, 1.0)),),
+        )  # fmt: skip
+
+    counts = {"known": (5, 1), **dict.fromkeys(aurocs, (1, 5))}
+    return Evaluation(
+        method, "entropy", 10, 1,
+        KnownSide(known, 1000, accuracy, mmc, 0.2, 0.1, ece, (Separation("entropy", right_wrong, 0.9, 0.5, 0.3),),
+                  (Rejection("entropy", (0.0, 0.5), (accuracy, 0.99), (1.0, 1.0), 0.97, 1.0),)),
+        tuple(side(name, auroc) for name, auroc in aurocs.items()),
+        (Histogram("entropy", (0.0, 1.0, 2.0), counts),), ORIGIN, Histogram("confidence", (0.0, 0.5, 1.0), counts),
+    )  # fmt: skip
+
+
+def an_audit(law="affine", share=1.0):
+    """A network that ends certain (affine) or not knowing (kernels) along a share of its directions."""
+    ray = Ray((1.0, 10.0), (0.6, 0.999), None, None, None, 9.0, None, 1.0)
+    kernels = law == "kernels"
+    return Audit(
+        "duq" if kernels else "softmax", law, 100, 10, 1, True, (0.0,), (1.0,), 0.999, 0.95, 0.01,
+        share if law == "affine" else None, None, None, 0.9, 0.0, 4.0, (1.0, 4.0, None), 1.0, 0.3,
+        share if kernels else None, 7.0 if kernels else None, (1.0, 7.0) if kernels else None, 1.0 if kernels else None,
+        (ray,), ORIGIN,
+    )  # fmt: skip
+
+
+def a_scaling(noticed, names=("height", "width")):
+    course = Course("entropy", (0.1, 0.2), (0.1, 0.0), (0.1, 0.0), (0.05, 1.0 if noticed else 0.0), noticed)
+    ways = tuple(Direction(name, i, 90, 5.0, (0.9, 1.0), (0.9, 1.0), (course,)) for i, name in enumerate(names))
+    ray = Direction("ray", None, 100, 5.0, (0.9, 1.0), (0.9, 1.0), (course,))
+    return Scaling("softmax", 100, 3, 1, (1.0, 1000.0), (Gauge("entropy", "entropy", 0.3),), (*ways, ray), ORIGIN)
+
+
+def a_feature_audit(median, name="height"):
+    """A table of one feature that, raised so far, makes the median row certain; never, if that is None."""
+    never = FeatureSide((5, 5), 0.9, Reach(0.0, 1.0, None, None, None, None), (0, 0), None)
+    spreads = None if median is None else median / 2
+    reached = FeatureSide((10, 0), 1.0, Reach(1.0, 1.0, median, median, median, spreads), (10, 0), None)
+    feature = AuditedFeature(name, 0, 0.0, 4.0, 2.0, None, never, never if median is None else reached)
+    return FeatureAudit("softmax", 10, ("a", "b"), 1, 0.999, None, 0.1, (feature,), ORIGIN)
+
+
+def a_recommendation(name="knn"):
+    ranking = (Ranked(name, {"noise": 0.99, "patches": 0.91}, 0.95, 0.91, 1.0), Ranked("energy", {"noise": 0.8, "patches": 0.6}, 0.7, 0.6, 0.1))  # fmt: skip # noqa: E501
+    origin = replace(ORIGIN, settings={"accept": 0.9})
+    return Recommendation(name, "mean AUROC over the kinds of outliers", ranking, {"vim": "no features"}, 200, 500, 10, 1, origin)  # fmt: skip # noqa: E501
+
+
+def a_contest(name="knn", against="noise"):
+    found = (Contestant(name, {against: 0.97}, {against: 0.1}, 0.97, 1.0, 0.5), Contestant("energy", {against: 0.7}, {against: 0.8}, 0.7, 0.5, 0.2))  # fmt: skip # noqa: E501
+    return Contest("softmax", found, {"vim": "no features"}, 500, 500, {against: 300}, 0.1, ORIGIN)
+
+
+def a_fitted(data="my data", detector="knn"):
+    return Fitted(detector, {}, None, "graph", None, (2,), None, ("a", "b"), None, data, 400, None,
+                  "a new known input, drawn as these were, is accepted with a probability of at least 0.95", (1.25,),
+                  ORIGIN)  # fmt: skip
+
+
+def a_decision(against="far", accepted=0.96):
+    return Decision("softmax", "energy", {}, "a new known input is accepted with a probability of at least 0.95", 0.95,
+                    0.95, None, None, (1.25,), 400, "digits", 500, accepted, (0.93, 0.97), 0.9, 0.92,
+                    (RefusedSet(against, 100, 0.8),), ORIGIN)  # fmt: skip
+
+
+def a_history(method="softmax", validation=True):
+    def epoch(i):
+        return Epoch(
+            i, 1 / i, 1 - 0.5 / i, 1.1 / i if validation else None, 1 - 0.6 / i if validation else None, 1e-3, 0.5
+        )
+
+    return History(method, tuple(map(epoch, range(1, 6))), 50, 4 if validation else None, validation, ORIGIN)
+
+
+def a_selection(setting="length_scale"):
+    trials = tuple(Trial(value, share, None, (share,), (None,), None, 1.0) for value, share in ((0.1, 0.8), (0.2, 0.9)))
+    return Selection("duq", setting, 0.2, "accuracy on validation data", "accuracy", 100, trials, ORIGIN)
+
+
+def a_separations(score="max_prob", against="omniglot"):
+    row = Row(score, "outputs", {against: Repeated((0.9, 0.92), (0.8, 0.82), (0.7, 0.72))})
+    return Separations("mnist", "cnn16", (0.99, 0.98), {against: (100, 100)}, (row,), (), ORIGIN)
+
+
+def a_reproduction(what="DUQ: AUROC", ours=0.93):
+    return Reproduction(
+        "duq-table2", 4, "Table 2", "known against unknown", "quick", 3, "nescio reproduce duq-table2 --seeds 3",
+        (Compared(what, 0.955, ours, 0.007, 0.002), Compared("not in the paper", None, 12.0, unit="s")),
+        (Claim("DUQ is ahead", ours > 0.9, "0.93 to 0.85"),), (Differs("epochs", "30", "12", "time"),),
+        ("Too few epochs.",), (), ORIGIN,
+    )  # fmt: skip
+
+
+def a_temperature():
+    return Temperature(1.7, 0.9, 0.4, 0.3, 0.08, 0.02, 500, 1, ORIGIN)
+
+
+def of_every_kind(name):
+    """A record of each kind, in which everything that has a name is called so."""
+    return [
+        (name, record)
+        for record in (
+            an_evaluation({name: 0.9, f"{name}2": 0.6}, known=name, method=name), an_audit(), an_audit("kernels"),
+            a_scaling(False, (name, f"{name}2")), a_feature_audit(1.0, name), a_recommendation(name),
+            a_contest(name, name), a_fitted(name, name), a_history(name), a_selection(name), a_separations(name, name),
+            a_reproduction(name), a_temperature(),
+        )
+    ]  # fmt: skip

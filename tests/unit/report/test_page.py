@@ -1,0 +1,288 @@
+"""A whole report: what stands in it, that it is safe to open, and that it needs nothing else."""
+
+import base64
+import hashlib
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from nescio.errors import NescioError
+from nescio.report import page
+from nescio.report.page import LARGEST, NEEDED, report_page
+from nescio.report.reading import records_in
+from nescio.report.section import Given, Section
+from nescio.report.sections import verdict
+from report_records import (
+    a_decision,
+    a_feature_audit,
+    a_history,
+    a_reproduction,
+    a_separations,
+    an_audit,
+    an_evaluation,
+    of_every_kind,
+)
+
+HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onload='alert(1) {{ 7 * 7 }} $x_{$ & co")
+RESULTS = Path(__file__).parents[3] / "results"
+
+
+class Seen(HTMLParser):
+    """The tags, attributes, ids and words of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.ids, self.words = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        self.ids += [value for name, value in attrs if name == "id"]
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def everything():
+    return report_page(of_every_kind("plain"))
+
+
+def headings(text):
+    return re.findall(r"<h2[^>]*>(.*?)</h2>", text)
+
+
+def test_the_verdict_comes_first_and_provenance_last(everything):
+    assert headings(everything) == [
+        "In plain words", "Accuracy and calibration", "Known against unknown", "When it may reject",
+        "Which threshold, and what it promises", "Far away from the data", "Training", "Detectors against each other",
+        "The detector that suits it", "Scores against sets", "The papers’ results, made again", "Provenance",
+    ]  # fmt: skip
+
+
+def test_sections_appear_when_their_records_are_there():
+    assert headings(report_page([("run", an_audit())])) == ["In plain words", "Far away from the data", "Provenance"]
+    assert headings(report_page([("run", a_history())])) == ["Training", "Provenance"]
+    assert "Side by side" in headings(report_page([(name, an_evaluation({"far": 0.9})) for name in "ab"]))
+
+
+def test_a_threshold_that_was_tried_is_in_the_verdict():
+    tried, untried = ("run", an_evaluation({"far": 0.9})), "These records hold no threshold"
+    assert untried in report_page([tried])
+    made = verdict.section(Given((tried, ("run", a_decision())))).body
+    assert untried not in made
+    assert "energy says “I do not know” where its score is above 1.25" in made
+    assert "Refused of unknown inputs, about which nothing can be promised: far 80.0 %." in made
+
+
+def test_the_title_names_models_and_what_else_there_is_only_without_any():
+    others = [("duq-table2", a_reproduction()), ("fashion", a_separations())]
+    assert "<title>What duq-table2 and fashion know, and what they do not</title>" in report_page(others)
+    made = report_page([*others, ("duq", an_audit("kernels")), ("duq", a_history())])
+    assert "<title>What duq knows, and what it does not</title>" in made
+    assert "from 4 records" in made
+
+
+def test_standings_have_a_heading_where_there_are_several_data_sets():
+    digits, moons = ([(f"{data}/{name}", an_evaluation({"far": 0.9}, known=data)) for name in "ab"]
+                     for data in ("digits", "moons"))  # fmt: skip
+    heading = "<h3>moons, 1,000 inputs</h3><ul><li>Most right answers on moons"
+    assert heading in verdict.section(Given((*digits, *moons))).body
+    assert "1,000 inputs</h3>" not in verdict.section(Given(tuple(moons))).body
+
+
+def test_the_contents_lead_to_every_section(everything):
+    links = re.findall(r'<li><a href="#([^"]+)">', everything)
+    assert links == re.findall(r'<section id="([^"]+)"', everything)
+
+
+def test_a_page_has_what_a_screen_reader_looks_for(everything):
+    seen = Seen(everything)
+    for tag in ("header", "nav", "main", "footer", "h1"):
+        assert seen.tags.count(tag) == 1, tag
+    assert everything.index('class="skip" href="#content"') < everything.index("<nav")
+    assert '<html lang="en">' in everything
+    assert seen.tags.count("svg") == everything.count('role="img"') >= 5
+    assert seen.tags.count("table") == seen.tags.count("caption") > 5
+
+
+@pytest.mark.slow
+def test_nothing_has_the_id_of_another():
+    records = [pair for name in ("a", "b") for pair in of_every_kind(name)]
+    ids = Seen(report_page(records)).ids
+    assert len(ids) == len(set(ids)) > 20
+
+
+def test_figures_that_are_alike_have_ids_of_their_own():
+    made = report_page([("run", a_feature_audit(1.0)), ("run", a_feature_audit(1.0))])
+    ids = Seen(made).ids
+    assert len(ids) == len(set(ids)) > 5
+    used = re.findall(r'(?:url\(|href=")#([^)"]+)', made)
+    assert set(used) <= set(ids)
+    assert sum(name.startswith("f1-") for name in used) == sum(name.startswith("f2-") for name in used) > 0
+
+
+@pytest.mark.parametrize("name", [HOSTILE[0], *(pytest.param(name, marks=pytest.mark.slow) for name in HOSTILE[1:])])
+def test_a_name_is_but_a_name(name, everything):
+    made = report_page(
+        [*of_every_kind(name), (f"other {name}", an_evaluation({name: 0.8, f"{name}2": 0.7}, known=name))]
+    )
+    seen, plain = Seen(made), Seen(everything)
+    assert set(seen.tags) == set(plain.tags)
+    assert seen.tags.count("script") == 1
+    assert {key for key, _ in seen.attributes} <= {key for key, _ in plain.attributes}
+    assert name in "".join(seen.words)
+    assert any(key == "aria-label" and name in value for key, value in seen.attributes)
+
+
+@pytest.mark.slow
+def test_text_that_no_file_can_hold_is_shown_as_missing():
+    made = report_page(of_every_kind("a\x00b\ud800c\x1b"))
+    assert "a\ufffdb\ufffdc\ufffd" in made
+    made.encode()
+    assert not re.search("[\x00-\x08\x0e-\x1f]", made)
+
+
+def test_the_policy_allows_its_own_script_and_no_network(everything):
+    policy = dict(part.split(" ", 1) for part in re.search(r'Policy" content="([^"]*)"', everything)[1].replace("&#39;", "'").split("; "))  # fmt: skip # noqa: E501
+    script = re.search(r"<script>(.*?)</script>", everything, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy["script-src"] == f"'sha256-{digest}'"
+    assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == "'none'"
+    assert policy["img-src"] == "data:"
+
+
+def test_nothing_is_loaded_from_elsewhere(everything):
+    refer = {"src", "href", "xlink:href", "action", "srcset", "poster", "data"}
+    places = [value for key, value in Seen(everything).attributes if key in refer]
+    assert places
+    assert all(place.startswith(("#", "data:")) for place in places)
+    assert not re.search(r"@import|url\((?!#)", everything)
+
+
+def test_the_same_records_make_the_same_page():
+    records = [("a", an_evaluation({"far": 0.9}))]
+    assert report_page(records) == report_page(records)
+
+
+@pytest.mark.slow
+def test_runs_of_one_name_are_averaged_side_by_side_and_told_apart_elsewhere():
+    records = [("duq", an_evaluation({"far": auroc})) for auroc in (0.90, 0.94)] + [
+        ("one", an_evaluation({"far": 0.8}))
+    ]
+    made = report_page(records)
+    assert "0.920 ±0.028" in made
+    assert "duq (1)" in made
+    assert "duq (2)" in made
+
+
+def test_records_that_cannot_be_compared_are_not():
+    other = replace(an_evaluation({"far": 0.9}), unknown=())
+    made = report_page(
+        [("a", an_evaluation({"far": 0.9})), ("b", other), ("c", an_evaluation({"far": 0.9}, known="iris"))]
+    )
+    assert "Side by side" not in headings(made)
+
+
+def test_an_older_record_without_curves_has_its_tables():
+    record = an_evaluation({"far": 0.9})
+    older = replace(record, unknown=(replace(record.unknown[0], roc=()),), histograms=(), confidence=None)
+    made = report_page([("a", older), ("b", older)])
+    assert "Side by side" in headings(made)
+    assert "AUROC" in made
+
+
+def test_a_record_judged_by_other_scores_than_its_own_has_its_tables():
+    other = replace(an_evaluation({"far": 0.9}), score="max_prob")
+    made = report_page([("a", other), ("b", other)])
+    assert "Side by side" not in headings(made)
+    assert "<td>entropy</td>" in made
+
+
+@pytest.mark.slow
+def test_the_models_of_many_runs_fit_a_page():
+    one = records_in([str(RESULTS / "duq-fashion" / "paper-0")])
+    records = [(f"{name}-{i}", record) for i in range(15) for name, record in one]
+    made = report_page(records)
+    assert len(made.encode()) < LARGEST
+    assert "in the tables only" in made
+
+
+def test_figures_are_left_out_of_a_page_that_would_be_too_large(monkeypatch):
+    large = Section("big", "Big", page.Markup("<p>words</p><figure>" + "x" * LARGEST + "</figure>"))
+    monkeypatch.setattr(page, "SECTIONS", (lambda given: large, *page.SECTIONS))
+    made = report_page([("run", an_audit())])
+    assert len(made.encode()) < LARGEST
+    assert "<p>words</p>" in made
+    assert "Its figures are left out" in made
+
+
+def test_words_that_are_too_many_are_an_error(monkeypatch):
+    large = Section("big", "Big", page.Markup("x" * LARGEST))
+    monkeypatch.setattr(page, "SECTIONS", (lambda given: large,))
+    with pytest.raises(NescioError, match="too many for one page of 3 MB"):
+        report_page([("run", an_audit())])
+
+
+@pytest.mark.parametrize(("kind", "field"), [(kind, field) for kind, fields in NEEDED.items() for field in fields])
+def test_a_record_without_what_it_is_about_is_named(kind, field):
+    record = next(one for _, one in of_every_kind("plain") if type(one) is kind)
+    with pytest.raises(NescioError, match=f"'run' has a {kind.__name__} record without {field}"):
+        report_page([("run", replace(record, **{field: ()}))])
+
+
+def test_nothing_to_show_is_an_error():
+    with pytest.raises(NescioError, match="given: none"):
+        report_page([])
+
+
+def test_a_reproduction_shows_paper_and_ours_and_what_fell_short():
+    made = report_page([("duq-table2", a_reproduction(ours=0.85))])
+    for part in ("0.955 ±0.007", "0.850 ±0.002", "-0.105", "Too few epochs.", "nescio reproduce duq-table2 --seeds 3",
+                 "<td>no</td>", "12 s"):  # fmt: skip
+        assert part in made, part
+
+
+@pytest.mark.parametrize("folder", ["detectors-fashion", "gradient-table1", "gradient-figure2"])
+def test_the_records_of_this_repository_make_a_page(folder):
+    made = report_page(records_in([str(RESULTS / folder)]))
+    assert len(made.encode()) < LARGEST
+    assert headings(made)[-1] == "Provenance"
+
+
+def test_the_command_writes_a_page_without_torch(tmp_path):
+    an_evaluation({"far": 0.9}).save(tmp_path / "run" / "evaluation.json")
+    code = ("import sys; from nescio.cli import main\n"
+            "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
+            "sys.exit('torch' in sys.modules)")  # fmt: skip
+    words = ["report", f"mine={tmp_path / 'run'}", "-o", str(tmp_path / "out" / "report.html")]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Saved:" in done.stdout
+    made = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "What mine knows, and what it does not" in made
+
+
+def test_the_command_says_what_was_given_and_writes_nothing(tmp_path):
+    out = tmp_path / "report.html"
+    words = [sys.executable, "-m", "nescio", "report", str(tmp_path / "nowhere"), "-o", str(out)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "nowhere" in done.stderr
+    assert not out.exists()
+
+
+def test_the_command_does_not_write_over_its_records(tmp_path):
+    path = tmp_path / "e.json"
+    an_evaluation({"far": 0.9}).save(path)
+    before = path.read_bytes()
+    words = [sys.executable, "-m", "nescio", "report", str(path), "-o", str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert path.read_bytes() == before

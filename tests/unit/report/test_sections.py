@@ -1,0 +1,440 @@
+"""Sections from records of small models: what they say is what the records say, and no name gets out of its place."""
+
+import base64
+import dataclasses
+import io
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import torch
+from markupsafe import Markup
+from PIL import Image
+
+import nescio
+from nescio.attacks import ATTACKS
+from nescio.audit import monotone, overconfidence, per_feature, regions_in, scaling
+from nescio.audit.inputs import box_of
+from nescio.data.halves import halves
+from nescio.errors import NescioError
+from nescio.gallery import attack_gallery
+from nescio.maps import uncertainty_map
+from nescio.methods import DUQ, Softmax
+from nescio.models import mlp
+from nescio.records import (
+    Against,
+    Audit,
+    Evaluation,
+    Example,
+    Examples,
+    FeatureAudit,
+    Fitted,
+    Gallery,
+    Map,
+    Monotonicity,
+    Provenance,
+    Record,
+    Regions,
+    Scaling,
+)
+from nescio.report.decision import decision_figure, decision_words, threshold_words
+from nescio.report.pictures import lighter, png
+from nescio.report.section import Given
+from nescio.report.sections import attacks, examples, infinity, maps, threshold
+from report_records import an_evaluation
+
+EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
+NAMES = {"name", "method", "data", "features", "classes", "answers", "kinds", "answer", "truth", "detector", "promise",
+         "known", "taught", "why"}  # fmt: skip
+
+
+class Page(HTMLParser):
+    """All tags with their attributes, and all text."""
+
+    def __init__(self, body):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(str(body))
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+    def of(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def trained(known, make=Softmax, epochs=4, outputs=None):
+    torch.manual_seed(0)
+    model = make(mlp(int(np.prod(known.shape)), outputs or len(known.classes), hidden=(16,)), normalise=known.normalise)
+    nescio.fit(model, known.train, epochs=epochs, progress=False)
+    return model
+
+
+@pytest.fixture(scope="module")
+def of_images():
+    """Records of a model of digits: examples, evaluation, decision, gallery, audit."""
+    known = nescio.data.load("digits", hold_out=[8, 9])
+    model = trained(known)
+    held, test = halves(known.test)
+    sets = {"held out": known.held_out, "far": known.test.inputs * 100}
+    detector = nescio.Threshold(model).fit(held)
+    return [
+        nescio.examples(model, known.test, sets, classes=known.classes, each=3),
+        nescio.evaluate(model, known.test, ["adversarial_noise", "adversarial_samples"], attacked=12),
+        nescio.decide(detector, test, sets),
+        attack_gallery({"softmax": model}, known, "noise", images=2, steps=3),
+        attack_gallery({"softmax": model}, known, "samples", images=2, steps=3),
+        overconfidence(model, box=box_of(known), trials=20, progress=False),
+        nescio.recommend(model, known.test, known.train, candidates=["energy", "max_prob"], inputs=50).record,
+        Fitted("threshold", {"score": "max_prob"}, None, "graph", None, (1, 8, 8), "images", known.classes, None,
+               "digits, test part", 100, None, "a promise", (-1.5,), Provenance.now(0, {}, 0.0)),
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def of_rows():
+    """Records of a model of two features: per feature, scaling, monotonicity, map, regions, examples."""
+    known = nescio.data.load("two_moons")
+    model = trained(known)
+    x, _ = known.test.take(slice(0, 20))
+    return [
+        per_feature(model, x, names=["width", "height"], classes=known.classes, progress=False),
+        scaling(model, x, names=["width", "height"], progress=False),
+        monotone(model, [-1, -1], [1, 1], points=50),
+        uncertainty_map(model, known, ["entropy"], resolution=12),
+        regions_in(model, [(-1, 2), (-1, 1.5)], known),
+        nescio.examples(model, known.test, ["far"], classes=known.classes, features=["width", "height"], each=2),
+    ]
+
+
+def given(*records, name="run"):
+    return Given(tuple((name, record) for record in records))
+
+
+def one(records, kind):
+    return next(record for record in records if isinstance(record, kind))
+
+
+ALL = [infinity, attacks, maps, examples, threshold]
+
+
+@pytest.mark.parametrize("module", ALL)
+def test_without_records_there_is_no_section(module):
+    assert module.section(Given(())) is None
+
+
+@pytest.mark.parametrize("module", ALL)
+def test_every_picture_has_words(module, of_images, of_rows):
+    page = Page(module.section(given(*of_images, *of_rows)).body)
+    assert all(len(image["alt"]) > 10 for image in page.of("img"))
+    assert all(len(drawn["aria-label"]) > 20 for drawn in page.of("svg"))
+    assert len(page.of("svg")) + len(page.of("img")) > 0
+
+
+def spoiled(value, evil=False):
+    """The same with hostile names wherever a user may give one."""
+    if isinstance(value, str):
+        return f"{EVIL}{value}" if evil else value
+    if isinstance(value, tuple):
+        return tuple(spoiled(item, evil) for item in value)
+    if isinstance(value, dict):
+        return {spoiled(key, evil): spoiled(item, evil) for key, item in value.items()}
+    if dataclasses.is_dataclass(value):
+        fields = {field.name: spoiled(getattr(value, field.name), field.name in NAMES)
+                  for field in dataclasses.fields(value)}  # fmt: skip
+        return dataclasses.replace(value, **fields)
+    return value
+
+
+@pytest.mark.parametrize("module", ALL)
+def test_no_name_becomes_a_tag(module, of_images, of_rows):
+    records = [spoiled(record) for record in (*of_images, *of_rows)]
+    judged = one(records, Evaluation)
+    resisted = Provenance.now(0, {"resisted": {EVIL: EVIL}}, 0.0)
+    body = module.section(given(*records, dataclasses.replace(judged, provenance=resisted), name=EVIL)).body
+    page = Page(body)
+    assert EVIL in page.text  # it is told, as text
+    assert "script" not in {tag for tag, _ in page.tags}
+    assert all(image["src"].startswith("data:image/png;base64,") for image in page.of("img"))
+    assert not [attributes for _, attributes in page.tags if any(name.startswith("on") for name in attributes)]
+
+
+def test_rays_are_told_in_words(of_images):
+    audit = one(of_images, Audit)
+    page = Page(infinity.section(given(audit)).body)
+    assert f"Along {100 * audit.ends_certain:.1f} % of 20 directions, through points drawn by chance" in page.text
+    assert "Right: how many of all points are certain by then." in page.text
+    assert "Where rays end is proved, not measured" in page.text
+    ray = dataclasses.replace(audit.rays[0], factors=(1.0, 1000.0), confidence=(0.5, 0.999), asymptote=None)
+    words = infinity.section(given(dataclasses.replace(audit, rays=(ray,) * 8))).body
+    assert "Confidence of 8 points as they are scaled by 1 to 1,000; all end above 0.99." in words
+    low = dataclasses.replace(ray, confidence=(0.5, 0.4))
+    words = infinity.section(given(dataclasses.replace(audit, rays=(ray, low)))).body
+    assert "they end between 0.4 and 0.999" in words
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"law": "unknown"}, "All of this is measured"),
+        ({"law": "kernels", "ends_unknown": 1.0}, "That it ends not knowing is proved"),
+        ({"proved": 0.0}, "the factors were measured by a scan"),
+        ({"proved": 0.5}, "50.0 % of the factors are exact, the others measured"),
+        ({"draws": 3}, "one affine law of each draw holds"),
+    ],
+)
+def test_what_is_proved_and_what_is_measured(of_images, change, said):
+    record = dataclasses.replace(one(of_images, Audit), **change)
+    assert said in Page(infinity.section(given(record)).body).text
+
+
+def test_several_audits_stand_side_by_side(of_images):
+    audit = one(of_images, Audit)
+    page = Page(infinity.section(given(*[audit] * 9)).body)
+    assert "run (9)" in page.text
+    assert len(page.of("svg")) == 6
+    assert "3 more models are in the tables only" in page.text
+
+
+def test_features_by_themselves(of_rows):
+    page = Page(infinity.section(given(of_rows[0])).body)
+    assert re.search(r"The nearest feature is (width|height): with it moved", page.text)
+    assert page.text.count("the median of the rows it is not yet certain of") == 2  # in the words, below the figure
+    sorted_by = [float(cell["data-value"]) for cell in page.of("td") if "data-value" in cell]
+    assert len(sorted_by) >= 2 * 4  # seen from, to, and at least two distances of each feature
+    assert of_rows[0].features[0].low in sorted_by
+
+
+def test_scaling_and_monotonicity_in_words(of_rows):
+    text = Page(infinity.section(given(of_rows[1])).body).text
+    missed = [d for d in one(of_rows, Scaling).directions if not any(course.notices for course in d.scores or ())]
+    assert (f"Along {len(missed)} of 3 directions no score notices" in text) == bool(missed)
+    found = one(of_rows, Monotonicity)
+    text = Page(infinity.section(given(found)).body).text
+    assert f"along {len(found.monotone_features)} of 2 features" in text
+    assert "no proof" in text
+
+
+def test_many_grey_lines_are_one_picture(of_rows):
+    record = one(of_rows, Scaling)
+    many = dataclasses.replace(record, directions=tuple(
+        dataclasses.replace(record.directions[0], name=f"f{i}", feature=i) for i in range(60)))  # fmt: skip
+    assert len(infinity.section(given(many)).body) < 250_000
+
+
+def test_a_gallery_shows_before_and_after(of_images):
+    noise, samples = (record for record in of_images if isinstance(record, Gallery))
+    page = Page(attacks.section(given(noise)).body)
+    assert len(page.of("img")) == 4  # two before, two after
+    row = noise.rows[0]
+    change = f"{row.confidence_before[0]:.0%} → {row.confidence[0]:.0%}"
+    assert change in page.text
+    assert any(change in image["alt"] and row.answers[0] in image["alt"] for image in page.of("img"))
+    page = Page(attacks.section(given(samples)).body)
+    wrong = [answer != kind for answer, kind in zip(samples.rows[0].answers, samples.kinds, strict=True)]
+    assert f"{sum(wrong)} of 2 end in a wrong class" in page.text
+    assert sum("wrong" in figure.get("class", "") for figure in page.of("figure")) == sum(wrong)
+
+
+def test_attacked_sets_in_words(of_images):
+    record = one(of_images, Evaluation)
+    text = Page(attacks.section(given(record)).body).text
+    side = record.unknown[0]
+    assert f"run, adversarial_noise: after the attack the mean confidence is {100 * side.mmc:.1f} %" in text
+    how = ATTACKS["adversarial_noise"]
+    fooled = dataclasses.replace(
+        side, name="s", inputs=9, attack=Against(12, "loss", how.eps, 5, 0.1, "linf", True, 1, False)
+    )
+    text = Page(attacks.section(given(dataclasses.replace(record, unknown=(fooled,)))).body).text
+    assert "75.0 % of 12 attacked inputs end in a wrong class" in text
+    calm = dataclasses.replace(record, unknown=(), provenance=Provenance.now(0, {"resisted": {"a": 7}}, 0.0))
+    assert "run, a: none of 7 attacks made the model err." in Page(attacks.section(given(calm)).body).text
+    assert attacks.section(given(dataclasses.replace(record, unknown=()))) is None
+    bare = dataclasses.replace(record, unknown=(dataclasses.replace(side, separation=()),))
+    assert "–" in Page(attacks.section(given(bare)).body).text
+
+
+def test_pictures_of_another_attack_are_told(of_images):
+    record, noise = one(of_images, Evaluation), one(of_images, Gallery)
+    steps = noise.provenance.settings["attack"]["steps"]
+    for count in (steps, steps + 1):
+        attack = dataclasses.replace(record.unknown[0].attack, steps=count)
+        side = dataclasses.replace(record.unknown[0], attack=attack)
+        text = Page(attacks.section(given(dataclasses.replace(record, unknown=(side,)), noise)).body).text
+        assert (f"it had {steps} steps, not {steps + 1}" in text) == (count != steps)
+
+
+def test_maps_side_by_side(of_rows):
+    record = one(of_rows, Map)
+    other = dataclasses.replace(record, method="other", data="elsewhere")
+    page = Page(maps.section(given(record, dataclasses.replace(record, method="duq"), other)).body)
+    assert len(page.of("svg")) == 4  # confidence and score, of two data sets
+    sure = (np.array(record.confidence.values) > 0.99).mean()
+    assert f"softmax is more than 99.0 % sure over {100 * sure:.0f} % of the map" in page.text
+    same = Page(maps.section(given(record, record)).body)
+    assert "run (2) is more than" in same.text  # two of one method go by their names
+
+
+def test_each_model_has_a_map_of_its_own_score(of_rows):
+    record = one(of_rows, Map)
+    surfaces = [dataclasses.replace(record.scores[0], name=name, label=name) for name in ("first", "second")]
+    both = dataclasses.replace(record, scores=tuple(surfaces))
+    other = dataclasses.replace(record, method="duq", scores=(surfaces[0],))
+    judged = an_evaluation({"far": 0.9}, method=both.method)
+    page = Page(maps.section(given(both, other, dataclasses.replace(judged, score="second"))).body)
+    assert f"The score of {both.method}: second." in page.text
+    assert "The score of duq: first." in page.text
+    assert "not in this map" not in page.text
+
+
+def test_a_map_without_points_is_told(of_rows):
+    with pytest.raises(NescioError, match=r"the map of run on .* cannot be drawn"):
+        maps.section(given(dataclasses.replace(one(of_rows, Map), x=(), y=())))
+
+
+def test_a_table_without_features_is_left_out(of_rows):
+    assert infinity.section(given(dataclasses.replace(one(of_rows, FeatureAudit), features=()))) is None
+
+
+def test_regions_are_drawn_small(of_rows):
+    record = one(of_rows, Regions)
+    page = Page(maps.section(given(record)).body)
+    assert f"{record.count:,} linear regions" in page.text
+    many = dataclasses.replace(record, count=5000, cells=record.cells * (5000 // record.count + 1))
+    assert len(maps.section(given(many)).body) < 400_000
+
+
+def test_a_palette_saves_bytes_and_is_not_seen(seed):
+    rng = np.random.default_rng(seed)
+    pixels = np.repeat(rng.integers(0, 3, (300, 300, 1)) * 100, 4, axis=2).astype(np.uint8)
+    noisy = np.clip(pixels + rng.integers(0, 9, pixels.shape), 0, 255).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(noisy).save(file, format="PNG")
+    full = f'<image xlink:href="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"/>'
+    small = lighter(Markup(full))
+    assert len(small) < len(full) / 2
+    found = re.search(r'base64,([^"]*)', small)[1]
+    again = np.asarray(Image.open(io.BytesIO(base64.b64decode(found))).convert("RGBA"), int)
+    assert np.abs(again - noisy).mean() < 16
+    assert lighter(Markup("<p>2 < 3</p>")) == "<p>2 < 3</p>"
+
+
+def test_pictures_are_those_of_the_record(of_images):
+    image = one(of_images, Examples).known.surest[0].image
+    again = np.asarray(Image.open(io.BytesIO(base64.b64decode(png(image).split(",")[1]))))
+    np.testing.assert_array_equal(again, np.rint(np.array(image[0]) * 255))
+    colour = (image[0], image[0], tuple(tuple(0.0 for _ in row) for row in image[0]))
+    again = np.asarray(Image.open(io.BytesIO(base64.b64decode(png(colour).split(",")[1]))))
+    assert again.shape == (8, 8, 3)
+    assert again[..., 2].max() == 0
+
+
+def test_examples_as_pictures_and_as_rows(of_images, of_rows):
+    record = one(of_images, Examples)
+    page = Page(examples.section(given(record)).body)
+    assert len(page.of("img")) == 3 * 2 * 3
+    first = record.known.surest[0]
+    assert any(f"input {first.number}, among the surest: taken for {first.answer}" in image["alt"]
+               for image in page.of("img"))  # fmt: skip
+    assert "shown stretched" in " ".join(image["alt"] for image in page.of("img"))  # far away
+    table = one(of_rows, Examples)
+    page = Page(examples.section(given(table)).body)
+    assert not page.of("img")
+    assert len(page.of("tr")) == 2 * (1 + 4)
+    assert f"{table.known.surest[0].values[0]:.6g}" in page.text
+
+
+def test_examples_of_many_models_are_folded_and_few(of_rows):
+    record = one(of_rows, Examples)
+    alone = Page(examples.section(given(record)).body)
+    assert "the inputs it is surest of first, then those it is least sure of, judged by max_prob." in alone.text
+    assert not alone.of("details")
+    page = Page(examples.section(given(*[record] * 8)).body)
+    assert len(page.of("details")) == 6
+    assert "run (6)" in page.text
+    assert "run (7)" not in page.text
+    assert "2 more models’ inputs are not shown." in page.text
+
+
+def test_wrong_examples_stand_out(of_images):
+    record = one(of_images, Examples)
+    wrong = dataclasses.replace(record.known.surest[0], answer="a", truth="b")
+    side = dataclasses.replace(record.known, surest=(wrong,), unsure=())
+    page = Page(examples.section(given(dataclasses.replace(record, known=side, unknown=()))).body)
+    assert "Of the 1 it is surest of 1 are wrong." in page.text
+    assert page.of("figure")[0]["class"] == "picture wrong"
+    assert "wrong: it is b" in page.of("img")[0]["alt"]
+
+
+def test_inputs_that_are_neither_are_told(of_images):
+    record = one(of_images, Examples)
+    bare = Example(3, "a", None, 0.5, 1.0, None, None, None)
+    side = dataclasses.replace(record.known, surest=(bare,), unsure=())
+    page = Page(examples.section(given(dataclasses.replace(record, known=side, unknown=()))).body)
+    assert len(page.of("tr")) == 2
+
+
+def test_thresholds_and_their_promises(of_images):
+    page = Page(threshold.section(given(*of_images)).body)
+    decision = of_images[2]
+    assert decision.promise in page.text
+    assert (
+        f"Measured: {100 * decision.accepted:.1f} % of {decision.inputs} known test inputs were accepted" in page.text
+    )
+    assert "inputs of digits, test part settled that" in page.text
+    assert "a promise" in page.text
+    side = Page(threshold.section(given(decision, decision)).body)
+    assert "run (2)" in side.text
+    assert "far refused, %" in side.text
+    exact = dataclasses.replace(decision, accept=0.9, bound=0.9032)
+    rows = threshold.section(given(exact, exact)).body
+    assert re.search(r"promised, %</th><th[^>]*>guaranteed, %</th>", rows)
+    assert re.search(r">90\.0</td><td[^>]*>90\.3</td>", rows)
+
+
+def test_what_a_broken_promise_looks_like(of_images):
+    decision = of_images[2]
+    broken = dataclasses.replace(decision, accepted=0.5)
+    assert any("the promise does not hold for them" in words for words in decision_words(broken))
+    assert not any("does not hold" in words for words in decision_words(dataclasses.replace(decision, accepted=0.95)))
+    forgotten = dataclasses.replace(decision, promise=None, usual=None, bound=None, accuracy=None)
+    assert "What it promised is not in this record." in decision_words(forgotten)
+    risk = dataclasses.replace(decision, risk=0.01, accepted_accuracy=0.98)
+    assert any("was not kept" in words for words in decision_words(risk))
+    decision_figure(forgotten).draw_without_rendering()
+
+
+def test_thresholds_in_words():
+    assert threshold_words("energy", (2.5,), "9 inputs") == (
+        "energy says “I do not know” where its score is above 2.5; 9 inputs settled that."
+    )
+    assert "largest probability is below 90.0 %" in threshold_words("max_prob", (float(np.log(0.1)),), "9 inputs")
+    assert "accepts everything" in threshold_words("energy", (1.7e308,), "9 inputs")
+    assert threshold_words("energy", (), "9 inputs").startswith("energy has no threshold in this record")
+    assert "a threshold for each of 3 classes" in threshold_words("energy", (1.0, 2.0, 3.0), "9 inputs")
+
+
+def test_a_model_of_kernels():
+    known = nescio.data.load("two_moons")
+    model = trained(known, lambda net, normalise: DUQ(net, 2, 16, normalise=normalise), outputs=16)
+    x, _ = known.test.take(slice(0, 10))
+    records: list[Record] = [
+        per_feature(model, x, names=known.features, classes=known.classes, progress=False),
+        overconfidence(model, box=box_of(known), trials=10, progress=False),
+    ]
+    text = Page(infinity.section(given(*records)).body).text
+    assert "That it ends not knowing is proved" in text
+    assert "certain after" in text
+    assert "How far the median row must be moved" in text
+
+
+def test_no_torch():
+    code = ("import sys\nfrom nescio.report.sections import attacks, examples, infinity, maps, threshold\n"
+            "import nescio.report.reliability\nsys.exit('torch' in sys.modules)")  # fmt: skip
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,247 @@
+"""Sentences made from records: of good and of bad models they say the opposite."""
+
+from dataclasses import replace
+
+import pytest
+
+from nescio.report import sentences
+from nescio.report.section import Given
+from nescio.report.standings import standings
+from report_records import (
+    ORIGIN,
+    a_contest,
+    a_feature_audit,
+    a_fitted,
+    a_recommendation,
+    a_reproduction,
+    a_scaling,
+    an_audit,
+    an_evaluation,
+)
+
+
+def test_a_model_that_is_right_and_honest():
+    told = sentences.knows([an_evaluation({}, accuracy=0.95, mmc=0.955, ece=0.012, right_wrong=0.93)])
+    assert told == [
+        "It answers 95.0 % of 1000 inputs of digits rightly.",
+        "It says that it is 95.5 % sure on average. That can be taken at its word: its confidence is off by 1.2 "
+        "percentage points.",
+        "It doubts where it errs: one of its 50 wrong answers looks less certain than a right one 93.0 % of the time.",
+    ]
+
+
+@pytest.mark.parametrize(("mmc", "way"), [(0.9, "mostly too high"), (0.3, "mostly too low")])
+def test_a_model_that_is_neither(mmc, way):
+    told = sentences.knows([an_evaluation({}, accuracy=0.6, mmc=mmc, ece=0.3, right_wrong=0.55)])
+    assert told[0] == "It answers 60.0 % of 1000 inputs of digits rightly."
+    assert "Do not take it at its word: its confidence is off by 30.0 percentage points" in told[1]
+    assert way in told[1]
+    assert told[2].startswith("Its doubts hardly tell where it errs")
+
+
+def test_nothing_is_said_of_doubts_where_nothing_was_wrong():
+    assert len(sentences.knows([an_evaluation({}, accuracy=1.0, right_wrong=None)])) == 2
+
+
+@pytest.mark.parametrize(("accuracy", "few"), [(0.999, "1 wrong answer "), (0.991, "9 wrong answers ")])
+def test_few_wrong_answers_are_not_judged(accuracy, few):
+    told = sentences.knows([an_evaluation({}, accuracy=accuracy, right_wrong=0.5)])
+    assert told[2] == f"With {few}there is no telling whether it doubts where it errs."
+    runs = [an_evaluation({}, accuracy=0.991, right_wrong=0.5)] * 2
+    assert sentences.knows(runs)[2].startswith("Its doubts hardly tell where it errs: one of its 18 wrong answers")
+
+
+def test_runs_are_averaged_and_say_so():
+    told = sentences.knows([an_evaluation({}, accuracy=0.9), an_evaluation({}, accuracy=0.8)])
+    assert told[0] == "It answers 85.0 % of 1000 inputs of digits rightly, in the mean of 2 runs."
+
+
+def test_the_best_and_the_worst_set_are_named():
+    told = sentences.meets_unknown([an_evaluation({"held_out": 0.995, "far": 0.1, "mnist": 0.95})])
+    assert told[0].startswith(
+        "Best: it tells classes that it never learned (held_out) from what it knows nearly without"
+    )
+    assert "99.5 % of the time" in told[0]
+    assert told[1].startswith(
+        "Worst: it takes inputs far away from its data (far) for more familiar than what it knows"
+    )
+    assert told[2] == ("It was shown 3 kinds of unknown inputs: for 2 of them an input looks less familiar than a "
+                       "known one at least 90.0 % of the time.")  # fmt: skip
+    assert told[3].endswith("with a threshold that accepts 95 % of known inputs, 90.0 % of them are accepted too.")
+
+
+@pytest.mark.parametrize(
+    ("auroc", "told"),
+    [
+        (0.999, "nearly without fail"),
+        (0.93, "it mostly tells"),
+        (0.75, "cannot be relied on"),
+        (0.6, "hardly notices"),
+        (0.5, "does not notice"),
+        (0.2, "more familiar than what it knows"),
+    ],
+)
+def test_one_set_is_judged_by_its_auroc(auroc, told):
+    first = sentences.meets_unknown([an_evaluation({"mnist": auroc})])[0]
+    assert told in first
+    assert "“mnist”" in first
+    assert f"{auroc:.1%}".replace("%", " %") in first
+
+
+def test_nothing_is_said_of_the_unknown_without_any():
+    assert sentences.meets_unknown([an_evaluation({})]) == []
+
+
+def test_attacks_that_failed_are_told():
+    record = replace(an_evaluation({}), provenance=replace(ORIGIN, settings={"resisted": {"adversarial_samples": 40}}))
+    assert sentences.meets_unknown([record]) == ["adversarial_samples: none of 40 attacks made the model err."]
+
+
+def test_far_away_opposite_models_are_told_apart():
+    assert sentences.far_away(an_audit("affine", 1.0))[0] == "Far away it is sure of whatever it is shown."
+    assert (
+        sentences.far_away(an_audit("affine", 0.1))[0] == "Far away it does not become certain along most directions."
+    )
+    assert sentences.far_away(an_audit("kernels", 1.0))[0] == "Far away it says that it does not know."
+    assert "not proved to say" in sentences.far_away(an_audit("kernels", 0.2))[0]
+    assert sentences.far_away(an_audit("unknown"))[0] == "Far away it was seen to become certain along most directions."
+    assert "Along 100.0 % of 100 directions" in sentences.far_away(an_audit("affine", 1.0))[1]
+
+
+@pytest.mark.parametrize("share", [0.865, 0.9999])
+def test_most_directions_are_not_said_to_be_all(share):
+    affine, kernels = an_audit("affine", share), an_audit("kernels", share)
+    assert sentences.judged_far(affine) == "Far away it becomes certain along most directions."
+    assert sentences.judged_far(kernels) == "Far away it says along most directions that it does not know."
+    assert standings(Given((("plain", affine), ("duq", kernels))))["Far away"] == [
+        "Proved to end far away certain along most directions: plain.",
+        "Proved to end far away not knowing, along most directions: duq.",
+    ]
+
+
+def test_an_end_that_is_known_and_not_certain_is_told():
+    calm = replace(an_audit("affine", 0.1), end_confidence=(0.3, 0.5, 0.6, 0.8, 1.0))
+    assert standings(Given((("ensemble", calm), ("scanned", an_audit("unknown")))))["Far away"] == [
+        "Proved not to become certain far away along most directions, but 60.0 % sure in the median: ensemble.",
+        "Not proved to end far away one way or the other: scanned.",
+    ]
+
+
+def test_what_is_scaled_away_is_noticed_or_not():
+    assert sentences.scaled(a_scaling(True)) == [
+        "Each of 2 features, scaled up to 1,000 times, is noticed by at least one score.",
+        "Whole inputs scaled up to 1,000 times are noticed by entropy.",
+    ]
+    assert sentences.scaled(a_scaling(False)) == [
+        "Of 2 features that were scaled up to 1,000 times, 2 went unnoticed by every score: “height” and “width”.",
+        "Whole inputs scaled up to 1,000 times are noticed by no score.",
+    ]
+
+
+def test_the_nearest_feature_is_named_or_none():
+    assert sentences.moved(a_feature_audit(3.0))[0] == (
+        "The least that a single feature has to be wrong for it to reach a confidence of 99.9 %, in the median of the "
+        "rows it is not yet so sure of: “height” higher by 3, 1.5 of its standard deviations."
+    )
+    assert sentences.moved(a_feature_audit(None))[0] == (
+        "No single feature, moved however far, makes it reach a confidence of 99.9 % in the median of the rows it is "
+        "not yet so sure of."
+    )
+    assert sentences.moved(a_feature_audit(0.0))[0].startswith("The median row needs no move")
+
+
+def test_of_kernels_the_median_is_of_all_rows():
+    assert sentences.moved(of_kernels(a_feature_audit(3.0))) == [
+        "The least that a single feature has to be wrong for it to know nothing from there on, in the median row: "
+        "“height” higher by 3, 1.5 of its standard deviations."
+    ]
+    assert sentences.moved(of_kernels(a_feature_audit(None))) == [
+        "No single feature, moved however far, makes it know nothing from there on in the median row."
+    ]
+    assert sentences.moved(of_kernels(a_feature_audit(0.0))) == [
+        "The median row needs no move for it to know nothing from there on."
+    ]
+
+
+def of_kernels(record):
+    """The same, but that what made rows certain is what makes them unknown."""
+    [feature] = record.features
+    lower, higher = (replace(side, unknown=side.certain) for side in (feature.lower, feature.higher))
+    return replace(record, eps=0.01, features=(replace(feature, lower=lower, higher=higher),))
+
+
+def test_a_threshold_and_its_promise():
+    assert sentences.fitted(a_fitted()) == [
+        "Use the fitted detector knn: its threshold, 1.25, was settled by 400 inputs of my data.",
+        "What that promises: a new known input, drawn as these were, is accepted with a probability of at least 0.95.",
+    ]
+    per_class = replace(a_fitted(), thresholds=(1.0, 2.0))
+    assert "its thresholds, one for each class, were settled" in sentences.fitted(per_class)[0]
+
+
+def test_a_recommended_detector_and_what_it_is_worst_at():
+    first, second = sentences.recommended(a_recommendation())
+    assert first.startswith("Use knn: of 2 detectors it was the best by mean AUROC")
+    assert "worst at, “patches”, it has 0.910" in first
+    assert "with a probability of at least 0.9." in second
+    assert len(sentences.recommended(replace(a_recommendation(), provenance=ORIGIN))) == 1  # it tells no share
+
+
+def test_who_won_a_contest():
+    assert sentences.contested(a_contest()) == [
+        "Of 2 detectors tried against noise, knn told known from unknown best: AUROC 0.970 in the mean."
+    ]
+
+
+def test_a_reproduction_tells_the_farthest_figure_and_the_claims():
+    near, claims = sentences.reproduced(a_reproduction(ours=0.93))
+    assert "by 0.025, is “DUQ: AUROC”" in near
+    assert claims == "Table 2 of paper 4: 1 of 1 claims hold in our runs."
+    assert sentences.reproduced(a_reproduction(ours=0.5))[1] == "Table 2 of paper 4: 0 of 1 claims hold in our runs."
+
+
+def test_who_is_best_at_what():
+    plain = an_evaluation({"noise": 0.9, "far": 0.2}, accuracy=0.97, ece=0.1)
+    duq = an_evaluation({"noise": 0.8, "far": 0.99}, accuracy=0.95, ece=0.02)
+    records = [("plain", plain), ("duq", duq), ("plain", an_audit()), ("duq", an_audit("kernels"))]
+    found = standings(Given(tuple(records)))
+    assert list(found) == ["digits, 1,000 inputs"]
+    assert found["digits, 1,000 inputs"] == [
+        "Most right answers on digits: plain (97.0 %); the last is duq (95.0 %).",
+        "The most honest confidence: duq (off by 2.0 percentage points); the last is plain (off by 10.0 "
+        "percentage points).",
+        "Best at telling known inputs from 2 kinds of unknown inputs, in the mean: duq (89.5 %); the last is plain "
+        "(55.0 %).",
+        "Against noise, though, plain is best: 90.0 % to duq’s 80.0 %.",
+        "Proved to end far away certain of whatever is shown: plain.",
+        "Proved to end far away not knowing: duq.",
+    ]
+
+
+def test_equals_are_not_ranked():
+    pair = (("a", an_evaluation({"noise": 0.9})), ("b", an_evaluation({"noise": 0.9})))
+    assert standings(Given(pair))["digits, 1,000 inputs"][0] == "Most right answers on digits: a and b alike (95.0 %)."
+
+
+def test_models_on_different_data_are_not_ranked():
+    pair = (("a", an_evaluation({"noise": 0.9})), ("b", an_evaluation({"noise": 0.9}, known="iris")))
+    assert standings(Given(pair)) == {}
+
+
+def test_runs_of_one_name_are_one_model():
+    pair = (("a", an_evaluation({"noise": 0.9})), ("a", an_evaluation({"noise": 0.7})))
+    assert standings(Given(pair)) == {}
+
+
+def test_each_data_set_has_standings_of_its_own():
+    pairs = [(f"{data}/{name}", an_evaluation({"noise": 0.9}, known=data)) for data in ("digits", "moons")
+             for name in ("a", "b")]  # fmt: skip
+    audits = [(f"{data}/{name}", an_audit(law)) for data in ("moons", "digits")
+              for name, law in (("a", "affine"), ("b", "kernels"))]  # fmt: skip
+    others = [("x", an_audit()), ("y", an_audit())]
+    found = standings(Given((*pairs, *audits, *others)))
+    assert list(found) == ["digits, 1,000 inputs", "moons, 1,000 inputs", "Far away"]
+    assert found["moons, 1,000 inputs"][0].startswith("Most right answers on moons: moons/a and moons/b alike")
+    assert found["moons, 1,000 inputs"][-1] == "Proved to end far away not knowing: moons/b."
+    assert "digits" not in " ".join(found["moons, 1,000 inputs"])
+    assert found["Far away"] == ["Proved to end far away certain of whatever is shown: x and y."]

@@ -1,0 +1,196 @@
+"""Paper 2's experiments: each starts at both scales, on embedded data every day; its tables are in shape."""
+
+import math
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+import nescio
+from nescio.errors import NescioError
+from nescio.records import Provenance, Radius, Reproduction
+from nescio.records.radius import Promise
+from nescio.report.radius import bound, radius_figure
+from nescio.reproduce import paper2_figures, paper2_tables
+from nescio.reproduce.experiment import Experiment, Work, reproduce
+from nescio.reproduce.over_seeds import over_seeds
+from nescio.reproduce.paper2 import EXPERIMENTS
+from nescio.reproduce.paper2_networks import KINDS, PAPER, QUICK
+from nescio.reproduce.paper2_published import MEDIAN_FACTOR, OVERCONFIDENT, TABLE1, TEST_ERROR
+from nescio.reproduce.paper2_theorem import EPS
+
+BY_NAME = {one.name: one for one in EXPERIMENTS}
+RESULTS = Path(__file__).parents[3] / "results"
+ON_DIGITS = {
+    "relu-table1": partial(paper2_tables.table1, data=("digits",)),
+    "relu-table2": partial(paper2_tables.table2, data=("digits",)),
+    "relu-figure2": partial(paper2_figures.figure2, data="digits"),
+    "relu-figure4": partial(paper2_figures.figure4, data="digits"),
+}
+
+
+def work_in(folder, scale="quick", runs=None):
+    return Work(folder / "results", runs or folder / "runs", scale=scale, dry=True)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+def checked(record, folder):
+    assert Reproduction.load(folder / "reproduction.json") == record
+    assert record.pictures
+    assert all((folder / picture).stat().st_size for picture in record.pictures)
+    assert record.compared
+    assert record.claims
+    assert all(math.isfinite(one.ours) for one in record.compared)
+    assert len({one.what for one in record.compared}) == len(record.compared)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_DIGITS)
+def test_starts_on_embedded_data(name, runs, tmp_path):
+    experiment = replace(BY_NAME[name], run=ON_DIGITS[name], needs=())
+    checked(reproduce(experiment, work_in(tmp_path, runs=runs), ""), tmp_path / "results")
+
+
+@pytest.mark.parametrize("scale", ["quick", pytest.param("paper", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [one.name for one in EXPERIMENTS if not one.needs])
+def test_starts(name, scale, tmp_path):
+    record = reproduce(BY_NAME[name], work_in(tmp_path, scale), "")
+    checked(record, tmp_path / "results")
+    if name == "relu-theorem32":
+        assert record.claims[0].holds  # a theorem holds of any network, trained or not
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("NESCIO_DATA" not in os.environ, reason="NESCIO_DATA is not set; it names the folder of real data")
+@pytest.mark.parametrize("scale", ["quick", "paper"])
+@pytest.mark.parametrize("name", [one.name for one in EXPERIMENTS if one.needs])
+def test_starts_on_real_data(name, scale, runs, tmp_path):
+    record = reproduce(BY_NAME[name], work_in(tmp_path, scale, runs), "")
+    checked(record, tmp_path / "results")
+    if name == "relu-table1":
+        data = ["mnist"] if scale == "quick" else ["mnist", "cifar10"]
+        published = [value for (known, *_), value in TABLE1.items() if known in data]
+        published += [value for (known, _), value in TEST_ERROR.items() if known in data]
+        given = [one.paper for one in record.compared if one.paper is not None]
+        assert len(given) >= len(published) - 6  # of adversarial samples there may be none
+
+
+@pytest.mark.slow
+def test_a_kill_costs_one_stage(runs, tmp_path, monkeypatch):
+    real, calls = paper2_tables.overconfidence, []
+
+    def dying(model, **how):
+        calls.append(model.name)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(model, **how)
+
+    monkeypatch.setattr(paper2_tables, "overconfidence", dying)
+    experiment = replace(BY_NAME["relu-table2"], run=ON_DIGITS["relu-table2"], needs=())
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(experiment, work_in(tmp_path, runs=runs), "")
+    found = reproduce(experiment, work_in(tmp_path, runs=runs), "")
+    assert calls == ["softmax", "ceda", "acet", "acet", "softmax"]
+    again = reproduce(experiment, work_in(tmp_path, runs=runs), "")
+    assert len(calls) == 5
+    assert replace(again, provenance=found.provenance) == found
+
+
+def test_networks_of_a_run_are_not_trained_again(tmp_path, monkeypatch):
+    first = reproduce(replace(BY_NAME["relu-figure2"], run=ON_DIGITS["relu-figure2"], needs=()), work_in(tmp_path), "")
+    monkeypatch.setattr("nescio.trainer.Trainer._step", None)
+    other = Work(tmp_path / "other", tmp_path / "runs", dry=True)
+    again = reproduce(replace(BY_NAME["relu-figure2"], run=ON_DIGITS["relu-figure2"], needs=()), other, "")
+    assert again.compared == first.compared
+
+
+def test_published_tables():
+    sets = {
+        "mnist": {"mnist", "fashion_mnist", "letters", "cifar10", "noise", "adversarial_noise", "adversarial_samples"},
+        "cifar10": {"cifar10", "svhn", "noise", "adversarial_noise", "adversarial_samples"},
+    }
+    for data, names in sets.items():
+        for kind in KINDS:
+            found = {(name, measure) for known, one, name, measure in TABLE1 if (known, one) == (data, kind)}
+            assert found == {(data, "mmc")} | {(n, m) for n in names - {data} for m in ("mmc", "auroc", "fpr95")}
+            assert 0 < TEST_ERROR[data, kind] < 10
+        assert set(PAPER[data].unknown) == set(QUICK[data].unknown) >= names - {
+            data, "noise", "adversarial_noise", "adversarial_samples"
+        }  # fmt: skip
+    assert all(0 <= value <= 1 for value in TABLE1.values())
+    assert TABLE1["mnist", "acet", "adversarial_noise", "auroc"] == 0.992
+    assert set(MEDIAN_FACTOR) < set(OVERCONFIDENT)
+    assert all(0 <= value <= 100 for value in OVERCONFIDENT.values())
+
+
+def test_the_papers_settings():
+    for plan in PAPER.values():
+        assert (plan.epochs, plan.steps, plan.first_steps) == (100, 40, None)
+        assert "crop" in plan.augment
+    assert (PAPER["cifar10"].network, PAPER["cifar10"].optimizer, PAPER["cifar10"].learning_rate) == (
+        "resnet20",
+        "sgd",
+        0.1,
+    )
+
+
+def test_over_seeds():
+    one, three = over_seeds("a", [0.25]), over_seeds("a", [1.0, 2.0, 3.0], paper=2.5, unit="%")
+    assert (one.ours, one.spread) == (0.25, None)
+    assert (three.ours, three.spread, three.paper) == (2.0, 1.0, 2.5)
+
+
+def radius(**given):
+    settled = {
+        "data": "two_moons", "classes": 4, "centres": 3, "gamma": 2.0, "alpha": 5.0, "accuracy": 1.0,
+        "promises": (Promise(0.1, 1.0, 5, 0.01),), "distance": (0.0, 1.0, 3.0), "departs": (0.7, 0.01, 0.0),
+        "other": (0.7, 0.7, 0.7), "provenance": Provenance(0, {}, 0.0, {}),
+    }  # fmt: skip
+    return Radius(**{**settled, **given})
+
+
+@pytest.mark.parametrize("eps", EPS)
+def test_the_bound_drawn_is_that_of_the_theorem(eps):
+    """At `r² = log(α / log(1 + Kε)) / γ` it is ε."""
+    record = radius()
+    distance = math.sqrt(math.log(record.alpha / math.log1p(record.classes * eps)) / record.gamma)
+    assert bound(record, distance) == pytest.approx(eps)
+    assert bound(record, 0.0) == 0.75  # no probability is farther from 1/4
+    model = nescio.methods.RBFNetwork(torch.zeros(1, 2), 2.0, classes=4)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[5.0], [0.0], [0.0], [0.0]]))
+    assert model.uniform_radius(eps) == pytest.approx(distance)
+
+
+def test_a_figure_of_nothing_is_refused():
+    with pytest.raises(NescioError, match="given: none"):
+        radius_figure([])
+    assert len(radius_figure([radius(), radius()]).axes) == 2
+
+
+def test_every_name_is_of_this_paper():
+    assert all(isinstance(one, Experiment) and one.paper == 2 and one.name.startswith("relu-") for one in EXPERIMENTS)
+    assert len(BY_NAME) == len(EXPERIMENTS) == 7
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_committed_run(name):
+    record = Reproduction.load(RESULTS / name / "reproduction.json")
+    assert (record.scale, record.paper, record.name) == ("quick", 2, name)
+    assert all((RESULTS / name / picture).stat().st_size < 300_000 for picture in record.pictures)
+    assert all(path.stat().st_size < 500_000 for path in (RESULTS / name).glob("*.json"))
+    found = {one.what: one.ours for one in record.compared}
+    if name == "relu-table1":
+        assert all(found[f"mnist, {kind}: test error"] < 1.5 for kind in ("plain", "CEDA", "ACET"))
+        assert found["mnist, plain: AUROC on adversarial noise"] < 0.1
+        assert found["mnist, ACET: AUROC on adversarial noise"] > 0.99
+        assert found["mnist, ACET: MMC on noise"] < 0.11
+    if name == "relu-theorem32":
+        assert record.claims[0].holds

@@ -1,0 +1,196 @@
+"""Paper 4's experiments: each starts at both scales, stays done, and the committed ones show what the paper says."""
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nescio.data.catalogue import NAMES
+from nescio.errors import NescioError
+from nescio.records import Provenance, Reproduction, Timings
+from nescio.reproduce import paper4_planes, paper4_runs, paper4_runtime
+from nescio.reproduce.experiment import Work, reproduce
+from nescio.reproduce.paper4 import EXPERIMENTS
+from nescio.reproduce.paper4_published import EPOCH, PENALTIES, TABLE1, TABLE2, TABLE3, Published, beside
+from nescio.reproduce.paper4_runs import Pair, Run, confidence_shares, judged, judged_all, training_time
+
+RESULTS = Path(__file__).parents[3] / "results"
+BY_NAME = {experiment.name: experiment for experiment in EXPERIMENTS}
+EMBEDDED = [("duq-figure1", "quick"), ("duq-figure1", "paper"), ("duq-figure3", "quick"), ("duq-figure3", "paper"),
+            ("duq-figure4", "quick"), ("duq-figure4", "paper"), ("duq-runtime", "quick")]  # fmt: skip
+FULL = [(one.name, scale) for one in EXPERIMENTS for scale in one.scales if (one.name, scale) not in EMBEDDED]
+DIGITS = Pair("digits", "digits", "lenet", ("uniform",))
+SMALL = Run("softmax-digits", "softmax", 2, 1e-4, ("max_prob",))
+
+
+@pytest.fixture
+def work(tmp_path):
+    return Work(tmp_path / "found", tmp_path / "runs", dry=True)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+def starts(name, work):
+    """The record of a dry run, as it is in its file, with every picture it names."""
+    made = reproduce(BY_NAME[name], work, "a command")
+    assert Reproduction.load(work.folder / "reproduction.json") == made
+    assert all((made.compared, made.claims, made.differs))
+    assert all("</svg>" in (work.folder / picture).read_text(encoding="utf-8") for picture in made.pictures)
+    assert all(np.isfinite(one.ours) for one in made.compared)
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "scale"), EMBEDDED)
+def test_starts(name, scale, work):
+    work.scale = scale
+    starts(name, work)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("NESCIO_DATA" not in os.environ, reason="needs the images in $NESCIO_DATA")
+@pytest.mark.parametrize(("name", "scale"), FULL)
+def test_starts_on_real_data(name, scale, tmp_path, runs):
+    starts(name, Work(tmp_path, runs, scale, dry=True))
+
+
+def test_table_3_is_for_paper_scale_alone(work):
+    with pytest.raises(NescioError, match="scale paper, not quick"):
+        reproduce(BY_NAME["duq-table3"], work, "a command")
+
+
+FAST = {"batch_size": 128, "learning_rate": 0.02}  # half as many steps, twice as long
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [("duq-figure1", FAST), ("duq-figure3", FAST), *(pytest.param(f"duq-figure{n}", {}, marks=pytest.mark.slow)
+                                                     for n in (1, 3, 4))],
+)  # fmt: skip
+def test_one_seed_in_the_plane_shows_what_the_paper_says(name, how, tmp_path, monkeypatch):
+    monkeypatch.setattr(paper4_planes, "TRAINING", paper4_planes.TRAINING | how)
+    made = starts(name, Work(tmp_path, tmp_path))
+    assert all(claim.holds for claim in made.claims)
+    assert all(one.ours > 0.98 for one in made.compared if one.what.endswith("accuracy"))
+
+
+def test_a_figure_that_was_killed_goes_on_where_it_stood(work, tmp_path, monkeypatch):
+    whole = reproduce(BY_NAME["duq-figure1"], Work(tmp_path / "whole", tmp_path / "runs", dry=True), "a command")
+    with monkeypatch.context() as patch:
+        patch.setattr(paper4_planes, "uncertainty_map", killed)
+        with pytest.raises(KeyboardInterrupt):
+            reproduce(BY_NAME["duq-figure1"], work, "a command")
+    assert {path.name for path in work.folder.iterdir()} == {"deep-ensemble-0.json", "duq-0.json", "stages.json"}
+    monkeypatch.setattr(paper4_planes, "evaluate", killed)  # what is judged is not judged again
+    resumed = reproduce(BY_NAME["duq-figure1"], work, "a command")
+    assert (resumed.compared, resumed.claims) == (whole.compared, whole.claims)
+
+
+def killed(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_a_run_that_was_killed_goes_on_where_it_stood(work, tmp_path, monkeypatch):
+    whole = judged(Work(tmp_path / "whole", tmp_path / "other", dry=True), DIGITS, SMALL, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(paper4_runs, "evaluate", killed)
+        with pytest.raises(KeyboardInterrupt):
+            judged(work, DIGITS, SMALL, 0)
+    assert (work.runs / "softmax-digits-0-dry" / "model.safetensors").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr("nescio.trainer.Trainer._step", killed)  # what is trained is not trained again
+        resumed = judged(work, DIGITS, SMALL, 0)
+    assert (resumed.known, resumed.unknown) == (whole.known, whole.unknown)
+    second = Work(tmp_path / "second", work.runs, dry=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(paper4_runs, "evaluate", killed)  # experiments share what is judged
+        assert judged(second, DIGITS, SMALL, 0) == resumed
+    shutil.rmtree(work.runs)  # and records are enough
+    assert judged_all(work, DIGITS, {"single": (SMALL, 1)}) == {"single": [resumed]}
+    assert "took: single 0 minutes (threads: 1)." in training_time(work, {"single": (SMALL, 1)})
+    assert not work.runs.exists()
+    assert confidence_shares(resumed, "uniform").sum() == pytest.approx(1)
+
+
+def test_settings_that_change_are_run_again(work, monkeypatch):
+    judged(work, DIGITS, SMALL, 0)
+    monkeypatch.setattr(paper4_runs, "evaluate", killed)
+    with pytest.raises(KeyboardInterrupt):
+        judged(work, DIGITS, Run("softmax-digits", "softmax", 2, 1e-4, ("entropy",)), 0)
+
+
+def test_ratios_of_run_times_are_those_of_medians(work, monkeypatch):
+    seconds = {"step: softmax": (1.0, 2.0, 90.0), "step: DUQ": (3.0,), "step: DUQ with penalty": (8.0,),
+               "step: ensemble": (10.0,), "prediction: softmax": (1.0,), "prediction: DUQ": (1.2,),
+               "prediction: ensemble": (3.0,)}  # fmt: skip
+    made = Timings("conv3", 128, 1, seconds, Provenance.now(0, {}, 0.0))
+    monkeypatch.setattr(paper4_runtime, "timed", lambda *_: made)
+    found = paper4_runtime.runtime(work)
+    assert [one.ours for one in found.compared] == pytest.approx([1.5, 4.0, 5.0, 1.2, 3.0])
+    assert [one.paper for one in found.compared] == pytest.approx([27 / 21, 103 / 21, 5.0, 1.25, 5.0])
+    assert [claim.holds for claim in found.claims] == [True, True, True, False]  # 2.5 times as fast is not about 4
+
+
+def test_every_task_is_timed_in_every_round():
+    done = []
+    found = paper4_runtime.in_turns({"a": lambda: done.append("a"), "b": lambda: done.append("b")}, 3)
+    assert done == ["a", "b"] * 4  # the first round is not counted
+    assert {name: len(rounds) for name, rounds in found.items()} == {"a": 3, "b": 3}
+
+
+def test_published_figures_agree_with_each_other():
+    assert tuple(TABLE1) == PENALTIES
+    assert TABLE1[0.05][2].value == TABLE2["DUQ"].value  # the λ that the paper chose
+    assert EPOCH["ensemble"] == 5 * EPOCH["softmax"]
+    assert all(90 < accuracy.value < 100 for accuracy, _, _ in TABLE1.values())
+    tables = [*(one for _, *rest in TABLE1.values() for one in rest), *TABLE2.values(), *TABLE3.values()]
+    assert all(0.8 < one.value < 1 and (one.spread is None or one.spread < 0.05) for one in tables)
+
+
+def test_ours_beside_the_papers():
+    found = beside("accuracy", [0.91, 0.93], Published(92.4, 0.2), "%")
+    assert (found.ours, found.spread, found.paper, found.paper_spread) == pytest.approx((92, 2**0.5, 92.4, 0.2))
+    alone = beside("AUROC", [0.5])
+    assert (alone.ours, alone.spread, alone.paper) == (0.5, None, None)
+
+
+def test_names_and_needs():
+    assert len(BY_NAME) == len(EXPERIMENTS)
+    assert all(one.paper == 4 and set(one.needs) <= set(NAMES) for one in EXPERIMENTS)
+
+
+@pytest.mark.parametrize("name", [one.name for one in EXPERIMENTS if "quick" in one.scales])
+def test_committed(name):
+    """Every quick run has its record, whose stages are there, small."""
+    folder = RESULTS / name
+    record = Reproduction.load(folder / "reproduction.json")
+    assert (record.name, record.paper, record.scale, record.item) == (name, 4, "quick", BY_NAME[name].item)
+    assert record.command == f"nescio reproduce {name} --scale quick --seeds {record.seeds} -o results/{name}"
+    assert all((folder / picture).stat().st_size < 300_000 for picture in record.pictures)
+    assert all(path.stat().st_size < 500_000 for path in folder.iterdir())
+
+
+def test_what_the_committed_records_show():
+    found = {name: Reproduction.load(RESULTS / name / "reproduction.json") for name in BY_NAME if name != "duq-table3"}
+    for name in ("duq-figure1", "duq-figure3", "duq-figure4", "duq-figure5", "duq-figure6"):
+        assert all(claim.holds for claim in found[name].claims)
+    ours = {one.what: one.ours for one in found["duq-table2"].compared}
+    against = "AUROC, FashionMNIST against MNIST"
+    assert ours[f"DUQ: {against}"] > 0.95
+    assert ours[f"DUQ: {against}"] > ours[f"deep ensemble of 5: {against}"] + 0.1
+    assert ours["DUQ: test accuracy"] > 91.5
+
+
+@pytest.mark.parametrize("name", ["duq-figure1", "duq-figure3", "duq-figure4"])
+def test_a_committed_record_follows_from_its_stages(name, tmp_path, monkeypatch):
+    shutil.copytree(RESULTS / name, tmp_path / name)
+    before = Reproduction.load(RESULTS / name / "reproduction.json")
+    monkeypatch.setattr(paper4_planes, "fit", killed)
+    work = Work(tmp_path / name, tmp_path / "runs", seeds=before.seeds)
+    again = reproduce(BY_NAME[name], work, before.command)
+    assert (again.compared, again.claims, again.remarks) == (before.compared, before.claims, before.remarks)

@@ -1,0 +1,72 @@
+"""Pages are made from records alone: those in the repository are what their records say."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from nescio.errors import NescioError
+from nescio.records import Reproduction
+from nescio.reproduce.results import PAGE, found_results, write_results
+
+ROOT = Path(__file__).parents[3]
+COMMAND = "nescio reproduce page results -o docs/results.md"
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """Only the records of all results."""
+    for path in (ROOT / "results").glob("*/reproduction.json"):
+        (tmp_path / "results" / path.parent.name).mkdir(parents=True)
+        shutil.copy(path, tmp_path / "results" / path.parent.name)
+    return tmp_path
+
+
+def test_the_pages_in_the_repository_are_those_of_their_records(copied):
+    count = write_results(copied / "results", copied / "docs" / "results.md", COMMAND)
+    hint = f"run `{COMMAND}`"
+    assert count == len(found_results(ROOT / "results")) > 0
+    assert (copied / "docs" / "results.md").read_text() == (ROOT / "docs" / "results.md").read_text(), hint
+    for name in found_results(ROOT / "results"):
+        assert (copied / "results" / name / PAGE).read_text() == (ROOT / "results" / name / PAGE).read_text(), hint
+
+
+def test_what_results_keep_is_there_and_small():
+    for name, record in found_results(ROOT / "results").items():
+        folder = ROOT / "results" / name
+        assert f"-o results/{name}" in record.command
+        assert all((folder / picture).stat().st_size < 300_000 for picture in record.pictures)
+        assert all(path.stat().st_size < 500_000 for path in folder.iterdir())
+
+
+def test_links_of_the_page_lead_to_its_folders_from_wherever_it_is(copied):
+    page = copied / "deep" / "in" / "page.md"
+    write_results(copied / "results", page, "a command")
+    name = next(iter(found_results(copied / "results")))
+    assert f"](../../results/{name}/README.md)" in page.read_text()
+    assert (page.parent / f"../../results/{name}/README.md").exists()
+
+
+def test_a_folder_without_results_is_an_error(tmp_path):
+    assert found_results(tmp_path / "nowhere") == {}
+    with pytest.raises(NescioError, match=r"no results in .*reproduction\.json"):
+        write_results(tmp_path, tmp_path / "page.md", "")
+    assert not (tmp_path / "page.md").exists()
+
+
+def test_a_broken_record_is_an_error_that_names_it(copied):
+    name = next(iter(found_results(copied / "results")))
+    (copied / "results" / name / "reproduction.json").write_text("{}")
+    with pytest.raises(NescioError, match=name):
+        write_results(copied / "results", copied / "page.md", "")
+
+
+def test_folders_go_by_their_own_names(copied, tmp_path):
+    """So that two scales of one experiment can stand side by side."""
+    name = next(iter(found_results(copied / "results")))
+    shutil.copytree(copied / "results" / name, copied / "results" / f"{name}-paper")
+    write_results(copied / "results", copied / "page.md", "")
+    text = (copied / "page.md").read_text()
+    assert f"results/{name}/README.md" in text
+    assert f"results/{name}-paper/README.md" in text
+    assert isinstance(found_results(copied / "results")[f"{name}-paper"], Reproduction)
