@@ -52,7 +52,7 @@ def list_experiments(results: Results = Path("results"), root: Root = None) -> N
     from nescio.reproduce.results import found_results
 
     took = {one.name: one.provenance.seconds for one in found_results(results).values() if one.scale == "quick"}
-    missing = {name: one.missing(root) for name, one in EXPERIMENTS.items()}
+    missing = {name: one.missing(one.scales[0], root) for name, one in EXPERIMENTS.items()}
     out.print(experiments_table(list(EXPERIMENTS.values()), missing, took))
 
 

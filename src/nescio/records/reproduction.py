@@ -22,7 +22,7 @@ class Claim:
     """What a paper says in words, as something that can be true of our runs or not."""
 
     says: str
-    holds: bool
+    holds: bool | None  # None if our runs are too few, or too near each other, to tell
     seen: str  # what we saw, in numbers
 
 

@@ -18,6 +18,8 @@ PAPERS = {
     3: "Classification uncertainty of deep neural networks based on gradient information",
     4: "Uncertainty estimation using a single deep deterministic neural network",
 }  # fmt: skip
+VERDICTS = {True: "yes", False: "no", None: "not clear"}  # of a claim
+COLOURS = {True: "green", False: "red", None: "yellow"}
 LONG = 20  # rows; a longer table is folded away on the page of all
 MEANING = ("Mean ± standard deviation over our runs; a difference is ours less the paper's, and – stands where the "
            "paper gives no number. Times are those of the whole work, training included, also where experiments share "
@@ -41,9 +43,7 @@ def reproduction_table(record: Reproduction) -> RenderableType:
         for name in ("holds", "claim", "what we saw"):
             table.add_column(name, overflow="fold")
         for claim in record.claims:
-            table.add_row(
-                Text("yes", "green") if claim.holds else Text("no", "red"), Text(claim.says), Text(claim.seen)
-            )
+            table.add_row(Text(VERDICTS[claim.holds], COLOURS[claim.holds]), Text(claim.says), Text(claim.seen))
         parts.append(table)
     if record.differs:
         table = new_table("what is not as in the paper")
@@ -191,12 +191,11 @@ def _summary(records: Sequence[tuple[str, Reproduction]]) -> list[str]:
     )
     rows = []
     for folder, record in records:
-        held = sum(claim.holds for claim in record.claims)
         rows.append((
             f"[{escaped(record.name)}]({folder}/README.md)", f"{record.paper}, {escaped(record.item)}",
             escaped(record.title), record.scale, str(record.seeds),
             str(sum(one.paper is not None for one in record.compared)), _median(record.compared),
-            f"{held} of {len(record.claims)}" if record.claims else "–", in_time(record.provenance.seconds),
+            _held(record.claims), in_time(record.provenance.seconds),
         ))  # fmt: skip
     return _table(columns, rows, escape=False)
 
@@ -231,8 +230,15 @@ def _cells(one: Compared) -> tuple[str, str, str]:
 
 
 def _claims(claims: Sequence[Claim]) -> list[str]:
-    rows = [(claim.says, "yes" if claim.holds else "**no**", claim.seen) for claim in claims]
+    rows = [(claim.says, "**no**" if claim.holds is False else VERDICTS[claim.holds], claim.seen) for claim in claims]
     return _table(("the paper says", "holds", "what we saw"), rows)
+
+
+def _held(claims: Sequence[Claim]) -> str:
+    """How many claims hold, of how many."""
+    verdicts = [claim.holds for claim in claims]
+    unclear = f", {verdicts.count(None)} not clear" if None in verdicts else ""
+    return f"{verdicts.count(True)} of {len(claims)}{unclear}" if claims else "–"
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], rule: str = "", escape: bool = True) -> list[str]:

@@ -255,6 +255,8 @@ def reproduced(record: Reproduction) -> list[str]:
         told.append(f"{record.item} of paper {record.paper} ({record.title}): {len(apart)} figures stand beside the "
                     f"paper’s; the farthest apart, by {far:.3g}{one.unit}, is “{one.what}”.")  # fmt: skip
     if record.claims:
-        held = sum(claim.holds for claim in record.claims)
-        told.append(f"{record.item} of paper {record.paper}: {held} of {len(record.claims)} claims hold in our runs.")
+        verdicts = [claim.holds for claim in record.claims]
+        unclear = f"; of {verdicts.count(None)} they cannot tell" if None in verdicts else ""
+        told.append(f"{record.item} of paper {record.paper}: {verdicts.count(True)} of {len(verdicts)} claims hold in "
+                    f"our runs{unclear}.")  # fmt: skip
     return told

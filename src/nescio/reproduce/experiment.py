@@ -46,6 +46,7 @@ class Experiment:
         name: "duq-table2".
         item: "Table 2".
         needs: data sets that must be at hand; () if those embedded are enough.
+        paper_needs: those at paper scale, if they are others.
         scales: at which it can be run.
         seeds: how many are usual at a scale; 1 where nothing is said.
     """
@@ -56,13 +57,18 @@ class Experiment:
     title: str
     run: Callable[["Work"], Found]
     needs: tuple[str, ...] = ()
+    paper_needs: tuple[str, ...] | None = None
     scales: tuple[str, ...] = SCALES
     seeds: Mapping[str, int] = field(default_factory=dict)
 
-    def missing(self, root: str | None = None) -> list[str]:
+    def needed(self, scale: str) -> tuple[str, ...]:
+        """The data sets it needs at a scale."""
+        return self.needs if scale == "quick" or self.paper_needs is None else self.paper_needs
+
+    def missing(self, scale: str, root: str | None = None) -> list[str]:
         """The data sets it needs that are not at hand."""
         here = {one.name for one in status(root) if one.present}
-        return [name for name in self.needs if name not in here]
+        return [name for name in self.needed(scale) if name not in here]
 
 
 @dataclass
@@ -214,7 +220,7 @@ def reproduce(experiment: Experiment, work: Work, command: str) -> Reproduction:
     """
     if work.scale not in experiment.scales:
         raise NescioError(f"{experiment.name} is run at the scale {' or '.join(experiment.scales)}, not {work.scale}")
-    if missing := experiment.missing(work.root):
+    if missing := experiment.missing(work.scale, work.root):
         raise NescioError(f"{experiment.name} needs data that are not here: {', '.join(missing)}; get them with "
                           f"`nescio data get {missing[0]}`{' and so on' if len(missing) > 1 else ''}")  # fmt: skip
     work.folder.mkdir(parents=True, exist_ok=True)  # what stands in its way is told before the work

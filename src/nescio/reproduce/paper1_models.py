@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
@@ -71,6 +71,11 @@ def model_of(work: Work, method: str, known: Known, seed: int) -> Method:
         learning_rate=how.learning_rate, seed=seed, progress=False,
     )  # fmt: skip
     return model.eval()
+
+
+def training_of(work: Work, method: str) -> dict[str, Any]:
+    """How a model is trained; the stages that use it know it by this."""
+    return {"hidden": HIDDEN, "epochs": EPOCHS} if work.quick else asdict(TUNED[method])
 
 
 def models(work: Work, source: Callable[[int], Source]) -> Callable[[str, int], tuple[Method, Known]]:

@@ -12,7 +12,7 @@ from nescio.records import Claim, Monotonicity, Scaling
 from nescio.report.limits import limits_figure
 from nescio.reproduce.experiment import Experiment, Found, Work
 from nescio.reproduce.over_seeds import in_words, over_seeds
-from nescio.reproduce.paper1_models import FIVE, models, title, unlike
+from nescio.reproduce.paper1_models import FIVE, models, title, training_of, unlike
 from nescio.runs import Source
 
 VANISHED = 1e-12  # what is left of a gradient that has gone to 0, in float64
@@ -46,12 +46,12 @@ def theorem(work: Work) -> Found:
 
     for method in FIVE:
         for seed in range(work.seeds):
-            how = {"seed": seed, "rows": rows}
+            how = {"seed": seed, "training": training_of(work, method)}
             found.setdefault(method, []).append(
-                work.stage(f"scaling-{method}-{seed}", Scaling, partial(scaled, method, seed), **how)
+                work.stage(f"scaling-{method}-{seed}", Scaling, partial(scaled, method, seed), **how, rows=rows)
             )
             seen.setdefault(method, []).append(
-                work.stage(f"monotone-{method}-{seed}", Monotonicity, partial(looked, method, seed), seed=seed)
+                work.stage(f"monotone-{method}-{seed}", Monotonicity, partial(looked, method, seed), **how)
             )
     work.picture("theorem.svg", limits_figure({title(name): runs[0] for name, runs in found.items()}))
     return _theorem_found(work, found, seen)
@@ -76,11 +76,11 @@ def _theorem_found(work: Work, found: Mapping[str, list[Scaling]], seen: Mapping
     rising = sum(bool(one.monotone) for runs in seen.values() for one in runs)
     every = sum(map(len, seen.values()))
     compared = [
-        *(over_seeds(f"{title(name)}: mean confidence as they are", [100 * v for v in before[name]], unit="%")
+        *(over_seeds(f"{title(name)}: mean confidence as they are", before[name], unit="%")
           for name in found),
-        *(over_seeds(f"{title(name)}: mean confidence at ×{factor:,.0f} (in the limit)",
-                     [100 * v for v in confidence[name]], 100.0, "%") for name in found),
-        *(over_seeds(f"{title(name)}: largest gradient of a metric at ×{factor:,.0f} (in the limit)", slopes[name], 0.0)
+        *(over_seeds(f"{title(name)}: mean confidence at ×{factor:,.0f} (in the limit: 100 %)",
+                     confidence[name], unit="%") for name in found),
+        *(over_seeds(f"{title(name)}: largest gradient of a metric at ×{factor:,.0f} (in the limit: 0)", slopes[name])
           for name in found),
     ]  # fmt: skip
     claims = (

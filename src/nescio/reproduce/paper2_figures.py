@@ -21,7 +21,7 @@ from nescio.report.gallery import gallery_figure
 from nescio.report.regions import regions_figure
 from nescio.reproduce.experiment import Experiment, Found, Work
 from nescio.reproduce.over_seeds import in_words, over_seeds
-from nescio.reproduce.paper2_networks import KINDS, SHOWN, Plan, learned, networks, plan_of, unlike
+from nescio.reproduce.paper2_networks import KINDS, SHOWN, Plan, learned, networks, plan_of, training_of, unlike
 from nescio.reproduce.paper2_published import TABLE1
 from nescio.runs import Source
 from nescio.seeds import derived_seed
@@ -47,10 +47,8 @@ def figure1(work: Work) -> Found:
     compared = (
         over_seeds("linear regions in the window", [one.count for one in regions]),
         over_seeds("of them unbounded", [one.unbounded for one in regions]),
-        over_seeds("share of the window that they fill", [100 * one.covered for one in regions], 100.0, "%"),
-        over_seeds(
-            "directions proved to end at confidence 1", [100 * (one.ends_certain or 0.0) for one in ends], unit="%"
-        ),
+        over_seeds("share of the window that they fill", [one.covered for one in regions], unit="%"),
+        over_seeds("directions proved to end at confidence 1", [one.ends_certain or 0.0 for one in ends], unit="%"),
     )
     certain = [one.ends_certain or 0.0 for one in ends]
     claims = (
@@ -117,14 +115,15 @@ def _noise_figure(work: Work, plan: Plan, grey: bool) -> Found:
     for seed in range(work.seeds):
         own = {SHOWN[kind]: models[kind, seed] for kind in KINDS}
         make = partial(_gallery, own, known, images, steps, seed)
-        found.append(work.stage(f"noise-{seed}", Gallery, make, seed=seed, images=images, steps=steps))
+        how = {"seed": seed, "training": {kind: training_of(plan, kind) for kind in KINDS}}
+        found.append(work.stage(f"noise-{seed}", Gallery, make, **how, images=images, steps=steps))
     work.picture("noise.svg", gallery_figure(found[0]))
     before, after = _confidences(found, after=False), _confidences(found)
     near = nearest(known, found, work.count(200, 8))
     names = list(after)
     right = {SHOWN[kind]: learned(work, plan, kind) for kind in KINDS}
     compared = [
-        *(over_seeds(f"{name}: accuracy in training", [100 * v for v in right[name]], unit="%") for name in names),
+        *(over_seeds(f"{name}: accuracy in training", right[name], unit="%") for name in names),
         *(over_seeds(f"{name}: mean confidence in noise", before[name]) for name in names),
         *(over_seeds(f"{name}: mean confidence in what {steps} steps make of it", after[name]) for name in names),
         over_seeds("least distance of these images to a training one, in that of test images (95th percentile)", near),
@@ -202,7 +201,7 @@ def figure4(work: Work, data: str = "mnist") -> Found:
     found: dict[str, list[Evaluation]] = {}
     for (kind, seed), model in models.items():
         judge = partial(_attacked, model, known, attacked, seed)
-        how = {"seed": seed, "attacked": attacked}
+        how = {"seed": seed, "training": training_of(plan, kind), "attacked": attacked}
         found.setdefault(kind, []).append(work.stage(f"{plan.data}-{kind}-{seed}", Evaluation, judge, **how))
     met = {kind: runs for kind, runs in found.items() if all(one.unknown for one in runs)}  # else none was led astray
     if met:
@@ -215,8 +214,8 @@ def figure4(work: Work, data: str = "mnist") -> Found:
                                    "samples", [one.unknown[0].mmc for one in runs],
                                    TABLE1.get((plan.data, kind, SAMPLES, "mmc"))))  # fmt: skip
         compared.append(over_seeds(f"{name}: adversarial samples below a confidence of {LOW:.0%}".replace("%", " %"),
-                                   [100 * v for v in low[name]], unit="%"))  # fmt: skip
-        fooled = [100 * one.unknown[0].inputs / min(attacked, one.known.inputs) for one in runs]
+                                   low[name], unit="%"))  # fmt: skip
+        fooled = [one.unknown[0].inputs / min(attacked, one.known.inputs) for one in runs]
         compared.append(over_seeds(f"{name}: inputs that the attack brings to a wrong class", fooled, unit="%"))
     means = {name: fmean(values) for name, values in low.items()}
     others = [value for name, value in means.items() if name != SHOWN["acet"]]

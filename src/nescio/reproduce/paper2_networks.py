@@ -6,6 +6,7 @@ Its tables, figures and theorem are in the files beside this one; all are about 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import product
 from typing import Any
 
 from nescio.data import Known
@@ -63,27 +64,33 @@ def plan_of(work: Work, data: str) -> Plan:
 def networks(work: Work, plan: Plan, kinds: Sequence[str] = tuple(KINDS)) -> Networks:
     """The networks of each kind and seed, as functions that give them; "free" is plain without weight decay.
 
-    Each is trained, unless there is a record that it was: then only if a stage asks for it. The authors halve both
-    losses but not the weight decay, 5e-4 ‖w‖²: as a gradient beside whole ones that is twice as much, and for the plain
-    network, which has one loss, 1e-3.
+    Each is trained, unless there is a record that it was: then only if a stage asks for it.
     """
     found: Networks = {}
-    for kind in kinds:
-        own = {} if kind != "acet" else {"steps": plan.steps, "first_steps": plan.first_steps}
-        decay = {"plain": 1e-3, "free": 0.0}.get(kind, 2e-3)
-        for seed in range(work.seeds):
-            how: dict[str, Any] = {
-                "epochs": plan.epochs, "batch_size": 128, "optimizer": plan.optimizer, "schedule": "step",
-                "learning_rate": plan.learning_rate, "weight_decay": decay, "augment": list(plan.augment),
-            }  # fmt: skip
-            train = cache(partial(
-                work.trained, f"relu-{plan.data}-{kind}-{work.scale}-{seed}", Source(plan.data),
-                KINDS.get(kind, "softmax"), plan.network, seed, own, checkpoint_every=100, **how,
-            ))  # fmt: skip
-            told = {"network": plan.network, "own": own, **how}
-            work.stage(history_name(plan, kind, seed), History, partial(_history, train), **told)
-            found[kind, seed] = partial(_model, train)
+    for kind, seed in product(kinds, range(work.seeds)):
+        how = training_of(plan, kind)
+        train = cache(partial(
+            work.trained, f"relu-{plan.data}-{kind}-{work.scale}-{seed}", Source(plan.data),
+            KINDS.get(kind, "softmax"), seed=seed, checkpoint_every=100, **how,
+        ))  # fmt: skip
+        work.stage(history_name(plan, kind, seed), History, partial(_history, train), **how)
+        found[kind, seed] = partial(_model, train)
     return found
+
+
+def training_of(plan: Plan, kind: str) -> dict[str, Any]:
+    """How a network is trained; the stages that use it know it by this.
+
+    The authors halve both losses but not the weight decay, 5e-4 ‖w‖²: as a gradient beside whole ones that is twice as
+    much, and for the plain network, which has one loss, 1e-3.
+    """
+    return {
+        "network": plan.network,
+        "own": {} if kind != "acet" else {"steps": plan.steps, "first_steps": plan.first_steps},
+        "epochs": plan.epochs, "batch_size": 128, "optimizer": plan.optimizer, "schedule": "step",
+        "learning_rate": plan.learning_rate, "weight_decay": {"plain": 1e-3, "free": 0.0}.get(kind, 2e-3),
+        "augment": list(plan.augment),
+    }  # fmt: skip
 
 
 def history_name(plan: Plan, kind: str, seed: int) -> str:

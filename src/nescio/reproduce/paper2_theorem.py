@@ -42,8 +42,8 @@ def theorem32(work: Work) -> Found:
             )
     work.picture("radius.svg", radius_figure([runs[0] for runs in found.values()]))
     compared = [
-        over_seeds(f"{name}: largest |p − 1/K| beyond the radius for ε = {eps:g} (the bound)",
-                   [one.promises[i].worst for one in runs], eps)
+        over_seeds(f"{name}: largest |p − 1/K| beyond the radius for ε = {eps:g} (bound: {eps:g})",
+                   [one.promises[i].worst for one in runs])
         for name, runs in found.items() for i, eps in enumerate(EPS)
     ]  # fmt: skip
     compared += [
@@ -51,7 +51,7 @@ def theorem32(work: Work) -> Found:
                    [one.promises[i].radius / _usual(one) for one in runs])
         for name, runs in found.items() for i, eps in enumerate(EPS)
     ]  # fmt: skip
-    compared += [over_seeds(f"{name}: RBF network, test error", [100 * (1 - one.accuracy) for one in runs], unit="%")
+    compared += [over_seeds(f"{name}: RBF network, test error", [1 - one.accuracy for one in runs], unit="%")
                  for name, runs in found.items()]  # fmt: skip
     every = [promise for runs in found.values() for one in runs for promise in one.promises]
     far = {name: min(_farthest(one) for one in runs) for name, runs in found.items()}

@@ -4,7 +4,7 @@ Each model is learned from several seeds and judged on test points against the e
 what the paper says is held against medians, and maps show the seed whose DUQ is the median one far from the data.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from statistics import median, median_low
@@ -19,10 +19,10 @@ from nescio.evaluate import evaluate
 from nescio.maps import uncertainty_map
 from nescio.methods import DUQ, Ensemble, Method
 from nescio.models import mlp
-from nescio.records import Claim, Differs, Evaluation, Map, Points
+from nescio.records import Claim, Compared, Differs, Evaluation, Map, Points
 from nescio.report.maps import map_figure
 from nescio.reproduce.experiment import Experiment, Found, Work
-from nescio.reproduce.paper4_published import beside
+from nescio.reproduce.over_seeds import over_seeds
 from nescio.reproduce.paper4_runs import auroc, confidence_shares
 from nescio.runs import training_part
 from nescio.training import fit
@@ -47,11 +47,7 @@ def figure1(work: Work) -> Found:
     draw(work, "figure1.svg", found)
     on, away, sure = median(map(on_data, duq)), median(map(far_away, duq)), median(map(far_and_sure, ensemble))
     return Found(
-        compared=tuple(
-            beside(f"{title}: {what}", [measure(one) for one in runs])
-            for title, runs in found.items()
-            for what, measure in MEASURES.items()
-        ),
+        compared=_measured(found),
         claims=(
             Claim(
                 "DUQ is certain only on the data distribution, and uncertain away from it",
@@ -79,11 +75,7 @@ def figure4(work: Work) -> Found:
     words = ", ".join(f"{title}: {value:.3f}" for title, value in away.items())
     seen = f"mean certainty far from the data, median over seeds: {words}"
     return Found(
-        compared=tuple(
-            beside(f"{title}: {what}", [measure(one) for one in runs])
-            for title, runs in found.items()
-            for what, measure in MEASURES.items()
-        ),
+        compared=_measured(found),
         claims=(
             Claim("Without gradient penalty the model is certain even far away from the data",
                   away[NONE] > 2 * away[TWO_SIDED], f"{seen} (wanted: more than twice as much)"),
@@ -110,8 +102,8 @@ def figure3(work: Work) -> Found:
     middle, beside_it = [far_away(one) for one in runs], [on_data(one) for one in runs]
     return Found(
         compared=(
-            beside("DUQ: mean certainty where |x| < 0.5", middle),
-            beside("DUQ: mean certainty where 1 < |x| < 2", beside_it),
+            over_seeds("DUQ: mean certainty where |x| < 0.5", middle),
+            over_seeds("DUQ: mean certainty where 1 < |x| < 2", beside_it),
         ),
         claims=(
             Claim(
@@ -244,6 +236,12 @@ MEASURES: dict[str, Callable[[Evaluation], float]] = {
     f"share of the far plane with confidence above {SURE}": far_and_sure,
     "AUROC, test data against the far plane": lambda record: auroc(record, EMPTY),
 }
+
+
+def _measured(found: Mapping[str, Sequence[Evaluation]]) -> tuple[Compared, ...]:
+    """Every measure of every model."""
+    return tuple(over_seeds(f"{title}: {what}", [measure(one) for one in runs])
+                 for title, runs in found.items() for what, measure in MEASURES.items())  # fmt: skip
 
 
 def _middle(runs: Sequence[Evaluation]) -> int:

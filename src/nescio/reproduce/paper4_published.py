@@ -1,19 +1,6 @@
-"""The figures of paper 4's tables and paragraphs, and ours set beside them."""
+"""The figures of paper 4's tables and paragraphs, to stand beside ours."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import fmean, stdev
-
-from nescio.records import Compared
-
-
-@dataclass(frozen=True)
-class Published:
-    """A figure of the paper, with the standard deviation over its runs where it gives one."""
-
-    value: float
-    spread: float | None = None
-
+from nescio.reproduce.over_seeds import Published
 
 PENALTIES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 # table 1, for each weight of the penalty: accuracy in per cent, AUROC against not-MNIST and against MNIST
@@ -63,16 +50,3 @@ CIFAR_ACCURACY = {
 # section 4.3, run time: seconds of an epoch on a GPU; at test time as a multiple of the softmax network's
 EPOCH = {"softmax": 21.0, "ensemble": 105.0, "DUQ": 27.0, "DUQ with penalty": 103.0}
 PREDICTION = {"DUQ": 1.25, "ensemble": 5.0}  # "25 % slower", "about 4 times faster than" the ensemble: 4 · 1.25
-
-
-def beside(what: str, values: Sequence[float], paper: Published | None = None, unit: str = "") -> Compared:
-    """Our runs beside a figure of the paper; shares become per cent if that is the unit."""
-    ours = [100 * value for value in values] if unit == "%" else list(values)
-    return Compared(
-        what=what,
-        paper=None if paper is None else paper.value,
-        ours=fmean(ours),
-        paper_spread=None if paper is None else paper.spread,
-        spread=stdev(ours) if len(ours) > 1 else None,
-        unit=unit,
-    )

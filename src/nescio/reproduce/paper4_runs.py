@@ -5,7 +5,7 @@ A run is trained once, in a folder that experiments share, and judged once; each
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from torch import nn
 from nescio.data import Known
 from nescio.errors import NescioError
 from nescio.evaluate import evaluate
+from nescio.methods import Softmax
 from nescio.methods.method import Method
 from nescio.records import Evaluation, History, Rejection, Roc
 from nescio.report.runs import of_score, side_of
@@ -23,6 +24,8 @@ from nescio.runs import Source
 from nescio.unknowns import unknown_set
 
 Made = Callable[[Method, Known], nn.Module]
+DUQ_EPOCHS, SOFTMAX_EPOCHS = 6, 3  # at quick scale: an hour for three DUQ and five networks with a softmax
+FEWEST = 3  # members of an ensemble in a dry run
 THIRDS = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 128, "schedule": "thirds"}
 
 
@@ -34,11 +37,12 @@ class Pair:
     data: str
     network: str
     unknown: tuple[str, ...]
+    epochs: int  # of the paper
     training: Mapping[str, Any] = field(default_factory=lambda: THIRDS)
 
 
-FASHION = Pair("fashion", "fashion_mnist", "conv3", ("mnist", "notmnist"))
-CIFAR = Pair("cifar", "cifar10", "resnet18", ("svhn",), {**THIRDS, "augment": ("crop", "flip")})
+FASHION = Pair("fashion", "fashion_mnist", "conv3", ("mnist", "notmnist"), 30)
+CIFAR = Pair("cifar", "cifar10", "resnet18", ("svhn",), 75, {**THIRDS, "augment": ("crop", "flip")})
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,8 @@ Plan = Mapping[str, tuple[Run, int]]  # by the names that figures show: a run, a
 def duq_run(work: Work, pair: Pair, penalty: float) -> Run:
     """DUQ: appendix A.2 or A.3 at paper scale; a shorter training with twice the length scale at quick scale."""
     name = f"duq-{pair.name}" + work.pick("", f"-{penalty:g}")
-    epochs = work.pick(12, 30 if pair is FASHION else 75)
     own = {"length_scale": work.pick(0.2, 0.1), "gradient_penalty": penalty}
-    return Run(name, "duq", epochs, 1e-4, ("max_logit", "energy"), own)
+    return Run(name, "duq", work.pick(DUQ_EPOCHS, pair.epochs), 1e-4, ("max_logit", "energy"), own)
 
 
 def small_run(penalty: float) -> Run:
@@ -71,22 +74,24 @@ def small_run(penalty: float) -> Run:
     return Run(f"duq-fashion-penalty-{penalty:g}", "duq", 6, 1e-4, ("max_logit", "energy"), own, most=6000)
 
 
-def softmax_run(work: Work, pair: Pair) -> Run:
-    """The single model; weight decay is that of the authors' code for networks with a softmax."""
-    return Run(f"softmax-{pair.name}", "softmax", _softmax_epochs(work, pair), 5e-4, ("max_prob", "entropy"))
-
-
 def ensemble_run(work: Work, pair: Pair, members: int) -> Run:
-    """The deep ensemble."""
-    own = {"members": work.count(members, 3)}
-    return Run(
-        f"ensemble-{pair.name}", "ensemble", _softmax_epochs(work, pair), 5e-4, ("entropy", "mutual_information"), own
-    )
+    """The deep ensemble; weight decay is that of the authors' code for networks with a softmax."""
+    epochs, own = work.pick(SOFTMAX_EPOCHS, pair.epochs), {"members": work.count(members, FEWEST)}
+    return Run(f"ensemble-{pair.name}", "ensemble", epochs, 5e-4, ("entropy", "mutual_information"), own)
 
 
-def _softmax_epochs(work: Work, pair: Pair) -> int:
-    epochs: int = work.pick(4, 30 if pair is FASHION else 75)
-    return epochs
+def judged_members(
+    work: Work, pair: Pair, ensemble: Run, members: int, part: str = "", made: Made | None = None
+) -> list[Evaluation]:
+    """The first members of an ensemble, each as a model of its own, or what `made` makes of it."""
+    alone = replace(ensemble, scores=("max_prob", "entropy"))
+
+    def member(i: int, model: Method, known: Known) -> nn.Module:
+        found = Softmax(model.networks()[i], normalise=known.normalise)
+        return made(found, known) if made else found
+
+    return [judged(work, pair, alone, 0, f"-member-{i}{part}", partial(member, i))
+            for i in range(work.count(members, FEWEST))]  # fmt: skip
 
 
 def judged(work: Work, pair: Pair, run: Run, seed: int, part: str = "", made: Made | None = None) -> Evaluation:
@@ -97,6 +102,7 @@ def judged(work: Work, pair: Pair, run: Run, seed: int, part: str = "", made: Ma
     """
     shared = replace(work, folder=work.runs / f"judged-{work.scale}{'-dry' if work.dry else ''}")
     settings = {"pair": asdict(pair), "run": asdict(run), "seed": seed}
+    training = {**settings, "run": {name: value for name, value in asdict(run).items() if name != "scores"}}
     source = Source(pair.data)
 
     @cache
@@ -114,7 +120,7 @@ def judged(work: Work, pair: Pair, run: Run, seed: int, part: str = "", made: Ma
     def judgement() -> Evaluation:
         return shared.stage(f"{run.name}{part}-{seed}-judged", Evaluation, evaluated, **settings)
 
-    work.stage(_history(run, seed), History, lambda: trained()[1], **settings)
+    work.stage(_history(run, seed), History, lambda: trained()[1], **training)
     return work.stage(f"{run.name}{part}-{seed}", Evaluation, judgement, **settings)
 
 

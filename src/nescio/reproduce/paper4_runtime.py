@@ -19,7 +19,8 @@ from nescio.models import network_for
 from nescio.predict import predict
 from nescio.records import Claim, Compared, Differs, Provenance, Timings
 from nescio.reproduce.experiment import Experiment, Found, Work
-from nescio.reproduce.paper4_published import EPOCH, PREDICTION, Published, beside
+from nescio.reproduce.over_seeds import over_seeds
+from nescio.reproduce.paper4_published import EPOCH, PREDICTION
 
 MEMBERS, CLASSES = 5, 10
 TRAIN, PREDICT = "step: ", "prediction: "
@@ -137,7 +138,7 @@ def _epochs() -> dict[str, float]:
 
 def _rows(ratio: Mapping[str, float], kind: str, what: str, paper: Mapping[str, float]) -> tuple[Compared, ...]:
     names = [name.removeprefix(kind) for name in ratio if name.startswith(kind) and name != kind + SOFTMAX]
-    return tuple(beside(f"{name}: {what}", [ratio[kind + name]], Published(paper[name])) for name in names)
+    return tuple(over_seeds(f"{name}: {what}", [ratio[kind + name]], paper[name]) for name in names)
 
 
 EXPERIMENTS = (Experiment("duq-runtime", 4, "Run time", "What DUQ costs beside softmax and an ensemble",

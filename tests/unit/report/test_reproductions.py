@@ -7,12 +7,14 @@ import pytest
 from rich.console import Console
 
 from nescio.records import Claim, Compared, Differs, Provenance, Reproduction
+from nescio.report.page import report_page
 from nescio.report.reproductions import (
     experiments_table,
     reproduction_markdown,
     reproduction_table,
     results_markdown,
 )
+from nescio.report.sentences import reproduced
 
 
 @pytest.fixture
@@ -114,6 +116,16 @@ def test_the_table_for_the_terminal(record):
     assert re.search(r"no\s+It is best\s+1 < 2", text)
     assert re.search(r"epochs\s+30\s+10\s+time", text)
     assert "• It falls short" in text
+
+
+def test_a_claim_may_not_be_clear(record):
+    claims = (Claim("it is best", None, "0.5 ± 0.3"), Claim("it is", True, "1"), Claim("it is not", False, "0"))
+    unclear = replace(record, claims=claims)
+    assert re.search(r"not clear\s+it is best", shown(reproduction_table(unclear)))
+    assert "| it is best | not clear | 0.5 ± 0.3 |" in reproduction_markdown(unclear)
+    assert "| 1 of 3, 1 not clear |" in results_markdown({"there": unclear}, "")
+    assert "1 of 3 claims hold in our runs; of 1 they cannot tell." in " ".join(reproduced(unclear))
+    assert "<td>not clear</td>" in report_page([("a", unclear)])
 
 
 def test_the_list_says_what_is_missing_and_how_long_it_took():

@@ -337,11 +337,18 @@ def test_missing_data_are_named_before_any_work(work, tmp_path):
         reproduce(needy, work(root=str(tmp_path)), "")
 
 
+def test_missing_data_are_those_of_the_scale(work, tmp_path):
+    other = experiment(lambda work: never(), needs=("digits",), paper_needs=("digits", "svhn"))
+    assert (other.missing("quick", str(tmp_path)), other.missing("paper", str(tmp_path))) == ([], ["svhn"])
+    with pytest.raises(NescioError, match="not here: svhn"):
+        reproduce(other, work(root=str(tmp_path), scale="paper"), "")
+
+
 def test_every_experiment_is_what_it_says():
     assert len(EXPERIMENTS) == len({(one.paper, one.item, one.title) for one in EXPERIMENTS.values()})
     for name, one in EXPERIMENTS.items():
         assert one.name == name not in ("list", "page")
-        assert set(one.needs) <= set(NAMES)
+        assert all(set(one.needed(scale)) <= set(NAMES) for scale in SCALES)
         assert one.paper in (1, 2, 3, 4)
         assert one.scales
         assert set(one.scales) <= set(SCALES)

@@ -16,7 +16,6 @@ from nescio.records.radius import Promise
 from nescio.report.radius import bound, radius_figure
 from nescio.reproduce import paper2_figures, paper2_tables
 from nescio.reproduce.experiment import Experiment, Work, reproduce
-from nescio.reproduce.over_seeds import over_seeds
 from nescio.reproduce.paper2 import EXPERIMENTS
 from nescio.reproduce.paper2_networks import KINDS, PAPER, QUICK
 from nescio.reproduce.paper2_published import MEDIAN_FACTOR, OVERCONFIDENT, TABLE1, TEST_ERROR
@@ -139,12 +138,6 @@ def test_the_papers_settings():
         "sgd",
         0.1,
     )
-
-
-def test_over_seeds():
-    one, three = over_seeds("a", [0.25]), over_seeds("a", [1.0, 2.0, 3.0], paper=2.5, unit="%")
-    assert (one.ours, one.spread) == (0.25, None)
-    assert (three.ours, three.spread, three.paper) == (2.0, 1.0, 2.5)
 
 
 def radius(**given):

@@ -1,12 +1,15 @@
 """Pages are made from records alone: those in the repository are what their records say."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nescio.errors import NescioError
 from nescio.records import Reproduction
+from nescio.reproduce.experiment import Work, reproduce
+from nescio.reproduce.experiments import EXPERIMENTS
 from nescio.reproduce.results import PAGE, found_results, write_results
 
 ROOT = Path(__file__).parents[3]
@@ -70,3 +73,22 @@ def test_folders_go_by_their_own_names(copied, tmp_path):
     assert f"results/{name}/README.md" in text
     assert f"results/{name}-paper/README.md" in text
     assert isinstance(found_results(copied / "results")[f"{name}-paper"], Reproduction)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", found_results(ROOT / "results"))
+def test_a_committed_record_follows_from_its_stages(name, tmp_path, monkeypatch):
+    """Also with today's code: a stage whose settings are no longer those of its record would be made again."""
+    experiment, before = EXPERIMENTS[name], Reproduction.load(ROOT / "results" / name / "reproduction.json")
+    if missing := experiment.missing(before.scale):
+        pytest.skip(f"needs {', '.join(missing)} in $NESCIO_DATA")
+    shutil.copytree(ROOT / "results" / name, tmp_path / name)
+    kept = Work.stage
+    monkeypatch.setattr(Work, "stage", lambda work, stage, kind, make, **how: kept(work, stage, kind, never, **how))
+    again = reproduce(experiment, Work(tmp_path / name, tmp_path / "runs", before.scale, before.seeds), before.command)
+    assert replace(again, provenance=before.provenance) == before
+    assert again.provenance.seconds == pytest.approx(before.provenance.seconds, rel=0.05, abs=60)
+
+
+def never():
+    raise AssertionError("a stage is made again")

@@ -4,6 +4,7 @@ from markupsafe import Markup
 
 from nescio.records import Compared, Reproduction
 from nescio.report.markup import Cell, Shown, heading, items, number, table
+from nescio.report.reproductions import VERDICTS
 from nescio.report.section import Given, Section, paragraphs
 
 COLUMNS = ("what", "paper", "ours", "difference")
@@ -29,7 +30,7 @@ def _one(record: Reproduction) -> Markup:
     if record.compared:
         parts.append(table(COLUMNS, [_row(one) for one in record.compared], "The paper’s figures beside ours"))
     if record.claims:
-        rows = [(claim.says, claim.holds, claim.seen) for claim in record.claims]
+        rows = [(claim.says, VERDICTS[claim.holds], claim.seen) for claim in record.claims]
         parts.append(table(("the paper says", "holds", "what we saw"), rows, "Claims"))
     if record.differs:
         settings = [(one.setting, one.paper, one.ours, one.why) for one in record.differs]
