@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from nescio.records.map import Points
-from nescio.records.record import Provenance, Record
+from nescio.records.record import Provenance, Record, check_together
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,10 @@ class Course:
     gradient_largest: tuple[float, ...]
     flagged: tuple[float, ...]  # share of the inputs above the threshold
     notices: bool  # whether at least half are flagged at the largest factor
+
+    def __post_init__(self) -> None:
+        slopes = {"gradient_mean": self.gradient_mean, "gradient_largest": self.gradient_largest}
+        check_together(self, mean=self.mean, **slopes, flagged=self.flagged)
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,14 @@ class Scaling(Record):
     gauges: tuple[Gauge, ...]
     directions: tuple[Direction, ...]
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        for one in self.directions:
+            lists = {"confidence": one.confidence, "median_confidence": one.median_confidence}
+            check_together(one, factors=self.factors, **lists)
+            check_together(one, gauges=self.gauges, scores=one.scores)
+            for course in one.scores or ():
+                check_together(course, factors=self.factors, mean=course.mean)
 
 
 @dataclass(frozen=True)
@@ -137,6 +149,10 @@ class FeatureAudit(Record):
     already: float  # share of the rows that the model is certain of as they are
     features: tuple[AuditedFeature, ...]
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        for side in (side for one in self.features for side in (one.lower, one.higher)):
+            check_together(side, classes=self.classes, ends=side.ends, certain_of=side.certain_of)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nescio.records.record import Provenance, Record
+from nescio.records.record import Provenance, Record, check_together
 
 
 @dataclass(frozen=True)
@@ -29,3 +29,7 @@ class Contest(Record):
     unknown: dict[str, int]  # inputs of each set
     model_seconds_per_1000: float  # of the model by itself
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        for one in self.contestants:
+            check_together(one, unknown=self.unknown, auroc=one.auroc, fpr95=one.fpr95)

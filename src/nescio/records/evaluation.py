@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nescio.records.record import Provenance, Record
+from nescio.records.record import Provenance, Record, check_together
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,9 @@ class Rejection:
     area: float
     maximum_area: float
 
+    def __post_init__(self) -> None:
+        check_together(self, rejected=self.rejected, accuracy=self.accuracy, maximum=self.maximum)
+
 
 @dataclass(frozen=True)
 class Roc:
@@ -39,6 +42,9 @@ class Roc:
     unknown: tuple[float, ...]  # false-positive rate
     known: tuple[float, ...]  # true-positive rate
 
+    def __post_init__(self) -> None:
+        check_together(self, unknown=self.unknown, known=self.known)
+
 
 @dataclass(frozen=True)
 class Histogram:
@@ -47,6 +53,10 @@ class Histogram:
     score: str
     edges: tuple[float, ...]
     counts: dict[str, tuple[int, ...]]
+
+    def __post_init__(self) -> None:
+        check_together(self, counts=self.counts)
+        check_together(self, edges=self.edges[1:], **{f"counts of {name}": one for name, one in self.counts.items()})
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,10 @@ class Reliability:
     counts: tuple[int, ...]
     confidence: tuple[float | None, ...]  # mean
     accuracy: tuple[float | None, ...]
+
+    def __post_init__(self) -> None:
+        lists = {"counts": self.counts, "confidence": self.confidence, "accuracy": self.accuracy}
+        check_together(self, edges=self.edges[1:], **lists)
 
 
 @dataclass(frozen=True)

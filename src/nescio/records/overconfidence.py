@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nescio.records.record import Provenance, Record
+from nescio.records.record import Provenance, Record, check_together
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,9 @@ class Ray:
     certain_from: float | None  # the smallest factor at which the model is certain
     unknown_from: float | None  # the factor after which a model of kernels never is certain again
     limit: float | None  # the confidence at infinity
+
+    def __post_init__(self) -> None:
+        check_together(self, factors=self.factors, confidence=self.confidence, asymptote=self.asymptote)
 
 
 @dataclass(frozen=True)

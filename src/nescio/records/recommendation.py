@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nescio.records.record import Provenance, Record
+from nescio.records.record import Provenance, Record, check_together
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,9 @@ class Ranked:
     mean: float
     worst: float
     seconds: float  # to fit, and to score without the model's own time
+
+    def __post_init__(self) -> None:
+        check_together(self, auroc=self.auroc)
 
 
 @dataclass(frozen=True)

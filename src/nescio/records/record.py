@@ -7,6 +7,7 @@ import os
 import platform
 import types
 import typing
+from collections.abc import Sized
 from dataclasses import dataclass
 from importlib import metadata
 from numbers import Integral, Real
@@ -84,6 +85,15 @@ class Provenance:
             except metadata.PackageNotFoundError:  # run from a source tree
                 versions[package] = "unknown"
         return cls(seed, to_plain(settings), seconds, versions)
+
+
+def check_together(what: object, /, **lists: Sized | None) -> None:
+    """An error if lists that go together are not of one length, or are empty; None is a list that was not kept."""
+    lengths = {name: len(one) for name, one in lists.items() if one is not None}
+    if len(set(lengths.values())) > 1 or 0 in lengths.values():
+        told = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise NescioError(f"a record is damaged: lengths of what goes together in a {type(what).__name__}: {told}; "
+                          "expected the same, and none empty")  # fmt: skip
 
 
 def _not_of(kind: type[Record]) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nescio.records.record import Provenance, Record
+from nescio.records.record import Provenance, Record, check_together
 
 
 @dataclass(frozen=True)
@@ -12,6 +12,9 @@ class Repeated:
     auroc: tuple[float, ...]
     aupr_in: tuple[float, ...]
     aupr_out: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        check_together(self, auroc=self.auroc, aupr_in=self.aupr_in, aupr_out=self.aupr_out)
 
 
 @dataclass(frozen=True)
