@@ -58,6 +58,8 @@ class Scaling(Record):
     provenance: Provenance
 
     def __post_init__(self) -> None:
+        check_together(self, factors=self.factors)
+        check_together(self, gauges=self.gauges)
         for one in self.directions:
             lists = {"confidence": one.confidence, "median_confidence": one.median_confidence}
             check_together(one, factors=self.factors, **lists)

@@ -20,7 +20,6 @@ from nescio.records import (
     Recommendation,
     Record,
     Reproduction,
-    Scaling,
     Selection,
     Separations,
     Timings,
@@ -69,7 +68,6 @@ NO_MODELS = (Gallery, Reproduction, Separations, Timings)  # records whose name 
 NEEDED: dict[type[Record], tuple[str, ...]] = {
     Contest: ("contestants",),
     Recommendation: ("ranking",),
-    Scaling: ("factors", "gauges"),
     Selection: ("trials",),
     Separations: ("accuracy",),
 }
