@@ -100,7 +100,7 @@ def test_it_tells_what_it_did_where_nobody_looks_on(toured):
     assert all(char == "\n" or char.isprintable() for char in text)
     assert all(len(line) <= 80 for line in text[: text.index("Try next")].splitlines())
     for method, words in METHODS.items():
-        assert re.search(rf"✓ {method} +{re.escape(words)} +\d+\.\d% right", text)
+        assert re.search(rf"✓ {method} +{re.escape(words)} +\d+\.\d % right", text)
     assert [
         text.index(mark) for mark in ("1. Digits", "2. Two moons", "What was learned", "Try next", "The report")
     ] == (

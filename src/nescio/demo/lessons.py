@@ -36,7 +36,7 @@ def table(found: Mapping[str, Sequence[Judged]]) -> Table:
         for one in models:
             made.add_row(
                 f"  {one.method}",
-                f"{one.evaluation.known.accuracy:.1%}",
+                percent(one.evaluation.known.accuracy).replace(" ", ""),
                 *(_auroc(one.auroc(name), best[name]) for name in SETS),
                 _share(one.audit.ends_certain),
                 f"{one.history.provenance.seconds:.1f}",

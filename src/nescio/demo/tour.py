@@ -29,6 +29,7 @@ from nescio.methods.method import Method
 from nescio.records import Gallery, Record
 from nescio.report.figures import save_figure
 from nescio.report.maps import map_figure
+from nescio.report.overconfidence import percent
 from nescio.report.page import report_page
 from nescio.runs import train_run
 from nescio.seeds import derived_seed
@@ -79,7 +80,7 @@ def _digits(folder: Path, seed: int, out: Console, size: Size, stages: Stages) -
     found, models = [], {}
     for method in METHODS:
         models[method], one = _learned(folder, DIGITS, known, method, seed, size, stages)
-        _line(out, method, f"{one.evaluation.known.accuracy:.1%} right")
+        _line(out, method, f"{percent(one.evaluation.known.accuracy)} right")
         found.append(one)
     stages.next("pictures of noise under attack")
     gallery = attack_gallery(models, known, images=size.images, seed=seed, progress=False)

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
+from urllib.parse import quote
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -160,7 +161,8 @@ def number(value: float, unit: str = "", like: float | None = None, sign: bool =
 
 def _part(folder: str, record: Reproduction) -> list[str]:
     """An experiment on the page of all: numbers, claims, and where and why it falls short."""
-    lines = [f"### [{escaped(record.name)}]({folder}/README.md): {escaped(record.item)}", ""]
+    page = _page(folder)
+    lines = [f"### [{escaped(record.name)}]({page}): {escaped(record.item)}", ""]
     lines += [f"{escaped(record.title[:1].upper() + record.title[1:])}. {_facts(record)}:", ""]
     lines += ["```sh", record.command, "```", ""]
     if record.compared:
@@ -173,8 +175,13 @@ def _part(folder: str, record: Reproduction) -> list[str]:
         lines += [*_claims(record.claims), ""]
     if record.differs:
         settings = ", ".join(one.setting for one in record.differs)
-        lines += [f"[Not as in the paper]({folder}/README.md#what-is-not-as-in-the-paper): {escaped(settings)}.", ""]
+        lines += [f"[Not as in the paper]({page}#what-is-not-as-in-the-paper): {escaped(settings)}.", ""]
     return [*lines, *(f"- {escaped(remark)}" for remark in record.remarks), *([""] if record.remarks else [])]
+
+
+def _page(folder: str) -> str:
+    """The address of an experiment's page; what a folder may be called, an address may not."""
+    return quote(f"{folder}/README.md")
 
 
 def _summary(records: Sequence[tuple[str, Reproduction]]) -> list[str]:
@@ -192,7 +199,7 @@ def _summary(records: Sequence[tuple[str, Reproduction]]) -> list[str]:
     rows = []
     for folder, record in records:
         rows.append((
-            f"[{escaped(record.name)}]({folder}/README.md)", f"{record.paper}, {escaped(record.item)}",
+            f"[{escaped(record.name)}]({_page(folder)})", f"{record.paper}, {escaped(record.item)}",
             escaped(record.title), record.scale, str(record.seeds),
             str(sum(one.paper is not None for one in record.compared)), _median(record.compared),
             _held(record.claims), in_time(record.provenance.seconds),

@@ -50,15 +50,19 @@ def _unknown(group: Rivals) -> list[str]:
         return []
     average = {name: fmean(one[side] for side in shared) for name, one in found.items()}
     what = in_words(shared[0]) if len(shared) == 1 else f"{len(shared)} kinds of unknown inputs, in the mean"
-    told = [f"Best at telling known inputs from {what}: {_ahead(average, percent)}."]
+    told = [f"Best at telling known inputs from {what}: {_ahead(average, _area)}."]
     leader = max(average, key=average.__getitem__)
     for side in shared if len(shared) > 1 else ():
         here = {name: one[side] for name, one in found.items()}
         top = max(here, key=here.__getitem__)
-        if percent(here[top]) != percent(here[leader]):
-            told.append(f"Against {in_words(side)}, though, {top} is best: {percent(here[top])} to {leader}’s "
-                        f"{percent(here[leader])}.")  # fmt: skip
+        if _area(here[top]) != _area(here[leader]):
+            told.append(f"Against {in_words(side)}, though, {top} is best: {_area(here[top])} to {leader}’s "
+                        f"{here[leader]:.3f}.")  # fmt: skip
     return told
+
+
+def _area(value: float) -> str:
+    return f"AUROC {value:.3f}"
 
 
 def _ahead(values: Mapping[str, float], shown: Callable[[float], str]) -> str:

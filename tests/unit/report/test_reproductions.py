@@ -118,6 +118,12 @@ def test_the_table_for_the_terminal(record):
     assert "• It falls short" in text
 
 
+def test_a_folder_may_be_called_anything(record):
+    made = results_markdown({"../r/a (b)|c": record}, "")
+    assert "](../r/a%20%28b%29%7Cc/README.md)" in made
+    assert len(cells(next(line for line in made.splitlines() if line.startswith("| [duq-table9]")))) == 9
+
+
 def test_a_claim_may_not_be_clear(record):
     claims = (Claim("it is best", None, "0.5 ± 0.3"), Claim("it is", True, "1"), Claim("it is not", False, "0"))
     unclear = replace(record, claims=claims)

@@ -388,7 +388,9 @@ def test_thresholds_and_their_promises(of_images):
         f"Measured: {100 * decision.accepted:.1f} % of {decision.inputs} known test inputs were accepted" in page.text
     )
     assert "inputs of digits, test part settled that" in page.text
-    assert "a promise" in page.text
+    assert "a promise" not in page.text  # of the fitted detector: the decision tells it
+    fitted = [one for one in of_images if isinstance(one, Fitted)]
+    assert "Promised: a promise." in Page(threshold.section(given(*fitted)).body).text
     side = Page(threshold.section(given(decision, decision)).body)
     assert "run (2)" in side.text
     assert "far refused, %" in side.text

@@ -210,9 +210,9 @@ def test_who_is_best_at_what():
         "Most right answers on digits: plain (97.0 %); the last is duq (95.0 %).",
         "The most honest confidence: duq (off by 2.0 percentage points); the last is plain (off by 10.0 "
         "percentage points).",
-        "Best at telling known inputs from 2 kinds of unknown inputs, in the mean: duq (89.5 %); the last is plain "
-        "(55.0 %).",
-        "Against noise, though, plain is best: 90.0 % to duq’s 80.0 %.",
+        "Best at telling known inputs from 2 kinds of unknown inputs, in the mean: duq (AUROC 0.895); the last is "
+        "plain (AUROC 0.550).",
+        "Against noise, though, plain is best: AUROC 0.900 to duq’s 0.800.",
         "Proved to end far away certain of whatever is shown: plain.",
         "Proved to end far away not knowing: duq.",
     ]

@@ -13,8 +13,9 @@ from nescio.report.sentences import recommended
 def section(given: Given) -> Section | None:
     """Recommendations, fitted detectors, and what detectors decided."""
     parts = [_recommended(name, record) for name, record in given.told_apart(Recommendation)]
-    parts += [_fitted(name, record) for name, record in given.told_apart(Fitted)]
     decisions = given.told_apart(Decision)
+    told = {name for name, _ in decisions}  # by these what is promised, and what is not
+    parts += [_fitted(name, record, name in told) for name, record in given.told_apart(Fitted)]
     if len(decisions) > 1:
         parts.append(_side_by_side(decisions))
     parts += [_decided(name, record) for name, record in decisions]
@@ -25,15 +26,15 @@ def _recommended(name: str, record: Recommendation) -> Markup:
     return heading(f"{name}: a detector that was recommended") + paragraphs(recommended(record))
 
 
-def _fitted(name: str, record: Fitted) -> Markup:
+def _fitted(name: str, record: Fitted, told: bool) -> Markup:
     score = record.settings.get("score")
     detector = score if record.detector == "threshold" and isinstance(score, str) else record.detector
     words = [threshold_words(detector, record.thresholds, f"{record.inputs:,} inputs of {record.data}")]
     if record.taught is not None:
         words.append(f"It learned from {record.taught}.")
-    if record.promise:
-        words.append(f"Promised: {record.promise}.")
-    words.append("Nothing is promised about unknown inputs: how many are refused is for test data to show.")
+    if not told:
+        words += [f"Promised: {record.promise}."] if record.promise else []
+        words.append("Nothing is promised about unknown inputs: how many are refused is for test data to show.")
     parts = [Markup("<h3>{}: a detector that was fitted</h3>").format(name), paragraphs(words)]
     if len(record.thresholds) > 1:
         rows: list[list[Cell]] = [list(pair) for pair in zip(record.classes, record.thresholds, strict=False)]
