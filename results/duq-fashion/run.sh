@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# DUQ on FashionMNIST against MNIST and not-MNIST, at the paper's length or at its length scale alone.
+# DUQ on FashionMNIST against MNIST and not-MNIST, at the paper's length, or shorter at two length scales.
 #   NESCIO_DATA=folder-of-the-data results/duq-fashion/run.sh runs [paper|scale]
 # Started again, it goes on where it was cut off. Set OMP_NUM_THREADS to the cores it may use.
 set -euo pipefail
@@ -19,6 +19,8 @@ if [ "$scale" = paper ]; then
     train paper-0 --epochs 30
     exit
 fi
-for seed in 0 1 2; do
-    train "scale-0.1-$seed" --epochs 12 --seed "$seed"
+for sigma in 0.1 0.2; do
+    for seed in 0 1 2; do
+        train "scale-$sigma-$seed" --epochs 12 --length-scale "$sigma" --seed "$seed"
+    done
 done

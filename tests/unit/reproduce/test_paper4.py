@@ -9,12 +9,12 @@ import pytest
 
 from nescio.data.catalogue import NAMES
 from nescio.errors import NescioError
-from nescio.records import Provenance, Reproduction, Timings
+from nescio.records import Evaluation, Provenance, Reproduction, Timings
 from nescio.reproduce import paper4_planes, paper4_runs, paper4_runtime
 from nescio.reproduce.experiment import Work, reproduce
 from nescio.reproduce.paper4 import EXPERIMENTS
 from nescio.reproduce.paper4_published import EPOCH, PENALTIES, TABLE1, TABLE2, TABLE3
-from nescio.reproduce.paper4_runs import Pair, Run, confidence_shares, judged, judged_all, training_time
+from nescio.reproduce.paper4_runs import Pair, Run, auroc, confidence_shares, judged, judged_all, training_time
 
 RESULTS = Path(__file__).parents[3] / "results"
 BY_NAME = {experiment.name: experiment for experiment in EXPERIMENTS}
@@ -155,6 +155,19 @@ def test_published_figures_agree_with_each_other():
 def test_names_and_needs():
     assert len(BY_NAME) == len(EXPERIMENTS)
     assert all(one.paper == 4 and set(one.needed(scale)) <= set(NAMES) for one in EXPERIMENTS for scale in one.scales)
+
+
+LONGER = {path.parent.name: Evaluation.load(path) for path in (RESULTS / "duq-fashion").glob("*/evaluation.json")}
+
+
+@pytest.mark.parametrize("run", LONGER)
+def test_the_table_of_longer_runs_is_that_of_their_records(run):
+    page = (RESULTS / "duq-fashion" / "README.md").read_text(encoding="utf-8")
+    (row,) = (line.split(" | ") for line in page.splitlines() if line.startswith(f"| `{run}`"))
+    record = LONGER[run]
+    own, energy = ([f"{auroc(record, name, score):.3f}" for name in ("mnist", "notmnist")]
+                   for score in ("max_logit", "energy"))  # fmt: skip
+    assert row[1:5] == [f"{100 * record.known.accuracy:.1f} %", *own, ", ".join(energy)]
 
 
 @pytest.mark.parametrize("name", [one.name for one in EXPERIMENTS if "quick" in one.scales])
