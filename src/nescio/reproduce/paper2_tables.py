@@ -28,10 +28,7 @@ Audits = dict[str, list[Audit]]
 
 def table1(work: Work, data: Sequence[str] | None = None) -> Found:
     """Each network on known and unknown sets, on noise, and on what attacks make of both."""
-    chosen = work.pick(("mnist",), ("mnist", "cifar10")) if data is None else data
-    parts = [_table1_of(work, plan_of(work, name)) for name in chosen]
-    return Found(*(tuple(one for part in parts for one in getattr(part, field))
-                   for field in ("compared", "claims", "differs", "remarks")))  # fmt: skip
+    return _of_each(work, data, _table1_of)
 
 
 def _table1_of(work: Work, plan: Plan) -> Found:
@@ -160,10 +157,7 @@ def _table1_remarks(plan: Plan, found: Evaluations, work: Work) -> list[str]:
 
 def table2(work: Work, data: Sequence[str] | None = None) -> Found:
     """Uniform noise is scaled until a network is certain, and what the rays end in is proved."""
-    chosen = work.pick(("mnist",), ("mnist", "cifar10")) if data is None else data
-    parts = [_table2_of(work, plan_of(work, name)) for name in chosen]
-    return Found(*(tuple(one for part in parts for one in getattr(part, field))
-                   for field in ("compared", "claims", "differs", "remarks")))  # fmt: skip
+    return _of_each(work, data, _table2_of)
 
 
 def _table2_of(work: Work, plan: Plan) -> Found:
@@ -252,6 +246,14 @@ def _table2_remarks(plan: Plan, found: Audits, work: Work) -> list[str]:
     if work.seeds == 1:
         words.append(f"{plan.data}: one seed, so no spread is known.")
     return words
+
+
+def _of_each(work: Work, data: Sequence[str] | None, part: Callable[[Work, Plan], Found]) -> Found:
+    """The parts of a table, one for each data set, as one."""
+    chosen = work.pick(("mnist",), ("mnist", "cifar10")) if data is None else data
+    parts = [part(work, plan_of(work, name)) for name in chosen]
+    return Found(*(tuple(one for part in parts for one in getattr(part, field))
+                   for field in ("compared", "claims", "differs", "remarks")))  # fmt: skip
 
 
 def _median_factor(runs: Sequence[Audit]) -> float:
