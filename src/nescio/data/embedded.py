@@ -15,7 +15,7 @@ _TRAIN, _TEST = 1000, 500
 
 
 def two_moons(count: int, seed: int) -> tuple[Array, Array]:
-    """Two interleaved half circles with noise 0.1, as in papers 1, 2 and 4."""
+    """Two interleaved half circles with noise 0.1, as in paper 4; papers 1 and 2 have them with other noise."""
     from sklearn import datasets  # here and below: half a second of start-up for those who never ask
 
     x, y = datasets.make_moons(count, noise=0.1, random_state=seed)

@@ -84,7 +84,7 @@ def _figure1_found(work: Work, maps: Mapping[str, list[Map]], ends: Mapping[str,
             f"rim certain: {in_words({title(n): fmean(rims[n]) for n in SINGLE}, '{:.0%}')}",
         ),
         Claim(
-            "Open-ended: that goes on to infinity.",
+            "Open-ended, as we read it: that goes on to infinity.",
             all(fmean(certain[name]) > 0.5 for name in SINGLE),
             "directions proved to end at confidence 1: "
             f"{in_words({title(n): fmean(certain[n]) for n in SINGLE}, '{:.0%}')}",
@@ -95,8 +95,9 @@ def _figure1_found(work: Work, maps: Mapping[str, list[Map]], ends: Mapping[str,
             f"rim certain: {in_words(share, '{:.0%}')}",
         ),
     )
-    return Found(tuple(compared), claims, unlike(work, "three Gaussian clusters, 1000 points", "not told: three or "
-                                                                                                 "more classes"),
+    return Found(tuple(compared), claims, unlike(work, f"three Gaussian clusters, {work.pick(1000, 500)} points",
+                                                  "not told: three or more classes; in its code two moons, 500 points",
+                                                  "the figure shows more than two classes"),
                  _figure1_remarks(rims, certain))  # fmt: skip
 
 

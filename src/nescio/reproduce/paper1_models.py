@@ -89,10 +89,10 @@ def models(work: Work, source: Callable[[int], Source]) -> Callable[[str, int], 
     return made
 
 
-def unlike(work: Work, data: str, theirs: str) -> tuple[Differs, ...]:
+def unlike(work: Work, data: str, theirs: str, why: str) -> tuple[Differs, ...]:
     """What is not as in the paper, or in its authors' code."""
     common = [
-        Differs("data", theirs, data, "the paper does not tell its own"),
+        Differs("data", theirs, data, why),
         Differs("mutual information", "its code averages over the wrong axis", "H(p̄) − E[H(p)]", "a slip in the code"),
         Differs("MC dropout", "its code leaves dropout off when it draws", "on", "a slip in the code"),
         Differs("anchored penalty", "norm not squared, times the prior's spread, over the batch",
@@ -109,4 +109,11 @@ def unlike(work: Work, data: str, theirs: str) -> tuple[Differs, ...]:
             )
         )
         common.append(Differs("members of an ensemble", "10", "5", "quicker"))
+    else:
+        common += [
+            Differs("loss", "in its code one sigmoid, classes weighed by batch", "cross-entropy of a softmax"),
+            Differs("first means of Bayes by backprop", "in its code 0.285", "the network's own first weights"),
+            Differs("anchors and first weights of anchored ensembles", "in its code N(0, √(2/k))",
+                    "anchors N(0, 2/k), first weights as of other networks", "k is the width"),
+        ]  # fmt: skip
     return tuple(common)

@@ -112,7 +112,8 @@ def _theorem_found(work: Work, found: Mapping[str, list[Scaling]], seen: Mapping
         ),
     )  # fmt: skip
     return Found(tuple(compared), claims, unlike(work, "two overlapping Gaussians, of which p(y|x) is monotone in x",
-                                                   "none: the theorem is proved, not measured"),
+                                                   "none: the theorem is proved, not measured",
+                                                   "something to look at it by"),
                  _theorem_remarks(confidence, rising, every))  # fmt: skip
 
 

@@ -18,7 +18,10 @@ from nescio.predict import sweep_through
 from nescio.scores.output import entropy, log_entropy, max_prob
 
 ALL = "all"
-EXTRA = ("entropy", "max_prob")  # what the paper adds to the statistics of the gradient
+EXTRA = (
+    "entropy",
+    "max_prob",
+)  # what the paper adds to them, and what it compares with
 _NOTHING = 1e-38  # of the gradient at the logits; a smaller one counts as this, for it must have a logarithm
 
 
