@@ -234,7 +234,7 @@ def figure4(work: Work, data: str = "mnist") -> Found:
     remarks = ["“Very low” is not told; we count what is below one half. The means are compared with table 1's."]
     if (mean := TABLE1.get((plan.data, "acet", SAMPLES, "mmc"))) is not None and 1 - mean < LOW / 2:
         remarks.append(f"A mean of {mean:g}, as the paper's table 1 has it for ACET, leaves room for at most "
-                       f"{(1 - mean) / LOW:.0%} below one half: by this bar its figure and table disagree.")  # fmt: skip
+                       f"{(1 - mean) / LOW:.0%} below one half: by this bar figure and table disagree.")  # fmt: skip
     if resisted:
         remarks.append(f"No attack made {', '.join(resisted)} err.")
     return Found(tuple(compared), claims, tuple(differs), tuple(remarks))
