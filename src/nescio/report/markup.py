@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 from nescio.report.figures import any_letters
 
 SVG, LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
+LONG = 16  # letters of a cell from which on it is given room
 MANY = 2  # models that are told of one after the other
 HEAVY = 100_000  # characters of a figure, above which what is drawn in colour becomes a picture of dots
 DOTS = 110  # per inch of such a picture
@@ -180,7 +181,9 @@ def _cell(value: Cell, digits: int, first: bool) -> Markup:
     if isinstance(value, bool):
         return Markup("<td>{}</td>").format("yes" if value else "no")
     if isinstance(value, str):
-        return (Markup("<th scope=row>{}</th>") if first else Markup("<td>{}</td>")).format(value)
+        if first:
+            return Markup("<th scope=row>{}</th>").format(value)
+        return (Markup("<td class=words>{}</td>") if len(value) > LONG else Markup("<td>{}</td>")).format(value)
     return Markup('<td class=number data-value="{}">{}</td>').format(repr(value), number(value, digits))
 
 

@@ -72,6 +72,7 @@ NEEDED: dict[type[Record], tuple[str, ...]] = {
     Separations: ("accuracy",),
 }
 LARGEST = 3_000_000  # bytes of a page
+NAMED = 3  # models that its title calls by name
 # no text can hold these: halves of characters, and signs that are none
 UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 FIGURES = re.compile(r"<figure>.*?</figure>", re.DOTALL)
@@ -159,11 +160,13 @@ def _filled(given: Given, sections: Sequence[Section]) -> str:
 
 
 def _title(given: Given) -> str:
-    """What the page is about: its models' names, the first few of them; if it has no models, all others."""
-    models = [name for name, record in given.records if not isinstance(record, NO_MODELS)]
-    names = list(dict.fromkeys(models or (name for name, _ in given.records)))
-    told = listed(names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"])
-    return f"What {told} {'knows, and what it does not' if len(names) == 1 else 'know, and what they do not'}"
+    """What the page is about: its models' names, or how many they are; if it has no models, what else it shows."""
+    models = list(dict.fromkeys(name for name, record in given.records if not isinstance(record, NO_MODELS)))
+    if not models:
+        names = list(dict.fromkeys(name for name, _ in given.records))
+        return f"What was found: {listed(names) if len(names) <= NAMED else f'{len(names)} results'}"
+    told = listed(models) if len(models) <= NAMED else f"{len(models)} models"
+    return f"What {told} {'knows, and what it does not' if len(models) == 1 else 'know, and what they do not'}"
 
 
 def _file(name: str) -> str:

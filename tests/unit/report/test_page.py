@@ -83,10 +83,12 @@ def test_a_threshold_that_was_tried_is_in_the_verdict():
 
 def test_the_title_names_models_and_what_else_there_is_only_without_any():
     others = [("duq-table2", a_reproduction()), ("fashion", a_separations())]
-    assert "<title>What duq-table2 and fashion know, and what they do not</title>" in report_page(others)
+    assert "<title>What was found: duq-table2 and fashion</title>" in report_page(others)
     made = report_page([*others, ("duq", an_audit("kernels")), ("duq", a_history())])
     assert "<title>What duq knows, and what it does not</title>" in made
     assert "from 4 records" in made
+    many = report_page([(name, a_history()) for name in "abcd"])
+    assert "<title>What 4 models know, and what they do not</title>" in many
 
 
 def test_standings_have_a_heading_where_there_are_several_data_sets():

@@ -43,7 +43,7 @@ from nescio.records import (
 from nescio.report.decision import decision_figure, decision_words, threshold_words
 from nescio.report.pictures import lighter, png
 from nescio.report.section import Given
-from nescio.report.sections import attacks, examples, infinity, maps, threshold
+from nescio.report.sections import attacks, examples, infinity, maps, threshold, unknown
 from report_records import an_evaluation
 
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
@@ -258,6 +258,18 @@ def test_attacked_sets_in_words(of_images):
     assert attacks.section(given(dataclasses.replace(record, unknown=()))) is None
     bare = dataclasses.replace(record, unknown=(dataclasses.replace(side, separation=()),))
     assert "–" in Page(attacks.section(given(bare)).body).text
+
+
+def test_an_attack_on_many_models_is_told_once(of_images):
+    record = one(of_images, Evaluation)
+    record = dataclasses.replace(record, unknown=record.unknown[:1])
+    named = Given(tuple((name, record) for name in "abc"))
+    assert unknown.section(named).body.count("was made for each of a, b and c by itself") == 1
+    assert "after the attack the mean confidence" in attacks.section(named).body
+    many = Given(tuple((f"m{i}", record) for i in range(7)))
+    assert unknown.section(many).body.count("was made for each of 7 models by itself") == 1
+    assert "after the attack the mean confidence" not in attacks.section(many).body  # the table has it
+    assert attacks.section(many).body.count("<tr>") == 8
 
 
 def test_pictures_of_another_attack_are_told(of_images):

@@ -12,6 +12,8 @@ from nescio.report.pictures import picture, row_of
 from nescio.report.section import Given, Section, paragraphs
 from nescio.report.tables import attack_in_words
 
+TOLD = 4  # attacked sets that are told of in words; of more the table is enough
+
 
 def section(given: Given) -> Section | None:
     """Galleries, and the attacked sets of evaluations."""
@@ -94,19 +96,21 @@ def _otherwise(
 
 
 def _judged(attacked: Sequence[tuple[str, Evaluation, UnknownSide]], otherwise: Sequence[str]) -> Markup:
-    columns = ["model", "set", "attack", "tried on", "judged", "mean confidence, %", "AUROC", "FPR95, %"]
+    columns = ["model", "set", "attack", "tried on", "judged", "mean confidence, %", "on known inputs, %", "AUROC",
+               "FPR95, %"]  # fmt: skip
     rows: list[list[Cell]] = []
     for name, record, side in attacked:
         found = own(side.separation, record.score)
         auroc, fpr95 = (None, None) if found is None else (found.auroc, found.fpr95)
         how, tried = ("", 0) if side.attack is None else (attack_in_words(side.attack), side.attack.tried)
-        rows.append([name, side.name, how, tried, side.inputs, percentage(side.mmc), auroc, percentage(fpr95)])
+        confidence = percentage(side.mmc), percentage(record.known.mmc)
+        rows.append([name, side.name, how, tried, side.inputs, *confidence, auroc, percentage(fpr95)])
     words = ("Each set was made for the very model it is judged by. Mean confidence: what the model says of the "
              "attacked inputs. AUROC: the chance that one of them scores above a known input. FPR95: the share of them "
              "accepted when 95 % of known inputs are. Of samples only those are judged that ended in a wrong "
              "class.")  # fmt: skip
     return Markup("<h3>Attacked sets</h3>{}{}").format(
-        paragraphs([words, *otherwise, *_told(attacked)]), table(columns, rows)
+        paragraphs([words, *otherwise, *(_told(attacked) if len(attacked) <= TOLD else ())]), table(columns, rows)
     )
 
 

@@ -4,7 +4,7 @@ from markupsafe import Markup
 
 from nescio.records import Decision, Fitted, Recommendation
 from nescio.report.decision import decision_figure, decision_words, threshold_words
-from nescio.report.markup import Cell, figure, heading, percentage, table
+from nescio.report.markup import Cell, apart, figure, heading, percentage, table
 from nescio.report.overconfidence import percent
 from nescio.report.section import Given, Section, paragraphs
 from nescio.report.sentences import recommended
@@ -18,7 +18,7 @@ def section(given: Given) -> Section | None:
     parts += [_fitted(name, record, name in told) for name, record in given.told_apart(Fitted)]
     if len(decisions) > 1:
         parts.append(_side_by_side(decisions))
-    parts += [_decided(name, record) for name, record in decisions]
+    parts += [_decided(name, record, len(decisions)) for name, record in decisions]
     return Section("threshold", "Which threshold, and what it promises", Markup("").join(parts)) if parts else None
 
 
@@ -53,9 +53,9 @@ def _side_by_side(decisions: list[tuple[str, Decision]]) -> Markup:
     return table([*columns, *(f"{one} refused, %" for one in sets)], rows, "Detectors side by side on test data.", 1)
 
 
-def _decided(name: str, record: Decision) -> Markup:
+def _decided(name: str, record: Decision, of: int) -> Markup:
     alt = f"Bars: share accepted of {record.known} {percent(record.accepted)}" + "".join(
         f", of {one.name} {percent(1 - one.refused)}" for one in record.unknown)  # fmt: skip
-    return Markup("<h3>{}: what it was worth on test data</h3>{}{}").format(
-        name, paragraphs(decision_words(record)), figure(decision_figure(record), alt)
-    )
+    inside = paragraphs(decision_words(record)) + figure(decision_figure(record), alt)
+    title = f"{name}: what it was worth on test data"
+    return apart(title, inside, of) if of > 1 else heading(title) + inside

@@ -7,6 +7,7 @@ from nescio.report.figures import histograms, rocs
 from nescio.report.markup import Cell, apart, figure, more, percentage, table, terms
 from nescio.report.own import own
 from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs
+from nescio.report.sentences import listed
 from nescio.report.tables import attack_in_words
 
 COLUMNS = (
@@ -60,7 +61,8 @@ def _rows(name: str, record: Evaluation) -> list[tuple[Cell, ...]]:
 
 
 def _attacks(found: list[tuple[str, Evaluation]]) -> Markup:
-    lines = []
+    """How sets were made that an attack made; alike ones of several models are told of once."""
+    made: dict[tuple[str, str], list[str]] = {}
     for name, record in found:
         for side in record.unknown:
             if side.attack is not None:
@@ -69,9 +71,14 @@ def _attacks(found: list[tuple[str, Evaluation]]) -> Markup:
                     if side.inputs == side.attack.tried
                     else f"; {side.inputs} ended in a wrong class, and are judged"
                 )
-                lines.append(f"{side.name} was made for {name} itself: {attack_in_words(side.attack)}, tried on "
-                             f"{side.attack.tried} inputs{kept}.")  # fmt: skip
-    return paragraphs(list(dict.fromkeys(lines)))
+                how = f"{attack_in_words(side.attack)}, tried on {side.attack.tried} inputs{kept}."
+                made.setdefault((side.name, how), []).append(name)
+    return paragraphs([f"{called} was made for {f'{names[0]} itself' if len(names) == 1 else _each(names)}: {how}"
+                       for (called, how), names in made.items()])  # fmt: skip
+
+
+def _each(names: list[str]) -> str:
+    return f"each of {listed(names)} by itself" if len(names) <= DRAWN else f"each of {len(names)} models by itself"
 
 
 def _drawn(name: str, record: Evaluation) -> Markup:
