@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperGroup
 
+from nescio.cli.arguments import err, out
 from nescio.options import Command, Root, one_of
 
-out, err = Console(), Console(stderr=True)
 NAME = "NAME"  # of the command that stands for every experiment's
 
 

@@ -1,0 +1,78 @@
+"""The command line: each command is a thin layer over a public function. Torch is loaded only when a command runs."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from nescio import __version__
+from nescio.cli.arguments import err, out
+from nescio.cli.attack import attack
+from nescio.cli.audit import audit
+from nescio.cli.compare import compare
+from nescio.cli.contest import contest
+from nescio.cli.data import data_app
+from nescio.cli.demo import demo
+from nescio.cli.evaluate import evaluate
+from nescio.cli.fit import fit
+from nescio.cli.map import draw_map
+from nescio.cli.recommend import recommend
+from nescio.cli.report import report
+from nescio.cli.reproduce import reproduce_app
+from nescio.cli.score import score
+from nescio.cli.train import train
+from nescio.errors import NescioError
+from nescio.options import Command, MethodCommand
+
+app = typer.Typer(
+    name="nescio", no_args_is_help=True, rich_markup_mode="markdown", add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Neural classifiers that say *I do not know*.",
+    epilog="Start with `nescio demo`; then `nescio train softmax --data digits --hold-out 7,8,9 -o run`.",
+)  # fmt: skip
+app.command()(demo)
+app.command(cls=MethodCommand)(train)
+app.command(cls=Command)(evaluate)
+app.command(cls=Command)(recommend)
+app.command(cls=Command)(contest)
+app.command(cls=Command)(compare)
+app.command()(report)
+app.command(cls=Command)(attack)
+app.command(cls=Command)(fit)
+app.command(cls=Command)(score)
+app.command("map", cls=Command)(draw_map)
+app.command(cls=Command)(audit)
+app.add_typer(data_app, name="data")
+app.add_typer(reproduce_app, name="reproduce")
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Say which version this is.")] = False) -> None:
+    """Neural classifiers that say *I do not know*."""
+    if version:
+        out.print(f"nescio {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; bad input ends with its message and exit code 2, never with a traceback."""
+    # torch reads this on its first allocation: huge pages make training on a CPU about a quarter faster
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+    try:
+        app()
+    except (NescioError, OSError) as error:
+        if isinstance(error, BrokenPipeError):  # the reader of our output has gone
+            sys.stderr.close()
+            sys.exit(1)
+        err.print(f"[bold red]error:[/] {escape(_in_words(error))}", soft_wrap=True, highlight=False)
+        sys.exit(2)
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return f"{error.filename}: is a file, where a folder was expected"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)

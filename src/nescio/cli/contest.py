@@ -1,0 +1,48 @@
+"""`nescio contest`: every detector against unknown data."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from nescio.cli.arguments import BatchSize, Folder, Seed, out
+from nescio.options import Root
+
+
+def contest(
+    run: Folder,
+    unknown: Annotated[list[str], typer.Option(
+        help="Sets of unknown data: names, files or folders; see `nescio evaluate`.", show_default=False)],
+    candidates: Annotated[list[str] | None, typer.Option(
+        help="Detectors or scores to try; by default all that are quick.", show_default=False)] = None,
+    output: Annotated[Path | None, typer.Option(
+        "--output", "-o", help="Folder for the record and a table; else the run's.", show_default=False)] = None,
+    batch_size: BatchSize = 1024,
+    seed: Seed = 0,
+    root: Root = None,
+) -> None:  # fmt: skip
+    """Every detector on a trained model, against unknown data: AUROC, FPR95, and how long they take.
+
+    Each is fitted on a half of the test data, those that learn on the training data, and judged by the other half.
+
+    Example: `nescio contest run --unknown held_out noise`
+
+    Example: `nescio contest run --unknown mnist omniglot --candidates energy mahalanobis knn -o found`
+    """
+    from nescio.atomic import replacing
+    from nescio.contest import contest as held
+    from nescio.report.contest import contest_markdown, contest_table
+    from nescio.runs import CONTEST, open_run
+    from nescio.unknowns import unknown_set
+
+    model, facts = open_run(run)
+    known = facts.load(root)
+    sets = {name: unknown_set(name, known, root, seed) for name in unknown}
+    record = held(model, known.test, sets, known.train, candidates=candidates, batch_size=batch_size)
+    out.print(contest_table(record))
+    folder = output or run
+    record.save(folder / CONTEST)
+    with replacing(folder / "contest.md", "w") as file:
+        file.write(contest_markdown(record))
+    out.print(f"Saved: {escape(str(folder / CONTEST))}, {escape(str(folder / 'contest.md'))}", soft_wrap=True)

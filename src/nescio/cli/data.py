@@ -1,0 +1,41 @@
+"""`nescio data`: the data sets that are known by name."""
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from nescio.cli.arguments import out
+from nescio.options import Root
+
+data_app = typer.Typer(no_args_is_help=True, help="The data sets nescio knows: which are here, and how to get others.")
+
+
+@data_app.command("list")
+def data_list(root: Root = None) -> None:
+    """Every data set by name, whether it is here, and where.
+
+    Example: `nescio data list`
+    """
+    from nescio.data import status
+    from nescio.report.tables import status_table
+
+    out.print(status_table(status(root)))
+
+
+@data_app.command("get")
+def data_get(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name of `nescio data list`.", show_default=False)],
+    root: Root = None,
+) -> None:
+    """Download a data set, checked against its published checksum; a cut download goes on where it stopped.
+
+    Example: `nescio data get mnist`
+    """
+    from nescio.data import download
+    from nescio.progress import bar
+
+    with bar(None, f"get {name}") as shown:
+        paths = download(name, root, progress=lambda file, done, total: shown.at(done, total, file))
+    for path in paths:
+        out.print(f"Here: {escape(str(path))}", soft_wrap=True)

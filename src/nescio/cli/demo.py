@@ -1,0 +1,31 @@
+"""`nescio demo`: the tour."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from nescio.cli.arguments import Seed, err, out
+
+
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for records and report.")] = Path(
+        "nescio-demo"
+    ),
+    seed: Seed = 0,
+) -> None:
+    """The tour, in one to two minutes, on embedded data: five methods learn, and are judged by what they never learned.
+
+    It writes runs, records and a report into a folder, which must be new, or a demo's.
+
+    Example: `nescio demo -o nescio-demo`
+    """
+    from nescio.demo.tour import tour
+
+    try:
+        tour(output, seed, out)
+    except KeyboardInterrupt:
+        err.print(f"interrupted; what was done so far is whole, in {escape(str(output))}, and the same command starts "
+                  "anew", soft_wrap=True, highlight=False)  # fmt: skip
+        raise typer.Exit(130) from None
