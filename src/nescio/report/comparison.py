@@ -23,6 +23,7 @@ from nescio.report.tables import CONVENTIONS, FIGURES, auroc_colour, new_table
 
 ACROSS = 3  # panels in a row
 PANEL = 3.7  # inches that one is wide, with its labels
+LINE = 0.19  # inches that a line of a legend is high
 MOST_TABLES = 3  # one for each unknown set, if there are no more
 ATTACKED = "adversarial_samples"
 LINES = COLOURS[:6]  # yellow is too light for a line, and black is kept for what is no method
@@ -68,7 +69,7 @@ def roc_figure(records: Records, unknown: str | Sequence[str] | None = None, sco
     Known inputs are the positives. A method of several runs has a thin line for each, and mean ± standard deviation.
     """
     runs, sets = compared(records, unknown)
-    figure, panels = _panels(len(sets), "unknown inputs accepted", "known inputs accepted")
+    figure, panels = _panels(len(sets), "unknown inputs accepted", "known inputs accepted", named=len(runs))
     for axes, name in zip(panels, sets, strict=True):
         axes.plot([0, 1], [0, 1], color="0.7", linewidth=0.8, linestyle=(0, (1, 3)))  # tossing a coin
         for label, group, style in _styled(runs):
@@ -89,7 +90,7 @@ def rejection_figure(records: Records, unknown: str | Sequence[str] | None = Non
     legend gives the mean of the accuracy over all shares rejected.
     """
     runs, sets = compared(records, unknown)
-    figure, panels = _panels(len(sets), "share rejected", "accuracy of the rest")
+    figure, panels = _panels(len(sets), "share rejected", "accuracy of the rest", named=len(runs) + 1)
     for axes, name in zip(panels, sets, strict=True):
         bounds = {}
         for label, group, style in _styled(runs):
@@ -219,8 +220,10 @@ def _styled(runs: Runs) -> Iterator[tuple[str, list[Evaluation], dict[str, Any]]
         yield label, group, {"color": LINES[i % 6], "linestyle": DASHES[i % 5], "linewidth": width}
 
 
-def _panels(count: int, across: str, up: str, height: float = 3.6) -> tuple[Figure, list[Axes]]:
+def _panels(count: int, across: str, up: str, height: float = 3.6, named: int = 0) -> tuple[Figure, list[Axes]]:
+    """A figure and its panels, with room for a legend of so many names below each."""
     columns, rows = min(ACROSS, count), math.ceil(count / ACROSS)
+    height += (named + 2) * LINE if named else 0.0
     figure = Figure(figsize=(max(5.0, PANEL * columns), height * rows + 0.8), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     for axes in grid.flat[count:]:
@@ -238,12 +241,12 @@ def _panels(count: int, across: str, up: str, height: float = 3.6) -> tuple[Figu
 
 
 def _explain(axes: Axes, figures: str) -> None:
-    """A legend where it hides least; its letters are small enough for the longest name, or the panel would shrink."""
+    """A legend below, where it hides no line; its letters are small enough for the longest name."""
     widest = max(text_width(label, 9) for label in axes.get_legend_handles_labels()[1])
     size = 9 * min(1.0, (PANEL - 1.2) / widest)
     axes.legend(
-        title=figures, fontsize=size, title_fontsize=size, alignment="left",
-        facecolor="white", edgecolor="none", framealpha=0.85,
+        title=figures, fontsize=size, title_fontsize=size, alignment="left", frameon=False, borderaxespad=0,
+        loc="upper left", bbox_to_anchor=(0, -0.2),
     )  # fmt: skip
 
 

@@ -77,8 +77,7 @@ def histograms(record: Evaluation, score: str | None = None) -> Figure:
         (record.known.name if side == "known" else side, np.array(counts) / max(1, sum(counts)))
         for side, counts in found[score].counts.items()
     ])  # fmt: skip
-    axes.legend(frameon=False)
-    return figure
+    return _explained(figure, axes)
 
 
 def draw_shares(axes: Any, edges: Sequence[float], sets: Sequence[tuple[str, ArrayLike]]) -> None:
@@ -105,8 +104,7 @@ def rejections(record: Evaluation, score: str | None = None) -> Figure:
             axes.plot(curve.rejected, curve.maximum, color=colour, linewidth=1, linestyle="--")
     axes.set_xlim(0, 1)
     axes.set_ylim(top=1.01)
-    axes.legend(frameon=False, loc="best")
-    return figure
+    return _explained(figure, axes)
 
 
 def rocs(record: Evaluation, score: str | None = None) -> Figure:
@@ -123,13 +121,12 @@ def rocs(record: Evaluation, score: str | None = None) -> Figure:
         if (curve := own(side.roc, score)) is None:
             continue
         auroc = next((one.auroc for one in side.separation if one.score == curve.score), None)
-        area = "" if auroc is None else f"  {auroc:.3f}"
+        area = "" if auroc is None else f": AUROC {auroc:.3f}"
         axes.plot(
             curve.unknown, curve.known, color=colour, linestyle=dashes, linewidth=1.8, label=f"{shown(side.name)}{area}"
         )
     axes.set(xlim=(-0.01, 1), ylim=(0, 1.02))
-    axes.legend(title="AUROC", frameon=False, loc="lower right", alignment="left")
-    return figure
+    return _explained(figure, axes)
 
 
 def calibration(records: Sequence[tuple[str, Evaluation]]) -> Figure:
@@ -148,8 +145,7 @@ def calibration(records: Sequence[tuple[str, Evaluation]]) -> Figure:
     axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %" if -1e-9 < value < 1 + 1e-9 else "")
     axes.set_xlabel("share of known inputs")
     axes.spines[["top", "right"]].set_visible(False)
-    legend_below(figure, *axes.get_legend_handles_labels(), size=9)
-    return figure
+    return _explained(figure, axes)
 
 
 def training(record: History, name: str) -> Figure:
@@ -201,6 +197,13 @@ def _axes(title: str, across: str, up: str) -> tuple[Figure, Any]:
     axes.set_title(title, loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
+
+
+def _explained(figure: Figure, axes: Any) -> Figure:
+    """A figure of one panel with its legend below, where it hides nothing."""
+    handles, labels = axes.get_legend_handles_labels()
+    legend_below(figure, handles, labels, size=9)
+    return figure
 
 
 def _colours() -> Sequence[str]:

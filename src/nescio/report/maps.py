@@ -19,6 +19,8 @@ PANEL = 2.2  # inches
 DECADES = 8  # of gradient norms that are told apart
 MARKERS = "os^Dv"  # beside colours, for those who see none
 CONFIDENCE = "confidence"
+UNBOUNDED = ("max_logit", "energy")  # scores that go on far from the points, where one scale would hide all near them
+BEYOND = 4.0  # times the range at the points that the colours of these go
 COMPARING = ("expected_entropy", "variance", "mutual_information")  # scores that need several draws
 
 
@@ -109,7 +111,8 @@ def _draw(figure: Figure, column: list[Any], maps: Sequence[Map], name: str, sat
     """One score of every map, all in one scale of colours, with the bar that explains it."""
     found = {i: surface for i, one in enumerate(maps) if (surface := _surface(one, name))}
     values = {i: np.array(surface.slopes if saturation else surface.values) for i, surface in found.items()}
-    norm = _norm(list(values.values()), saturation)
+    near = [_at_points(maps[i], grid) for i, grid in values.items()] if name in UNBOUNDED and not saturation else None
+    norm = _norm(list(values.values()) if near is None else near, saturation, 1.0 if near is None else BEYOND)
     # confidence is the one quantity that is large where a model is certain
     colours = "Purples_r" if name == CONFIDENCE and not saturation else "Purples"
     for i, (axes, one) in enumerate(zip(column, maps, strict=True)):
@@ -125,15 +128,25 @@ def _draw(figure: Figure, column: list[Any], maps: Sequence[Map], name: str, sat
         label = f"‖∇ₓ({label})‖₂" if "−" in label else f"‖∇ₓ {label}‖₂"
     if not alone:
         column[0].set_title(label, fontsize=10)
-    _add_bar(figure, column, mesh, label if alone else "", saturation)
+    beyond = "min" if saturation else "neither" if near is None else "both"
+    _add_bar(figure, column, mesh, label if alone else "", beyond)
 
 
-def _add_bar(figure: Figure, column: list[Any], mesh: Any, label: str, saturation: bool) -> None:
+def _at_points(one: Map, grid: Any) -> Any:
+    """The values of a map where its points are, each that of the nearest node; all values, if there are no points."""
+    across, up = (
+        np.abs(np.subtract.outer(points, nodes)).argmin(1)
+        for points, nodes in ((one.points.x, one.x), (one.points.y, one.y))
+    )
+    return grid[up, across] if len(up) else grid
+
+
+def _add_bar(figure: Figure, column: list[Any], mesh: Any, label: str, extend: str) -> None:
     """The scale of a column's colours: beside its panels with a label of its own, else below them."""
     where: dict[str, Any] = {"location": "right", "aspect": 30}
     if not label:
         where = {"location": "bottom", "aspect": 25, "pad": 0.06 / len(column)}
-    bar = figure.colorbar(mesh, ax=column, label=label, shrink=0.9, extend="min" if saturation else "neither", **where)
+    bar = figure.colorbar(mesh, ax=column, label=label, shrink=0.9, extend=extend, **where)
     bar.ax.tick_params(labelsize=7)
 
 
@@ -143,8 +156,10 @@ def _surface(one: Map, name: str) -> Surface | None:
     return next((surface for surface in one.scores if surface.name == name), None)
 
 
-def _norm(values: list[Any], saturation: bool) -> Normalize:
+def _norm(values: list[Any], saturation: bool, times: float = 1.0) -> Normalize:
+    """From the least value to the largest, or to so many times as far; what is beyond has the colour of the end."""
     low, high = min(float(v.min()) for v in values), max(float(v.max()) for v in values)
+    high = low + times * (high - low)
     if saturation:
         high = high or 1.0
         return LogNorm(high * 10.0**-DECADES, high, clip=True)

@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 from nescio.report.figures import any_letters
 
 SVG, LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
+WIDE = 7.5  # inches from which on a narrow screen shows a part of a figure at a time
 LONG = 16  # letters of a cell from which on it is given room
 MANY = 2  # models that are told of one after the other
 HEAVY = 100_000  # characters of a figure, above which what is drawn in colour becomes a picture of dots
@@ -44,9 +45,10 @@ def figure(picture: Figure, alt: str, caption: str = "") -> Markup:
         lighter = _drawn(picture)
         svg = min(svg, lighter, key=len)
     below = Markup("<figcaption>{}</figcaption>").format(caption) if caption else Markup("")
+    room = "scroll wide" if picture.get_figwidth() > WIDE else "scroll"
     return Markup(
-        '<figure><div class=scroll tabindex=0 role=group aria-label="{}">{}</div>{}</figure>'
-    ).format(f"figure: {alt}", _in_page(svg, alt), below)  # fmt: skip
+        '<figure><div class="{}" tabindex=0 role=group aria-label="{}">{}</div>{}</figure>'
+    ).format(room, f"figure: {alt}", _in_page(svg, alt), below)  # fmt: skip
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str = "", digits: int = 3) -> Markup:

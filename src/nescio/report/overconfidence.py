@@ -151,8 +151,8 @@ def audit_figure(record: Audit) -> Figure:
         low, high = axes.get_xlim()
         axes.xaxis.set_major_formatter(_plainly)
         axes.xaxis.set_minor_formatter(_plainly if high < 100 * low else NullFormatter())
-    handles, labels = left.get_legend_handles_labels()
-    named = dict(zip(labels, handles, strict=True))  # each once
+    named = {label: handle for axes in (left, right)
+             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}  # fmt: skip  # each once
     legend_below(figure, list(named.values()), list(named), size=9)
     drawn = " drawn in the box of the data" if record.drawn else ""
     title = f"{shown(record.method)}: {record.trials:,} {noun(record)}s{drawn} on the way to infinity"
@@ -194,9 +194,9 @@ def _draw_ray(axes: Axes, ray: Ray, colour: str) -> None:
 
 def _draw_shares(axes: Axes, record: Audit) -> None:
     """The share of inputs that are certain, or have stopped being so for ever, by factor."""
-    curves = [(record.factors, COLOURS[0], f"certain ({record.certain:.1%})")]
+    curves = [(record.factors, COLOURS[0], f"share certain ({record.certain:.1%})")]
     if record.unknown_factors is not None:
-        curves.append((record.unknown_factors, COLOURS[1], "knows nothing any more"))
+        curves.append((record.unknown_factors, COLOURS[1], "share that knows nothing any more"))
     largest = max((value for factors, _, _ in curves for value in factors if value is not None), default=1.0)
     for factors, colour, label in curves:
         known = [value for value in factors if value is not None]
@@ -208,4 +208,3 @@ def _draw_shares(axes: Axes, record: Audit) -> None:
                   label=label.replace("%", " %"))  # fmt: skip
     axes.set(xscale="log", ylim=(-0.02, 1.04), xlabel="factor", ylabel=f"share of {noun(record)}s")
     axes.set_title("how many so far", loc="left", fontsize=10)
-    axes.legend(frameon=False, loc="lower right", fontsize=9)

@@ -11,6 +11,7 @@ from nescio.records import Evaluation, Reliability
 from nescio.report.figures import COLOURS, DASHES, legend_below, shown
 from nescio.report.maps import MARKERS
 
+FEW = 10  # inputs of a bin, below which its share of right answers is chance
 LINES = COLOURS[:6]  # yellow is too light for a line, and black is the diagonal's
 
 
@@ -46,15 +47,22 @@ def reliability_figure(records: Evaluation | Sequence[Evaluation], names: Sequen
 
 
 def _draw(above: Any, below: Any, bins: Reliability, label: str, number: int, gaps: bool) -> None:
-    """One model: its line through the bins that have inputs and, if it is alone, how far each is from the diagonal."""
+    """One model: its line through the bins and, if it is alone, how far each is from the diagonal.
+
+    Bins of few inputs, where a single one moves the share by more than a tenth, are faint marks and no part of a line.
+    """
     colour = LINES[number % len(LINES)]
     dashes = DASHES[number % len(DASHES)]
-    held = [(c, a) for c, a in zip(bins.confidence, bins.accuracy, strict=True) if c is not None and a is not None]
-    confidence, accuracy = np.array(held).T
+    held = [(c, a, n) for c, a, n in zip(bins.confidence, bins.accuracy, bins.counts, strict=True)
+            if c is not None and a is not None]  # fmt: skip
+    confidence, accuracy, inputs = np.array(held).T
+    marker = {"color": colour, "marker": MARKERS[number % 5], "markersize": 5, "clip_on": False}
+    firm = inputs >= FEW
+    if not firm.all():
+        above.plot(confidence[~firm], accuracy[~firm], linestyle="none", markerfacecolor="none", alpha=0.5, **marker)
     if gaps:
-        above.vlines(confidence, confidence, accuracy, color=colour, linewidth=5, alpha=0.25)
-    above.plot(confidence, accuracy, color=colour, linestyle=dashes, linewidth=1.6, marker=MARKERS[number % 5],
-               markersize=5, label=label, clip_on=False)  # fmt: skip
+        above.vlines(confidence[firm], confidence[firm], accuracy[firm], color=colour, linewidth=5, alpha=0.25)
+    above.plot(confidence[firm], accuracy[firm], linestyle=dashes, linewidth=1.6, label=label, **marker)
     counts = np.array(bins.counts)
     below.stairs(counts / max(1, counts.sum()), bins.edges, color=colour, linestyle=dashes, linewidth=1.5, fill=False)
     below.stairs(counts / max(1, counts.sum()), bins.edges, color=colour, alpha=0.25, fill=True)

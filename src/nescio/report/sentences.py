@@ -155,12 +155,12 @@ def judged_far(record: Audit) -> str:
     """What a model does far away, in one sentence."""
     if record.law == "affine":
         if record.ends_certain == 1:
-            return "Far away it is sure of whatever it is shown."
+            return f"Far away it is sure of whatever it is shown, along all {record.trials:,} directions tried."
         return ("Far away it becomes certain along most directions." if (record.ends_certain or 0.0) > LEAST
                 else "Far away it does not become certain along most directions.")  # fmt: skip
     if record.law == "kernels":
         if record.ends_unknown == 1:
-            return "Far away it says that it does not know."
+            return f"Far away it says that it does not know, along all {record.trials:,} directions tried."
         return ("Far away it says along most directions that it does not know." if (record.ends_unknown or 0.0) > LEAST
                 else "Far away it is not proved to say that it does not know, along most directions.")  # fmt: skip
     return ("Far away it was seen to become certain along most directions." if record.reached > LEAST
@@ -220,7 +220,9 @@ def fitted(record: Fitted) -> list[str]:
     """Which threshold was settled, on what, and what it promises."""
     one = len(record.thresholds) == 1
     what = f"threshold, {record.thresholds[0]:.6g}, was" if one else "thresholds, one for each class, were"
-    return [f"Use the fitted detector {record.detector}: its {what} settled by {record.inputs} inputs of "
+    score = record.settings.get("score")
+    on = score if record.detector == "threshold" and isinstance(score, str) else record.detector
+    return [f"Use the detector that was fitted on {on}: its {what} settled by {record.inputs} inputs of "
             f"{record.data}.", f"What that promises: {record.promise}."]  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def _ahead(values: Mapping[str, float], shown: Callable[[float], str]) -> str:
     if len(first) == len(values):
         return f"{listed(first)} alike ({top})"
     last = min(values, key=values.__getitem__)
-    return f"{listed(first)} ({top}); the last is {last} ({shown(values[last])})"
+    return f"{listed(first)} ({top}); worst: {last} ({shown(values[last])})"
 
 
 def _far(audits: Sequence[tuple[str, Audit]]) -> list[str]:
@@ -86,10 +86,14 @@ def _far(audits: Sequence[tuple[str, Audit]]) -> list[str]:
 def _end(record: Audit) -> str:
     certain, unknown = record.ends_certain or 0.0, record.ends_unknown or 0.0
     if record.law == "kernels" and unknown > LEAST:
-        return f"Proved to end far away not knowing{'' if unknown == 1 else ', along most directions'}"
+        return f"Proved to end far away not knowing, along {_which(unknown)}"
     if record.law == "affine" and certain > LEAST:
-        return f"Proved to end far away certain {'of whatever is shown' if certain == 1 else 'along most directions'}"
+        return f"Proved to end far away certain, along {_which(certain)}"
     if record.law == "affine" and record.end_confidence is not None:
         return (f"Proved not to become certain far away along most directions, but {percent(record.end_confidence[2])} "
                 "sure in the median")  # fmt: skip
     return "Not proved to end far away one way or the other"
+
+
+def _which(share: float) -> str:
+    return "every direction tried" if share == 1 else "most directions"

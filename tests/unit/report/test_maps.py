@@ -65,6 +65,16 @@ def test_each_score_has_one_scale_and_one_bar(maps):
     assert {mesh.colorbar.extend for mesh in meshes(figure) if mesh.colorbar} == {"neither"}
 
 
+def test_a_score_without_bounds_is_drawn_on_the_scale_of_its_points():
+    one = a_map("duq", 1, surface("max_logit", 0.0, 1190.0))  # 10 more for each node along x, 120 for each along y
+    (mesh,) = meshes(map_figure([one], "max_logit"))
+    # the points are nearest to the nodes (5 or 6, 1), (8, 2) and (3, 8)
+    low = mesh.get_clim()[0]
+    assert low in (170.0, 180.0)
+    assert mesh.get_clim()[1] == pytest.approx(low + 4 * (990.0 - low))
+    assert mesh.colorbar.extend == "both"
+
+
 @pytest.mark.parametrize("saturation", [False, True])
 def test_each_value_is_drawn_at_its_point(maps, saturation):
     for one, mesh in zip(maps, meshes(map_figure(maps, "entropy", saturation)), strict=True):

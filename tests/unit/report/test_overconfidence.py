@@ -131,7 +131,7 @@ def test_the_figure_draws_what_happens_on_a_ray():
     assert next(list(line.get_xdata()) for line in left.lines if line.get_marker() == ".") == [2.0, 30.0]
     assert {text.get_text() for text in figure.legends[0].get_texts()} == {
         "where the network's law changes", "certain for the first time", "from here on this law for ever",
-        "the law at infinity"}  # fmt: skip
+        "the law at infinity", "share certain (99.9 %)"}  # fmt: skip
     steps = right.lines[0]
     assert steps.get_xdata()[50] == PLAIN.factors[50]
     assert steps.get_ydata()[50] == 0.5
@@ -139,7 +139,7 @@ def test_the_figure_draws_what_happens_on_a_ray():
 
 def test_the_figure_of_kernels_has_a_second_curve():
     figure = audit_figure(DUQ)
-    labels = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
-    assert labels == ["certain (99.9 %)", "knows nothing any more"]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels[-2:] == ["share certain (99.9 %)", "share that knows nothing any more"]
     assert max(figure.axes[1].lines[0].get_ydata()) == pytest.approx(0.19)  # 20 of 101 percentiles are reached
     audit_figure(replace(PLAIN, rays=(), factors=(None,) * 101))  # nothing to draw is no error

@@ -23,8 +23,12 @@ class Given(nn.Module):
 @pytest.fixture
 def record():
     # two classes; probabilities 0.6, 0.6, 0.6, 0.9, 0.9 of the first, which is right in two of three, and in both
-    p = torch.tensor([0.6, 0.6, 0.6, 0.9, 0.9], dtype=torch.float64)
-    return nescio.evaluate(Given(), Samples(torch.stack([p.log(), (1 - p).log()], 1), torch.tensor([0, 0, 1, 0, 0])))
+    return judged([0.6, 0.6, 0.6, 0.9, 0.9] * 10, [0, 0, 1, 0, 0] * 10)
+
+
+def judged(p, labels):
+    p = torch.tensor(p, dtype=torch.float64)
+    return nescio.evaluate(Given(), Samples(torch.stack([p.log(), (1 - p).log()], 1), torch.tensor(labels)))
 
 
 def points(figure):
@@ -35,7 +39,7 @@ def test_by_hand(record):
     found = record.known.reliability
     assert len(found.edges) == 16
     # 0.6 lies in ((8/15, 9/15], the ninth bin, and 0.9 in (13/15, 14/15]
-    assert found.counts == (0,) * 8 + (3,) + (0,) * 4 + (2, 0)
+    assert found.counts == (0,) * 8 + (30,) + (0,) * 4 + (20, 0)
     assert found.confidence[8] == pytest.approx(0.6)
     assert found.accuracy[8] == pytest.approx(2 / 3)
     assert found.confidence[13] == pytest.approx(0.9)
@@ -49,8 +53,15 @@ def test_the_figure_has_a_point_for_each_bin_with_inputs(record):
     figure = reliability_figure(record)
     np.testing.assert_allclose(points(figure), [[0.6, 2 / 3], [0.9, 1.0]])
     heights = figure.axes[1].patches[0].get_data().values
-    np.testing.assert_allclose(heights, np.array(record.known.reliability.counts) / 5)
+    np.testing.assert_allclose(heights, np.array(record.known.reliability.counts) / 50)
     assert any("softmax: ECE 8.0 %" in line.get_label() for line in figure.axes[0].lines)
+
+
+def test_bins_of_few_inputs_are_no_part_of_the_line():
+    figure = reliability_figure(judged([0.6] * 9 + [0.9] * 10, [0] * 19))
+    np.testing.assert_allclose(points(figure), [[0.9, 1.0]])
+    faint = [line for line in figure.axes[0].lines if line.get_linestyle() == "None"]
+    np.testing.assert_allclose([line.get_xydata() for line in faint], [[[0.6, 1.0]]])
 
 
 def test_several_models_share_a_figure(record):

@@ -379,7 +379,7 @@ def test_wrong_examples_stand_out(of_images):
     wrong = dataclasses.replace(record.known.surest[0], answer="a", truth="b")
     side = dataclasses.replace(record.known, surest=(wrong,), unsure=())
     page = Page(examples.section(given(dataclasses.replace(record, known=side, unknown=()))).body)
-    assert "Of the 1 it is surest of 1 are wrong." in page.text
+    assert "Of the 1 input it is surest of 1 are wrong." in page.text
     assert page.of("figure")[0]["class"] == "picture wrong"
     assert "wrong: it is b" in page.of("img")[0]["alt"]
 

@@ -98,11 +98,12 @@ def test_attacks_that_failed_are_told():
 
 
 def test_far_away_opposite_models_are_told_apart():
-    assert sentences.far_away(an_audit("affine", 1.0))[0] == "Far away it is sure of whatever it is shown."
+    every = f"along all {an_audit().trials:,} directions tried."
+    assert sentences.far_away(an_audit("affine", 1.0))[0] == f"Far away it is sure of whatever it is shown, {every}"
     assert (
         sentences.far_away(an_audit("affine", 0.1))[0] == "Far away it does not become certain along most directions."
     )
-    assert sentences.far_away(an_audit("kernels", 1.0))[0] == "Far away it says that it does not know."
+    assert sentences.far_away(an_audit("kernels", 1.0))[0] == f"Far away it says that it does not know, {every}"
     assert "not proved to say" in sentences.far_away(an_audit("kernels", 0.2))[0]
     assert sentences.far_away(an_audit("unknown"))[0] == "Far away it was seen to become certain along most directions."
     assert "Along 100.0 % of 100 directions" in sentences.far_away(an_audit("affine", 1.0))[1]
@@ -114,7 +115,7 @@ def test_most_directions_are_not_said_to_be_all(share):
     assert sentences.judged_far(affine) == "Far away it becomes certain along most directions."
     assert sentences.judged_far(kernels) == "Far away it says along most directions that it does not know."
     assert standings(Given((("plain", affine), ("duq", kernels))))["Far away"] == [
-        "Proved to end far away certain along most directions: plain.",
+        "Proved to end far away certain, along most directions: plain.",
         "Proved to end far away not knowing, along most directions: duq.",
     ]
 
@@ -172,7 +173,7 @@ def of_kernels(record):
 
 def test_a_threshold_and_its_promise():
     assert sentences.fitted(a_fitted()) == [
-        "Use the fitted detector knn: its threshold, 1.25, was settled by 400 inputs of my data.",
+        "Use the detector that was fitted on knn: its threshold, 1.25, was settled by 400 inputs of my data.",
         "What that promises: a new known input, drawn as these were, is accepted with a probability of at least 0.95.",
     ]
     per_class = replace(a_fitted(), thresholds=(1.0, 2.0))
@@ -207,14 +208,13 @@ def test_who_is_best_at_what():
     found = standings(Given(tuple(records)))
     assert list(found) == ["digits, 1,000 inputs"]
     assert found["digits, 1,000 inputs"] == [
-        "Most right answers on digits: plain (97.0 %); the last is duq (95.0 %).",
-        "The most honest confidence: duq (off by 2.0 percentage points); the last is plain (off by 10.0 "
-        "percentage points).",
-        "Best at telling known inputs from 2 kinds of unknown inputs, in the mean: duq (AUROC 0.895); the last is "
+        "Most right answers on digits: plain (97.0 %); worst: duq (95.0 %).",
+        "The most honest confidence: duq (off by 2.0 percentage points); worst: plain (off by 10.0 percentage points).",
+        "Best at telling known inputs from 2 kinds of unknown inputs, in the mean: duq (AUROC 0.895); worst: "
         "plain (AUROC 0.550).",
         "Against noise, though, plain is best: AUROC 0.900 to duq’s 0.800.",
-        "Proved to end far away certain of whatever is shown: plain.",
-        "Proved to end far away not knowing: duq.",
+        "Proved to end far away certain, along every direction tried: plain.",
+        "Proved to end far away not knowing, along every direction tried: duq.",
     ]
 
 
@@ -242,6 +242,8 @@ def test_each_data_set_has_standings_of_its_own():
     found = standings(Given((*pairs, *audits, *others)))
     assert list(found) == ["digits, 1,000 inputs", "moons, 1,000 inputs", "Far away"]
     assert found["moons, 1,000 inputs"][0].startswith("Most right answers on moons: moons/a and moons/b alike")
-    assert found["moons, 1,000 inputs"][-1] == "Proved to end far away not knowing: moons/b."
+    assert (
+        found["moons, 1,000 inputs"][-1] == "Proved to end far away not knowing, along every direction tried: moons/b."
+    )
     assert "digits" not in " ".join(found["moons, 1,000 inputs"])
-    assert found["Far away"] == ["Proved to end far away certain of whatever is shown: x and y."]
+    assert found["Far away"] == ["Proved to end far away certain, along every direction tried: x and y."]

@@ -5,8 +5,8 @@ from markupsafe import Markup
 from nescio.records import Evaluation, Temperature
 from nescio.report.figures import calibration
 from nescio.report.markup import Cell, figure, percentage, table, terms
-from nescio.report.reliability import reliability_figure
-from nescio.report.section import DRAWN, Given, Section, paragraphs
+from nescio.report.reliability import FEW, reliability_figure
+from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs
 from nescio.report.temperature import WARNING
 
 COLUMNS = ("model", "method", "known data", "inputs", "classes", "accuracy, %", "mean confidence, %", "ECE, %", "NLL",
@@ -32,14 +32,10 @@ def section(given: Given) -> Section | None:
             _table(found),
             terms(TERMS),
         ]
-    binned = [(name, record) for name, record in found if record.known.reliability is not None][:DRAWN]
-    if binned:
-        names, records = zip(*binned, strict=True)
-        gaps = "; ".join(f"{name}: {record.known.ece:.1%}" for name, record in binned)
-        parts.append(figure(reliability_figure(records, names),
-                            f"Accuracy against confidence. By how much they differ on average: {gaps}.",
-                            "On the diagonal a confidence means what it says; below it a model is too sure of itself, "
-                            "above it too modest."))  # fmt: skip
+    for data in dict.fromkeys(record.known.name for _, record in found):
+        binned = [(name, record) for name, record in found
+                  if record.known.name == data and record.known.reliability is not None]  # fmt: skip
+        parts += [_reliability(data, binned[:DRAWN]), left_out(len(binned), "models are")] if binned else []
     if len(found) > 1:
         drawn = found[:MOST]
         alt = "; ".join(f"{name}: right {one.known.accuracy:.1%}, sure {one.known.mmc:.1%}" for name, one in drawn)
@@ -52,6 +48,15 @@ def section(given: Given) -> Section | None:
                 for name, record in heated]  # fmt: skip
         parts += [table(HEATED, rows, "Temperatures, and what they set right"), paragraphs([WARNING])]
     return Section("accuracy", "Accuracy and calibration", Markup("").join(parts)) if parts else None
+
+
+def _reliability(data: str, binned: list[tuple[str, Evaluation]]) -> Markup:
+    names, records = zip(*binned, strict=True)
+    gaps = "; ".join(f"{name}: {record.known.ece:.1%}" for name, record in binned)
+    return figure(reliability_figure(records, names),
+                  f"Accuracy against confidence on {data}. By how much they differ on average: {gaps}.",
+                  f"{data}: on the diagonal a confidence means what it says; below it a model is too sure of itself, "
+                  f"above it too modest. Faint marks are of fewer than {FEW} inputs each.")  # fmt: skip
 
 
 def _table(found: list[tuple[str, Evaluation]]) -> Markup:

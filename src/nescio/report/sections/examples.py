@@ -49,8 +49,9 @@ def _told(one: ExampleSet, known: bool) -> Iterator[str]:
         return
     wrong = sum(example.truth is not None and example.answer != example.truth for example in one.surest)
     if any(example.truth is not None for example in one.surest):
-        yield f"Of the {len(one.surest)} it is surest of {wrong} are wrong." if wrong else (
-            f"The {len(one.surest)} it is surest of are all right.")  # fmt: skip
+        count = f"{len(one.surest)} input{'s' * (len(one.surest) > 1)}"
+        yield f"Of the {count} it is surest of {wrong} are wrong." if wrong else (
+            f"It is right about the {count} it is surest of.")  # fmt: skip
 
 
 def _pictures(one: ExampleSet, ends: tuple[Example, ...], title: str, known: bool) -> Markup:

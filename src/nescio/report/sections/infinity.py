@@ -114,7 +114,8 @@ def _features(name: str, record: FeatureAudit) -> Markup:
         name,
         paragraphs([_nearest(record)]),
         figure(per_feature_figure(drawn), _bars_in_words(record),
-               f"How far {_median_row(record)} must be moved along one feature.{more}"),
+               f"How far {_median_row(record)} must be moved along one feature.{more} Bars are as long as that is in "
+               "spreads; the numbers beside them are in the feature’s own unit."),
         table(columns, rows, "The nearest first.", 2),
         paragraphs([" ".join(explained(record).split())]),
     )  # fmt: skip

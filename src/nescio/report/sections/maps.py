@@ -49,7 +49,7 @@ def _maps(group: list[tuple[str, Map]], judged: Sequence[Evaluation]) -> Markup:
         figure(map_figure(maps, [CONFIDENCE], titles=called), f"{seen}: confidence. {' '.join(told)}",
                "Confidence; the points are training data."),
         table(["model", f"share of the map above {percent(SURE)}, %", "mean confidence at the edge, %"], rows,
-              "What the maps say at their edge, far from all training points.", 1),
+              "How sure the models are over the whole map, and at its edge, far from all training points.", 1),
     ]  # fmt: skip
     for surface, those in _by_score(list(zip(called, maps, strict=True)), judged):
         names = [name for name, _ in those]
