@@ -77,7 +77,7 @@ def roc_figure(records: Records, unknown: str | Sequence[str] | None = None, sco
             for curve in (of_score(one, side_of(one, name).roc, score) for one in group):
                 axes.plot(curve.unknown, curve.known, **style)
             axes.plot([], [], label=f"{shown(label)}  {area}", **style | {"linewidth": 1.8})
-        axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
+        axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
         axes.set_title(f"against {shown(name)}", fontsize=10)
         _explain(axes, "AUROC")
     return _titled(figure, runs, "known inputs told from unknown ones")
@@ -222,7 +222,8 @@ def _styled(runs: Runs) -> Iterator[tuple[str, list[Evaluation], dict[str, Any]]
 
 def _panels(count: int, across: str, up: str, height: float = 3.6, named: int = 0) -> tuple[Figure, list[Axes]]:
     """A figure and its panels, with room for a legend of so many names below each."""
-    columns, rows = min(ACROSS, count), math.ceil(count / ACROSS)
+    columns = 2 if count == 4 else min(ACROSS, count)  # two by two leaves no gap
+    rows = math.ceil(count / columns)
     height += (named + 2) * LINE if named else 0.0
     figure = Figure(figsize=(max(5.0, PANEL * columns), height * rows + 0.8), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
