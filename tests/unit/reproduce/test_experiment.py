@@ -13,7 +13,7 @@ from nescio.data import NAMES, Samples
 from nescio.errors import NescioError
 from nescio.records import Claim, Compared, Differs, Map, Provenance, Repeated, Reproduction, Row, Separations
 from nescio.reproduce.experiment import FEW, SCALES, STAGES, Experiment, Found, Work, reproduce, some
-from nescio.reproduce.experiments import EXPERIMENTS
+from nescio.reproduce.experiments import EXPERIMENTS, NOT_MADE, not_made
 from nescio.runs import Source
 
 
@@ -380,6 +380,25 @@ def test_every_experiment_is_what_it_says():
         assert one.name == name not in ("list", "page")
         assert all(set(one.needed(scale)) <= set(NAMES) for scale in SCALES)
         assert one.paper in (1, 2, 3, 4)
+        assert one.title[0].isupper()
         assert one.scales
         assert set(one.scales) <= set(SCALES)
         assert set(one.seeds) <= set(SCALES)
+
+
+ITEMS = {  # how many figures and tables each paper has
+    1: {"Figure": 2, "Table": 0},
+    2: {"Figure": 4, "Table": 2},
+    3: {"Figure": 2, "Table": 3},
+    4: {"Figure": 9, "Table": 3},
+}
+
+
+def test_every_table_and_figure_of_the_papers_is_made_or_named():
+    every = {
+        (paper, f"{kind} {n}") for paper, kinds in ITEMS.items() for kind in kinds for n in range(1, kinds[kind] + 1)
+    }
+    made = {(one.paper, one.item) for one in EXPERIMENTS.values()}
+    assert every == {item for item in made if item in every} | set(NOT_MADE)
+    assert not made & set(NOT_MADE)
+    assert all(f"{item} of paper {paper} (" in not_made() for paper, item in NOT_MADE)
