@@ -6,7 +6,7 @@ from nescio.evaluate import evaluate
 from nescio.records import Claim, Compared, Evaluation, Reproduction
 from nescio.report.figures import histograms
 from nescio.reproduce.experiment import Experiment, Found
-from nescio.reproduce.experiments import EXPERIMENTS
+from nescio.reproduce.experiments import EXPERIMENTS, not_made
 from nescio.runs import Source
 from nescio.unknowns import unknown_set
 
@@ -131,6 +131,7 @@ def test_the_list_has_every_experiment_and_the_time_it_took(command):
     assert code == 0
     assert all(name in out for name in EXPERIMENTS)
     assert "not here:" in out
+    assert " ".join(out.split()).endswith(not_made())
     (line,) = (line for line in out.splitlines() if "blobs-table7" in line)
     assert line.rstrip().endswith(" s")
 

@@ -42,17 +42,18 @@ Results = Annotated[Path, typer.Option(help="Folder of results, where `list` loo
 
 @reproduce_app.command("list")
 def list_experiments(results: Results = Path("results"), root: Root = None) -> None:
-    """Every table and figure by name: what data it needs and whether they are here, and how long it took.
+    """Every table and figure by name, its data and whether they are here, how long it took; and what is not made.
 
     Example: `nescio reproduce list`
     """
     from nescio.report.reproductions import experiments_table
-    from nescio.reproduce.experiments import EXPERIMENTS
+    from nescio.reproduce.experiments import EXPERIMENTS, not_made
     from nescio.reproduce.results import found_results
 
     took = {one.name: one.provenance.seconds for one in found_results(results).values() if one.scale == "quick"}
     missing = {name: one.missing(one.scales[0], root) for name, one in EXPERIMENTS.items()}
     out.print(experiments_table(list(EXPERIMENTS.values()), missing, took))
+    out.print(not_made(), highlight=False)
 
 
 @reproduce_app.command("page")

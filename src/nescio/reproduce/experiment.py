@@ -151,20 +151,18 @@ class Work:
         return record
 
     def stage(self, name: str, kind: type[R], make: Callable[[], R], **settings: Any) -> R:
-        """The record of a stage: as it was kept if its settings are the same, else made and kept.
+        """The record of a stage: as it was kept if its settings are the same and it can be read, else made and kept.
 
         `make` may train; what it trained, and how long that took, is kept with the stage.
         """
         path, stages = self.folder / f"{name}.json", self._stages()
         wanted, kept = to_plain({"scale": self.scale, "dry": self.dry, **settings}), stages.pop(name, {})
         took = from_plain(dict[str, float], kept.pop(SPENT, {}), f"{STAGES}[{name!r}][{SPENT!r}]")
-        if path.exists() and kept == wanted:
-            self._say(name, ": kept")
-            record = kind.load(path)
-            if not took and isinstance(origin := getattr(record, "provenance", None), Provenance):
+        if path.exists() and kept == wanted and (found := self._kept(name, kind, path)) is not None:
+            if not took and isinstance(origin := getattr(found, "provenance", None), Provenance):
                 took = {path.name: origin.seconds}  # of a list from before times were kept in it
             self.spent.knows(took)
-            return record
+            return found
         self._say(name)
         if kept:  # a record of other settings must not pass for one of these, nor the new one for one of those
             self._keep(stages)
@@ -184,6 +182,16 @@ class Work:
     def _shared_folder(self, name: str) -> Path:
         """In which it is trained or made; one folder never holds two scales."""
         return self.runs / f"{name}{'' if self.quick else '-paper'}{'-dry' if self.dry else ''}"
+
+    def _kept(self, name: str, kind: type[R], path: Path) -> R | None:
+        """The record of a stage; None if it cannot be read, which is said."""
+        try:
+            record = kind.load(path)
+        except NescioError as error:
+            self._say(name, f": made again, since its record cannot be read: {error}")
+            return None
+        self._say(name, ": kept")
+        return record
 
     def _say(self, what: str, more: str = "") -> None:
         self.console.print(f"[dim]{escape(what)}[/]{escape(more)}", highlight=False, soft_wrap=True)

@@ -1,11 +1,12 @@
-"""Figures 5 to 7 of *DUQ*: known images against unknown ones, as curves and as distributions."""
+"""Figures 5 to 8 of *DUQ*: known images against unknown ones, as curves and as distributions."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import fmean
 
 import numpy as np
 
-from nescio.records import Claim, Differs, Evaluation
+from nescio.records import Claim, Compared, Differs, Evaluation
 from nescio.report.comparison import confidence_figure, rejection_figure, roc_figure
 from nescio.reproduce.experiment import Experiment, Found, Work
 from nescio.reproduce.over_seeds import over_seeds
@@ -15,16 +16,19 @@ from nescio.reproduce.paper4_compared import (
     DUQ,
     ENSEMBLE,
     FASHION_SETS,
+    MEMBERS,
     SEEDS,
     Runs,
     accuracies,
     cifar_differs,
+    cifar_ensembles,
+    cifar_whole,
     fashion_differs,
     fashion_plan,
     short,
     unequal,
 )
-from nescio.reproduce.paper4_published import FASHION_ACCURACY, TABLE2
+from nescio.reproduce.paper4_published import CIFAR_ACCURACY, CIFAR_SHARE, FASHION_ACCURACY, TABLE2
 from nescio.reproduce.paper4_runs import (
     CIFAR,
     FASHION,
@@ -37,6 +41,7 @@ from nescio.reproduce.paper4_runs import (
     training_time,
 )
 
+SIMILAR = 0.02  # of mean accuracies: what we take "very similarly" to allow
 RATES = np.linspace(0.01, 0.99, 99)
 Curve = tuple[Sequence[float], Sequence[float]]
 
@@ -46,11 +51,11 @@ def figure5(work: Work) -> Found:
     plan = fashion_plan(work)
     runs = judged_all(work, FASHION, plan)
     work.picture("figure5.svg", roc_figure(runs, "mnist"))
-    above = _lead(runs, _roc)
+    above = _lead(runs, partial(_roc, "mnist"))
     table = [over_seeds(f"{name}: AUROC", [auroc(one, "mnist") for one in group], TABLE2[name])
              for name, group in runs.items()]  # fmt: skip
     table += [over_seeds(f"{name}: FashionMNIST accepted where {rate:.0%} of MNIST is",
-                         _at(rate, _roc, group), unit="%")
+                         _at(rate, partial(_roc, "mnist"), group), unit="%")
               for rate in (0.05, 0.2) for name, group in runs.items()]  # fmt: skip
     return Found(
         compared=tuple(table),
@@ -66,15 +71,10 @@ def figure6(work: Work) -> Found:
     plan = fashion_plan(work)
     runs = judged_all(work, FASHION, plan)
     work.picture("figure6.svg", rejection_figure(runs, "mnist"))
-    areas = {name: [rejection(one, "mnist").area for one in group] for name, group in runs.items()}
-    bound = rejection(runs[DUQ][0], "mnist").maximum_area
-    above = _lead(runs, _rejection)
+    areas = _areas(runs, "mnist")
+    above = _lead(runs, partial(_rejection, "mnist"))
     accuracy = {name: fmean(one.known.accuracy for one in group) for name, group in runs.items()}
-    table = [over_seeds(f"{name}: mean accuracy over all shares rejected (theoretical maximum {bound:.3f})", area)
-             for name, area in areas.items()]  # fmt: skip
-    table += [over_seeds(f"{name}: accuracy of the rest when half is rejected", _at(0.5, _rejection, group), unit="%")
-              for name, group in runs.items()]  # fmt: skip
-    table += accuracies(runs, FASHION_ACCURACY)
+    table = [*_rejection_table(runs, "mnist"), *accuracies(runs, FASHION_ACCURACY)]
     return Found(
         compared=tuple(table),
         claims=(
@@ -120,19 +120,63 @@ def figure7(work: Work) -> Found:
             Claim("The two are clearly separated", fmean(auroc(one, unknown) for one in runs[DUQ]) > 0.9,
                   f"AUROC {fmean(auroc(one, unknown) for one in runs[DUQ]):.3f} (wanted: above 0.9)"),
         ),
-        differs=(*moved, *(fashion_differs(work, chosen=False, ensemble=False) if work.quick else cifar_differs(work))),
+        differs=(*moved, *(fashion_differs(work, chosen=False, ensemble=False) if work.quick
+                           else cifar_differs(work, ensemble=False))),
         remarks=(training_time(work, plan),),
     )  # fmt: skip
 
 
-def _roc(record: Evaluation) -> Curve:
-    found = roc(record, "mnist")
+def figure8(work: Work) -> Found:
+    """Accuracy on CIFAR-10 and SVHN together as the least known inputs are rejected, by the networks of table 3."""
+    plan = {DUQ: (duq_run(work, CIFAR, CIFAR_PENALTY), work.seeds)}
+    runs = {**judged_all(work, CIFAR, plan), ENSEMBLE: cifar_ensembles(work, MEMBERS)}
+    work.picture("figure8.svg", rejection_figure(runs, "svhn"))
+    areas = _areas(runs, "svhn")
+    apart = fmean(areas[DUQ]) - fmean(areas[ENSEMBLE])
+    above = _lead(runs, partial(_rejection, "svhn"))
+    published = {DUQ: CIFAR_ACCURACY["DUQ, λ = 0.5"], ENSEMBLE: CIFAR_ACCURACY[ENSEMBLE]}
+    table = [
+        over_seeds("theoretical maximum with nothing rejected", [rejection(runs[DUQ][0], "svhn").maximum[0]],
+                   CIFAR_SHARE, "%"),
+        *_rejection_table(runs, "svhn"),
+        *accuracies(runs, published),
+    ]  # fmt: skip
+    return Found(
+        compared=tuple(table),
+        claims=(
+            Claim("DUQ and a 5 element Deep Ensemble perform very similarly", abs(apart) < SIMILAR,
+                  f"mean accuracy {fmean(areas[DUQ]):.3f} against {fmean(areas[ENSEMBLE]):.3f} (wanted: less than "
+                  f"{SIMILAR} apart); its mean curve is above at {above:.0%} of {len(RATES)} shares from 1 % to 99 %"),
+        ),
+        differs=cifar_differs(work),
+        remarks=(*short(work, table), training_time(work, plan | {"the ensemble": (cifar_whole(work), 1)})),
+    )  # fmt: skip
+
+
+def _roc(unknown: str, record: Evaluation) -> Curve:
+    found = roc(record, unknown)
     return found.unknown, found.known
 
 
-def _rejection(record: Evaluation) -> Curve:
-    found = rejection(record, "mnist")
+def _rejection(unknown: str, record: Evaluation) -> Curve:
+    found = rejection(record, unknown)
     return found.rejected, found.accuracy
+
+
+def _areas(runs: Runs, unknown: str) -> dict[str, list[float]]:
+    """The mean accuracy over all shares rejected, of each run."""
+    return {name: [rejection(one, unknown).area for one in group] for name, group in runs.items()}
+
+
+def _rejection_table(runs: Runs, unknown: str) -> list[Compared]:
+    """Each model's curve in two numbers: its mean, and its height where half is rejected."""
+    bound = rejection(runs[DUQ][0], unknown).maximum_area
+    table = [over_seeds(f"{name}: mean accuracy over all shares rejected (theoretical maximum {bound:.3f})", area)
+             for name, area in _areas(runs, unknown).items()]  # fmt: skip
+    table += [over_seeds(f"{name}: accuracy of the rest when half is rejected",
+                         _at(0.5, partial(_rejection, unknown), group), unit="%")
+              for name, group in runs.items()]  # fmt: skip
+    return table
 
 
 def _at(rate: float, curve: Callable[[Evaluation], Curve], runs: Sequence[Evaluation]) -> list[float]:
@@ -151,4 +195,6 @@ EXPERIMENTS = (
     Experiment("duq-figure6", 4, "Figure 6", "Rejection: FashionMNIST and MNIST", figure6, FASHION_SETS, seeds=SEEDS),
     Experiment("duq-figure7", 4, "Figure 7", "How far from all centroids known and unknown data are", figure7,
                FASHION_SETS, CIFAR_SETS, seeds=SEEDS),
+    Experiment("duq-figure8", 4, "Figure 8", "Rejection: CIFAR-10 and SVHN", figure8, CIFAR_SETS, scales=("paper",),
+               seeds=SEEDS),
 )  # fmt: skip

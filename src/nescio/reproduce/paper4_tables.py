@@ -6,7 +6,6 @@ from statistics import fmean
 
 from nescio.data import Known
 from nescio.detectors import Mahalanobis
-from nescio.methods import Ensemble
 from nescio.methods.method import Method
 from nescio.records import Claim, Compared, Differs, Evaluation
 from nescio.reproduce.experiment import Experiment, Found, Work
@@ -19,9 +18,12 @@ from nescio.reproduce.paper4_compared import (
     ENSEMBLE,
     FASHION_SETS,
     MEMBERS,
+    MOST,
     SEEDS,
     accuracies,
     cifar_differs,
+    cifar_ensembles,
+    cifar_whole,
     fashion_differs,
     fashion_plan,
     short,
@@ -31,11 +33,8 @@ from nescio.reproduce.paper4_published import CIFAR_ACCURACY, FASHION_ACCURACY, 
 from nescio.reproduce.paper4_runs import (
     CIFAR,
     FASHION,
-    Made,
     auroc,
     duq_run,
-    ensemble_run,
-    judged,
     judged_all,
     judged_members,
     small_run,
@@ -139,13 +138,12 @@ def table3(work: Work) -> Found:
         "DUQ, λ = 0.5": (duq_run(work, CIFAR, CIFAR_PENALTY), work.seeds),
         "DUQ, λ = 0": (duq_run(work, CIFAR, 0.0), work.seeds),
     }
-    whole = ensemble_run(work, CIFAR, 15)
-    runs = {**judged_all(work, CIFAR, plan), SINGLE: judged_members(work, CIFAR, whole, work.seeds)}
-    for size in (3, 5, 10, 15):
-        starts = range(0, max(1, 15 - size + 1), size) if not work.dry else (0,)
-        runs[f"deep ensemble of {size}"] = [
-            judged(work, CIFAR, whole, 0, f"-{size}-from-{start}", _members(start, size)) for start in starts
-        ]
+    whole = cifar_whole(work)
+    runs = {
+        **judged_all(work, CIFAR, plan),
+        SINGLE: judged_members(work, CIFAR, whole, work.seeds),
+        **{f"deep ensemble of {size}": cifar_ensembles(work, size) for size in (3, 5, 10, MOST)},
+    }
     table = [over_seeds(f"{name}: AUROC, CIFAR-10 against SVHN", [auroc(one, "svhn") for one in group], TABLE3[name])
              for name, group in runs.items()]  # fmt: skip
     table += accuracies(runs, CIFAR_ACCURACY)
@@ -170,14 +168,6 @@ def _mahalanobis(model: Method, known: Known) -> Mahalanobis:
     found = Mahalanobis(model)
     found.fit(training_part(known))
     return found
-
-
-def _members(start: int, size: int) -> Made:
-    def made(model: Method, known: Known) -> Ensemble:
-        nets = list(model.networks())
-        return Ensemble(nets[start : start + size], normalise=known.normalise, stacked=False)
-
-    return made
 
 
 def _penalty_row(name: str, runs: Sequence[Evaluation], weight: float) -> list[Compared]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from nescio.atomic import replacing
 from nescio.errors import NescioError
 from nescio.records import Reproduction
-from nescio.report.reproductions import reproduction_markdown, results_markdown
+from nescio.report.reproductions import escaped, reproduction_markdown, results_markdown
 from nescio.reproduce.experiment import RECORD
-from nescio.reproduce.experiments import EXPERIMENTS
+from nescio.reproduce.experiments import EXPERIMENTS, not_made
 
 PAGE = "README.md"
 
@@ -40,7 +40,8 @@ def write_results(folder: Path, output: Path, command: str) -> int:
 
 
 def _not_run(names: Collection[str]) -> str:
-    """A line on experiments that have no record; nothing if all have one."""
+    """A line on experiments that have no record, if any, and one on what is no experiment."""
     left = [f"`{one.name}`, {one.item} of paper {one.paper} (scale {' or '.join(one.scales)})"
             for one in EXPERIMENTS.values() if one.name not in names]  # fmt: skip
-    return f"\n## Not run\n\n{'; '.join(left)}.\n" if left else ""
+    lines = [f"{'; '.join(left)}."] if left else []
+    return "\n".join(["", "## Not run", "", *lines, *([""] if lines else []), escaped(not_made()), ""])

@@ -13,7 +13,7 @@ from nescio.data import NAMES, Samples
 from nescio.errors import NescioError
 from nescio.records import Claim, Compared, Differs, Map, Provenance, Repeated, Reproduction, Row, Separations
 from nescio.reproduce.experiment import FEW, SCALES, STAGES, Experiment, Found, Work, reproduce, some
-from nescio.reproduce.experiments import EXPERIMENTS
+from nescio.reproduce.experiments import EXPERIMENTS, NOT_MADE, not_made
 from nescio.runs import Source
 
 
@@ -168,13 +168,43 @@ def test_a_stage_whose_time_was_not_kept_is_kept_all_the_same(work, made):
     assert again.spent.seconds == {"a.json": record.provenance.seconds}  # what the record itself says
 
 
-def test_a_broken_record_is_an_error_that_names_it(work, made):
+DAMAGED = {
+    "cut": lambda whole: whole[: len(whole) // 2],
+    "empty": lambda whole: b"",
+    "other": lambda whole: b"{}",
+    "not text": lambda whole: b"\xff" + whole,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+def test_a_record_that_cannot_be_read_is_said_and_made_again(work, made, damage):
     started = work()
-    started.stage("a", Separations, made("a"))
-    (started.folder / "a.json").write_text("{}")
-    with pytest.raises(NescioError, match=r"a\.json.*not a Separations"):
-        work().stage("a", Separations, never)
-    with pytest.raises(NescioError, match=r"a\.json.*not a Map"):
+    started.stage("a", Separations, made("old", 0.25))
+    path = started.folder / "a.json"
+    path.write_bytes(damage(path.read_bytes()))
+    again = work()
+    assert again.stage("a", Separations, made("new", 0.75)).rows[0].against["wrong"].auroc == (0.75,)
+    (line,) = (line for line in said(again).splitlines() if "a.json" in line)
+    assert "a: made again, since its record cannot be read" in line
+    assert "kept" not in said(again)
+    work().stage("a", Separations, never)
+    assert made.done == ["old", "new"]
+
+
+def test_a_record_that_cannot_be_read_is_gone_from_the_list_before_it_is_made(work, made):
+    """Its time must not count once more, and a kill leaves nothing that would pass for done."""
+    started = work()
+    started.stage("a", Separations, made("old"))
+    (started.folder / "a.json").write_text("{")
+    again = work()
+    with pytest.raises(KeyboardInterrupt):
+        again.stage("a", Separations, killed)
+    assert json.loads((again.folder / STAGES).read_text()) == {}
+
+
+def test_a_record_of_another_kind_does_not_pass_for_a_stage(work, made):
+    work().stage("a", Separations, made("a"))
+    with pytest.raises(AssertionError, match="made again"):
         work().stage("a", Map, never)
 
 
@@ -350,6 +380,25 @@ def test_every_experiment_is_what_it_says():
         assert one.name == name not in ("list", "page")
         assert all(set(one.needed(scale)) <= set(NAMES) for scale in SCALES)
         assert one.paper in (1, 2, 3, 4)
+        assert one.title[0].isupper()
         assert one.scales
         assert set(one.scales) <= set(SCALES)
         assert set(one.seeds) <= set(SCALES)
+
+
+ITEMS = {  # how many figures and tables each paper has
+    1: {"Figure": 2, "Table": 0},
+    2: {"Figure": 4, "Table": 2},
+    3: {"Figure": 2, "Table": 3},
+    4: {"Figure": 9, "Table": 3},
+}
+
+
+def test_every_table_and_figure_of_the_papers_is_made_or_named():
+    every = {
+        (paper, f"{kind} {n}") for paper, kinds in ITEMS.items() for kind in kinds for n in range(1, kinds[kind] + 1)
+    }
+    made = {(one.paper, one.item) for one in EXPERIMENTS.values()}
+    assert every == {item for item in made if item in every} | set(NOT_MADE)
+    assert not made & set(NOT_MADE)
+    assert all(f"{item} of paper {paper} (" in not_made() for paper, item in NOT_MADE)

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,11 +12,11 @@ import torch
 
 import nescio
 from nescio.errors import NescioError
-from nescio.records import Provenance, Radius, Reproduction
+from nescio.records import Evaluation, Provenance, Radius, Reproduction
 from nescio.records.radius import Promise
 from nescio.report.radius import bound, radius_figure
 from nescio.reproduce import paper2_figures, paper2_tables
-from nescio.reproduce.experiment import Experiment, Work, reproduce
+from nescio.reproduce.experiment import Experiment, Found, Work, reproduce
 from nescio.reproduce.paper2 import EXPERIMENTS
 from nescio.reproduce.paper2_networks import KINDS, PAPER, QUICK
 from nescio.reproduce.paper2_published import MEDIAN_FACTOR, OVERCONFIDENT, TABLE1, TEST_ERROR
@@ -62,6 +63,7 @@ def test_starts_on_embedded_data(name, runs, tmp_path):
 def test_starts(name, scale, tmp_path):
     record = reproduce(BY_NAME[name], work_in(tmp_path, scale), "")
     checked(record, tmp_path / "results")
+    assert all(one.paper is None for one in record.compared)  # a figure without numbers, and a theorem
     if name == "relu-theorem32":
         assert record.claims[0].holds  # a theorem holds of any network, trained or not
 
@@ -127,6 +129,27 @@ def test_published_tables():
     assert TABLE1["mnist", "acet", "adversarial_noise", "auroc"] == 0.992
     assert set(MEDIAN_FACTOR) < set(OVERCONFIDENT)
     assert all(0 <= value <= 100 for value in OVERCONFIDENT.values())
+
+
+@pytest.mark.parametrize(
+    ("scale", "ours", "left"),
+    [("quick", "MNIST", ["SVHN", "CIFAR-100", "CIFAR-10 "]), ("paper", "MNIST, CIFAR-10", ["SVHN", "CIFAR-100"])],
+)
+def test_the_parts_of_a_table_that_are_not_made_are_told(scale, ours, left, tmp_path):
+    made = []
+    found = paper2_tables._of_each(work_in(tmp_path, scale), None, lambda _, plan: made.append(plan.data) or Found())
+    (told,) = found.differs
+    assert (told.setting, told.paper, told.ours) == ("trained on", "MNIST, SVHN, CIFAR-10, CIFAR-100", ours)
+    assert [paper2_tables.IN_PAPER[name] for name in made] == ours.split(", ")
+    assert all(name in told.why for name in left)
+    assert ("CIFAR-10 " in told.why) == (scale == "quick")
+
+
+def test_only_sets_of_the_papers_table_count_for_its_claim():
+    runs = {kind: [Evaluation.load(RESULTS / "relu-table1" / f"mnist-{kind}-0.json")] for kind in KINDS}
+    (claim,) = (one for one in paper2_tables._table1_claims(QUICK["mnist"], runs) if "most of the time" in one.says)
+    assert re.fullmatch(r"\d of 6 times, on fashion_mnist, letters, cifar10", claim.seen)
+    assert {"omniglot", "notmnist"} < {side.name for side in runs["plain"][0].unknown}
 
 
 def test_the_papers_settings():

@@ -1,6 +1,8 @@
 """The protocol on the embedded digits, small enough for every day: the paper's contrasts, with bands."""
 
 import os
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -114,6 +116,19 @@ def test_a_part_has_only_what_was_asked_for(record):
 
 
 RESULTS = Path(__file__).parents[3] / "results"
+
+
+PRINTED = {"5.59", "8.65", "200", "13.74", "0.81", "0.12", "3.48", "10"}  # CIFAR-10, and numbers of the paper's text
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
+def test_what_the_paper_says_has_no_numbers_of_ours(experiment, tmp_path, monkeypatch):
+    """Our own bars stand in what we saw."""
+    shutil.copytree(RESULTS / experiment.name, tmp_path / experiment.name)
+    monkeypatch.setattr("nescio.reproduce.paper3.separations", None)  # the committed stage is enough
+    found = experiment.run(Work(tmp_path / experiment.name, tmp_path / "runs", seeds=experiment.seeds["quick"]))
+    assert all(set(re.findall(r"\d+(?:\.\d+)?", claim.says)) <= PRINTED for claim in found.claims)
+    assert any("wanted: " in claim.seen for claim in found.claims)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from nescio.data.catalogue import NAMES
 from nescio.errors import NescioError
 from nescio.records import Evaluation, Provenance, Reproduction, Timings
-from nescio.reproduce import paper4_planes, paper4_runs, paper4_runtime
+from nescio.reproduce import paper4_compared, paper4_curves, paper4_planes, paper4_runs, paper4_runtime
 from nescio.reproduce.experiment import Work, reproduce
 from nescio.reproduce.paper4 import EXPERIMENTS
 from nescio.reproduce.paper4_published import EPOCH, PENALTIES, TABLE1, TABLE2, TABLE3
@@ -59,9 +60,46 @@ def test_starts_on_real_data(name, scale, tmp_path, runs):
     starts(name, Work(tmp_path, runs, scale, dry=True))
 
 
-def test_table_3_is_for_paper_scale_alone(work):
+@pytest.mark.parametrize("name", ["duq-table3", "duq-figure8"])
+def test_resnets_are_for_paper_scale_alone(name, work):
     with pytest.raises(NescioError, match="scale paper, not quick"):
-        reproduce(BY_NAME["duq-table3"], work, "a command")
+        reproduce(BY_NAME[name], work, "a command")
+
+
+def against_svhn(name):
+    """A committed record, as if its digits were SVHN's."""
+    record = Evaluation.load(RESULTS / "duq-figure6" / f"{name}.json")
+    return replace(record, unknown=tuple(replace(side, name="svhn") for side in record.unknown if side.name == "mnist"))
+
+
+@pytest.mark.parametrize("similar", [True, False])
+def test_figure_8_holds_duq_against_ensembles_of_five(similar, work, monkeypatch):
+    work.scale = "paper"
+    duq = against_svhn("duq-fashion-0")
+    other = duq if similar else against_svhn("ensemble-fashion-0")
+    asked = []
+    monkeypatch.setattr(paper4_curves, "judged_all", lambda *_: {"DUQ": [duq]})
+    monkeypatch.setattr(paper4_curves, "cifar_ensembles", lambda _, size: asked.append(size) or [other, other])
+    monkeypatch.setattr(paper4_curves, "training_time", lambda *_: "long")
+    found = paper4_curves.figure8(work)
+    assert asked == [5]
+    assert [claim.holds for claim in found.claims] == [similar]
+    numbers = {one.what: one for one in found.compared}
+    best = numbers["theoretical maximum with nothing rejected"]
+    assert best.paper == 28
+    assert best.ours == pytest.approx(50, abs=0.1)  # here 10 000 against 10 000
+    assert numbers["DUQ: test accuracy"].paper == 93.2
+    assert numbers["deep ensemble of 5: test accuracy"].paper == 95.2
+    assert (work.folder / "figure8.svg").exists()
+
+
+@pytest.mark.parametrize(("size", "starts"), [(3, [0, 3, 6, 9, 12]), (5, [0, 5, 10]), (10, [0]), (15, [0])])
+def test_ensembles_on_cifar_are_disjoint_parts_of_one(size, starts, work, monkeypatch):
+    seen = []
+    monkeypatch.setattr(paper4_compared, "judged", lambda _, pair, run, seed, part, made: seen.append((run.name, part)))
+    work.dry = False
+    paper4_compared.cifar_ensembles(work, size)
+    assert seen == [("ensemble-cifar", f"-{size}-from-{start}") for start in starts]
 
 
 FAST = {"batch_size": 128, "learning_rate": 0.02}  # half as many steps, twice as long
@@ -182,7 +220,11 @@ def test_committed(name):
 
 
 def test_what_the_committed_records_show():
-    found = {name: Reproduction.load(RESULTS / name / "reproduction.json") for name in BY_NAME if name != "duq-table3"}
+    found = {
+        name: Reproduction.load(RESULTS / name / "reproduction.json")
+        for name, one in BY_NAME.items()
+        if "quick" in one.scales
+    }
     for name in ("duq-figure1", "duq-figure3", "duq-figure4", "duq-figure5", "duq-figure6"):
         assert all(claim.holds for claim in found[name].claims)
     ours = {one.what: one.ours for one in found["duq-table2"].compared}

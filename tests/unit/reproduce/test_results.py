@@ -9,7 +9,7 @@ import pytest
 from nescio.errors import NescioError
 from nescio.records import Reproduction
 from nescio.reproduce.experiment import Work, reproduce
-from nescio.reproduce.experiments import EXPERIMENTS
+from nescio.reproduce.experiments import EXPERIMENTS, not_made
 from nescio.reproduce.results import PAGE, found_results, write_results
 
 ROOT = Path(__file__).parents[3]
@@ -48,6 +48,24 @@ def test_links_of_the_page_lead_to_its_folders_from_wherever_it_is(copied):
     name = next(iter(found_results(copied / "results")))
     assert f"](../../results/{name}/README.md)" in page.read_text()
     assert (page.parent / f"../../results/{name}/README.md").exists()
+
+
+def test_the_page_names_what_was_not_run_and_what_is_not_made(copied):
+    name = next(iter(found_results(copied / "results")))
+    shutil.rmtree(copied / "results" / name)
+    write_results(copied / "results", copied / "page.md", "")
+    tail = (copied / "page.md").read_text().partition("\n## Not run\n\n")[2]
+    left, drawings = tail.strip().split("\n\n")
+    assert f"`{name}`" in left
+    assert drawings == not_made()
+
+
+def test_if_all_was_run_only_what_is_not_made_is_named(copied, monkeypatch):
+    ran = {one.name for one in found_results(copied / "results").values()}
+    for name in set(EXPERIMENTS) - ran:
+        monkeypatch.delitem(EXPERIMENTS, name)
+    write_results(copied / "results", copied / "page.md", "")
+    assert (copied / "page.md").read_text().endswith(f"\n\n## Not run\n\n{not_made()}\n")
 
 
 def test_a_folder_without_results_is_an_error(tmp_path):
