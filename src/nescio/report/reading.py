@@ -17,6 +17,7 @@ Named = list[tuple[str, Record]]
 class _Found:
     """A record, where it is, and what it goes by: the name that was given for it or, without one, its place's."""
 
+    file: Path  # links followed
     record: Record
     given: str
     place: Place
@@ -26,9 +27,9 @@ def records_in(given: Sequence[str]) -> Named:
     """Records with the names to show them under, from files and folders, each with or without `NAME=` before it.
 
     A folder stands for all records in it and in the folders in it. Without a name, records go by their folder's, or by
-    their file's, with so many folders above it as tell it from others.
+    their file's, with so many folders above it as tell it from others. What is given twice is there once.
     """
-    found = [one for word in given for one in _of_word(word)]
+    found = _once([one for word in given for one in _of_word(word)])
     if not found:
         raise NescioError("a report takes one or more records; given: none")
     for name in dict.fromkeys(one.given for one in found if one.given):
@@ -71,11 +72,23 @@ def _of_word(word: str) -> list[_Found]:
         raise NescioError(f"there is no file or folder {str(path)!r}; expected a record, or a folder with some")
     if path.is_dir():
         return _in_folder(path, name)
-    return [_Found(read_record(path), name, _place(path))]
+    return [_Found(path.resolve(), read_record(path), name, _place(path))]
 
 
 def _place(path: Path, parts: int = 1) -> Place:
     return Place(path.parent.resolve() / path.name if path.is_file() else path.resolve(), parts)
+
+
+def _once(found: Sequence[_Found]) -> list[_Found]:
+    """Each file once, or once for each name that was given for it; of its places the outermost, as that of a run."""
+    best: dict[tuple[Path, str], _Found] = {}
+    named = {one.file for one in found if one.given}
+    for one in found:
+        if one.given or one.file not in named:
+            other = best.setdefault((one.file, one.given), one)
+            if len(one.place.path.parts) < len(other.place.path.parts):
+                best[one.file, one.given] = one
+    return list(best.values())
 
 
 def _check_alike(name: str, found: Sequence[_Found]) -> None:
@@ -101,8 +114,8 @@ def _from(folder: Path, name: str, top: Path, run: Place | None = None) -> list[
     places = [place] * len(files)
     if run is None and _of_many(records):
         of_run, places = False, [_place(file, place.parts + 1) for file in files]
-    inside = [_Found(record, name, there)
-              for record, there in zip(records, places, strict=True)]  # fmt: skip
+    inside = [_Found(file.resolve(), record, name, there)
+              for file, record, there in zip(files, records, places, strict=True)]  # fmt: skip
     return inside + [one for path in _below(folder) for one in _from(path, name, top, place if of_run else run)]
 
 

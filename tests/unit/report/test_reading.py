@@ -121,6 +121,26 @@ def test_the_models_of_one_folder_go_by_their_files(tmp_path, method):
     assert [name for name, _ in found(tmp_path / "all")] == ["all/a-0-history", "all/a-0", "all/b-0-history", "all/b-0"]
 
 
+def test_what_is_given_twice_is_there_once(runs, tmp_path):
+    once = found(runs / "plain")
+    (tmp_path / "link").symlink_to(runs / "plain")
+    file = runs / "plain" / "evaluation.json"
+    for words in (
+        (runs / "plain", runs / "plain"), (runs / "plain", runs / "duq" / ".." / "plain"), (runs / "plain", file),
+        (runs / "plain", tmp_path / "link"),
+    ):  # fmt: skip
+        assert found(*words) == once
+    assert sorted(found(file, runs / "plain")) == sorted(once)  # by the run's name, whatever comes first
+    assert found(file, file) == [("evaluation", "Evaluation")]
+    assert found(runs, runs / "plain") == found(runs)
+
+
+def test_what_is_given_twice_goes_by_the_names_it_was_given(runs):
+    plain = runs / "plain"
+    assert [name for name, _ in found(f"mine={plain}", plain, f"mine={plain}")] == ["mine"] * 2
+    assert [name for name, _ in found(f"a={plain}", f"b={plain}")] == ["a", "a", "b", "b"]
+
+
 def test_a_path_with_an_equals_sign_is_a_path(tmp_path):
     an_audit().save(tmp_path / "eps=0.3.json")
     assert found(tmp_path / "eps=0.3.json") == [("eps=0.3", "Audit")]
