@@ -43,7 +43,7 @@ class History(Record):
         epochs = [[member.epochs[i] for member in members if i < len(member.epochs)] for i in range(longest)]
         first = members[0].provenance
         seconds = sum(member.provenance.seconds for member in members)
-        origin = Provenance(seed, {**first.settings, "seed": seed}, seconds, first.versions)
+        origin = dataclasses.replace(first, seed=seed, settings={**first.settings, "seed": seed}, seconds=seconds)
         stopped = any(member.stopped_early for member in members)
         steps = sum(member.steps for member in members)
         return cls(members[0].method, tuple(map(_mean_epoch, epochs)), steps, None, stopped, origin, tuple(members))

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 
 from nescio.atomic import replacing
 from nescio.errors import NescioError
+from nescio.records.command import command
 
 FORMAT = 1
 
@@ -27,7 +28,7 @@ class Record:
     def to_json(self) -> str:
         """The record as JSON text; what is undefined is null, and nothing in it is NaN or infinite."""
         body = {"record": type(self).__name__, "format": FORMAT, **to_plain(self)}
-        return json.dumps(body, indent=1, allow_nan=False, ensure_ascii=False)
+        return as_json(body)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -72,19 +73,25 @@ class Provenance:
     settings: dict[str, Any]
     seconds: float
     versions: dict[str, str]
+    command: str | None = None  # what was typed; None of what was made from Python, or before it was kept
 
     PACKAGES: ClassVar = ("nescio", "torch", "numpy", "scikit-learn")
 
     @classmethod
     def now(cls, seed: int, settings: dict[str, Any], seconds: float) -> Self:
-        """Provenance of work just done, with the versions of what did it."""
+        """Provenance of work just done, with the versions of what did it, and the command."""
         versions = {"python": platform.python_version()}
         for package in cls.PACKAGES:
             try:
                 versions[package] = metadata.version(package)
             except metadata.PackageNotFoundError:  # run from a source tree
                 versions[package] = "unknown"
-        return cls(seed, to_plain(settings), seconds, versions)
+        return cls(seed, to_plain(settings), seconds, versions, command())
+
+
+def as_json(body: dict[str, Any]) -> str:
+    """Plain data as text, always the same way."""
+    return json.dumps(body, indent=1, allow_nan=False, ensure_ascii=False)
 
 
 def check_together(what: object, /, **lists: Sized | None) -> None:

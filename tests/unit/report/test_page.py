@@ -239,6 +239,16 @@ def test_a_record_without_what_it_is_about_is_named(kind, field):
         report_page([("run", replace(record, **{field: ()}))])
 
 
+def test_the_command_of_a_record_is_the_one_that_was_typed():
+    record = an_evaluation({"far": 0.9})
+    typed = replace(record, provenance=replace(record.provenance, command="nescio evaluate 'a <run>' --attacked 100"))
+    made = report_page([("mine", typed)])
+    assert "<p>Made by <code>nescio evaluate &#39;a &lt;run&gt;&#39; --attacked 100</code></p>" in made
+    assert "from Python" not in made
+    assert "Made from Python, or by a version that kept no commands." in report_page([("mine", record)])
+    assert "Made by <code>nescio reproduce duq-table2 --seeds 3</code>" in report_page([("mine", a_reproduction())])
+
+
 def test_nothing_to_show_is_an_error():
     with pytest.raises(NescioError, match="given: none"):
         report_page([])
