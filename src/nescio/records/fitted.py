@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nescio.records.checks import check_counts
 from nescio.records.record import Provenance, Record, as_json
 
 
@@ -31,6 +32,9 @@ class Fitted(Record):
     provenance: Provenance
     files: dict[str, str] = dataclasses.field(default_factory=dict)  # the folder's others, each with its SHA-256
     digest: str = ""  # of all the above
+
+    def __post_init__(self) -> None:
+        check_counts(self, "shape", "inputs")
 
     def sealed(self, files: Mapping[str, str]) -> "Fitted":
         """The same with digests: of the folder's other files, and of what it says itself."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nescio.records.checks import check_counts, check_not_negative, check_shares
 from nescio.records.record import Provenance, Record
 
 
@@ -19,6 +20,11 @@ class Epoch:
     validation_accuracy: float | None
     learning_rate: float
     seconds: float
+
+    def __post_init__(self) -> None:
+        check_counts(self, "epoch")
+        check_shares(self, "accuracy", "validation_accuracy")
+        check_not_negative(self, "learning_rate", "seconds")
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,9 @@ class History(Record):
     stopped_early: bool
     provenance: Provenance
     members: tuple["History", ...] = ()
+
+    def __post_init__(self) -> None:
+        check_counts(self, "steps", "best_epoch")
 
     @classmethod
     def together(cls, members: Sequence["History"], seed: int) -> "History":
