@@ -110,6 +110,17 @@ def percentage(value: float | None) -> Shown | None:
     return Shown(f"{100 * (value if value >= 1 else min(value, 0.999)):.1f}", value)
 
 
+def seconds(value: float | None) -> Shown | None:
+    """A time for a column of seconds, in plain digits: long ones to a tenth, short ones to a thousandth.
+
+    >>> seconds(83.27).text, seconds(0.0277).text, seconds(2e-5).text, seconds(0.0).text
+    ('83.3', '0.028', '<0.001', '0.000')
+    """
+    if value is None:
+        return None
+    return Shown("<0.001" if 0 < value < 0.0005 else f"{value:.{1 if value >= 10 else 3}f}", value)
+
+
 def _drawn(picture: Figure) -> str:
     made = io.StringIO()
     # letters stay letters, whatever fonts are here: the reader's browser has its own

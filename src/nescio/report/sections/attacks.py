@@ -71,14 +71,14 @@ def _pictures(record: Gallery, row: GalleryRow) -> Iterator[Markup]:
     columns = (row.images, record.kinds, row.answers, row.confidence_before, row.confidence)
     for image, kind, answer, before, after in zip(*columns, strict=True):
         if record.start == "noise":
-            change = f"{before:.0%} → {after:.0%}"
+            change = f"{percent(before)} → {percent(after)}"
             yield picture(image, f"{kind} after an attack on {row.name}: taken for {answer}, confidence {change}",
                           [change, f"“{answer}”"])  # fmt: skip
         else:
             wrong = answer != kind
             told = "wrong" if wrong else "still right"
-            alt = f"{kind} after an attack on {row.name}: taken for {answer}, {told}, confidence {after:.0%}"
-            yield picture(image, alt, [f"“{answer}” {after:.0%}", told], wrong)
+            alt = f"{kind} after an attack on {row.name}: taken for {answer}, {told}, confidence {percent(after)}"
+            yield picture(image, alt, [f"“{answer}” {percent(after)}", told], wrong)
 
 
 def _otherwise(

@@ -59,7 +59,7 @@ def _pictures(one: ExampleSet, ends: tuple[Example, ...], title: str, known: boo
 
 def _picture(one: ExampleSet, example: Example, title: str, known: bool) -> Markup:
     wrong = known and example.truth is not None and example.truth != example.answer
-    lines = [f"“{example.answer}” {example.confidence:.1%}"]
+    lines = [f"“{example.answer}” {percent(example.confidence)}"]
     if wrong:
         lines.append(f"is “{example.truth}”")
     if example.span is not None:
@@ -71,7 +71,7 @@ def _picture(one: ExampleSet, example: Example, title: str, known: bool) -> Mark
         f"; its values go from {example.span[0]:.3g} to {example.span[1]:.3g}, and are shown stretched to black and "
         "white")  # fmt: skip
     alt = (f"{one.name}, input {example.number}, among the {title}: taken for {example.answer}{truth}, confidence "
-           f"{example.confidence:.1%}{stretched}")  # fmt: skip
+           f"{percent(example.confidence)}{stretched}")  # fmt: skip
     if example.image is None:
         raise AssertionError("only sets of images are shown as pictures")
     return picture(example.image, alt, lines, wrong)

@@ -5,7 +5,7 @@ import json
 from markupsafe import Markup
 
 from nescio.records import Provenance, Record, Reproduction
-from nescio.report.markup import Cell, more, table
+from nescio.report.markup import Cell, more, seconds, table
 from nescio.report.section import Given, Section, paragraphs
 
 COLUMNS = ("name", "record", "seed", "seconds", "versions")
@@ -19,7 +19,7 @@ def section(given: Given) -> Section | None:
     if not found:
         return None
     versions = list(dict.fromkeys(_versions(origin) for _, _, origin in found))
-    rows: list[list[Cell]] = [[name, type(record).__name__, origin.seed, origin.seconds, _versions(origin)]
+    rows: list[list[Cell]] = [[name, type(record).__name__, origin.seed, seconds(origin.seconds), _versions(origin)]
                               for name, record, origin in found]  # fmt: skip
     if len(versions) == 1:  # said once for all
         rows = [row[:-1] for row in rows]
