@@ -73,9 +73,9 @@ def terms(pairs: Sequence[tuple[str, str]]) -> Markup:
     return Markup("<dl class=terms>{}</dl>").format(inside)
 
 
-def heading(text: str) -> Markup:
+def heading(text: str, level: int = 3) -> Markup:
     """A heading within a section."""
-    return Markup("<h3>{}</h3>").format(text)
+    return Markup(f"<h{level}>{{}}</h{level}>").format(text)  # noqa: S704 - a number
 
 
 def items(words: Sequence[str]) -> Markup:
@@ -95,6 +95,11 @@ def apart(name: str, inside: Markup, of: int) -> Markup:
     if of > MANY:
         return Markup("<details class=apart><summary>{}</summary>{}</details>").format(name, inside)
     return (heading(name) if of > 1 else Markup("")) + inside
+
+
+def level_within(of: int) -> int:
+    """The level of headings in what `apart` is given: one lower only where that has a heading itself."""
+    return 4 if 1 < of <= MANY else 3
 
 
 def percentage(value: float | None) -> Shown | None:

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import re
 import subprocess
 import sys
@@ -118,6 +119,16 @@ def test_a_page_has_what_a_screen_reader_looks_for(everything):
     assert '<html lang="en">' in everything
     assert seen.tags.count("svg") == everything.count('role="img"') >= 5
     assert seen.tags.count("table") == seen.tags.count("caption") > 5
+
+
+@pytest.mark.parametrize("models", [1, 2, 3])
+def test_no_level_of_headings_is_passed_over(models):
+    records = [(f"run {i}", record) for i in range(models) for record in (
+        an_evaluation({"far": 0.9}), an_audit(), an_examples(), a_gallery(), a_decision())]  # fmt: skip
+    levels = [int(level) for level in re.findall(r"<h([1-6])[ >]", report_page(records))]
+    assert levels[:2] == [1, 2]
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert ("<h4>" in verdict.section(Given(tuple(records))).body) == (models == 2)  # these have headings above
 
 
 @pytest.mark.slow
