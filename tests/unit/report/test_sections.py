@@ -45,7 +45,7 @@ from nescio.report.overconfidence import percent
 from nescio.report.pictures import lighter, png
 from nescio.report.section import Given
 from nescio.report.sections import attacks, examples, infinity, maps, threshold, unknown
-from report_records import an_evaluation
+from report_records import an_evaluation, an_examples
 
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 NAMES = {"name", "method", "data", "features", "classes", "answers", "kinds", "answer", "truth", "detector", "promise",
@@ -391,6 +391,14 @@ def test_inputs_that_are_neither_are_told(of_images):
     side = dataclasses.replace(record.known, surest=(bare,), unsure=())
     page = Page(examples.section(given(dataclasses.replace(record, known=side, unknown=()))).body)
     assert len(page.of("tr")) == 2
+
+
+def test_a_row_whose_values_were_not_kept_has_dashes():
+    record = an_examples(pictures=False)
+    bare = dataclasses.replace(record.known.surest[0], values=None)
+    side = dataclasses.replace(record.known, surest=(bare,))
+    body = examples.section(given(dataclasses.replace(record, known=side))).body
+    assert body.count("<td class=number>–</td>") == 2
 
 
 def test_thresholds_and_their_promises(of_images):

@@ -85,7 +85,8 @@ def _rows(record: Examples, one: ExampleSet, known: bool) -> Markup:
         for example in ends:
             cells: list[Cell] = [title, example.number, example.answer, *([example.truth] if known else [])]
             cells += [percentage(example.confidence), example.score]
-            cells += [Shown(f"{value:.6g}", value) for value in example.values or ()]
+            values = example.values or (None,) * len(record.features)
+            cells += [None if value is None else Shown(f"{value:.6g}", value) for value in values]
             rows.append(cells)
     more = f" {record.left_out} further features are not shown." if record.left_out else ""
     return table(columns, rows, f"{one.name}.{more}", 2)
