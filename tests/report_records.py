@@ -3,32 +3,45 @@
 from dataclasses import replace
 
 from nescio.records import (
+    Against,
     Audit,
     AuditedFeature,
+    Cell,
     Claim,
     Compared,
     Contest,
     Contestant,
+    CounterExample,
     Course,
     Decision,
     Differs,
     Direction,
     Epoch,
     Evaluation,
+    Example,
+    Examples,
+    ExampleSet,
     FeatureAudit,
     FeatureSide,
     Fitted,
+    Gallery,
+    GalleryRow,
     Gauge,
     Histogram,
     History,
     KnownSide,
+    Map,
+    Monotonicity,
+    Points,
     Provenance,
     Ranked,
     Ray,
     Reach,
     Recommendation,
     RefusedSet,
+    Regions,
     Rejection,
+    Reliability,
     Repeated,
     Reproduction,
     Roc,
@@ -37,6 +50,7 @@ from nescio.records import (
     Selection,
     Separation,
     Separations,
+    Surface,
     Temperature,
     Trial,
     UnknownSide,
@@ -146,6 +160,76 @@ def a_reproduction(what="DUQ: AUROC", ours=0.93):
 
 def a_temperature():
     return Temperature(1.7, 0.9, 0.4, 0.3, 0.08, 0.02, 500, 1, ORIGIN)
+
+
+def an_image(value=0.5):
+    return (((value, 0.0, 1.0), (0.0, value, 1.0)),)
+
+
+def a_gallery(start="noise", name="softmax"):
+    row = GalleryRow(name, (an_image(0.1), an_image(0.2)), (name, "b"), (0.999, 0.7), (0.2, 0.3))
+    origin = replace(ORIGIN, settings={"attack": {"eps": 0.3, "steps": 40}})
+    return Gallery(name, start, (an_image(), an_image(0.6)), (name, "b"), (row,), origin)
+
+
+def an_examples(name="digits", pictures=True):
+    """Two inputs of a known and of an unknown set, as images, or as rows of a table."""
+
+    def example(number, confidence):
+        seen = (an_image(), (-1.0, 2.0), None) if pictures else (None, None, (1.5, -2.0))
+        return Example(number, name, name, confidence, 0.1, *seen)
+
+    def side(called):
+        return ExampleSet(called, 50, (example(3, 0.99),), (example(4, 0.4),))
+
+    return Examples(name, "entropy", () if pictures else (name, "width"), 0, side(name), (side("far"),), ORIGIN)
+
+
+def a_map(name="two_moons"):
+    def surface(called):
+        return Surface(called, called, ((0.5, 0.6, 0.9), (0.7, 0.8, 1.0)), ((0.0, 0.1, 0.2), (0.3, 0.1, 0.0)))
+
+    points = Points((0.1, 0.9), (0.2, 0.8), (0, 1))
+    return Map("softmax", name, 1, (name, "width"), (name, "b"), (0.0, 0.5, 1.0), (0.0, 1.0), (surface("entropy"),),
+               surface("confidence"), points, ORIGIN)  # fmt: skip
+
+
+def a_regions(name="two_moons"):
+    low, high = ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0)), ((1.0, 0.0), (1.0, 1.0), (0.0, 1.0))
+    cells = Cell(low, False, 0, 0.7), Cell(high, True, 1, 0.8)
+    return Regions("softmax", name, (name, "width"), (name, "b"), ((0.0, 1.0), (0.0, 1.0)), 2, 1, 1.0, cells,
+                   (((0.5, 0.0), (0.5, 1.0)),), Points((0.1, 0.9), (0.2, 0.8), (0, 1)), ORIGIN)  # fmt: skip
+
+
+def a_monotonicity():
+    found = CounterExample(1, 0, ((0.1, 0.2), (0.3, 0.2)), (0.5, -0.5))
+    return Monotonicity("softmax", 2, 1, (0.0, None), (1.0, None), True, 100, (0, 1), ((1, -1), (0, 0)), (0,), False,
+                        found, ORIGIN)  # fmt: skip
+
+
+def an_affine_audit():
+    """With all that an audit of a network with several draws tells."""
+    ray = Ray((1.0, 10.0), (0.6, 0.9), (0.5, 0.9), (2.0, 3.0), 3.0, None, None, 0.9)
+    return replace(an_audit("affine", 0.7), ends_in=(60, 10, *([0] * 8)), end_confidence=(0.1, 0.2, 0.5, 0.9, 1.0),
+                   draws=5, rays=(ray,))  # fmt: skip
+
+
+def an_attacked_evaluation(name="digits"):
+    """One whose unknown set an attack made, with a reliability diagram."""
+    record = an_evaluation({name: 0.8}, known=name)
+    attack = Against(600, "loss", 0.3, 40, 0.02, "linf", True, 1, False)
+    diagram = Reliability((0.0, 0.5, 1.0), (0, 1000), (None, 0.96), (None, 0.95))
+    return replace(record, unknown=(replace(record.unknown[0], attack=attack),),
+                   known=replace(record.known, reliability=diagram))  # fmt: skip
+
+
+def of_all_kinds(name):
+    """A record of each kind that a report shows, some of them several times, with all that they can hold."""
+    return [*of_every_kind(name), *((name, record) for record in (
+        an_affine_audit(), an_attacked_evaluation(name), a_gallery("noise", name), a_gallery("samples", name),
+        an_examples(name), an_examples(name, pictures=False), a_map(name), a_regions(name), a_monotonicity(),
+        a_decision(name),
+    ))]  # fmt: skip
 
 
 def of_every_kind(name):

@@ -23,6 +23,7 @@ from nescio.records import (
     Gallery,
     History,
     Map,
+    Provenance,
     Recommendation,
     Scaling,
     Selection,
@@ -147,6 +148,9 @@ def test_evaluate_writes_a_record_and_prints_its_conventions(command, trained, t
     assert {example.truth for example in found.known.surest} <= set("01234567")
     assert np.shape(found.known.surest[0].image) == (1, 8, 8)
     assert str(tmp_path / "e-examples.json") in out
+    typed = f"nescio evaluate {trained / 'digits'} --unknown held_out uniform far -o {path}"
+    assert record.provenance.command == found.provenance.command == typed
+    assert Provenance.now(0, {}, 0.0).command is None  # the command is done
 
 
 def test_list_options_may_be_repeated_or_follow_each_other(command, trained, tmp_path):

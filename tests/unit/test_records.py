@@ -1,5 +1,6 @@
 import dataclasses
 import json
+from hashlib import sha256
 
 import pytest
 
@@ -17,6 +18,8 @@ from nescio.records import (
     Separation,
     UnknownSide,
 )
+from nescio.records.command import made_by
+from report_records import a_fitted
 
 
 @pytest.fixture
@@ -37,6 +40,38 @@ def test_is_frozen_and_says_where_it_comes_from(record):
         record.steps = 9
     assert record.provenance.versions["torch"]
     assert record.provenance.seed == 3
+
+
+def test_remembers_the_command_at_work(record):
+    with made_by("nescio demo"):
+        inside = Provenance.now(3, {}, 1.5)
+    assert inside.command == "nescio demo"
+    assert record.provenance.command is None
+    made = dataclasses.replace(record, provenance=inside)
+    assert History.from_json(made.to_json()) == made
+    assert History.together([made, made], 7).provenance.command == "nescio demo"
+
+
+def test_no_command_is_at_work_after_an_error():
+    with pytest.raises(OSError, match="full"), made_by("nescio demo"):
+        raise OSError("full")
+    assert Provenance.now(0, {}, 0.0).command is None
+
+
+def test_a_file_from_before_commands_were_kept_is_read(record):
+    body = json.loads(record.to_json())
+    del body["provenance"]["command"]
+    assert History.from_json(json.dumps(body)) == record
+
+
+def test_a_digest_from_before_commands_were_kept_holds():
+    record = a_fitted()
+    body = json.loads(record.to_json())
+    del body["provenance"]["command"]
+    old = sha256(json.dumps(body, indent=1, ensure_ascii=False).encode()).hexdigest()
+    assert record.own_digest() == old
+    typed = dataclasses.replace(record, provenance=dataclasses.replace(record.provenance, command="nescio fit"))
+    assert typed.own_digest() != old
 
 
 def test_needs_no_torch():

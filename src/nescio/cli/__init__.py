@@ -1,6 +1,7 @@
 """The command line: each command is a thin layer over a public function. Torch is loaded only when a command runs."""
 
 import os
+import shlex
 import sys
 from typing import Annotated
 
@@ -25,6 +26,7 @@ from nescio.cli.score import score
 from nescio.cli.train import train
 from nescio.errors import NescioError
 from nescio.options import Command, MethodCommand
+from nescio.records.command import made_by
 
 app = typer.Typer(
     name="nescio", no_args_is_help=True, rich_markup_mode="markdown", add_completion=False,
@@ -61,13 +63,19 @@ def main() -> None:
     # torch reads this on its first allocation: huge pages make training on a CPU about a quarter faster
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     try:
-        app()
+        with made_by(_typed()):
+            app()
     except (NescioError, OSError) as error:
         if isinstance(error, BrokenPipeError):  # the reader of our output has gone
             sys.stderr.close()
             sys.exit(1)
         err.print(f"[bold red]error:[/] {escape(_in_words(error))}", soft_wrap=True, highlight=False)
         sys.exit(2)
+
+
+def _typed() -> str:
+    """The command as it can be typed again; bytes that are no text, as in some file names, are left open."""
+    return shlex.join(["nescio", *sys.argv[1:]]).encode(errors="replace").decode()
 
 
 def _in_words(error: Exception) -> str:

@@ -13,7 +13,8 @@ def report(
     records: Annotated[list[str], typer.Argument(
         metavar="[NAME=]RECORDS", show_default=False,
         help="Records of any kind, or folders of runs with all records in them. They are shown under NAME; else under "
-             "their folder's name, or their file's. Several runs of one NAME are taken together.")],
+             "their folder's name, or their file's, with the folders above it where others are called so. Several runs "
+             "of one NAME are taken together; they must be of one method, on the same data.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
 ) -> None:  # fmt: skip
     """What records hold, as one page: a verdict in plain words, then figures and tables. It needs no network.

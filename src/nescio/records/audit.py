@@ -2,8 +2,19 @@
 
 from dataclasses import dataclass
 
+from nescio.records.checks import (
+    check_counts,
+    check_lengths,
+    check_not_negative,
+    check_pairs,
+    check_positive,
+    check_shares,
+    check_size,
+    check_together,
+    damaged,
+)
 from nescio.records.map import Points
-from nescio.records.record import Provenance, Record, check_together
+from nescio.records.record import Provenance, Record
 
 
 @dataclass(frozen=True)
@@ -27,6 +38,8 @@ class Course:
     notices: bool  # whether at least half are flagged at the largest factor
 
     def __post_init__(self) -> None:
+        check_shares(self, "flagged")
+        check_not_negative(self, "gradient_mean", "gradient_largest")
         slopes = {"gradient_mean": self.gradient_mean, "gradient_largest": self.gradient_largest}
         check_together(self, mean=self.mean, **slopes, flagged=self.flagged)
 
@@ -43,6 +56,11 @@ class Direction:
     median_confidence: tuple[float, ...] | None
     scores: tuple[Course, ...] | None
 
+    def __post_init__(self) -> None:
+        check_counts(self, "feature", "moved")
+        check_shares(self, "confidence", "median_confidence")
+        check_positive(self, "certain_from")
+
 
 @dataclass(frozen=True)
 class Scaling(Record):
@@ -58,6 +76,8 @@ class Scaling(Record):
     provenance: Provenance
 
     def __post_init__(self) -> None:
+        check_counts(self, "inputs", "classes", "draws")
+        check_positive(self, "factors")
         check_together(self, factors=self.factors)
         check_together(self, gauges=self.gauges)
         for one in self.directions:
@@ -76,6 +96,10 @@ class CounterExample:
     label: int  # the class
     points: tuple[tuple[float, ...], ...]  # flattened inputs
     slopes: tuple[float, ...]  # one for each point
+
+    def __post_init__(self) -> None:
+        check_counts(self, "feature", "label")
+        check_together(self, points=self.points, slopes=self.slopes)
 
 
 @dataclass(frozen=True)
@@ -96,6 +120,11 @@ class Monotonicity(Record):
     counter_example: CounterExample | None
     provenance: Provenance
 
+    def __post_init__(self) -> None:
+        check_counts(self, "classes", "draws", "points", "features", "monotone_features")
+        check_lengths(self, features=self.features, signs=self.signs)
+        check_lengths(self, low=self.low, high=self.high)
+
 
 @dataclass(frozen=True)
 class Reach:
@@ -112,6 +141,12 @@ class Reach:
     upper: float | None
     spreads: float | None  # the median over the feature's spread; None if that has none
 
+    def __post_init__(self) -> None:
+        check_shares(self, "rows", "proved")
+        check_not_negative(self, "lower", "median", "upper", "spreads")
+        if self.spreads and not self.median:
+            damaged(self, "spreads", "none of no distance")
+
 
 @dataclass(frozen=True)
 class FeatureSide:
@@ -122,6 +157,10 @@ class FeatureSide:
     certain: Reach  # until the model is certain for the first time
     certain_of: tuple[int, ...]  # of how many of the rows that `certain` is of it then claims each class
     unknown: Reach | None  # until a model of kernels stays uncertain for ever; None for others
+
+    def __post_init__(self) -> None:
+        check_counts(self, "ends", "certain_of")
+        check_shares(self, "ends_certain")
 
 
 @dataclass(frozen=True)
@@ -136,6 +175,10 @@ class AuditedFeature:
     monotone: bool | None  # as `Monotonicity` in the box of the rows; None if it was not looked at
     lower: FeatureSide
     higher: FeatureSide
+
+    def __post_init__(self) -> None:
+        check_counts(self, "position")
+        check_not_negative(self, "spread")
 
 
 @dataclass(frozen=True)
@@ -153,6 +196,9 @@ class FeatureAudit(Record):
     provenance: Provenance
 
     def __post_init__(self) -> None:
+        check_counts(self, "rows", "draws")
+        check_shares(self, "confidence", "already")
+        check_not_negative(self, "eps")
         for side in (side for one in self.features for side in (one.lower, one.higher)):
             check_together(side, classes=self.classes, ends=side.ends, certain_of=side.certain_of)
 
@@ -165,6 +211,11 @@ class Cell:
     unbounded: bool  # whether the region itself, whatever the window, goes on for ever
     label: int  # the class at the middle of the polygon
     confidence: float  # there
+
+    def __post_init__(self) -> None:
+        check_pairs(self, "corners", self.corners, least=3)
+        check_counts(self, "label")
+        check_shares(self, "confidence")
 
 
 @dataclass(frozen=True)
@@ -183,3 +234,14 @@ class Regions(Record):
     boundary: tuple[tuple[tuple[float, ...], ...], ...]  # segments on which two classes tie for the largest logit
     points: Points | None  # training data
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        check_counts(self, "count", "unbounded")
+        check_shares(self, "covered")
+        check_size(self, "features", 2)
+        check_size(self, "window", 2)
+        check_pairs(self, "window", self.window)
+        if any(low >= high for low, high in self.window):
+            damaged(self, "window", "edges in ascending order")
+        for segment in self.boundary:
+            check_pairs(self, "boundary", segment, least=2)

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from nescio.records.record import Provenance, Record, check_together
+from nescio.records.checks import check_counts, check_not_negative, check_shares, check_together
+from nescio.records.record import Provenance, Record
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,10 @@ class Contestant:
     mean: float  # AUROC over the sets
     fit_seconds: float  # to learn and to settle the threshold, the model's own time included
     seconds_per_1000: float  # to score so many known inputs, the model's own time included
+
+    def __post_init__(self) -> None:
+        check_shares(self, "auroc", "fpr95", "mean")
+        check_not_negative(self, "fit_seconds", "seconds_per_1000")
 
 
 @dataclass(frozen=True)
@@ -31,5 +36,7 @@ class Contest(Record):
     provenance: Provenance
 
     def __post_init__(self) -> None:
+        check_counts(self, "known", "calibrated", "unknown")
+        check_not_negative(self, "model_seconds_per_1000")
         for one in self.contestants:
             check_together(one, unknown=self.unknown, auroc=one.auroc, fpr95=one.fpr95)

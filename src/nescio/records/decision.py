@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from nescio.records.checks import check_counts, check_shares, check_size
 from nescio.records.record import Provenance, Record
 
 
@@ -13,6 +14,10 @@ class RefusedSet:
     name: str
     inputs: int
     refused: float  # share answered with "I do not know"
+
+    def __post_init__(self) -> None:
+        check_counts(self, "inputs")
+        check_shares(self, "refused")
 
 
 @dataclass(frozen=True)
@@ -37,3 +42,9 @@ class Decision(Record):
     accepted_accuracy: float | None  # of the answers to those that are accepted
     unknown: tuple[RefusedSet, ...]
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        check_counts(self, "calibrated", "inputs")
+        check_shares(self, "accept", "bound", "risk", "confidence", "usual")
+        check_shares(self, "accepted", "accuracy", "accepted_accuracy")
+        check_size(self, "usual", 2)

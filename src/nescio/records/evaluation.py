@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from nescio.records.record import Provenance, Record, check_together
+from nescio.records.checks import check_counts, check_not_negative, check_positive, check_shares, check_together
+from nescio.records.record import Provenance, Record
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,9 @@ class Separation:
     aupr_in: float | None
     aupr_out: float | None
     fpr95: float | None
+
+    def __post_init__(self) -> None:
+        check_shares(self, "auroc", "aupr_in", "aupr_out", "fpr95")
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class Rejection:
     maximum_area: float
 
     def __post_init__(self) -> None:
+        check_shares(self, "rejected", "accuracy", "maximum", "area", "maximum_area")
+        check_positive(self, "maximum_area")
         check_together(self, rejected=self.rejected, accuracy=self.accuracy, maximum=self.maximum)
 
 
@@ -43,6 +49,7 @@ class Roc:
     known: tuple[float, ...]  # true-positive rate
 
     def __post_init__(self) -> None:
+        check_shares(self, "unknown", "known")
         check_together(self, unknown=self.unknown, known=self.known)
 
 
@@ -55,6 +62,7 @@ class Histogram:
     counts: dict[str, tuple[int, ...]]
 
     def __post_init__(self) -> None:
+        check_counts(self, "counts")
         check_together(self, counts=self.counts)
         check_together(self, edges=self.edges[1:], **{f"counts of {name}": one for name, one in self.counts.items()})
 
@@ -69,6 +77,8 @@ class Reliability:
     accuracy: tuple[float | None, ...]
 
     def __post_init__(self) -> None:
+        check_counts(self, "counts")
+        check_shares(self, "edges", "confidence", "accuracy")
         lists = {"counts": self.counts, "confidence": self.confidence, "accuracy": self.accuracy}
         check_together(self, edges=self.edges[1:], **lists)
 
@@ -88,6 +98,11 @@ class KnownSide:
     rejection: tuple[Rejection, ...]
     reliability: Reliability | None = None  # in records from before it was kept
 
+    def __post_init__(self) -> None:
+        check_counts(self, "inputs")
+        check_shares(self, "accuracy", "mmc", "ece")
+        check_not_negative(self, "brier")
+
 
 @dataclass(frozen=True)
 class Against:
@@ -103,6 +118,11 @@ class Against:
     restarts: int
     adaptive: bool
 
+    def __post_init__(self) -> None:
+        check_counts(self, "tried", least=1)
+        check_counts(self, "steps", "restarts")
+        check_not_negative(self, "eps", "step_size")
+
 
 @dataclass(frozen=True)
 class UnknownSide:
@@ -115,6 +135,10 @@ class UnknownSide:
     rejection: tuple[Rejection, ...]
     roc: tuple[Roc, ...] = ()  # empty in records from before it was kept
     attack: Against | None = None
+
+    def __post_init__(self) -> None:
+        check_counts(self, "inputs")
+        check_shares(self, "mmc")
 
 
 @dataclass(frozen=True)
@@ -130,3 +154,6 @@ class Evaluation(Record):
     histograms: tuple[Histogram, ...]
     provenance: Provenance
     confidence: Histogram | None = None  # over [0, 1], of what the method says; None in records from before it was kept
+
+    def __post_init__(self) -> None:
+        check_counts(self, "classes", "draws")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from nescio.records.checks import check_counts, check_image, check_lengths, check_shares, check_size
 from nescio.records.gallery import Image
 from nescio.records.record import Provenance, Record
 
@@ -19,6 +20,12 @@ class Example:
     span: tuple[float, ...] | None  # least and largest value where they leave [0, 1]; the image is stretched from them
     values: tuple[float, ...] | None  # of a table's row, in its own units
 
+    def __post_init__(self) -> None:
+        check_counts(self, "number")
+        check_shares(self, "confidence")
+        check_image(self, "image", self.image)
+        check_size(self, "span", 2)
+
 
 @dataclass(frozen=True)
 class ExampleSet:
@@ -28,6 +35,9 @@ class ExampleSet:
     inputs: int  # in the whole set
     surest: tuple[Example, ...]  # the surest first
     unsure: tuple[Example, ...]  # the least sure first; none is among the surest
+
+    def __post_init__(self) -> None:
+        check_counts(self, "inputs")
 
 
 @dataclass(frozen=True)
@@ -41,3 +51,9 @@ class Examples(Record):
     known: ExampleSet
     unknown: tuple[ExampleSet, ...]
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        check_counts(self, "left_out")
+        for one in (self.known, *self.unknown):
+            for example in (*one.surest, *one.unsure):
+                check_lengths(example, features=self.features, values=example.values)

@@ -2,11 +2,13 @@
 
 import dataclasses
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nescio.records.record import Provenance, Record
+from nescio.records.checks import check_counts
+from nescio.records.record import Provenance, Record, as_json
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,9 @@ class Fitted(Record):
     files: dict[str, str] = dataclasses.field(default_factory=dict)  # the folder's others, each with its SHA-256
     digest: str = ""  # of all the above
 
+    def __post_init__(self) -> None:
+        check_counts(self, "shape", "inputs")
+
     def sealed(self, files: Mapping[str, str]) -> "Fitted":
         """The same with digests: of the folder's other files, and of what it says itself."""
         named = dataclasses.replace(self, files=dict(files))
@@ -38,4 +43,7 @@ class Fitted(Record):
 
     def own_digest(self) -> str:
         """Of all it says: tells damage and careless changes, though not those of someone who writes a new digest."""
-        return hashlib.sha256(dataclasses.replace(self, digest="").to_json().encode()).hexdigest()
+        body = json.loads(dataclasses.replace(self, digest="").to_json())
+        if body["provenance"]["command"] is None:  # folders from before it was kept have digests without it
+            del body["provenance"]["command"]
+        return hashlib.sha256(as_json(body).encode()).hexdigest()

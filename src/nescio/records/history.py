@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nescio.records.checks import check_counts, check_not_negative, check_shares
 from nescio.records.record import Provenance, Record
 
 
@@ -19,6 +20,11 @@ class Epoch:
     validation_accuracy: float | None
     learning_rate: float
     seconds: float
+
+    def __post_init__(self) -> None:
+        check_counts(self, "epoch")
+        check_shares(self, "accuracy", "validation_accuracy")
+        check_not_negative(self, "learning_rate", "seconds")
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,9 @@ class History(Record):
     provenance: Provenance
     members: tuple["History", ...] = ()
 
+    def __post_init__(self) -> None:
+        check_counts(self, "steps", "best_epoch")
+
     @classmethod
     def together(cls, members: Sequence["History"], seed: int) -> "History":
         """The history of an ensemble whose members were trained one after the other."""
@@ -43,7 +52,7 @@ class History(Record):
         epochs = [[member.epochs[i] for member in members if i < len(member.epochs)] for i in range(longest)]
         first = members[0].provenance
         seconds = sum(member.provenance.seconds for member in members)
-        origin = Provenance(seed, {**first.settings, "seed": seed}, seconds, first.versions)
+        origin = dataclasses.replace(first, seed=seed, settings={**first.settings, "seed": seed}, seconds=seconds)
         stopped = any(member.stopped_early for member in members)
         steps = sum(member.steps for member in members)
         return cls(members[0].method, tuple(map(_mean_epoch, epochs)), steps, None, stopped, origin, tuple(members))

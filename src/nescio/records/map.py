@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from nescio.records.checks import check_counts, check_lengths, check_shares, check_size
 from nescio.records.record import Provenance, Record
 
 
@@ -14,6 +15,9 @@ class Surface:
     values: tuple[tuple[float, ...], ...]
     slopes: tuple[tuple[float, ...], ...]  # ‖∇ₓ value‖₂, which dies away where a model saturates
 
+    def __post_init__(self) -> None:
+        check_lengths(self, values=self.values, slopes=self.slopes)
+
 
 @dataclass(frozen=True)
 class Points:
@@ -22,6 +26,10 @@ class Points:
     x: tuple[float, ...]
     y: tuple[float, ...]
     labels: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_lengths(self, x=self.x, y=self.y, labels=self.labels)
+        check_counts(self, "labels")
 
 
 @dataclass(frozen=True)
@@ -39,3 +47,8 @@ class Map(Record):
     confidence: Surface
     points: Points
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        check_counts(self, "draws")
+        check_size(self, "features", 0, 2)
+        check_shares(self.confidence, "values")

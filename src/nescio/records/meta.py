@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from nescio.records.checks import check_counts, check_lengths
 from nescio.records.record import Provenance, Record
 
 
@@ -17,3 +18,7 @@ class MetaWeights(Record):
     wrong: int
     unknown: dict[str, int]  # inputs of each set of known unknowns
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        check_counts(self, "right", "wrong", "unknown")
+        check_lengths(self, features=self.features, weights=self.weights)

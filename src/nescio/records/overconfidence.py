@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from nescio.records.record import Provenance, Record, check_together
+from nescio.records.checks import check_counts, check_positive, check_shares, check_size, check_together, check_word
+from nescio.records.record import Provenance, Record
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class Ray:
     limit: float | None  # the confidence at infinity
 
     def __post_init__(self) -> None:
+        check_positive(self, "factors", "breakpoints", "start", "certain_from", "unknown_from")
+        check_shares(self, "confidence", "asymptote", "limit")
         check_together(self, factors=self.factors, confidence=self.confidence, asymptote=self.asymptote)
 
 
@@ -55,3 +58,13 @@ class Audit(Record):
     unknown_exact: float | None  # share of these factors that are exact; the others are late enough for sure
     rays: tuple[Ray, ...]
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        check_word(self, "law", ("affine", "kernels", "unknown"))
+        check_counts(self, "trials", least=1)
+        check_counts(self, "classes", "draws", "ends_in")
+        shares = ("certain", "bold", "eps", "ends_certain", "end_confidence", "reached", "at_once", "proved")
+        check_shares(self, *shares, "overconfident", "ends_unknown", "unknown_exact")
+        check_size(self, "end_confidence", 5)
+        check_positive(self, "median_factor", "factors", "unknown_factor", "unknown_factors")
+        check_together(self, low=self.low, high=self.high)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from nescio.records.checks import check_counts, check_lengths, check_not_negative, check_shares
 from nescio.records.record import Provenance, Record
 
 
@@ -13,6 +14,10 @@ class Promise:
     radius: float  # from all centres, in units of the normalised input
     beyond: int  # inputs that were looked at, none of them nearer
     worst: float  # the most by which a probability differs from 1/K there; at most ε if the theorem is kept
+
+    def __post_init__(self) -> None:
+        check_counts(self, "beyond")
+        check_not_negative(self, "eps", "radius", "worst")
 
 
 @dataclass(frozen=True)
@@ -30,3 +35,8 @@ class Radius(Record):
     departs: tuple[float, ...]  # how far a probability of the RBF network is from 1/K there, at most
     other: tuple[float, ...]  # the same of a ReLU network
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        check_counts(self, "classes", "centres")
+        check_shares(self, "accuracy")
+        check_lengths(self, distance=self.distance, departs=self.departs, other=self.other)

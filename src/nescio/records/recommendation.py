@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from nescio.records.record import Provenance, Record, check_together
+from nescio.records.checks import check_counts, check_not_negative, check_shares, check_together
+from nescio.records.record import Provenance, Record
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,8 @@ class Ranked:
     seconds: float  # to fit, and to score without the model's own time
 
     def __post_init__(self) -> None:
+        check_shares(self, "auroc", "mean", "worst")
+        check_not_negative(self, "seconds")
         check_together(self, auroc=self.auroc)
 
 
@@ -32,3 +35,6 @@ class Recommendation(Record):
     classes: int
     draws: int
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        check_counts(self, "inputs", "calibrated", "classes", "draws")

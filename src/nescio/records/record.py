@@ -7,7 +7,6 @@ import os
 import platform
 import types
 import typing
-from collections.abc import Sized
 from dataclasses import dataclass
 from importlib import metadata
 from numbers import Integral, Real
@@ -16,6 +15,8 @@ from typing import Any, ClassVar, Self
 
 from nescio.atomic import replacing
 from nescio.errors import NescioError
+from nescio.records.checks import check_not_negative
+from nescio.records.command import command
 
 FORMAT = 1
 
@@ -27,7 +28,7 @@ class Record:
     def to_json(self) -> str:
         """The record as JSON text; what is undefined is null, and nothing in it is NaN or infinite."""
         body = {"record": type(self).__name__, "format": FORMAT, **to_plain(self)}
-        return json.dumps(body, indent=1, allow_nan=False, ensure_ascii=False)
+        return as_json(body)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -72,28 +73,28 @@ class Provenance:
     settings: dict[str, Any]
     seconds: float
     versions: dict[str, str]
+    command: str | None = None  # what was typed; None of what was made from Python, or before it was kept
 
     PACKAGES: ClassVar = ("nescio", "torch", "numpy", "scikit-learn")
 
+    def __post_init__(self) -> None:
+        check_not_negative(self, "seconds")
+
     @classmethod
     def now(cls, seed: int, settings: dict[str, Any], seconds: float) -> Self:
-        """Provenance of work just done, with the versions of what did it."""
+        """Provenance of work just done, with the versions of what did it, and the command."""
         versions = {"python": platform.python_version()}
         for package in cls.PACKAGES:
             try:
                 versions[package] = metadata.version(package)
             except metadata.PackageNotFoundError:  # run from a source tree
                 versions[package] = "unknown"
-        return cls(seed, to_plain(settings), seconds, versions)
+        return cls(seed, to_plain(settings), seconds, versions, command())
 
 
-def check_together(what: object, /, **lists: Sized | None) -> None:
-    """An error if lists that go together are not of one length, or are empty; None is a list that was not kept."""
-    lengths = {name: len(one) for name, one in lists.items() if one is not None}
-    if len(set(lengths.values())) > 1 or 0 in lengths.values():
-        told = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise NescioError(f"a record is damaged: lengths of what goes together in a {type(what).__name__}: {told}; "
-                          "expected the same, and none empty")  # fmt: skip
+def as_json(body: dict[str, Any]) -> str:
+    """Plain data as text, always the same way."""
+    return json.dumps(body, indent=1, allow_nan=False, ensure_ascii=False)
 
 
 def _not_of(kind: type[Record]) -> str:
@@ -143,8 +144,18 @@ def from_plain(kind: Any, value: Any, where: str) -> Any:
         return {key: from_plain(inner[1], item, f"{where}[{key!r}]") for key, item in value.items()}
     if kind is Any:
         return value
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return _finite(value, where)
     if isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     raise NescioError(f"{where}: expected {kind}, not {value!r}")
+
+
+def _finite(value: float, where: str) -> float:
+    """Python reads numbers that no float can hold as infinite, or as whole numbers."""
+    try:
+        if math.isfinite(number := float(value)):
+            return number
+    except OverflowError:
+        pass
+    raise NescioError(f"{where}: expected a number that is finite")

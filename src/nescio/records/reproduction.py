@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from nescio.records.checks import check_counts
 from nescio.records.record import Provenance, Record
 
 
@@ -53,3 +54,6 @@ class Reproduction(Record):
     remarks: tuple[str, ...]  # where we fall short, and why
     pictures: tuple[str, ...]  # files beside the record
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        check_counts(self, "paper", "seeds")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from nescio.records.checks import check_counts, check_not_negative, check_shares, check_word, damaged
 from nescio.records.record import Provenance, Record
 
 
@@ -17,6 +18,10 @@ class Trial:
     failed: str | None  # why its training came to no end; such a value is never chosen
     seconds: float
 
+    def __post_init__(self) -> None:
+        check_shares(self, "accuracy", "auroc", "accuracies", "aurocs")
+        check_not_negative(self, "seconds")
+
 
 @dataclass(frozen=True)
 class Selection(Record):
@@ -30,6 +35,12 @@ class Selection(Record):
     inputs: int  # of the validation data
     trials: tuple[Trial, ...]  # in ascending order of their values
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        check_word(self, "measure", ("accuracy", "auroc"))
+        check_counts(self, "inputs")
+        if self.trials and all(trial.value != self.value for trial in self.trials):
+            damaged(self, "value", "one that was tried")
 
     @property
     def chosen(self) -> Trial:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from nescio.records.record import Provenance, Record, check_together
+from nescio.records.checks import check_counts, check_shares, check_together
+from nescio.records.record import Provenance, Record
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,7 @@ class Repeated:
     aupr_out: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        check_shares(self, "auroc", "aupr_in", "aupr_out")
         check_together(self, auroc=self.auroc, aupr_in=self.aupr_in, aupr_out=self.aupr_out)
 
 
@@ -45,3 +47,7 @@ class Separations(Record):
     rows: tuple[Row, ...]
     spreads: tuple[Spread, ...]
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        check_shares(self, "accuracy")
+        check_counts(self, "sets")

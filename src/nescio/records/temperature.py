@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from nescio.records.checks import check_counts, check_positive, check_shares
 from nescio.records.record import Provenance, Record
 
 
@@ -18,3 +19,8 @@ class Temperature(Record):
     inputs: int
     draws: int
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        check_positive(self, "temperature")
+        check_shares(self, "accuracy", "ece_before", "ece_after")
+        check_counts(self, "inputs", "draws")

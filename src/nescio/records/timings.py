@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from nescio.records.checks import check_counts, check_not_negative
 from nescio.records.record import Provenance, Record
 
 
@@ -14,3 +15,7 @@ class Timings(Record):
     threads: int
     seconds: dict[str, tuple[float, ...]]
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        check_counts(self, "batch", "threads")
+        check_not_negative(self, "seconds")

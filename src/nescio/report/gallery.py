@@ -9,6 +9,7 @@ from nescio.errors import NescioError
 from nescio.records import Gallery, GalleryRow
 from nescio.records.gallery import Image
 from nescio.report.figures import COLOURS, shown, text_width
+from nescio.report.overconfidence import percent
 
 CELL = 0.95  # inches that an image is wide
 LINE = 0.14  # inches that a line of what is said under it is high
@@ -69,9 +70,9 @@ def _draw(axes: Any, image: Image) -> None:
 
 def _said(record: Gallery, row: GalleryRow, j: int) -> tuple[str, str]:
     """What stands under an image of a model, and its colour."""
-    after = f"{row.confidence[j]:.0%}"
+    after = percent(row.confidence[j])
     if record.start == "noise":
-        return f"{row.confidence_before[j]:.0%} → {after}", "0.1"
+        return f"{percent(row.confidence_before[j])} → {after}", "0.1"
     return f"{_short(row.answers[j])}\n{after}", "0.1" if row.answers[j] == record.kinds[j] else WRONG
 
 

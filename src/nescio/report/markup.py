@@ -75,9 +75,9 @@ def terms(pairs: Sequence[tuple[str, str]]) -> Markup:
     return Markup("<dl class=terms>{}</dl>").format(inside)
 
 
-def heading(text: str) -> Markup:
+def heading(text: str, level: int = 3) -> Markup:
     """A heading within a section."""
-    return Markup("<h3>{}</h3>").format(text)
+    return Markup(f"<h{level}>{{}}</h{level}>").format(text)  # noqa: S704 - a number
 
 
 def items(words: Sequence[str]) -> Markup:
@@ -99,6 +99,11 @@ def apart(name: str, inside: Markup, of: int) -> Markup:
     return (heading(name) if of > 1 else Markup("")) + inside
 
 
+def level_within(of: int) -> int:
+    """The level of headings in what `apart` is given: one lower only where that has a heading itself."""
+    return 4 if 1 < of <= MANY else 3
+
+
 def percentage(value: float | None) -> Shown | None:
     """A share as a number of per cent, for a column whose heading says so; only what is all, or nothing, is said to be.
 
@@ -110,6 +115,17 @@ def percentage(value: float | None) -> Shown | None:
     if 0 < value < 0.001 - 1e-12:
         return Shown("<0.1", value)
     return Shown(f"{100 * (value if value >= 1 else min(value, 0.999)):.1f}", value)
+
+
+def seconds(value: float | None) -> Shown | None:
+    """A time for a column of seconds, in plain digits: long ones to a tenth, short ones to a thousandth.
+
+    >>> seconds(83.27).text, seconds(0.0277).text, seconds(2e-5).text, seconds(0.0).text
+    ('83.3', '0.028', '<0.001', '0.000')
+    """
+    if value is None:
+        return None
+    return Shown("<0.001" if 0 < value < 0.0005 else f"{value:.{1 if value >= 10 else 3}f}", value)
 
 
 def _drawn(picture: Figure) -> str:

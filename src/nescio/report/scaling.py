@@ -13,7 +13,7 @@ from rich.text import Text
 
 from nescio.records import Course, Direction, Gauge, Scaling
 from nescio.report.figures import COLOURS, legend_below, shown
-from nescio.report.markup import Cell, Shown
+from nescio.report.markup import Cell, Shown, percentage
 from nescio.report.tables import FIGURES, new_table, share
 
 LINES = COLOURS[:6]  # black is the ray's, and yellow too light for a line
@@ -67,7 +67,8 @@ def scaling_cells(record: Scaling) -> tuple[list[str], list[list[Cell]]]:
         if one.scores is not None and one.confidence is not None:
             never = Shown("never", LAST)
             certain = never if one.certain_from is None else Shown(_factor(one.certain_from), one.certain_from)
-            cells[1:] = [certain, 100 * one.confidence[-1], *(100 * course.flagged[-1] for course in one.scores)]
+            shares = (one.confidence[-1], *(course.flagged[-1] for course in one.scores))
+            cells[1:] = [certain, *map(percentage, shares)]
         rows.append([*cells, _verdict(one.scores).plain])
     return [*columns, "noticed by"], rows
 

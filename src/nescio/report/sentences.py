@@ -92,8 +92,9 @@ def _doubts(auroc: float, wrong: int) -> str:
 def meets_unknown(runs: Sequence[Evaluation]) -> list[str]:
     """What runs of one model on the same data make of inputs they should not know: the best and the worst set."""
     found = separated(runs)
+    resisted = runs[0].provenance.settings.get("resisted")
     told = [f"{name}: none of {tried} attacks made the model err."
-            for name, tried in runs[0].provenance.settings.get("resisted", {}).items()]  # fmt: skip
+            for name, tried in (resisted.items() if isinstance(resisted, dict) else ())]  # fmt: skip
     if not found:
         return told
     worst, best = min(found, key=found.__getitem__), max(found, key=found.__getitem__)

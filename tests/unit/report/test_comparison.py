@@ -40,7 +40,7 @@ def judged(method, auroc=0.9, sets=("far",), score="entropy", known="digits", in
         return Separation(name, value, value - 0.01, value - 0.02, 1 - value)
 
     def rejection(name, value):
-        return Rejection(name, (0.0, 0.5), (0.5, value), (0.6, 1.0), value - 0.1, 0.8)
+        return Rejection(name, (0.0, 0.5), (0.5, value), (0.6, 1.0), max(value - 0.1, 0.0), 0.8)
 
     scores = {score: auroc, "margin": auroc - 0.1}
     curves = tuple(rejection(name, value) for name, value in scores.items())

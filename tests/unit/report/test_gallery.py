@@ -46,7 +46,7 @@ def test_a_row_for_noise_and_one_for_each_model():
     figure = gallery_figure(gallery())
     assert texts(figure)[1:] == ["noise", "softmax", "acet"]
     assert texts(figure)[0].startswith("digits: noise, and what an attack makes of it (ε = 0.3, 40 steps)\n")
-    assert [axes.get_xlabel() for axes in figure.axes] == ["a", "b", "c", *["20% → 100%"] * 6]
+    assert [axes.get_xlabel() for axes in figure.axes] == ["a", "b", "c", *["20.0 % → 99.9 %"] * 6]
     drawn = [np.asarray(axes.images[0].get_array()) for axes in figure.axes]
     for j in range(3):
         np.testing.assert_array_equal(drawn[3 + j], image(0.1 * j)[0])
@@ -60,7 +60,7 @@ def test_samples_are_marked_where_they_are_wrong():
     figure = gallery_figure(gallery("samples"))
     said = [(axes.get_xlabel(), to_hex(axes.xaxis.label.get_color())) for axes in figure.axes[3:6]]
     right, *wrong = said
-    assert right[0] == "a\n100%"
+    assert right[0] == "a\n99.9 %"
     assert right[1] != WRONG.lower()
     assert [colour for _, colour in wrong] == [WRONG.lower()] * 2
     assert texts(figure)[1] == "test images"

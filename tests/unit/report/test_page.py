@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import re
 import subprocess
 import sys
@@ -16,15 +17,21 @@ from nescio.report import page
 from nescio.report.page import LARGEST, NEEDED, report_page
 from nescio.report.reading import records_in
 from nescio.report.section import Given, Section
-from nescio.report.sections import verdict
+from nescio.report.sections import accuracy, attacks, examples, side_by_side, verdict
 from report_records import (
+    a_contest,
     a_decision,
     a_feature_audit,
+    a_gallery,
     a_history,
+    a_map,
+    a_recommendation,
     a_reproduction,
+    a_scaling,
     a_separations,
     an_audit,
     an_evaluation,
+    an_examples,
     of_every_kind,
 )
 
@@ -112,6 +119,16 @@ def test_a_page_has_what_a_screen_reader_looks_for(everything):
     assert '<html lang="en">' in everything
     assert seen.tags.count("svg") == everything.count('role="img"') >= 5
     assert seen.tags.count("table") == seen.tags.count("caption") > 5
+
+
+@pytest.mark.parametrize("models", [1, 2, 3])
+def test_no_level_of_headings_is_passed_over(models):
+    records = [(f"run {i}", record) for i in range(models) for record in (
+        an_evaluation({"far": 0.9}), an_audit(), an_examples(), a_gallery(), a_decision())]  # fmt: skip
+    levels = [int(level) for level in re.findall(r"<h([1-6])[ >]", report_page(records))]
+    assert levels[:2] == [1, 2]
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert ("<h4>" in verdict.section(Given(tuple(records))).body) == (models == 2)  # these have headings above
 
 
 @pytest.mark.slow
@@ -237,6 +254,58 @@ def test_a_record_without_what_it_is_about_is_named(kind, field):
     record = next(one for _, one in of_every_kind("plain") if type(one) is kind)
     with pytest.raises(NescioError, match=f"'run' has a {kind.__name__} record without {field}"):
         report_page([("run", replace(record, **{field: ()}))])
+
+
+def test_the_command_of_a_record_is_the_one_that_was_typed():
+    record = an_evaluation({"far": 0.9})
+    typed = replace(record, provenance=replace(record.provenance, command="nescio evaluate 'a <run>' --attacked 100"))
+    made = report_page([("mine", typed)])
+    assert "<p>Made by <code>nescio evaluate &#39;a &lt;run&gt;&#39; --attacked 100</code></p>" in made
+    assert "from Python" not in made
+    assert "Made from Python, or by a version that kept no commands." in report_page([("mine", record)])
+    assert "Made by <code>nescio reproduce duq-table2 --seeds 3</code>" in report_page([("mine", a_reproduction())])
+
+
+def test_only_what_is_all_is_called_so_under_pictures():
+    sure = replace(an_examples().known.surest[0], confidence=0.99996)
+    row = replace(a_gallery().rows[0], confidence=(0.99996, 0.99996))
+    pictures = replace(an_examples(), known=replace(an_examples().known, surest=(sure,)))
+    noise, samples = (replace(a_gallery(start), rows=(row,)) for start in ("noise", "samples"))
+    for make, record in ((examples, pictures), (attacks, noise), (attacks, samples)):
+        seen = Seen(str(make.section(Given((("run", record),))).body))
+        words = " ".join([*seen.words, *(value for key, value in seen.attributes if key == "alt")])
+        assert words.count("99.9 %") >= 2
+        assert "100" not in words
+
+
+def test_only_what_is_all_is_called_so_in_tables():
+    models = Given(tuple((name, an_evaluation({"far": 0.9}, accuracy=0.99996)) for name in ("a", "b", "b")))
+    assert re.findall(r">(99\.9|100\.0)</td>", accuracy.section(models).body) == ["99.9"] * 3
+    assert re.findall(r">(99\.9|100\.0)( ±0\.0)?</td>", side_by_side.section(models).body) == [
+        ("99.9", ""), ("99.9", " ±0.0"),
+    ]  # fmt: skip
+
+
+def test_shares_and_seconds_of_tables_are_plain_digits():
+    tiny, origin = 2e-20, replace(a_history().provenance, seconds=0.0277)
+    curve = replace(an_evaluation({"far": 0.9}).known.rejection[0], area=tiny)
+    known = replace(an_evaluation({"far": 0.9}).known, rejection=(curve,))
+    low = replace(a_map().confidence, values=((tiny,) * 3,) * 2)
+    course = replace(a_scaling(False).directions[0].scores[0], flagged=(0.0, tiny))
+    moved = replace(a_scaling(False).directions[0], confidence=(0.5, tiny), scores=(course,))
+    quick = replace(a_contest().contestants[0], fit_seconds=0.0277, seconds_per_1000=2e-5)
+    ranked = replace(a_recommendation().ranking[0], seconds=0.0277)
+    made = report_page([
+        ("run", replace(an_evaluation({"far": 0.9}), known=known, provenance=origin)),
+        ("run", replace(a_map(), confidence=low)), ("run", replace(a_scaling(False), directions=(moved,))),
+        ("run", replace(a_contest(), contestants=(quick,))), ("run", replace(a_recommendation(), ranking=(ranked,))),
+        ("run", replace(a_history(), provenance=origin)),
+    ])  # fmt: skip
+    cells = re.findall(r"<td class=number[^>]*>([^<]*)</td>", made)
+    assert cells.count("&lt;0.1") == 4
+    assert cells.count("0.028") == 5
+    assert cells.count("&lt;0.001") == 1
+    assert [cell for cell in cells if "e-" in cell] == ["2.0e-20"]  # the area itself, which is no share in per cent
 
 
 def test_nothing_to_show_is_an_error():

@@ -7,7 +7,9 @@ import pytest
 
 from nescio.errors import NescioError
 from nescio.report.reading import check_output, records_in
-from report_records import a_history, an_audit, an_evaluation
+from nescio.report.section import Given
+from nescio.report.sections import verdict
+from report_records import a_decision, a_history, an_audit, an_evaluation
 
 
 @pytest.fixture
@@ -53,6 +55,90 @@ def test_what_is_within_a_run_goes_by_its_name(runs):
 def test_a_name_may_be_given(runs):
     assert {name for name, _ in found(f"mine={runs / 'plain'}")} == {"mine"}
     assert {name for name, _ in found(f"mine={runs}")} == {"mine"}
+
+
+@pytest.fixture
+def twins(tmp_path):
+    """Two run folders of one name, of different methods."""
+    for above, method, law in (("A", "softmax", "affine"), ("B", "duq", "kernels")):
+        folder = tmp_path / above / "run"
+        an_evaluation({"noise": 0.9}, method=method).save(folder / "evaluation.json")
+        an_audit(law).save(folder / "audit.json")
+        a_history(method).save(folder / "history.json")
+    return tmp_path
+
+
+def test_folders_of_one_name_are_told_apart_by_those_above_them(twins):
+    places = twins / "A" / "run", twins / "B" / "run"
+    assert [name for name, _ in found(*places)] == ["A/run"] * 3 + ["B/run"] * 3
+    told = verdict.section(Given(tuple(records_in(list(map(str, places)))))).body
+    assert "in the mean of" not in told
+    assert {name for name, _ in found(twins / "A", places[1])} == {"A/run", "B/run"}
+    files = [place / "evaluation.json" for place in places]
+    assert [name for name, _ in found(*files)] == ["A/run/evaluation", "B/run/evaluation"]
+
+
+def test_names_become_no_longer_than_they_must(twins):
+    (twins / "B" / "run").rename(twins / "B" / "other")
+    assert {name for name, _ in found(twins / "A" / "run", twins / "B" / "other")} == {"run", "other"}
+
+
+def test_a_folder_does_not_take_a_name_that_was_given(twins):
+    assert {name for name, _ in found(f"run={twins / 'A' / 'run'}", twins / "B" / "run")} == {"run", "B/run"}
+
+
+def test_a_file_and_a_folder_of_one_name_are_told_apart(twins):
+    an_audit().save(twins / "A" / "run.json")
+    assert len({name for name, _ in found(twins / "A" / "run", twins / "A" / "run.json")}) == 2
+
+
+def test_runs_that_are_given_one_name_are_of_one_method(twins):
+    with pytest.raises(NescioError, match=r"as 'x' is of different methods: softmax in '.*A/run', duq in '.*B/run'"):
+        found(f"x={twins / 'A' / 'run'}", f"x={twins / 'B' / 'run'}")
+    with pytest.raises(NescioError, match="different methods"):
+        found(f"x={twins}")
+
+
+def test_runs_that_are_given_one_name_are_of_the_same_data(runs):
+    an_evaluation({"noise": 0.9}, known="moons").save(runs / "duq" / "evaluation.json")
+    with pytest.raises(NescioError, match=r"different known data: digits in '.*plain', moons in '.*duq'"):
+        found(f"x={runs / 'plain'}", f"x={runs / 'duq'}")
+    a_decision().save(runs / "duq" / "decision.json")  # one run on both, and one of them is the other's
+    assert {name for name, _ in found(f"x={runs / 'plain'}", f"x={runs / 'duq'}")} == {"x"}
+
+
+def test_an_ensemble_may_have_the_history_of_its_members(runs):
+    an_evaluation({"noise": 0.9}, method="ensemble").save(runs / "plain" / "evaluation.json")
+    assert {name for name, _ in found(f"x={runs / 'plain'}")} == {"x"}
+    assert {name for name, _ in found(runs / "plain")} == {"plain"}
+
+
+@pytest.mark.parametrize("method", ["softmax", "duq"])
+def test_the_models_of_one_folder_go_by_their_files(tmp_path, method):
+    for name, called in (("a-0", "softmax"), ("b-0", method)):
+        an_evaluation({"noise": 0.9}, method=called).save(tmp_path / "all" / f"{name}.json")
+        a_history(called).save(tmp_path / "all" / f"{name}-history.json")
+    assert [name for name, _ in found(tmp_path / "all")] == ["all/a-0-history", "all/a-0", "all/b-0-history", "all/b-0"]
+
+
+def test_what_is_given_twice_is_there_once(runs, tmp_path):
+    once = found(runs / "plain")
+    (tmp_path / "link").symlink_to(runs / "plain")
+    file = runs / "plain" / "evaluation.json"
+    for words in (
+        (runs / "plain", runs / "plain"), (runs / "plain", runs / "duq" / ".." / "plain"), (runs / "plain", file),
+        (runs / "plain", tmp_path / "link"),
+    ):  # fmt: skip
+        assert found(*words) == once
+    assert sorted(found(file, runs / "plain")) == sorted(once)  # by the run's name, whatever comes first
+    assert found(file, file) == [("evaluation", "Evaluation")]
+    assert found(runs, runs / "plain") == found(runs)
+
+
+def test_what_is_given_twice_goes_by_the_names_it_was_given(runs):
+    plain = runs / "plain"
+    assert [name for name, _ in found(f"mine={plain}", plain, f"mine={plain}")] == ["mine"] * 2
+    assert [name for name, _ in found(f"a={plain}", f"b={plain}")] == ["a", "a", "b", "b"]
 
 
 def test_a_path_with_an_equals_sign_is_a_path(tmp_path):

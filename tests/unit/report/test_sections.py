@@ -41,10 +41,11 @@ from nescio.records import (
     Scaling,
 )
 from nescio.report.decision import decision_figure, decision_words, threshold_words
+from nescio.report.overconfidence import percent
 from nescio.report.pictures import lighter, png
 from nescio.report.section import Given
 from nescio.report.sections import attacks, examples, infinity, maps, threshold, unknown
-from report_records import an_evaluation
+from report_records import an_evaluation, an_examples
 
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 NAMES = {"name", "method", "data", "features", "classes", "answers", "kinds", "answer", "truth", "detector", "promise",
@@ -233,7 +234,7 @@ def test_a_gallery_shows_before_and_after(of_images):
     page = Page(attacks.section(given(noise)).body)
     assert len(page.of("img")) == 4  # two before, two after
     row = noise.rows[0]
-    change = f"{row.confidence_before[0]:.0%} → {row.confidence[0]:.0%}"
+    change = f"{percent(row.confidence_before[0])} → {percent(row.confidence[0])}"
     assert change in page.text
     assert any(change in image["alt"] and row.answers[0] in image["alt"] for image in page.of("img"))
     page = Page(attacks.section(given(samples)).body)
@@ -288,7 +289,7 @@ def test_maps_side_by_side(of_rows):
     page = Page(maps.section(given(record, dataclasses.replace(record, method="duq"), other)).body)
     assert len(page.of("svg")) == 4  # confidence and score, of two data sets
     sure = (np.array(record.confidence.values) > 0.99).mean()
-    assert f"softmax is more than 99.0 % sure over {100 * sure:.0f} % of the map" in page.text
+    assert f"softmax is more than 99.0 % sure over {percent(sure)} of the map" in page.text
     same = Page(maps.section(given(record, record)).body)
     assert "run (2) is more than" in same.text  # two of one method go by their names
 
@@ -390,6 +391,14 @@ def test_inputs_that_are_neither_are_told(of_images):
     side = dataclasses.replace(record.known, surest=(bare,), unsure=())
     page = Page(examples.section(given(dataclasses.replace(record, known=side, unknown=()))).body)
     assert len(page.of("tr")) == 2
+
+
+def test_a_row_whose_values_were_not_kept_has_dashes():
+    record = an_examples(pictures=False)
+    bare = dataclasses.replace(record.known.surest[0], values=None)
+    side = dataclasses.replace(record.known, surest=(bare,))
+    body = examples.section(given(dataclasses.replace(record, known=side))).body
+    assert body.count("<td class=number>–</td>") == 2
 
 
 def test_thresholds_and_their_promises(of_images):

@@ -5,6 +5,7 @@ from markupsafe import Markup
 from nescio.records import Evaluation, Temperature
 from nescio.report.figures import calibration
 from nescio.report.markup import Cell, figure, percentage, table, terms
+from nescio.report.overconfidence import percent
 from nescio.report.reliability import FEW, reliability_figure
 from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs
 from nescio.report.temperature import WARNING
@@ -38,7 +39,8 @@ def section(given: Given) -> Section | None:
         parts += [_reliability(data, binned[:DRAWN]), left_out(len(binned), "models are")] if binned else []
     if len(found) > 1:
         drawn = found[:MOST]
-        alt = "; ".join(f"{name}: right {one.known.accuracy:.1%}, sure {one.known.mmc:.1%}" for name, one in drawn)
+        alt = "; ".join(f"{name}: right {percent(one.known.accuracy)}, sure {percent(one.known.mmc)}"
+                        for name, one in drawn)  # fmt: skip
         parts.append(figure(calibration(drawn), f"Accuracy beside mean confidence. {alt}.",
                             "A model whose confidence is right has both marks in one place. To the right of accuracy "
                             "it is too sure of itself, to the left too modest."))  # fmt: skip

@@ -46,8 +46,8 @@ def _gallery(name: str, record: Gallery) -> Markup:
 def _how(record: Gallery) -> str:
     found = record.provenance.settings.get("attack")
     how = found if isinstance(found, dict) else {}
-    strength = f" No pixel was moved by more than {how['eps']:g}, in {how['steps']} steps." if (
-        {"eps", "steps"} <= set(how)) else ""  # fmt: skip
+    told = isinstance(how.get("eps"), int | float) and isinstance(how.get("steps"), int)
+    strength = f" No pixel was moved by more than {how['eps']:g}, in {how['steps']} steps." if told else ""
     if record.start == "noise":
         return ("An attack changes noise a little, uphill in the model's own confidence. The same noise was given to "
                 f"each model; under each picture stands its confidence before → after.{strength}")  # fmt: skip
@@ -71,14 +71,14 @@ def _pictures(record: Gallery, row: GalleryRow) -> Iterator[Markup]:
     columns = (row.images, record.kinds, row.answers, row.confidence_before, row.confidence)
     for image, kind, answer, before, after in zip(*columns, strict=True):
         if record.start == "noise":
-            change = f"{before:.0%} → {after:.0%}"
+            change = f"{percent(before)} → {percent(after)}"
             yield picture(image, f"{kind} after an attack on {row.name}: taken for {answer}, confidence {change}",
                           [change, f"“{answer}”"])  # fmt: skip
         else:
             wrong = answer != kind
             told = "wrong" if wrong else "still right"
-            alt = f"{kind} after an attack on {row.name}: taken for {answer}, {told}, confidence {after:.0%}"
-            yield picture(image, alt, [f"“{answer}” {after:.0%}", told], wrong)
+            alt = f"{kind} after an attack on {row.name}: taken for {answer}, {told}, confidence {percent(after)}"
+            yield picture(image, alt, [f"“{answer}” {percent(after)}", told], wrong)
 
 
 def _otherwise(
@@ -87,10 +87,11 @@ def _otherwise(
     """That pictures come from another attack than the sets of their kind, where the numbers of steps differ."""
     for name, record in galleries:
         made = record.provenance.settings.get("attack")
-        steps = made.get("steps") if isinstance(made, dict) else None
+        found = made.get("steps") if isinstance(made, dict) else None
+        steps = found if isinstance(found, int) else None
         others = sorted({side.attack.steps for _, _, side in attacked if side.attack is not None
                          and (side.attack.objective == "loss") == (record.start == "samples")} - {steps})  # fmt: skip
-        if steps is not None and others:
+        if others and steps is not None:
             yield (f"The pictures of {name} come from another attack than these sets: it had {steps} steps, not "
                    f"{' or '.join(map(str, others))}, so that its figures are others.")  # fmt: skip
 

@@ -3,7 +3,7 @@
 from markupsafe import Markup
 
 from nescio.records import Contest
-from nescio.report.markup import Cell, heading, items, percentage, table
+from nescio.report.markup import Cell, heading, items, percentage, seconds, table
 from nescio.report.section import Given, Section, paragraphs
 from nescio.report.sentences import contested
 
@@ -31,7 +31,7 @@ def _table(record: Contest) -> Markup:
                "fit, s", "s per 1000"]  # fmt: skip
     rows: list[list[Cell]] = [
         [one.name, one.mean, *(one.auroc[name] for name in sets), *(percentage(one.fpr95[name]) for name in sets),
-         one.fit_seconds, one.seconds_per_1000]
+         seconds(one.fit_seconds), seconds(one.seconds_per_1000)]
         for one in record.contestants
     ]  # fmt: skip
     return table(columns, rows, f"Detectors on {record.method}: {record.known} known inputs against others")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from markupsafe import Markup
 
 from nescio.records import Example, Examples, ExampleSet
-from nescio.report.markup import Cell, Shown, apart, percentage, table
+from nescio.report.markup import Cell, Shown, apart, heading, level_within, percentage, table
 from nescio.report.overconfidence import percent
 from nescio.report.pictures import picture, row_of
 from nescio.report.section import DRAWN, Given, Section, paragraphs
@@ -14,22 +14,22 @@ from nescio.report.section import DRAWN, Given, Section, paragraphs
 def section(given: Given) -> Section | None:
     """A part for each record, of the first few."""
     found = given.told_apart(Examples)
-    parts = [apart(name, _examples(record), len(found)) for name, record in found[:DRAWN]]
+    parts = [apart(name, _examples(record, level_within(len(found))), len(found)) for name, record in found[:DRAWN]]
     if len(found) > DRAWN:
         parts.append(paragraphs([f"{len(found) - DRAWN} more models’ inputs are not shown."]))
     return Section("examples", "Surest and least sure", Markup("").join(parts)) if parts else None
 
 
-def _examples(record: Examples) -> Markup:
+def _examples(record: Examples, level: int) -> Markup:
     words = f"Of each set the inputs it is surest of first, then those it is least sure of, judged by {record.score}."
-    parts = [paragraphs([words]), _set(record, record.known, known=True)]
-    parts += [_set(record, one, known=False) for one in record.unknown]
+    parts = [paragraphs([words]), _set(record, record.known, level, known=True)]
+    parts += [_set(record, one, level, known=False) for one in record.unknown]
     return Markup("").join(parts)
 
 
-def _set(record: Examples, one: ExampleSet, known: bool) -> Markup:
+def _set(record: Examples, one: ExampleSet, level: int, known: bool) -> Markup:
     kind = "known" if known else "unknown"
-    parts = [Markup("<h4>{} ({}, {:,} inputs)</h4>").format(one.name, kind, one.inputs)]
+    parts = [heading(f"{one.name} ({kind}, {one.inputs:,} inputs)", level)]
     parts.append(paragraphs(list(_told(one, known))))
     shown = (*one.surest, *one.unsure)
     if shown and all(example.image is not None for example in shown):
@@ -60,7 +60,7 @@ def _pictures(one: ExampleSet, ends: tuple[Example, ...], title: str, known: boo
 
 def _picture(one: ExampleSet, example: Example, title: str, known: bool) -> Markup:
     wrong = known and example.truth is not None and example.truth != example.answer
-    lines = [f"“{example.answer}” {example.confidence:.1%}"]
+    lines = [f"“{example.answer}” {percent(example.confidence)}"]
     if wrong:
         lines.append(f"is “{example.truth}”")
     if example.span is not None:
@@ -72,7 +72,7 @@ def _picture(one: ExampleSet, example: Example, title: str, known: bool) -> Mark
         f"; its values go from {example.span[0]:.3g} to {example.span[1]:.3g}, and are shown stretched to black and "
         "white")  # fmt: skip
     alt = (f"{one.name}, input {example.number}, among the {title}: taken for {example.answer}{truth}, confidence "
-           f"{example.confidence:.1%}{stretched}")  # fmt: skip
+           f"{percent(example.confidence)}{stretched}")  # fmt: skip
     if example.image is None:
         raise AssertionError("only sets of images are shown as pictures")
     return picture(example.image, alt, lines, wrong)
@@ -86,7 +86,8 @@ def _rows(record: Examples, one: ExampleSet, known: bool) -> Markup:
         for example in ends:
             cells: list[Cell] = [title, example.number, example.answer, *([example.truth] if known else [])]
             cells += [percentage(example.confidence), example.score]
-            cells += [Shown(f"{value:.6g}", value) for value in example.values or ()]
+            values = example.values or (None,) * len(record.features)
+            cells += [None if value is None else Shown(f"{value:.6g}", value) for value in values]
             rows.append(cells)
     more = f" {record.left_out} further features are not shown." if record.left_out else ""
     return table(columns, rows, f"{one.name}.{more}", 2)

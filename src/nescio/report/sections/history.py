@@ -4,7 +4,8 @@ from markupsafe import Markup
 
 from nescio.records import History, Selection
 from nescio.report.figures import training
-from nescio.report.markup import Cell, figure, heading, percentage, table
+from nescio.report.markup import Cell, figure, heading, percentage, seconds, table
+from nescio.report.overconfidence import percent
 from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs
 from nescio.report.selection import selection_figure
 from nescio.report.selection import verdict as chosen
@@ -22,13 +23,13 @@ def section(given: Given) -> Section | None:
         said = [i for i in range(len(COLUMNS)) if any(row[i] is not None for row in rows)]
         parts.append(table([COLUMNS[i] for i in said], [[row[i] for i in said] for row in rows], "Training runs"))
         for name, record in found[:DRAWN]:
-            last = record.epochs[-1]
-            alt = (f"{name}: loss and accuracy over {len(record.epochs)} epochs, from {record.epochs[0].loss:.3g} to "
-                   f"{last.loss:.3g} and from {record.epochs[0].accuracy:.1%} to {last.accuracy:.1%}.")  # fmt: skip
+            first, last = record.epochs[0], record.epochs[-1]
+            alt = (f"{name}: loss and accuracy over {len(record.epochs)} epochs, from {first.loss:.3g} to "
+                   f"{last.loss:.3g} and from {percent(first.accuracy)} to {percent(last.accuracy)}.")  # fmt: skip
             parts.append(figure(training(record, name), alt))
         parts.append(left_out(len(found), "runs are"))
     for name, one in given.told_apart(Selection):
-        tried = [(trial.value, percentage(trial.accuracy), trial.auroc, trial.seconds,
+        tried = [(trial.value, percentage(trial.accuracy), trial.auroc, seconds(trial.seconds),
                  trial.failed or ("chosen" if trial.value == one.value else "")) for trial in one.trials]  # fmt: skip
         words = chosen(one)
         parts += [heading(f"{name}: {one.setting}"), paragraphs([f"{words}."]),
@@ -41,4 +42,4 @@ def _row(name: str, record: History) -> tuple[Cell, ...]:
     last = record.epochs[-1]
     return (name, record.method, len(record.epochs), record.steps, last.loss, percentage(last.accuracy),
             percentage(last.validation_accuracy), record.best_epoch, "early" if record.stopped_early else "as planned",
-            record.provenance.seconds)  # fmt: skip
+            seconds(record.provenance.seconds))  # fmt: skip

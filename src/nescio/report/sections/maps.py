@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from nescio.records import Evaluation, Map, Regions, Surface
 from nescio.report.maps import CONFIDENCE, check_grid, map_figure
-from nescio.report.markup import Cell, figure, table
+from nescio.report.markup import Cell, figure, percentage, table
 from nescio.report.overconfidence import percent
 from nescio.report.pictures import lighter
 from nescio.report.regions import regions_figure
@@ -40,8 +40,9 @@ def _maps(group: list[tuple[str, Map]], judged: Sequence[Evaluation]) -> Markup:
     methods = [one.method.replace("_", " ") for one in maps]
     called = methods if len(set(methods)) == len(methods) else [name for name, _ in group]
     data = maps[0].data
-    rows = [_row(name, one) for name, one in zip(called, maps, strict=True)]
-    told = [f"{row[0]} is more than {percent(SURE)} sure over {row[1]:.0f} % of the map." for row in rows]
+    found = [(name, *_shares(one)) for name, one in zip(called, maps, strict=True)]
+    rows: list[list[Cell]] = [[name, percentage(sure), percentage(edge)] for name, sure, edge in found]
+    told = [f"{name} is more than {percent(SURE)} sure over {percent(sure)} of the map." for name, sure, _ in found]
     seen = f"Maps of the plane around {data}, a panel for each of {', '.join(called)}"
     parts = [
         Markup("<h3>{}</h3>").format(data),
@@ -72,10 +73,11 @@ def _by_score(
     return list(found.values())
 
 
-def _row(name: str, one: Map) -> list[Cell]:
+def _shares(one: Map) -> tuple[float, float]:
+    """How much of a map is sure, and the mean confidence at its edge."""
     values = np.array(one.confidence.values)
     edge = np.concatenate([values[0], values[-1], values[1:-1, 0], values[1:-1, -1]])
-    return [name, 100 * float((values > SURE).mean()), 100 * float(edge.mean())]
+    return float((values > SURE).mean()), float(edge.mean())
 
 
 def _regions(name: str, record: Regions) -> Markup:

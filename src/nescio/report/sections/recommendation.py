@@ -3,7 +3,7 @@
 from markupsafe import Markup
 
 from nescio.records import Recommendation
-from nescio.report.markup import heading, items, table
+from nescio.report.markup import heading, items, seconds, table
 from nescio.report.section import Given, Section, paragraphs
 from nescio.report.sentences import recommended
 
@@ -20,7 +20,7 @@ def section(given: Given) -> Section | None:
     for name, record in found:
         kinds = list(record.ranking[0].auroc)
         rows = [
-            (one.name, one.mean, one.worst, *(one.auroc.get(kind) for kind in kinds), one.seconds)
+            (one.name, one.mean, one.worst, *(one.auroc.get(kind) for kind in kinds), seconds(one.seconds))
             for one in record.ranking
         ]
         columns = ("detector", "mean AUROC", "worst AUROC", *kinds, "seconds")

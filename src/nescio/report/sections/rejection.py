@@ -4,7 +4,7 @@ from markupsafe import Markup
 
 from nescio.records import Evaluation, Rejection
 from nescio.report.figures import rejections
-from nescio.report.markup import apart, figure, table
+from nescio.report.markup import apart, figure, percentage, table
 from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs
 
 COLUMNS = ("model", "data", "judged by", "area", "theoretical maximum", "reached, %")
@@ -29,7 +29,7 @@ def section(given: Given) -> Section | None:
         )
         parts.append(apart(name, drawn, len(found)))
     parts.append(left_out(len(found), "evaluations are"))
-    rows = [(name, data, curve.score, curve.area, curve.maximum_area, 100 * curve.area / curve.maximum_area)
+    rows = [(name, data, curve.score, curve.area, curve.maximum_area, percentage(curve.area / curve.maximum_area))
             for name, record in found for data, curve in _curves(record)]  # fmt: skip
     parts.append(table(COLUMNS, rows, "Area under each rejection curve"))
     return Section("rejection", "When it may reject", Markup("").join(parts))

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from nescio.records import Evaluation
 from nescio.report.comparison import confidence_figure, rejection_figure, roc_figure
-from nescio.report.markup import Cell, Shown, figure, heading, items, more, table
+from nescio.report.markup import Cell, Shown, figure, heading, items, more, percentage, table
 from nescio.report.runs import compared, mean, of_score, over_runs, side_of
 from nescio.report.runs import notes as said_below
 from nescio.report.section import Given, Section
@@ -112,4 +112,8 @@ def _sure(runs: list[Evaluation], sets: list[str]) -> list[Cell]:
 
 
 def _share(values: Sequence[float | None]) -> Shown:
-    return Shown(over_runs(values, share=True).replace("%", ""), mean(values))
+    middle = percentage(mean(values))
+    if middle is None:
+        return Shown("–", None)
+    spread = over_runs(values, share=True).partition(" ")[2]
+    return Shown(f"{middle.text} {spread}".rstrip(), middle.value)

@@ -17,7 +17,7 @@ from nescio.records import (
 )
 from nescio.report import sentences
 from nescio.report.decision import decision_words
-from nescio.report.markup import apart, heading, items
+from nescio.report.markup import apart, heading, items, level_within
 from nescio.report.section import Given, Section, paragraphs
 from nescio.report.standings import rivals, standings
 
@@ -33,18 +33,15 @@ def section(given: Given) -> Section | None:
     if best := standings(given):
         lead = [(heading(data) if len(best) > 1 else Markup("")) + items(told) for data, told in best.items()]
         parts.append(Markup("<div class=lead>{}</div>").format(Markup("").join(lead)))
+    level = level_within(len(cards))
     for name, made in cards.items():
-        inside = Markup("").join(Markup("<div class=card>{}{}</div>").format(_title(title), paragraphs(told))
+        inside = Markup("").join(Markup("<div class=card>{}{}</div>").format(heading(title, level), paragraphs(told))
                                  for title, told in made.items())  # fmt: skip
         parts.append(apart(name, Markup("<div class=cards>{}</div>").format(inside), len(cards)))
     again = [told for _, record in given.of(Reproduction) for told in sentences.reproduced(record)]
     if again:
         parts.append(items(again))
     return Section("verdict", "In plain words", Markup("").join(parts)) if parts else None
-
-
-def _title(title: str) -> Markup:
-    return Markup("<h4>{}</h4>").format(title)
 
 
 def _cards(given: Given, name: str) -> dict[str, list[str]]:
