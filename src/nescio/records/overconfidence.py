@@ -67,4 +67,3 @@ class Audit(Record):
         check_shares(self, *shares, "overconfident", "ends_unknown", "unknown_exact")
         check_size(self, "end_confidence", 5)
         check_positive(self, "median_factor", "factors", "unknown_factor", "unknown_factors")
-        check_together(self, low=self.low, high=self.high)

@@ -37,7 +37,7 @@ def judged(method, auroc=0.9, sets=("far",), score="entropy", known="digits", in
     """An evaluation whose every figure follows from its AUROC; by "margin" it is 0.1 less."""
 
     def figures(name, value):
-        return Separation(name, value, value - 0.01, value - 0.02, 1 - value)
+        return Separation(name, value, max(value - 0.01, 0.0), max(value - 0.02, 0.0), 1 - value)
 
     def rejection(name, value):
         return Rejection(name, (0.0, 0.5), (0.5, value), (0.6, 1.0), max(value - 0.1, 0.0), 0.8)

@@ -92,7 +92,7 @@ def test_it_can_be_written_in_every_format():
         assert file.tell() > 1000
 
 
-@pytest.mark.parametrize("empty", [{"rows": ()}, {"images": ()}])
+@pytest.mark.parametrize("empty", [gallery(models=()), gallery(count=0)])
 def test_an_empty_gallery_is_told(empty):
     with pytest.raises(NescioError, match="needs images and models"):
-        gallery_figure(replace(gallery(), **empty))
+        gallery_figure(empty)
