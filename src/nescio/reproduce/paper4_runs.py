@@ -24,7 +24,7 @@ from nescio.runs import Source
 from nescio.unknowns import unknown_set
 
 Made = Callable[[Method, Known], nn.Module]
-DUQ_EPOCHS, SOFTMAX_EPOCHS = 4, 3  # at quick scale: an hour for three DUQ and five networks with a softmax
+DUQ_EPOCHS, SOFTMAX_EPOCHS = 6, 3  # at quick scale: an hour for three DUQ and five networks with a softmax
 FEWEST = 3  # members of an ensemble in a dry run
 THIRDS = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 128, "schedule": "thirds"}
 
