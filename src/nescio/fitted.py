@@ -23,6 +23,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from nescio import naming
 from nescio.atomic import replacing_folder
 from nescio.data import Encoding, Samples, Stream, adapt
 from nescio.data.csv_file import read_csv
@@ -40,7 +41,6 @@ from nescio.runs import open_run
 from nescio.saving import holds_model, load, save
 
 DETECTOR, GRAPH, WEIGHTS, FACTS = "detector.safetensors", "graph.safetensors", "weights.safetensors", "fitted.json"
-UNKNOWN = "unknown"  # what answers call an input of no class
 FILES = (DETECTOR, GRAPH, WEIGHTS, FACTS)  # all that a folder may hold
 TRIED = 64  # inputs that a graph must answer as its network does
 
@@ -146,8 +146,10 @@ def fit_own(
     label: str | None,
     class_names: Sequence[str],
     wanted: Wanted,
-) -> tuple[Detector, Fitted]:
+) -> tuple[Detector, Fitted, str | None]:
     """Fit a detector over a network of the user's into a folder, on data it was not trained on.
+
+    With what was fitted comes a warning, if labels speak against the names of the classes.
 
     Args:
         folder: to write, whole or not at all.
@@ -172,7 +174,7 @@ def fit_own(
     with plain_attention(), replacing_folder(folder, FACTS, FILES) as place:
         some = samples.take(slice(TRIED))[0]
         outputs = _outputs(net, some)
-        classes = _class_names(class_names, named, outputs, str(data))
+        classes = naming.class_names(class_names, named, outputs, str(data))
         sets = {part: _labelled(held, own, classes) for part, (held, own, _) in parts.items()}
         detector = wanted.over(net)
         wanted.fit(detector, sets["test"], sets.get("train"))
@@ -181,7 +183,8 @@ def fit_own(
         known = Known(samples.shape, kind, classes, encoding, str(data), taught)
         facts = known.facts(wanted, detector, factory, time.monotonic() - started, kept).sealed(_digests(place))
         facts.save(place / FACTS)
-    return detector, facts
+        doubt = naming.doubt(net, sets["test"], classes) if isinstance(sets["test"], Samples) else None
+    return detector, facts, doubt
 
 
 def fit_run(
@@ -358,25 +361,6 @@ def _read(path: Path, label: str | None, encoding: Encoding | None, part: str) -
     return samples, parts.classes, "images" if images else "inputs"
 
 
-def _class_names(given: Sequence[str], named: Sequence[str], outputs: int, where: str) -> tuple[str, ...]:
-    """A name for each output of a network."""
-    if given and len(given) != outputs:
-        raise NescioError(f"{len(given)} class names were given, but the network has {outputs} outputs")
-    names = tuple(given or named)
-    if not names or (len(names) != outputs and all(name.isdecimal() for name in names)):
-        names = tuple(map(str, range(outputs)))
-    if len(names) != outputs:
-        raise NescioError(f"{where} has {len(names)} classes ({', '.join(names[:5])}, …), but the network has "
-                          f"{outputs} outputs; name all of them in their order with --class-names")  # fmt: skip
-    _check_names(names)
-    return names
-
-
-def _check_names(names: Sequence[str]) -> None:
-    if UNKNOWN in names or len(set(names)) < len(names):
-        raise NescioError(f"class names must differ from each other and from {UNKNOWN!r}, not {', '.join(names)}")
-
-
 def _labelled(samples: Samples, own: tuple[str, ...], classes: tuple[str, ...]) -> Any:
     """Samples with labels as the network numbers them, or the inputs alone if they have none."""
     if bool((samples.labels < 0).all()):
@@ -400,7 +384,7 @@ def _check(facts: Fitted, folder: Path) -> None:
         if found.get(name) != facts.files.get(name):
             what = "is missing" if name not in found else "was changed since" if name in facts.files else "was added"
             raise NescioError(f"{str(folder / name)!r} {what}; a detector's folder goes as it was fitted, whole")
-    _check_names(facts.classes)
+    naming.check_names(facts.classes)
     if facts.network not in ("detector", "graph", "weights"):
         raise NescioError(f"{where} says that its network is in {facts.network!r}, which this version does not know")
     if facts.kind not in (None, "images", "inputs"):
