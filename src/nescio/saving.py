@@ -93,7 +93,7 @@ def load_about(
     path: str | os.PathLike[str], model: nn.Module | None = None
 ) -> tuple[Method | Detector | TemperatureScaled, dict[str, Any]]:
     """What `load` gives, and the plain data that was kept with it."""
-    tensors, header = read_tensors(path, KIND)
+    tensors, header = read_tensors(path, KIND, ("plan", "about"))
     where = repr(os.fspath(path))
     plan = from_plain(Plan, header.get("plan"), where)
     about = from_plain(dict[str, Any], header.get("about"), where)
