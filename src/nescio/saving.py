@@ -116,13 +116,26 @@ def load_about(
 
 
 def fingerprint(model: nn.Module) -> str:
-    """What tells a model from others: a digest of the names, types, shapes and values of its weights and buffers."""
+    """What tells a model from others: a digest of the names, types, shapes and values of its weights and buffers.
+
+    Buffers that no state_dict has come last, so that of a model without them it is what it ever was.
+    """
     digest = hashlib.sha256()
-    for name, value in sorted(model.state_dict().items()):
+    for name, value in (*sorted(model.state_dict().items()), *_loose(model)):
         if isinstance(value, Tensor):
             digest.update(f"{name} {value.dtype} {tuple(value.shape)};".encode())
             digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def _loose(model: nn.Module) -> list[tuple[str, Tensor]]:
+    """The buffers that are not persistent, by name."""
+    return sorted(
+        (f"{prefix}.{name}", buffer)
+        for prefix, module in model.named_modules(remove_duplicate=False)
+        for name in getattr(module, "_non_persistent_buffers_set", ())  # a scripted module may have none
+        if isinstance(buffer := getattr(module, name, None), Tensor)
+    )
 
 
 def holds_model(detector: Detector) -> bool:
