@@ -90,4 +90,4 @@ def relabelled(samples: Samples, named: tuple[str, ...], classes: Sequence[str] 
             labels = torch.tensor([place.get(name, place.get(plain_name(name), -1)) for name in own])[labels]
         else:
             labels = labels.where(labels < len(classes), -1)
-    return Samples(samples.inputs, labels, samples.columns, name)
+    return samples.labelled(labels, name)

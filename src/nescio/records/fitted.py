@@ -29,7 +29,8 @@ class Fitted(Record):
     thresholds: tuple[float, ...]  # one, or one for each class
     provenance: Provenance
     files: dict[str, str] = dataclasses.field(default_factory=dict)  # the folder's others, each with its SHA-256
-    digest: str = ""  # of all the above
+    digest: str = ""  # of all the above, and of what follows
+    dtype: str = "float32"  # of inputs: "int64" of words; floats come in the precision of the network
 
     def sealed(self, files: Mapping[str, str]) -> "Fitted":
         """The same with digests: of the folder's other files, and of what it says itself."""
@@ -38,4 +39,7 @@ class Fitted(Record):
 
     def own_digest(self) -> str:
         """Of all it says: tells damage and careless changes, though not those of someone who writes a new digest."""
-        return hashlib.sha256(dataclasses.replace(self, digest="").to_json().encode()).hexdigest()
+        text = dataclasses.replace(self, digest="").to_json()
+        if self.dtype == "float32":  # as it is in a file of an earlier version, which does not say so
+            text = text.removesuffix(',\n "dtype": "float32"\n}') + "\n}"
+        return hashlib.sha256(text.encode()).hexdigest()
