@@ -76,7 +76,10 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] |
         )
     state = {} if recipe is None else _sound_state(method)
     learned = {} if detector is None else {f"detector.{key}": value for key, value in _learned(detector)}
-    write_tensors(path, KIND, state | learned, {"plan": to_plain(plan), "about": to_plain(about or {})})
+    try:
+        write_tensors(path, KIND, state | learned, {"plan": to_plain(plan), "about": to_plain(about or {})})
+    except OSError as error:
+        raise NescioError(f"{os.fspath(path)!r} cannot be written: {error.strerror or error}") from error
 
 
 def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Method | Detector | TemperatureScaled:

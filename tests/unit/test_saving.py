@@ -216,7 +216,16 @@ def test_missing_file_is_told(tmp_path):
 def test_tied_weights_and_a_failed_write_lose_nothing(path, model, monkeypatch):
     before = path.read_bytes()
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(NescioError, match=r"m\.nescio' cannot be written: disk full") as caught:
         nescio.save(model, path)
+    assert isinstance(caught.value.__cause__, OSError)
     assert path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == ["m.nescio"]
+
+
+def test_a_path_that_cannot_be_written_is_named(model, tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in ("/proc/no/such/place", tmp_path / "file" / "m", tmp_path / ("m" * 300)):
+        with pytest.raises(NescioError, match="cannot be written") as caught:
+            nescio.save(model, path)
+        assert str(path) in str(caught.value)
