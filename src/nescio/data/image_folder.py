@@ -38,11 +38,8 @@ def read_image_folder(folder: Path, older: bool = False) -> Parts:
     return Parts({"all": _samples(folder, paths, torch.full((len(paths),), -1))})
 
 
-def picture_batches(folder: Path, size: int) -> Iterator[tuple[list[str], int, Iterator[torch.Tensor]]]:
-    """The images in a folder that `read` takes, so many at a time: their files, how many there are in all, and each.
-
-    They may differ in size: each is bytes `(1, C, H, W)`, grey or in colour as it is, and read when it is its turn.
-    """
+def picture_batches(folder: Path, size: int) -> Iterator[tuple[list[str], int, list[Path]]]:
+    """The images in a folder that `read` takes, so many at a time: names, how many there are in all, and files."""
     inside = _folders(folder)
     if inside == ["test", "train"]:
         folder = folder / "test"
@@ -50,7 +47,12 @@ def picture_batches(folder: Path, size: int) -> Iterator[tuple[list[str], int, I
     paths = [path for name in in_order(inside) for path in _pictures(folder / name)] if inside else _pictures(folder)
     for start in range(0, len(paths), size):
         some = paths[start : start + size]
-        yield [path.relative_to(folder).as_posix() for path in some], len(paths), (_stacked([one]) for one in some)
+        yield [path.relative_to(folder).as_posix() for path in some], len(paths), some
+
+
+def read_picture(path: Path) -> torch.Tensor:
+    """One image, bytes `(1, C, H, W)`, grey or in colour as it is."""
+    return _stacked([path])
 
 
 def _folders(folder: Path) -> list[str]:

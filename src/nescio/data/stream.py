@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -14,7 +14,7 @@ from nescio.data.bounds import there
 from nescio.data.csv_file import csv_batches
 from nescio.data.formats import is_table
 from nescio.data.idx import idx_set_in
-from nescio.data.image_folder import picture_batches
+from nescio.data.image_folder import picture_batches, read_picture
 from nescio.data.npz import array_batches
 from nescio.data.read import read
 from nescio.data.samples import Samples
@@ -38,7 +38,9 @@ class Stream:
             as they are, as are numbers of a CSV file. Three axes may be either, and each then refuses the other, since
             pixels would come in another range. None for a network of ours, which is given both as images.
         words: whether the network takes whole numbers, which only the `inputs` of an npz file are.
-        gaps: whether values may be missing, or not finite, which is else an error; what is missing is NaN.
+        gaps: whether values may be missing, or not finite, or images unreadable, which is else an error; what is
+            missing is NaN.
+        unread: why images were not read, one after the other, in the last loop.
     """
 
     path: Path
@@ -48,9 +50,11 @@ class Stream:
     kind: str | None = None
     gaps: bool = False
     words: bool = False
+    unread: list[str] = field(default_factory=list, init=False)
 
     def __iter__(self) -> Iterator[Named]:
         path = there(self.path)
+        self.unread.clear()
         if self.words and path.suffix.lower() != ".npz":
             raise self._not_words("no npz file")
         if is_table(path):
@@ -87,8 +91,18 @@ class Stream:
 
     def _pictures(self) -> Iterator[Named]:
         """One by one into the model's shape, so that neither sizes nor colours need agree within a folder."""
-        for names, count, pictures in picture_batches(self.path, self.batch_size):
-            yield names, count, torch.cat([self._adapted(one) for one in pictures])
+        for names, count, paths in picture_batches(self.path, self.batch_size):
+            yield names, count, torch.cat([self._picture(path) for path in paths])
+
+    def _picture(self, path: Path) -> Tensor:
+        try:
+            picture = read_picture(path)
+        except NescioError as error:
+            if not self.gaps:
+                raise
+            self.unread.append(str(error))
+            return torch.full((1, *self.shape), torch.nan)
+        return self._adapted(picture)
 
     def _arrays(self) -> Iterator[Named]:
         start = 0
