@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import nescio
 from nescio.data import Samples, Stream
@@ -146,3 +147,20 @@ def test_arrays_and_samples_of_words():
     with pytest.raises(NescioError, match="int32"):
         Samples(torch.zeros(3, 2, dtype=torch.int32), torch.arange(3), words=True)
     assert not Stream.words
+
+
+def test_a_detector_for_words_is_recommended():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Embedding(30, 8), nn.Flatten(), nn.Linear(40, 3))
+    y = torch.arange(600) % 3
+    x = torch.randint(10, (600, 5)) + 10 * y[:, None]  # each class has words of its own
+    optimizer = torch.optim.Adam(net.parameters(), 0.05)
+    for _ in range(40):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x[:300]), y[:300]).backward()
+        optimizer.step()
+    found = nescio.recommend(net, x[300:], x[:300], progress=False)
+    assert set(found.record.ranking[0].auroc) == {"uniform", "permuted", "pasted", "averaged"}
+    assert found.record.ranking[0].auroc["uniform"] > 0.9
+    assert "odin" in found.record.skipped
+    assert (found.detector.predict(x[300:]) >= 0).double().mean() > 0.9
