@@ -13,11 +13,10 @@ from nescio.detectors import Detector
 from nescio.detectors.explanation import Explanation
 from nescio.logits import classes
 from nescio.methods.method import Method
+from nescio.naming import UNKNOWN
 from nescio.predict import sweep
 from nescio.progress import bar
 from nescio.scores import score_names, scores_of, usual_scores
-
-UNKNOWN = "unknown"
 
 
 class _Rows:

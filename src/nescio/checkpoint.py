@@ -61,7 +61,7 @@ class Checkpoint:
 
     def load(self, method: nn.Module, optimizer: Optimizer) -> tuple[Progress, dict[str, Tensor]]:
         """Put a run back where it stood: its progress and the weights of its best epoch so far."""
-        tensors, about = read_tensors(self.path, KIND)
+        tensors, about = read_tensors(self.path, KIND, ("settings", "progress", "state"))
         where = f"checkpoint {str(self.path)!r}"
         check_same(from_plain(dict[str, Any], about.get("settings"), where), to_plain(self.settings), where)
         progress = from_plain(Progress, about.get("progress"), where)

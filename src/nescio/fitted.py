@@ -23,6 +23,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from nescio import naming
 from nescio.atomic import replacing_folder
 from nescio.data import Encoding, Samples, Stream, adapt
 from nescio.data.csv_file import read_csv
@@ -40,8 +41,8 @@ from nescio.runs import open_run
 from nescio.saving import holds_model, load, save
 
 DETECTOR, GRAPH, WEIGHTS, FACTS = "detector.safetensors", "graph.safetensors", "weights.safetensors", "fitted.json"
-UNKNOWN = "unknown"  # what answers call an input of no class
 FILES = (DETECTOR, GRAPH, WEIGHTS, FACTS)  # all that a folder may hold
+FLOATS, WORDS = "float32", "int64"  # what a network is given
 TRIED = 64  # inputs that a graph must answer as its network does
 
 
@@ -107,6 +108,7 @@ class Known:
     encoding: Encoding | None
     data: str
     taught: str
+    words: bool = False  # whether inputs are whole numbers
 
     def facts(self, wanted: Wanted, detector: Detector, factory: str | None, seconds: float, kept: "Kept") -> Fitted:
         """How a detector was fitted, for its folder."""
@@ -126,6 +128,7 @@ class Known:
             promise="" if detector.level is None else detector.level.promise(detector.controlled),
             thresholds=tuple(detector.threshold_.reshape(-1).tolist()),
             provenance=Provenance.now(0, vars(wanted), seconds),
+            dtype=WORDS if self.words else FLOATS,
         )
 
 
@@ -146,8 +149,10 @@ def fit_own(
     label: str | None,
     class_names: Sequence[str],
     wanted: Wanted,
-) -> tuple[Detector, Fitted]:
+) -> tuple[Detector, Fitted, str | None]:
     """Fit a detector over a network of the user's into a folder, on data it was not trained on.
+
+    With what was fitted comes a warning, if labels speak against the names of the classes.
 
     Args:
         folder: to write, whole or not at all.
@@ -165,23 +170,26 @@ def fit_own(
         load_weights(net, weights)
     encoding = _columns(data, label)
     parts = {name: _read(path, label, encoding, name) for name, path in (("test", data), ("train", train)) if path}
-    samples, named, kind = parts["test"]
+    _, named, kind = parts["test"]
     if "train" in parts and parts["train"][2] != kind:
         raise NescioError(f"{data} has {kind}, {train} has {parts['train'][2]}; give both in one way, as the values of "
                           "images are brought to [0, 1], and those of `inputs` are left as they are")  # fmt: skip
     with plain_attention(), replacing_folder(folder, FACTS, FILES) as place:
+        outputs, held = _taken(net, {part: one for part, (one, *_) in parts.items()})
+        samples = held["test"]
         some = samples.take(slice(TRIED))[0]
-        outputs = _outputs(net, some)
-        classes = _class_names(class_names, named, outputs, str(data))
-        sets = {part: _labelled(held, own, classes) for part, (held, own, _) in parts.items()}
+        classes = naming.class_names(class_names, named, outputs, str(data))
+        sets = {part: _labelled(held[part], own, classes) for part, (_, own, _) in parts.items()}
         detector = wanted.over(net)
         wanted.fit(detector, sets["test"], sets.get("train"))
         kept = _keep(detector, some, place)
         taught = f"half of {data}" if train is None else str(train)
-        known = Known(samples.shape, kind, classes, encoding, str(data), taught)
+        words = not some.is_floating_point()
+        known = Known(samples.shape, kind, classes, encoding, str(data), taught, words)
         facts = known.facts(wanted, detector, factory, time.monotonic() - started, kept).sealed(_digests(place))
         facts.save(place / FACTS)
-    return detector, facts
+        doubt = naming.doubt(net, sets["test"], classes) if isinstance(sets["test"], Samples) else None
+    return detector, facts, doubt
 
 
 def fit_run(
@@ -223,9 +231,26 @@ def fit_run(
     return detector, facts
 
 
+def _taken(net: nn.Module, parts: Mapping[str, Samples]) -> tuple[int, Mapping[str, Samples]]:
+    """How many classes a network answers, and the parts as it takes them: whole numbers as such, or else as floats."""
+    floats = {part: samples.floats() for part, samples in parts.items()}
+    words = [part for part, samples in parts.items() if samples is not floats[part]]
+    if "test" not in words:
+        return _outputs(net, floats["test"].take(slice(2))[0]), floats
+    try:
+        outputs = _outputs(net, parts["test"].take(slice(2))[0])
+    except NescioError:
+        if any(isinstance(module, nn.Embedding) for module in net.modules()):
+            raise
+        return _outputs(net, floats["test"].take(slice(2))[0]), floats
+    if len(words) < len(parts):
+        raise NescioError("the data hold whole numbers, but the data to learn from do not; give both in one way")
+    return outputs, parts
+
+
 def _outputs(net: nn.Module, x: Tensor) -> int:
     """How many classes a network answers; an error if it cannot be run, or not on one input, as scoring must."""
-    made = predict(net, x[:2], progress=False).shape[2]
+    made = predict(net, x, progress=False).shape[2]
     try:
         predict(net, x[:1], progress=False)
     except NescioError as error:
@@ -319,7 +344,8 @@ def open_fitted(folder: Path, factory: str | None, inputs: Path) -> tuple[Detect
     if to_plain(detector.settings()) != facts.settings:
         raise NescioError(f"{str(folder / DETECTOR)!r} has other settings than {FACTS} says: {detector.settings()}, "
                           f"not {facts.settings}")  # fmt: skip
-    made = predict(detector.model, torch.zeros(1, *facts.shape), progress=False).shape[2]
+    none = torch.zeros(1, *facts.shape, dtype=getattr(torch, facts.dtype))
+    made = predict(detector.model, none, progress=False).shape[2]
     if made != len(facts.classes):
         raise NescioError(f"{str(folder)!r} names {len(facts.classes)} classes, but its network knows {made}")
     return detector, facts
@@ -328,7 +354,7 @@ def open_fitted(folder: Path, factory: str | None, inputs: Path) -> tuple[Detect
 def stream_for(facts: Fitted, inputs: Path, batch_size: int) -> Stream:
     """New inputs in the shape the network takes; what is missing in them is NaN, and so unknown."""
     encoding = None if facts.encoding is None else Encoding.from_dict(facts.encoding)
-    return Stream(inputs, facts.shape, encoding, batch_size, facts.kind, gaps=True)
+    return Stream(inputs, facts.shape, encoding, batch_size, facts.kind, gaps=True, words=facts.dtype == WORDS)
 
 
 @contextmanager
@@ -358,25 +384,6 @@ def _read(path: Path, label: str | None, encoding: Encoding | None, part: str) -
     return samples, parts.classes, "images" if images else "inputs"
 
 
-def _class_names(given: Sequence[str], named: Sequence[str], outputs: int, where: str) -> tuple[str, ...]:
-    """A name for each output of a network."""
-    if given and len(given) != outputs:
-        raise NescioError(f"{len(given)} class names were given, but the network has {outputs} outputs")
-    names = tuple(given or named)
-    if not names or (len(names) != outputs and all(name.isdecimal() for name in names)):
-        names = tuple(map(str, range(outputs)))
-    if len(names) != outputs:
-        raise NescioError(f"{where} has {len(names)} classes ({', '.join(names[:5])}, …), but the network has "
-                          f"{outputs} outputs; name all of them in their order with --class-names")  # fmt: skip
-    _check_names(names)
-    return names
-
-
-def _check_names(names: Sequence[str]) -> None:
-    if UNKNOWN in names or len(set(names)) < len(names):
-        raise NescioError(f"class names must differ from each other and from {UNKNOWN!r}, not {', '.join(names)}")
-
-
 def _labelled(samples: Samples, own: tuple[str, ...], classes: tuple[str, ...]) -> Any:
     """Samples with labels as the network numbers them, or the inputs alone if they have none."""
     if bool((samples.labels < 0).all()):
@@ -400,9 +407,11 @@ def _check(facts: Fitted, folder: Path) -> None:
         if found.get(name) != facts.files.get(name):
             what = "is missing" if name not in found else "was changed since" if name in facts.files else "was added"
             raise NescioError(f"{str(folder / name)!r} {what}; a detector's folder goes as it was fitted, whole")
-    _check_names(facts.classes)
+    naming.check_names(facts.classes)
     if facts.network not in ("detector", "graph", "weights"):
         raise NescioError(f"{where} says that its network is in {facts.network!r}, which this version does not know")
+    if facts.dtype not in (FLOATS, WORDS):
+        raise NescioError(f"{where} says that inputs are {facts.dtype!r}; expected {FLOATS} or {WORDS}")
     if facts.kind not in (None, "images", "inputs"):
         raise NescioError(f"{where} says that it was fitted on {facts.kind!r}; expected images or inputs")
     if not all(0 < side < 2**20 for side in facts.shape or (0,)) or math.prod(facts.shape) > 2**26:

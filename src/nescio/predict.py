@@ -1,5 +1,7 @@
 """The one place a network is run for its answers: `predict(model, data)` → logits `(S, N, C)`."""
 
+import re
+import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
@@ -55,6 +57,9 @@ def joined(parts: list[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tensor | 
 BYTES = (
     " (for most models inputs must be floating point, images in [0, 1], not {}; divide bytes by 255, or call .float())"
 )
+PARTS = " (the model seems to take a dict, and was given a tensor; wrap it in a module that makes the dict)"
+TORCH = (RuntimeError, ValueError, IndexError, TypeError)  # what torch raises of inputs that do not fit
+OWN = (LookupError, AssertionError, AttributeError, ArithmeticError)  # what code of the user's may raise beside
 T = TypeVar("T")
 Visit = Callable[[Tensor, T, Tensor | None], None]
 
@@ -148,14 +153,24 @@ def check_inputs(x: Tensor, model: nn.Module, before: int = 0, numbers: Tensor |
 
 
 def run(model: nn.Module, x: Tensor) -> Any:
-    """One forward pass; what torch says of inputs that do not fit comes with their shape."""
+    """One forward pass; what torch, or the model's own code, says of inputs that do not fit comes with their shape."""
     try:
         return model(x)
     except NescioError:
         raise
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        hint = "" if x.is_floating_point() else BYTES.format(x.dtype)
-        raise NescioError(f"the model cannot be run on a batch of shape {tuple(x.shape)}: {error}{hint}") from error
+    except (*TORCH, *OWN) as error:
+        hint = PARTS if _asked_by_name(error) else "" if x.is_floating_point() else BYTES.format(x.dtype)
+        said = str(error) if isinstance(error, TORCH) and str(error) else f"{type(error).__name__}: {error}"
+        raise NescioError(
+            f"the model cannot be run on a batch of shape {tuple(x.shape)}: {said.removesuffix(': ')}{hint}"
+        ) from error
+
+
+def _asked_by_name(error: Exception) -> bool:
+    """Whether a tensor was asked for a part by name, which torch takes for indices, one for each letter."""
+    where = traceback.extract_tb(error.__traceback__)[-1].line or ""
+    said = re.search("data type 'str'|too many indices|valid indices", str(error))
+    return said is not None and re.search(r"""\[["']""", where) is not None
 
 
 def draws_of(output: Any, inputs: int) -> Tensor:

@@ -27,8 +27,9 @@ from typing import Any
 
 import torch
 
-from nescio.data import Encoding, Known, Samples, load
+from nescio.data import Encoding, Known, Samples
 from nescio.data.labelled import fingerprint
+from nescio.data.load import load_ordered
 from nescio.data.noise import NOISES
 from nescio.errors import NescioError
 from nescio.methods import MCDropout, method_for
@@ -59,9 +60,9 @@ class Source:
     impute: bool = False
     label: str | None = None
 
-    def load(self, root: str | None = None) -> Known:
-        """The data."""
-        return load(self.name, root, self.hold_out, self.seed, self.impute, self.label)
+    def load(self, root: str | None = None, older: bool = False) -> Known:
+        """The data; with `older`, classes in the order that earlier versions had them in."""
+        return load_ordered(self.name, root, self.hold_out, self.seed, self.impute, self.label, older)
 
 
 @dataclass(frozen=True)
@@ -87,13 +88,22 @@ class Facts:
     def load(self, root: str | None = None) -> Known:
         """The data again, or an error if they are no longer what the model was trained on."""
         known = self.source.load(root)
+        changed = self._changed(known)
+        if changed is not None:  # or an earlier version trained on it, which had its classes in another order
+            known = self.source.load(root, older=True)
+            if self._changed(known) is not None:
+                raise changed
+        return known
+
+    def _changed(self, known: Known) -> NescioError | None:
+        """The error if data are not what the model was trained on."""
         now = Facts.of(self.source, known)
         own = ("train", "test") if os.path.isabs(self.source.name) else ()  # a file may change, a named set does not
         for name in ("kind", "shape", "classes", "features", "encoding", *own):
             if getattr(now, name) != getattr(self, name):
-                raise NescioError(f"{self.source.name} has changed since the model was trained on it: its {name} were "
-                                  f"{getattr(self, name)}, and now are {getattr(now, name)}")  # fmt: skip
-        return known
+                return NescioError(f"{self.source.name} has changed since the model was trained on it: its {name} were "
+                                   f"{getattr(self, name)}, and now are {getattr(now, name)}")  # fmt: skip
+        return None
 
     def encoder(self) -> Encoding | None:
         """How a table's columns become features, or None for images and plain numbers."""

@@ -76,7 +76,10 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] |
         )
     state = {} if recipe is None else _sound_state(method)
     learned = {} if detector is None else {f"detector.{key}": value for key, value in _learned(detector)}
-    write_tensors(path, KIND, state | learned, {"plan": to_plain(plan), "about": to_plain(about or {})})
+    try:
+        write_tensors(path, KIND, state | learned, {"plan": to_plain(plan), "about": to_plain(about or {})})
+    except OSError as error:
+        raise NescioError(f"{os.fspath(path)!r} cannot be written: {error.strerror or error}") from error
 
 
 def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Method | Detector | TemperatureScaled:
@@ -93,7 +96,7 @@ def load_about(
     path: str | os.PathLike[str], model: nn.Module | None = None
 ) -> tuple[Method | Detector | TemperatureScaled, dict[str, Any]]:
     """What `load` gives, and the plain data that was kept with it."""
-    tensors, header = read_tensors(path, KIND)
+    tensors, header = read_tensors(path, KIND, ("plan", "about"))
     where = repr(os.fspath(path))
     plan = from_plain(Plan, header.get("plan"), where)
     about = from_plain(dict[str, Any], header.get("about"), where)
@@ -116,13 +119,26 @@ def load_about(
 
 
 def fingerprint(model: nn.Module) -> str:
-    """What tells a model from others: a digest of the names, types, shapes and values of its weights and buffers."""
+    """What tells a model from others: a digest of the names, types, shapes and values of its weights and buffers.
+
+    Buffers that no state_dict has come last, so that of a model without them it is what it ever was.
+    """
     digest = hashlib.sha256()
-    for name, value in sorted(model.state_dict().items()):
+    for name, value in (*sorted(model.state_dict().items()), *_loose(model)):
         if isinstance(value, Tensor):
             digest.update(f"{name} {value.dtype} {tuple(value.shape)};".encode())
             digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def _loose(model: nn.Module) -> list[tuple[str, Tensor]]:
+    """The buffers that are not persistent, by name."""
+    return sorted(
+        (f"{prefix}.{name}", buffer)
+        for prefix, module in model.named_modules(remove_duplicate=False)
+        for name in getattr(module, "_non_persistent_buffers_set", ())  # a scripted module may have none
+        if isinstance(buffer := getattr(module, name, None), Tensor)
+    )
 
 
 def holds_model(detector: Detector) -> bool:

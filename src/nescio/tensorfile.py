@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -26,8 +27,13 @@ def write_tensors(path: str | os.PathLike[str], kind: str, tensors: dict[str, Te
         file.write(save(own, header))
 
 
-def read_tensors(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read a file of that kind back: its tensors and its plain data."""
+def read_tensors(
+    path: str | os.PathLike[str], kind: str, keys: Collection[str] | None = None
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read a file of that kind back: its tensors and its plain data, which may have these keys alone, if any are given.
+
+    Kind and format come before the digest, so that a file of a newer version says that it is one.
+    """
     name = os.fspath(path)
     try:
         with safe_open(name, framework="pt") as file:
@@ -37,15 +43,23 @@ def read_tensors(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Ten
         raise NescioError(f"no such file: {name!r}") from error
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise NescioError(f"{name!r} is not a whole nescio {kind}: {error}") from error
-    if isinstance(about, dict) and (digest := about.pop("digest", None)) not in (None, _digest(tensors, about)):
+    if not isinstance(about, dict) or about.get("kind") != kind:
+        raise NescioError(f"{name!r} is not a nescio {kind}")
+    if (version := about.get("format")) != FORMAT:
+        raise NescioError(f"{name!r} has format {version!r}; this version of nescio reads format {FORMAT}")
+    digest = about.pop("digest", None)
+    if digest is None:
+        raise NescioError(f"{name!r} is not a whole nescio {kind}: it lacks the digest of its contents")
+    if digest != _digest(tensors, about):
         raise NescioError(
             f"{name!r} is not a whole nescio {kind}: its contents do not have the digest {str(digest)[:12]}…"
         )
-    if not isinstance(about, dict) or about.pop("kind", None) != kind:
-        raise NescioError(f"{name!r} is not a nescio {kind}")
-    if (version := about.pop("format", None)) != FORMAT:
-        raise NescioError(f"{name!r} has format {version!r}; this version of nescio reads format {FORMAT}")
-    return tensors, about
+    rest = {key: value for key, value in about.items() if key not in ("kind", "format")}
+    if keys is not None and (strange := sorted(rest.keys() - set(keys))):
+        raise NescioError(
+            f"{name!r} says {', '.join(strange)[:100]!r}, which no {kind} does; expected {', '.join(keys)}"
+        )
+    return tensors, rest
 
 
 def _digest(tensors: dict[str, Tensor], plain: dict[str, Any]) -> str:

@@ -513,6 +513,32 @@ def test_pictures_of_any_size_and_colour_are_answered_each_as_if_alone(command, 
         as_told(found, detector.explain(torch.cat(expected), batch_size=size), "01")
 
 
+def test_images_that_cannot_be_read_are_unknown_and_told(command, there, tmp_path):
+    values = np.random.default_rng(0)
+    for index in range(30):
+        save_picture(tmp_path / "held" / f"{index:02}.png", values.integers(256, size=(8, 8), dtype=np.uint8))
+    words = ["fit", "--model", "their_nets:ready", "--accept", 0.8, "--data"]
+    assert command(*words, tmp_path / "held", "-o", tmp_path / "det")[0] == 0
+    whole = command("score", tmp_path / "det", tmp_path / "held")
+    cut = (tmp_path / "held" / "03.png").read_bytes()[:60]
+    (tmp_path / "held" / "03.png").write_bytes(cut)
+    (tmp_path / "held" / "17.png").write_bytes(b"")
+    code, out, err = command("score", tmp_path / "det", tmp_path / "held", "--batch-size", 1)
+    assert code == 0
+    lost = ["03.png,unknown,,,,", "17.png,unknown,,,,"]
+    before = [line for line in whole[1].splitlines() if line[:6] not in ("03.png", "17.png")]
+    assert sorted(out.splitlines()) == sorted(before + lost)
+    assert out.splitlines()[4] == lost[0]
+    assert "2 images could not be read" in err
+    assert "03.png" in err
+    assert command("score", tmp_path / "det", tmp_path / "held", "--fail-on-unknown")[0] == 3
+    assert "could not be read" not in whole[2]
+    code, _, err = command(*words, tmp_path / "held", "-o", tmp_path / "other")  # known ones must be readable
+    assert (code, "03.png: is not a readable" in err) == (2, True)
+    with pytest.raises(NescioError, match=r"03\.png"):
+        list(Stream(tmp_path / "held", (1, 8, 8), None, 5))
+
+
 def test_answers_are_written_as_they_come(own, net):
     written = io.StringIO()
 
@@ -561,7 +587,7 @@ def test_the_page_is_true(command, tmp_path, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "own-model.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    code = re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1)
+    code, data_code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (tmp_path / "my_nets.py").write_text(code)
     made = {}
     exec(compile(code, "own-model.md", "exec"), made)
@@ -575,8 +601,7 @@ def test_the_page_is_true(command, tmp_path, monkeypatch):
         nn.functional.cross_entropy(net(x), y).backward()
         optimizer.step()
     save_file(net.state_dict(), "weights.safetensors")
-    np.savez("held_out.npz", images=digits.test.inputs[:, 0].numpy(), labels=digits.test.labels.numpy())
-    np.savez("new.npz", images=1 - digits.test.inputs[:40, 0].numpy())  # white on black
+    exec(compile(data_code, "own-model.md", "exec"), {})
     try:
         lines = [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
         for line in lines:

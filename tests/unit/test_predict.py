@@ -143,6 +143,56 @@ def test_refuses_a_model_that_gives_no_logits(output, x):
         predict(Odd(), x)
 
 
+@pytest.mark.parametrize(("raised", "message"), [
+    (AssertionError(), r"shape \(50, 4\): AssertionError$"),
+    (AssertionError("too wide"), r"\(50, 4\): AssertionError: too wide"),
+    (KeyError("pixels"), "KeyError: 'pixels'"),
+    (AttributeError("no shape"), "AttributeError: no shape"),
+    (ZeroDivisionError("by zero"), "ZeroDivisionError: by zero"),
+    (ValueError("odd"), r"\(50, 4\): odd$"),
+])  # fmt: skip
+def test_what_a_models_own_code_raises_comes_with_the_shape_and_its_cause(x, raised, message):
+    class Raises(nn.Module):
+        def forward(self, x):
+            raise raised
+
+    with pytest.raises(NescioError, match=message) as caught:
+        predict(Raises(), x)
+    assert caught.value.__cause__ is raised
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, MemoryError])
+def test_what_ends_a_program_is_let_through(x, stop):
+    class Stops(nn.Module):
+        def forward(self, x):
+            raise stop
+
+    with pytest.raises(stop):
+        predict(Stops(), x)
+
+
+def test_a_model_that_takes_a_dict_is_told_from_one_that_takes_a_tensor(x):
+    class Parts(nn.Module):
+        def __init__(self, short):
+            super().__init__()
+            self.short = short
+
+        def forward(self, x):
+            return x["x"] if self.short else x["features"]
+
+    for short in (True, False):
+        with pytest.raises(NescioError, match="seems to take a dict"):
+            predict(Parts(short), x)
+
+    class Deep(nn.Module):
+        def forward(self, x):
+            return x[:, 0, 0]
+
+    with pytest.raises(NescioError, match="too many indices") as caught:
+        predict(Deep(), x)
+    assert "dict" not in str(caught.value)
+
+
 def test_a_model_over_tokens_may_take_integers():
     net = nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Linear(8, 3))
     assert predict(net, torch.zeros(5, 2, dtype=torch.long)).shape == (1, 5, 3)

@@ -4,7 +4,6 @@ from collections import Counter
 import pytest
 import torch
 from rich.console import Console
-from torch import nn
 
 import nescio
 from nescio.data import Samples
@@ -190,5 +189,3 @@ def test_says_when_there_are_too_few_inputs_or_broken_ones(ready):
         nescio.recommend(model, broken)
     with pytest.raises(NescioError, match="given for a model"):
         nescio.recommend("digits", known.test)
-    with pytest.raises(NescioError, match="floats"):
-        nescio.recommend(nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(20, 3)), torch.ones(99, 5).long())

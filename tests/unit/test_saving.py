@@ -3,13 +3,14 @@ import struct
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 import nescio
 from nescio.data import Normalise
 from nescio.errors import NescioError
 from nescio.saving import load_about
-from nescio.tensorfile import read_tensors, write_tensors
+from nescio.tensorfile import _digest, read_tensors, write_tensors
 
 
 @pytest.fixture
@@ -24,14 +25,16 @@ def path(model, tmp_path):
     return tmp_path / "m.nescio"
 
 
-def rewrite(path, change):
-    """The file with its plain data changed and its weights as they were."""
+def rewrite(path, change, digest=True):
+    """The file with its plain data changed, its weights as they were and, unless told, a digest that fits."""
     blob = path.read_bytes()
     size = struct.unpack("<Q", blob[:8])[0]
     header = json.loads(blob[8 : 8 + size])
     about = json.loads(header["__metadata__"]["nescio"])
-    about.pop("digest")  # or all of it would be refused at once
+    about.pop("digest")
     change(about)
+    if digest:
+        about["digest"] = _digest(load_file(path), about)
     header["__metadata__"]["nescio"] = json.dumps(about)
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + blob[8 + size :])
@@ -105,6 +108,7 @@ def test_damaged_file_is_refused(path, damage):
     (lambda about: about.update(format=7), "format 7"),
     (lambda about: about.update(kind="checkpoint"), "not a nescio model"),
     (lambda about: about.pop("plan"), "expected the fields"),
+    (lambda about: about.update(plam={}), "says 'plam', which no model does; expected plan, about"),
     (lambda about: about.update(about=[]), "expected dict"),
     (lambda about: about["plan"].update(method="softmx"), "did you mean 'softmax'"),
     (lambda about: about["plan"].update(network={"network": "mlp", "inputs": 9, "classes": 3}), "another network"),
@@ -127,6 +131,24 @@ def test_damaged_file_is_refused(path, damage):
 def test_tampered_file_is_refused(path, change, message):
     rewrite(path, change)
     with pytest.raises(NescioError, match=message):
+        nescio.load(path)
+
+
+def test_a_digest_cannot_be_left_out_and_a_newer_file_says_that_it_is_one(path):
+    whole = path.read_bytes()
+    for misspelt in (b"digesx", b"Digest"):
+        damaged = bytearray(whole.replace(b"digest", misspelt))
+        damaged[-3] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(NescioError, match="lacks the digest"):
+            nescio.load(path)
+    path.write_bytes(whole)
+    rewrite(path, lambda about: about.update(digest=None), digest=False)
+    with pytest.raises(NescioError, match="lacks the digest"):
+        nescio.load(path)
+    path.write_bytes(whole)
+    rewrite(path, lambda about: about.update(format=2, digest="of a newer kind"), digest=False)
+    with pytest.raises(NescioError, match="has format 2; this version of nescio reads format 1"):
         nescio.load(path)
 
 
@@ -194,7 +216,16 @@ def test_missing_file_is_told(tmp_path):
 def test_tied_weights_and_a_failed_write_lose_nothing(path, model, monkeypatch):
     before = path.read_bytes()
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(NescioError, match=r"m\.nescio' cannot be written: disk full") as caught:
         nescio.save(model, path)
+    assert isinstance(caught.value.__cause__, OSError)
     assert path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == ["m.nescio"]
+
+
+def test_a_path_that_cannot_be_written_is_named(model, tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in ("/proc/no/such/place", tmp_path / "file" / "m", tmp_path / ("m" * 300)):
+        with pytest.raises(NescioError, match="cannot be written") as caught:
+            nescio.save(model, path)
+        assert str(path) in str(caught.value)

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
-from nescio.cli.arguments import out
+from nescio.cli.arguments import err, out
 from nescio.errors import NescioError
 from nescio.options import Root, one_of, score_in
 
@@ -77,11 +78,14 @@ def fit(
     if run is not None:
         if weights is not None or names:
             raise NescioError("a run has its own weights and class names; leave out --weights and --class-names")
+        doubt = None
         made, facts = fit_run(output, run, data, train, label, wanted, root)
     elif model is not None:
         if data is None:
             raise NescioError("give known inputs that the network was not trained on: --data held_out.npz")
-        made, facts = fit_own(output, model, weights, data, train, label, names, wanted)
+        made, facts, doubt = fit_own(output, model, weights, data, train, label, names, wanted)
     counts = made.calibration_class_.bincount(minlength=len(facts.classes)).tolist() if per_class else []
     for shown in fitted_words(facts, counts, shlex.quote(str(output))):
         out.print(shown, soft_wrap=isinstance(shown, str), highlight=False)
+    if doubt:
+        err.print(f"[bold yellow]warning:[/] {escape(doubt)}", soft_wrap=True, highlight=False)

@@ -31,7 +31,8 @@ def score(
     """Answer new inputs, one row each.
 
     A detector's rows have the class or "unknown", the class that the model alone would give, its confidence, the
-    p-value (the share of known inputs at least as odd) and the score; rows with missing values are unknown. A run's
+    p-value (the share of known inputs at least as odd) and the score; rows with missing values
+    and images that cannot be read are unknown. A run's
     rows have class, confidence and every score (larger = less known).
 
     Example: `nescio score detector new_images -o answers.csv --fail-on-unknown`
@@ -68,7 +69,13 @@ def _score_with_detector(
 
     detector, facts = open_fitted(folder, model, inputs)
     with plain_attention(), place as file:
-        return write_verdicts(file, detector, facts.classes, stream_for(facts, inputs, batch_size))
+        stream = stream_for(facts, inputs, batch_size)
+        found = write_verdicts(file, detector, facts.classes, stream)
+    if stream.unread:
+        count = f"{len(stream.unread)} image{'s' * (len(stream.unread) > 1)}"
+        err.print(f"[bold yellow]warning:[/] {count} could not be read, so unknown: {escape(stream.unread[0])}"
+                  f"{', …' * (len(stream.unread) > 1)}", soft_wrap=True, highlight=False)  # fmt: skip
+    return found
 
 
 def _score_with_run(

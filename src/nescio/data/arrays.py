@@ -55,10 +55,17 @@ def inputs(array: Array, where: str, gaps: bool = False) -> Tensor:
 
 
 def as_given(array: Array, where: str) -> Tensor:
-    """Inputs `(N, …)` of any shape and with any values, for a network that knows what to make of them; floats."""
+    """Inputs `(N, …)` of any shape and with any values, for a network that knows what to make of them.
+
+    Floats keep their precision, or have single; whole numbers of any type become int64.
+    """
     if array.ndim < 2 or 0 in array.shape or array.dtype.kind not in "fiub":
         raise NescioError(f"{where}: shape {array.shape} {array.dtype}; expected numbers (N, …) with N ≥ 1")
-    kind = np.float64 if array.dtype.kind == "f" and array.dtype.itemsize >= 8 else np.float32
+    if array.dtype.kind != "f":
+        if int(array.max()) > np.iinfo(np.int64).max:
+            raise NescioError(f"{where}: holds {array.max()}; expected whole numbers of at most 64 bits with a sign")
+        return torch.from_numpy(np.array(array, dtype=np.int64, order="C"))
+    kind = np.float64 if array.dtype.itemsize >= 8 else np.float32
     return torch.from_numpy(np.array(array, dtype=kind, order="C"))
 
 

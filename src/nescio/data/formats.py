@@ -28,11 +28,14 @@ def is_table(path: Path) -> bool:
     return path.name.lower().endswith((".csv", ".csv.gz", ".csv.bz2"))
 
 
-def parts_at(path: Path, any_shape: bool = False) -> Parts:
-    """What a path holds, by its name, or by what is in it if it is a folder; `any_shape` as in `read_npz`."""
+def parts_at(path: Path, any_shape: bool = False, older: bool = False) -> Parts:
+    """What a path holds, by its name, or by what is in it if it is a folder.
+
+    `any_shape` is as in `read_npz`, `older` as in `read_image_folder`.
+    """
     if path.is_dir():
         files = idx_set_in(path)
-        return read_image_folder(path) if files is None else read_idx_set(files)
+        return read_image_folder(path, older) if files is None else read_idx_set(files)
     if path.suffix.lower() == ".npz":
         return read_npz(path, any_shape=any_shape)
     if path.suffix.lower() == ".npy":

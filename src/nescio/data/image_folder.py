@@ -9,6 +9,7 @@ import torch
 from PIL import Image, UnidentifiedImageError
 
 from nescio.data.arrays import Array
+from nescio.data.class_order import in_order
 from nescio.data.parts import Parts
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
@@ -17,34 +18,45 @@ _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
 _SUFFIXES = (".png", ".jpg", ".jpeg")
 
 
-def read_image_folder(folder: Path) -> Parts:
-    """The images below a folder, all of one size; sub-folders `train` and `test` are the two parts."""
+def read_image_folder(folder: Path, older: bool = False) -> Parts:
+    """The images below a folder, all of one size; sub-folders `train` and `test` are the two parts.
+
+    Classes are in the order of `in_order`, or, as in an `older` version, in that of their letters.
+    """
     try:
-        inside = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+        inside = _folders(folder)
     except OSError as error:
         raise NescioError(f"{folder}: cannot be read ({error.strerror})") from error
-    if inside == ["test", "train"]:
-        classes = tuple(sorted({path.name for half in inside for path in (folder / half).iterdir() if path.is_dir()}))
-        return Parts({half: _labelled(folder / half, classes) for half in ("train", "test")}, classes)
+    halves = ("train", "test") if inside == ["test", "train"] else ()
+    names = {name for half in halves for name in _folders(folder / half)} if halves else inside
+    classes = tuple(sorted(names) if older else in_order(names))
+    if halves:
+        return Parts({half: _labelled(folder / half, classes) for half in halves}, classes)
     if inside:
-        return Parts({"all": _labelled(folder, tuple(inside))}, tuple(inside))
+        return Parts({"all": _labelled(folder, classes)}, classes)
     paths = _pictures(folder)
     return Parts({"all": _samples(folder, paths, torch.full((len(paths),), -1))})
 
 
-def picture_batches(folder: Path, size: int) -> Iterator[tuple[list[str], int, Iterator[torch.Tensor]]]:
-    """The images in a folder that `read` takes, so many at a time: their files, how many there are in all, and each.
-
-    They may differ in size: each is bytes `(1, C, H, W)`, grey or in colour as it is, and read when it is its turn.
-    """
-    inside = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+def picture_batches(folder: Path, size: int) -> Iterator[tuple[list[str], int, list[Path]]]:
+    """The images in a folder that `read` takes, so many at a time: names, how many there are in all, and files."""
+    inside = _folders(folder)
     if inside == ["test", "train"]:
         folder = folder / "test"
-        inside = sorted(path.name for path in folder.iterdir() if path.is_dir())
-    paths = [path for name in inside for path in _pictures(folder / name)] if inside else _pictures(folder)
+        inside = _folders(folder)
+    paths = [path for name in in_order(inside) for path in _pictures(folder / name)] if inside else _pictures(folder)
     for start in range(0, len(paths), size):
         some = paths[start : start + size]
-        yield [path.relative_to(folder).as_posix() for path in some], len(paths), (_stacked([one]) for one in some)
+        yield [path.relative_to(folder).as_posix() for path in some], len(paths), some
+
+
+def read_picture(path: Path) -> torch.Tensor:
+    """One image, bytes `(1, C, H, W)`, grey or in colour as it is."""
+    return _stacked([path])
+
+
+def _folders(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
 def _labelled(folder: Path, classes: Sequence[str]) -> Samples:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from nescio.data.class_order import plain_name
 from nescio.data.normalise import Normalise
 from nescio.data.samples import Samples
 from nescio.data.table import Encoding
@@ -112,6 +113,8 @@ def kept_classes(classes: tuple[str, ...], hold_out: Iterable[int | str], name: 
 def _position(given: int | str, classes: tuple[str, ...]) -> int:
     if isinstance(given, str) and given in classes:
         return classes.index(given)
+    if isinstance(given, str) and plain_name(given) in classes:
+        return classes.index(plain_name(given))
     if isinstance(given, str) and not (given.isdecimal() and len(given) < 10):  # int() refuses very long ones
         raise unknown_name("class", given if len(given) <= 50 else f"{given[:50]}…", classes)
     wrong = NescioError(f"class {given!r} to hold out; expected a name or a whole number")

@@ -37,6 +37,19 @@ def load(
         impute: fill missing values of a table from its training rows instead of refusing them; images have none.
         label: the label column of a CSV path; the last one without it.
     """
+    return load_ordered(name, root, hold_out, seed, impute, label)
+
+
+def load_ordered(
+    name: str | os.PathLike[str],
+    root: str | os.PathLike[str] | None = None,
+    hold_out: Iterable[int | str] | int | str | None = (),
+    seed: int = 0,
+    impute: bool = False,
+    label: str | None = None,
+    older: bool = False,
+) -> Known:
+    """What `load` gives; with `older`, a path's classes in the order that earlier versions had them in."""
     if not isinstance(name, str | os.PathLike) or not str(name):
         raise NescioError(f"{name!r} was given for a data set; expected one of {', '.join(NAMES)}, or a path")
     seed, held = check_seed(seed), held_classes(hold_out)
@@ -53,8 +66,8 @@ def load(
         raise unknown_name("data set", str(name), NAMES)
     there(path, f", and no data set of that name; known are {', '.join(NAMES)}")
     if is_table(path):
-        return tabular(path.name, read_csv(path), Layout(label), 0.2, seed, held, impute)
-    return _known(path.name, parts_at(path), held, 0.2, seed)
+        return tabular(path.name, read_csv(path), Layout(label), 0.2, seed, held, impute, older)
+    return _known(path.name, parts_at(path, older=older), held, 0.2, seed)
 
 
 def _from_catalogue(

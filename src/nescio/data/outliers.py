@@ -6,6 +6,7 @@ Some keep the look of known inputs and lose their meaning, some keep neither.
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -63,6 +64,30 @@ def strokes(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
     return stretched(pad(across, (0, 1)) + pad(down, (0, 0, 0, 1)))
 
 
+def drawn(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
+    """Words drawn from all that are seen, each as likely as any other."""
+    seen = torch.from_numpy(np.unique(x.cpu().numpy())).to(x.device)
+    return seen[torch.randint(len(seen), x.shape, generator=generator).to(x.device)]
+
+
+def shuffled(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
+    """Words of each input out of order, by an order of its own."""
+    flat = x.flatten(1)
+    return flat.gather(1, torch.rand(flat.shape, generator=generator).argsort(1).to(x.device)).view_as(x)
+
+
+def continued(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
+    """The first half of each input, and the second half of one of another class."""
+    first = torch.arange(x[0].numel(), device=x.device) < x[0].numel() / 2
+    return x.where(first.view(x.shape[1:]), x[_other(y, generator)])
+
+
+def blended(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
+    """Each word that of an input, or that of one of another class in the same place, by the toss of a coin."""
+    coins = torch.rand(x.shape, generator=generator).to(x.device) < 0.5
+    return x.where(coins, x[_other(y, generator)])
+
+
 def _of_noise(make: Callable[..., Tensor]) -> Maker:
     return lambda x, y, generator: make(x, None, generator)
 
@@ -86,15 +111,19 @@ ROWS: dict[str, Maker] = {
     "averaged": averaged,
     "scaled": scaled,
 }
+WORDS: dict[str, Maker] = {"uniform": drawn, "permuted": shuffled, "pasted": continued, "averaged": blended}
 
 
 def made_outliers(x: Tensor, y: Tensor, seed: int = 0) -> dict[str, Tensor]:
-    """Outliers of every kind that suits the inputs `(N, …)`, of classes `(N,)`, by name: `IMAGES` or `ROWS`.
+    """Outliers of every kind that suits the inputs `(N, …)`, of classes `(N,)`, by name: `IMAGES`, `ROWS` or `WORDS`.
 
-    Images whose values leave [0, 1], being normalised outside the model, are brought there and back.
+    Images whose values leave [0, 1], being normalised outside the model, are brought there and back. Whole numbers are
+    words, whose values mean nothing, so that none is made that was not seen.
     """
-    if not x.is_floating_point() or x.dim() < 2:
-        raise NescioError(f"outliers are made from floats (N, …), not from {x.dtype} {tuple(x.shape)}")
+    if x.dim() < 2 or x.dtype == torch.bool or x.is_complex():
+        raise NescioError(f"outliers are made from floats or words (N, …), not from {x.dtype} {tuple(x.shape)}")
+    if not x.is_floating_point():
+        return {name: make(x, y, torch.Generator().manual_seed(seed)) for name, make in WORDS.items()}
     low, high = (float(value) for value in (x.min(), x.max()))
     if x.dim() != 4 or (low >= 0 and high <= 1):
         low, high = 0.0, 1.0

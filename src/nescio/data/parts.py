@@ -34,7 +34,7 @@ def part(
     """Samples of raw arrays, checked; without labels they are all −1."""
     x_ = as_given(x, where) if any_shape else inputs(x, where)
     y_ = torch.full((len(x_),), -1) if y is None else labels(y, len(x_), where, len(classes) or None)
-    return Samples(x_, y_, columns)
+    return Samples(x_, y_, columns, words=any_shape)
 
 
 def named(parts: Parts, name: str) -> Parts:

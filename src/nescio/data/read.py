@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from nescio.data.bounds import there
+from nescio.data.class_order import plain_name
 from nescio.data.csv_file import read_csv
 from nescio.data.formats import is_table, parts_at
 from nescio.data.parts import Parts
@@ -84,9 +85,9 @@ def relabelled(samples: Samples, named: tuple[str, ...], classes: Sequence[str] 
     labels = samples.labels
     if classes is not None and not (labels < 0).any():
         own = named or tuple(map(str, range(int(labels.max()) + 1)))
-        place = {name: i for i, name in enumerate(classes)}
+        place = {plain_name(name): i for i, name in enumerate(classes)} | {name: i for i, name in enumerate(classes)}
         if named or all(name.isdecimal() for name in classes):
-            labels = torch.tensor([place.get(name, -1) for name in own])[labels]
+            labels = torch.tensor([place.get(name, place.get(plain_name(name), -1)) for name in own])[labels]
         else:
             labels = labels.where(labels < len(classes), -1)
-    return Samples(samples.inputs, labels, samples.columns, name)
+    return samples.labelled(labels, name)

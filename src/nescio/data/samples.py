@@ -19,6 +19,7 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         labels: `(N,)` integers, `−1` for an input of no known class.
         columns: further facts per input that are not fed to a network (a hospital, an alphabet), each `(N,)`.
         name: what reports call this set.
+        words: inputs may be int64, such as words by number, and are then given out as they are.
     """
 
     def __init__(
@@ -27,12 +28,14 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         labels: Tensor | Array,
         columns: Mapping[str, Array] | None = None,
         name: str = "",
+        words: bool = False,
     ) -> None:
         where = name or "a data set"
         inputs, labels = tensor(inputs), tensor(labels)
         if inputs.dim() < 2 or len(inputs) == 0:
             raise NescioError(f"{where}: inputs of shape {tuple(inputs.shape)}; expected (N, …) with N ≥ 1")
-        if inputs.dtype != torch.uint8 and not inputs.is_floating_point():
+        allowed = (torch.uint8, torch.int64) if words else (torch.uint8,)
+        if inputs.dtype not in allowed and not inputs.is_floating_point():
             raise NescioError(f"{where}: inputs must be uint8 images or floats, not {inputs.dtype}")
         if labels.shape != inputs.shape[:1] or labels.is_floating_point() or labels.is_complex():
             raise NescioError(f"{where}: inputs of shape {tuple(inputs.shape)} need ({len(inputs)},) integer labels, "
@@ -70,7 +73,19 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
     def select(self, index: Tensor, labels: Tensor | None = None) -> "Samples":
         """The samples at `index` (positions or a mask), with new labels if given."""
         columns = {key: values[index.cpu().numpy()] for key, values in self.columns.items()}
-        return Samples(self.inputs[index], self.labels[index] if labels is None else labels, columns, self.name)
+        return self._with(self.inputs[index], self.labels[index] if labels is None else labels, columns, self.name)
+
+    def labelled(self, labels: Tensor, name: str) -> "Samples":
+        """The samples with other labels and another name."""
+        return self._with(self.inputs, labels, self.columns, name)
+
+    def floats(self) -> "Samples":
+        """The samples with words as floats; others are what they were."""
+        words = self.inputs.dtype == torch.int64
+        return Samples(self.inputs.float(), self.labels, self.columns, self.name) if words else self
+
+    def _with(self, inputs: Tensor, labels: Tensor, columns: Mapping[str, Array], name: str) -> "Samples":
+        return Samples(inputs, labels, columns, name, words=self.inputs.dtype == torch.int64)
 
     @classmethod
     def joined(cls, parts: Sequence["Samples"], name: str) -> "Samples":

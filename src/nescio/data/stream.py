@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -14,14 +14,14 @@ from nescio.data.bounds import there
 from nescio.data.csv_file import csv_batches
 from nescio.data.formats import is_table
 from nescio.data.idx import idx_set_in
-from nescio.data.image_folder import picture_batches
+from nescio.data.image_folder import picture_batches, read_picture
 from nescio.data.npz import array_batches
 from nescio.data.read import read
 from nescio.data.samples import Samples
 from nescio.data.table import Encoding
 from nescio.errors import NescioError
 
-Named = tuple[list[str], int | None, Tensor]  # what each input is called, how many there are in all, floats
+Named = tuple[list[str], int | None, Tensor]  # what each input is called, how many there are in all, inputs
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,10 @@ class Stream:
         kind: what a network of the user's was fitted on: "images", or "inputs" of any shape and range, which are taken
             as they are, as are numbers of a CSV file. Three axes may be either, and each then refuses the other, since
             pixels would come in another range. None for a network of ours, which is given both as images.
-        gaps: whether values may be missing, or not finite, which is else an error; what is missing is NaN.
+        words: whether the network takes whole numbers, which only the `inputs` of an npz file are.
+        gaps: whether values may be missing, or not finite, or images unreadable, which is else an error; what is
+            missing is NaN.
+        unread: why images were not read, one after the other, in the last loop.
     """
 
     path: Path
@@ -46,9 +49,14 @@ class Stream:
     batch_size: int
     kind: str | None = None
     gaps: bool = False
+    words: bool = False
+    unread: list[str] = field(default_factory=list, init=False)
 
     def __iter__(self) -> Iterator[Named]:
         path = there(self.path)
+        self.unread.clear()
+        if self.words and path.suffix.lower() != ".npz":
+            raise self._not_words("no npz file")
         if is_table(path):
             return self._rows()
         if path.is_dir() and idx_set_in(path) is None:
@@ -83,8 +91,18 @@ class Stream:
 
     def _pictures(self) -> Iterator[Named]:
         """One by one into the model's shape, so that neither sizes nor colours need agree within a folder."""
-        for names, count, pictures in picture_batches(self.path, self.batch_size):
-            yield names, count, torch.cat([self._adapted(one) for one in pictures])
+        for names, count, paths in picture_batches(self.path, self.batch_size):
+            yield names, count, torch.cat([self._picture(path) for path in paths])
+
+    def _picture(self, path: Path) -> Tensor:
+        try:
+            picture = read_picture(path)
+        except NescioError as error:
+            if not self.gaps:
+                raise
+            self.unread.append(str(error))
+            return torch.full((1, *self.shape), torch.nan)
+        return self._adapted(picture)
 
     def _arrays(self) -> Iterator[Named]:
         start = 0
@@ -95,12 +113,19 @@ class Stream:
     def _array(self, key: str, array: Array) -> Tensor:
         named = key.endswith("inputs")
         self._check_kind("inputs" if named else "images", f"`{key}`" if key else "images in [0, 1]")
+        if self.words and not (named and array.dtype.kind in "iub"):
+            raise self._not_words(f"`{key}` of {array.dtype}")
         if self.kind is None or not named:
             return self._adapted(inputs(array, str(self.path), self.gaps))
         x = as_given(array, str(self.path))
+        x = x if self.words or x.is_floating_point() else x.float()
         if x.shape[1:] != self.shape:
             raise NescioError(f"{self.path}: inputs of shape {tuple(x.shape[1:])}; expected {self.shape}")
         return x
+
+    def _not_words(self, what: str) -> NescioError:
+        return NescioError(f"{self.path}: has {what}, but the detector was fitted on whole numbers, such as words; "
+                           "expected `inputs` of whole numbers in an npz file")  # fmt: skip
 
     def _check_kind(self, kind: str, what: str) -> None:
         """An error if inputs with three axes come as images to what was fitted on `inputs`, or the reverse."""

@@ -1,14 +1,13 @@
 """A table of text columns as a known set: labels, division, held-out classes, and only then the encoding."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from nescio.data.class_order import in_older_order, in_order
 from nescio.data.known import Known, assemble, kept_classes
 from nescio.data.samples import Samples
 from nescio.data.split import stratified
@@ -38,11 +37,18 @@ class Layout:
 
 
 def tabular(
-    name: str, table: Table, layout: Layout, test: float, seed: int, hold_out: tuple[int | str, ...], impute: bool
+    name: str,
+    table: Table,
+    layout: Layout,
+    test: float,
+    seed: int,
+    hold_out: tuple[int | str, ...],
+    impute: bool,
+    older: bool = False,
 ) -> Known:
     """The known set in a table; its encoding is fitted on the training rows of the classes that are kept."""
     label = label_column(table, layout.label, name)
-    classes, labels = class_labels(table[label], name, layout.names)
+    classes, labels = class_labels(table[label], name, layout.names, older)
     kept = torch.isin(labels, torch.tensor(kept_classes(classes, hold_out, name)))
     outside = {label, layout.split, *layout.facts}
     inputs = {key: cells for key, cells in table.items() if key not in outside}
@@ -71,14 +77,14 @@ def label_column(table: Table, label: str | None, where: str) -> str:
 
 
 def class_labels(
-    cells: Sequence[str], where: str, names: Mapping[str, str] | None = None
+    cells: Sequence[str], where: str, names: Mapping[str, str] | None = None, older: bool = False
 ) -> tuple[tuple[str, ...], Tensor]:
-    """Class names and labels `(N,)`; without given names, the sorted texts, whole numbers first and by value."""
+    """Class names and labels `(N,)`; without given names, those of `in_order`, or as an `older` version had them."""
     missing = [row for row, cell in enumerate(cells, start=1) if is_missing(cell)]
     if missing:
         raise NescioError(f"{where}: row {missing[0]} has no label")
     distinct = set(cells)
-    names = names or {text: text for text in sorted(distinct, key=_rank)}
+    names = names or (in_older_order if older else in_order)(distinct)
     if distinct - set(names):
         raise NescioError(f"{where}: label {min(distinct - set(names))!r}; expected one of {', '.join(names)}")
     classes = tuple(dict.fromkeys(names.values()))
@@ -86,11 +92,6 @@ def class_labels(
         raise NescioError(f"{where}: {len(classes)} different labels in {len(cells)} rows; is this column a class?")
     place = {text: classes.index(name) for text, name in names.items()}
     return classes, torch.tensor([place[cell] for cell in cells])
-
-
-def _rank(text: str) -> tuple[bool, Decimal, str]:
-    whole = re.fullmatch(r"-?\d+", text) is not None
-    return not whole, Decimal(text if whole else 0), text  # int() refuses more than 4300 digits
 
 
 def _divided(

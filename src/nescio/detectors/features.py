@@ -155,4 +155,8 @@ def _layers_of(model: nn.Module, x: Tensor) -> str:
     with torch.no_grad(), kept.of(model, names):
         run(model, x[:1].clone())
     shapes = {name: tuple(out.shape[1:]) if isinstance(out, Tensor) else "" for name, (_, out) in kept.returned.items()}
+    if not shapes and any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        return "Its modules are scripted or traced, and cannot be looked into; give the network it was made from"
+    if not shapes:
+        return "It runs no module that has a name"
     return "Give one by name: " + ", ".join(f"{name} {shapes[name]}" for name in names if name in shapes)

@@ -20,6 +20,7 @@ from nescio.untouched import untouched
 
 SPATIAL = (nn.modules.conv._ConvNd, nn.modules.batchnorm._NormBase, nn.modules.pooling._MaxPoolNd,
            nn.modules.pooling._AvgPoolNd, nn.modules.pooling._AdaptiveAvgPoolNd)  # fmt: skip  # channels come first
+BARE = "linear"  # what a linear layer is called that is the whole network, and so has no name
 
 
 def exported(net: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> tuple[Plan, list[Tensor]]:
@@ -66,7 +67,8 @@ def _plan(program: ExportedProgram, net: nn.Module) -> tuple[Plan, list[Tensor]]
         raise NescioError("it takes more than one input")
     (answer,) = next(node for node in program.graph.nodes if node.op == "output").args[0]
     needed = _needed(answer)
-    linear = {_where(one.weight, one.bias): name for name, one in net.named_modules() if isinstance(one, nn.Linear)}
+    modules = {name or BARE: one for name, one in net.named_modules()}
+    linear = {_where(one.weight, one.bias): name for name, one in modules.items() if isinstance(one, nn.Linear)}
     places: dict[Any, dict[str, int]] = {}
     steps: list[Step] = []
     tensors: list[Tensor] = []

@@ -22,7 +22,7 @@ def write_graph(path: str | os.PathLike[str], plan: Plan, tensors: Sequence[Tens
 
 def read_graph(path: str | os.PathLike[str]) -> Graph:
     """The network in a file, in eval mode; an error, before anything is run, if it asks for what it may not."""
-    tensors, header = read_tensors(path, KIND)
+    tensors, header = read_tensors(path, KIND, ("plan",))
     where = repr(os.fspath(path))
     plan: Plan = from_plain(Plan, header.get("plan"), where)
     if tensors.keys() != {str(index) for index in range(len(plan.parameters))}:

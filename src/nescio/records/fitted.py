@@ -31,7 +31,8 @@ class Fitted(Record):
     thresholds: tuple[float, ...]  # one, or one for each class
     provenance: Provenance
     files: dict[str, str] = dataclasses.field(default_factory=dict)  # the folder's others, each with its SHA-256
-    digest: str = ""  # of all the above
+    digest: str = ""  # of all the above, and of what follows
+    dtype: str = "float32"  # of inputs: "int64" of words; floats come in the precision of the network
 
     def __post_init__(self) -> None:
         check_counts(self, "shape", "inputs")
@@ -44,6 +45,9 @@ class Fitted(Record):
     def own_digest(self) -> str:
         """Of all it says: tells damage and careless changes, though not those of someone who writes a new digest."""
         body = json.loads(dataclasses.replace(self, digest="").to_json())
-        if body["provenance"]["command"] is None:  # folders from before it was kept have digests without it
+        # folders from before these were kept have digests without them
+        if body["provenance"]["command"] is None:
             del body["provenance"]["command"]
+        if self.dtype == "float32":
+            del body["dtype"]
         return hashlib.sha256(as_json(body).encode()).hexdigest()

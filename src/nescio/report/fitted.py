@@ -8,6 +8,7 @@ from rich.table import Table
 from nescio.records import Fitted
 
 EVERYTHING = 1e300  # no score is so high
+FEW = 12  # classes that are listed
 
 
 def fitted_words(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[str | Table]:
@@ -15,6 +16,8 @@ def fitted_words(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[
     settings = ", ".join(f"{name}: {_short(value)}" for name, value in facts.settings.items() if value is not None)
     over = f" over {facts.factory}" if facts.factory else ""
     yield escape(f"{facts.detector}{f' ({settings})' if settings else ''}{over}, {len(facts.classes)} classes")
+    if facts.factory is not None:
+        yield escape(f"Outputs: {_outputs(facts.classes)}")
     if facts.taught is not None:
         yield escape(f"Learned from: {facts.taught}")
     threshold = ""
@@ -32,6 +35,12 @@ def fitted_words(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[
         yield escape(f"The network could not be kept without its code: {facts.why}. So scoring must name it")
         model = f" --model {facts.factory}"
     yield f"Next: [cyan]{escape(f'nescio score {folder} new_inputs -o answers.csv{model}')}[/]"
+
+
+def _outputs(names: Sequence[str]) -> str:
+    """Which output is called what; the last ones, where a wrong order shows, are told of many, too."""
+    told = [f"{at} → {name}" for at, name in enumerate(names)]
+    return ", ".join(told if len(told) <= FEW else [*told[: FEW - 2], "…", told[-1]])
 
 
 def _short(value: object) -> str:

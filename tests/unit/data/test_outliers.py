@@ -1,7 +1,18 @@
 import pytest
 import torch
 
-from nescio.data.outliers import IMAGES, ROWS, averaged, inverted, made_outliers, pasted, patches, scaled, strokes
+from nescio.data.outliers import (
+    IMAGES,
+    ROWS,
+    WORDS,
+    averaged,
+    inverted,
+    made_outliers,
+    pasted,
+    patches,
+    scaled,
+    strokes,
+)
 from nescio.errors import NescioError
 
 
@@ -91,7 +102,35 @@ def test_images_in_other_units_are_made_in_theirs(images):
         torch.testing.assert_close(moved[name], low + room * plain[name], rtol=1e-3, atol=1e-3)
 
 
-def test_refuses_what_is_no_batch_of_floats():
-    for bad in (torch.ones(4, 3).long(), torch.ones(4)):
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32])
+def test_words_are_out_of_order_of_two_or_by_chance_and_always_some_that_were_seen(generator, kind):
+    y = torch.arange(40) % 3
+    x = (1000 * torch.arange(40)[:, None] + 7 * torch.arange(9)).to(kind)  # each says its input and place
+    before, found, other = x.clone(), made_outliers(x, y), made_outliers(x, y, 1)
+    assert list(found) == list(WORDS)
+    for name, made in found.items():
+        assert (made.shape, made.dtype) == (x.shape, kind)
+        assert torch.isin(made, x).all()
+        assert torch.equal(made, made_outliers(x, y)[name])
+        assert not torch.equal(made, other[name])
+        assert not torch.equal(made, x)
+    assert torch.equal(x, before)
+    assert torch.equal(found["permuted"].sort(1).values, x)
+    assert (found["permuted"] != x).any(1).all()
+    assert torch.equal(found["pasted"][:, :5], x[:, :5])
+    for name in ("pasted", "averaged"):
+        assert torch.equal(found[name] % 1000, x % 1000)  # places are kept
+        owner = found[name] // 1000
+        mine = owner == torch.arange(40)[:, None]
+        partner = owner.where(~mine, -1).amax(1, keepdim=True)
+        assert ((owner == partner) | mine).all()
+        assert (y[partner[:, 0]] != y).all()
+    assert 0.4 < (found["averaged"] == x).double().mean() < 0.6
+    rare = torch.tensor([[1, 1, 1, 2]] * 1000)
+    assert 0.45 < (made_outliers(rare, torch.arange(1000) % 2)["uniform"] == 2).double().mean() < 0.55
+
+
+def test_refuses_what_is_no_batch_of_floats_or_words():
+    for bad in (torch.ones(4, 3).bool(), torch.ones(4), torch.ones(4).long()):
         with pytest.raises(NescioError, match="floats"):
             made_outliers(bad, torch.zeros(4).long())

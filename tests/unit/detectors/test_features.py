@@ -155,5 +155,16 @@ def test_what_comes_next_may_write_on_a_layers_output(x):
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
 def test_a_scripted_network_is_told(x):
     net = torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(36, 3)))
-    with pytest.raises(NescioError, match="linear layer"):
-        look(net, x, [HEAD])
+    for layer in (HEAD, "1"):
+        with pytest.raises(NescioError, match="scripted or traced, and cannot be looked into") as caught:
+            look(net, x, [layer])
+        assert "by name" not in str(caught.value)
+
+
+def test_a_network_without_modules_has_no_layers_to_name(x):
+    class Plain(nn.Module):
+        def forward(self, x):
+            return x.flatten(1)[:, :3]
+
+    with pytest.raises(NescioError, match=r"runs no linear layer.* no module that has a name"):
+        look(Plain(), x, [HEAD])

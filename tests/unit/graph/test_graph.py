@@ -77,6 +77,7 @@ class Words(nn.Module):
 
 CASES = {
     "perceptron": (lambda: nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)), (3,), ["1"]),
+    "regression": (lambda: nn.Linear(3, 4), (3,), []),
     "residual": (Residual, (1, 8, 8), ["conv", "rows", "pool", "relu", "norm"]),
     "attention": (Attention, (6, 8), ["block", "block.norm2", "block.linear1"]),
     "heads": (Heads, (6, 8), ["one", "two", "by name"]),
