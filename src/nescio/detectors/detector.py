@@ -166,12 +166,15 @@ class Detector(nn.Module, ABC):
         found = 0.0
         for size in (1, 3):
             parts: list[tuple[Tensor, Tensor]] = []
-            self.sweep(x, lambda x, seen, _, to=parts: to.append((self.of_batch(x, seen), seen.logits)), size, False)
+            self.sweep(x, self._into(parts), size, False)
             again, others = torch.cat([own for own, _ in parts]), torch.cat([own for _, own in parts], 1)
             if (others - logits).abs().max() > SAME * logits.abs().max():
                 return 0.0
             found = max(found, float((again - scores).abs().max()))
         return found
+
+    def _into(self, parts: list[tuple[Tensor, Tensor]]) -> Visit[Seen]:
+        return lambda x, seen, _: parts.append((self.of_batch(x, seen), seen.logits))
 
     def score(self, data: Any, batch_size: int = 256) -> Tensor:
         """How unknown each input is, `(N,)`, larger = less known; NaN or infinite inputs are an error."""
