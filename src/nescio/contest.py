@@ -50,6 +50,10 @@ def contest(
             raise NescioError(
                 f"{name!r} can be read only once, but every detector reads it; give a dataset or a loader"
             )
+    if isinstance(train, Iterator):
+        raise NescioError(
+            "train can be read only once, but every detector that learns reads it; give a dataset or a loader"
+        )
     calibration, judged = halves(known, batch_size=batch_size)
     draws = _draws(model, judged)
     names = candidate_names(candidates, draws)

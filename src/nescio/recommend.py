@@ -1,7 +1,7 @@
 """Which detector suits a model: all are tried on known data and on outliers made from them, and on nothing else."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +72,10 @@ def recommend(
     check_model(model)
     check_seed(seed)
     Level.of(accept, False, False, None, None)
+    if isinstance(train, Iterator):
+        raise NescioError(
+            "train can be read only once, but every detector that learns reads it; give a dataset or a loader"
+        )
     count = whole_number("inputs", inputs, least=10)
     calibration, rest = halves(known, batch_size=batch_size)
     own = _some(rest, count, seed)

@@ -93,3 +93,9 @@ def test_bad_input_is_told(model, known):
         nescio.contest(model, known.test, known.held_out)
     with pytest.raises(NescioError, match="did you mean 'energy'"):
         nescio.contest(model, known.test, {"digits": known.held_out}, candidates=["enrgy"])
+
+
+def test_refuses_training_data_that_can_be_read_only_once():
+    x = torch.randn(100, 2)
+    with pytest.raises(NescioError, match="train can be read only once"):
+        nescio.contest(torch.nn.Linear(2, 3), x, {"far": 9 * x}, iter(x.split(10)))

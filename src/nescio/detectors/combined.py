@@ -16,6 +16,7 @@ from nescio.detectors.explanation import Explanation
 from nescio.detectors.features import Seen
 from nescio.detectors.merging import merged, surprise
 from nescio.detectors.named import detector_named
+from nescio.detectors.rounding import reached
 from nescio.detectors.threshold import Threshold
 from nescio.errors import NescioError
 from nescio.methods import Method, as_method
@@ -93,7 +94,8 @@ class Combined(Detector):
         scores = torch.cat(parts, 1)
         if not scores.isfinite().all():
             raise NescioError("some members give NaN or infinite scores for data to calibrate them on")
-        for one, own in zip(self._each(), scores.sort(1).values, strict=True):
+        for one, row in zip(self._each(), scores.sort(1).values, strict=True):
+            own = reached(row)
             one.keep(calibration_=own, threshold_=own[-1], input_dims_=torch.tensor(dims))
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:

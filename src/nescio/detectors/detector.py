@@ -26,6 +26,8 @@ from nescio.seeds import derived_seed, start_from
 from nescio.untouched import check_model
 
 UNKNOWN = -1
+COMPARED = 16  # inputs that are scored in batches of other sizes, too
+SAME = 1e-3  # logits that differ by less, as a share of the largest, are the same but for rounding
 
 
 class Detector(nn.Module, ABC):
@@ -39,7 +41,8 @@ class Detector(nn.Module, ABC):
 
     Attributes:
         threshold_: what is accepted is at or below it; one number, or one for each class.
-        calibration_: sorted scores of the held-out data, which p-values are read from.
+        calibration_: sorted scores of the held-out data, as large as they may come out in another batch, which p-values
+            are read from.
         calibration_class_: the class the model gave each of them, if thresholds are per class; else empty.
         layers: names of the layers whose features are needed; HEAD for the input of the last linear one.
         controlled: how a bound on the risk was met by the last fit, or None.
@@ -127,9 +130,9 @@ class Detector(nn.Module, ABC):
         held = self._held(known, level.judges, halved)
         threshold, self.controlled = level.settle(held)
         self.level = level
-        order = held.scores.argsort()
+        order = held.reached.argsort()
         own = held.claimed[order] if per_class else held.claimed[:0]
-        learned = {"threshold_": threshold, "calibration_": held.scores[order].double(), "calibration_class_": own}
+        learned = {"threshold_": threshold, "calibration_": held.reached[order], "calibration_class_": own}
         self.keep(**learned)
         return self
 
@@ -141,19 +144,37 @@ class Detector(nn.Module, ABC):
     def _held(self, known: Any, judge: bool = False, halved: bool = False) -> Held:
         """The scores of held-out data, the model's classes and, if asked for, which of them are right by the labels."""
         parts: list[tuple[Tensor, Tensor, Tensor | None]] = []
+        first: tuple[Tensor, Tensor, Tensor] | None = None
         count = 0
 
         def visit(x: Tensor, seen: Seen, y: Tensor | None) -> None:
-            nonlocal count
+            nonlocal first, count
             right = right_answers(seen.logits, y).to(x.device) if judge else None
             parts.append((self.of_batch(x, seen), claimed_classes(seen.logits).to(x.device), right))
+            first = (x[:COMPARED], seen.logits[:, :COMPARED], parts[0][0][:COMPARED]) if first is None else first
             count = seen.logits.shape[2]
             self.input_dims_.fill_(x.dim() - 1)
 
         self.sweep(known, visit)
+        noise = 0.0 if first is None else self._noise(*first)
         scores, claimed, right = zip(*parts, strict=True)
         told = None if any(one is None for one in right) else torch.cat([one for one in right if one is not None])
-        return Held(torch.cat(scores), torch.cat(claimed), told, count, halved)
+        return Held(torch.cat(scores), torch.cat(claimed), told, count, halved, noise)
+
+    def _noise(self, x: Tensor, logits: Tensor, scores: Tensor) -> float:
+        """How much scores of a few inputs change in other batches; 0 if the model answers others there, as draws do."""
+        found = 0.0
+        for size in (1, 3):
+            parts: list[tuple[Tensor, Tensor]] = []
+            self.sweep(x, self._into(parts), size, False)
+            again, others = torch.cat([own for own, _ in parts]), torch.cat([own for _, own in parts], 1)
+            if (others - logits).abs().max() > SAME * logits.abs().max():
+                return 0.0
+            found = max(found, float((again - scores).abs().max()))
+        return found
+
+    def _into(self, parts: list[tuple[Tensor, Tensor]]) -> Visit[Seen]:
+        return lambda x, seen, _: parts.append((self.of_batch(x, seen), seen.logits))
 
     def score(self, data: Any, batch_size: int = 256) -> Tensor:
         """How unknown each input is, `(N,)`, larger = less known; NaN or infinite inputs are an error."""

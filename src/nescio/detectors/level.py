@@ -9,6 +9,7 @@ from torch import Tensor
 from nescio.data.labelled import check_labels, whole
 from nescio.detectors.conformal import accepting
 from nescio.detectors.risk import Controlled, controlling
+from nescio.detectors.rounding import reached
 from nescio.errors import NescioError, number
 from nescio.logits import classes
 from nescio.metrics import balanced_threshold
@@ -26,6 +27,7 @@ class Held:
         right: `(N,)`, whether they are right; None of data without labels.
         classes: how many there are.
         halved: whether as many inputs were set aside, for the detector to learn from.
+        noise: how much some of the scores were seen to change in batches of other sizes.
     """
 
     scores: Tensor
@@ -33,6 +35,12 @@ class Held:
     right: Tensor | None
     classes: int
     halved: bool = False
+    noise: float = 0.0
+
+    @property
+    def reached(self) -> Tensor:
+        """`(N,)`, how large the scores may come out in another batch."""
+        return reached(self.scores, self.noise)
 
 
 @dataclass(frozen=True)
@@ -79,10 +87,10 @@ class Level:
             cuts = [self._of_class(held, label, self.accept) for label in range(held.classes)]
             return torch.tensor(cuts, dtype=torch.float64), None
         if self.accept is not None:
-            return torch.tensor(accepting(held.scores, self.accept, _set_aside(held)), dtype=torch.float64), None
+            return torch.tensor(accepting(held.reached, self.accept, _set_aside(held)), dtype=torch.float64), None
         right = needed_labels(held.right)
         if self.risk is not None:
-            found = controlling(held.scores, right, self.risk, self.confidence)
+            found = controlling(held.scores, right, self.risk, self.confidence, held.noise)
             return torch.tensor(found.threshold, dtype=torch.float64), found
         return torch.tensor(balancing(held.scores, right), dtype=torch.float64), None
 
@@ -101,7 +109,7 @@ class Level:
 
     @staticmethod
     def _of_class(held: Held, label: int, accept: float) -> float:
-        own = held.scores[held.claimed == label]
+        own = held.reached[held.claimed == label]
         return accepting(own, accept, f" that the model takes for class {label}{_set_aside(held)}")
 
 

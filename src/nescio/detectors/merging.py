@@ -5,7 +5,10 @@ import math
 import torch
 from torch import Tensor
 
+from nescio.detectors.rounding import slack
 from nescio.errors import NescioError
+
+BELOW = 3  # times the slack of a score that others below it count as the same
 
 
 def merged(p: Tensor) -> Tensor:
@@ -28,7 +31,8 @@ def surprise(scores: Tensor, calibration: Tensor) -> Tensor:
 
     A p-value is one of M + 1, and the same for all that is odder than the calibration data. So it is interpolated
     between their scores, where it is never below the p-value, and goes on beyond them in steps of their upper spread,
-    as an exponential tail would: what lies farther away stays odder. NaN or infinite scores have none.
+    as an exponential tail would: what lies farther away stays odder. Just below one of them, within rounding, it is
+    already theirs, so that what scores the same is as odd in every batch. NaN or infinite scores have none.
     """
     knots, count = torch.unique_consecutive(calibration.double(), return_counts=True)
     at_least = count.flip(0).cumsum(0).flip(0)  # calibration scores at or above each knot
@@ -38,8 +42,8 @@ def surprise(scores: Tensor, calibration: Tensor) -> Tensor:
     s = scores.to(knots)
     upper = torch.searchsorted(knots, s.contiguous()).clamp(max=len(knots) - 1)
     lower = (upper - 1).clamp(min=0)
-    room = knots[upper] - knots[lower]
-    share = ((s - knots[lower]) / room.where(room > 0, 1.0)).clamp(0, 1)
+    room = knots[upper] - knots[lower] - BELOW * slack(knots)[upper]
+    share = torch.where(room > 0, (s - knots[lower]) / room.where(room > 0, 1.0), 1.0).clamp(0, 1)
     inside = height[lower] + share * (height[upper] - height[lower])
     beyond = (s - knots[-1]).clamp(min=0)
     # what is less odd than all calibration data has p = 1 and no more: it must not outvote those who find it odd

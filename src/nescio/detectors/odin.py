@@ -53,7 +53,12 @@ class ODIN(Detector):
         with torch.enable_grad():
             x = x.detach().requires_grad_()
             score = max_prob(self._logits(x).double() / self.temperature).sum()
-            found = torch.autograd.grad(score, x, allow_unused=True)[0] if score.requires_grad else None
+            try:
+                found = torch.autograd.grad(score, x, allow_unused=True)[0] if score.requires_grad else None
+            except RuntimeError as error:  # such as of an activation that is written on before its gradient is taken
+                raise NescioError("the model has no gradient in its input: torch cannot go back through it, most often "
+                                  "since it writes on activations in place; write on copies instead (inplace=False, "
+                                  f"z = z * 2), or take another detector. Torch says: {error}") from error  # fmt: skip
         if found is None:
             raise NescioError("the model has no gradient in its input: what it returns is constant, detached or made "
                               "under torch.no_grad(); expected logits that can be differentiated")  # fmt: skip

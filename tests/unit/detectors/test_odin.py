@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 import nescio
 from nescio.detectors import ODIN
@@ -193,3 +194,23 @@ def test_a_model_without_a_gradient():
 def test_bad_arguments(how):
     with pytest.raises(NescioError, match=next(iter(how))):
         ODIN(torch.nn.Linear(2, 2), **how)
+
+
+def test_a_model_that_writes_on_its_activations_is_told_and_passed_over():
+    class Overwriting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = nn.Linear(2, 8), nn.Linear(8, 3)
+
+        def forward(self, x):
+            hidden = torch.relu(self.body(x))
+            logits = self.head(hidden)
+            hidden.mul_(0)
+            return logits
+
+    torch.manual_seed(0)
+    net, x = Overwriting(), torch.randn(200, 2)
+    with pytest.raises(NescioError, match="in place; write on copies"):
+        nescio.ODIN(net).fit(x)
+    found = nescio.recommend(net, x, candidates=["energy", "odin"], inputs=20)
+    assert "in place" in found.record.skipped["odin"]
