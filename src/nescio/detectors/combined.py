@@ -13,11 +13,11 @@ from nescio.data.halves import halves
 from nescio.detectors.conformal import p_values
 from nescio.detectors.detector import Detector
 from nescio.detectors.explanation import Explanation
-from nescio.detectors.features import Seen
+from nescio.detectors.features import NoHeadError, Seen
 from nescio.detectors.merging import merged, surprise
 from nescio.detectors.named import detector_named
 from nescio.detectors.rounding import reached
-from nescio.detectors.threshold import Threshold
+from nescio.detectors.threshold import NoEnergyError, Threshold
 from nescio.errors import NescioError
 from nescio.methods import Method, as_method
 from nescio.seeds import derived_seed, start_from
@@ -37,7 +37,10 @@ class Combined(Detector):
         model: any classifier.
         members: names in `DETECTORS` or in `SCORES`, pairs of a name and settings such as `("knn", {"k": 10})`, or
             detectors over this very model, which are fitted anew; by default the energy and, if the model has features
-            to look at, Mahalanobis' distance.
+            to look at, Mahalanobis' distance; what a fit finds not to be had is exchanged for scores that are.
+
+    Attributes:
+        without: usual members that could not be had, by name, and why not.
     """
 
     name, learns = "combined", True
@@ -47,10 +50,15 @@ class Combined(Detector):
         given = usual_members(model) if members is None else members
         if not isinstance(given, list | tuple) or not given:
             raise NescioError(f"members must be a list of detectors, such as ['energy', 'threshold'], not {members!r}")
-        found = [_member(model, one) for one in given]
+        self.chosen = members is not None
+        self.without: dict[str, str] = {}
+        self._calibration: Any = None  # data for the members' p-values, during a fit
+        self._take(given)
+
+    def _take(self, given: Sequence[Any]) -> None:
+        found = [_member(self.model, one) for one in given]
         self.members = nn.ModuleList(found)
         self.layers = tuple(dict.fromkeys(layer for one in found for layer in one.layers))
-        self._calibration: Any = None  # data for the members' p-values, during a fit
 
     def fit(
         self, known: Any, accept: float | None = None, *, train: Any = None, calibration: Any = None, **how: Any
@@ -72,8 +80,19 @@ class Combined(Detector):
         self._calibration = calibration
         try:
             return super().fit(known, accept, train=train, **how)
+        except (NoHeadError, NoEnergyError) as error:
+            if self.chosen:
+                raise
+            self._do_without("mahalanobis" if isinstance(error, NoHeadError) else "energy", str(error))
+            return self.fit(known, accept, train=train, calibration=calibration, **how)
         finally:
             self._calibration = None
+
+    def _do_without(self, name: str, why: str) -> None:
+        """Scores that every model has in place of a usual member that cannot be had of this one."""
+        self.without[name] = why
+        left = [one for one in usual_members(self.model) if one not in self.without]
+        self._take(list(dict.fromkeys([*left, as_method(self.model).score, "entropy"]))[:2])
 
     def learn(self, data: Any) -> None:
         calibration = self._calibration

@@ -6,8 +6,15 @@ from torch import Tensor, nn
 
 from nescio.detectors.detector import Detector
 from nescio.detectors.features import Seen
+from nescio.errors import NescioError
 from nescio.methods import as_method
 from nescio.scores import score_names, scores_of
+
+NOTHING = 1e-4  # an energy that rounding, and no input, has made
+
+
+class NoEnergyError(NescioError):
+    """All inputs of a model have the same energy."""
 
 
 class Threshold(Detector):
@@ -26,6 +33,9 @@ class Threshold(Detector):
         (self.score_name,) = score_names([as_method(model).score if score is None else score])
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+        if self.score_name == "energy" and len(x) > 1 and bool((seen.logits.logsumexp(2).abs() < NOTHING).all()):
+            raise NoEnergyError("the model returns log-probabilities, whose energy is 0 for every input; take another "
+                                "score, such as max_prob")  # fmt: skip
         return scores_of([self.score_name], self.model, x, seen.logits.to(x.device))[self.score_name]
 
     def settings(self) -> dict[str, Any]:

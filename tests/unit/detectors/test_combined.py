@@ -268,3 +268,37 @@ def test_is_better_than_its_members_where_each_has_a_blind_side(axes):
     alone = [nescio.metrics.auroc(one.score(new), one.score(unknown)) for one in of.values()]
     both = Combined(axes, list(of)).fit(held)
     assert nescio.metrics.auroc(both.score(new), both.score(unknown)) > max(alone) + 0.1
+
+
+class Functional(nn.Module):
+    """A network with a linear layer, but not for its head."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.weight = nn.Linear(2, 8), nn.Parameter(torch.randn(3, 8))
+
+    def forward(self, x):
+        return self.first(x).relu() @ self.weight.T
+
+
+@pytest.mark.parametrize(("make", "left", "taken"), [
+    (Functional, ["mahalanobis"], ("energy", "max_prob")),
+    (lambda: nn.Sequential(nn.Linear(2, 3), nn.LogSoftmax(1)), ["energy"], ("mahalanobis", "max_prob")),
+    (lambda: nn.Sequential(Functional(), nn.LogSoftmax(1)), ["mahalanobis", "energy"], ("max_prob", "entropy")),
+])  # fmt: skip
+def test_what_a_model_does_not_have_is_done_without(make, left, taken):
+    torch.manual_seed(0)
+    x = torch.randn(400, 2)
+    found = nescio.Combined(make()).fit(x)
+    assert sorted(found.without) == sorted(left)
+    assert found.member_names == taken
+    alone = torch.cat([found.predict(one[None]) for one in x[:50]])
+    assert torch.equal(alone, found.predict(x[:50]))
+
+
+def test_members_that_were_asked_for_are_not_exchanged():
+    torch.manual_seed(0)
+    with pytest.raises(NescioError, match="no linear layer"):
+        nescio.Combined(Functional(), ["energy", "mahalanobis"]).fit(torch.randn(400, 2))
+    with pytest.raises(NescioError, match="log-probabilities, whose energy is 0"):
+        nescio.Threshold(nn.Sequential(nn.Linear(2, 3), nn.LogSoftmax(1)), "energy").fit(torch.randn(400, 2))

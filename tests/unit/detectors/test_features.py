@@ -168,3 +168,26 @@ def test_a_network_without_modules_has_no_layers_to_name(x):
 
     with pytest.raises(NescioError, match=r"runs no linear layer.* no module that has a name"):
         look(Plain(), x, [HEAD])
+
+
+class Bounded(nn.Module):
+    """A network whose logits are kept within ±5."""
+
+    def __init__(self, bound):
+        super().__init__()
+        self.fc, self.bound = nn.Linear(36, 3), bound
+
+    def forward(self, x):
+        return self.bound(self.fc(x.flatten(1)))
+
+
+@pytest.mark.parametrize("bound", [lambda z: 5 * torch.tanh(z / 5), lambda z: z.clamp(-5, 5)])
+def test_bounds_on_logits_hide_no_head_however_far_the_inputs(bound, x):
+    net = Bounded(bound)
+    far = torch.cat([x, 1e3 * x, 1e6 * x])
+    torch.testing.assert_close(look(net, far, [HEAD]).features[HEAD], far.flatten(1))
+
+
+def test_probabilities_are_no_function_of_one_logit(x):
+    with pytest.raises(NescioError, match="no linear layer that it runs gives the model's logits"):
+        look(Bounded(lambda z: (9 * z).softmax(1)), x, [HEAD])
