@@ -66,4 +66,5 @@ class Audit(Record):
         shares = ("certain", "bold", "eps", "ends_certain", "end_confidence", "reached", "at_once", "proved")
         check_shares(self, *shares, "overconfident", "ends_unknown", "unknown_exact")
         check_size(self, "end_confidence", 5)
+        check_size(self, "ends_in", self.classes)
         check_positive(self, "median_factor", "factors", "unknown_factor", "unknown_factors")

@@ -172,6 +172,12 @@ def test_rays_are_told_in_words(of_images):
     assert f"Along {100 * audit.ends_certain:.1f} % of 20 directions, through points drawn by chance" in page.text
     assert "Right: how many of all points are certain by then." in page.text
     assert "Where rays end is proved, not measured" in page.text
+    ended = next(label for label, count in enumerate(audit.ends_in) if count)
+    assert f"class {ended}" in page.text
+    fitted = dataclasses.replace(one(of_images, Fitted), classes=tuple(f"kind {label}" for label in range(8)))
+    called = Page(infinity.section(given(audit, fitted)).body).text  # by another record of the same model
+    assert f"kind {ended}" in called
+    assert f"class {ended}" not in called
     ray = dataclasses.replace(audit.rays[0], factors=(1.0, 1000.0), confidence=(0.5, 0.999), asymptote=None)
     words = infinity.section(given(dataclasses.replace(audit, rays=(ray,) * 8))).body
     assert "Confidence of 8 points as they are scaled by 1 to 1,000; all end above 0.99." in words

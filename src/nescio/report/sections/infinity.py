@@ -6,7 +6,7 @@ from dataclasses import replace
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from nescio.records import Audit, FeatureAudit, Monotonicity, Regions, Scaling
+from nescio.records import Audit, FeatureAudit, Fitted, Map, Monotonicity, Regions, Scaling
 from nescio.report.markup import Cell, Shown, apart, figure, heading, percentage, table
 from nescio.report.overconfidence import audit_figure, noun, percent, times, verdict
 from nescio.report.per_feature import explained, nearest_first, per_feature_cells, per_feature_figure
@@ -22,7 +22,7 @@ def section(given: Given) -> Section | None:
     """Audits at infinity, of features, of scaling, of regions and of monotonicity."""
     audits = given.told_apart(Audit)
     parts = [_side_by_side(audits)] if len(audits) > 1 else []
-    parts += [_audit(name, record, len(audits)) for name, record in audits[:DRAWN]]
+    parts += [_audit(name, record, _classes(given, name, record), len(audits)) for name, record in audits[:DRAWN]]
     parts += [left_out(len(audits), "models are")]
     moved = [(name, record) for name, record in given.told_apart(FeatureAudit) if record.features]
     parts += [_features(name, record) for name, record in moved[:DRAWN]]
@@ -46,9 +46,17 @@ def _side_by_side(audits: Sequence[tuple[str, Audit]]) -> Markup:
     return table(columns, rows, f"{scaled}, scaled to infinity; a dash is what does not apply, or never happens.", 2)
 
 
-def _audit(name: str, record: Audit, of: int) -> Markup:
+def _classes(given: Given, name: str, record: Audit) -> Sequence[str]:
+    """What the classes of an audited model are called by another record of its name, if one does; else numbers."""
+    named = (one.classes for called, one in given.records
+             if called == name and isinstance(one, FeatureAudit | Fitted | Map))  # fmt: skip
+    found = next((classes for classes in named if len(classes) == record.classes), None)
+    return found or [f"class {label}" for label in range(record.classes)]
+
+
+def _audit(name: str, record: Audit, classes: Sequence[str], of: int) -> Markup:
     drawn = figure(audit_figure(record), f"{name}. {_rays_in_words(record)}", _caption(record))
-    inside = paragraphs([*verdict(record), _ground(record)]) + drawn + _endings(record)
+    inside = paragraphs([*verdict(record), _ground(record)]) + drawn + _endings(record, classes)
     return apart(f"{name}: on the way to infinity", inside, of)
 
 
@@ -95,12 +103,12 @@ def _plain(factor: float) -> str:
     return f"{float(f'{factor:.3g}'):,.10g}"
 
 
-def _endings(record: Audit) -> Markup:
+def _endings(record: Audit, classes: Sequence[str]) -> Markup:
     if record.ends_in is None or not any(record.ends_in):
         return Markup("")
     counts = sorted(((count, label) for label, count in enumerate(record.ends_in) if count), reverse=True)
     rows: list[list[Cell]] = [
-        [f"class {label}", count, percentage(count / record.trials)] for count, label in counts[:ENDS]
+        [classes[label], count, percentage(count / record.trials)] for count, label in counts[:ENDS]
     ]
     more = f" The {ENDS} most frequent of {len(counts)}." if len(counts) > ENDS else ""
     return table(["class", "directions", "%"], rows, f"Where rays end certain.{more}", 1)
