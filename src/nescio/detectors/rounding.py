@@ -15,6 +15,7 @@ def slack(scores: Tensor, noise: float = 0.0) -> Tensor:
 
     `max(1e-5 · (max − min), 1e-6 · |score|, 4 · noise)`; `noise` is what batches of other sizes were seen to change.
 
+    >>> import torch
     >>> slack(torch.tensor([1.0, 3.0]))
     tensor([2.0000e-05, 2.0000e-05], dtype=torch.float64)
     """
