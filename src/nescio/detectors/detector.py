@@ -26,7 +26,7 @@ from nescio.seeds import derived_seed, start_from
 from nescio.untouched import check_model
 
 UNKNOWN = -1
-COMPARED = 16  # inputs that are scored in batches of other sizes, too
+COMPARED = 8  # inputs that are scored in batches of other sizes, too
 SAME = 1e-3  # logits that differ by less, as a share of the largest, are the same but for rounding
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from nescio.errors import NescioError
 
 TOGETHER = 1024  # rows to take in at once: a product of few rows is slow
-PIECE = 2048  # rows to multiply at once: more would leave the cache between the difference and the product
+PIECE = 4096  # rows to multiply at once: more would leave the cache between the difference and the product
 STRIPS = 4  # of a symmetric product: only what is on or above the diagonal is made
 NARROWEST = 32  # features of a strip
 
