@@ -11,7 +11,7 @@ from nescio.detectors.reservoir import Reservoir
 from nescio.errors import NescioError, whole_number
 from nescio.seeds import check_seed
 
-ROWS, BLOCK = 256, 8192  # inputs and others compared at once, which bounds the memory: 8 MiB
+ROWS, BLOCK = 256, 4096  # inputs and others compared at once, which bounds the memory: 4 MiB
 PIECE = 1024  # rows to scale at once
 GROUP = 16  # of numbers, of which only the largest are put in order
 OF_THOSE_KEPT = 1000
