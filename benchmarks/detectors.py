@@ -7,7 +7,7 @@ Each is fitted on 60 000 rows of 256 features of ten classes and scores 10 000. 
 that hands them to its last layer as they are, and also settles a threshold on 1000 more; theirs gets the features
 themselves, whole. KNN keeps 20 000 of the 60 000, as it does by default, and is measured once more keeping all; k is 50
 on both sides. Energy and max-logit, which learn nothing, are those of one layer's logits. What is compared is timed in
-turns, and each ratio is that of the medians, to one digit after the point. Memory is the growth of a fresh process's
+turns, and each ratio is that of the medians, judged as it is, before it is rounded to be shown. Memory is the growth of a fresh process's
 peak, as Linux tells it.
 """
 
@@ -154,11 +154,11 @@ def main() -> int:
         repeats = given.repeats * (MORE if own in SCORES else 1)
         fast, slow = in_turns(lambda one=pair: one.ours(data), lambda one=pair: one.theirs(data), repeats=repeats)
         small, large = (grown(name, side, given.rows) for side in ("ours", "theirs"))
-        share, ratio = small / max(large, 1.0), round(slow / fast, 1)
+        share, ratio = small / max(large, 1.0), slow / fast
         missed |= (pair.faster is not None and ratio < pair.faster) or (pair.memory is not None and share > pair.memory)
         quick = "" if pair.faster is None else f"≥ {pair.faster:g}×"
         wanted = "" if pair.memory is None else f"≤ {pair.memory:g}"
-        table.add_row(name, f"{fast:.4f}", f"{slow:.4f}", f"{ratio:.1f}×", quick,
+        table.add_row(name, f"{fast:.4f}", f"{slow:.4f}", f"{ratio:.2f}×", quick,
                       f"{small:.0f}", f"{large:.0f}", f"{share:.2f}", wanted)  # fmt: skip
     Console(width=120).print(table, f"medians of {given.repeats} in turns, {torch.get_num_threads()} threads")
     return int(missed)
