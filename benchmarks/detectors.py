@@ -7,8 +7,8 @@ Each is fitted on 60 000 rows of 256 features of ten classes and scores 10 000. 
 that hands them to its last layer as they are, and also settles a threshold on 1000 more; theirs gets the features
 themselves, whole. KNN keeps 20 000 of the 60 000, as it does by default, and is measured once more keeping all; k is 50
 on both sides. Energy and max-logit, which learn nothing, are those of one layer's logits. What is compared is timed in
-turns, and each ratio is that of the medians, judged as it is, before it is rounded to be shown. Memory is the growth of a fresh process's
-peak, as Linux tells it.
+turns, and each ratio is that of the medians, judged before it is rounded. Memory is the growth
+of a fresh process's peak, as Linux tells it.
 """
 
 import argparse
