@@ -29,7 +29,7 @@ from nescio.detectors import DETECTORS
 from nescio.scores import energy, max_logit
 from timing import in_turns
 
-FEATURES, CLASSES, SCORED, HELD, K, BATCH = 256, 10, 10_000, 1000, 50, 4096
+FEATURES, CLASSES, SCORED, HELD, K, BATCH = 256, 10, 10_000, 1000, 50, 2048
 MIB = 2**20
 Work = Callable[["Data"], object]
 

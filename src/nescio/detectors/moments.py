@@ -17,7 +17,8 @@ class Moments:
     """Counts `(C,)`, means `(C, F)` and scatter around them, summed over classes `(F, F)` or of each `(C, F, F)`.
 
     Rows are taken in by the thousand, and these are merged by the difference of their means (Chan, Golub and
-    LeVeque 1979), so that nothing is lost by subtracting large numbers. `close` comes after the last.
+    LeVeque 1979), so that nothing is lost by subtracting large numbers. `close` comes after the last; before it, the
+    scatter below the diagonal is not there yet.
     """
 
     def __init__(self, classes: int, features: int, each: bool = False) -> None:
@@ -27,6 +28,7 @@ class Moments:
         self.scatter = torch.zeros(*(classes,) * each, features, features, dtype=torch.float64)
         self._waiting: list[tuple[Tensor, Tensor]] = []
         self._waits = 0
+        self._room = torch.empty(0)  # used over and over, for new memory is slow to come by
 
     def add(self, rows: Tensor, labels: Tensor) -> None:
         """Take in features `(B, F)` and their classes `(B,)`."""
@@ -40,6 +42,7 @@ class Moments:
         """Take in what still waits; an error if features are not finite, or there are too few for any spread."""
         if self._waiting:
             self._merge()
+        self.scatter = self.scatter.triu() + self.scatter.triu(1).mT
         if not self.mean.isfinite().all() or not self.scatter.isfinite().all():
             raise NescioError("some features are NaN or infinite, or too large to be squared")
         if self.count.sum() < 2:
@@ -58,14 +61,21 @@ class Moments:
         if self.each:
             for label in count.nonzero().flatten().tolist():
                 own = rows[labels == label].sub_(mean[label].to(rows.dtype))
-                self.scatter[label] += _square(torch.split(own, PIECE), own).double() + torch.outer(
-                    apart[label], apart[label]
-                )
+                self.scatter[label] += _square(torch.split(own, PIECE), own)
+                self.scatter[label].addr_(apart[label], apart[label])
         else:
-            around = _around(rows, labels, mean.to(rows.dtype))
-            self.scatter += _square(around, rows).double() + apart.T @ apart
+            self.scatter += _square(self._around(rows, labels, mean.to(rows.dtype)), rows)
+            self.scatter.addmm_(apart.T, apart)
         self.mean += (mean - self.mean) * (count / total.clamp(min=1))[:, None]
         self.count = total
+
+    def _around(self, rows: Tensor, labels: Tensor, means: Tensor) -> Iterator[Tensor]:
+        """Rows `(B, F)` less the means `(C, F)` of their classes, by pieces, each in the memory of the one before."""
+        if self._room.dtype != rows.dtype or len(self._room) < min(PIECE, len(rows)):
+            self._room = rows.new_empty(min(PIECE, len(rows)), rows.shape[1])
+        for some, which in zip(torch.split(rows, PIECE), torch.split(labels, PIECE), strict=True):
+            own = torch.index_select(means, 0, which, out=self._room[: len(some)])
+            yield torch.sub(some, own, out=own)
 
     @property
     def overall(self) -> tuple[Tensor, Tensor]:
@@ -76,20 +86,12 @@ class Moments:
         return mean, within + apart.T @ apart
 
 
-def _around(rows: Tensor, labels: Tensor, means: Tensor) -> Iterator[Tensor]:
-    """Rows `(B, F)` less the means `(C, F)` of their classes, by pieces, each in the memory of the one before."""
-    room = rows.new_empty(min(PIECE, len(rows)), rows.shape[1])
-    for some, which in zip(torch.split(rows, PIECE), torch.split(labels, PIECE), strict=True):
-        own = torch.index_select(means, 0, which, out=room[: len(some)])
-        yield torch.sub(some, own, out=own)
-
-
 def _square(pieces: Iterable[Tensor], like: Tensor) -> Tensor:
-    """The sum of AᵀA over pieces A `(B, F)`: `(F, F)`, of the type of another tensor `(…, F)`."""
+    """The sum of AᵀA over pieces A `(B, F)`, right only on and above the diagonal: `(F, F)`, of another's type."""
     total = like.new_zeros(like.shape[-1], like.shape[-1])
     for piece in pieces:
         width = max(-(-piece.shape[1] // STRIPS), NARROWEST)
         for start in range(0, piece.shape[1], width):
             strip = slice(start, start + width)
             total[strip, start:].addmm_(piece[:, strip].T, piece[:, start:])
-    return total.triu() + total.triu(1).T
+    return total

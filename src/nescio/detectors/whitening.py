@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 ROUNDING = torch.finfo(torch.float32).eps  # of features, whose variance is not known to more digits
+PIECE = 512  # rows
 
 
 def least_variance(covariance: Tensor, floor: float) -> float:
@@ -28,8 +29,9 @@ def whitened(rows: Tensor, centre: Tensor, factor: Tensor) -> Tensor:
 
 def squares(rows: Tensor) -> Tensor:
     """The squared length of each row `(B, F)`: `(B,)` in float64."""
-    length: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
-    return length.square()
+    # by pieces whose doubles stay in the cache, for as much new memory takes several times as long
+    lengths = [torch.linalg.vector_norm(piece, dim=1, dtype=torch.float64) for piece in torch.split(rows, PIECE)]
+    return torch.cat(lengths).square()
 
 
 def whitening(covariance: Tensor, least: float) -> tuple[Tensor, Tensor]:

@@ -80,10 +80,11 @@ def energy(logits: Tensor) -> Tensor:
     """
     low, high = sound_logits(logits).detach().aminmax()
     if high - low < -_FLOOR:  # then one number is near enough to the largest of every input, and quicker to have
-        return -(((logits.double() - high).exp().sum((0, 2)) / len(logits)).log() + high)
-    largest = logits.detach().amax((0, 2))
-    apart = logits.double() - largest[:, None]
-    return -((apart.exp().sum((0, 2)) / len(logits)).log() + largest)
+        largest, apart = high, logits.double() - high
+    else:
+        largest = logits.detach().amax((0, 2))
+        apart = logits.double() - largest[:, None]
+    return -((apart.exp_().sum((0, 2)) / len(logits)).log() + largest)  # in place: new memory would cost as much again
 
 
 def log_entropy(log_p: Tensor, log_q: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from nescio.detectors.whitening import least_variance, whitening
+from nescio.detectors.whitening import PIECE, least_variance, squares, whitening
 
 
 def test_whitens(seed):
@@ -27,3 +27,9 @@ def test_what_hardly_varies_counts_with_the_least_variance():
 def test_there_is_a_least_variance_of_anything():
     assert 0 < least_variance(torch.diag(torch.tensor([4.0, 0.0])), 0.0) < 1e-6
     assert least_variance(torch.zeros(3, 3), 0.1) == 1.0
+
+
+def test_squares_are_those_of_float64_for_any_number_of_rows_and_however_far():
+    for count in (1, PIECE, PIECE + 1, 3 * PIECE):
+        rows = torch.randn(count, 4) * torch.tensor([1.0, 1e-3, 1e25, 1.0])[torch.arange(count) % 4, None]
+        torch.testing.assert_close(squares(rows), rows.double().square().sum(1), rtol=1e-12, atol=0)
