@@ -21,17 +21,23 @@ def check_logits(logits: Tensor) -> Tensor:
 
 def sound_logits(logits: Tensor) -> Tensor:
     """The logits in their own precision, or the same error."""
+    extremes(logits)
+    return logits
+
+
+def extremes(logits: Tensor) -> tuple[float, float]:
+    """The smallest and the largest of all logits, or the same error."""
     if not isinstance(logits, Tensor) or not logits.is_floating_point() or logits.dim() != 3:
         given = f"{logits.dtype} {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
         raise NescioError(f"expected logits: floats of shape (S, N, C) = (draws, inputs, classes), not {given}")
     if logits.shape[2] < 2 or 0 in logits.shape:
         raise NescioError(f"logits {tuple(logits.shape)}: need at least one draw, one input and two classes")
-    low, high = logits.detach().aminmax()
-    if not -LARGEST < float(low) <= float(high) < LARGEST:  # which NaN is not either
+    low, high = (float(one) for one in logits.detach().aminmax())
+    if not -LARGEST < low <= high < LARGEST:  # which NaN is not either
         bad = (~(logits.abs() < LARGEST)).any(2).any(0)
         raise NescioError(f"logits of {int(bad.sum())} of {len(bad)} inputs are NaN, infinite or beyond {LARGEST:g}, "
                           f"the first at input {int(bad.nonzero()[0])}")  # fmt: skip
-    return logits
+    return low, high
 
 
 def log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from nescio.logits import mean_log_probs, sound_logits
+from nescio.logits import extremes, mean_log_probs, sound_logits
 
 _FLOOR = -600.0  # exp(−600) ≈ 1e-261: below this a float64 soon has no room left
 
@@ -78,13 +78,12 @@ def energy(logits: Tensor) -> Tensor:
     >>> energy(torch.zeros(1, 1, 4))
     tensor([-1.3863], dtype=torch.float64)
     """
-    low, high = sound_logits(logits).detach().aminmax()
-    if high - low < -_FLOOR:  # then one number is near enough to the largest of every input, and quicker to have
-        largest, apart = high, logits.double() - high
-    else:
-        largest = logits.detach().amax((0, 2))
-        apart = logits.double() - largest[:, None]
-    return -((apart.exp_().sum((0, 2)) / len(logits)).log() + largest)  # in place: new memory would cost as much again
+    low, high = extremes(logits)
+    # where they are not too far apart, one number is near enough to the largest of every input, and quicker to have
+    largest = high if high - low < -_FLOOR else logits.detach().amax((0, 2), keepdim=True).double()  # (1, N, 1)
+    # in place, since new memory would take as long again
+    total = logits.to(torch.float64, copy=True).sub_(largest).exp_().sum((0, 2), keepdim=True)
+    return total.log_().add_(largest - math.log(len(logits))).neg_().flatten()
 
 
 def log_entropy(log_p: Tensor, log_q: Tensor) -> Tensor:
