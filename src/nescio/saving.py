@@ -69,11 +69,15 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] |
                           "made by nescio.models, and not changed since, can be saved whole")  # fmt: skip
     name, settings = (None, {}) if detector is None else (detector.name, detector.settings())
     if recipe is None:
-        plan = Plan(method.name, {}, {}, name, settings, fingerprint=fingerprint(method), temperature=temperature)
+        plan = Plan(
+            method.name, _telling(method), {}, name, settings, fingerprint=fingerprint(method), temperature=temperature
+        )
     else:
         plan = Plan(
             method.name, method.settings(), recipe, name, settings, bare=method is not given, temperature=temperature
         )
+    if detector is not None:
+        _check_whole(detector)
     state = {} if recipe is None else _sound_state(method)
     learned = {} if detector is None else {f"detector.{key}": value for key, value in _learned(detector)}
     try:
@@ -156,7 +160,22 @@ def _given(plan: Plan, model: nn.Module, where: str) -> nn.Module:
     if plan.detector is None or fingerprint(as_method(model)) != plan.fingerprint:
         raise NescioError(f"{where} was made with another model than this {type(model).__name__}: weights, their names "
                           "or types differ. Expected what the detector was made on, with the same weights")  # fmt: skip
+    method = as_method(model)
+    own = method.name, to_plain(_telling(method))
+    if own != (plan.method, plan.settings):
+        made = _called(plan.method, plan.settings)
+        raise NescioError(f"{where} was made with a model that has these weights, but is {made}, not {_called(*own)}")
     return model
+
+
+def _telling(method: Method) -> dict[str, Any]:
+    """What a method does with its weights that these do not tell: its settings, and temperatures within it."""
+    temperatures = [one.temperature for one in method.modules() if isinstance(one, TemperatureScaled)]
+    return method.settings() | ({"temperatures": temperatures} if temperatures else {})
+
+
+def _called(name: str, settings: dict[str, Any]) -> str:
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in settings.items())})"
 
 
 def _model(plan: Plan, tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> Method:
@@ -255,6 +274,14 @@ def _skeleton(plan: Plan, tensors: dict[str, Tensor], where: str) -> Method:
     with torch.device("meta"):
         make = _entry(METHODS, "method", plan.method).of
         return _made(make, plan.method, plan.settings, lambda: build(plan.network), normalise)
+
+
+def _check_whole(detector: Detector) -> None:
+    """An error if a detector learned something, but has no threshold: no file with such a one can be loaded."""
+    learned = [value for _, value in _learned(detector) if value.numel() and value.is_floating_point()]
+    if detector.threshold_.isnan().any() and any(bool(value.isfinite().all()) for value in learned):
+        raise NescioError(f"the last fit of this {type(detector).__name__} did not come to an end: it has learned, but "
+                          "has no threshold; call .fit(known) again before saving it")  # fmt: skip
 
 
 def _learned(detector: Detector) -> list[tuple[str, Tensor]]:

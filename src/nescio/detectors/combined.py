@@ -13,7 +13,7 @@ from nescio.data.halves import halves
 from nescio.detectors.conformal import p_values
 from nescio.detectors.detector import Detector
 from nescio.detectors.explanation import Explanation
-from nescio.detectors.features import NoHeadError, Seen
+from nescio.detectors.features import NoFeaturesError, Seen
 from nescio.detectors.merging import merged, surprise
 from nescio.detectors.named import detector_named
 from nescio.detectors.rounding import reached
@@ -80,10 +80,10 @@ class Combined(Detector):
         self._calibration = calibration
         try:
             return super().fit(known, accept, train=train, **how)
-        except (NoHeadError, NoEnergyError) as error:
+        except (NoFeaturesError, NoEnergyError) as error:
             if self.chosen:
                 raise
-            self._do_without("mahalanobis" if isinstance(error, NoHeadError) else "energy", str(error))
+            self._do_without("mahalanobis" if isinstance(error, NoFeaturesError) else "energy", str(error))
             return self.fit(known, accept, train=train, calibration=calibration, **how)
         finally:
             self._calibration = None
@@ -114,6 +114,7 @@ class Combined(Detector):
         if not scores.isfinite().all():
             raise NescioError("some members give NaN or infinite scores for data to calibrate them on")
         for one, row in zip(self._each(), scores.sort(1).values, strict=True):
+            one.check_held(row)
             own = reached(row)
             one.keep(calibration_=own, threshold_=own[-1], input_dims_=torch.tensor(dims))
 

@@ -17,6 +17,7 @@ from nescio.detectors.explanation import Explanation
 from nescio.detectors.features import Seen, look
 from nescio.detectors.level import Held, Level, right_answers
 from nescio.detectors.risk import Controlled
+from nescio.detectors.rounding import noise
 from nescio.errors import NescioError, whole_number
 from nescio.logits import LARGEST
 from nescio.logits import classes as claimed_classes
@@ -78,6 +79,9 @@ class Detector(nn.Module, ABC):
     def learn(self, data: Any) -> None:
         """What there is to learn from known data before the threshold, in one pass; many learn nothing more."""
 
+    def check_held(self, scores: Tensor) -> None:
+        """An error if scores `(N,)` of held-out data can tell nothing; few have one."""
+
     def look(self, model: nn.Module, x: Tensor) -> Seen:
         """What the model makes of a batch on its device: logits, and such features as are needed."""
         return look(model, x, self.layers)
@@ -121,7 +125,7 @@ class Detector(nn.Module, ABC):
         if self.learns and train is known:
             raise NescioError("the detector would be calibrated on what it learned from, and new known inputs would "
                               "look odd; give other data as train=…, or none, to have `known` divided")  # fmt: skip
-        self.keep(threshold_=torch.tensor(math.nan, dtype=torch.float64))  # should it fail, nothing is half done
+        self._forget()  # should it fail, nothing is half done
         halved = self.learns and train is None
         if halved:
             train, known = halves(known, batch_size=batch_size)
@@ -135,6 +139,15 @@ class Detector(nn.Module, ABC):
         learned = {"threshold_": threshold, "calibration_": held.reached[order], "calibration_class_": own}
         self.keep(**learned)
         return self
+
+    def _forget(self) -> None:
+        """As before any fit, as far as thresholds go."""
+        self.controlled = self.level = None
+        self.keep(
+            threshold_=torch.tensor(math.nan, dtype=torch.float64),
+            calibration_=torch.empty(0, dtype=torch.float64),
+            calibration_class_=torch.empty(0, dtype=torch.long),
+        )
 
     def keep(self, **learned: Tensor) -> None:
         """Hold what was learned as buffers, which are saved and moved with the rest."""
@@ -156,21 +169,23 @@ class Detector(nn.Module, ABC):
             self.input_dims_.fill_(x.dim() - 1)
 
         self.sweep(known, visit)
-        noise = 0.0 if first is None else self._noise(*first)
         scores, claimed, right = zip(*parts, strict=True)
         told = None if any(one is None for one in right) else torch.cat([one for one in right if one is not None])
-        return Held(torch.cat(scores), torch.cat(claimed), told, count, halved, noise)
+        every = torch.cat(scores)
+        self.check_held(every)
+        moved = 0.0 if first is None else noise(self._changes(*first), first[2], every)
+        return Held(every, torch.cat(claimed), told, count, halved, moved)
 
-    def _noise(self, x: Tensor, logits: Tensor, scores: Tensor) -> float:
+    def _changes(self, x: Tensor, logits: Tensor, scores: Tensor) -> Tensor:
         """How much scores of a few inputs change in other batches; 0 if the model answers others there, as draws do."""
-        found = 0.0
+        found = torch.zeros_like(scores)
         for size in (1, 3):
             parts: list[tuple[Tensor, Tensor]] = []
             self.sweep(x, self._into(parts), size, False)
             again, others = torch.cat([own for own, _ in parts]), torch.cat([own for _, own in parts], 1)
             if (others - logits).abs().max() > SAME * logits.abs().max():
-                return 0.0
-            found = max(found, float((again - scores).abs().max()))
+                return torch.zeros_like(scores)
+            found = torch.maximum(found, (again - scores).abs())
         return found
 
     def _into(self, parts: list[tuple[Tensor, Tensor]]) -> Visit[Seen]:
@@ -212,7 +227,8 @@ class Detector(nn.Module, ABC):
         `classes` are names for them, such as `known.classes`; else words have numbers.
         """
         answers, claimed, scores, p, confidence = (part.reshape(-1) for part in self._answered(data, batch_size))
-        cuts = self.threshold_[claimed.clamp(min=0)] if self.threshold_.dim() else self.threshold_.expand(len(scores))
+        cut = self.threshold_.to(claimed.device)
+        cuts = cut[claimed.clamp(min=0)] if cut.dim() else cut.expand(len(scores))
         called = [_called(label, classes) for label in claimed.tolist()]
         columns = (part.tolist() for part in (answers, claimed, confidence, scores, cuts, p))
         return [Explanation.of(*row) for row in zip(*columns, called, strict=True)]
@@ -250,7 +266,7 @@ class Detector(nn.Module, ABC):
                 confidence[own] = as_method(self.model).confidence(seen.logits).to(confidence)
                 cut = self._cuts(claimed[own], seen.logits.shape[2])
                 answer[own] = torch.where(scores[own] <= cut, claimed[own], UNKNOWN)
-                p[own] = self._p_values(scores[own], claimed[own])
+                p[own] = self._p_values(scores[own], claimed[own]).where(scores[own].isfinite(), torch.nan)
 
         if len(rows):
             self.sweep(x[rows], visit, batch_size=len(rows), progress=False)

@@ -14,8 +14,8 @@ from nescio.methods import Method
 from nescio.predict import draws_of, run
 
 
-class NoHeadError(NescioError):
-    """No linear layer gives a model's logits."""
+class NoFeaturesError(NescioError):
+    """A model has no features to be had: no linear layer gives its logits, or each draw has features of its own."""
 
 
 HEAD = "(head)"  # stands for the input of the last linear layer
@@ -65,7 +65,7 @@ def look(model: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> Seen:
     with torch.no_grad(), kept.of(model, layers):
         logits = draws_of(run(model, x.clone()), len(x))
     if layers and (len(logits) > 1 or kept.batched):
-        raise NescioError(f"the model has draws ({len(logits)}), each with features of its own; give one network, "
+        raise NoFeaturesError(f"the model has draws ({len(logits)}), each with features of its own; give one network, "
                           "such as ensemble.member(0), or take a detector on the logits")  # fmt: skip
     found = {name: _rows(*kept.returned[name], len(x), name) for name in layers if name in kept.returned}
     head = raised = None
@@ -131,7 +131,7 @@ def _head(
             if _same_answers(raised, logits):
                 return module, features, raised
     what = "no linear layer that it runs gives the model's logits" if ran else "the model runs no linear layer"
-    raise NoHeadError(f"{what}, so that none has an input to take for features. {_layers_of(model, x)}")
+    raise NoFeaturesError(f"{what}, so that none has an input to take for features. {_layers_of(model, x)}")
 
 
 def _same_answers(raised: Tensor, logits: Tensor) -> bool:

@@ -50,4 +50,4 @@ class GaussianDensity(GaussianDetector):
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         rows = self.comparable(seen)
         far = [squares(whitened(rows, *one)) for one in zip(self.means_, self.factors_, strict=True)]
-        return -(self.log_peaks_ - torch.stack(far, 1) / 2).logsumexp(1)
+        return -(self.log_peaks_.to(rows.device) - torch.stack(far, 1) / 2).logsumexp(1)

@@ -27,7 +27,7 @@ class Held:
         right: `(N,)`, whether they are right; None of data without labels.
         classes: how many there are.
         halved: whether as many inputs were set aside, for the detector to learn from.
-        noise: how much some of the scores were seen to change in batches of other sizes.
+        noise: how much scores were seen to change in batches of other sizes; see `rounding.noise`.
     """
 
     scores: Tensor

@@ -50,5 +50,6 @@ class Mahalanobis(GaussianDetector):
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         rows = whitened(self.comparable(seen), self.centre_, self.factor_)
         # ‖r − m‖² = ‖r‖² + ‖m‖² − 2 r·m, of which only the last two depend on the class
-        nearest = (squares(self.means_) - 2 * (rows @ self.means_.to(rows).T).double()).amin(1)
+        means = self.means_.to(rows.device)
+        nearest = (squares(means) - 2 * (rows @ means.to(rows).T).double()).amin(1)
         return (squares(rows) + nearest).clamp(min=0)

@@ -9,6 +9,7 @@ from nescio.detectors.rounding import slack
 from nescio.errors import NescioError
 
 BELOW = 3  # times the slack of a score that others below it count as the same
+HIGH, BEYOND = 0.95, 10.0  # what is so many times as far above the median as this quantile is an outlier
 
 
 def merged(p: Tensor) -> Tensor:
@@ -31,13 +32,18 @@ def surprise(scores: Tensor, calibration: Tensor) -> Tensor:
 
     A p-value is one of M + 1, and the same for all that is odder than the calibration data. So it is interpolated
     between their scores, where it is never below the p-value, and goes on beyond them in steps of their upper spread,
-    as an exponential tail would: what lies farther away stays odder. Just below one of them, within rounding, it is
+    as an exponential tail would: what lies farther away stays odder. It already does so from the last that is no
+    outlier, since a single one, far away, would make all up to it alike. Just below one of them, within rounding, it is
     already theirs, so that what scores the same is as odd in every batch. NaN or infinite scores have none.
     """
     knots, count = torch.unique_consecutive(calibration.double(), return_counts=True)
     at_least = count.flip(0).cumsum(0).flip(0)  # calibration scores at or above each knot
     height = -((1 + at_least).double() / (1 + len(calibration))).log()
-    spread = knots[-1] - calibration[len(calibration) // 2]
+    middle, high = calibration[len(calibration) // 2], calibration[int(HIGH * (len(calibration) - 1))]
+    if high > middle:
+        inner = knots <= middle + BEYOND * (high - middle)
+        knots, height = knots[inner], height[inner]
+    spread = knots[-1] - middle
     spread = spread if spread > 0 else torch.ones_like(spread)
     s = scores.to(knots)
     upper = torch.searchsorted(knots, s.contiguous()).clamp(max=len(knots) - 1)

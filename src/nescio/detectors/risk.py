@@ -38,7 +38,7 @@ def controlling(scores: Tensor, right: Tensor, risk: float, confidence: float, n
         right: `(N,)`, which of their answers are right.
         risk: the error rate to allow, in (0, 1).
         confidence: with which probability over the choice of such data it must hold, in (0, 1).
-        noise: how much scores were seen to change in batches of other sizes.
+        noise: how much scores were seen to change in batches of other sizes; see `rounding.noise`.
     """
     scores, order = scores.double().sort()
     wrong = torch.nn.functional.pad((~right[order]).long().cumsum(0), (1, 0))  # wrong answers among the first k
@@ -53,7 +53,9 @@ def controlling(scores: Tensor, right: Tensor, risk: float, confidence: float, n
     errors = wrong[doubtful]
     accepted = sure + errors - wrong[sure]  # of those in between only wrong answers
     doubt = (1 - confidence) / len(cuts)
-    proved = torch.from_numpy(binom.cdf(errors.numpy(), accepted.numpy(), risk) <= doubt) & (accepted > 0)
+    proved = (
+        torch.from_numpy(binom.cdf(errors.cpu().numpy(), accepted.cpu().numpy(), risk) <= doubt) & (accepted > 0).cpu()
+    )
     if not proved.any():
         least = int(np.ceil(np.log(doubt) / np.log1p(-risk)))
         raise NescioError(f"no threshold keeps the error rate at or below {risk:g} with confidence {confidence:g} on "

@@ -32,10 +32,12 @@ class Threshold(Detector):
         super().__init__(model)
         (self.score_name,) = score_names([as_method(model).score if score is None else score])
 
-    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
-        if self.score_name == "energy" and len(x) > 1 and bool((seen.logits.logsumexp(2).abs() < NOTHING).all()):
+    def check_held(self, scores: Tensor) -> None:
+        if self.score_name == "energy" and bool((scores.abs() < NOTHING).all()):
             raise NoEnergyError("the model returns log-probabilities, whose energy is 0 for every input; take another "
                                 "score, such as max_prob")  # fmt: skip
+
+    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         return scores_of([self.score_name], self.model, x, seen.logits.to(x.device))[self.score_name]
 
     def settings(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from nescio.data import Samples
 from nescio.detectors.conformal import p_values
 from nescio.detectors.merging import surprise
 from nescio.detectors.risk import controlling
-from nescio.detectors.rounding import reached, slack
+from nescio.detectors.rounding import noise, reached, slack
 
 KINDS = 4
 MADE = {
@@ -134,13 +134,46 @@ def test_many_scores_without_ties_lose_next_to_nothing(offset):
 
 def test_slack_by_hand():
     scores = torch.tensor([-2.0, 0.0, 100.0])
-    spread = 102e-5
-    torch.testing.assert_close(slack(scores), torch.full((3,), spread, dtype=torch.float64))
+    room = 2e-5 * (90 + 1.8)  # of what lies between the quantiles 0.05 and 0.95
+    torch.testing.assert_close(slack(scores), torch.full((3,), room, dtype=torch.float64))
     far = torch.tensor([-1e6, -1e6 + 1], dtype=torch.float64)
     torch.testing.assert_close(slack(far), -1e-6 * far)
     torch.testing.assert_close(slack(scores, noise=1.0), torch.full((3,), 4.0, dtype=torch.float64))
-    torch.testing.assert_close(reached(scores), scores.double() + spread)
+    torch.testing.assert_close(reached(scores), scores.double() + room)
     assert (reached(torch.randn(1000).sort().values).diff() >= 0).all()
+
+
+def test_noise_is_that_of_scores_which_are_no_outliers():
+    scores = torch.arange(101.0)  # with a spread of 90
+    few = torch.tensor([3.0, 90.0, 1e6])
+    assert noise(torch.tensor([1e-6, 2e-6, 0.1]), few, scores) == pytest.approx(2e-6)
+    assert noise(torch.tensor([0.1]), few[2:], scores) == 0
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+@pytest.mark.parametrize("place", [0, 17])
+def test_one_outlier_among_held_out_data_hardly_moves_the_threshold(make, place):
+    """A threshold is a rank, or nearly: what is far away is refused as before, and the risk bounded as well."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(5, 20), nn.ReLU(), nn.Linear(20, 3))
+    train, known, far = torch.randn(2000, 5), torch.randn(500, 5), 4 * torch.randn(1000, 5) + 8
+    detector = make(net)
+    how = {"train": train} if detector.learns else {}
+    before = (detector.fit(known, **how).predict(far) == -1).double().mean()
+    for size in (1e4, 1e6):
+        spoiled = known.clone()
+        spoiled[place, 2] = size
+        after = (detector.fit(spoiled, **how).predict(far) == -1).double().mean()
+        assert after > before - 0.03
+
+
+def test_one_outlier_does_not_cost_a_bounded_risk():
+    torch.manual_seed(0)
+    scores = torch.randn(2000, dtype=torch.float64)
+    right = scores < 1
+    before = controlling(scores, right, risk=0.05, confidence=0.95).coverage
+    scores[scores.argmax()] = 1e9
+    assert controlling(scores, right, risk=0.05, confidence=0.95).coverage == pytest.approx(before, abs=0.04)
 
 
 def test_surprise_is_the_same_within_rounding_of_held_out_scores():
