@@ -12,6 +12,7 @@ from nescio import metrics
 from nescio.data.batches import batches
 from nescio.data.halves import halves
 from nescio.data.outliers import made_outliers
+from nescio.data.same import check_apart
 from nescio.detectors import Detector
 from nescio.detectors.features import Seen, look
 from nescio.detectors.level import Level
@@ -76,6 +77,7 @@ def recommend(
         raise NescioError(
             "train can be read only once, but every detector that learns reads it; give a dataset or a loader"
         )
+    check_apart(known, train)
     count = whole_number("inputs", inputs, least=10)
     calibration, rest = halves(known, batch_size=batch_size)
     own = _some(rest, count, seed)

@@ -402,6 +402,8 @@ MAKE = "fit --model their_nets:make --data held.npz "
     (MAKE + "--score energy --set score=entropy", "score was given twice"),
     (MAKE + "--set score=3", "unknown score 3"),
     (MAKE + "--detector threshhold", "did you mean 'threshold'"),
+    (MAKE + "--detector mahalanobis --train held.npz", "calibrated on what it learned from"),
+    (MAKE + "--detector combined --train held.npz", "calibrated on what it learned from"),
     (MAKE + "--accept 0.9 --risk 0.1", "two ways"),
     (MAKE + "--accept 0.99999", "too few"),
     (MAKE + "-o {tmp}/taken", "holds other things"),

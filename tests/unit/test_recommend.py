@@ -195,3 +195,10 @@ def test_refuses_training_data_that_can_be_read_only_once():
     x = torch.randn(100, 2)
     with pytest.raises(NescioError, match="train can be read only once"):
         nescio.recommend(torch.nn.Linear(2, 3), x, iter(x.split(10)))
+
+
+def test_will_not_calibrate_on_what_was_learned_from(ready):
+    model, known = ready
+    again = Samples(known.test.inputs.clone(), known.test.labels)
+    with pytest.raises(NescioError, match="calibrated on what it learned from"):
+        nescio.recommend(model, known.test, again)

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import nescio
+from feature_data import and_first
 from nescio.data import Samples
 from nescio.errors import NescioError
 from nescio.saving import fingerprint
@@ -173,9 +174,7 @@ def test_thresholds_for_other_classes_are_told(net, data, tmp_path):
 
 
 def test_more_that_no_fit_leaves_is_refused(net, data, tmp_path):
-    nescio.save(
-        nescio.Combined(net, ["energy", "knn"]).fit(data, train=Samples(data.inputs, data.labels)), tmp_path / "c"
-    )
+    nescio.save(nescio.Combined(net, ["energy", "knn"]).fit(and_first(data), train=data), tmp_path / "c")
     exchange(tmp_path / "c", "detector.members.0.calibration_", lambda v: v.flip(0))
     with pytest.raises(NescioError, match="not in order"):
         nescio.load(tmp_path / "c", model=net)
@@ -193,10 +192,42 @@ def test_more_that_no_fit_leaves_is_refused(net, data, tmp_path):
 
 
 def test_features_of_another_width_are_told(net, data, tmp_path):
-    nescio.save(nescio.Mahalanobis(net).fit(data, train=Samples(data.inputs, data.labels)), tmp_path / "d")
+    nescio.save(nescio.Mahalanobis(net).fit(and_first(data), train=data), tmp_path / "d")
     tensors, about = read_tensors(tmp_path / "d", "model")
     changed = {"centre_": (9,), "factor_": (9, 9), "means_": (3, 9)}
     tensors |= {f"detector.{name}": torch.ones(*shape, dtype=torch.float64) for name, shape in changed.items()}
     write_tensors(tmp_path / "d", "model", tensors, about)
     with pytest.raises(NescioError, match="has learned 9 features, but these are 16"):
         nescio.load(tmp_path / "d", model=net).predict(data)
+
+
+def of_duq(length_scale):
+    torch.manual_seed(0)
+    return nescio.methods.DUQ(nn.Sequential(nn.Linear(2, 8), nn.ReLU()), classes=3, length_scale=length_scale).eval()
+
+
+def of_dropout(samples):
+    torch.manual_seed(0)
+    return nescio.methods.MCDropout(nn.Sequential(nn.Linear(2, 8), nn.Dropout(), nn.Linear(8, 3)), samples=samples)
+
+
+def at_temperature(temperature):
+    torch.manual_seed(0)
+    return nescio.methods.Softmax(nescio.TemperatureScaled(Mine(), temperature)).eval()
+
+
+@pytest.mark.parametrize(("make", "one", "other", "told"), [
+    (of_duq, 0.1, 0.5, "length_scale=0.5"), (of_dropout, 20, 3, "samples=3"), (at_temperature, 2.0, 9.0, "9.0"),
+])  # fmt: skip
+def test_a_model_with_the_same_weights_that_does_otherwise_with_them_is_refused(make, one, other, told, data, tmp_path):
+    detector = nescio.Threshold(make(one)).fit(data)
+    nescio.save(detector, tmp_path / "d")
+    assert torch.equal(nescio.load(tmp_path / "d", model=make(one)).score(data), detector.score(data))
+    with pytest.raises(NescioError, match=f"these weights, but is .*not .*{told}"):
+        nescio.load(tmp_path / "d", model=make(other))
+
+
+def test_a_network_alone_does_not_pass_for_one_that_drops(data, tmp_path):
+    nescio.save(nescio.Threshold(of_dropout(20)).fit(data), tmp_path / "d")
+    with pytest.raises(NescioError, match=r"another model|these weights"):
+        nescio.load(tmp_path / "d", model=of_dropout(20).net)

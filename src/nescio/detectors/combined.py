@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nescio.data.batches import batches
 from nescio.data.halves import halves
+from nescio.data.same import check_apart
 from nescio.detectors.conformal import p_values
 from nescio.detectors.detector import Detector
 from nescio.detectors.explanation import Explanation
@@ -75,6 +76,8 @@ class Combined(Detector):
         """
         if calibration is not None and train is None:
             raise NescioError("calibration data were given, but nothing to learn from; give train=… too, or neither")
+        for one, other in ((known, train), (known, calibration), (calibration, train)):
+            check_apart(one, other)
         if train is not None and calibration is None:
             calibration, known = halves(known, batch_size=how.get("batch_size", 256))
         self._calibration = calibration

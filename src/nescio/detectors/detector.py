@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from nescio.data.arrays import tensor
 from nescio.data.batches import batches
 from nescio.data.halves import halves
+from nescio.data.same import check_apart
 from nescio.detectors.conformal import p_values
 from nescio.detectors.explanation import Explanation
 from nescio.detectors.features import Seen, look
@@ -122,9 +123,8 @@ class Detector(nn.Module, ABC):
         """
         self.batch_size = whole_number("batch_size", batch_size)
         level = Level.of(accept, per_class, balanced, risk, confidence)
-        if self.learns and train is known:
-            raise NescioError("the detector would be calibrated on what it learned from, and new known inputs would "
-                              "look odd; give other data as train=…, or none, to have `known` divided")  # fmt: skip
+        if self.learns:
+            check_apart(known, train)
         self._forget()  # should it fail, nothing is half done
         halved = self.learns and train is None
         if halved:
@@ -266,7 +266,7 @@ class Detector(nn.Module, ABC):
                 confidence[own] = as_method(self.model).confidence(seen.logits).to(confidence)
                 cut = self._cuts(claimed[own], seen.logits.shape[2])
                 answer[own] = torch.where(scores[own] <= cut, claimed[own], UNKNOWN)
-                p[own] = self._p_values(scores[own], claimed[own]).where(scores[own].isfinite(), torch.nan)
+                p[own] = self._p_values(scores[own], claimed[own]).where(~scores[own].isnan(), torch.nan)
 
         if len(rows):
             self.sweep(x[rows], visit, batch_size=len(rows), progress=False)

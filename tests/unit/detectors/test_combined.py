@@ -281,15 +281,28 @@ class Functional(nn.Module):
         return self.first(x).relu() @ self.weight.T
 
 
+class Draws(nn.Module):
+    """Several answers for each input, by no method of ours."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(2, 3)
+
+    def forward(self, x):
+        return torch.stack([self.net(x + shift) for shift in (-0.1, 0.0, 0.1)])
+
+
+@pytest.mark.parametrize("batch_size", [1, 256])
 @pytest.mark.parametrize(("make", "left", "taken"), [
+    (Draws, ["mahalanobis"], ("energy", "max_prob")),
     (Functional, ["mahalanobis"], ("energy", "max_prob")),
     (lambda: nn.Sequential(nn.Linear(2, 3), nn.LogSoftmax(1)), ["energy"], ("mahalanobis", "max_prob")),
     (lambda: nn.Sequential(Functional(), nn.LogSoftmax(1)), ["mahalanobis", "energy"], ("max_prob", "entropy")),
 ])  # fmt: skip
-def test_what_a_model_does_not_have_is_done_without(make, left, taken):
+def test_what_a_model_does_not_have_is_done_without(make, left, taken, batch_size):
     torch.manual_seed(0)
     x = torch.randn(400, 2)
-    found = nescio.Combined(make()).fit(x)
+    found = nescio.Combined(make()).fit(x, batch_size=batch_size)
     assert sorted(found.without) == sorted(left)
     assert found.member_names == taken
     alone = torch.cat([found.predict(one[None]) for one in x[:50]])

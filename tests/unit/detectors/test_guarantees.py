@@ -94,3 +94,17 @@ def test_the_risk_is_kept_with_the_confidence_that_was_asked_for(model, risk, co
     running = wrong[order].double().cumsum(0) / torch.arange(1, len(order) + 1)
     best = (running <= risk).nonzero().max() / len(order)
     assert best - 0.25 < torch.stack(covered).mean() < best
+
+
+def test_an_input_whose_score_is_no_number_is_unknown_and_has_no_p_value():
+    class Overflows(nescio.Threshold):
+        def evidence(self, x, seen):
+            return x[:, 0] ** 4 - x[:, 0] ** 4 + x[:, 0]
+
+    torch.manual_seed(0)
+    net = nn.Linear(2, 3)
+    detector = Overflows(net).fit(torch.randn(100, 2))
+    x = torch.tensor([[0.0, 0.0], [1e20, 0.0]])
+    assert detector.predict(x)[1] == -1
+    assert detector.p_value(x).isnan().tolist() == [False, True]
+    assert "nan" not in detector.explain(x)[1].verdict

@@ -1,7 +1,5 @@
 """Mahalanobis against scikit-learn's covariance, and where the covariance has no inverse."""
 
-import copy
-
 import pytest
 import torch
 from scipy.stats import spearmanr
@@ -9,7 +7,7 @@ from sklearn.covariance import EmpiricalCovariance
 from torch import nn
 
 import nescio
-from feature_data import C, F, drawn, fitted, head, in_batches, others, peer, precise, separation
+from feature_data import C, F, and_first, drawn, fitted, head, in_batches, others, peer, precise, separation
 from nescio.data import Samples
 from nescio.detectors import Mahalanobis
 
@@ -94,7 +92,7 @@ def test_one_class_and_inputs_all_alike():
 def test_data_without_labels_have_the_classes_of_the_model(seed):
     data, model = drawn(seed), head()
     own = Samples(data.inputs, nescio.predict(model, data.inputs)[0].argmax(1))
-    bare, labelled = (Mahalanobis(model).fit(data, train=train) for train in (data.inputs, own))
+    bare, labelled = (Mahalanobis(model).fit(and_first(data), train=train) for train in (data.inputs, own))
     assert torch.equal(bare.score(data), labelled.score(data))
 
 
@@ -102,7 +100,7 @@ def test_refuses_labels_that_the_model_does_not_know(seed):
     data = drawn(seed)
     for labels in (data.labels + 1, data.labels - 1):
         with pytest.raises(nescio.NescioError, match=r"0 … 2 for 3 classes"):
-            Mahalanobis(head()).fit(data, train=Samples(data.inputs, labels))
+            Mahalanobis(head()).fit(and_first(data), train=Samples(data.inputs, labels))
 
 
 def test_refuses_bad_settings_and_a_score_before_a_fit():
@@ -116,9 +114,9 @@ def test_refuses_bad_settings_and_a_score_before_a_fit():
 def test_any_layer_can_be_named(seed):
     net = nn.Sequential(nn.Linear(F, 8), nn.ReLU(), nn.Linear(8, C))
     data = drawn(seed)
-    by_name, by_itself = (Mahalanobis(net, layer).fit(data, train=copy.copy(data)) for layer in ("1", None))
+    by_name, by_itself = (Mahalanobis(net, layer).fit(and_first(data), train=data) for layer in ("1", None))
     assert torch.equal(by_name.score(data), by_itself.score(data))
-    assert not torch.equal(Mahalanobis(net, "0").fit(data, train=copy.copy(data)).score(data), by_name.score(data))
+    assert not torch.equal(Mahalanobis(net, "0").fit(and_first(data), train=data).score(data), by_name.score(data))
 
 
 def test_tells_digits_it_has_never_seen(seed):

@@ -1,12 +1,11 @@
 """ReAct: as a few lines of numpy have it."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
 
 import nescio
+from feature_data import and_first
 from nescio.detectors import ReAct
 from nescio.errors import NescioError
 from nescio.methods import DUQ, Softmax
@@ -44,7 +43,7 @@ def by_numpy(net, train, x, percentile):
 def test_score_is_that_of_numpy(percentile, seed):
     torch.manual_seed(seed)
     net, train, x = plain(12), torch.randn(300, 12), 2 * torch.randn(50, 12)
-    detector = ReAct(net, percentile=percentile).fit(train, train=copy.copy(train))
+    detector = ReAct(net, percentile=percentile).fit(and_first(train), train=train)
     clip, expected = by_numpy(net, train, x, percentile)
     assert detector.clip_.item() == pytest.approx(clip, rel=1e-5)
     torch.testing.assert_close(detector.score(x), torch.tensor(expected), rtol=1e-5, atol=1e-5)
@@ -60,7 +59,7 @@ def test_what_is_cut_off_cannot_count(seed):
     """However large a feature is above the cut, the score stays the same."""
     torch.manual_seed(seed)
     train, x = torch.rand(200, 5), torch.rand(1, 5)
-    detector = ReAct(plain(5)).fit(train, train=copy.copy(train))
+    detector = ReAct(plain(5)).fit(and_first(train), train=train)
     large, huge = x.clone(), x.clone()
     large[0, 2], huge[0, 2] = 2.0, 1e6
     assert detector.score(large) == detector.score(huge)
@@ -107,7 +106,7 @@ def test_features_that_are_not_finite():
 
     x = torch.rand(40, 2) + 0.1
     with pytest.raises(NescioError, match="NaN or infinite"):
-        ReAct(Endless()).fit(x, train=copy.copy(x))
+        ReAct(Endless()).fit(and_first(x), train=x)
 
 
 @pytest.mark.parametrize(
