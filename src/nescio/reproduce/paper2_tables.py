@@ -46,7 +46,7 @@ def _table1_of(work: Work, plan: Plan) -> Found:
             "seed": seed,
             "training": training_of(plan, kind),
             "attacked": attacked,
-            "unknown": [*plan.unknown, "noise", *HOSTILE],
+            "unknown": [*_sets(work, plan).values(), "noise", *HOSTILE],
         }
         found.setdefault(kind, []).append(work.stage(f"{plan.data}-{kind}-{seed}", Evaluation, judge, **how))
     # of adversarial samples there may be none, if a model resists
@@ -60,11 +60,16 @@ def _table1_of(work: Work, plan: Plan) -> Found:
 
 
 def _judged(work: Work, plan: Plan, known: Known, model: Callable[[], Method], attacked: int, seed: int) -> Evaluation:
-    sets: dict[str, object] = {}
-    for name in plan.unknown:
-        sets[name] = work.few(unknown_set(letters(work.root) if name == "letters" else name, known, work.root, seed))
+    sets: dict[str, object] = {
+        name: work.few(unknown_set(which, known, work.root, seed)) for name, which in _sets(work, plan).items()
+    }
     sets |= {name: name for name in ("noise", *HOSTILE)}
     return evaluate(model(), known.test, sets, scores=["max_prob"], attacked=attacked, seed=seed)
+
+
+def _sets(work: Work, plan: Plan) -> dict[str, str]:
+    """The data set that each name stands for, which for letters hangs on what is at hand."""
+    return {name: letters(work.root) if name == "letters" else name for name in plan.unknown}
 
 
 def _table1_numbers(plan: Plan, found: Evaluations) -> list[Compared]:

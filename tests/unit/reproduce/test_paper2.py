@@ -152,6 +152,22 @@ def test_only_sets_of_the_papers_table_count_for_its_claim():
     assert {"omniglot", "notmnist"} < {side.name for side in runs["plain"][0].unknown}
 
 
+def test_other_letters_are_judged_again(tmp_path, monkeypatch):
+    """A record of the capitals must not pass for one of EMNIST's once these are at hand."""
+    plan, judged = replace(QUICK["mnist"], data="digits"), []
+
+    def evaluated(*given):
+        judged.append(given[-1])
+        return Evaluation.load(RESULTS / "relu-table1" / "mnist-plain-0.json")
+
+    monkeypatch.setattr(paper2_tables, "networks", lambda *_: {(kind, 0): None for kind in KINDS})
+    monkeypatch.setattr(paper2_tables, "_judged", evaluated)
+    for at_hand, times in (("nist_letters", 3), ("nist_letters", 3), ("emnist_letters", 6)):
+        monkeypatch.setattr(paper2_tables, "letters", lambda _, name=at_hand: name)
+        paper2_tables._table1_of(work_in(tmp_path), plan)
+        assert len(judged) == times
+
+
 def on_noise(figures):
     """Evaluations of each kind, with these MMC and AUROC on noise and on adversarial noise in place of their own."""
     runs = {}
