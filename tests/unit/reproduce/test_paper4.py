@@ -11,7 +11,7 @@ import pytest
 
 from nescio.data.catalogue import NAMES
 from nescio.errors import NescioError
-from nescio.records import Evaluation, Provenance, Reproduction, Timings
+from nescio.records import Compared, Evaluation, Provenance, Reproduction, Timings
 from nescio.reproduce import paper4_compared, paper4_curves, paper4_planes, paper4_runs, paper4_runtime
 from nescio.reproduce.experiment import Work, reproduce
 from nescio.reproduce.paper4 import EXPERIMENTS
@@ -184,11 +184,24 @@ def test_every_task_is_timed_in_every_round():
 
 def test_published_figures_agree_with_each_other():
     assert tuple(TABLE1) == PENALTIES
-    assert TABLE1[0.05][2].value == TABLE2["DUQ"].value  # the λ that the paper chose
+    assert TABLE1[0.05][2] == TABLE2["DUQ"]  # the λ that the paper chose
     assert EPOCH["ensemble"] == 5 * EPOCH["softmax"]
     assert all(90 < accuracy.value < 100 for accuracy, _, _ in TABLE1.values())
     tables = [*(one for _, *rest in TABLE1.values() for one in rest), *TABLE2.values(), *TABLE3.values()]
     assert all(0.8 < one.value < 1 and (one.spread is None or one.spread < 0.05) for one in tables)
+
+
+def test_to_be_below_the_paper_is_told_apart_by_whether_it_has_a_spread(work):
+    near, far = Compared("near", 0.955, 0.949, 0.007), Compared("far", 0.955, 0.94, 0.007)
+    bare, high = Compared("bare", 93.6, 91.24, unit="%"), Compared("high", 0.8, 0.9)
+    spread = "Below the paper by more than its spread: far by 0.015."
+    none = "Below the paper, which has no spread for it: bare by 2.4 points."
+    short = "The training is shorter than the paper's."
+    assert paper4_compared.short(work, [near, high]) == []
+    assert paper4_compared.short(work, [near, far, bare, high]) == [f"{spread} {none} {short}"]
+    assert paper4_compared.short(work, [bare]) == [f"{none} {short}"]
+    work.scale = "paper"
+    assert paper4_compared.short(work, [far]) == [spread]
 
 
 def test_names_and_needs():
