@@ -361,6 +361,13 @@ def test_a_scale_it_does_not_have_is_an_error(work):
         reproduce(experiment(scales=("paper",)), work(), "")
 
 
+def test_what_is_run_once_takes_no_more_seeds(work):
+    with pytest.raises(NescioError, match="some-table is run once, whatever the seed: it takes 1 seed, not 7"):
+        reproduce(experiment(lambda work: never(), once=True), work(seeds=7), "")
+    assert not work().folder.exists()
+    assert reproduce(experiment(once=True), work(), "").seeds == 1
+
+
 def test_missing_data_are_named_before_any_work(work, tmp_path):
     needy = experiment(lambda work: never(), needs=("digits", "mnist", "usps"))
     with pytest.raises(NescioError, match=r"not here: mnist, usps; .*`nescio data get mnist`"):

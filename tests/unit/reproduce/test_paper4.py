@@ -175,6 +175,12 @@ def test_ratios_of_run_times_are_those_of_medians(work, monkeypatch):
     assert [claim.holds for claim in found.claims] == [True, True, True, False]  # 2.5 times as fast is not about 4
 
 
+def test_run_times_are_taken_once(work):
+    work.seeds = 7
+    with pytest.raises(NescioError, match="duq-runtime is run once"):
+        reproduce(BY_NAME["duq-runtime"], work, "a command")
+
+
 def test_every_task_is_timed_in_every_round():
     done = []
     found = paper4_runtime.in_turns({"a": lambda: done.append("a"), "b": lambda: done.append("b")}, 3)
