@@ -18,11 +18,12 @@ from nescio.errors import NescioError
 from nescio.methods.method import Method
 from nescio.records import Claim, Compared, Differs, History, Provenance, Record, Reproduction, from_plain, to_plain
 from nescio.report.figures import save_figure
+from nescio.reproduce.folder import RECORD, claim
 from nescio.reproduce.spent import Spent
 from nescio.runs import Source, train_run
 
 SCALES = ("quick", "paper")
-STAGES, RECORD = "stages.json", "reproduction.json"
+STAGES = "stages.json"
 R = TypeVar("R", bound=Record)
 FEW = 64  # inputs of each part in a dry run
 SPENT = "spent, s"  # beside the settings of a stage: seconds of it and of what it trained
@@ -235,7 +236,7 @@ def reproduce(experiment: Experiment, work: Work, command: str) -> Reproduction:
     if missing := experiment.missing(work.scale, work.root):
         raise NescioError(f"{experiment.name} needs data that are not here: {', '.join(missing)}; get them with "
                           f"`nescio data get {missing[0]}`{' and so on' if len(missing) > 1 else ''}")  # fmt: skip
-    work.folder.mkdir(parents=True, exist_ok=True)  # what stands in its way is told before the work
+    claim(work.folder, experiment.name, work.scale, work.seeds)
     with work.spent.on("the rest"):
         found = experiment.run(work)
     record = Reproduction(
