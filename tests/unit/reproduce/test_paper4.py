@@ -1,6 +1,7 @@
 """Paper 4's experiments: each starts at both scales, stays done, and the committed ones show what the paper says."""
 
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from nescio.records import Compared, Evaluation, Provenance, Reproduction, Timin
 from nescio.reproduce import paper4_compared, paper4_curves, paper4_planes, paper4_runs, paper4_runtime
 from nescio.reproduce.experiment import Work, reproduce
 from nescio.reproduce.paper4 import EXPERIMENTS
+from nescio.reproduce.paper4_planes import PENALTY
 from nescio.reproduce.paper4_published import EPOCH, PENALTIES, TABLE1, TABLE2, TABLE3
 from nescio.reproduce.paper4_runs import Pair, Run, auroc, confidence_shares, judged, judged_all, training_time
 
@@ -213,6 +215,29 @@ def test_to_be_below_the_paper_is_told_apart_by_whether_it_has_a_spread(work):
 def test_names_and_needs():
     assert len(BY_NAME) == len(EXPERIMENTS)
     assert all(one.paper == 4 and set(one.needed(scale)) <= set(NAMES) for one in EXPERIMENTS for scale in one.scales)
+
+
+def test_the_page_on_duq_tells_of_two_moons_what_the_records_show():
+    page = " ".join((RESULTS.parent / "docs" / "duq.md").read_text(encoding="utf-8").split())
+    first, fourth = (Reproduction.load(RESULTS / f"duq-figure{n}" / "reproduction.json") for n in (1, 4))
+    far = dict(re.findall(r"(DUQ(?:, [\w -]+)?): (0\.\d+)", fourth.claims[0].seen))
+    two, none, one = (far[title] for title in PENALTY)
+    assert f"{two} with the two-sided penalty, {none} without one and {one} with a one-sided one" in page
+    shares = {one.what.partition(": share")[0]: f"{one.ours:.0%}".replace("%", " %")
+              for record in (first, fourth) for one in record.compared if ": share" in one.what}  # fmt: skip
+    two, none, one = (shares[title] for title in PENALTY)
+    assert f"Of {two}, {none} and {one} of that region they are more than 0.9 certain" in page
+    assert f"a deep ensemble of {shares['deep ensemble']}." in page
+
+
+def test_the_page_on_duq_names_all_its_figures():
+    page = (RESULTS.parent / "docs" / "duq.md").read_text(encoding="utf-8")
+    assert {one.item for one in EXPERIMENTS if one.item.startswith("Figure")} == {
+        f"Figure {n}" for n in (1, *range(3, 9))
+    }
+    assert "| figures 1 and 3 to 8, tables 1 to 3" in page
+    alone = [f"`{one.name}`" for one in EXPERIMENTS if one.scales == ("paper",)]
+    assert f"{' and '.join(alone)} at the paper's scale alone" in page
 
 
 LONGER = {path.parent.name: Evaluation.load(path) for path in (RESULTS / "duq-fashion").glob("*/evaluation.json")}
