@@ -51,7 +51,8 @@ def list_experiments(results: Results = Path("results"), root: Root = None) -> N
     from nescio.reproduce.results import found_results
 
     took = {one.name: one.provenance.seconds for one in found_results(results).values() if one.scale == "quick"}
-    missing = {name: one.missing(one.scales[0], root) for name, one in EXPERIMENTS.items()}
+    missing = {name: [what for scale in one.scales for what in one.missing(scale, root)]
+               for name, one in EXPERIMENTS.items()}  # fmt: skip
     out.print(experiments_table(list(EXPERIMENTS.values()), missing, took))
     out.print(not_made(), highlight=False)
 
