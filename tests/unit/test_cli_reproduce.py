@@ -131,9 +131,40 @@ def test_the_list_has_every_experiment_and_the_time_it_took(command):
     assert code == 0
     assert all(name in out for name in EXPERIMENTS)
     assert "not here:" in out
+    assert "paper: not here: svhn" in " ".join(out.split())  # of relu-table1, whose quick run does without
     assert " ".join(out.split()).endswith(not_made())
     (line,) = (line for line in out.splitlines() if "blobs-table7" in line)
     assert line.rstrip().endswith(" s")
+
+
+def test_both_scales_stand_side_by_side(command, here):
+    assert command("reproduce", "blobs-table7", "--seeds", 1)[0] == 0
+    assert command("reproduce", "blobs-table7", "--scale", "paper")[0] == 0
+    quick, paper = (Reproduction.load(here / "results" / name / "reproduction.json")
+                    for name in ("blobs-table7", "blobs-table7-paper"))  # fmt: skip
+    assert (quick.scale, paper.scale) == ("quick", "paper")
+    assert paper.command == "nescio reproduce blobs-table7 --scale paper --seeds 1 -o results/blobs-table7-paper"
+    code, out, _ = command("reproduce", "page", "results", "-o", "results.md")
+    assert code == 0
+    assert "(2 experiments)" in out
+    text = (here / "results.md").read_text()
+    for record, folder in ((quick, "blobs-table7"), (paper, "blobs-table7-paper")):
+        assert f"[blobs-table7](results/{folder}/README.md) | 4, Table 7 | three blobs | {record.scale} |" in text
+        assert record.command in text
+    (here / "results" / "blobs-table7" / "reproduction.json").unlink()
+    _, out, _ = command("reproduce", "list")
+    (line,) = (line for line in out.splitlines() if "blobs-table7" in line)
+    assert line.rstrip().endswith("–")  # what the paper's scale took is not told as what quick took
+
+
+def test_a_folder_of_another_scale_or_more_seeds_is_left_as_it_is(command, here):
+    assert command("reproduce", "blobs-table7", "-o", "mine")[0] == 0
+    before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
+    for more in (["--scale", "paper"], ["--seeds", 1]):
+        code, _, err = command("reproduce", "blobs-table7", "-o", "mine", *more)
+        assert code == 2
+        assert "'mine' holds blobs-table7 at the scale quick (seeds: 2)" in " ".join(err.replace("│", " ").split())
+    assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
 
 
 def test_the_page_of_all(command, here):

@@ -13,7 +13,7 @@ from rich.console import Console
 from nescio.cli import main
 from nescio.data import Stream
 from nescio.demo import tour as touring
-from nescio.demo.folder import MARK, REPORT, claim
+from nescio.demo.folder import ABOUT, MARK, REPORT, claim
 from nescio.demo.judged import Judged
 from nescio.demo.lessons import lessons, table
 from nescio.demo.picture import COLUMNS, ROWS, lines, sure_of
@@ -70,6 +70,18 @@ def test_it_writes_runs_records_and_a_report(toured):
     shown = (folder / REPORT).read_text(encoding="utf-8").splitlines()
     assert len(shown) == len(read) - 10  # all but what the detectors' folders say of themselves
     assert set(shown) == {"digits", *(f"{problem.name}/{method}" for problem in (DIGITS, MOONS) for method in METHODS)}
+
+
+def test_every_file_is_where_the_folder_says_and_none_is_left_out(toured):
+    folder, _ = toured
+    said = [re.split(" {2,}", line) for line in ABOUT.splitlines()[2:]]
+    within = [f"*/*/{name}" for indent, name, *_ in said if not indent]  # of each method's folder
+    top = [name for names, *_ in said if names for name in names.split(", ")]
+    found = {pattern: set(folder.glob(pattern.rstrip("/"))) for pattern in (*within, *top)}
+    assert all(found.values())
+    whole = {f"{problem.name}/" for problem in (DIGITS, MOONS)}  # all is within these
+    named = {folder / MARK}.union(*(paths for pattern, paths in found.items() if pattern not in whole))
+    assert all(named & {path, *path.parents} for path in folder.rglob("*") if path.is_file())
 
 
 def test_thresholds_are_judged_by_what_they_were_not_settled_on(toured):

@@ -51,7 +51,8 @@ def list_experiments(results: Results = Path("results"), root: Root = None) -> N
     from nescio.reproduce.results import found_results
 
     took = {one.name: one.provenance.seconds for one in found_results(results).values() if one.scale == "quick"}
-    missing = {name: one.missing(one.scales[0], root) for name, one in EXPERIMENTS.items()}
+    missing = {name: [what for scale in one.scales for what in one.missing(scale, root)]
+               for name, one in EXPERIMENTS.items()}  # fmt: skip
     out.print(experiments_table(list(EXPERIMENTS.values()), missing, took))
     out.print(not_made(), highlight=False)
 
@@ -82,8 +83,8 @@ def run_experiment(
     seeds: Annotated[int | None, typer.Option(
         help="Independent runs; by default as many as are usual for it.", min=1, show_default=False)] = None,
     output: Annotated[Path | None, typer.Option(
-        "--output", "-o", help="Folder for records, pictures and a page; else results/NAME.",
-        show_default=False)] = None,
+        "--output", "-o", help="Folder for records, pictures and a page; else results/NAME, and results/NAME-paper at "
+        "the paper's scale.", show_default=False)] = None,
     runs: Annotated[Path | None, typer.Option(
         help="Folder of trained networks, which experiments share; else `runs` beside the output.",
         show_default=False)] = None,
@@ -105,7 +106,7 @@ def run_experiment(
     if scale not in SCALES:
         raise typer.BadParameter(f"a scale is {' or '.join(SCALES)}, not {scale!r}")
     experiment = EXPERIMENTS[name]
-    output = output or Path("results") / name
+    output = output or Path("results") / (name if scale == "quick" else f"{name}-{scale}")  # scales stand side by side
     many = seeds or experiment.seeds.get(scale, 1)
     words = ["nescio", "reproduce", name, "--scale", scale, "--seeds", str(many), "-o", str(output)]
     place: AbstractContextManager[Any] = tempfile.TemporaryDirectory() if dry_run else nullcontext()

@@ -13,14 +13,16 @@ digits/, two_moons/    one folder for each method, a run such as `nescio train` 
   model.safetensors      the trained model
   history.json           how it was trained
   evaluation.json        against known and unknown data
-  audit.json             what it does far away; features.json along each feature of the plane
+  audit.json             what it does far away
+  features.json          the same along each feature of the plane
   decision.json          what a threshold on it promised, and kept
   examples.json          inputs it is surest and least sure of
   map.json               where in the plane it is certain
   detector/              a threshold on it, for `nescio score`
+*/calibration.npz      the half of the test data that thresholds were settled on
 digits/attack.json     what an attack makes of noise, with pictures
 digits/new/            images to try a detector on
-calibration.npz        the half of the test data that thresholds were settled on
+two_moons/maps.svg     where in the plane each method is certain
 """
 
 

@@ -59,18 +59,31 @@ def reproduction_table(record: Reproduction) -> RenderableType:
 def experiments_table(
     experiments: Sequence[Any], missing: Mapping[str, Sequence[str]], took: Mapping[str, float]
 ) -> RenderableType:
-    """Every experiment: its data, those not at hand marked, its scales, and how long the quick one took."""
+    """Every experiment: its data, those not at hand marked, its scales, and how long the quick one took.
+
+    Args:
+        missing: by name, the data of any of its scales that are not at hand.
+    """
     table = new_table("the papers' tables and figures")
     for name in ("name", "paper", "what, and its data", "scales", "quick took"):
         table.add_column(name, overflow="fold", no_wrap=name in ("name", "paper", "quick took"))
     for one in experiments:
-        here = [name for name in one.needs or ("embedded",) if name not in missing[one.name]]
-        data = Text(", ".join(here), "dim")
-        if missing[one.name]:
-            data += Text(f"{'; ' if here else ''}not here: {', '.join(missing[one.name])}", "yellow")
+        data = Text("; ").join(_data(one, missing[one.name]))
         table.add_row(one.name, f"{one.paper}, {one.item}", Text(f"{one.title}\n") + data, "\n".join(one.scales),
                       in_time(took[one.name]) if one.name in took else "–")  # fmt: skip
     return table
+
+
+def _data(experiment: Any, missing: Sequence[str]) -> list[Text]:
+    """The data it needs, then those that only the paper's scale needs; of each first what is at hand."""
+    further = [name for name in experiment.needed("paper") if name not in experiment.needs]
+    found = []
+    for scale, names in (("", experiment.needs or ("embedded",)), ("paper: ", further)):
+        if here := [name for name in names if name not in missing]:
+            found.append(Text(f"{scale}{', '.join(here)}", "dim"))
+        if away := [name for name in names if name in missing]:
+            found.append(Text(f"{scale}not here: {', '.join(away)}", "yellow"))
+    return found
 
 
 def reproduction_markdown(record: Reproduction) -> str:

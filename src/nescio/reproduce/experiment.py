@@ -18,11 +18,12 @@ from nescio.errors import NescioError
 from nescio.methods.method import Method
 from nescio.records import Claim, Compared, Differs, History, Provenance, Record, Reproduction, from_plain, to_plain
 from nescio.report.figures import save_figure
+from nescio.reproduce.folder import RECORD, claim
 from nescio.reproduce.spent import Spent
 from nescio.runs import Source, train_run
 
 SCALES = ("quick", "paper")
-STAGES, RECORD = "stages.json", "reproduction.json"
+STAGES = "stages.json"
 R = TypeVar("R", bound=Record)
 FEW = 64  # inputs of each part in a dry run
 SPENT = "spent, s"  # beside the settings of a stage: seconds of it and of what it trained
@@ -49,6 +50,7 @@ class Experiment:
         paper_needs: those at paper scale, if they are others.
         scales: at which it can be run.
         seeds: how many are usual at a scale; 1 where nothing is said.
+        once: whether no seed has a part in it, so that it is run once.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Experiment:
     paper_needs: tuple[str, ...] | None = None
     scales: tuple[str, ...] = SCALES
     seeds: Mapping[str, int] = field(default_factory=dict)
+    once: bool = False
 
     def needed(self, scale: str) -> tuple[str, ...]:
         """The data sets it needs at a scale."""
@@ -228,10 +231,12 @@ def reproduce(experiment: Experiment, work: Work, command: str) -> Reproduction:
     """
     if work.scale not in experiment.scales:
         raise NescioError(f"{experiment.name} is run at the scale {' or '.join(experiment.scales)}, not {work.scale}")
+    if experiment.once and work.seeds != 1:
+        raise NescioError(f"{experiment.name} is run once, whatever the seed: it takes 1 seed, not {work.seeds}")
     if missing := experiment.missing(work.scale, work.root):
         raise NescioError(f"{experiment.name} needs data that are not here: {', '.join(missing)}; get them with "
                           f"`nescio data get {missing[0]}`{' and so on' if len(missing) > 1 else ''}")  # fmt: skip
-    work.folder.mkdir(parents=True, exist_ok=True)  # what stands in its way is told before the work
+    claim(work.folder, experiment.name, work.scale, work.seeds)
     with work.spent.on("the rest"):
         found = experiment.run(work)
     record = Reproduction(

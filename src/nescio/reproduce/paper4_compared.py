@@ -80,15 +80,25 @@ def unequal(work: Work) -> tuple[str, ...]:
 
 
 def short(work: Work, table: Sequence[Compared]) -> list[str]:
-    """Where we stay below the paper by more than its spread."""
-    found = [one for one in table if one.paper is not None and one.ours < one.paper - (one.paper_spread or 0.0)]
-    if not found:
-        return []
-    unit = " points"
-    words = "; ".join(f"{one.what} by {one.paper - one.ours:.{1 if one.unit else 3}f}{unit if one.unit else ''}"
-                      for one in found if one.paper is not None)  # fmt: skip
-    why = " The training is shorter than the paper's." if work.quick else ""
-    return [f"Below the paper by more than its spread: {words}.{why}"]
+    """Where we stay below the paper by more than its spread, or at all where it has none."""
+    below = [(one, one.paper - one.ours) for one in table if one.paper is not None]
+    found = {
+        "Below the paper by more than its spread": [
+            (one, by) for one, by in below if one.paper_spread is not None and by > one.paper_spread
+        ],
+        "Below the paper, which has no spread for it": [
+            (one, by) for one, by in below if one.paper_spread is None and by > 0
+        ],
+    }
+    told = [f"{where}: {'; '.join(_by(*one) for one in group)}." for where, group in found.items() if group]
+    if told and work.quick:
+        told.append("The training is shorter than the paper's.")
+    return [" ".join(told)] if told else []
+
+
+def _by(one: Compared, less: float) -> str:
+    """Of which number, and by how much we are below."""
+    return f"{one.what} by {less:.1f} points" if one.unit else f"{one.what} by {less:.3f}"
 
 
 def fashion_differs(work: Work, chosen: bool = True, ensemble: bool = True) -> tuple[Differs, ...]:

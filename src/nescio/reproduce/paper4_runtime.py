@@ -142,4 +142,4 @@ def _rows(ratio: Mapping[str, float], kind: str, what: str, paper: Mapping[str, 
 
 
 EXPERIMENTS = (Experiment("duq-runtime", 4, "Run time", "What DUQ costs beside softmax and an ensemble",
-                          runtime),)  # fmt: skip
+                          runtime, once=True),)  # fmt: skip

@@ -8,8 +8,8 @@ from nescio.atomic import replacing
 from nescio.errors import NescioError
 from nescio.records import Reproduction
 from nescio.report.reproductions import escaped, reproduction_markdown, results_markdown
-from nescio.reproduce.experiment import RECORD
 from nescio.reproduce.experiments import EXPERIMENTS, not_made
+from nescio.reproduce.folder import RECORD
 
 PAGE = "README.md"
 

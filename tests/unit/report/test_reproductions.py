@@ -134,13 +134,32 @@ def test_a_claim_may_not_be_clear(record):
     assert "<td>not clear</td>" in report_page([("a", unclear)])
 
 
+def listed(name, needs, further=(), **more):
+    """An experiment as the list asks for it."""
+    usual = {"paper": 2, "item": "Table 1", "title": "[b]", "scales": ("quick", "paper")}
+    needed = {"quick": needs, "paper": (*needs, *further)}.__getitem__
+    return SimpleNamespace(name=name, needs=needs, needed=needed, **{**usual, **more})
+
+
 def test_the_list_says_what_is_missing_and_how_long_it_took():
-    one = SimpleNamespace(
-        name="a-table1", paper=2, item="Table 1", title="[b]", needs=("mnist", "usps"), scales=("quick",)
-    )
-    two = SimpleNamespace(name="b-figure1", paper=1, item="Figure 1", title="maps", needs=(), scales=("quick", "paper"))
+    one = listed("a-table1", ("mnist", "usps"), scales=("quick",))
+    two = listed("b-figure1", (), paper=1, item="Figure 1", title="maps")
     text = shown(experiments_table([one, two], {"a-table1": ["usps"], "b-figure1": []}, {"b-figure1": 61}))
     assert re.search(r"a-table1\s+2, Table 1\s+\[b\]\s+quick\s+–", text)
     assert "mnist; not here: usps" in text
     assert re.search(r"b-figure1\s+1, Figure 1\s+maps\s+quick\s+1 min", text)
     assert "embedded" in text
+
+
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        ([], "mnist; paper: cifar10, svhn"),
+        (["svhn"], "mnist; paper: cifar10; paper: not here: svhn"),
+        (["mnist", "cifar10", "svhn"], "not here: mnist; paper: not here: cifar10, svhn"),
+    ],
+)
+def test_the_list_names_data_that_only_the_papers_scale_needs(missing, told):
+    one = listed("a", ("mnist",), ("cifar10", "svhn"))
+    (line,) = (line for line in shown(experiments_table([one], {"a": missing}, {})).splitlines() if "svhn" in line)
+    assert re.fullmatch(rf"\s*{re.escape(told)}\s+paper\s*", line)

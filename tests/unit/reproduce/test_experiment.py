@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -359,6 +360,46 @@ def test_the_time_of_a_training_is_that_of_its_history(work):
 def test_a_scale_it_does_not_have_is_an_error(work):
     with pytest.raises(NescioError, match="some-table is run at the scale paper, not quick"):
         reproduce(experiment(scales=("paper",)), work(), "")
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ({"scale": "paper"}, r"some-table at the scale paper \(seeds: 3\)"),
+        ({"seeds": 2}, r"some-table at the scale quick \(seeds: 2\)"),
+        ({"name": "some-figure"}, r"some-figure at the scale quick \(seeds: 3\)"),
+    ],
+)
+def test_a_record_is_not_replaced_by_less_or_by_something_else(work, given, asked):
+    started = work(seeds=3)
+    reproduce(experiment(), started, "the first")
+    before = {path: path.read_bytes() for path in started.folder.iterdir()}
+    name, more = given.pop("name", "some-table"), {"seeds": 3, **given}
+    other = replace(experiment(lambda work: never()), name=name)
+    with pytest.raises(NescioError, match=rf"results' holds some-table at the scale quick \(seeds: 3\), which {asked} "
+                                          "would replace; name another folder with -o"):  # fmt: skip
+        reproduce(other, work(**more), "the second")
+    assert {path: path.read_bytes() for path in started.folder.iterdir()} == before
+
+
+def test_a_record_is_replaced_by_as_many_seeds_or_more(work):
+    for seeds in (2, 2, 3):
+        assert reproduce(experiment(), work(seeds=seeds), "").seeds == seeds
+    assert Reproduction.load(work().folder / "reproduction.json").seeds == 3
+
+
+def test_a_record_that_cannot_be_read_is_not_replaced(work):
+    reproduce(experiment(), work(), "")
+    (work().folder / "reproduction.json").write_text("{}")
+    with pytest.raises(NescioError, match=r"reproduction\.json"):
+        reproduce(experiment(lambda work: never()), work(), "")
+
+
+def test_what_is_run_once_takes_no_more_seeds(work):
+    with pytest.raises(NescioError, match="some-table is run once, whatever the seed: it takes 1 seed, not 7"):
+        reproduce(experiment(lambda work: never(), once=True), work(seeds=7), "")
+    assert not work().folder.exists()
+    assert reproduce(experiment(once=True), work(), "").seeds == 1
 
 
 def test_missing_data_are_named_before_any_work(work, tmp_path):

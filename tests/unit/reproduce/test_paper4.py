@@ -1,6 +1,7 @@
 """Paper 4's experiments: each starts at both scales, stays done, and the committed ones show what the paper says."""
 
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,11 @@ import pytest
 
 from nescio.data.catalogue import NAMES
 from nescio.errors import NescioError
-from nescio.records import Evaluation, Provenance, Reproduction, Timings
+from nescio.records import Compared, Evaluation, Provenance, Reproduction, Timings
 from nescio.reproduce import paper4_compared, paper4_curves, paper4_planes, paper4_runs, paper4_runtime
 from nescio.reproduce.experiment import Work, reproduce
 from nescio.reproduce.paper4 import EXPERIMENTS
+from nescio.reproduce.paper4_planes import PENALTY
 from nescio.reproduce.paper4_published import EPOCH, PENALTIES, TABLE1, TABLE2, TABLE3
 from nescio.reproduce.paper4_runs import Pair, Run, auroc, confidence_shares, judged, judged_all, training_time
 
@@ -175,6 +177,12 @@ def test_ratios_of_run_times_are_those_of_medians(work, monkeypatch):
     assert [claim.holds for claim in found.claims] == [True, True, True, False]  # 2.5 times as fast is not about 4
 
 
+def test_run_times_are_taken_once(work):
+    work.seeds = 7
+    with pytest.raises(NescioError, match="duq-runtime is run once"):
+        reproduce(BY_NAME["duq-runtime"], work, "a command")
+
+
 def test_every_task_is_timed_in_every_round():
     done = []
     found = paper4_runtime.in_turns({"a": lambda: done.append("a"), "b": lambda: done.append("b")}, 3)
@@ -184,16 +192,52 @@ def test_every_task_is_timed_in_every_round():
 
 def test_published_figures_agree_with_each_other():
     assert tuple(TABLE1) == PENALTIES
-    assert TABLE1[0.05][2].value == TABLE2["DUQ"].value  # the λ that the paper chose
+    assert TABLE1[0.05][2] == TABLE2["DUQ"]  # the λ that the paper chose
     assert EPOCH["ensemble"] == 5 * EPOCH["softmax"]
     assert all(90 < accuracy.value < 100 for accuracy, _, _ in TABLE1.values())
     tables = [*(one for _, *rest in TABLE1.values() for one in rest), *TABLE2.values(), *TABLE3.values()]
     assert all(0.8 < one.value < 1 and (one.spread is None or one.spread < 0.05) for one in tables)
 
 
+def test_to_be_below_the_paper_is_told_apart_by_whether_it_has_a_spread(work):
+    near, far = Compared("near", 0.955, 0.949, 0.007), Compared("far", 0.955, 0.94, 0.007)
+    bare, high = Compared("bare", 93.6, 91.24, unit="%"), Compared("high", 0.8, 0.9)
+    spread = "Below the paper by more than its spread: far by 0.015."
+    none = "Below the paper, which has no spread for it: bare by 2.4 points."
+    short = "The training is shorter than the paper's."
+    assert paper4_compared.short(work, [near, high]) == []
+    assert paper4_compared.short(work, [near, far, bare, high]) == [f"{spread} {none} {short}"]
+    assert paper4_compared.short(work, [bare]) == [f"{none} {short}"]
+    work.scale = "paper"
+    assert paper4_compared.short(work, [far]) == [spread]
+
+
 def test_names_and_needs():
     assert len(BY_NAME) == len(EXPERIMENTS)
     assert all(one.paper == 4 and set(one.needed(scale)) <= set(NAMES) for one in EXPERIMENTS for scale in one.scales)
+
+
+def test_the_page_on_duq_tells_of_two_moons_what_the_records_show():
+    page = " ".join((RESULTS.parent / "docs" / "duq.md").read_text(encoding="utf-8").split())
+    first, fourth = (Reproduction.load(RESULTS / f"duq-figure{n}" / "reproduction.json") for n in (1, 4))
+    far = dict(re.findall(r"(DUQ(?:, [\w -]+)?): (0\.\d+)", fourth.claims[0].seen))
+    two, none, one = (far[title] for title in PENALTY)
+    assert f"{two} with the two-sided penalty, {none} without one and {one} with a one-sided one" in page
+    shares = {one.what.partition(": share")[0]: f"{one.ours:.0%}".replace("%", " %")
+              for record in (first, fourth) for one in record.compared if ": share" in one.what}  # fmt: skip
+    two, none, one = (shares[title] for title in PENALTY)
+    assert f"Of {two}, {none} and {one} of that region they are more than 0.9 certain" in page
+    assert f"a deep ensemble of {shares['deep ensemble']}." in page
+
+
+def test_the_page_on_duq_names_all_its_figures():
+    page = (RESULTS.parent / "docs" / "duq.md").read_text(encoding="utf-8")
+    assert {one.item for one in EXPERIMENTS if one.item.startswith("Figure")} == {
+        f"Figure {n}" for n in (1, *range(3, 9))
+    }
+    assert "| figures 1 and 3 to 8, tables 1 to 3" in page
+    alone = [f"`{one.name}`" for one in EXPERIMENTS if one.scales == ("paper",)]
+    assert f"{' and '.join(alone)} at the paper's scale alone" in page
 
 
 LONGER = {path.parent.name: Evaluation.load(path) for path in (RESULTS / "duq-fashion").glob("*/evaluation.json")}

@@ -97,7 +97,8 @@ def test_folders_go_by_their_own_names(copied, tmp_path):
 @pytest.mark.parametrize("name", found_results(ROOT / "results"))
 def test_a_committed_record_follows_from_its_stages(name, tmp_path, monkeypatch):
     """Also with today's code: a stage whose settings are no longer those of its record would be made again."""
-    experiment, before = EXPERIMENTS[name], Reproduction.load(ROOT / "results" / name / "reproduction.json")
+    before = Reproduction.load(ROOT / "results" / name / "reproduction.json")
+    experiment = EXPERIMENTS[before.name]
     if missing := experiment.missing(before.scale):
         pytest.skip(f"needs {', '.join(missing)} in $NESCIO_DATA")
     shutil.copytree(ROOT / "results" / name, tmp_path / name)
