@@ -15,6 +15,7 @@ from nescio.records import (
     Scaling,
     Separation,
 )
+from nescio.report.folded import resisted
 from nescio.report.overconfidence import percent, times
 from nescio.report.overconfidence import verdict as far_verdict
 from nescio.report.own import own
@@ -91,10 +92,7 @@ def _doubts(auroc: float, wrong: int) -> str:
 
 def meets_unknown(runs: Sequence[Evaluation]) -> list[str]:
     """What runs of one model on the same data make of inputs they should not know: the best and the worst set."""
-    found = separated(runs)
-    resisted = runs[0].provenance.settings.get("resisted")
-    told = [f"{name}: none of {tried} attacks made the model err."
-            for name, tried in (resisted.items() if isinstance(resisted, dict) else ())]  # fmt: skip
+    found, told = separated(runs), _resisted(runs)
     if not found:
         return told
     worst, best = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
@@ -114,6 +112,17 @@ def meets_unknown(runs: Sequence[Evaluation]) -> list[str]:
     if passed is not None:
         last += f"; with a threshold that accepts 95 % of known inputs, {percent(passed)} of them are accepted too"
     return [*sentences, f"{last}.", *told]
+
+
+def _resisted(runs: Sequence[Evaluation]) -> list[str]:
+    """Attacks that came to nothing; where others of the runs did not resist them, in how many that is so."""
+    tried: dict[str, list[int]] = {}
+    for one in runs:
+        for name, count in resisted(one).items():
+            tried.setdefault(name, []).append(count)
+    return [f"{name}: none of {sum(counts)} attacks made the model err"
+            f"{f' in {len(counts)} of {len(runs)} runs' if len(counts) < len(runs) else ''}."
+            for name, counts in tried.items()]  # fmt: skip
 
 
 def separated(runs: Sequence[Evaluation]) -> dict[str, float]:

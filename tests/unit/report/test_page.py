@@ -192,13 +192,24 @@ def test_the_same_records_make_the_same_page():
 
 @pytest.mark.slow
 def test_runs_of_one_name_are_averaged_side_by_side_and_told_apart_elsewhere():
-    records = [("duq", an_evaluation({"far": auroc})) for auroc in (0.90, 0.94)] + [
+    records = [("duq", an_evaluation({"far": auroc}, mmc=auroc)) for auroc in (0.90, 0.94)] + [
         ("one", an_evaluation({"far": 0.8}))
     ]
     made = report_page(records)
     assert "0.920 ±0.028" in made
     assert "duq (1)" in made
     assert "duq (2)" in made
+
+
+def test_a_model_judged_in_two_goes_stands_beside_one_that_was_judged_in_one():
+    far, noise, both = an_evaluation({"far": 0.9}), an_evaluation({"noise": 0.7}), {"far": 0.9, "noise": 0.8}
+    two_goes = (("a", far), ("a", noise))
+    for other in (("b", an_evaluation(both)), ("b", far)):
+        for given in ((*two_goes, other), (other, *two_goes)):
+            text = side_by_side.section(Given(given)).body
+            assert ("AUROC: noise" in text) == (other[1] is not far)
+            assert text.count("<svg") == 3
+            assert "±" not in text
 
 
 def test_records_that_cannot_be_compared_are_not():
@@ -279,7 +290,8 @@ def test_only_what_is_all_is_called_so_under_pictures():
 
 
 def test_only_what_is_all_is_called_so_in_tables():
-    models = Given(tuple((name, an_evaluation({"far": 0.9}, accuracy=0.99996)) for name in ("a", "b", "b")))
+    models = Given(tuple((name, an_evaluation({"far": 0.9}, accuracy=0.99996, mmc=mmc))
+                         for name, mmc in (("a", 0.96), ("b", 0.96), ("b", 0.97))))  # fmt: skip
     assert re.findall(r">(99\.9|100\.0)</td>", accuracy.section(models).body) == ["99.9"] * 3
     assert re.findall(r">(99\.9|100\.0)( ±0\.0)?</td>", side_by_side.section(models).body) == [
         ("99.9", ""), ("99.9", " ±0.0"),

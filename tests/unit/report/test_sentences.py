@@ -95,6 +95,11 @@ def test_nothing_is_said_of_the_unknown_without_any():
 def test_attacks_that_failed_are_told():
     record = replace(an_evaluation({}), provenance=replace(ORIGIN, settings={"resisted": {"adversarial_samples": 40}}))
     assert sentences.meets_unknown([record]) == ["adversarial_samples: none of 40 attacks made the model err."]
+    assert sentences.meets_unknown([record, record]) == ["adversarial_samples: none of 80 attacks made the model err."]
+    for runs in ([record, an_evaluation({})], [an_evaluation({}), record]):
+        assert sentences.meets_unknown(runs) == [
+            "adversarial_samples: none of 40 attacks made the model err in 1 of 2 runs."
+        ]
 
 
 def test_far_away_opposite_models_are_told_apart():
