@@ -15,6 +15,7 @@ from nescio.records import (
     Scaling,
     Separation,
 )
+from nescio.report.farthest import farthest
 from nescio.report.folded import resisted
 from nescio.report.overconfidence import percent, times
 from nescio.report.overconfidence import verdict as far_verdict
@@ -261,11 +262,10 @@ def contested(record: Contest) -> list[str]:
 def reproduced(record: Reproduction) -> list[str]:
     """How near a paper's figures and claims ours came."""
     told = []
-    apart = [(abs(one.ours - one.paper), one) for one in record.compared if one.paper is not None]
-    if apart:
-        far, one = max(apart, key=lambda pair: pair[0])
-        told.append(f"{record.item} of paper {record.paper} ({record.title}): {len(apart)} figures stand beside the "
-                    f"paper’s; the farthest apart, by {far:.3g}{one.unit}, is “{one.what}”.")  # fmt: skip
+    beside = sum(one.paper is not None for one in record.compared)
+    if beside:
+        told.append(f"{record.item} of paper {record.paper} ({record.title}): {beside} figures stand beside the "
+                    f"paper’s; {farthest(record.compared)}.")  # fmt: skip
     if record.claims:
         verdicts = [claim.holds for claim in record.claims]
         unclear = f"; of {verdicts.count(None)} they cannot tell" if None in verdicts else ""
