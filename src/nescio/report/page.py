@@ -16,6 +16,7 @@ from nescio.errors import NescioError
 from nescio.records import (
     Contest,
     Gallery,
+    History,
     Provenance,
     Recommendation,
     Record,
@@ -161,12 +162,19 @@ def _filled(given: Given, sections: Sequence[Section]) -> str:
 
 def _title(given: Given) -> str:
     """What the page is about: its models' names, or how many they are; if it has no models, what else it shows."""
-    models = list(dict.fromkeys(name for name, record in given.records if not isinstance(record, NO_MODELS)))
+    models = _models(given)
     if not models:
         names = list(dict.fromkeys(name for name, _ in given.records))
         return f"What was found: {listed(names) if len(names) <= NAMED else f'{len(names)} results'}"
     told = listed(models) if len(models) <= NAMED else f"{len(models)} models"
     return f"What {told} {'knows, and what it does not' if len(models) == 1 else 'know, and what they do not'}"
+
+
+def _models(given: Given) -> list[str]:
+    """Names of models; that of a training alone, beside which others are judged, only if there is no other."""
+    of_models = [(name, record) for name, record in given.records if not isinstance(record, NO_MODELS)]
+    judged = [(name, record) for name, record in of_models if not isinstance(record, History)]
+    return list(dict.fromkeys(name for name, _ in judged or of_models))
 
 
 def _file(name: str) -> str:

@@ -98,6 +98,15 @@ def test_the_title_names_models_and_what_else_there_is_only_without_any():
     assert "<title>What 4 models know, and what they do not</title>" in many
 
 
+def test_the_title_does_not_count_a_history_that_stands_beside_its_model():
+    files = [(name, one) for name in ("plain", "acet") for one in (an_audit(), an_evaluation({"far": 0.9}))]
+    histories = [(f"{name}-history", a_history()) for name in ("plain", "acet")]
+    for given in ([*histories, *files], [*files, *histories]):
+        assert page._title(Given(tuple(given))) == "What plain and acet know, and what they do not"
+    alone = Given((("plain-history", a_history()), ("duq-table2", a_reproduction())))
+    assert page._title(alone) == "What plain-history knows, and what it does not"
+
+
 def test_standings_have_a_heading_where_there_are_several_data_sets():
     digits, moons = ([(f"{data}/{name}", an_evaluation({"far": 0.9}, known=data)) for name in "ab"]
                      for data in ("digits", "moons"))  # fmt: skip
