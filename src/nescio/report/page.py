@@ -18,6 +18,7 @@ from nescio.records import (
     Gallery,
     History,
     Provenance,
+    Radius,
     Recommendation,
     Record,
     Reproduction,
@@ -34,13 +35,16 @@ from nescio.report.sections import (
     history,
     infinity,
     maps,
+    meta,
     provenance,
+    radius,
     recommendation,
     rejection,
     reproductions,
     separations,
     side_by_side,
     threshold,
+    timings,
     unknown,
     verdict,
 )
@@ -53,6 +57,7 @@ SECTIONS: tuple[Callable[[Given], Section | None], ...] = (
     rejection.section,
     threshold.section,
     infinity.section,
+    radius.section,
     attacks.section,
     maps.section,
     examples.section,
@@ -60,7 +65,9 @@ SECTIONS: tuple[Callable[[Given], Section | None], ...] = (
     side_by_side.section,
     contest.section,
     recommendation.section,
+    meta.section,
     separations.section,
+    timings.section,
     reproductions.section,
     provenance.section,
 )
@@ -68,9 +75,11 @@ NO_MODELS = (Gallery, Reproduction, Separations, Timings)  # records whose name 
 # what a record of a kind says nothing without
 NEEDED: dict[type[Record], tuple[str, ...]] = {
     Contest: ("contestants",),
+    Radius: ("promises",),
     Recommendation: ("ranking",),
     Selection: ("trials",),
     Separations: ("accuracy",),
+    Timings: ("seconds",),
 }
 LARGEST = 3_000_000  # bytes of a page
 NAMED = 3  # models that its title calls by name

@@ -68,8 +68,9 @@ def headings(text):
 def test_the_verdict_comes_first_and_provenance_last(everything):
     assert headings(everything) == [
         "In plain words", "Accuracy and calibration", "Known against unknown", "When it may reject",
-        "Which threshold, and what it promises", "Far away from the data", "Training", "Detectors against each other",
-        "The detector that suits it", "Scores against sets", "The papers’ results, made again", "Provenance",
+        "Which threshold, and what it promises", "Far away from the data", "How far is far enough", "Training",
+        "Detectors against each other", "The detector that suits it", "What a meta-classifier looks at",
+        "Scores against sets", "How long it takes", "The papers’ results, made again", "Provenance",
     ]  # fmt: skip
 
 
@@ -341,7 +342,7 @@ def test_a_reproduction_shows_paper_and_ours_and_what_fell_short():
         assert part in made, part
 
 
-@pytest.mark.parametrize("folder", ["detectors-fashion", "gradient-table1", "gradient-figure2"])
+@pytest.mark.parametrize("folder", ["detectors-fashion", "duq-runtime", "gradient-table1", "gradient-figure2"])
 def test_the_records_of_this_repository_make_a_page(folder):
     made = report_page(records_in([str(RESULTS / folder)]))
     assert len(made.encode()) < LARGEST
