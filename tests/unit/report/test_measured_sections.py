@@ -42,7 +42,11 @@ def test_promises_that_were_kept_broken_or_not_looked_at():
     assert rows(body) == [[*network, "0.100", "10.500", "14783", "0.004", "yes"],
                           [*network, "0.010", "12.000", "0", "0.000", "–"]]  # fmt: skip
     assert "At a distance of 30 that is 1e-09 of an RBF network and 0.7 of a ReLU network." in body
-    assert rows(shown(radius, a_radius(worst=0.11)))[0][-1] == "no"
+    assert "knows nothing, as promised" in body
+    broken = shown(radius, a_radius(worst=0.11))
+    assert rows(broken)[0][-1] == "no"
+    assert "a promise that was not kept" in broken
+    assert "as promised" not in broken
 
 
 def test_the_first_radius_on_each_data_set_is_drawn():
