@@ -31,9 +31,12 @@ from nescio.records import (
     History,
     KnownSide,
     Map,
+    MetaWeights,
     Monotonicity,
     Points,
+    Promise,
     Provenance,
+    Radius,
     Ranked,
     Ray,
     Reach,
@@ -52,6 +55,7 @@ from nescio.records import (
     Separations,
     Surface,
     Temperature,
+    Timings,
     Trial,
     UnknownSide,
 )
@@ -162,6 +166,21 @@ def a_temperature():
     return Temperature(1.7, 0.9, 0.4, 0.3, 0.08, 0.02, 500, 1, ORIGIN)
 
 
+def a_timings(work="step: softmax"):
+    return Timings("conv3", 128, 1, {work: (0.5, 0.25, 0.3), "step: DUQ": (2.5, 1.25, 1.5)}, ORIGIN)
+
+
+def a_radius(data="digits", worst=0.004):
+    """An RBF network that keeps a promise of ε = 0.1, or not."""
+    promises = (Promise(0.1, 10.5, 14783, worst), Promise(0.01, 12.0, 0, 0.0))
+    return Radius(data, 10, 1258, 0.06, 478.0, 0.98, promises, (0.1, 9.0, 30.0), (0.9, 0.1, 1e-9), (0.9, 0.8, 0.7),
+                  ORIGIN)  # fmt: skip
+
+
+def a_meta(feature="all/l1", weights=(0.0, -0.5, 2.0)):
+    return MetaWeights("lasso", (feature, f"{feature}2", "entropy"), weights, 0.1, 90, 8, {feature: 20}, ORIGIN)
+
+
 def an_image(value=0.5):
     return (((value, 0.0, 1.0), (0.0, value, 1.0)),)
 
@@ -240,6 +259,6 @@ def of_every_kind(name):
             an_evaluation({name: 0.9, f"{name}2": 0.6}, known=name, method=name), an_audit(), an_audit("kernels"),
             a_scaling(False, (name, f"{name}2")), a_feature_audit(1.0, name), a_recommendation(name),
             a_contest(name, name), a_fitted(name, name), a_history(name), a_selection(name), a_separations(name, name),
-            a_reproduction(name), a_temperature(),
+            a_reproduction(name), a_temperature(), a_timings(name), a_radius(name), a_meta(name),
         )
     ]  # fmt: skip

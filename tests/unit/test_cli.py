@@ -4,6 +4,7 @@ import csv
 import io
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -151,6 +152,25 @@ def test_evaluate_writes_a_record_and_prints_its_conventions(command, trained, t
     typed = f"nescio evaluate {trained / 'digits'} --unknown held_out uniform far -o {path}"
     assert record.provenance.command == found.provenance.command == typed
     assert Provenance.now(0, {}, 0.0).command is None  # the command is done
+
+
+def test_evaluate_tells_what_was_in_the_record_that_it_replaces(command, trained, tmp_path):
+    path = tmp_path / "e.json"
+    words = ["evaluate", trained / "digits", "-o", path, "--unknown"]
+    assert "replaced" not in command(*words, "held_out", "uniform", "far")[1]
+    record = Evaluation.load(path)
+    held = replace(record.provenance, settings={**record.provenance.settings, "resisted": {"adversarial_samples": 9}})
+    replace(record, provenance=held).save(path)
+    out = command(*words, "far")[1]
+    assert ("The record that this replaced was also of held_out, uniform, adversarial_samples; `-o` with another file "
+            "keeps both.") in out  # fmt: skip
+    assert [side.name for side in Evaluation.load(path).unknown] == ["far"]
+    assert "replaced" not in command(*words, "far", "uniform")[1]  # nothing is lost
+    path.write_bytes(b"\xff no record")
+    code, out, err = command(*words, "far")
+    assert code == 0, err
+    assert "replaced" not in out
+    assert [side.name for side in Evaluation.load(path).unknown] == ["far"]
 
 
 def test_list_options_may_be_repeated_or_follow_each_other(command, trained, tmp_path):

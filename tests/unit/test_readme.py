@@ -22,6 +22,12 @@ def test_tables_are_generated(table):
     assert set(rows) == {*METHODS, *DETECTORS, *SCORES}
 
 
+def test_no_command_loses_what_another_wrote():
+    commands = re.search(r"## From the command line\n\n```sh\n(.*?)```", README, re.DOTALL).group(1).splitlines()
+    judged = [line.split()[2] for line in commands if line.startswith("nescio evaluate ") and " -o " not in line]
+    assert len(judged) == len(set(judged)) > 0
+
+
 def test_python_example_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     first, second = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

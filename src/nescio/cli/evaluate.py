@@ -7,7 +7,10 @@ import typer
 from rich.markup import escape
 
 from nescio.cli.arguments import BatchSize, Folder, Scores, Seed, out
+from nescio.errors import NescioError
 from nescio.options import Root
+from nescio.records import Evaluation
+from nescio.report.folded import resisted
 
 
 def evaluate(
@@ -47,6 +50,24 @@ def evaluate(
     out.print(evaluation_tables(record))
     path = output or run / EVALUATION
     extremes = run / EXAMPLES if output is None else path.with_name(f"{path.stem}-{EXAMPLES}")
+    lost = _lost(path, record)
     record.save(path)
     seen.record(record.known.name, seed, record.provenance.seconds).save(extremes)
     out.print(f"Saved: {escape(str(path))}, {escape(str(extremes))}", soft_wrap=True)
+    if lost:
+        out.print(f"The record that this replaced was also of {escape(', '.join(lost))}; `-o` with another file keeps "
+                  "both.", soft_wrap=True)  # fmt: skip
+
+
+def _lost(path: Path, record: Evaluation) -> list[str]:
+    """Unknown sets of the record that is to be replaced, if there is one, which the new one has not."""
+    try:
+        old = Evaluation.load(path)
+    except NescioError:  # none, or none that could be lost
+        return []
+    return [name for name in _sets(old) if name not in _sets(record)]
+
+
+def _sets(record: Evaluation) -> list[str]:
+    """All unknown sets that a record tells of, also those of attacks that came to nothing."""
+    return [*(side.name for side in record.unknown), *resisted(record)]

@@ -11,6 +11,15 @@ from nescio.records import MetaWeights
 from nescio.report.figures import COLOURS, shown
 from nescio.report.tables import FIGURES
 
+NOTE = "Weights are those of standardised features; above 0: the more, the less trust."
+
+
+def learned_from(record: MetaWeights) -> str:
+    """How many answers and unknown inputs taught it."""
+    return f"{record.right} right and {record.wrong} wrong answers" + "".join(
+        f", {count} of {name}" for name, count in record.unknown.items()
+    )
+
 
 def kept_weights(record: MetaWeights) -> dict[str, float]:
     """The features that count, the weightiest first; an error for a network, which has no weight for each."""
@@ -27,17 +36,13 @@ def kept_weights(record: MetaWeights) -> dict[str, float]:
 def weights_table(record: MetaWeights) -> RenderableType:
     """The features that count, with their weights, the weightiest first, and what they were learned from."""
     found = kept_weights(record)
-    learned = f"{record.right} right and {record.wrong} wrong answers" + "".join(
-        f", {count} of {name}" for name, count in record.unknown.items()
-    )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("feature", overflow="fold")
     table.add_column("weight", **FIGURES)
     for name, weight in found.items():
         table.add_row(Text(name), f"{weight:+.3f}")
-    title = f"{record.kind}: {len(found)} of {len(record.features)} features count; learned from {learned}"
-    note = "Weights are those of standardised features; above 0: the more, the less trust."
-    return Group(Text(title, style="bold"), table, Text(note, style="dim"))
+    title = f"{record.kind}: {len(found)} of {len(record.features)} features count; learned from {learned_from(record)}"
+    return Group(Text(title, style="bold"), table, Text(NOTE, style="dim"))
 
 
 def weights_figure(record: MetaWeights, most: int = 30) -> Figure:

@@ -16,7 +16,9 @@ from nescio.errors import NescioError
 from nescio.records import (
     Contest,
     Gallery,
+    History,
     Provenance,
+    Radius,
     Recommendation,
     Record,
     Reproduction,
@@ -33,13 +35,16 @@ from nescio.report.sections import (
     history,
     infinity,
     maps,
+    meta,
     provenance,
+    radius,
     recommendation,
     rejection,
     reproductions,
     separations,
     side_by_side,
     threshold,
+    timings,
     unknown,
     verdict,
 )
@@ -52,6 +57,7 @@ SECTIONS: tuple[Callable[[Given], Section | None], ...] = (
     rejection.section,
     threshold.section,
     infinity.section,
+    radius.section,
     attacks.section,
     maps.section,
     examples.section,
@@ -59,7 +65,9 @@ SECTIONS: tuple[Callable[[Given], Section | None], ...] = (
     side_by_side.section,
     contest.section,
     recommendation.section,
+    meta.section,
     separations.section,
+    timings.section,
     reproductions.section,
     provenance.section,
 )
@@ -67,9 +75,11 @@ NO_MODELS = (Gallery, Reproduction, Separations, Timings)  # records whose name 
 # what a record of a kind says nothing without
 NEEDED: dict[type[Record], tuple[str, ...]] = {
     Contest: ("contestants",),
+    Radius: ("promises",),
     Recommendation: ("ranking",),
     Selection: ("trials",),
     Separations: ("accuracy",),
+    Timings: ("seconds",),
 }
 LARGEST = 3_000_000  # bytes of a page
 NAMED = 3  # models that its title calls by name
@@ -161,12 +171,19 @@ def _filled(given: Given, sections: Sequence[Section]) -> str:
 
 def _title(given: Given) -> str:
     """What the page is about: its models' names, or how many they are; if it has no models, what else it shows."""
-    models = list(dict.fromkeys(name for name, record in given.records if not isinstance(record, NO_MODELS)))
+    models = _models(given)
     if not models:
         names = list(dict.fromkeys(name for name, _ in given.records))
         return f"What was found: {listed(names) if len(names) <= NAMED else f'{len(names)} results'}"
     told = listed(models) if len(models) <= NAMED else f"{len(models)} models"
     return f"What {told} {'knows, and what it does not' if len(models) == 1 else 'know, and what they do not'}"
+
+
+def _models(given: Given) -> list[str]:
+    """Names of models; that of a training alone, beside which others are judged, only if there is no other."""
+    of_models = [(name, record) for name, record in given.records if not isinstance(record, NO_MODELS)]
+    judged = [(name, record) for name, record in of_models if not isinstance(record, History)]
+    return list(dict.fromkeys(name for name, _ in judged or of_models))
 
 
 def _file(name: str) -> str:

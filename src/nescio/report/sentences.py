@@ -15,6 +15,8 @@ from nescio.records import (
     Scaling,
     Separation,
 )
+from nescio.report.farthest import farthest
+from nescio.report.folded import resisted
 from nescio.report.overconfidence import percent, times
 from nescio.report.overconfidence import verdict as far_verdict
 from nescio.report.own import own
@@ -91,10 +93,7 @@ def _doubts(auroc: float, wrong: int) -> str:
 
 def meets_unknown(runs: Sequence[Evaluation]) -> list[str]:
     """What runs of one model on the same data make of inputs they should not know: the best and the worst set."""
-    found = separated(runs)
-    resisted = runs[0].provenance.settings.get("resisted")
-    told = [f"{name}: none of {tried} attacks made the model err."
-            for name, tried in (resisted.items() if isinstance(resisted, dict) else ())]  # fmt: skip
+    found, told = separated(runs), _resisted(runs)
     if not found:
         return told
     worst, best = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
@@ -114,6 +113,17 @@ def meets_unknown(runs: Sequence[Evaluation]) -> list[str]:
     if passed is not None:
         last += f"; with a threshold that accepts 95 % of known inputs, {percent(passed)} of them are accepted too"
     return [*sentences, f"{last}.", *told]
+
+
+def _resisted(runs: Sequence[Evaluation]) -> list[str]:
+    """Attacks that came to nothing; where others of the runs did not resist them, in how many that is so."""
+    tried: dict[str, list[int]] = {}
+    for one in runs:
+        for name, count in resisted(one).items():
+            tried.setdefault(name, []).append(count)
+    return [f"{name}: none of {sum(counts)} attacks made the model err"
+            f"{f' in {len(counts)} of {len(runs)} runs' if len(counts) < len(runs) else ''}."
+            for name, counts in tried.items()]  # fmt: skip
 
 
 def separated(runs: Sequence[Evaluation]) -> dict[str, float]:
@@ -252,11 +262,10 @@ def contested(record: Contest) -> list[str]:
 def reproduced(record: Reproduction) -> list[str]:
     """How near a paper's figures and claims ours came."""
     told = []
-    apart = [(abs(one.ours - one.paper), one) for one in record.compared if one.paper is not None]
-    if apart:
-        far, one = max(apart, key=lambda pair: pair[0])
-        told.append(f"{record.item} of paper {record.paper} ({record.title}): {len(apart)} figures stand beside the "
-                    f"paper’s; the farthest apart, by {far:.3g}{one.unit}, is “{one.what}”.")  # fmt: skip
+    beside = sum(one.paper is not None for one in record.compared)
+    if beside:
+        told.append(f"{record.item} of paper {record.paper} ({record.title}): {beside} figures stand beside the "
+                    f"paper’s; {farthest(record.compared)}.")  # fmt: skip
     if record.claims:
         verdicts = [claim.holds for claim in record.claims]
         unclear = f"; of {verdicts.count(None)} they cannot tell" if None in verdicts else ""

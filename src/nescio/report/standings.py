@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
 from nescio.records import Audit, Evaluation
+from nescio.report.folded import folded
 from nescio.report.overconfidence import percent
 from nescio.report.section import Given
 from nescio.report.sentences import LEAST, in_words, listed, points, separated
@@ -12,12 +13,15 @@ Rivals = dict[str, list[Evaluation]]  # by name: runs of one model
 
 
 def rivals(given: Given) -> list[Rivals]:
-    """Evaluations that were made on the same known data, together; those of one name are its runs."""
+    """Evaluations that were made on the same known data, together; those of one name are its runs.
+
+    Evaluations of one and the same network are not: they are folded into one.
+    """
     together: dict[tuple[str, int], Rivals] = {}
     for name, record in given.of(Evaluation):
         data = record.known.name, record.known.inputs
         together.setdefault(data, {}).setdefault(name, []).append(record)
-    return list(together.values())
+    return [{name: folded(records) for name, records in group.items()} for group in together.values()]
 
 
 def standings(given: Given) -> dict[str, list[str]]:

@@ -68,8 +68,9 @@ def headings(text):
 def test_the_verdict_comes_first_and_provenance_last(everything):
     assert headings(everything) == [
         "In plain words", "Accuracy and calibration", "Known against unknown", "When it may reject",
-        "Which threshold, and what it promises", "Far away from the data", "Training", "Detectors against each other",
-        "The detector that suits it", "Scores against sets", "The papers’ results, made again", "Provenance",
+        "Which threshold, and what it promises", "Far away from the data", "How far is far enough", "Training",
+        "Detectors against each other", "The detector that suits it", "What a meta-classifier looks at",
+        "Scores against sets", "How long it takes", "The papers’ results, made again", "Provenance",
     ]  # fmt: skip
 
 
@@ -96,6 +97,15 @@ def test_the_title_names_models_and_what_else_there_is_only_without_any():
     assert "from 4 records" in made
     many = report_page([(name, a_history()) for name in "abcd"])
     assert "<title>What 4 models know, and what they do not</title>" in many
+
+
+def test_the_title_does_not_count_a_history_that_stands_beside_its_model():
+    files = [(name, one) for name in ("plain", "acet") for one in (an_audit(), an_evaluation({"far": 0.9}))]
+    histories = [(f"{name}-history", a_history()) for name in ("plain", "acet")]
+    for given in ([*histories, *files], [*files, *histories]):
+        assert page._title(Given(tuple(given))) == "What plain and acet know, and what they do not"
+    alone = Given((("plain-history", a_history()), ("duq-table2", a_reproduction())))
+    assert page._title(alone) == "What plain-history knows, and what it does not"
 
 
 def test_standings_have_a_heading_where_there_are_several_data_sets():
@@ -192,13 +202,24 @@ def test_the_same_records_make_the_same_page():
 
 @pytest.mark.slow
 def test_runs_of_one_name_are_averaged_side_by_side_and_told_apart_elsewhere():
-    records = [("duq", an_evaluation({"far": auroc})) for auroc in (0.90, 0.94)] + [
+    records = [("duq", an_evaluation({"far": auroc}, mmc=auroc)) for auroc in (0.90, 0.94)] + [
         ("one", an_evaluation({"far": 0.8}))
     ]
     made = report_page(records)
     assert "0.920 ±0.028" in made
     assert "duq (1)" in made
     assert "duq (2)" in made
+
+
+def test_a_model_judged_in_two_goes_stands_beside_one_that_was_judged_in_one():
+    far, noise, both = an_evaluation({"far": 0.9}), an_evaluation({"noise": 0.7}), {"far": 0.9, "noise": 0.8}
+    two_goes = (("a", far), ("a", noise))
+    for other in (("b", an_evaluation(both)), ("b", far)):
+        for given in ((*two_goes, other), (other, *two_goes)):
+            text = side_by_side.section(Given(given)).body
+            assert ("AUROC: noise" in text) == (other[1] is not far)
+            assert text.count("<svg") == 3
+            assert "±" not in text
 
 
 def test_records_that_cannot_be_compared_are_not():
@@ -279,7 +300,8 @@ def test_only_what_is_all_is_called_so_under_pictures():
 
 
 def test_only_what_is_all_is_called_so_in_tables():
-    models = Given(tuple((name, an_evaluation({"far": 0.9}, accuracy=0.99996)) for name in ("a", "b", "b")))
+    models = Given(tuple((name, an_evaluation({"far": 0.9}, accuracy=0.99996, mmc=mmc))
+                         for name, mmc in (("a", 0.96), ("b", 0.96), ("b", 0.97))))  # fmt: skip
     assert re.findall(r">(99\.9|100\.0)</td>", accuracy.section(models).body) == ["99.9"] * 3
     assert re.findall(r">(99\.9|100\.0)( ±0\.0)?</td>", side_by_side.section(models).body) == [
         ("99.9", ""), ("99.9", " ±0.0"),
@@ -320,7 +342,7 @@ def test_a_reproduction_shows_paper_and_ours_and_what_fell_short():
         assert part in made, part
 
 
-@pytest.mark.parametrize("folder", ["detectors-fashion", "gradient-table1", "gradient-figure2"])
+@pytest.mark.parametrize("folder", ["detectors-fashion", "duq-runtime", "gradient-table1", "gradient-figure2"])
 def test_the_records_of_this_repository_make_a_page(folder):
     made = report_page(records_in([str(RESULTS / folder)]))
     assert len(made.encode()) < LARGEST

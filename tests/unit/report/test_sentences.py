@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from nescio.records import Compared
 from nescio.report import sentences
 from nescio.report.section import Given
 from nescio.report.standings import standings
@@ -95,6 +96,11 @@ def test_nothing_is_said_of_the_unknown_without_any():
 def test_attacks_that_failed_are_told():
     record = replace(an_evaluation({}), provenance=replace(ORIGIN, settings={"resisted": {"adversarial_samples": 40}}))
     assert sentences.meets_unknown([record]) == ["adversarial_samples: none of 40 attacks made the model err."]
+    assert sentences.meets_unknown([record, record]) == ["adversarial_samples: none of 80 attacks made the model err."]
+    for runs in ([record, an_evaluation({})], [an_evaluation({}), record]):
+        assert sentences.meets_unknown(runs) == [
+            "adversarial_samples: none of 40 attacks made the model err in 1 of 2 runs."
+        ]
 
 
 def test_far_away_opposite_models_are_told_apart():
@@ -199,6 +205,20 @@ def test_a_reproduction_tells_the_farthest_figure_and_the_claims():
     assert "by 0.025, is “DUQ: AUROC”" in near
     assert claims == "Table 2 of paper 4: 1 of 1 claims hold in our runs."
     assert sentences.reproduced(a_reproduction(ours=0.5))[1] == "Table 2 of paper 4: 0 of 1 claims hold in our runs."
+
+
+def test_the_farthest_figure_is_told_for_each_unit():
+    compared = (Compared("AUROC", 0.9, 0.899), Compared("test error", 1.4, 1.89, unit="%"), Compared("FPR", 0.2, 0.361),
+                Compared("share", 50.0, 50.2, unit="%"), Compared("time", 2.0, 5.0, unit="s"),
+                Compared("not in the paper", None, 99.0))  # fmt: skip
+    [told] = sentences.reproduced(replace(a_reproduction(), compared=compared, claims=()))
+    assert told.endswith(
+        "5 figures stand beside the paper’s; of those without a unit, the farthest apart, by 0.161, is “FPR”; of those "
+        "in %, the farthest apart, by 0.49 percentage points, is “test error”; of those in s, the farthest apart, by "
+        "3.000 s, is “time”."
+    )
+    [told] = sentences.reproduced(replace(a_reproduction(), compared=compared[3:4], claims=()))
+    assert told.endswith("paper’s; the farthest apart, by 0.20 percentage points, is “share”.")
 
 
 def test_who_is_best_at_what():

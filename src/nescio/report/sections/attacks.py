@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from nescio.records import Evaluation, Gallery, GalleryRow, UnknownSide
+from nescio.report.folded import resisted
 from nescio.report.markup import Cell, percentage, table
 from nescio.report.overconfidence import percent
 from nescio.report.own import own
@@ -19,13 +20,13 @@ def section(given: Given) -> Section | None:
     """Galleries, and the attacked sets of evaluations."""
     attacked = [(name, record, side) for name, record in given.told_apart(Evaluation)
                 for side in record.unknown if side.attack is not None]  # fmt: skip
-    resisted = list(_resisted(given.told_apart(Evaluation)))
+    held = list(_resisted(given.told_apart(Evaluation)))
     galleries = [(name, record) for name, record in given.told_apart(Gallery) if record.rows and record.images]
     parts = [_gallery(name, record) for name, record in galleries]
     if attacked:
         parts.append(_judged(attacked, list(_otherwise(galleries, attacked))))
-    if resisted:
-        parts.append(paragraphs(resisted))
+    if held:
+        parts.append(paragraphs(held))
     return Section("attacks", "Under attack", Markup("").join(parts)) if parts else None
 
 
@@ -131,6 +132,5 @@ def _told(attacked: Sequence[tuple[str, Evaluation, UnknownSide]]) -> Iterator[s
 
 def _resisted(evaluations: Sequence[tuple[str, Evaluation]]) -> Iterator[str]:
     for name, record in evaluations:
-        found = record.provenance.settings.get("resisted")
-        for called, tried in found.items() if isinstance(found, dict) else ():
+        for called, tried in resisted(record).items():
             yield f"{name}, {called}: none of {tried} attacks made the model err."

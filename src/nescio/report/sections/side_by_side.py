@@ -1,10 +1,11 @@
 """Several models on the same data."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from markupsafe import Markup
 
-from nescio.records import Evaluation
+from nescio.records import Evaluation, UnknownSide
 from nescio.report.comparison import confidence_figure, rejection_figure, roc_figure
 from nescio.report.markup import Cell, Shown, figure, heading, items, more, percentage, table
 from nescio.report.runs import compared, mean, of_score, over_runs, side_of
@@ -30,18 +31,28 @@ def section(given: Given) -> Section | None:
 
 
 def _comparable(group: Rivals) -> Rivals | None:
-    """Those that have unknown sets, of equal sizes, in common with the first; None if there is but one.
+    """Those that have all unknown sets, in equal sizes, of the first that is not alone in that; None if all are.
 
     Each is judged by the score it is paired with, which a record need not have.
     """
-    with_sets = {name: [one for one in runs if one.unknown and _has(one, "separation")] for name, runs in group.items()}
-    with_sets = {name: runs for name, runs in with_sets.items() if runs}
-    if not with_sets:
-        return None
-    first = next(iter(with_sets.values()))[0]
-    same = {name: [one for one in runs if _sizes(one) == _sizes(first)] for name, runs in with_sets.items()}
-    same = {name: runs for name, runs in same.items() if runs}
-    return same if len(same) > 1 else None
+    judged = {name: list(map(_judged, runs)) for name, runs in group.items()}
+    for sets in dict.fromkeys(_sizes(one) for runs in judged.values() for one in runs if one.unknown):
+        found = {name: [_narrowed(one, sets) for one in runs if sets <= _sizes(one)] for name, runs in judged.items()}
+        same = {name: runs for name, runs in found.items() if runs}
+        if len(same) > 1:
+            return same
+    return None
+
+
+def _judged(record: Evaluation) -> Evaluation:
+    """A record without the sets that were judged by other scores than its own."""
+    own = tuple(side for side in record.unknown if any(one.score == record.score for one in side.separation))
+    return replace(record, unknown=own)
+
+
+def _narrowed(record: Evaluation, sets: frozenset[tuple[str, int]]) -> Evaluation:
+    """A record without other sets than these."""
+    return replace(record, unknown=tuple(side for side in record.unknown if _size(side) in sets))
 
 
 def _has(record: Evaluation, what: str) -> bool:
@@ -49,9 +60,13 @@ def _has(record: Evaluation, what: str) -> bool:
     return all(any(one.score == record.score for one in getattr(side, what)) for side in record.unknown)
 
 
-def _sizes(record: Evaluation) -> set[tuple[str, int]]:
-    """Unknown sets with the inputs in them; an attack may have failed on more inputs of one model than of another."""
-    return {(side.name, side.attack.tried if side.attack else side.inputs) for side in record.unknown}
+def _sizes(record: Evaluation) -> frozenset[tuple[str, int]]:
+    return frozenset(map(_size, record.unknown))
+
+
+def _size(side: UnknownSide) -> tuple[str, int]:
+    """A set with the inputs in it; an attack may have failed on more inputs of one model than of another."""
+    return side.name, side.attack.tried if side.attack else side.inputs
 
 
 def _compared(group: Rivals) -> Markup:
