@@ -156,6 +156,9 @@ def _noise_figure(work: Work, plan: Plan, grey: bool) -> Found:
                        "sure of nothing, and that it is not sure of noise either says little.")  # fmt: skip
     elif not grey and means["CEDA"] <= 0.5:
         remarks.append("Our CEDA holds out against this attack better than the paper's; network and training differ.")
+    if means["ACET"] > 0.5 and plan.steps < steps:
+        remarks.append(f"ACET was trained against a search of at most {plan.steps} steps, and gives in to one of "
+                       f"{steps}: it has learned to hide from short searches, not to be unsure of noise.")  # fmt: skip
     return Found(tuple(compared), tuple(claims), tuple(unlike(plan, known, work)), tuple(remarks))
 
 
