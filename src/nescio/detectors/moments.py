@@ -74,8 +74,9 @@ class Moments:
         if self._room.dtype != rows.dtype or len(self._room) < min(PIECE, len(rows)):
             self._room = rows.new_empty(min(PIECE, len(rows)), rows.shape[1])
         for some, which in zip(torch.split(rows, PIECE), torch.split(labels, PIECE), strict=True):
-            own = torch.index_select(means, 0, which, out=self._room[: len(some)])
-            yield torch.sub(some, own, out=own)
+            room = self._room[: len(some)]
+            own = means if len(means) == 1 else torch.index_select(means, 0, which, out=room)
+            yield torch.sub(some, own, out=room)
 
     @property
     def overall(self) -> tuple[Tensor, Tensor]:

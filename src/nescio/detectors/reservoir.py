@@ -1,5 +1,7 @@
 """A sample of bounded size of rows that stream by, each of which is as likely to be in it (Vitter 1985)."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -31,19 +33,23 @@ class Reservoir:
                 raise NescioError(
                     f"there is no memory for {self.size} rows of shape {tuple(rows.shape[1:])}"
                 ) from error
-        number = self.seen + torch.arange(len(rows))
-        place = (torch.rand(len(rows), generator=self._generator, dtype=torch.float64) * (number + 1)).long()
+        chance = torch.rand(len(rows), generator=self._generator, dtype=torch.float64)
         if self.seen + len(rows) <= self.size:  # there is room for all, in order
             self._kept[self.seen : self.seen + len(rows)] = rows
-            self.seen += len(rows)
-            return
-        place = torch.where(number < self.size, number, place)
-        here = (place < self.size).nonzero().flatten()
-        # of rows that fall on one place the last stays, as if they had come one by one
-        places, backwards = np.unique(place[here].numpy()[::-1], return_index=True)
-        last = here[len(here) - 1 - torch.from_numpy(backwards)]
-        self._kept[torch.from_numpy(places)] = rows[last.to(rows.device)].to(self._kept)
+        else:
+            self._put(rows, chance.numpy())
         self.seen += len(rows)
+
+    def _put(self, rows: Tensor, chance: np.ndarray[Any, np.dtype[np.float64]]) -> None:
+        """Some rows in the place of others; by numpy, which is quicker with so few numbers."""
+        assert self._kept is not None  # noqa: S101 - it was made before
+        number = self.seen + np.arange(len(rows))
+        place = np.where(number < self.size, number, (chance * (number + 1)).astype(np.int64))
+        (here,) = np.nonzero(place < self.size)
+        # of rows that fall on one place the last stays, as if they had come one by one
+        places, backwards = np.unique(place[here][::-1], return_index=True)
+        last = torch.from_numpy(here[len(here) - 1 - backwards])
+        self._kept.index_copy_(0, torch.from_numpy(places), rows.index_select(0, last.to(rows.device)).to(self._kept))
 
     @property
     def rows(self) -> Tensor:
