@@ -9,7 +9,7 @@ themselves, whole. KNN keeps 20 000 of the 60 000, as it does by default, and is
 on both sides. Energy and max-logit, which learn nothing, are those of one layer's logits. What is compared is timed in
 turns, in several processes one after the other, since where one happens to lie, in memory and on cores, may cost it a
 third of its speed; the ratio is the median of theirs, judged before it is rounded. Memory is the growth of a fresh
-process's peak, as Linux tells it. It takes some seven minutes.
+process's peak, as Linux tells it. It takes some ten minutes.
 """
 
 import argparse
