@@ -5,11 +5,11 @@ import math
 import torch
 from torch import Tensor
 
-from nescio.detectors.rounding import slack
+from nescio.detectors.rounding import BEYOND, slack
 from nescio.errors import NescioError
 
 BELOW = 3  # times the slack of a score that others below it count as the same
-HIGH, BEYOND = 0.95, 10.0  # what is so many times as far above the median as this quantile is an outlier
+HIGH = 0.95  # what is BEYOND times as far above the median as this quantile is an outlier
 
 
 def merged(p: Tensor) -> Tensor:

@@ -32,6 +32,14 @@ def test_each_row_of_a_long_stream_is_kept_as_often(batch):
     assert ((times - 125).abs() < 5 * 9.7).all()
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_of_three_rows_each_is_the_one_kept_as_often(batch):
+    """Where one too many or too few to choose from shows most."""
+    kept = [int(filled(1, torch.arange(3.0)[:, None], batch, seed).rows) for seed in range(600)]
+    # binomial(600, 1/3): a standard deviation of 11.5
+    assert all(abs(kept.count(row) - 200) < 4 * 11.5 for row in range(3))
+
+
 def test_same_seed_same_rows():
     rows = torch.randn(500, 2)
     one, two, other = (filled(50, rows, 64, seed).rows for seed in (1, 1, 2))
