@@ -8,10 +8,12 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid, softplus
 
 from nescio.errors import NescioError
 
 LARGEST = 1e300  # differences of larger ones would overflow
+LEAST = 1e-290  # what is smaller soon has fewer digits
 
 
 def check_logits(logits: Tensor) -> Tensor:
@@ -43,18 +45,26 @@ def extremes(logits: Tensor) -> tuple[float, float]:
 def log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
     """`log p` and `log(1 − p)` of each draw, both `(S, N, C)` and both exact where p is next to 1.
 
-    `log(1 − p_c) = logsumexp(others) − logsumexp(all)` for the largest class; for the others `1 − p_c ≥ 1/2`.
+    With `r = Σ_others exp(logit − largest)`, known by its log, the largest class has `p = 1 / (1 + r)`, and
+    `1 − p = r / (1 + r)`; for the others `1 − p ≥ 1/2`.
     """
-    logits = check_logits(logits)
-    logits = logits - logits.detach().amax(-1, keepdim=True)  # what all share costs digits of what tells them apart
-    log_p = logits.log_softmax(-1)
-    top = logits.argmax(-1, keepdim=True)
-    others = logits.scatter(-1, top, -torch.inf)
-    log_rest = others.logsumexp(-1, keepdim=True) - logits.logsumexp(-1, keepdim=True)  # (S, N, 1)
-    log_q = torch.log1p(-log_p.exp().clamp(max=0.5)).scatter(-1, top, log_rest.clamp(max=0))
-    exact_top = torch.log1p(-log_rest.clamp(max=-math.log(2)).exp())  # only taken where p_top > 1/2
-    log_p = torch.where((log_q < -math.log(2)) & (log_p > -math.log(2)), exact_top, log_p)
+    gaps, top, log_rest = apart(logits)
+    log_p = gaps - softplus(log_rest)
+    log_q = torch.log1p(-log_p.exp().clamp(max=0.5)).scatter(-1, top, logsigmoid(log_rest))
     return log_p, log_q
+
+
+def apart(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """How far each class `(S, N, C)` is below the largest, which that is, and `log Σ_others exp(…)`, `(S, N, 1)` each."""
+    logits = check_logits(logits)
+    largest = logits.max(-1, keepdim=True)
+    gaps = logits - largest.values  # what all share costs digits of what tells them apart
+    rest = gaps.scatter(-1, largest.indices, -torch.inf).exp_().sum(-1, keepdim=True)
+    log_rest = rest.clamp(min=LEAST).log()
+    if not rest.detach().amin() > LEAST:  # too small for a sum of exponentials, so that its log comes first
+        exact = gaps.scatter(-1, largest.indices, -torch.inf).logsumexp(-1, keepdim=True)
+        log_rest = torch.where(rest > LEAST, log_rest, exact)
+    return gaps, largest.indices, log_rest
 
 
 def mean_log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -65,10 +75,22 @@ def mean_log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 def mean_over_draws(log_p: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
     """The two halves `(S, N, C)` of `log_probs`, averaged in probability space to `(N, C)`."""
+    if len(log_p) == 1:
+        return log_p[0], log_q[0]
     draws = math.log(len(log_p))
     mean_p, mean_q = log_p.logsumexp(0) - draws, log_q.logsumexp(0) - draws
     near_one = mean_q < -math.log(2)
     return torch.where(near_one, torch.log1p(-mean_q.exp().clamp(max=0.5)), mean_p), mean_q
+
+
+def largest_log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """`log p̄` and `log(1 − p̄)` of the class with the largest mean probability, `(N,)` each."""
+    if isinstance(logits, Tensor) and len(logits) == 1:  # of one draw the other classes need not be worked out
+        log_rest = apart(logits)[2].flatten()
+        return -softplus(log_rest), logsigmoid(log_rest)
+    log_p, log_q = mean_log_probs(logits)
+    top = log_p.argmax(-1, keepdim=True)
+    return log_p.gather(-1, top).squeeze(-1), log_q.gather(-1, top).squeeze(-1)
 
 
 def softmax_confidence(logits: Tensor) -> Tensor:
@@ -77,7 +99,7 @@ def softmax_confidence(logits: Tensor) -> Tensor:
     >>> softmax_confidence(torch.zeros(1, 1, 4))
     tensor([0.2500], dtype=torch.float64)
     """
-    return mean_log_probs(logits)[0].amax(-1).exp()
+    return largest_log_probs(logits)[0].exp()
 
 
 def log_mean(logits: Tensor) -> Tensor:

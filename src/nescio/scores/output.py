@@ -7,8 +7,9 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
-from nescio.logits import extremes, mean_log_probs, sound_logits
+from nescio.logits import apart, extremes, largest_log_probs, mean_log_probs, sound_logits
 
 _FLOOR = -600.0  # exp(−600) ≈ 1e-261: below this a float64 soon has no room left
 
@@ -21,8 +22,7 @@ def max_prob(logits: Tensor) -> Tensor:
     >>> max_prob(torch.tensor([[[900.0, 0.0]]]))
     tensor([-900.], dtype=torch.float64)
     """
-    log_p, log_q = mean_log_probs(logits)
-    return log_q.gather(-1, log_p.argmax(-1, keepdim=True)).squeeze(-1)
+    return largest_log_probs(logits)[1]
 
 
 def margin(logits: Tensor) -> Tensor:
@@ -45,6 +45,12 @@ def entropy(logits: Tensor) -> Tensor:
     >>> entropy(torch.zeros(1, 1, 4))
     tensor([1.3863], dtype=torch.float64)
     """
+    if isinstance(logits, Tensor) and len(logits) == 1:
+        found = _entropy_of_one(logits)
+        some = found > math.exp(_FLOOR)
+        if some.all():
+            return found
+        return torch.where(some, found, in_order(log_entropy(*mean_log_probs(logits))))
     return in_order(log_entropy(*mean_log_probs(logits)))
 
 
@@ -84,6 +90,13 @@ def energy(logits: Tensor) -> Tensor:
     # in place, since new memory would take as long again
     total = logits.to(torch.float64, copy=True).sub_(largest).exp_().sum((0, 2), keepdim=True)
     return total.log_().add_(largest - math.log(len(logits))).neg_().flatten()
+
+
+def _entropy_of_one(logits: Tensor) -> Tensor:
+    """`log Σ_c exp(gap_c) − Σ_c p_c gap_c` of one draw, `(N,)`: nothing cancels, since no gap to the largest is above 0."""
+    gaps, _, log_rest = apart(logits)
+    log_total = softplus(log_rest)
+    return (log_total - ((gaps - log_total).exp_() * gaps).sum(-1, keepdim=True)).flatten()
 
 
 def log_entropy(log_p: Tensor, log_q: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import mpmath
 import pytest
 import torch
 
-from nescio.scores import OF_LOGITS
+from nescio.scores import OF_LOGITS, OUTPUT, SAMPLED
 
 
 def exact(score: str, draws: list[list[float]]) -> mpmath.mpf:
@@ -41,9 +41,12 @@ def exact(score: str, draws: list[list[float]]) -> mpmath.mpf:
 @pytest.mark.parametrize("score", OF_LOGITS)
 @pytest.mark.parametrize("scale", [2e-5, 0.01, 1.0, 10.0, 100.0])
 @pytest.mark.parametrize("agree", [False, True], ids=["any", "sure-of-one-class"])
-def test_score_equals_its_formula(score, scale, agree, seed):
+@pytest.mark.parametrize("draws", [1, 3])
+def test_score_equals_its_formula(score, scale, agree, draws, seed):
+    if draws == 1 and score in SAMPLED:
+        pytest.skip("compares draws")
     generator = torch.Generator().manual_seed(seed)
-    logits = scale * torch.randn(3, 5, 4, generator=generator, dtype=torch.float64)
+    logits = scale * torch.randn(draws, 5, 4, generator=generator, dtype=torch.float64)
     if agree:
         logits[:, :, 2] += 5 * scale
     got = OF_LOGITS[score](logits)
@@ -83,13 +86,29 @@ def test_mean_is_of_probabilities_not_of_logits():
     assert OF_LOGITS["max_prob"](logits).item() == pytest.approx(math.log(min(p, 1 - p)), rel=1e-12)
 
 
+@pytest.mark.parametrize("draws", [1, 2])
 @pytest.mark.parametrize("score", [name for name in OF_LOGITS if name not in ("variance", "mutual_information")])
-def test_order_survives_saturation(score):
+def test_order_survives_saturation(score, draws):
+    if draws == 1 and score in SAMPLED:
+        pytest.skip("compares draws")
     gaps = torch.tensor([20.0, 40.0, 100.0, 800.0, 5e3, 1e6, 1e9])  # confidence rounds to 1.0 for all of them
-    logits = torch.zeros(2, len(gaps), 3)
+    logits = torch.zeros(draws, len(gaps), 3)
     logits[:, :, 1] = gaps
     values = OF_LOGITS[score](logits)
     assert (values.diff() < 0).all(), values
+
+
+@pytest.mark.parametrize("score", OUTPUT)
+def test_a_saturated_neighbour_changes_no_digit_and_no_gradient(score, seed):
+    usual = 3 * torch.randn(1, 6, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    far = torch.tensor([[[5e3, 0.0, 0.0, -1.0, -2.0]]], dtype=torch.float64)
+    alone, beside = usual.clone().requires_grad_(), torch.cat([usual, far], 1).requires_grad_()
+    values = OF_LOGITS[score](alone), OF_LOGITS[score](beside)
+    torch.testing.assert_close(values[1][:-1], values[0], rtol=1e-13, atol=0)
+    for value in values:
+        value.sum().backward()
+    torch.testing.assert_close(beside.grad[:, :-1], alone.grad, rtol=1e-11, atol=1e-15)
+    assert beside.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("score", ["variance", "mutual_information"])
