@@ -9,9 +9,12 @@ from nescio.attacks import frozen
 from nescio.detectors.detector import Detector
 from nescio.detectors.features import Seen
 from nescio.errors import NescioError, number
+from nescio.logits import LARGEST
 from nescio.predict import draws_of, like_model, run
 from nescio.scores import max_prob
 from nescio.seeds import start_from
+
+SIGNS = "(signs of the gradient)"
 
 
 class ODIN(Detector):
@@ -19,7 +22,7 @@ class ODIN(Detector):
 
     `x̃ = x − ε sign(∇ₓ L)`, L the cross-entropy of the predicted class at temperature T: known inputs gain more by it.
     The score is `log(1 − max_c p̄_c)` at x̃ and T, in the order of `−max p̄` without its ties; several draws count
-    through their mean probability. It takes two forward passes and one backward pass more than a plain score.
+    through their mean probability. It takes one forward pass and one backward pass more than a plain score.
 
     Args:
         model: any classifier, differentiable in its input.
@@ -34,31 +37,37 @@ class ODIN(Detector):
         self.temperature = number("temperature", temperature, least=1e-3, most=1e9)
         self.eps = number("eps", eps)
 
-    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
-        x = like_model(x, self.model)
+    def look(self, model: nn.Module, x: Tensor) -> Seen:
+        """Logits, and in place of features the signs of the gradient, from one pass forward and one back."""
         if not x.is_floating_point():
             raise NescioError(f"ODIN moves inputs by small steps, so they must be floats, not {x.dtype}")
         if torch.is_inference_mode_enabled():
             raise NescioError("ODIN needs gradients, which there are none of within torch.inference_mode()")
-        with frozen(self.model):
-            stepped = x - self.eps * self._gradient(x).sign()
-            with torch.no_grad():
-                logits = self._logits(stepped)
+        with frozen(model), torch.enable_grad():
+            x = x.detach().requires_grad_()
+            logits = self._logits(x.clone())  # for a first layer that works in place
+            signs = self._gradient(logits, x).sign_()
+        return Seen(logits.detach(), {SIGNS: signs})
+
+    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+        x = like_model(x, self.model)
+        signs = seen.features[SIGNS] if SIGNS in seen.features else self.look(self.model, x).features[SIGNS]
+        with torch.no_grad():
+            logits = self._logits(torch.sub(x, signs, alpha=self.eps))
         # an input that has no such step, or not within what the model gives numbers for, stays where it is
         fine = logits.isfinite().all(2).all(0)
         return max_prob(torch.where(fine[:, None], logits, seen.logits.to(logits)) / self.temperature)
 
-    def _gradient(self, x: Tensor) -> Tensor:
+    def _gradient(self, logits: Tensor, x: Tensor) -> Tensor:
         """A positive multiple of that of the cross-entropy, `∇ₓ log(1 − p̄)`: nothing is lost where p̄ is next to 1."""
-        with torch.enable_grad():
-            x = x.detach().requires_grad_()
-            score = max_prob(self._logits(x).double() / self.temperature).sum()
-            try:
-                found = torch.autograd.grad(score, x, allow_unused=True)[0] if score.requires_grad else None
-            except RuntimeError as error:  # such as of an activation that is written on before its gradient is taken
-                raise NescioError("the model has no gradient in its input: torch cannot go back through it, most often "
-                                  "since it writes on activations in place; write on copies instead (inplace=False, "
-                                  f"z = z * 2), or take another detector. Torch says: {error}") from error  # fmt: skip
+        fine = (logits.abs() < LARGEST).all(2).all(0)  # of others there is no score
+        score = max_prob(torch.where(fine[:, None], logits, 0.0).double() / self.temperature).sum()
+        try:
+            found = torch.autograd.grad(score, x, allow_unused=True)[0] if score.requires_grad else None
+        except RuntimeError as error:  # such as of an activation that is written on before its gradient is taken
+            raise NescioError("the model has no gradient in its input: torch cannot go back through it, most often "
+                              "since it writes on activations in place; write on copies instead (inplace=False, "
+                              f"z = z * 2), or take another detector. Torch says: {error}") from error  # fmt: skip
         if found is None:
             raise NescioError("the model has no gradient in its input: what it returns is constant, detached or made "
                               "under torch.no_grad(); expected logits that can be differentiated")  # fmt: skip
@@ -68,7 +77,7 @@ class ODIN(Detector):
         """Those of the same draws as the model's answers."""
         with torch.random.fork_rng():
             start_from(0)
-            return draws_of(run(self.model, x.clone()), len(x))
+            return draws_of(run(self.model, x), len(x))
 
     def settings(self) -> dict[str, Any]:
         return {"temperature": self.temperature, "eps": self.eps}
