@@ -39,7 +39,7 @@ Work = Callable[["Data"], object]
 
 @dataclass(frozen=True)
 class Data:
-    """Features and labels to learn from, features to settle a threshold on and to score, a head and the latter's logits."""
+    """Features and labels to learn from, features to settle a threshold on and to score, and logits of the latter."""
 
     train: Tensor
     labels: Tensor

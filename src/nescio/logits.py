@@ -55,7 +55,7 @@ def log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def apart(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """How far each class `(S, N, C)` is below the largest, which that is, and `log Σ_others exp(…)`, `(S, N, 1)` each."""
+    """How far each class `(S, N, C)` is below the largest, which that is, and `log Σ_others exp(gap)`, `(S, N, 1)`."""
     logits = check_logits(logits)
     largest = logits.max(-1, keepdim=True)
     gaps = logits - largest.values  # what all share costs digits of what tells them apart

@@ -93,7 +93,7 @@ def energy(logits: Tensor) -> Tensor:
 
 
 def _entropy_of_one(logits: Tensor) -> Tensor:
-    """`log Σ_c exp(gap_c) − Σ_c p_c gap_c` of one draw, `(N,)`: nothing cancels, since no gap to the largest is above 0."""
+    """`log Σ_c exp(gap_c) − Σ_c p_c gap_c` of one draw, `(N,)`: nothing cancels, as gaps to the largest are below 0."""
     gaps, _, log_rest = apart(logits)
     log_total = softplus(log_rest)
     return (log_total - ((gaps - log_total).exp_() * gaps).sum(-1, keepdim=True)).flatten()
