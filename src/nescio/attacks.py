@@ -14,7 +14,7 @@ from nescio.data.batches import batches, length
 from nescio.data.labelled import check_labels, whole
 from nescio.errors import NescioError, number, unknown_name, whole_number
 from nescio.logits import log_confidence, log_mean
-from nescio.predict import check_inputs, draws_of, holding, like_model, run
+from nescio.predict import check_inputs, draws_of, going_back, holding, like_model, run
 from nescio.progress import bar
 from nescio.seeds import check_seed, derived_seed, start_from
 from nescio.untouched import untouched
@@ -300,7 +300,8 @@ def _valued(objective: Objective, x: Tensor, y: Tensor | None, with_gradient: bo
         if with_gradient and not values.requires_grad:
             raise NescioError("the model has no gradient in its input: what it returns is constant, detached or made "
                               "under torch.no_grad(); expected logits that can be differentiated")  # fmt: skip
-        gradient = torch.autograd.grad(values.sum(), x)[0] if with_gradient else torch.zeros_like(x)
+        with going_back():
+            gradient = torch.autograd.grad(values.sum(), x)[0] if with_gradient else torch.zeros_like(x)
     bad = ~(values.isfinite() & gradient.flatten(1).isfinite().all(1))
     if bad.any():
         raise NescioError(f"what the attack raises, or its gradient in the input, is NaN or infinite for "

@@ -8,7 +8,7 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid, softplus
+from torch.nn.functional import logsigmoid
 
 from nescio.errors import NescioError
 
@@ -48,23 +48,28 @@ def log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
     With `r = Σ_others exp(logit − largest)`, known by its log, the largest class has `p = 1 / (1 + r)`, and
     `1 − p = r / (1 + r)`; for the others `1 − p ≥ 1/2`.
     """
-    gaps, top, log_rest = apart(logits)
-    log_p = gaps - softplus(log_rest)
+    gaps, top, log_rest, log_total = apart(logits)
+    log_p = gaps - log_total
     log_q = torch.log1p(-log_p.exp().clamp(max=0.5)).scatter(-1, top, logsigmoid(log_rest))
     return log_p, log_q
 
 
-def apart(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """How far each class `(S, N, C)` is below the largest, which that is, and `log Σ_others exp(gap)`, `(S, N, 1)`."""
+def apart(logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """How far each class is below the largest, `(S, N, C)`, which that is, and `log r` and `log(1 + r)`, `(S, N, 1)`.
+
+    `r = Σ_others exp(gap)` is what the others weigh by the largest.
+    """
     logits = check_logits(logits)
     largest = logits.max(-1, keepdim=True)
-    gaps = logits - largest.values  # what all share costs digits of what tells them apart
+    # what all share costs digits of what tells them apart; no gradient of the largest goes both ways, for those would
+    # cancel each other and what is left of the others
+    gaps = (logits - largest.values).scatter_(-1, largest.indices, 0.0)
     rest = gaps.scatter(-1, largest.indices, -torch.inf).exp_().sum(-1, keepdim=True)
     log_rest = rest.clamp(min=LEAST).log()
     if not rest.detach().amin() > LEAST:  # too small for a sum of exponentials, so that its log comes first
         exact = gaps.scatter(-1, largest.indices, -torch.inf).logsumexp(-1, keepdim=True)
         log_rest = torch.where(rest > LEAST, log_rest, exact)
-    return gaps, largest.indices, log_rest
+    return gaps, largest.indices, log_rest, rest.log1p()
 
 
 def mean_log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -86,8 +91,8 @@ def mean_over_draws(log_p: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
 def largest_log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
     """`log p̄` and `log(1 − p̄)` of the class with the largest mean probability, `(N,)` each."""
     if isinstance(logits, Tensor) and len(logits) == 1:  # of one draw the other classes need not be worked out
-        log_rest = apart(logits)[2].flatten()
-        return -softplus(log_rest), logsigmoid(log_rest)
+        _, _, log_rest, log_total = apart(logits)
+        return -log_total.flatten(), logsigmoid(log_rest).flatten()
     log_p, log_q = mean_log_probs(logits)
     top = log_p.argmax(-1, keepdim=True)
     return log_p.gather(-1, top).squeeze(-1), log_q.gather(-1, top).squeeze(-1)

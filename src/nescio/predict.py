@@ -2,8 +2,8 @@
 
 import re
 import traceback
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import torch
@@ -164,6 +164,19 @@ def run(model: nn.Module, x: Tensor) -> Any:
         raise NescioError(
             f"the model cannot be run on a batch of shape {tuple(x.shape)}: {said.removesuffix(': ')}{hint}"
         ) from error
+
+
+@contextmanager
+def going_back() -> Iterator[None]:
+    """A block that takes gradients through a model; of one that torch cannot go back through it says so in words."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:  # such as of an activation that is written on before its gradient is taken
+        raise NescioError("the model has no gradient to take: torch cannot go back through it, most often since it "
+                          "writes on activations in place; write on copies instead (inplace=False, z = z * 2), or do "
+                          f"without gradients. Torch says: {error}") from error  # fmt: skip
 
 
 def _asked_by_name(error: Exception) -> bool:

@@ -112,7 +112,8 @@ def load_about(
             return method, about
         given = method.net if plan.bare else method
     if plan.temperature is not None:
-        given = TemperatureScaled(given, plan.temperature).eval()
+        scaled = TemperatureScaled(given, plan.temperature)
+        scaled.training, given = given.training, scaled  # eval() would change a network of the user's, too
         if plan.detector is None:
             return given, about
     detector = _made(

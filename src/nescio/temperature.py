@@ -103,7 +103,7 @@ def best_temperature(logits: Tensor, labels: Tensor) -> float:
         losses = [loss(logits / math.exp(log), labels) for log in grid]
         best = losses.index(min(losses))
         if best in (0, TRIED - 1):
-            raise _no_temperature(cold=best == 0)
+            raise _no_temperature(logits, labels, cold=best == 0)
         found = minimize_scalar(lambda log: loss(logits / math.exp(log), labels), method="bounded",
                                 bounds=(grid[best - 1], grid[best + 1]), options={"xatol": 1e-10})  # fmt: skip
         return math.exp(float(found.x))
@@ -116,7 +116,7 @@ def best_temperature(logits: Tensor, labels: Tensor) -> float:
         return float(((p * z).sum(1) - told).mean())
 
     if slope(low) <= 0 or slope(high) >= 0:  # falls as T grows, from how far labels are from the largest logit
-        raise _no_temperature(cold=slope(low) <= 0)
+        raise _no_temperature(logits, labels, cold=slope(low) <= 0)
     return math.exp(float(brentq(slope, low, high, xtol=1e-14, rtol=1e-14)))
 
 
@@ -131,9 +131,19 @@ def _judged(logits: Tensor, labels: Tensor, right: Tensor) -> tuple[float, float
     return loss(logits, labels), metrics.ece(log_p.amax(1).exp().numpy(), right.numpy())
 
 
-def _no_temperature(cold: bool) -> NescioError:
+def _no_temperature(logits: Tensor, labels: Tensor, cold: bool) -> NescioError:
+    """Why labels `(N,)` of logits `(S, N, C)` have no best temperature within bounds; `cold` if it is below them."""
+    spread = float((logits - logits.mean(2, keepdim=True)).abs().max())
+    if spread == 0:
+        return NescioError("all classes have the same logit, for every input, so that no temperature changes anything")
+    size = f"the logits of a class are up to {spread:.2g} from the mean of all"
+    if cold and not (logits.gather(2, labels[None, :, None].expand(len(logits), -1, 1)) == logits.amax(2, True)).all():
+        return NescioError(f"the best temperature is below {LOWEST:g}, as {size}; multiply them in the model first")
     if cold:
         return NescioError("every label has the largest logit, so that the colder the likelier: there is no best "
                            "temperature. Give more held-out data, with some wrong answers among them")  # fmt: skip
+    if spread > HIGHEST:
+        return NescioError(f"the best temperature is above {HIGHEST:g}, or there is none, as {size}; divide them in "
+                           "the model first")  # fmt: skip
     return NescioError("the labels are no likelier than chance, so that the warmer the likelier: there is no best "
                        "temperature. Are these the model's classes?")  # fmt: skip

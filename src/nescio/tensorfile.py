@@ -38,7 +38,8 @@ def read_tensors(
     try:
         with safe_open(name, framework="pt") as file:
             about = json.loads((file.metadata() or {}).get("nescio", "null"))
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no mapping
+            # clones, since memory mapped from a file is aligned differently, and then sums round differently
+            tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118 - no mapping
     except FileNotFoundError as error:
         raise NescioError(f"no such file: {name!r}") from error
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
@@ -84,12 +85,7 @@ def restore(
     module: torch.nn.Module, tensors: dict[str, Tensor], prefix: str, path: str | os.PathLike[str], assign: bool = False
 ) -> None:
     """Put a state back into a module, or say why the two do not fit; `assign` puts the very tensors there."""
-    # clones, since memory mapped from a file is aligned differently, and then sums round differently
-    state = {
-        name.removeprefix(f"{prefix}."): value.clone()
-        for name, value in tensors.items()
-        if name.startswith(f"{prefix}.")
-    }
+    state = {name.removeprefix(f"{prefix}."): value for name, value in tensors.items() if name.startswith(f"{prefix}.")}
     try:
         module.load_state_dict(state, assign=assign)
     except RuntimeError as error:

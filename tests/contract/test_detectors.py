@@ -3,12 +3,13 @@
 import copy
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
 
 import nescio
-from feature_data import and_first
+from feature_data import in_disguise
 from nescio.data import Samples, noise
 from nescio.data.halves import halves
 from nescio.detectors import DETECTORS
@@ -56,7 +57,7 @@ def test_accepts_the_share_it_was_asked_for(name, model, known):
         fitted(name, model, some, accept=0.995, train=rest)
 
 
-def test_learns_nothing_from_what_settles_its_threshold(name, model, known):
+def test_learns_nothing_from_what_settles_its_threshold(name, model, known, monkeypatch):
     """Of data it has half to learn from, none is in both halves."""
     detector = DETECTORS[name](model)
     taught, judged = [], []
@@ -64,7 +65,9 @@ def test_learns_nothing_from_what_settles_its_threshold(name, model, known):
         pytest.skip("it learns nothing but a threshold")
     detector.learn = lambda data: taught.extend(x for x, _ in data)
     nothing = Held(torch.arange(50.0), torch.zeros(50), None, 7)
-    detector._held = lambda data, *_: judged.extend(x for x, _ in data) or nothing
+    monkeypatch.setattr(
+        "nescio.detectors.detector.held_out", lambda _, data, *__: judged.extend(x for x, _ in data) or nothing
+    )
     detector.fit(known.test)
     rows = [{tuple(row) for row in torch.cat(part).flatten(1).tolist()} for part in (taught, judged)]
     assert not rows[0] & rows[1]
@@ -127,8 +130,10 @@ def test_explains_its_answers(detector, known):
     for one in found:
         assert one.verdict.startswith("I do not know" if one.answer == -1 else f"Class {one.answer}")
     assert "not finite" in str(found[-1])
-    (one,) = detector.explain(x[0], classes=["zero", "one", "two", "three", "four", "five", "six"])
-    assert ["zero", "one", "two", "three", "four", "five", "six"][one.claimed] in one.verdict
+    names = ["zero", "one", "two", "three", "four", "five", "six"]
+    for given in (names, tuple(names), np.array(names)):
+        (one,) = detector.explain(x[0], classes=given)
+        assert repr(names[one.claimed]) in one.verdict
     with pytest.raises(nescio.NescioError, match="names for 1 classes"):
         detector.explain(known.test, classes=["zero"])
 
@@ -249,7 +254,7 @@ def test_a_model_whose_output_is_not_finite_has_no_score_but_an_answer(name, see
     model = Broken()
     labels = model(x).argmax(1) ^ (torch.arange(400) % 4 == 0)  # a quarter of the answers are wrong
     data = Samples(x, labels)
-    detector = DETECTORS[name](model).fit(and_first(data), accept=0.99, train=data)
+    detector = DETECTORS[name](model).fit(in_disguise(data), accept=0.99, train=data)
     clean = detector.predict(x[:5])
     x[3] = -1.0
     answers = detector.predict(x[:5])
@@ -295,3 +300,13 @@ def test_random_data_follow_one_seed_and_leave_the_generator_alone(detector):
 def test_needs_a_model(name):
     with pytest.raises(nescio.NescioError, match="str was given for a model"):
         DETECTORS[name]("digits")
+
+
+def test_fits_anew_after_inference_mode(name, model, known):
+    """What is made there cannot be written on outside of it."""
+    if name in ("odin", "meta"):
+        pytest.skip("it needs gradients")
+    with torch.inference_mode():
+        detector = DETECTORS[name](model).fit(known.test, train=known.train)
+    again = DETECTORS[name](model).fit(known.test, train=known.train)
+    assert torch.equal(detector.fit(known.test, train=known.train).threshold_, again.threshold_)

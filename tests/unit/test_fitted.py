@@ -407,7 +407,7 @@ MAKE = "fit --model their_nets:make --data held.npz "
     (MAKE + "--accept 0.9 --risk 0.1", "two ways"),
     (MAKE + "--accept 0.99999", "too few"),
     (MAKE + "-o {tmp}/taken", "holds other things"),
-    ("fit --model their_nets:Together --data held.npz", "answers two inputs, but not one alone"),
+    ("fit --model their_nets:Together --data held.npz", "answers 8 inputs, but not one alone"),
     ("fit --model their_nets:make", "--data"),
     ("fit --data held.npz", "either a run or --model"),
     ("fit --model their_nets:make --data new.npz", "NaN"),

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import nescio
-from feature_data import and_first
+from feature_data import in_disguise
 from nescio.data import Samples
 from nescio.errors import NescioError
 from nescio.saving import fingerprint
@@ -174,7 +174,7 @@ def test_thresholds_for_other_classes_are_told(net, data, tmp_path):
 
 
 def test_more_that_no_fit_leaves_is_refused(net, data, tmp_path):
-    nescio.save(nescio.Combined(net, ["energy", "knn"]).fit(and_first(data), train=data), tmp_path / "c")
+    nescio.save(nescio.Combined(net, ["energy", "knn"]).fit(in_disguise(data), train=data), tmp_path / "c")
     exchange(tmp_path / "c", "detector.members.0.calibration_", lambda v: v.flip(0))
     with pytest.raises(NescioError, match="not in order"):
         nescio.load(tmp_path / "c", model=net)
@@ -192,7 +192,7 @@ def test_more_that_no_fit_leaves_is_refused(net, data, tmp_path):
 
 
 def test_features_of_another_width_are_told(net, data, tmp_path):
-    nescio.save(nescio.Mahalanobis(net).fit(and_first(data), train=data), tmp_path / "d")
+    nescio.save(nescio.Mahalanobis(net).fit(in_disguise(data), train=data), tmp_path / "d")
     tensors, about = read_tensors(tmp_path / "d", "model")
     changed = {"centre_": (9,), "factor_": (9, 9), "means_": (3, 9)}
     tensors |= {f"detector.{name}": torch.ones(*shape, dtype=torch.float64) for name, shape in changed.items()}
@@ -231,3 +231,34 @@ def test_a_network_alone_does_not_pass_for_one_that_drops(data, tmp_path):
     nescio.save(nescio.Threshold(of_dropout(20)).fit(data), tmp_path / "d")
     with pytest.raises(NescioError, match=r"another model|these weights"):
         nescio.load(tmp_path / "d", model=of_dropout(20).net)
+
+
+@pytest.mark.parametrize("extra", range(0, 64, 8))
+def test_a_round_trip_keeps_every_bit_wherever_in_the_file_things_lie(extra, tmp_path):
+    """Sums over memory that is aligned otherwise round otherwise."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(11, 37), nn.ReLU(), nn.Linear(37, 7))
+    x, labels = torch.randn(300, 11), torch.arange(300) % 7
+    detector = nescio.detectors.MetaClassifier(net, kind="ridge").fit(
+        (x[:150], labels[:150]), train=(x[150:], labels[150:])
+    )
+    nescio.save(detector, tmp_path / "meta", {"of no matter": "x" * extra})
+    assert torch.equal(nescio.load(tmp_path / "meta", model=net).score(x), detector.score(x))
+
+
+def test_a_network_given_with_a_temperature_is_left_in_its_mode(net, data, tmp_path):
+    nescio.save(nescio.Threshold(nescio.TemperatureScaled(net, 2.0), "energy").fit(data), tmp_path / "warm")
+    for training in (True, False):
+        net.train(training)
+        net.head.eval()
+        found = nescio.load(tmp_path / "warm", model=net)
+        assert (net.training, net.body.training, net.head.training) == (training, training, False)
+        assert found.model.training == training
+
+
+def test_a_file_with_fewer_neighbours_than_it_asks_for_is_refused(net, data, tmp_path):
+    nescio.save(nescio.KNN(net, k=5).fit(data), tmp_path / "knn")
+    for name in ("neighbours_", "squares_"):
+        exchange(tmp_path / "knn", f"detector.{name}", lambda value: value[:3])
+    with pytest.raises(NescioError, match="kept 3 inputs, which have no 5 nearest"):
+        nescio.load(tmp_path / "knn", model=net).score(data)

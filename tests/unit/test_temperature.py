@@ -180,3 +180,13 @@ def test_refuses_what_it_cannot_scale(known, model):
             TemperatureScaled(model, bad)
     with pytest.raises(NescioError, match="given for a model"):
         TemperatureScaled("digits")
+
+
+@pytest.mark.parametrize(("scale", "said"), [
+    (0.0, "all classes have the same logit"), (1e-8, "best temperature is below 1e-06"), (1e8, "above 1e.06"),
+])  # fmt: skip
+def test_logits_of_an_unusual_size_are_told_from_labels_that_do_not_fit(scale, said):
+    logits, labels = drawn(1.0, count=500)
+    for draws in (1, 2):
+        with pytest.raises(NescioError, match=said):
+            best_temperature((scale * logits).expand(draws, -1, -1), labels)

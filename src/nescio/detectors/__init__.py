@@ -1,7 +1,8 @@
 """What must be fitted on known data before it can decide, one file per paper."""
 
+from nescio.detectors.answers import UNKNOWN
 from nescio.detectors.combined import Combined
-from nescio.detectors.detector import UNKNOWN, Detector
+from nescio.detectors.detector import Detector
 from nescio.detectors.gaussian_density import GaussianDensity
 from nescio.detectors.knn import KNN
 from nescio.detectors.mahalanobis import Mahalanobis

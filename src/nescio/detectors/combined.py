@@ -1,7 +1,7 @@
 """Several detectors as one, so that nobody need choose."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -86,6 +86,10 @@ class Combined(Detector):
         except (NoFeaturesError, NoEnergyError) as error:
             if self.chosen:
                 raise
+            if once := [name for name, data in (("known", known), ("train", train)) if isinstance(data, Iterator)]:
+                raise NescioError(f"{error}. To take other members, {once[0]} would have to be read again, which it "
+                                  "can only once; give data that can be read twice, or members=[…]"
+                                  ) from error  # fmt: skip
             self._do_without("mahalanobis" if isinstance(error, NoFeaturesError) else "energy", str(error))
             return self.fit(known, accept, train=train, calibration=calibration, **how)
         finally:
@@ -129,19 +133,24 @@ class Combined(Detector):
 
     def member_p_values(self, data: Any, batch_size: int = 256) -> Tensor:
         """The p-value of each input for each member, `(K, N)`: its share of calibration inputs at least as odd."""
+        rows, alone = self.rows(data)
+        found = self._member_p_values(rows, batch_size)
+        if found.isnan().any():
+            raise NescioError("some members give NaN or infinite scores for some inputs")
+        return found[:, 0] if alone else found
+
+    def _member_p_values(self, data: Any, batch_size: int) -> Tensor:
+        """The same, `(K, N)`, but NaN where a member has no number for an input."""
         parts: list[Tensor] = []
         calibrations = self._calibrations()
 
         def visit(x: Tensor, seen: Seen, _: Tensor | None) -> None:
             scores = self._scores(x, seen)
-            if not scores.isfinite().all():
-                raise NescioError("some members give NaN or infinite scores for some inputs")
-            pairs = zip(scores, calibrations, strict=True)
-            parts.append(torch.stack([p_values(own, held.to(own.device)) for own, held in pairs]))
+            found = [p_values(own, held.to(own.device)) for own, held in zip(scores, calibrations, strict=True)]
+            parts.append(torch.stack(found).where(scores.isfinite(), torch.nan))
 
-        rows, alone = self._rows(data)
-        self.sweep(rows, visit, batch_size)
-        return torch.cat(parts, 1)[:, 0] if alone else torch.cat(parts, 1)
+        self.sweep(data, visit, batch_size)
+        return torch.cat(parts, 1)
 
     def merged_p_value(self, data: Any, batch_size: int = 256) -> Tensor:
         """One p-value `(N,)` of the members' alone; valid, too, but larger than `p_value`, which has seen more data."""
@@ -150,7 +159,7 @@ class Combined(Detector):
 
     def explain(self, data: Any, batch_size: int = 256, classes: Sequence[str] | None = None) -> list[Explanation]:
         """As of every detector, and which member finds each input oddest."""
-        rows, _ = self._rows(data)
+        rows, _ = self.rows(data)
         with torch.random.fork_rng():
             start_from(derived_seed(0, "data", 0))  # as in `score`
             return [one for x, _ in batches(rows, batch_size) for one in self._explained(x, classes)]
@@ -159,7 +168,7 @@ class Combined(Detector):
         found = super().explain(x, len(x), classes)
         told = [index for index, one in enumerate(found) if one.claimed >= 0 and math.isfinite(one.score)]
         if told:
-            least, oddest = self.member_p_values(x[told]).min(0)
+            least, oddest = self._member_p_values(x[told], len(told)).nan_to_num(torch.inf).min(0)
             for index, p, who in zip(told, least.tolist(), oddest.tolist(), strict=True):
                 verdict = f"{found[index].verdict} Oddest to {self.member_names[who]}: p = {p:.2g}."
                 found[index] = replace(found[index], verdict=verdict)

@@ -10,26 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from nescio.data.arrays import tensor
-from nescio.data.batches import batches
 from nescio.data.halves import halves
 from nescio.data.same import check_apart
-from nescio.detectors.conformal import p_values
+from nescio.detectors.answers import answered
 from nescio.detectors.explanation import Explanation
 from nescio.detectors.features import Seen, look
-from nescio.detectors.level import Held, Level, right_answers
+from nescio.detectors.held_out import held_out
+from nescio.detectors.level import Level
 from nescio.detectors.risk import Controlled
-from nescio.detectors.rounding import noise
 from nescio.errors import NescioError, whole_number
-from nescio.logits import LARGEST
-from nescio.logits import classes as claimed_classes
-from nescio.methods import as_method
-from nescio.predict import Visit, like_model, sweep_through
-from nescio.seeds import derived_seed, start_from
+from nescio.predict import Visit, sweep_through
 from nescio.untouched import check_model
-
-UNKNOWN = -1
-COMPARED = 8  # inputs that are scored in batches of other sizes, too
-SAME = 1e-3  # logits that differ by less, as a share of the largest, are the same but for rounding
 
 
 class Detector(nn.Module, ABC):
@@ -131,7 +122,7 @@ class Detector(nn.Module, ABC):
             train, known = halves(known, batch_size=batch_size)
         if self.learns:
             self.learn(train)
-        held = self._held(known, level.judges, halved)
+        held = held_out(self, known, level.judges, halved)
         threshold, self.controlled = level.settle(held)
         self.level = level
         order = held.reached.argsort()
@@ -154,47 +145,10 @@ class Detector(nn.Module, ABC):
         for name, value in learned.items():
             self.register_buffer(name, value.detach().to(self.threshold_.device))
 
-    def _held(self, known: Any, judge: bool = False, halved: bool = False) -> Held:
-        """The scores of held-out data, the model's classes and, if asked for, which of them are right by the labels."""
-        parts: list[tuple[Tensor, Tensor, Tensor | None]] = []
-        first: tuple[Tensor, Tensor, Tensor] | None = None
-        count = 0
-
-        def visit(x: Tensor, seen: Seen, y: Tensor | None) -> None:
-            nonlocal first, count
-            right = right_answers(seen.logits, y).to(x.device) if judge else None
-            parts.append((self.of_batch(x, seen), claimed_classes(seen.logits).to(x.device), right))
-            first = (x[:COMPARED], seen.logits[:, :COMPARED], parts[0][0][:COMPARED]) if first is None else first
-            count = seen.logits.shape[2]
-            self.input_dims_.fill_(x.dim() - 1)
-
-        self.sweep(known, visit)
-        scores, claimed, right = zip(*parts, strict=True)
-        told = None if any(one is None for one in right) else torch.cat([one for one in right if one is not None])
-        every = torch.cat(scores)
-        self.check_held(every)
-        moved = 0.0 if first is None else noise(self._changes(*first), first[2], every)
-        return Held(every, torch.cat(claimed), told, count, halved, moved)
-
-    def _changes(self, x: Tensor, logits: Tensor, scores: Tensor) -> Tensor:
-        """How much scores of a few inputs change in other batches; 0 if the model answers others there, as draws do."""
-        found = torch.zeros_like(scores)
-        for size in (1, 3):
-            parts: list[tuple[Tensor, Tensor]] = []
-            self.sweep(x, self._into(parts), size, False)
-            again, others = torch.cat([own for own, _ in parts]), torch.cat([own for _, own in parts], 1)
-            if (others - logits).abs().max() > SAME * logits.abs().max():
-                return torch.zeros_like(scores)
-            found = torch.maximum(found, (again - scores).abs())
-        return found
-
-    def _into(self, parts: list[tuple[Tensor, Tensor]]) -> Visit[Seen]:
-        return lambda x, seen, _: parts.append((self.of_batch(x, seen), seen.logits))
-
     def score(self, data: Any, batch_size: int = 256) -> Tensor:
         """How unknown each input is, `(N,)`, larger = less known; NaN or infinite inputs are an error."""
         scores: list[Tensor] = []
-        rows, alone = self._rows(data)
+        rows, alone = self.rows(data)
         self.sweep(rows, lambda x, seen, _: scores.append(self.of_batch(x, seen)), batch_size)
         return torch.cat(scores)[0] if alone else torch.cat(scores)
 
@@ -211,7 +165,7 @@ class Detector(nn.Module, ABC):
 
     def predict(self, data: Any, batch_size: int = 256) -> Tensor:
         """The class of each input, `(N,)`, or −1 = "I do not know"; of one input without an axis for it, `()`."""
-        return self._answered(data, batch_size)[0]
+        return answered(self, data, batch_size).answer
 
     def p_value(self, data: Any, batch_size: int = 256) -> Tensor:
         """The share of held-out inputs at least as odd as each input, `(N,)`, itself counted in; NaN of one not finite.
@@ -219,74 +173,26 @@ class Detector(nn.Module, ABC):
         Of a known input it is at most α with a probability of at most α. With thresholds per class it is the share of
         those that the model gives the same class.
         """
-        return self._answered(data, batch_size)[3]
+        return answered(self, data, batch_size).p_value
 
     def explain(self, data: Any, batch_size: int = 256, classes: Sequence[str] | None = None) -> list[Explanation]:
         """What there is to say of each input: class, confidence, score, p-value, and the verdict in words.
 
         `classes` are names for them, such as `known.classes`; else words have numbers.
         """
-        answers, claimed, scores, p, confidence = (part.reshape(-1) for part in self._answered(data, batch_size))
+        answers, claimed, scores, p, confidence = (part.reshape(-1) for part in answered(self, data, batch_size))
         cut = self.threshold_.to(claimed.device)
         cuts = cut[claimed.clamp(min=0)] if cut.dim() else cut.expand(len(scores))
-        called = [_called(label, classes) for label in claimed.tolist()]
+        names = None if classes is None else [str(one) for one in np.asarray(classes)]
+        called = [_called(label, names) for label in claimed.tolist()]
         columns = (part.tolist() for part in (answers, claimed, confidence, scores, cuts, p))
-        return [Explanation.of(*row) for row in zip(*columns, called, strict=True)]
+        return [Explanation.of(*row, of_class=bool(cut.dim())) for row in zip(*columns, called, strict=True)]
 
-    def _answered(self, data: Any, batch_size: int) -> tuple[Tensor, ...]:
-        """Answers, the model's own classes, scores, p-values and confidences, `(N,)` each; or `()` of one input."""
-        if self.threshold_.isnan().any():
-            raise NescioError(f"{type(self).__name__} has no threshold yet: call .fit(known) with held-out data first")
-        rows, alone = self._rows(data)
-        with torch.random.fork_rng():
-            start_from(derived_seed(0, "data", 0))  # as in `score`
-            parts = [self._decide(x) for x, _ in batches(rows, batch_size)]
-        found = tuple(torch.cat(part) for part in zip(*parts, strict=True))
-        return tuple(part[0] for part in found) if alone else found
-
-    def _rows(self, data: Any) -> tuple[Any, bool]:
+    def rows(self, data: Any) -> tuple[Any, bool]:
         """Data with an axis of inputs, and whether it is one input that had none."""
         if isinstance(data, Tensor | np.ndarray) and data.ndim == self.input_dims_:
             return tensor(data)[None], True
         return data, False
-
-    def _decide(self, x: Tensor) -> tuple[Tensor, ...]:
-        answer = torch.full((len(x),), UNKNOWN, device=x.device)
-        claimed = answer.clone()
-        scores, p, confidence = torch.full((3, len(x)), torch.nan, dtype=torch.float64, device=x.device)
-        # as the model would get them: what is finite may be too large for its type
-        rows = like_model(x, self.model).isfinite().flatten(1).all(1).nonzero().flatten().to(x.device)
-
-        def visit(x: Tensor, seen: Seen, _: Tensor | None) -> None:
-            fine = (seen.logits.abs() < LARGEST).all(2).all(0).to(x.device)
-            if fine.any():
-                own, seen = rows[fine], seen.of(fine)
-                scores[own] = self.evidence(x[fine], seen).to(scores)
-                claimed[own] = claimed_classes(seen.logits).to(x.device)
-                confidence[own] = as_method(self.model).confidence(seen.logits).to(confidence)
-                cut = self._cuts(claimed[own], seen.logits.shape[2])
-                answer[own] = torch.where(scores[own] <= cut, claimed[own], UNKNOWN)
-                p[own] = self._p_values(scores[own], claimed[own]).where(~scores[own].isnan(), torch.nan)
-
-        if len(rows):
-            self.sweep(x[rows], visit, batch_size=len(rows), progress=False)
-        return answer, claimed, scores, p, confidence
-
-    def _cuts(self, claimed: Tensor, count: int) -> Tensor:
-        """The threshold of each input by its class, of so many."""
-        cut = self.threshold_.to(claimed.device)
-        if cut.dim() and len(cut) != count:
-            raise NescioError(f"there are thresholds for {len(cut)} classes, but the model knows {count}")
-        return cut[claimed] if cut.dim() else cut.expand(len(claimed))
-
-    def _p_values(self, scores: Tensor, claimed: Tensor) -> Tensor:
-        calibration = self.calibration_.to(scores.device)
-        if not len(self.calibration_class_):
-            return p_values(scores, calibration)
-        of, found = self.calibration_class_.to(scores.device), torch.empty_like(scores)
-        for label in set(claimed.tolist()):
-            found[claimed == label] = p_values(scores[claimed == label], calibration[of == label])
-        return found
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments beside the model, as plain data for saved files."""

@@ -28,10 +28,23 @@ class Explanation:
 
     @classmethod
     def of(
-        cls, answer: int, claimed: int, confidence: float, score: float, threshold: float, p: float, called: str
+        cls,
+        answer: int,
+        claimed: int,
+        confidence: float,
+        score: float,
+        threshold: float,
+        p: float,
+        called: str,
+        *,
+        of_class: bool = False,
     ) -> "Explanation":
-        """The evidence, with its verdict, in which the class the model gives is called so."""
-        words = _in_words(answer, claimed, called, confidence, score, threshold, p)
+        """The evidence, with its verdict, in which the class the model gives is called so.
+
+        With `of_class` the p-value is among known inputs of that class alone.
+        """
+        those = f"known inputs taken for {called}" if of_class else "known inputs"
+        words = _in_words(answer, claimed, called, confidence, score, threshold, p, those)
         return cls(answer, claimed, confidence, score, threshold, p, words)
 
     def __str__(self) -> str:
@@ -39,11 +52,11 @@ class Explanation:
 
 
 def _in_words(
-    answer: int, claimed: int, called: str, confidence: float, score: float, threshold: float, p: float
+    answer: int, claimed: int, called: str, confidence: float, score: float, threshold: float, p: float, those: str
 ) -> str:
     if claimed < 0 or math.isnan(p):
         return "I do not know: the input, or what the model makes of it, is not finite."
-    odd = f"{_share(p)} of known inputs look at least as odd"
+    odd = f"{_share(p)} of {those} look at least as odd"
     if answer < 0:
         return (f"I do not know: the score {score:.4g} is above {threshold:.4g}; {odd}. The model alone would say "
                 f"{called}, with confidence {confidence:.1%}.")  # fmt: skip

@@ -1,7 +1,7 @@
 """What a network sees before it answers: the features of a layer, kept in the same forward pass as the logits."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,7 @@ def look(model: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> Seen:
     A map of features is averaged over its positions. Models with draws have no such features: each draw has its own.
     """
     kept = _Kept()
-    with torch.no_grad(), kept.of(model, layers):
+    with torch.no_grad(), _as_written(model), kept.of(model, layers):
         logits = draws_of(run(model, x.clone()), len(x))
     if layers and (len(logits) > 1 or kept.batched):
         raise NoFeaturesError(f"the model has draws ({len(logits)}), each with features of its own; give one network, "
@@ -75,6 +75,15 @@ def look(model: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> Seen:
         if name not in found:
             raise NescioError(f"no layer {name!r} is run that could be taken for features. {_layers_of(model, x)}")
     return Seen(logits, found, head, raised)
+
+
+def _as_written(model: nn.Module) -> AbstractContextManager[object]:
+    """A block in which a model runs as it was written: what torch.compile made of it may pass over later hooks."""
+    compiled = any(
+        "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None
+        for module in model.modules()
+    )
+    return torch.compiler.set_stance("force_eager") if compiled else nullcontext()
 
 
 class _Kept:
@@ -167,7 +176,7 @@ def _layers_of(model: nn.Module, x: Tensor) -> str:
     """All modules that run, with the shapes that they return for one input, in order."""
     names = [name for name, _ in model.named_modules() if name]
     kept = _Kept()
-    with torch.no_grad(), kept.of(model, names):
+    with torch.no_grad(), _as_written(model), kept.of(model, names):
         run(model, x[:1].clone())
     shapes = {name: tuple(out.shape[1:]) if isinstance(out, Tensor) else "" for name, (_, out) in kept.returned.items()}
     if not shapes and any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):

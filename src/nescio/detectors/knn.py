@@ -61,7 +61,10 @@ class KNN(FeatureDetector):
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         rows = unit(self.comparable(seen))
         others = self.neighbours_.to(rows.device)
-        return kth_distance(rows, others, self.squares_.to(rows.device), self.k or max(1, len(others) // OF_THOSE_KEPT))
+        k = self.k or max(1, len(others) // OF_THOSE_KEPT)
+        if k > len(others):  # which no fit leaves so
+            raise NescioError(f"KNN has kept {len(others)} inputs, which have no {k} nearest")
+        return kth_distance(rows, others, self.squares_.to(rows.device), k)
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "k": self.k, "size": self.size, "seed": self.seed}

@@ -10,6 +10,8 @@ from nescio.detectors.gaussian import GaussianDetector
 from nescio.detectors.moments import Moments
 from nescio.detectors.whitening import least_variance, squares, whitened, whitening
 
+CLEAR = 1e-2  # of the larger one, a difference that has digits enough
+
 
 class Mahalanobis(GaussianDetector):
     """Known as long as its features are near those of some class (Lee et al. 2018, equation 2).
@@ -50,6 +52,10 @@ class Mahalanobis(GaussianDetector):
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         rows = whitened(self.comparable(seen), self.centre_, self.factor_)
         # ‖r − m‖² = ‖r‖² + ‖m‖² − 2 r·m, of which only the last two depend on the class
-        means = self.means_.to(rows.device)
-        nearest = (squares(means) - 2 * (rows @ means.to(rows).T).double()).amin(1)
-        return (squares(rows) + nearest).clamp(min=0)
+        means, lengths = self.means_.to(rows.device), squares(rows)
+        least, nearest = (squares(means) - 2 * (rows @ means.to(rows).T).double()).min(1)
+        found = lengths + least
+        # where little is left of such a difference, or numbers run over, there are no digits: taken anew
+        if (doubtful := ~(found.isfinite() & (found > CLEAR * lengths))).any():
+            found[doubtful] = squares(rows[doubtful].double() - means[nearest[doubtful]])
+        return found

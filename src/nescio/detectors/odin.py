@@ -10,7 +10,7 @@ from nescio.detectors.detector import Detector
 from nescio.detectors.features import Seen
 from nescio.errors import NescioError, number
 from nescio.logits import LARGEST
-from nescio.predict import draws_of, like_model, run
+from nescio.predict import draws_of, going_back, like_model, run
 from nescio.scores import max_prob
 from nescio.seeds import start_from
 
@@ -62,12 +62,8 @@ class ODIN(Detector):
         """A positive multiple of that of the cross-entropy, `∇ₓ log(1 − p̄)`: nothing is lost where p̄ is next to 1."""
         fine = (logits.abs() < LARGEST).all(2).all(0)  # of others there is no score
         score = max_prob(torch.where(fine[:, None], logits, 0.0).double() / self.temperature).sum()
-        try:
+        with going_back():
             found = torch.autograd.grad(score, x, allow_unused=True)[0] if score.requires_grad else None
-        except RuntimeError as error:  # such as of an activation that is written on before its gradient is taken
-            raise NescioError("the model has no gradient in its input: torch cannot go back through it, most often "
-                              "since it writes on activations in place; write on copies instead (inplace=False, "
-                              f"z = z * 2), or take another detector. Torch says: {error}") from error  # fmt: skip
         if found is None:
             raise NescioError("the model has no gradient in its input: what it returns is constant, detached or made "
                               "under torch.no_grad(); expected logits that can be differentiated")  # fmt: skip

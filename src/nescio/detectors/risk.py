@@ -57,7 +57,7 @@ def controlling(scores: Tensor, right: Tensor, risk: float, confidence: float, n
         torch.from_numpy(binom.cdf(errors.cpu().numpy(), accepted.cpu().numpy(), risk) <= doubt) & (accepted > 0).cpu()
     )
     if not proved.any():
-        least = int(np.ceil(np.log(doubt) / np.log1p(-risk)))
+        least = least_inputs(risk, confidence)
         raise NescioError(f"no threshold keeps the error rate at or below {risk:g} with confidence {confidence:g} on "
                           f"these {len(scores)} inputs, {int(wrong[-1])} of which are answered wrongly; it takes at "
                           f"least {least} accepted inputs without an error, or a larger risk")  # fmt: skip
@@ -65,6 +65,16 @@ def controlling(scores: Tensor, right: Tensor, risk: float, confidence: float, n
     cut = float(np.nextafter(float(cuts[best]), -np.inf))  # a detector accepts what is at its threshold, too
     under = int(sure[best])
     return Controlled(cut, under / len(scores), int(wrong[under]), under)
+
+
+def least_inputs(risk: float, confidence: float) -> int:
+    """How many inputs, all answered right, prove a risk: with n of them min(n, 33) thresholds share the doubt.
+
+    >>> least_inputs(0.1, 0.95), least_inputs(0.5, 0.95)
+    (62, 8)
+    """
+    few = (n for n in range(1, TRIED + 1) if n * np.log1p(-risk) <= np.log((1 - confidence) / n))
+    return next(few, int(np.ceil(np.log((1 - confidence) / (TRIED + 1)) / np.log1p(-risk))))
 
 
 def _tops(scores: Tensor, room: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from nescio import naming
 from nescio.atomic import replacing_folder
@@ -158,28 +158,21 @@ def _taken(net: nn.Module, parts: Mapping[str, Samples]) -> tuple[int, Mapping[s
     floats = {part: samples.floats() for part, samples in parts.items()}
     words = [part for part, samples in parts.items() if samples is not floats[part]]
     if "test" not in words:
-        return _outputs(net, floats["test"].take(slice(2))[0]), floats
+        return _outputs(net, floats["test"]), floats
     try:
-        outputs = _outputs(net, parts["test"].take(slice(2))[0])
+        outputs = _outputs(net, parts["test"])
     except NescioError:
         if any(isinstance(module, nn.Embedding) for module in net.modules()):
             raise
-        return _outputs(net, floats["test"].take(slice(2))[0]), floats
+        return _outputs(net, floats["test"]), floats
     if len(words) < len(parts):
         raise NescioError("the data hold whole numbers, but the data to learn from do not; give both in one way")
     return outputs, parts
 
 
-def _outputs(net: nn.Module, x: Tensor) -> int:
-    """How many classes a network answers; an error if it cannot be run, or not on one input, as scoring must."""
-    made = predict(net, x, progress=False).shape[2]
-    try:
-        predict(net, x[:1], progress=False)
-    except NescioError as error:
-        raise NescioError(f"the network answers two inputs, but not one alone: {error}. New inputs may come one by "
-                          "one; a batch norm needs its running statistics for that (track_running_stats)"
-                          ) from error  # fmt: skip
-    return made
+def _outputs(net: nn.Module, samples: Samples) -> int:
+    """How many classes a network answers."""
+    return predict(net, samples.take(slice(2))[0], progress=False).shape[2]
 
 
 def _columns(path: Path, label: str | None) -> Encoding | None:

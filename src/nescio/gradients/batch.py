@@ -15,7 +15,7 @@ from nescio.gradients.moments import Moments, merged
 from nescio.gradients.one_by_one import moments_without_rule
 from nescio.gradients.rules import Rule, fits, rule_for
 from nescio.logits import log_probs
-from nescio.predict import draws_of, holding, run
+from nescio.predict import draws_of, going_back, holding, run
 
 ALL = "all"
 _PASSED = ("SelectBackward0", "UnsqueezeBackward0", "SqueezeBackward1", "ViewBackward0", "UnsafeViewBackward0",
@@ -191,7 +191,8 @@ def _moments(
     along = _along_first_axis(model, x, uses)
     some = [use for calls in called.values() for use in calls]
     edges = [use.returned for use in some]
-    pulled = torch.autograd.grad(logits, edges, delta, allow_unused=True) if edges else ()
+    with going_back():
+        pulled = torch.autograd.grad(logits, edges, delta, allow_unused=True) if edges else ()
     given = {id(use): pull for use, pull in zip(some, pulled, strict=True) if pull is not None}
     found: dict[str, Moments] = {}
     with torch.no_grad():
@@ -202,7 +203,8 @@ def _moments(
                 found[name] = rule(calls[0].module, [(use.given, given[id(use)]) for use in calls])
     rest = {name: own for name, own in layers.items() if name not in found}
     if rest:
-        found |= moments_without_rule(model, x, delta, rest)
+        with going_back():
+            found |= moments_without_rule(model, x, delta, rest)
     return {name: found[name] for name in layers}
 
 

@@ -36,7 +36,7 @@ def _gradients(model: nn.Module, weights: Weights, x: Tensor, delta: Tensor) -> 
 
     free = {path: weight.detach() for path, weight in weights.items()}
     try:
-        with warnings.catch_warnings():
+        with torch.no_grad(), warnings.catch_warnings():  # else all would hang on the weights that are not asked for
             warnings.filterwarnings("ignore", "There is a performance drop")  # of what `vmap` does one by one itself
             found: Weights = vmap(grad(pulled), (None, 0, 0), randomness="same")(free, x, delta)
             return found

@@ -28,7 +28,6 @@ def read_graph(path: str | os.PathLike[str]) -> Graph:
     if tensors.keys() != {str(index) for index in range(len(plan.parameters))}:
         raise NescioError(f"{where} lacks tensors of its graph, or has others")
     try:
-        # clones, since memory mapped from a file is aligned differently, and then sums round differently
-        return Graph(plan, [tensors[str(index)].clone() for index in range(len(tensors))]).eval()
+        return Graph(plan, [tensors[str(index)] for index in range(len(tensors))]).eval()
     except NescioError as error:
         raise NescioError(f"{where}: {error}") from error

@@ -7,7 +7,6 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from nescio.logits import apart, extremes, largest_log_probs, mean_log_probs, sound_logits
 
@@ -94,8 +93,7 @@ def energy(logits: Tensor) -> Tensor:
 
 def _entropy_of_one(logits: Tensor) -> Tensor:
     """`log Σ_c exp(gap_c) − Σ_c p_c gap_c` of one draw, `(N,)`: nothing cancels, as gaps to the largest are below 0."""
-    gaps, _, log_rest = apart(logits)
-    log_total = softplus(log_rest)
+    gaps, _, _, log_total = apart(logits)
     return (log_total - ((gaps - log_total).exp_() * gaps).sum(-1, keepdim=True)).flatten()
 
 

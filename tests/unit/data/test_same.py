@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Subset, SubsetRandomSampler, TensorDataset
 
 from nescio.data import Samples
 from nescio.data.halves import halves
-from nescio.data.same import same
+from nescio.data.same import check_apart, same, shared
+from nescio.errors import NescioError
 
 X, Y = torch.arange(12.0).reshape(6, 2), torch.arange(6) % 3
 WAYS = {
@@ -46,3 +47,49 @@ def test_others_are_the_same_only_if_they_are_one_object():
 def test_types_count():
     assert not same(X, X.double())
     assert same(X.numpy(), np.asarray(X))
+
+
+@pytest.fixture
+def rows(seed):
+    return torch.randn(600, 20, generator=torch.Generator().manual_seed(seed))
+
+
+LEAKS = {
+    "in another order": lambda x: (x, x.flip(0)),
+    "in another type": lambda x: (x, x.double()),
+    "a part": lambda x: (x[100:250], x),
+    "a subset": lambda x: (Subset(TensorDataset(x), range(100)), TensorDataset(x)),
+    "of a subset": lambda x: (x[100:250], DataLoader(Subset(TensorDataset(x), list(range(400))), 32)),
+    "but for few": lambda x: (torch.cat([x[:80], x[:20] + 1]), x),
+}
+
+
+@pytest.mark.parametrize("given", LEAKS.values(), ids=LEAKS)
+def test_what_is_mostly_part_of_the_other_is_refused(given, rows):
+    with pytest.raises(NescioError, match="of the inputs to calibrate on are among those to learn from"):
+        check_apart(*given(rows))
+
+
+def test_other_inputs_of_the_same_kind_are_not(rows):
+    check_apart(rows[:300], rows[300:])
+    halved = TensorDataset(rows)
+    check_apart(Subset(halved, range(300)), Subset(halved, range(300, 600)))
+    check_apart(rows[0], rows)  # of another shape, which others have an error for
+    check_apart(rows[:0], rows)
+
+
+def test_a_loader_takes_what_its_sampler_chooses(rows):
+    data = TensorDataset(rows)
+    first, second = (DataLoader(data, 64, sampler=SubsetRandomSampler(part)) for part in (range(300), range(300, 600)))
+    check_apart(first, second)
+    assert same(first, first)
+    assert same(DataLoader(data, 64, shuffle=True), DataLoader(data, 32))
+
+
+def test_rows_of_a_table_may_repeat(seed):
+    """Of 64 kinds of rows nearly each is in both halves, and as often twice in one of them."""
+    table = torch.randint(0, 2, (1000, 6), generator=torch.Generator().manual_seed(seed)).float()
+    share, usual = shared(table[:300], table[300:])
+    assert share > 0.95
+    assert usual > 0.95
+    check_apart(table[:300], table[300:])

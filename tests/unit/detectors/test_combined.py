@@ -9,6 +9,7 @@ from nescio import Combined, Threshold
 from nescio.data import Samples
 from nescio.data.halves import halves
 from nescio.detectors.conformal import p_values
+from nescio.detectors.held_out import held_out
 from nescio.detectors.merging import merged, surprise
 from nescio.errors import NescioError
 from nescio.models import mlp
@@ -120,12 +121,12 @@ def test_both_p_values_of_known_inputs_hold_in_small_samples(axes, members):
         assert share[:, 1].mean() >= level - 1 / 40 - spread[1]  # the second calibration wastes nothing
 
 
-def test_nothing_is_calibrated_on_what_it_learned_from(model, known):
+def test_nothing_is_calibrated_on_what_it_learned_from(model, known, monkeypatch):
     """Of known data a quarter teaches, a quarter gives p-values, and a half settles the threshold."""
     detector = Combined(model, ["energy", ("meta", {"kind": "glm", "features": ["all/l2"]})])
     noisy = Samples(known.test.inputs + 0.6 * torch.randn(known.test.inputs.shape), known.test.labels)
     seen = {"taught": [], "ranked": [], "judged": []}
-    meta, learn, held = detector.members[1], detector.members[1].learn, detector._held
+    meta, learn = detector.members[1], detector.members[1].learn
     scores = detector._scores
 
     def taught(data):
@@ -136,12 +137,13 @@ def test_nothing_is_calibrated_on_what_it_learned_from(model, known):
         seen["ranked" if not seen["judged"] else "scored"].append(x)
         return scores(x, looked)
 
-    def judged(data, *how):
+    def judged(own, data, *how):
         seen["judged"] += [x for x, _ in data]
         seen["scored"] = []
-        return held(data)
+        return held_out(own, data)
 
-    meta.learn, detector._scores, detector._held = taught, ranked, judged
+    meta.learn, detector._scores = taught, ranked
+    monkeypatch.setattr("nescio.detectors.detector.held_out", judged)
     detector.fit(noisy)
     parts = [torch.cat(seen[part]).flatten(1) for part in ("taught", "ranked", "judged")]
     rows = [{tuple(row) for row in part.tolist()} for part in parts]
@@ -315,3 +317,33 @@ def test_members_that_were_asked_for_are_not_exchanged():
         nescio.Combined(Functional(), ["energy", "mahalanobis"]).fit(torch.randn(400, 2))
     with pytest.raises(NescioError, match="log-probabilities, whose energy is 0"):
         nescio.Threshold(nn.Sequential(nn.Linear(2, 3), nn.LogSoftmax(1)), "energy").fit(torch.randn(400, 2))
+
+
+def test_an_input_that_some_member_has_no_number_for_is_explained(known, seed, monkeypatch):
+    torch.manual_seed(seed)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    detector = Combined(net).fit(torch.randn(400, 2))
+    x = torch.randn(5, 2)
+    scores = detector._scores
+
+    def holed(x, seen):
+        found = scores(x, seen)
+        found[1, x[:, 0] > 50] = torch.nan
+        return found
+
+    monkeypatch.setattr(detector, "_scores", holed)
+    x[2, 0] = 100.0
+    found = detector.explain(x)
+    assert [one.answer for one in found] == detector.predict(x).tolist()
+    assert found[2].answer == -1
+    with pytest.raises(NescioError, match="some members give NaN"):
+        detector.member_p_values(x)
+
+
+def test_data_that_can_be_read_only_once_are_named_where_they_would_be_read_twice(known):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.LogSoftmax(1))
+    x = torch.randn(400, 2)
+    assert Combined(net).fit(x[:200], train=x[200:]).without.keys() == {"energy"}
+    with pytest.raises(NescioError, match="train would have to be read again"):
+        Combined(net).fit(x[:200], train=iter([x[200:]]))

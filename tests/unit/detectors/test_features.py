@@ -191,3 +191,16 @@ def test_bounds_on_logits_hide_no_head_however_far_the_inputs(bound, x):
 def test_probabilities_are_no_function_of_one_logit(x):
     with pytest.raises(NescioError, match="no linear layer that it runs gives the model's logits"):
         look(Bounded(lambda z: (9 * z).softmax(1)), x, [HEAD])
+
+
+def test_a_compiled_model_is_looked_into_whenever_it_ran_before(net, x):
+    """What torch.compile makes of a model passes over hooks that are added later."""
+    by_wrapping, by_itself = torch.compile(net, backend="eager"), Residual().eval()
+    by_itself.load_state_dict(net.state_dict())
+    by_itself.compile(backend="eager")
+    for model, name in ((by_wrapping, "_orig_mod.stem"), (by_itself, "stem")):
+        with torch.no_grad():
+            model(x)
+        seen = look(model, x, [HEAD, name])
+        torch.testing.assert_close(seen.features[HEAD], net.features(x).detach())
+        torch.testing.assert_close(seen.features[name], net.stem(x).mean((2, 3)).detach())

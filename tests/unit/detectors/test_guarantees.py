@@ -7,6 +7,7 @@ from torch import nn
 import nescio
 from nescio.data import Samples
 from nescio.detectors import Threshold
+from nescio.errors import NescioError
 
 FITS, NEW = 150, 400
 
@@ -108,3 +109,16 @@ def test_an_input_whose_score_is_no_number_is_unknown_and_has_no_p_value():
     assert detector.predict(x)[1] == -1
     assert detector.p_value(x).isnan().tolist() == [False, True]
     assert "nan" not in detector.explain(x)[1].verdict
+
+
+def test_a_model_that_needs_more_than_one_input_is_told():
+    net = nn.Sequential(nn.BatchNorm1d(2, track_running_stats=False), nn.Linear(2, 3))
+    with pytest.raises(NescioError, match="answers 8 inputs, but not one alone"):
+        Threshold(net, "energy").fit(torch.randn(100, 2))
+
+
+def test_a_verdict_by_class_speaks_of_known_inputs_of_that_class():
+    torch.manual_seed(0)
+    detector = Threshold(nn.Linear(2, 3), "energy").fit(torch.randn(400, 2), 0.5, per_class=True)
+    for one in detector.explain(torch.randn(20, 2)):
+        assert f"of known inputs taken for class {one.claimed} look at least as odd" in one.verdict

@@ -6,7 +6,7 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 
 import nescio
-from feature_data import and_first
+from feature_data import in_disguise
 from nescio.detectors import KNN
 from nescio.detectors.knn import BLOCK, GROUP, _largest, kth_distance, unit
 from nescio.errors import NescioError
@@ -46,7 +46,7 @@ def by_scikit_learn(rows, others, k):
 def test_score_is_the_distance_that_scikit_learn_finds(k, scale, seed):
     torch.manual_seed(seed)
     others, rows = scale * torch.randn(300, 12), scale * torch.randn(40, 12)
-    detector = KNN(plain(12), k=k).fit(and_first(others), train=others)
+    detector = KNN(plain(12), k=k).fit(in_disguise(others), train=others)
     torch.testing.assert_close(detector.score(rows), by_scikit_learn(rows, others, k), rtol=1e-6, atol=1e-6)
 
 
@@ -73,29 +73,29 @@ def test_small_distances_keep_their_digits(seed):
 def test_features_of_length_zero_have_a_distance():
     """1 to anything of length 1, and 0 to each other."""
     some = torch.cat([torch.zeros(3, 4), torch.eye(4)])
-    detector = KNN(plain(4), k=3).fit(some.repeat(5, 1), train=some)
+    detector = KNN(plain(4), k=3).fit(in_disguise(some.repeat(5, 1)), train=some)
     # the three nearest of zero are the zeros; of a unit row itself, and then two zeros, before others at √2
     torch.testing.assert_close(detector.score(some[2:4]), torch.tensor([0.0, 1.0], dtype=torch.float64))
-    assert KNN(plain(4), k=4).fit(some.repeat(5, 1), train=some).score(some[:1]) == 1
+    assert KNN(plain(4), k=4).fit(in_disguise(some.repeat(5, 1)), train=some).score(some[:1]) == 1
 
 
 def test_length_does_not_count(seed):
     torch.manual_seed(seed)
     x = torch.rand(60, 6)
-    detector = KNN(plain(6), k=2).fit(and_first(x), train=x)
+    detector = KNN(plain(6), k=2).fit(in_disguise(x), train=x)
     torch.testing.assert_close(detector.score(100 * x), detector.score(x), rtol=0, atol=1e-6)
 
 
 def test_a_bounded_sample_is_kept(seed):
     torch.manual_seed(seed)
     x = torch.randn(500, 6)
-    detector = KNN(plain(6), k=5, size=40, seed=seed).fit(and_first(x), train=x)
+    detector = KNN(plain(6), k=5, size=40, seed=seed).fit(in_disguise(x), train=x)
     assert detector.neighbours_.shape == (40, 6)
     torch.testing.assert_close(
         detector.score(x[:9]), by_scikit_learn(x[:9], detector.neighbours_, 5), rtol=1e-6, atol=1e-6
     )
-    again = KNN(plain(6), k=5, size=40, seed=seed).fit(and_first(x), train=x)
-    other = KNN(plain(6), k=5, size=40, seed=seed + 1).fit(and_first(x), train=x)
+    again = KNN(plain(6), k=5, size=40, seed=seed).fit(in_disguise(x), train=x)
+    other = KNN(plain(6), k=5, size=40, seed=seed + 1).fit(in_disguise(x), train=x)
     assert torch.equal(again.neighbours_, detector.neighbours_)
     assert not torch.equal(other.neighbours_, detector.neighbours_)
 
@@ -104,7 +104,7 @@ def test_a_bounded_sample_is_kept(seed):
 def test_by_default_k_is_a_thousandth_of_what_is_kept(kept, k, seed):
     torch.manual_seed(seed)
     x = torch.randn(kept, 3)
-    default, named = (KNN(plain(3), k=one).fit(x[:39], train=x) for one in (None, k))
+    default, named = (KNN(plain(3), k=one).fit(in_disguise(x[:39]), train=x) for one in (None, k))
     assert torch.equal(default.score(x[:20]), named.score(x[:20]))
 
 
@@ -131,8 +131,8 @@ def test_looks_at_any_layer(model, known):
 def test_too_few_to_learn_from():
     x = torch.rand(40, 4)
     with pytest.raises(NescioError, match=r"30 inputs .* at least 31"):
-        KNN(plain(4), k=31).fit(x, train=x[:30])
-    KNN(plain(4), k=30).fit(x, train=x[:30])
+        KNN(plain(4), k=31).fit(in_disguise(x), train=x[:30])
+    KNN(plain(4), k=30).fit(in_disguise(x), train=x[:30])
 
 
 def test_features_that_are_not_finite():
@@ -146,7 +146,7 @@ def test_features_that_are_not_finite():
 
     x = torch.rand(40, 2) + 0.1
     with pytest.raises(NescioError, match="NaN or infinite"):
-        KNN(Endless(), layer="first").fit(and_first(x), train=x)
+        KNN(Endless(), layer="first").fit(in_disguise(x), train=x)
 
 
 @pytest.mark.parametrize("how", [{"k": 0}, {"k": 1.5}, {"k": True}, {"size": 0}, {"k": 11, "size": 10}, {"seed": -1}])

@@ -7,9 +7,9 @@ from sklearn.covariance import EmpiricalCovariance
 from torch import nn
 
 import nescio
-from feature_data import C, F, and_first, drawn, fitted, head, in_batches, others, peer, precise, separation
+from feature_data import C, F, drawn, fitted, head, in_batches, in_disguise, others, peer, precise, separation
 from nescio.data import Samples
-from nescio.detectors import Mahalanobis
+from nescio.detectors import Mahalanobis, RelativeMahalanobis
 
 
 def expected(data, x):
@@ -92,7 +92,7 @@ def test_one_class_and_inputs_all_alike():
 def test_data_without_labels_have_the_classes_of_the_model(seed):
     data, model = drawn(seed), head()
     own = Samples(data.inputs, nescio.predict(model, data.inputs)[0].argmax(1))
-    bare, labelled = (Mahalanobis(model).fit(and_first(data), train=train) for train in (data.inputs, own))
+    bare, labelled = (Mahalanobis(model).fit(in_disguise(data), train=train) for train in (data.inputs, own))
     assert torch.equal(bare.score(data), labelled.score(data))
 
 
@@ -100,7 +100,7 @@ def test_refuses_labels_that_the_model_does_not_know(seed):
     data = drawn(seed)
     for labels in (data.labels + 1, data.labels - 1):
         with pytest.raises(nescio.NescioError, match=r"0 … 2 for 3 classes"):
-            Mahalanobis(head()).fit(and_first(data), train=Samples(data.inputs, labels))
+            Mahalanobis(head()).fit(in_disguise(data), train=Samples(data.inputs, labels))
 
 
 def test_refuses_bad_settings_and_a_score_before_a_fit():
@@ -114,9 +114,9 @@ def test_refuses_bad_settings_and_a_score_before_a_fit():
 def test_any_layer_can_be_named(seed):
     net = nn.Sequential(nn.Linear(F, 8), nn.ReLU(), nn.Linear(8, C))
     data = drawn(seed)
-    by_name, by_itself = (Mahalanobis(net, layer).fit(and_first(data), train=data) for layer in ("1", None))
+    by_name, by_itself = (Mahalanobis(net, layer).fit(in_disguise(data), train=data) for layer in ("1", None))
     assert torch.equal(by_name.score(data), by_itself.score(data))
-    assert not torch.equal(Mahalanobis(net, "0").fit(and_first(data), train=data).score(data), by_name.score(data))
+    assert not torch.equal(Mahalanobis(net, "0").fit(in_disguise(data), train=data).score(data), by_name.score(data))
 
 
 def test_tells_digits_it_has_never_seen(seed):
@@ -128,3 +128,26 @@ def test_ranks_as_pytorch_ood_does(seed):
     theirs = peer("Mahalanobis")(None).fit_features(data.inputs, data.labels)
     ours = fitted(Mahalanobis, data, floor=0)
     assert spearmanr(ours.score(x), theirs.predict_features(x)).statistic > 0.9999
+
+
+@pytest.mark.parametrize("kind", [Mahalanobis, RelativeMahalanobis, nescio.Combined])
+def test_no_input_is_so_far_away_that_it_is_known(kind, seed):
+    """Products of features and means overflow from 1e19 on, and their difference then is anything."""
+    torch.manual_seed(seed)
+    labels = torch.arange(400) % 2
+    rows = torch.randn(400, 2) + 20 * labels[:, None]
+    detector = kind(nn.Linear(2, 2)).fit((rows[:200], labels[:200]), train=(rows[200:], labels[200:]))
+    ways = torch.nn.functional.normalize(torch.randn(50, 2))
+    for size in (1e3, 1e15, 1e19, 1e30, 1e36, 1e37, 1e38):
+        assert (detector.predict(ways * size) == -1).all(), size
+
+
+@pytest.mark.parametrize("apart", [1e2, 1e3, 1e4])
+def test_classes_far_apart_cost_no_digits(apart, seed):
+    generator = torch.Generator().manual_seed(seed)
+    centres = apart * torch.randn(C, F, generator=generator)
+    labels = torch.arange(2000) % C
+    data = Samples(centres[labels] + torch.randn(2000, F, generator=generator), labels)
+    x = centres[labels[:200]] + torch.randn(200, F, generator=generator)
+    found = fitted(Mahalanobis, data, floor=0).score(x)
+    torch.testing.assert_close(found, expected(data, x), rtol=1e-3, atol=1e-5 * apart)

@@ -6,7 +6,7 @@ from scipy.stats import spearmanr
 
 import nescio
 import peers
-from feature_data import and_first
+from feature_data import in_disguise
 from nescio.detectors import DETECTORS
 
 FEATURES, CLASSES = 16, 5
@@ -42,14 +42,14 @@ def agreement(ours, others):
 def test_knn(theirs, net, data):
     train, labels, x = data
     peer = theirs.KNN(None, k=20).fit_features(train, labels)
-    detector = DETECTORS["knn"](net, k=20).fit(and_first(train), train=train)
+    detector = DETECTORS["knn"](net, k=20).fit(in_disguise(train), train=train)
     assert agreement(detector.score(x), peer.predict_features(x)) > 0.999999
 
 
 def test_react(theirs, net, data):
     train, labels, x = data
     peer = theirs.ReAct(net[0], net[1]).fit_feature_maps(train, labels)
-    detector = DETECTORS["react"](net).fit(and_first(train), train=train)
+    detector = DETECTORS["react"](net).fit(in_disguise(train), train=train)
     assert agreement(detector.score(x), peer.predict_feature_maps(x)) > 0.999999
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import nescio
-from feature_data import and_first
+from feature_data import in_disguise
 from nescio.detectors import ReAct
 from nescio.errors import NescioError
 from nescio.methods import DUQ, Softmax
@@ -43,7 +43,7 @@ def by_numpy(net, train, x, percentile):
 def test_score_is_that_of_numpy(percentile, seed):
     torch.manual_seed(seed)
     net, train, x = plain(12), torch.randn(300, 12), 2 * torch.randn(50, 12)
-    detector = ReAct(net, percentile=percentile).fit(and_first(train), train=train)
+    detector = ReAct(net, percentile=percentile).fit(in_disguise(train), train=train)
     clip, expected = by_numpy(net, train, x, percentile)
     assert detector.clip_.item() == pytest.approx(clip, rel=1e-5)
     torch.testing.assert_close(detector.score(x), torch.tensor(expected), rtol=1e-5, atol=1e-5)
@@ -59,7 +59,7 @@ def test_what_is_cut_off_cannot_count(seed):
     """However large a feature is above the cut, the score stays the same."""
     torch.manual_seed(seed)
     train, x = torch.rand(200, 5), torch.rand(1, 5)
-    detector = ReAct(plain(5)).fit(and_first(train), train=train)
+    detector = ReAct(plain(5)).fit(in_disguise(train), train=train)
     large, huge = x.clone(), x.clone()
     large[0, 2], huge[0, 2] = 2.0, 1e6
     assert detector.score(large) == detector.score(huge)
@@ -70,7 +70,7 @@ def test_the_percentile_of_a_bounded_sample_is_near(seed):
     """Of 200 × 50 uniform values the 90th percentile has a standard deviation of 0.003."""
     torch.manual_seed(seed)
     train = torch.rand(5000, 50)
-    detector = ReAct(plain(50), size=200, seed=seed).fit(train[:100], train=train)
+    detector = ReAct(plain(50), size=200, seed=seed).fit(in_disguise(train[:100]), train=train)
     assert detector.clip_.item() == pytest.approx(0.9, abs=0.015)
 
 
@@ -106,7 +106,7 @@ def test_features_that_are_not_finite():
 
     x = torch.rand(40, 2) + 0.1
     with pytest.raises(NescioError, match="NaN or infinite"):
-        ReAct(Endless()).fit(and_first(x), train=x)
+        ReAct(Endless()).fit(in_disguise(x), train=x)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from nescio.detectors.risk import TRIED, controlling
+from nescio.detectors.risk import TRIED, controlling, least_inputs
 from nescio.errors import NescioError
 
 
@@ -58,3 +58,13 @@ def test_it_says_when_there_is_none(seed):
         controlling(scores, right, risk=0.01, confidence=0.95)
     with pytest.raises(NescioError, match="no threshold"):
         controlling(scores, torch.zeros(50, dtype=torch.bool), risk=0.5, confidence=0.95)
+
+
+@pytest.mark.parametrize("risk", [0.02, 0.1, 0.5, 0.9])
+def test_as_many_inputs_as_an_error_asks_for_are_enough_and_one_less_is_not(risk):
+    least = least_inputs(risk, 0.95)
+    for n in range(1, least):
+        with pytest.raises(NescioError, match=f"at least {least} accepted inputs without an error"):
+            controlling(torch.arange(float(n)), torch.ones(n, dtype=torch.bool), risk, 0.95)
+    found = controlling(torch.arange(float(least)), torch.ones(least, dtype=torch.bool), risk, 0.95)
+    assert found.accepted == least

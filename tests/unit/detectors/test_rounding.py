@@ -8,6 +8,7 @@ from torch import nn
 import nescio
 from nescio.data import Samples
 from nescio.detectors.conformal import p_values
+from nescio.detectors.held_out import held_out
 from nescio.detectors.merging import surprise
 from nescio.detectors.risk import controlling
 from nescio.detectors.rounding import noise, reached, slack
@@ -197,7 +198,7 @@ def test_noise_is_measured_but_not_that_of_a_model_which_answers_otherwise_in_an
 
     torch.manual_seed(0)
     x = torch.randn(100, 2)
-    assert nescio.Threshold(ByBatch(), "energy")._held(x).noise == 0
+    assert held_out(nescio.Threshold(ByBatch(), "energy"), x).noise == 0
     net, kinds, draw = a_table(0)
-    measured = nescio.Threshold(net, "energy")._held(kinds[draw(100)]).noise
+    measured = held_out(nescio.Threshold(net, "energy"), kinds[draw(100)]).noise
     assert 0 < measured < 1e-5

@@ -15,6 +15,7 @@ from torch.func import functional_call
 from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 from torch.utils.checkpoint import checkpoint
 
+import nescio
 from nescio.errors import NescioError
 from nescio.gradients import STATISTICS, batch, batch_gradients, one_by_one, rules
 from nescio.methods import DUQ, BayesByBackprop, Ensemble, MCDropout, Softmax
@@ -604,7 +605,7 @@ def test_a_first_layer_in_place_does_not_write_on_the_data(seed):
 def test_what_autograd_cannot_take_back_is_an_error():
     """A layer's weight has no gradient where what it was given has been overwritten."""
     model = Net(overwritten, a=lin(5, 4), b=lin(4, 4), c=lin(4, 3))
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(NescioError, match=r"on activations in place.*modified by an inplace operation"):
         gradient_features(model, torch.randn(4, 5))
 
 
@@ -702,3 +703,37 @@ def test_a_model_made_in_inference_mode_is_refused():
         net = nn.Linear(3, 2)
     with pytest.raises(NescioError, match="inference_mode"):
         gradient_features(net, torch.randn(4, 3))
+
+
+class Weighed(nn.Module):
+    """A bare weight before a layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.head = nn.Parameter(torch.ones(5)), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.head(x * self.scale)
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.read, self.head = nn.LSTM(5, 4, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.head(self.read(x[:, None])[0][:, 0])
+
+
+@pytest.mark.parametrize("kind", [Weighed, Recurrent])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_statistics_of_weights_without_a_rule_carry_no_graph(kind, frozen):
+    torch.manual_seed(0)
+    net, x = kind(), torch.randn(30, 5)
+    net.requires_grad_(not frozen)
+    found = gradient_features(net, x)
+    assert not found.values.requires_grad
+    detector = nescio.Threshold(net, "gradient_l2").fit(x)
+    assert not detector.score(x).requires_grad
+    assert (detector.predict(x) >= 0).float().mean() >= 0.9
+    assert all(weight.requires_grad != frozen for weight in net.parameters())

@@ -1,0 +1,70 @@
+"""What a detector makes of held-out known data, and how much of that other batches would change."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from nescio.detectors.features import Seen
+from nescio.detectors.level import Held, right_answers
+from nescio.detectors.rounding import noise
+from nescio.errors import NescioError
+from nescio.logits import classes
+
+if TYPE_CHECKING:
+    from nescio.detectors.detector import Detector
+
+COMPARED = 8  # inputs that are scored in batches of other sizes, too
+SAME = 1e-3  # logits that differ by less, as a share of the largest, are the same but for rounding
+
+
+def held_out(detector: "Detector", known: Any, judge: bool = False, halved: bool = False) -> Held:
+    """The scores of held-out data, the model's classes and, if asked for, which of them are right by the labels."""
+    parts: list[tuple[Tensor, Tensor, Tensor | None]] = []
+    first: tuple[Tensor, Tensor, Tensor] | None = None
+    count = dims = 0
+
+    def visit(x: Tensor, seen: Seen, y: Tensor | None) -> None:
+        nonlocal first, count, dims
+        right = right_answers(seen.logits, y).to(x.device) if judge else None
+        parts.append((detector.of_batch(x, seen), classes(seen.logits).to(x.device), right))
+        first = (x[:COMPARED], seen.logits[:, :COMPARED], parts[0][0][:COMPARED]) if first is None else first
+        count, dims = seen.logits.shape[2], x.dim() - 1
+
+    detector.sweep(known, visit)
+    detector.keep(input_dims_=torch.tensor(dims))
+    scores, claimed, right = zip(*parts, strict=True)
+    told = None if any(one is None for one in right) else torch.cat([one for one in right if one is not None])
+    every = torch.cat(scores)
+    detector.check_held(every)
+    moved = 0.0 if first is None else noise(_changes(detector, *first), first[2], every)
+    return Held(every, torch.cat(claimed), told, count, halved, moved)
+
+
+def _changes(detector: "Detector", x: Tensor, logits: Tensor, scores: Tensor) -> Tensor:
+    """How much scores of a few inputs change in other batches; 0 if the model answers others there, as draws do."""
+    found = torch.zeros_like(scores)
+    for size in (1, 3):
+        again, others = _rescored(detector, x, size)
+        if (others - logits).abs().max() > SAME * logits.abs().max():
+            return torch.zeros_like(scores)
+        found = torch.maximum(found, (again - scores).abs())
+    return found
+
+
+def _rescored(detector: "Detector", x: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Scores `(N,)` and logits `(S, N, C)` in batches of a size."""
+    parts: list[tuple[Tensor, Tensor]] = []
+
+    def visit(x: Tensor, seen: Seen, _: Tensor | None) -> None:
+        parts.append((detector.of_batch(x, seen), seen.logits))
+
+    try:
+        detector.sweep(x, visit, size, False)
+    except NescioError as error:
+        if size == 1 and len(x) > 1:
+            raise NescioError(f"the model answers {len(x)} inputs, but not one alone: {error}. New inputs may come one "
+                              "by one; a batch norm needs its running statistics for that (track_running_stats)"
+                              ) from error  # fmt: skip
+        raise
+    return torch.cat([own for own, _ in parts]), torch.cat([own for _, own in parts], 1)
