@@ -1,23 +1,26 @@
 """All detectors against named unknown data: for those who have such data, and want to see rather than be advised."""
 
+import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nescio import metrics
 from nescio.data.batches import length
 from nescio.data.halves import halves
 from nescio.detectors import Detector
-from nescio.detectors.named import candidate_names, detector_named
+from nescio.detectors.named import candidate_names, detector_named, untried
 from nescio.errors import NescioError
 from nescio.methods import as_method
 from nescio.predict import predict
 from nescio.progress import bar
 from nescio.records import Contest, Contestant, Provenance
-from nescio.seeds import derived_seed, start_from
+from nescio.seeds import check_seed, derived_seed, start_from
+
+TIMED, TIMES = 1000, 3  # inputs by which time is measured, and how often
 
 
 def contest(
@@ -28,6 +31,7 @@ def contest(
     *,
     candidates: Sequence[str] | None = None,
     batch_size: int = 256,
+    seed: int = 0,
     progress: bool | None = None,
 ) -> Contest:
     """Fit each detector on one half of known data, and judge it by the other half against sets of unknown data.
@@ -40,6 +44,7 @@ def contest(
         candidates: names in `DETECTORS` or `SCORES`; by default all but `meta`. One that cannot work on this model is
             passed over, and the record says why.
         batch_size: inputs per forward pass.
+        seed: of which inputs are in which half.
         progress: a bar on standard error; by default only on a terminal.
     """
     started = time.monotonic()
@@ -54,24 +59,23 @@ def contest(
         raise NescioError(
             "train can be read only once, but every detector that learns reads it; give a dataset or a loader"
         )
-    calibration, judged = halves(known, batch_size=batch_size)
-    draws = _draws(model, judged)
-    names = candidate_names(candidates, draws)
+    calibration, judged = halves(known, check_seed(seed), batch_size)
+    some = _some(judged)
+    names = candidate_names(candidates, len(predict(model, some[:1], progress=False)))
     found: list[Contestant] = []
-    skipped: dict[str, str] = {}
+    skipped, alone = untried(candidates), list[float]()
     with bar(len(names), "contest", progress) as shown:
         for name in names:
             try:
-                found.append(_tried(model, name, calibration, judged, unknown, train, batch_size))
+                contestant, own = _tried(model, name, calibration, judged, unknown, train, batch_size, some)
+                found.append(contestant)
+                alone.append(own)
             except NescioError as error:
                 skipped[name] = str(error)
             shown.advance(facts=name)
     if not found:
         raise NescioError(f"none of {', '.join(names)} can work here; {next(iter(skipped.values()))}")
     sizes = [sum(len(x) for x, _ in half) for half in (calibration, judged)]
-    alone = time.monotonic()
-    predict(model, judged, batch_size=batch_size, progress=False)
-    alone = time.monotonic() - alone
     return Contest(
         method=as_method(model).name,
         contestants=tuple(sorted(found, key=lambda one: -one.mean)),
@@ -79,32 +83,60 @@ def contest(
         known=sizes[1],
         calibrated=sizes[0],
         unknown={name: _count(data) for name, data in unknown.items()},
-        model_seconds_per_1000=1000 * alone / sizes[1],
-        provenance=Provenance.now(0, {"batch_size": batch_size}, time.monotonic() - started),
+        model_seconds_per_1000=statistics.median(alone),
+        provenance=Provenance.now(seed, {"batch_size": batch_size}, time.monotonic() - started),
     )
 
 
 def _tried(
-    model: nn.Module, name: str, calibration: Any, judged: Any, unknown: Mapping[str, Any], train: Any, batch_size: int
-) -> Contestant:
+    model: nn.Module,
+    name: str,
+    calibration: Any,
+    judged: Any,
+    unknown: Mapping[str, Any],
+    train: Any,
+    batch_size: int,
+    some: Tensor,
+) -> tuple[Contestant, float]:
+    """One detector, and the seconds that the model takes by itself for 1000 inputs, at the same time."""
     begun = time.monotonic()
     detector: Detector = detector_named(model, name).fit(calibration, train=train, batch_size=batch_size)
-    fitted = time.monotonic()
+    fitted = time.monotonic() - begun
     known = detector.score(judged, batch_size).double().cpu().numpy()
-    scored = time.monotonic()
     auroc, fpr95 = {}, {}
     for of, data in unknown.items():
         other = detector.score(data, batch_size).double().cpu().numpy()
         auroc[of], fpr95[of] = metrics.auroc(known, other), metrics.fpr_at_tpr(known, other)
     mean = sum(auroc.values()) / len(auroc)
-    return Contestant(name, auroc, fpr95, mean, fitted - begun, 1000 * (scored - fitted) / len(known))
+    own, alone = _in_turns(
+        lambda: detector.score(some, batch_size),
+        lambda: predict(model, some, batch_size=batch_size, progress=False),
+    )
+    each = 1000 / len(some)
+    return Contestant(name, auroc, fpr95, mean, fitted, each * own), each * alone
 
 
-def _draws(model: nn.Module, data: Any) -> int:
+def _in_turns(*works: Callable[[], object]) -> list[float]:
+    """Seconds that each takes, the median of some, one after the other: what disturbs one disturbs all."""
+    found: list[list[float]] = [[] for _ in works]
+    for _ in range(TIMES):
+        for work, seconds in zip(works, found, strict=True):
+            begun = time.perf_counter()
+            work()
+            seconds.append(time.perf_counter() - begun)
+    return [statistics.median(seconds) for seconds in found]
+
+
+def _some(data: Any) -> Tensor:
+    """The first inputs, at most `TIMED`, to measure time by."""
+    found: list[Tensor] = []
     with torch.random.fork_rng():
         start_from(derived_seed(0, "data", 0))  # as data are read by all
-        x, _ = next(iter(data))
-    return len(predict(model, x[:1], progress=False))
+        for x, _ in data:
+            found.append(x)
+            if sum(map(len, found)) >= TIMED:
+                break
+    return torch.cat(found)[:TIMED]
 
 
 def _count(data: Any) -> int:

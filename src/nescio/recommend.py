@@ -16,7 +16,7 @@ from nescio.data.same import check_apart
 from nescio.detectors import Detector
 from nescio.detectors.features import Seen, look
 from nescio.detectors.level import Level
-from nescio.detectors.named import candidate_names, detector_named
+from nescio.detectors.named import candidate_names, detector_named, untried
 from nescio.detectors.reservoir import Reservoir
 from nescio.errors import NescioError, whole_number
 from nescio.logits import classes
@@ -97,7 +97,7 @@ def recommend(
         detector=ranking[0].name,
         criterion=CRITERION,
         ranking=ranking,
-        skipped=tried.skipped,
+        skipped=untried(candidates) | tried.skipped,
         inputs=len(own),
         calibrated=len(tried.fitted[ranking[0].name].calibration_),
         classes=logits.shape[2],

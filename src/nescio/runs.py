@@ -11,7 +11,7 @@ regions.json            of two features: the linear regions
 scaling.json            what each score notices far away
 contest.json            written by `nescio contest`, with contest.md
 recommendation.json     written by `nescio recommend`, with
-detector.safetensors    the detector it chose, fitted
+recommended/            the detector it chose, as `nescio fit` leaves one
 length_scale.json       how `--length-scale auto` was found, with a figure, length_scale.svg
 penalty.json            how `--penalty auto` was found, with a figure, penalty.svg
 """
@@ -46,7 +46,8 @@ from nescio.unknowns import outliers
 MODEL, HISTORY, CHECKPOINT = "model.safetensors", "history.json", "checkpoint.safetensors"
 EVALUATION, EXAMPLES = "evaluation.json", "examples.json"
 AUDIT, FEATURES, REGIONS, SCALING = "audit.json", "features.json", "regions.json", "scaling.json"
-CONTEST, RECOMMENDATION, DETECTOR = "contest.json", "recommendation.json", "detector.safetensors"
+CONTEST, RECOMMENDATION, RECOMMENDED = "contest.json", "recommendation.json", "recommended"
+FITTED = "fitted.json"  # in the folder of a detector, which is no run
 LENGTH_SCALE, PENALTY = "length_scale.json", "penalty.json"
 
 
@@ -190,11 +191,11 @@ def _thinning(method: str, network: str, dropout: float | None) -> dict[str, Any
 def open_run(folder: Path) -> tuple[Method, Facts]:
     """The trained model of a run folder, and the facts of its data."""
     if not (folder / MODEL).exists():
-        hint = (
-            " (its training is not finished: run the same `nescio train` again)"
-            if any(folder.glob(f"{Path(CHECKPOINT).stem}*"))
-            else ""
-        )
+        hint = ""
+        if any(folder.glob(f"{Path(CHECKPOINT).stem}*")):
+            hint = " (its training is not finished: run the same `nescio train` again)"
+        elif (folder / FITTED).exists():
+            hint = " (it holds a detector of `nescio fit`, which `nescio score` takes)"
         raise NescioError(f"{str(folder)!r} is not a run of `nescio train`: it has no {MODEL}{hint}")
     model, about = load_about(folder / MODEL)
     if not isinstance(model, Method):

@@ -127,9 +127,17 @@ def test_recommend_saves_a_ranking_and_a_detector_that_decides(command, trained,
     record = Recommendation.load(tmp_path / "found" / "recommendation.json")
     assert {one.name for one in record.ranking} == {"energy", "max_prob"}
     assert f"{record.detector} recommended" in out
-    detector = nescio.load(tmp_path / "found" / "detector.safetensors")
+    detector = nescio.load(tmp_path / "found" / "recommended" / "detector.safetensors")
     known = load("digits", hold_out=[8, 9])
     assert (detector.predict(known.held_out) == -1).double().mean() > 0.5
+    np.savez(tmp_path / "new.npz", inputs=known.held_out.inputs.numpy())
+    code, out, _ = command("score", tmp_path / "found" / "recommended", tmp_path / "new.npz")
+    assert code == 0
+    told = [line.split(",")[1] == "unknown" for line in out.splitlines()[1:]]
+    assert told == (detector.predict(known.held_out) == -1).tolist()
+    code, _, err = command("evaluate", tmp_path / "found" / "recommended", "--unknown", "noise")
+    assert code == 2
+    assert "it holds a detector of `nescio fit`, which `nescio score` takes" in " ".join(err.split())
     code, _, err = command("recommend", trained / "digits", "--candidates", "energi")
     assert code == 2
     assert "did you mean 'energy'" in err

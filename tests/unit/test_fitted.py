@@ -619,3 +619,24 @@ def test_the_page_is_true(command, tmp_path, monkeypatch):
         assert len(lines) == 9
     finally:
         sys.modules.pop("my_nets", None)
+
+
+def test_the_detector_that_suits_a_users_network_answers_from_the_folder_it_is_left_in(command, there, net, tmp_path):
+    """With the record beside it, and no code of the user's."""
+    generator = torch.Generator().manual_seed(0)
+    for name, count in (("held", 300), ("train", 400), ("new", 50)):
+        np.savez(tmp_path / f"{name}.npz", inputs=torch.randn(count, 2, generator=generator).numpy())
+    words = ["recommend", "--model", "their_nets:make", "--weights", there / "w.safetensors"]
+    words += ["--data", tmp_path / "held.npz", "--train", tmp_path / "train.npz", "--candidates", "energy", "knn"]
+    code, out, _ = command(*words, "--accept", 0.9, "-o", tmp_path / "found")
+    assert code == 0
+    record = nescio.records.Recommendation.load(tmp_path / "found" / "recommendation.json")
+    assert f"{record.detector} recommended" in out
+    assert "Calibrated on 150 inputs" in out
+    assert "nescio score" in out
+    code, answers, _ = command("score", tmp_path / "found" / "recommended", tmp_path / "new.npz")
+    assert code == 0
+    assert len(answers.splitlines()) == 51
+    code, _, err = command("recommend", "--model", "their_nets:make")
+    assert code == 2
+    assert "--data held_out.npz" in err

@@ -22,7 +22,7 @@ def contest(
     seed: Seed = 0,
     root: Root = None,
 ) -> None:  # fmt: skip
-    """Every detector on a trained model, against unknown data: AUROC, FPR95, and how long they take.
+    """Detectors on a trained model, against unknown data: AUROC, FPR95, and how long they take.
 
     Each is fitted on a half of the test data, those that learn on the training data, and judged by the other half.
 
@@ -39,7 +39,7 @@ def contest(
     model, facts = open_run(run)
     known = facts.load(root)
     sets = {name: unknown_set(name, known, root, seed) for name in unknown}
-    record = held(model, known.test, sets, known.train, candidates=candidates, batch_size=batch_size)
+    record = held(model, known.test, sets, known.train, candidates=candidates, batch_size=batch_size, seed=seed)
     out.print(contest_table(record))
     folder = output or run
     record.save(folder / CONTEST)

@@ -1,4 +1,4 @@
-"""`nescio recommend`: the detector that suits a run."""
+"""`nescio recommend`: the detector that suits a trained network."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,39 +6,49 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import Folder, Seed, out
+from nescio.cli.arguments import Seed, out
+from nescio.cli.network import ClassNames, Held, Label, Model, Network, OrRun, Train, Weights, told
 from nescio.options import Root
 
 
 def recommend(
-    run: Folder,
+    run: OrRun = None,
+    model: Model = None,
+    weights: Weights = None,
+    data: Held = None,
+    train: Train = None,
     candidates: Annotated[list[str] | None, typer.Option(
         help="Detectors or scores to try; by default all that are quick.", show_default=False)] = None,
     accept: Annotated[float, typer.Option(help="Share of known inputs to accept.")] = 0.95,
     inputs: Annotated[int, typer.Option(help="Known inputs to judge by, and outliers of each kind.", min=10)] = 1000,
     output: Annotated[Path | None, typer.Option(
-        "--output", "-o", help="Folder for record and fitted detector; else the run's.", show_default=False)] = None,
+        "--output", "-o", show_default=False,
+        help="Folder for the record and, in `recommended`, the detector; else the run's, or this one.")] = None,
+    label: Label = None,
+    class_names: ClassNames = "",
     seed: Seed = 0,
     root: Root = None,
 ) -> None:  # fmt: skip
-    """Find the detector that suits a trained model, by known data and outliers made from them alone.
+    """Find the detector that suits a trained network, by known data and outliers made from them alone.
 
-    It is fitted on a half of the test data and saved, for `nescio.load`.
+    It is fitted on a half of the known data, and `nescio score` answers new inputs with it.
 
     Example: `nescio recommend run`
 
+    Example: `nescio recommend --model my_nets:make_net --weights w.safetensors --data held_out.npz --train train.npz`
+
     Example: `nescio recommend run --candidates energy entropy combined --accept 0.99 -o found`
     """
-    from nescio.recommend import recommend as found_by
+    from nescio.fitted import Best
     from nescio.report.recommendation import recommendation_table
-    from nescio.runs import DETECTOR, RECOMMENDATION, open_run
-    from nescio.saving import save
+    from nescio.runs import RECOMMENDATION, RECOMMENDED
 
-    model, facts = open_run(run)
-    known = facts.load(root)
-    found = found_by(model, known.test, known.train, accept=accept, candidates=candidates, inputs=inputs, seed=seed)
-    out.print(recommendation_table(found.record))
-    folder = output or run
-    found.record.save(folder / RECOMMENDATION)
-    save(found.detector, folder / DETECTOR)
-    out.print(f"Saved: {escape(str(folder / RECOMMENDATION))}, {escape(str(folder / DETECTOR))}", soft_wrap=True)
+    folder = output or run or Path()
+    best = Best(accept=accept, candidates=candidates, inputs=inputs, seed=seed)
+    network = Network(run, model, weights, data, train, label, class_names, root)
+    fitted = network.fit(best, folder / RECOMMENDED)
+    if best.record is not None:
+        out.print(recommendation_table(best.record))
+        best.record.save(folder / RECOMMENDATION)
+        out.print(f"Saved: {escape(str(folder / RECOMMENDATION))}, {escape(str(folder / RECOMMENDED))}", soft_wrap=True)
+    told(fitted, folder / RECOMMENDED)

@@ -12,7 +12,10 @@ from nescio.scores import SAMPLED
 from nescio.scores import SCORES as ALL
 
 SCORES = ("max_prob", "entropy", "max_logit", "energy", "mutual_information")  # that thresholds are tried on
-UNTRIED = ("threshold", "meta")  # the first is tried by score; the second learns from mistakes, and is slow
+UNTRIED = {  # unless they are named, and why not
+    "threshold": "it is tried by each of its scores",
+    "meta": "it learns from wrong answers, of which there may be few, and takes long; name it to have it tried",
+}
 
 
 def check_name(name: str) -> None:
@@ -50,3 +53,8 @@ def candidate_names(given: Sequence[str] | None, draws: int) -> list[str]:
     for name in given:
         check_name(name)
     return list(dict.fromkeys(given))
+
+
+def untried(given: Sequence[str] | None) -> dict[str, str]:
+    """Which detectors are not among those tried if none are given, and why."""
+    return {"meta": UNTRIED["meta"]} if given is None else {}

@@ -2,9 +2,11 @@
 
 from nescio.fitted.fitting import fit_own, fit_run
 from nescio.fitted.folder import is_fitted, open_fitted, plain_attention, stream_for
-from nescio.fitted.wanted import Wanted, settings_in
+from nescio.fitted.wanted import Best, Choice, Wanted, settings_in
 
 __all__ = [
+    "Best",
+    "Choice",
     "Wanted",
     "fit_own",
     "fit_run",

@@ -15,11 +15,10 @@ from nescio.data.csv_file import read_csv
 from nescio.data.formats import is_table
 from nescio.data.read import read_parts, relabelled
 from nescio.detectors import Detector
-from nescio.detectors.on_features import FeatureDetector
 from nescio.errors import NescioError
 from nescio.factory import load_weights, made_by
 from nescio.fitted.folder import DETECTOR, FACTS, FILES, FLOATS, WORDS, Kept, digests, keep, plain_attention
-from nescio.fitted.wanted import Wanted
+from nescio.fitted.wanted import Choice
 from nescio.predict import predict
 from nescio.records import Fitted, Provenance
 from nescio.runs import open_run
@@ -40,7 +39,7 @@ class Known:
     taught: str
     words: bool = False  # whether inputs are whole numbers
 
-    def facts(self, wanted: Wanted, detector: Detector, factory: str | None, seconds: float, kept: "Kept") -> Fitted:
+    def facts(self, wanted: Choice, detector: Detector, factory: str | None, seconds: float, kept: "Kept") -> Fitted:
         """How a detector was fitted, for its folder."""
         return Fitted(
             detector=detector.name,
@@ -57,7 +56,7 @@ class Known:
             taught=self.taught if detector.learns else None,
             promise="" if detector.level is None else detector.level.promise(detector.controlled),
             thresholds=tuple(detector.threshold_.reshape(-1).tolist()),
-            provenance=Provenance.now(0, vars(wanted), seconds),
+            provenance=Provenance.now(wanted.asked.get("seed", 0), wanted.asked, seconds),
             dtype=WORDS if self.words else FLOATS,
         )
 
@@ -70,7 +69,7 @@ def fit_own(
     train: Path | None,
     label: str | None,
     class_names: Sequence[str],
-    wanted: Wanted,
+    wanted: Choice,
 ) -> tuple[Detector, Fitted, str | None]:
     """Fit a detector over a network of the user's into a folder, on data it was not trained on.
 
@@ -102,10 +101,9 @@ def fit_own(
         some = samples.take(slice(TRIED))[0]
         classes = naming.class_names(class_names, named, outputs, str(data))
         sets = {part: _labelled(held[part], own, classes) for part, (_, own, _) in parts.items()}
-        detector = wanted.over(net)
-        wanted.fit(detector, sets["test"], sets.get("train"))
+        detector = wanted.fitted(net, sets["test"], sets.get("train"))
         kept = keep(detector, some, place)
-        taught = f"half of {data}" if train is None else str(train)
+        taught = f"{wanted.set_aside} of {data}" if train is None else str(train)
         words = not some.is_floating_point()
         known = Known(samples.shape, kind, classes, encoding, str(data), taught, words)
         facts = known.facts(wanted, detector, factory, time.monotonic() - started, kept).sealed(digests(place))
@@ -120,7 +118,7 @@ def fit_run(
     data: Path | None,
     train: Path | None,
     label: str | None,
-    wanted: Wanted,
+    wanted: Choice,
     root: str | None = None,
 ) -> tuple[Detector, Fitted]:
     """Fit a detector over the model of a run into a folder: on its known test data, or on others.
@@ -136,16 +134,21 @@ def fit_run(
         samples = parts.samples.get(part) or next(iter(parts.samples.values()))
         return _labelled(adapt(samples, about.shape), parts.classes, about.classes)
 
-    detector = wanted.over(model)
-    own = isinstance(detector, FeatureDetector) and train is None
+    own = wanted.looks_at_features(model) and train is None
     loaded = about.load(root) if own or data is None else None
     held = read(data, "test") if data is not None else loaded.test if loaded is not None else None
     teacher = read(train, "train") if train is not None else loaded.train if own and loaded is not None else None
     name = f"{about.source.name}, test part" if data is None else str(data)
-    taught = f"half of {name}" if teacher is None else f"{about.source.name}, training part" if own else str(train)
+    taught = (
+        f"{wanted.set_aside} of {name}"
+        if teacher is None
+        else f"{about.source.name}, training part"
+        if own
+        else str(train)
+    )
     known = Known(about.shape, None, about.classes, encoder, name, taught)
     with replacing_folder(folder, FACTS, FILES) as place:
-        wanted.fit(detector, held, teacher)
+        detector = wanted.fitted(model, held, teacher)
         save(detector, place / DETECTOR)
         facts = known.facts(wanted, detector, None, time.monotonic() - started, Kept("detector"))
         facts = facts.sealed(digests(place))

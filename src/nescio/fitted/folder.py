@@ -28,9 +28,10 @@ from nescio.factory import load_weights, made_by
 from nescio.graph import exported, read_graph, write_graph
 from nescio.predict import like_model, predict
 from nescio.records import Fitted, to_plain
+from nescio.runs import FITTED
 from nescio.saving import holds_model, load, save
 
-DETECTOR, GRAPH, WEIGHTS, FACTS = "detector.safetensors", "graph.safetensors", "weights.safetensors", "fitted.json"
+DETECTOR, GRAPH, WEIGHTS, FACTS = "detector.safetensors", "graph.safetensors", "weights.safetensors", FITTED
 FILES = (DETECTOR, GRAPH, WEIGHTS, FACTS)  # all that a folder may hold
 FLOATS, WORDS = "float32", "int64"  # what a network is given
 

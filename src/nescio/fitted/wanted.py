@@ -2,19 +2,42 @@
 
 import inspect
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import nn
 
 from nescio.detectors import DETECTORS, Detector
+from nescio.detectors.on_features import FeatureDetector
 from nescio.errors import NescioError
+from nescio.recommend import recommend
+from nescio.records import Recommendation
+
+
+class Choice(ABC):
+    """Which detector a folder is to hold."""
+
+    set_aside: ClassVar[str] = "half"  # of known data, to learn from, if there are no others
+
+    @property
+    @abstractmethod
+    def asked(self) -> dict[str, Any]:
+        """What was asked for, as plain data for the record."""
+
+    @abstractmethod
+    def looks_at_features(self, model: nn.Module) -> bool:
+        """Whether it learns the features of a model, and so from what that was trained on; an error if it cannot be."""
+
+    @abstractmethod
+    def fitted(self, model: nn.Module, known: Any, train: Any) -> Detector:
+        """The detector over a model, calibrated on known data, with data to learn from or None."""
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which detector to fit, and how; None is what is usual."""
+class Wanted(Choice):
+    """A detector by its name, and how to fit it; None is what is usual."""
 
     detector: str = "threshold"
     score: str | None = None
@@ -38,10 +61,42 @@ class Wanted:
                 raise NescioError(f"{self.detector} has no setting {name!r}; it has {', '.join(known) or 'none'}")
         return kind(model, **given)
 
-    def fit(self, detector: Detector, known: Any, train: Any) -> None:
-        """Fit it."""
+    @property
+    def asked(self) -> dict[str, Any]:
+        return vars(self)
+
+    def looks_at_features(self, model: nn.Module) -> bool:
+        return isinstance(self.over(model), FeatureDetector)
+
+    def fitted(self, model: nn.Module, known: Any, train: Any) -> Detector:
         bound: dict[str, Any] = {"risk": self.risk, "confidence": self.confidence}
-        detector.fit(known, self.accept, train=train, per_class=self.per_class, **bound)
+        return self.over(model).fit(known, self.accept, train=train, per_class=self.per_class, **bound)
+
+
+class Best(Choice):
+    """The detector that suits a model best, as `recommend` finds it; `how` are its options.
+
+    Attributes:
+        record: the ranking that it leads, once it is fitted.
+    """
+
+    set_aside = "a quarter"
+
+    def __init__(self, **how: Any) -> None:
+        self.how = how
+        self.record: Recommendation | None = None
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return self.how
+
+    def looks_at_features(self, model: nn.Module) -> bool:
+        return True  # as some of those do that are tried
+
+    def fitted(self, model: nn.Module, known: Any, train: Any) -> Detector:
+        found = recommend(model, known, train, **self.how)
+        self.record = found.record
+        return found.detector
 
 
 def settings_in(words: Sequence[str]) -> dict[str, Any]:

@@ -44,7 +44,19 @@ def _outputs(names: Sequence[str]) -> str:
 
 
 def _short(value: object) -> str:
+    if (
+        isinstance(value, list | tuple)
+        and value
+        and all(isinstance(one, list | tuple) and len(one) == 2 for one in value)
+    ):
+        return " and ".join(_member(*one) for one in value)
     return f"{len(value)} of them" if isinstance(value, list | tuple) and len(value) > 4 else str(value)
+
+
+def _member(name: object, settings: object) -> str:
+    """What a member of a combined detector goes by: its name or, of a threshold, that of its score."""
+    score = settings.get("score") if isinstance(settings, dict) else None
+    return str(score if name == "threshold" and score else name)
 
 
 def _table(facts: Fitted, counts: Sequence[int]) -> Table:

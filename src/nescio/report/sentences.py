@@ -227,13 +227,18 @@ def _nearest_way(feature: AuditedFeature) -> tuple[str, float, float | None] | N
     return min(ways, key=lambda way: way[1]) if ways else None
 
 
-def fitted(record: Fitted) -> list[str]:
-    """Which threshold was settled, on what, and what it promises."""
+def detector_of(record: Fitted) -> str:
+    """What a fitted detector goes by: its name or, of a threshold, that of its score."""
+    score = record.settings.get("score")
+    return score if record.detector == "threshold" and isinstance(score, str) else record.detector
+
+
+def fitted(record: Fitted, beside: str | None = None) -> list[str]:
+    """Which threshold was settled, on what, and what it promises; `beside` names the detector that is recommended."""
     one = len(record.thresholds) == 1
     what = f"threshold, {record.thresholds[0]:.6g}, was" if one else "thresholds, one for each class, were"
-    score = record.settings.get("score")
-    on = score if record.detector == "threshold" and isinstance(score, str) else record.detector
-    return [f"Use the detector that was fitted on {on}: its {what} settled by {record.inputs} inputs of "
+    lead = "Use the detector that was" if beside is None else f"If not {beside}, there is a detector that was"
+    return [f"{lead} fitted on {detector_of(record)}: its {what} settled by {record.inputs} inputs of "
             f"{record.data}.", f"What that promises: {record.promise}."]  # fmt: skip
 
 

@@ -44,8 +44,8 @@ from nescio.report.decision import decision_figure, decision_words, threshold_wo
 from nescio.report.overconfidence import percent
 from nescio.report.pictures import lighter, png
 from nescio.report.section import Given
-from nescio.report.sections import attacks, examples, infinity, maps, threshold, unknown
-from report_records import an_evaluation, an_examples
+from nescio.report.sections import attacks, examples, infinity, maps, threshold, unknown, verdict
+from report_records import a_fitted, a_recommendation, an_evaluation, an_examples
 
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 NAMES = {"name", "method", "data", "features", "classes", "answers", "kinds", "answer", "truth", "detector", "promise",
@@ -467,3 +467,13 @@ def test_no_torch():
     code = ("import sys\nfrom nescio.report.sections import attacks, examples, infinity, maps, threshold\n"
             "import nescio.report.reliability\nsys.exit('torch' in sys.modules)")  # fmt: skip
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_recommended_detector_comes_first_and_is_told_once():
+    """It is on record twice: by its ranking, and as it was fitted."""
+    suited = a_recommendation("vim")
+    own = dataclasses.replace(a_fitted(detector="vim"), inputs=suited.calibrated)
+    found = verdict.section(Given((("run", own), ("run", a_fitted(detector="knn")), ("run", suited)))).body
+    assert re.findall(r"(Use \w+|If not vim, there is a detector that was fitted on \w+)", found) == [
+        "Use vim", "If not vim, there is a detector that was fitted on knn",
+    ]  # fmt: skip

@@ -182,6 +182,8 @@ def test_a_threshold_and_its_promise():
         "Use the detector that was fitted on knn: its threshold, 1.25, was settled by 400 inputs of my data.",
         "What that promises: a new known input, drawn as these were, is accepted with a probability of at least 0.95.",
     ]
+    beside = sentences.fitted(a_fitted(), "vim")[0]
+    assert beside.startswith("If not vim, there is a detector that was fitted on knn: its threshold, 1.25, was settled")
     per_class = replace(a_fitted(), thresholds=(1.0, 2.0))
     assert "its thresholds, one for each class, were settled" in sentences.fitted(per_class)[0]
 

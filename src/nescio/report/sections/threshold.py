@@ -7,7 +7,7 @@ from nescio.report.decision import decision_figure, decision_words, threshold_wo
 from nescio.report.markup import Cell, apart, figure, heading, percentage, table
 from nescio.report.overconfidence import percent
 from nescio.report.section import Given, Section, paragraphs
-from nescio.report.sentences import recommended
+from nescio.report.sentences import detector_of, recommended
 
 
 def section(given: Given) -> Section | None:
@@ -27,9 +27,7 @@ def _recommended(name: str, record: Recommendation) -> Markup:
 
 
 def _fitted(name: str, record: Fitted, told: bool) -> Markup:
-    score = record.settings.get("score")
-    detector = score if record.detector == "threshold" and isinstance(score, str) else record.detector
-    words = [threshold_words(detector, record.thresholds, f"{record.inputs:,} inputs of {record.data}")]
+    words = [threshold_words(detector_of(record), record.thresholds, f"{record.inputs:,} inputs of {record.data}")]
     if record.taught is not None:
         words.append(f"It learned from {record.taught}.")
     if not told:

@@ -57,8 +57,7 @@ def _cards(given: Given, name: str) -> dict[str, list[str]]:
             *_all(sentences.scaled(record) for _, record in own.of(Scaling)),
         ],
         "Which threshold to use": [
-            *_all(sentences.fitted(record) for _, record in own.of(Fitted)),
-            *_all(sentences.recommended(record) for _, record in own.of(Recommendation)),
+            *_detectors(own),
             *_all(decision_words(record) for _, record in own.of(Decision)),
             *_all(sentences.contested(record) for _, record in own.of(Contest)),
         ],
@@ -66,6 +65,15 @@ def _cards(given: Given, name: str) -> dict[str, list[str]]:
     if own.of(Evaluation) and not any(map(own.of, (Fitted, Recommendation, Decision))):
         answers["Which threshold to use"].append(WITHOUT)
     return {title: told for title, told in answers.items() if told}
+
+
+def _detectors(own: Given) -> list[str]:
+    """Which detector to use: the one that is recommended, if there is one, and what others there are."""
+    best = [record for _, record in own.of(Recommendation)]
+    beside = best[0].detector if best else None
+    chosen = {(record.detector, record.calibrated) for record in best}
+    others = [one for _, one in own.of(Fitted) if (sentences.detector_of(one), one.inputs) not in chosen]
+    return [*_all(map(sentences.recommended, best)), *_all(sentences.fitted(one, beside) for one in others)]
 
 
 def _all(found: Iterable[list[str]]) -> list[str]:

@@ -1,0 +1,93 @@
+"""Options that name a trained network, the user's own or that of a run, and what is fitted over either."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from nescio.cli.arguments import err, out
+from nescio.errors import NescioError
+
+if TYPE_CHECKING:
+    from nescio.detectors import Detector
+    from nescio.fitted import Choice
+    from nescio.records import Fitted
+
+OrRun = Annotated[
+    Path | None,
+    typer.Argument(metavar="[RUN]", show_default=False,
+                   help="A folder written by `nescio train`, in place of a network of your own."),
+]  # fmt: skip
+Model = Annotated[
+    str | None,
+    typer.Option(metavar="MODULE:NAME", show_default=False,
+                 help="What makes your network, such as `my_nets:make_net`: a function or class that is called "
+                      "without arguments, or a network; modules in the current folder count. This code is run."),
+]  # fmt: skip
+Weights = Annotated[
+    Path | None,
+    typer.Option(help="Its weights, in safetensors; by default those it is made with.", show_default=False),
+]
+Held = Annotated[
+    Path | None,
+    typer.Option(help="Known inputs that the network was not trained on: npz, CSV, a folder of images; of a run, by "
+                      "default its test data.", show_default=False),
+]  # fmt: skip
+Train = Annotated[
+    Path | None,
+    typer.Option(help="Data for a detector that learns more than a threshold, such as the network's training data; "
+                      "else half of the known inputs, or the run's training data.", show_default=False),
+]  # fmt: skip
+Label = Annotated[
+    str | None,
+    typer.Option(help="The label column of a CSV file; without it all columns are features.", show_default=False),
+]
+ClassNames = Annotated[
+    str,
+    typer.Option(metavar="A,B,…", help="Names of the network's outputs, in order; by default those of the data.",
+                 show_default=False),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Network:
+    """A trained network, and data for a detector over it, as they were named."""
+
+    run: Path | None
+    model: str | None
+    weights: Path | None
+    data: Path | None
+    train: Path | None
+    label: str | None
+    class_names: str
+    root: str | None
+
+    def fit(self, wanted: "Choice", folder: Path) -> "tuple[Detector, Fitted, str | None]":
+        """Fit a detector into a folder; with it comes what it is, and a warning if there is one."""
+        from nescio.fitted import fit_own, fit_run
+
+        names = [name.strip() for name in self.class_names.split(",") if name.strip()]
+        if self.run is not None and self.model is None:
+            if self.weights is not None or names:
+                raise NescioError("a run has its own weights and class names; leave out --weights and --class-names")
+            return *fit_run(folder, self.run, self.data, self.train, self.label, wanted, self.root), None
+        if self.run is not None or self.model is None:
+            raise NescioError("give either a run or --model package.module:factory")
+        if self.data is None:
+            raise NescioError("give known inputs that the network was not trained on: --data held_out.npz")
+        return fit_own(folder, self.model, self.weights, self.data, self.train, self.label, names, wanted)
+
+
+def told(fitted: "tuple[Detector, Fitted, str | None]", folder: Path) -> None:
+    """Print what was fitted, and how to go on."""
+    from nescio.report.fitted import fitted_words
+
+    made, facts, doubt = fitted
+    each = made.calibration_class_.bincount(minlength=len(facts.classes)).tolist() if made.threshold_.dim() else []
+    for shown in fitted_words(facts, each, shlex.quote(str(folder))):
+        out.print(shown, soft_wrap=isinstance(shown, str), highlight=False)
+    if doubt:
+        err.print(f"[bold yellow]warning:[/] {escape(doubt)}", soft_wrap=True, highlight=False)
