@@ -15,6 +15,7 @@ from nescio.scores import max_prob
 from nescio.seeds import start_from
 
 SIGNS = "(signs of the gradient)"
+ROOM, FEWEST = 2**16, 16  # numbers of inputs, and inputs, that are run at once
 
 
 class ODIN(Detector):
@@ -43,17 +44,23 @@ class ODIN(Detector):
             raise NescioError(f"ODIN moves inputs by small steps, so they must be floats, not {x.dtype}")
         if torch.is_inference_mode_enabled():
             raise NescioError("ODIN needs gradients, which there are none of within torch.inference_mode()")
-        with frozen(model), torch.enable_grad():
+        with frozen(model):
+            logits, signs = zip(*(self._step(some) for some in _pieces(x)), strict=True)
+        return Seen(torch.cat(logits, 1), {SIGNS: torch.cat(signs)})
+
+    def _step(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits `(S, B, C)`, and which way is uphill, as x."""
+        with torch.enable_grad():
             x = x.detach().requires_grad_()
             logits = self._logits(x.clone())  # for a first layer that works in place
-            signs = self._gradient(logits, x).sign_()
-        return Seen(logits.detach(), {SIGNS: signs})
+            return logits.detach(), self._gradient(logits, x).sign_()
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         x = like_model(x, self.model)
         signs = seen.features[SIGNS] if SIGNS in seen.features else self.look(self.model, x).features[SIGNS]
+        moved = torch.sub(x, signs, alpha=self.eps)
         with torch.no_grad():
-            logits = self._logits(torch.sub(x, signs, alpha=self.eps))
+            logits = torch.cat([self._logits(some) for some in _pieces(moved)], 1)
         # an input that has no such step, or not within what the model gives numbers for, stays where it is
         fine = logits.isfinite().all(2).all(0)
         return max_prob(torch.where(fine[:, None], logits, seen.logits.to(logits)) / self.temperature)
@@ -77,3 +84,9 @@ class ODIN(Detector):
 
     def settings(self) -> dict[str, Any]:
         return {"temperature": self.temperature, "eps": self.eps}
+
+
+def _pieces(x: Tensor) -> tuple[Tensor, ...]:
+    """A batch in pieces which, on a CPU, are as many as its caches like: new memory for more takes longer than work."""
+    size = len(x) if x.device.type != "cpu" else max(FEWEST, ROOM // max(1, x[0].numel()))
+    return x.split(size)
