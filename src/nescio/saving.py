@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from nescio.data.normalise import Normalise
 from nescio.detectors import DETECTORS, Detector
+from nescio.detectors.learned import check_whole, learned_by, put_in
 from nescio.errors import NescioError, unknown_name
 from nescio.methods import METHODS, as_method
 from nescio.methods.method import Method
@@ -77,9 +78,9 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] |
             method.name, method.settings(), recipe, name, settings, bare=method is not given, temperature=temperature
         )
     if detector is not None:
-        _check_whole(detector)
+        check_whole(detector)
     state = {} if recipe is None else _sound_state(method)
-    learned = {} if detector is None else {f"detector.{key}": value for key, value in _learned(detector)}
+    learned = {} if detector is None else {f"detector.{key}": value for key, value in learned_by(detector)}
     try:
         write_tensors(path, KIND, state | learned, {"plan": to_plain(plan), "about": to_plain(about or {})})
     except OSError as error:
@@ -119,7 +120,7 @@ def load_about(
     detector = _made(
         _entry(DETECTORS, "detector", plan.detector or ""), plan.detector or "", plan.detector_settings, given
     )
-    _learn(detector, {key[9:]: value for key, value in tensors.items() if key.startswith("detector.")}, where)
+    put_in(detector, {key[9:]: value for key, value in tensors.items() if key.startswith("detector.")}, where)
     return detector, about
 
 
@@ -194,38 +195,6 @@ def _model(plan: Plan, tensors: dict[str, Tensor], path: str | os.PathLike[str])
     return method.eval()
 
 
-def _learn(detector: Detector, found: dict[str, Tensor], where: str) -> None:
-    """Put in what a file says a detector learned, or an error if no fit could have left it so."""
-    room = dict(_learned(detector))
-    if odd := room.keys() ^ found.keys():
-        names = ", ".join(sorted(odd))
-        raise NescioError(f"{where} does not hold what this detector learns: it lacks or adds {names}")
-    sizes: dict[str, int] = {}  # by the letters of axes
-    for key, buffer in room.items():
-        value, letters = found[key], detector.letters(key, found[key].dim())
-        expected: Sequence[int] = buffer.shape
-        if letters is not None:
-            expected = [sizes.setdefault(letter, size) for letter, size in zip(letters, value.shape, strict=False)]
-        if value.shape != torch.Size(expected) or value.dtype != buffer.dtype:
-            raise NescioError(f"{where}: the detector's {key} is {value.dtype} {tuple(value.shape)}; expected "
-                              f"{buffer.dtype} {tuple(expected)}")  # fmt: skip
-    fitted = [bool(value.isfinite().all()) for value in found.values() if value.numel() and value.is_floating_point()]
-    if any(fitted) and not all(fitted):  # what was never fitted is NaN throughout
-        raise NescioError(f"{where}: what the detector learned is in part NaN or infinite")
-    for key in (key for key in found if key.endswith("calibration_")):  # also those of members
-        held, own = found[key], found[f"{key.removesuffix('_')}_class_"]
-        if (held.diff() < 0).any():
-            raise NescioError(f"{where}: the scores of held-out data are not in order")
-        if len(own) not in (0, len(held)):
-            raise NescioError(f"{where}: there are {len(own)} classes for {len(held)} scores of held-out data")
-        cuts = found[f"{key.removesuffix('calibration_')}threshold_"]
-        if (len(held) > 0) == bool(cuts.isnan().any()) or (len(own) > 0) != (cuts.dim() == 1):
-            raise NescioError(f"{where}: there is a threshold without scores of held-out data, or scores without one")
-        if len(own) and not (0 <= int(own.min()) <= int(own.max()) < len(cuts)):
-            raise NescioError(f"{where}: scores of held-out data are of classes that have no threshold")
-    detector.keep(**found)
-
-
 def _recipe(nets: Sequence[nn.Module]) -> dict[str, Any] | None:
     """How the networks of a method can be made again, or None if they cannot."""
     if not nets:
@@ -275,18 +244,6 @@ def _skeleton(plan: Plan, tensors: dict[str, Tensor], where: str) -> Method:
     with torch.device("meta"):
         make = _entry(METHODS, "method", plan.method).of
         return _made(make, plan.method, plan.settings, lambda: build(plan.network), normalise)
-
-
-def _check_whole(detector: Detector) -> None:
-    """An error if a detector learned something, but has no threshold: no file with such a one can be loaded."""
-    learned = [value for _, value in _learned(detector) if value.numel() and value.is_floating_point()]
-    if detector.threshold_.isnan().any() and any(bool(value.isfinite().all()) for value in learned):
-        raise NescioError(f"the last fit of this {type(detector).__name__} did not come to an end: it has learned, but "
-                          "has no threshold; call .fit(known) again before saving it")  # fmt: skip
-
-
-def _learned(detector: Detector) -> list[tuple[str, Tensor]]:
-    return [(key, buffer) for key, buffer in detector.named_buffers() if not key.startswith("model.")]
 
 
 def _made(make: Callable[..., T], what: str, settings: dict[str, Any], *parts: Any) -> T:

@@ -89,4 +89,4 @@ class ODIN(Detector):
 def _pieces(x: Tensor) -> tuple[Tensor, ...]:
     """A batch in pieces which, on a CPU, are as many as its caches like: new memory for more takes longer than work."""
     size = len(x) if x.device.type != "cpu" else max(FEWEST, ROOM // max(1, x[0].numel()))
-    return x.split(size)
+    return torch.split(x, size)
