@@ -542,6 +542,22 @@ def test_images_that_cannot_be_read_are_unknown_and_told(command, there, tmp_pat
         list(Stream(tmp_path / "held", (1, 8, 8), None, 5))
 
 
+def test_images_of_other_kinds_are_skipped_and_told(command, there, tmp_path):
+    values = np.random.default_rng(0)
+    for index in range(30):
+        save_picture(tmp_path / "held" / f"{index:02}.png", values.integers(256, size=(8, 8), dtype=np.uint8))
+    words = ["fit", "--model", "their_nets:ready", "--accept", 0.8, "--data", tmp_path / "held"]
+    assert command(*words, "-o", tmp_path / "det")[0] == 0
+    (tmp_path / "held" / "none").mkdir()
+    for name in ("more/scan.tif", "more/31.png", "more/moving.gif"):
+        save_picture(tmp_path / "held" / name, np.zeros((8, 8), np.uint8))
+    code, out, err = command("score", tmp_path / "det", tmp_path / "held")
+    assert (code, len(out.splitlines())) == (0, 32)
+    assert out.splitlines()[-1].startswith("more/31.png,")
+    assert "2 images neither PNG nor JPEG, so skipped: " in err
+    assert "moving.gif, …" in err
+
+
 def test_answers_are_written_as_they_come(own, net):
     written = io.StringIO()
 

@@ -3,13 +3,16 @@
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from nescio.cli.arguments import BatchSize, Scores, Seed, err
 from nescio.errors import NescioError
+
+if TYPE_CHECKING:
+    from nescio.data import Stream
 
 
 def score(
@@ -71,10 +74,7 @@ def _score_with_detector(
     with plain_attention(), place as file:
         stream = stream_for(facts, inputs, batch_size)
         found = write_verdicts(file, detector, facts.classes, stream)
-    if stream.unread:
-        count = f"{len(stream.unread)} image{'s' * (len(stream.unread) > 1)}"
-        err.print(f"[bold yellow]warning:[/] {count} could not be read, so unknown: {escape(stream.unread[0])}"
-                  f"{', …' * (len(stream.unread) > 1)}", soft_wrap=True, highlight=False)  # fmt: skip
+    _warn(stream)
     return found
 
 
@@ -91,4 +91,17 @@ def _score_with_run(
     model, facts = open_run(run)
     with place as file:
         stream = Stream(inputs, facts.shape, facts.encoder(), batch_size)
-        return write_answers(file, model, facts.classes, stream, scores, seed)
+        count = write_answers(file, model, facts.classes, stream, scores, seed)
+    _warn(stream)
+    return count
+
+
+def _warn(stream: "Stream") -> None:
+    """Say which images have no answer: those that could not be read, and those of other kinds."""
+    for some, what in (
+        (stream.unread, "could not be read, so unknown"),
+        (stream.skipped, "neither PNG nor JPEG, so skipped"),
+    ):
+        if some:
+            err.print(f"[bold yellow]warning:[/] {len(some)} image{'s' * (len(some) > 1)} {what}: {escape(some[0])}"
+                      f"{', …' * (len(some) > 1)}", soft_wrap=True, highlight=False)  # fmt: skip

@@ -72,6 +72,25 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
         data.load(tmp_path)
 
 
+@pytest.mark.parametrize("stray", ["stray.png", "train/stray.jpg", "train/a/deeper/stray.png"])
+def test_labelled_images_outside_the_folders_of_classes_are_not_lost_in_silence(tmp_path: Path, stray: str) -> None:
+    for half in ("train", "test"):
+        for name in "ab":
+            paint(tmp_path / half / name / "1.png", PIXELS[0])
+    Image.fromarray(PIXELS[0]).save(tmp_path / "train" / "a" / "._1.png")
+    assert len(data.load(tmp_path).test) == 2
+    paint(tmp_path / stray, PIXELS[0])
+    with pytest.raises(NescioError, match=r"stray.*lies in no folder of a class, which here are train/a, train/b, "):
+        data.load(tmp_path)
+
+
+def test_images_beside_the_folders_of_classes_are_not_lost_in_silence(tmp_path: Path) -> None:
+    for name in ("a/1.png", "b/1.png", "1.png"):
+        paint(tmp_path / name, PIXELS[0])
+    with pytest.raises(NescioError, match=r"1\.png: lies in no folder of a class, which here are a, b;"):
+        data.read(tmp_path)
+
+
 def chunk(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
