@@ -295,6 +295,10 @@ def test_score_reads_npz_and_folders_of_images(command, trained, tmp_path):
     assert columns[0] == columns[1]
     named = [[row["input"] for row in csv.DictReader(out.splitlines())] for _, out, _ in outputs]
     assert named == [["0", "1", "2"], ["0.png", "1.png", "2.png"]]
+    code, out, err = command("score", trained / "digits", tmp_path / "pictures" / "1.png")
+    assert code == 0, err
+    alone = list(csv.DictReader(out.splitlines()))
+    assert [(row["input"], row["class"]) for row in alone] == [("1.png", columns[0][1])]
 
 
 def test_a_finished_run_started_again_is_left_as_it_is(command, trained):

@@ -558,6 +558,36 @@ def test_images_of_other_kinds_are_skipped_and_told(command, there, tmp_path):
     assert "moving.gif, …" in err
 
 
+def test_one_image_is_answered_as_it_is_in_its_folder(command, there, tmp_path):
+    values = np.random.default_rng(0)
+    for index in range(30):
+        save_picture(tmp_path / "held" / f"{index:02}.png", values.integers(256, size=(8, 8), dtype=np.uint8))
+    save_picture(tmp_path / "held" / "30.JPEG", values.integers(256, size=(9, 11, 3), dtype=np.uint8))
+    words = ["fit", "--model", "their_nets:ready", "--accept", 0.8, "--data"]
+    np.savez(tmp_path / "held.npz", images=values.integers(256, size=(30, 8, 8), dtype=np.uint8))
+    assert command(*words, tmp_path / "held.npz", "-o", tmp_path / "det")[0] == 0
+    lines = command("score", tmp_path / "det", tmp_path / "held", "--batch-size", 1)[1].splitlines()
+    for name, line in (("07.png", lines[8]), ("30.JPEG", lines[31])):
+        code, out, err = command("score", tmp_path / "det", tmp_path / "held" / name)
+        assert (code, out.splitlines()) == (0, [lines[0], line]), err
+    (tmp_path / "held" / "07.png").write_bytes(b"")
+    code, out, err = command("score", tmp_path / "det", tmp_path / "held" / "07.png", "--fail-on-unknown")
+    assert (code, out.splitlines()[1]) == (3, "07.png,unknown,,,,")
+    assert "1 image could not be read, so unknown: " in err
+
+
+def test_what_can_be_scored_is_told_alike_everywhere(command, there, tmp_path):
+    assert command(*FIT, "-o", tmp_path / "det")[0] == 0
+    (tmp_path / "a.tif").write_bytes(b"II")
+    code, _, error = command("score", tmp_path / "det", tmp_path / "a.tif")
+    assert (code, "of no known format" in error) == (2, True)
+    page = (Path(__file__).parents[2] / "docs" / "own-model.md").read_text(encoding="utf-8")
+    table = page.partition("| file | holds |")[2].partition("\n\n")[0]
+    helped = command("score", "--help")[1]
+    for kind in (".csv", ".csv.gz", ".csv.bz2", ".npz", ".npy", "idx", "PNG", "JPEG", "folder"):
+        assert all(kind in told for told in (error, table, helped)), kind
+
+
 def test_answers_are_written_as_they_come(own, net):
     written = io.StringIO()
 

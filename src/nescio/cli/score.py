@@ -19,8 +19,9 @@ def score(
     folder: Annotated[Path, typer.Argument(
         metavar="FOLDER", help="Written by `nescio fit` or `nescio train`.", show_default=False)],
     inputs: Annotated[Path, typer.Argument(
-        metavar="INPUTS", help="A CSV or npz file, or a folder of images, of any size: they are streamed.",
-        show_default=False)],
+        metavar="INPUTS", show_default=False,
+        help="A .csv (also .csv.gz, .csv.bz2), .npz, .npy or idx file, a PNG or JPEG image, or a folder of images, "
+             "also in folders in it; of any size: they are streamed.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file; by default the terminal.")] = None,
     fail_on_unknown: Annotated[bool, typer.Option(
         "--fail-on-unknown", help="End with exit code 3 if a detector says \"unknown\" to any.")] = False,
@@ -39,6 +40,8 @@ def score(
     rows have class, confidence and every score (larger = less known).
 
     Example: `nescio score detector new_images -o answers.csv --fail-on-unknown`
+
+    Example: `nescio score detector photo.jpg`
 
     Example: `nescio score run inputs.csv -o answers.csv`
     """

@@ -65,7 +65,8 @@ def _samples(folder: Path, paths: Sequence[Path], labels: torch.Tensor) -> Sampl
 
 
 def _pictures(folder: Path) -> list[Path]:
-    paths = sorted(path for path in folder.iterdir() if is_picture(path))
+    # hidden ones, such as macOS leaves beside others, are no images
+    paths = sorted(path for path in folder.iterdir() if is_picture(path) and not path.name.startswith("."))
     if not paths:
         raise NescioError(f"{folder}: holds no PNG or JPEG image")
     return paths

@@ -24,11 +24,11 @@ class Tree:
     """
 
     pictures: tuple[Path, ...]
-    others: tuple[Path, ...]
+    others: tuple[Path, ...] = ()
 
     @classmethod
     def below(cls, folder: Path) -> "Tree":
-        """The images there are; an error if there are none that can be read."""
+        """The images in a folder; an error if there are none that can be read."""
         found = [path for files in _walked(folder) for path in files]
         pictures = tuple(path for path in found if is_picture(path))
         others = tuple(path for path in found if path.suffix.lower() in _OTHERS)

@@ -17,8 +17,8 @@ _SUFFIXES = (".png", ".jpg", ".jpeg")
 
 
 def is_picture(path: Path) -> bool:
-    """Whether the name says PNG or JPEG; hidden files, such as macOS leaves beside others, are none."""
-    return path.suffix.lower() in _SUFFIXES and not path.name.startswith(".")
+    """Whether the name says PNG or JPEG."""
+    return path.suffix.lower() in _SUFFIXES
 
 
 def read_pictures(paths: Sequence[Path]) -> torch.Tensor:

@@ -25,7 +25,7 @@ def read(
     impute: bool = False,
     part: str | None = None,
 ) -> Samples:
-    """The samples in an idx, npz, npy or CSV file or in a folder of images, with label −1 where there is none.
+    """The samples in an idx, npz, npy or CSV file, an image or a folder of them, with label −1 where there is none.
 
     Args:
         path: what to read; npz keys and folders are as for `load`.

@@ -16,7 +16,7 @@ from nescio.data.formats import is_table
 from nescio.data.idx import idx_set_in
 from nescio.data.image_tree import Tree
 from nescio.data.npz import array_batches
-from nescio.data.picture import read_pictures
+from nescio.data.picture import is_picture, read_pictures
 from nescio.data.read import read
 from nescio.data.samples import Samples
 from nescio.data.table import Encoding
@@ -30,8 +30,8 @@ class Stream:
     """The inputs at a path, read anew for each loop over it; memory holds one batch.
 
     Attributes:
-        path: a CSV, npz, npy or idx file, or a folder of images, with those in the folders in it. CSV files that are
-            compressed, idx files and arrays in Fortran's order are held whole.
+        path: a CSV, npz, npy or idx file, an image, or a folder of images, with those in the folders in it. CSV files
+            that are compressed, idx files and arrays in Fortran's order are held whole.
         shape: of one input; images of another are adapted.
         encoding: how a table's columns become features; None for images, whose pixels a CSV file has as columns.
         batch_size: inputs at a time.
@@ -63,7 +63,7 @@ class Stream:
             raise self._not_words("no npz file")
         if is_table(path):
             return self._rows()
-        if path.is_dir() and idx_set_in(path) is None:
+        if idx_set_in(path) is None if path.is_dir() else is_picture(path):
             self._check_kind("images", "images in [0, 1]")
             return self._pictures()
         if path.suffix.lower() in (".npz", ".npy"):
@@ -95,11 +95,12 @@ class Stream:
 
     def _pictures(self) -> Iterator[Named]:
         """One by one into the model's shape, so that neither sizes nor colours need agree within a folder."""
-        tree = Tree.below(self.path)
+        alone = not self.path.is_dir()
+        tree, folder = (Tree((self.path,)), self.path.parent) if alone else (Tree.below(self.path), self.path)
         self.skipped.extend(map(str, tree.others))
         for start in range(0, len(tree.pictures), self.batch_size):
             some = tree.pictures[start : start + self.batch_size]
-            names = [path.relative_to(self.path).as_posix() for path in some]
+            names = [path.relative_to(folder).as_posix() for path in some]
             yield names, len(tree.pictures), torch.cat([self._picture(path) for path in some])
 
     def _picture(self, path: Path) -> Tensor:
