@@ -495,6 +495,30 @@ def test_what_a_user_put_into_a_detectors_folder_stays(command, there, tmp_path)
     assert os.listdir(tmp_path) == ["det"]
 
 
+def test_answers_never_take_the_place_of_what_is_read(command, there, tmp_path):
+    det, pictures = tmp_path / "det", tmp_path / "pictures"
+    np.savez(tmp_path / "held.npz", images=np.random.default_rng(0).integers(256, size=(30, 8, 8), dtype=np.uint8))
+    words = ["fit", "--model", "their_nets:ready", "--accept", 0.8, "--data", tmp_path / "held.npz", "-o", det]
+    assert command(*words)[0] == 0
+    (tmp_path / "rows.csv").write_text(",".join(map(str, range(64))) + "\n" + ",".join(["0.5"] * 64) + "\n")
+    (tmp_path / "link.csv").symlink_to("rows.csv")
+    for name in ("a.png", "deep/b.png"):
+        save_picture(pictures / name, np.zeros((8, 8), np.uint8))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for inputs, output, why in [
+        ("held.npz", "held.npz", "is what is to be read"), ("rows.csv", "rows.csv", "is what is to be read"),
+        ("rows.csv", "link.csv", "is what is to be read"), ("link.csv", "rows.csv", "is what is to be read"),
+        ("pictures", "pictures/deep/b.png", "is what is to be read"), ("pictures/a.png", "pictures/a.png", "be read"),
+        ("rows.csv", "det/fitted.json", "belongs to"), ("rows.csv", "det/detector.safetensors", "belongs to"),
+    ]:  # fmt: skip
+        code, _, err = command("score", det, tmp_path / inputs, "-o", tmp_path / output)
+        assert (code, why in err) == (2, True), (inputs, output, err)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    for _ in range(2):  # answers themselves are replaced
+        assert command("score", det, pictures, "-o", pictures / "answers.csv")[0] == 0
+        assert command("score", det, pictures, "-o", det / "answers.csv")[0] == 0
+
+
 def test_pictures_of_any_size_and_colour_are_answered_each_as_if_alone(command, there, tmp_path):
     values, expected = np.random.default_rng(0), []
     for index in range(30):

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from nescio.cli.arguments import BatchSize, Scores, Seed, err
+from nescio.cli.outputs import check_output
 from nescio.errors import NescioError
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def score(
 
     if output is None and sys.stdout is None:
         raise NescioError("standard output is closed; give a file with --output")
+    if output is not None:
+        check_output(output, [inputs], [folder])
     place = nullcontext(sys.stdout) if output is None else replacing(output, "w")
     if is_fitted(folder):
         if scores:
