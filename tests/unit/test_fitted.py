@@ -438,6 +438,38 @@ def test_bad_input_ends_with_its_message_and_leaves_nothing(command, there, tmp_
     assert [path.name for path in (tmp_path / "taken").iterdir()] == ["thesis.tex"]
 
 
+def test_the_current_folder_counts_last_and_only_for_what_is_named(command, there, tmp_path, monkeypatch):
+    (tmp_path / "installed").mkdir()
+    (tmp_path / "installed" / "nets_twin.py").write_text("import torch\nfrom torch import nn\ndef other(): ...")
+    (there / "nets_twin.py").write_text("from their_nets import make")
+    (there / "nets_lazy.py").write_text("raise AssertionError('nobody named it')")
+    (there / "nets_beside.py").write_text(
+        "import sys\nimport their_nets\nfrom torch import nn\ndef ends():\n    sys.exit(7)\ndef make():\n"
+        "    return their_nets.make()\nclass Late(nn.Module):\n    def forward(self, x):\n        import nets_lazy"
+    )
+    monkeypatch.syspath_prepend(tmp_path / "installed")
+    before = list(sys.path)
+    fit = ["fit", "--data", "held.npz", "-o", tmp_path / "det", "--model"]
+    code, _, err = command(*fit, "nets_beside:make")  # which imports its neighbour
+    assert code == 0, err
+    for name, said in [
+        ("nets_beside:ends", "nets_beside:ends raised SystemExit: 7"),
+        ("nets_beside:Late", "ModuleNotFoundError: No module named 'nets_lazy'"),
+        ("nets_beside:mak", "did you mean 'make'? Known: Late, ends, make; nets_beside was imported from "
+                            f"{there / 'nets_beside.py'}\n"),
+        ("their_nets:number.more", "unknown name in their_nets:number 'more'"),
+        ("nets_twin:make", f"Known: other; nets_twin was imported from {tmp_path / 'installed' / 'nets_twin.py'}; "
+                           "nets_twin.py in the current folder has the name of an installed module"),
+        ("nets_twin.deep:make", "nets_twin.py in the current folder has the name of an installed module"),
+    ]:  # fmt: skip
+        code, _, err = command(*fit, name)
+        assert (code, said in err) == (2, True), err
+        assert sys.path == before
+    assert "nets_lazy" not in sys.modules
+    for name in ("nets_beside", "nets_twin"):
+        del sys.modules[name]
+
+
 def test_a_folder_that_was_tampered_with_is_refused(command, there, tmp_path):
     det = tmp_path / "det"
     assert command(*FIT, "-o", det)[0] == 0
