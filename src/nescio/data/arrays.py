@@ -51,7 +51,14 @@ def table(array: Array, where: str, gaps: bool = False) -> Tensor:
 
 def inputs(array: Array, where: str, gaps: bool = False) -> Tensor:
     """A table if there are two axes, images if there are three or four."""
+    check_some(array.shape, where)
     return table(array, where, gaps) if array.ndim < 3 else images(array, where, gaps)
+
+
+def check_some(shape: tuple[int, ...], where: str) -> None:
+    """An error if inputs `(N, …)` of that shape are none."""
+    if shape and shape[0] == 0:
+        raise NescioError(f"{where}: there are no inputs (shape {shape}); expected at least one")
 
 
 def as_given(array: Array, where: str) -> Tensor:
@@ -59,6 +66,7 @@ def as_given(array: Array, where: str) -> Tensor:
 
     Floats keep their precision, or have single; whole numbers of any type become int64.
     """
+    check_some(array.shape, where)
     if array.ndim < 2 or 0 in array.shape or array.dtype.kind not in "fiub":
         raise NescioError(f"{where}: shape {array.shape} {array.dtype}; expected numbers (N, …) with N ≥ 1")
     if array.dtype.kind != "f":

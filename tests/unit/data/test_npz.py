@@ -94,7 +94,8 @@ def test_read_takes_the_test_part_unless_told(tmp_path: Path) -> None:
         ({"images": np.zeros((2, 9, 9, 9), np.uint8)}, "shape"),
         ({"inputs": np.array([[1.0, np.inf]])}, "row 0, column 1 holds inf"),
         ({"inputs": np.array([[1.0, 1e300]])}, "1e\\+300"),
-        ({"inputs": np.zeros((0, 3))}, r"\(0, 3\)"),
+        ({"inputs": np.zeros((0, 3))}, r"there are no inputs \(shape \(0, 3\)\)"),
+        ({"images": np.zeros((0, 1, 8, 8))}, "there are no inputs"),
         ({"inputs": np.zeros(3)}, r"\(3,\)"),
         ({"inputs": np.array([["a"]])}, "<U1"),
         ({"inputs": np.zeros((2, 3), complex)}, "complex128; expected real numbers$"),
@@ -113,6 +114,12 @@ def test_arrays_that_make_no_data_set(tmp_path: Path, arrays: dict[str, Any], sa
     with pytest.raises(NescioError, match=said) as error:
         data.load(save(tmp_path / "bad.npz", **arrays))
     assert "bad.npz" in str(error.value)
+
+
+def test_an_empty_file_says_so_when_it_is_streamed(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.npz", images=np.zeros((0, 1, 8, 8)))
+    with pytest.raises(NescioError, match="images: there are no inputs"):
+        list(data.Stream(path, (1, 8, 8), None, 4))
 
 
 def test_pickled_objects_are_never_loaded(tmp_path: Path) -> None:
