@@ -254,7 +254,7 @@ def test_tables_go_by_column_name_and_gaps_are_unknown(command, there, net, tmp_
     assert [row["class"] for row in found[9:]] == ["unknown"] * 3
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n3,four\n")
     code, _, err = command("score", tmp_path / "det", tmp_path / "bad.csv")
-    assert (code, "row 2" in err and "'four'" in err) == (2, True)
+    assert (code, "line 3: 'four'" in err) == (2, True)
 
 
 def test_folders_of_images_and_a_network_that_is_there(command, there, tmp_path):

@@ -76,7 +76,7 @@ class Stream:
         for table in csv_batches(self.path, self.batch_size):
             encoding = self.encoding or self._pixels(list(table))
             try:
-                x = encoding.encode(table, start + 1, self.gaps)
+                x = encoding.encode(table, self.gaps)
             except NescioError as error:
                 raise NescioError(f"{self.path}: {error}") from error
             some = x[x.isfinite()]  # others are only there with `gaps`
