@@ -78,9 +78,11 @@ def as_given(array: Array, where: str) -> Tensor:
 
 
 def labels(array: Array, count: int, where: str, classes: int | None = None) -> Tensor:
-    """Labels `(N,)` from 0 to `classes − 1`, as int64."""
-    if array.dtype.kind not in "iub" or array.shape != (count,):
-        raise NescioError(f"{where}: labels of shape {array.shape} {array.dtype}; expected ({count},) integers")
+    """Labels `(N,)` from 0 to `classes − 1`, as int64; they may be floats that are whole numbers."""
+    if array.dtype.kind not in "iubf" or array.shape != (count,):
+        raise NescioError(f"{where}: labels of shape {array.shape} {array.dtype}; expected ({count},) whole numbers")
+    if array.dtype.kind == "f" and len(odd := array[~np.isfinite(array) | (array != np.floor(array))]):
+        raise NescioError(f"{where}: a label is {odd[0]}; expected whole numbers")
     most = (_MOST_CLASSES if classes is None else classes) - 1
     if count and (int(array.min()) < 0 or int(array.max()) > most):
         raise NescioError(f"{where}: labels from {array.min()} to {array.max()}; expected 0 to {most}")
