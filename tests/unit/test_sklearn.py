@@ -1,5 +1,6 @@
 import pickle
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 import nescio
 from nescio.errors import NescioError
@@ -30,6 +31,14 @@ def quick(name="softmax", **settings):
 @parametrize_with_checks([NescioClassifier(name) for name in METHODS])
 def test_scikit_learn_takes_every_method_for_one_of_its_own(estimator, check):
     check(estimator)
+
+
+def test_with_reject_two_of_its_checks_cannot_hold_and_the_page_says_so():
+    page = (Path(__file__).parents[2] / "docs" / "scikit-learn.md").read_text(encoding="utf-8")
+    assert "Without `reject` it passes" in page
+    for reject, failing in ((None, set()), (0.5, {"check_classifiers_classes", "check_classifiers_train"})):
+        told = check_estimator(quick(hidden=(100, 100), reject=reject), on_fail=None, on_skip=None)
+        assert {one["check_name"] for one in told if one["status"] == "failed"} == failing
 
 
 @pytest.fixture(scope="module")
