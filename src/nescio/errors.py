@@ -26,22 +26,28 @@ def unknown_name(kind: str, given: object, known: Iterable[str]) -> NescioError:
     names = sorted(known)
     near = get_close_matches(str(given), names, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
-    return NescioError(f"unknown {kind} {given!r}{hint} Known: {', '.join(names)}")
+    known = f"{hint} Known: {', '.join(names)}" if names else "; there are none"
+    return NescioError(f"unknown {kind} {given!r}{known}")
 
 
-def number(name: str, given: Any, least: float = 0.0, most: float = 1e100) -> float:
-    """A real number of any make in a range, or the error that names it.
+def number(name: str, given: Any, least: float = 0.0, most: float = 1e100, inside: bool = False) -> float:
+    """A real number of any make in a range, or the error that names it; `inside` leaves out the ends of the range.
 
     >>> number("beta", -1)
     Traceback (most recent call last):
     nescio.errors.NescioError: beta must be a number from 0 to 1e+100, not -1
+    >>> number("share", 1, most=1, inside=True)
+    Traceback (most recent call last):
+    nescio.errors.NescioError: share must be a number between 0 and 1, which are excluded, not 1
     """
     try:
         value = math.nan if isinstance(given, bool) or not isinstance(given, Real) else float(given)
     except OverflowError:  # of a whole number with hundreds of digits
         value = math.inf
-    if not least <= value <= most:
-        raise NescioError(f"{name} must be a number from {least:g} to {most:g}, not {_shown(given)}")
+    if not least <= value <= most or (inside and value in (least, most)):
+        low, high = _end(least), _end(most)
+        ends = f"between {low} and {high}, which are excluded" if inside else f"from {low} to {high}"
+        raise NescioError(f"{name} must be a number {ends}, not {_shown(given)}")
     return value
 
 
@@ -61,6 +67,11 @@ def whole_number(name: str, given: Any, least: int = 1, below: int = 2**63) -> i
         most = f" and below {below}" if number >= below else ""
         raise NescioError(f"{name} must be a whole number of at least {least}{most}, not {_shown(given)}")
     return number
+
+
+def _end(value: float) -> str:
+    """The end of a range, in so many digits that one just below 1 is not shown as 1."""
+    return f"{value:g}" if float(f"{value:g}") == value else f"{value:.12g}"
 
 
 def _shown(given: object) -> str:

@@ -5,7 +5,8 @@ import inspect
 import os
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle")
 
 
 def made_by(spec: str) -> nn.Module:
-    """The network that `package.module:factory` makes; modules in the current folder count.
+    """The network that `package.module:factory` makes; modules in the current folder count, after installed ones.
 
     The factory is called without arguments: a function, a class, or a network itself. This is the one place where code
     of the user's is looked up, and it is so only under a name that the user gave.
@@ -27,20 +28,18 @@ def made_by(spec: str) -> nn.Module:
     place, mark, name = spec.partition(":")
     if not (mark and place and name) or not all(part.isidentifier() for part in f"{place}.{name}".split(".")):
         raise NescioError(f"{spec!r} names no factory; expected package.module:factory, such as my_nets:make_net")
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    found = _named(_module(place), place, name)
-    if isinstance(found, nn.Module):
-        return found
-    if not callable(found):
-        raise NescioError(f"{spec} is a {type(found).__name__}; expected a function or class that makes a network, or "
-                          "a network")  # fmt: skip
-    _check_needs_nothing(found, spec)
-    try:
-        made = found()
-    except Exception as error:  # code of the user's may raise anything
-        raise NescioError(f"{spec} raised {type(error).__name__}: {error}") from error
+    with _current_folder_last():
+        found = _named(_module(place), place, name)
+        if isinstance(found, nn.Module):
+            return found
+        if not callable(found):
+            raise NescioError(f"{spec} is a {type(found).__name__}; expected a function or class that makes a network, "
+                              "or a network")  # fmt: skip
+        _check_needs_nothing(found, spec)
+        try:
+            made = found()
+        except (Exception, SystemExit) as error:  # code of the user's may raise anything
+            raise NescioError(f"{spec} raised {type(error).__name__}: {error}") from error
     if not isinstance(made, nn.Module):
         raise NescioError(f"{spec} returned a {type(made).__name__}; expected a torch.nn.Module")
     return made
@@ -74,15 +73,33 @@ def load_weights(net: nn.Module, path: str | os.PathLike[str]) -> None:
     check_model(net)
 
 
+@contextmanager
+def _current_folder_last() -> Iterator[None]:
+    """A block in which modules of the current folder are found, but never in place of installed ones.
+
+    Once it is over, what torch imports when it needs it cannot be a file that only happens to lie there.
+    """
+    here = os.getcwd()
+    added = here not in sys.path
+    if added:
+        sys.path.append(here)
+    try:
+        yield
+    finally:
+        if added and here in sys.path:
+            sys.path.remove(here)
+
+
 def _module(place: str) -> Any:
     try:
         return importlib.import_module(place)
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if place == missing or place.startswith(f"{missing}."):
-            raise NescioError(f"there is no module {missing!r}, neither in the current folder nor installed") from error
+            raise NescioError(f"there is no module {missing!r}, neither in the current folder nor installed"
+                              f"{_hidden(missing)}") from error  # fmt: skip
         raise NescioError(f"importing {place} failed: {error}") from error
-    except Exception as error:  # code of the user's may raise anything
+    except (Exception, SystemExit) as error:  # code of the user's may raise anything
         raise NescioError(f"importing {place} raised {type(error).__name__}: {error}") from error
 
 
@@ -91,9 +108,34 @@ def _named(module: Any, place: str, name: str) -> Any:
     found, where = module, f"name in {place}"
     for part in name.split("."):
         if not hasattr(found, part):
-            raise unknown_name(where, part, [one for one in vars(found) if not one.startswith("_")])
+            file = getattr(module, "__file__", None) or "built in"
+            known = unknown_name(where, part, _makers(found, place))
+            raise NescioError(f"{known}; {place} was imported from {file}{_hidden(place)}")
         found, where = getattr(found, part), f"name in {place}:{part}"
     return found
+
+
+def _makers(within: Any, place: str) -> list[str]:
+    """The functions, classes and networks that a module, or a class in it, has of its own, not by importing them."""
+    named = {name: getattr(within, name) for name in getattr(within, "__dict__", {}) if not name.startswith("_")}
+    return [
+        name
+        for name, one in named.items()
+        if isinstance(one, nn.Module) or (callable(one) and getattr(one, "__module__", None) == place)
+    ]
+
+
+def _hidden(place: str) -> str:
+    """What to add to an error if the current folder has a module of that name, and another one was imported."""
+    top = place.partition(".")[0]
+    own = [path for path in (Path(f"{top}.py"), Path(top)) if path.exists()]
+    module = sys.modules.get(top)
+    taken = [getattr(module, "__file__", None), *getattr(module, "__path__", [])]
+    if module is None or not own or {path.resolve() for path in own} & {Path(one).resolve() for one in taken if one}:
+        return ""
+    return (
+        f"; {own[0]} in the current folder has the name of an installed module, which goes first: give it another name"
+    )
 
 
 def _check_needs_nothing(found: Any, spec: str) -> None:

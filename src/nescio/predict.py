@@ -59,7 +59,8 @@ BYTES = (
 )
 PARTS = " (the model seems to take a dict, and was given a tensor; wrap it in a module that makes the dict)"
 TORCH = (RuntimeError, ValueError, IndexError, TypeError)  # what torch raises of inputs that do not fit
-OWN = (LookupError, AssertionError, AttributeError, ArithmeticError)  # what code of the user's may raise beside
+# what code of the user's may raise beside
+OWN = (LookupError, AssertionError, AttributeError, ArithmeticError, ImportError)
 T = TypeVar("T")
 Visit = Callable[[Tensor, T, Tensor | None], None]
 

@@ -35,7 +35,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "duq": {"momentum": 0.9},  # centroids that follow within the tens of steps there are
     "acet": {"steps": 5},
 }
-INSIDE = (1e-9, 1 - 1e-9)  # a share that is neither nothing nor all
 
 
 class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -123,7 +122,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._answers = self._named()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         known = Samples(x, labels)
-        accept = None if self.reject is None else number("reject", self.reject, *INSIDE)
+        accept = None if self.reject is None else number("reject", self.reject, most=1, inside=True)
         train, held = (known, None) if accept is None else self._set_aside(known, accept, seed)
         self.model_ = self._made(train, seed)
         self.history_ = fit(
@@ -178,7 +177,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _set_aside(self, known: Samples, accept: float, seed: int) -> tuple[Samples, Samples]:
         """Data to learn from, and by chance alone, as the guarantee asks for, data to settle the threshold on."""
-        share = number("calibration", self.calibration, *INSIDE)
+        share = number("calibration", self.calibration, most=1, inside=True)
         count, needed = round(share * len(known)), calibration_inputs(accept)
         if count < needed or count == len(known):
             raise NescioError(f"reject={accept:g} takes at least {needed} inputs set aside, and some to learn from, "

@@ -291,6 +291,20 @@ def test_figures_stay_whole_on_a_narrow_terminal(command, trained, tmp_path):
     assert f"{record.known.accuracy:.1%}" in console.file.getvalue()
 
 
+@pytest.mark.parametrize("words", [
+    "score {run} {rows} -o {rows}", "score {run} {rows} -o {run}/model.safetensors",
+    "score {run} {rows} -o {run}/history.json", "evaluate {run} --unknown {rows} -o {rows}",
+    "evaluate {run} --unknown held_out -o {run}/model.safetensors", "evaluate {run} -o {run}/history.json",
+    "attack {run} --images 1 --steps 1 -o {run}/history.svg",
+])  # fmt: skip
+def test_nothing_is_written_over_what_is_read(command, trained, rows, words):
+    run = trained / "digits"
+    before = {path: path.read_bytes() for path in (rows, *run.iterdir())}
+    code, _, err = command(*words.format(run=run, rows=rows).split())
+    assert (code, "and would be replaced; give another file" in err) == (2, True), err
+    assert {path: path.read_bytes() for path in (rows, *run.iterdir())} == before
+
+
 def test_score_reads_npz_and_folders_of_images(command, trained, tmp_path):
     images = (load("digits").test.inputs[:3, 0].numpy() * 255).round().astype(np.uint8)
     np.savez(tmp_path / "x.npz", images=images)
@@ -303,6 +317,10 @@ def test_score_reads_npz_and_folders_of_images(command, trained, tmp_path):
     assert columns[0] == columns[1]
     named = [[row["input"] for row in csv.DictReader(out.splitlines())] for _, out, _ in outputs]
     assert named == [["0", "1", "2"], ["0.png", "1.png", "2.png"]]
+    code, out, err = command("score", trained / "digits", tmp_path / "pictures" / "1.png")
+    assert code == 0, err
+    alone = list(csv.DictReader(out.splitlines()))
+    assert [(row["input"], row["class"]) for row in alone] == [("1.png", columns[0][1])]
 
 
 def test_a_finished_run_started_again_is_left_as_it_is(command, trained):

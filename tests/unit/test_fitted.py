@@ -254,7 +254,7 @@ def test_tables_go_by_column_name_and_gaps_are_unknown(command, there, net, tmp_
     assert [row["class"] for row in found[9:]] == ["unknown"] * 3
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n3,four\n")
     code, _, err = command("score", tmp_path / "det", tmp_path / "bad.csv")
-    assert (code, "row 2" in err and "'four'" in err) == (2, True)
+    assert (code, "line 3: 'four'" in err) == (2, True)
 
 
 def test_folders_of_images_and_a_network_that_is_there(command, there, tmp_path):
@@ -438,6 +438,38 @@ def test_bad_input_ends_with_its_message_and_leaves_nothing(command, there, tmp_
     assert [path.name for path in (tmp_path / "taken").iterdir()] == ["thesis.tex"]
 
 
+def test_the_current_folder_counts_last_and_only_for_what_is_named(command, there, tmp_path, monkeypatch):
+    (tmp_path / "installed").mkdir()
+    (tmp_path / "installed" / "nets_twin.py").write_text("import torch\nfrom torch import nn\ndef other(): ...")
+    (there / "nets_twin.py").write_text("from their_nets import make")
+    (there / "nets_lazy.py").write_text("raise AssertionError('nobody named it')")
+    (there / "nets_beside.py").write_text(
+        "import sys\nimport their_nets\nfrom torch import nn\ndef ends():\n    sys.exit(7)\ndef make():\n"
+        "    return their_nets.make()\nclass Late(nn.Module):\n    def forward(self, x):\n        import nets_lazy"
+    )
+    monkeypatch.syspath_prepend(tmp_path / "installed")
+    before = list(sys.path)
+    fit = ["fit", "--data", "held.npz", "-o", tmp_path / "det", "--model"]
+    code, _, err = command(*fit, "nets_beside:make")  # which imports its neighbour
+    assert code == 0, err
+    for name, said in [
+        ("nets_beside:ends", "nets_beside:ends raised SystemExit: 7"),
+        ("nets_beside:Late", "ModuleNotFoundError: No module named 'nets_lazy'"),
+        ("nets_beside:mak", "did you mean 'make'? Known: Late, ends, make; nets_beside was imported from "
+                            f"{there / 'nets_beside.py'}\n"),
+        ("their_nets:number.more", "unknown name in their_nets:number 'more'"),
+        ("nets_twin:make", f"Known: other; nets_twin was imported from {tmp_path / 'installed' / 'nets_twin.py'}; "
+                           "nets_twin.py in the current folder has the name of an installed module"),
+        ("nets_twin.deep:make", "nets_twin.py in the current folder has the name of an installed module"),
+    ]:  # fmt: skip
+        code, _, err = command(*fit, name)
+        assert (code, said in err) == (2, True), err
+        assert sys.path == before
+    assert "nets_lazy" not in sys.modules
+    for name in ("nets_beside", "nets_twin"):
+        del sys.modules[name]
+
+
 def test_a_folder_that_was_tampered_with_is_refused(command, there, tmp_path):
     det = tmp_path / "det"
     assert command(*FIT, "-o", det)[0] == 0
@@ -495,6 +527,30 @@ def test_what_a_user_put_into_a_detectors_folder_stays(command, there, tmp_path)
     assert os.listdir(tmp_path) == ["det"]
 
 
+def test_answers_never_take_the_place_of_what_is_read(command, there, tmp_path):
+    det, pictures = tmp_path / "det", tmp_path / "pictures"
+    np.savez(tmp_path / "held.npz", images=np.random.default_rng(0).integers(256, size=(30, 8, 8), dtype=np.uint8))
+    words = ["fit", "--model", "their_nets:ready", "--accept", 0.8, "--data", tmp_path / "held.npz", "-o", det]
+    assert command(*words)[0] == 0
+    (tmp_path / "rows.csv").write_text(",".join(map(str, range(64))) + "\n" + ",".join(["0.5"] * 64) + "\n")
+    (tmp_path / "link.csv").symlink_to("rows.csv")
+    for name in ("a.png", "deep/b.png"):
+        save_picture(pictures / name, np.zeros((8, 8), np.uint8))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for inputs, output, why in [
+        ("held.npz", "held.npz", "is what is to be read"), ("rows.csv", "rows.csv", "is what is to be read"),
+        ("rows.csv", "link.csv", "is what is to be read"), ("link.csv", "rows.csv", "is what is to be read"),
+        ("pictures", "pictures/deep/b.png", "is what is to be read"), ("pictures/a.png", "pictures/a.png", "be read"),
+        ("rows.csv", "det/fitted.json", "belongs to"), ("rows.csv", "det/detector.safetensors", "belongs to"),
+    ]:  # fmt: skip
+        code, _, err = command("score", det, tmp_path / inputs, "-o", tmp_path / output)
+        assert (code, why in err) == (2, True), (inputs, output, err)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    for _ in range(2):  # answers themselves are replaced
+        assert command("score", det, pictures, "-o", pictures / "answers.csv")[0] == 0
+        assert command("score", det, pictures, "-o", det / "answers.csv")[0] == 0
+
+
 def test_pictures_of_any_size_and_colour_are_answered_each_as_if_alone(command, there, tmp_path):
     values, expected = np.random.default_rng(0), []
     for index in range(30):
@@ -540,6 +596,52 @@ def test_images_that_cannot_be_read_are_unknown_and_told(command, there, tmp_pat
     assert (code, "03.png: is not a readable" in err) == (2, True)
     with pytest.raises(NescioError, match=r"03\.png"):
         list(Stream(tmp_path / "held", (1, 8, 8), None, 5))
+
+
+def test_images_of_other_kinds_are_skipped_and_told(command, there, tmp_path):
+    values = np.random.default_rng(0)
+    for index in range(30):
+        save_picture(tmp_path / "held" / f"{index:02}.png", values.integers(256, size=(8, 8), dtype=np.uint8))
+    words = ["fit", "--model", "their_nets:ready", "--accept", 0.8, "--data", tmp_path / "held"]
+    assert command(*words, "-o", tmp_path / "det")[0] == 0
+    (tmp_path / "held" / "none").mkdir()
+    for name in ("more/scan.tif", "more/31.png", "more/moving.gif"):
+        save_picture(tmp_path / "held" / name, np.zeros((8, 8), np.uint8))
+    code, out, err = command("score", tmp_path / "det", tmp_path / "held")
+    assert (code, len(out.splitlines())) == (0, 32)
+    assert out.splitlines()[-1].startswith("more/31.png,")
+    assert "2 images neither PNG nor JPEG, so skipped: " in err
+    assert "moving.gif, …" in err
+
+
+def test_one_image_is_answered_as_it_is_in_its_folder(command, there, tmp_path):
+    values = np.random.default_rng(0)
+    for index in range(30):
+        save_picture(tmp_path / "held" / f"{index:02}.png", values.integers(256, size=(8, 8), dtype=np.uint8))
+    save_picture(tmp_path / "held" / "30.JPEG", values.integers(256, size=(9, 11, 3), dtype=np.uint8))
+    words = ["fit", "--model", "their_nets:ready", "--accept", 0.8, "--data"]
+    np.savez(tmp_path / "held.npz", images=values.integers(256, size=(30, 8, 8), dtype=np.uint8))
+    assert command(*words, tmp_path / "held.npz", "-o", tmp_path / "det")[0] == 0
+    lines = command("score", tmp_path / "det", tmp_path / "held", "--batch-size", 1)[1].splitlines()
+    for name, line in (("07.png", lines[8]), ("30.JPEG", lines[31])):
+        code, out, err = command("score", tmp_path / "det", tmp_path / "held" / name)
+        assert (code, out.splitlines()) == (0, [lines[0], line]), err
+    (tmp_path / "held" / "07.png").write_bytes(b"")
+    code, out, err = command("score", tmp_path / "det", tmp_path / "held" / "07.png", "--fail-on-unknown")
+    assert (code, out.splitlines()[1]) == (3, "07.png,unknown,,,,")
+    assert "1 image could not be read, so unknown: " in err
+
+
+def test_what_can_be_scored_is_told_alike_everywhere(command, there, tmp_path):
+    assert command(*FIT, "-o", tmp_path / "det")[0] == 0
+    (tmp_path / "a.tif").write_bytes(b"II")
+    code, _, error = command("score", tmp_path / "det", tmp_path / "a.tif")
+    assert (code, "of no known format" in error) == (2, True)
+    page = (Path(__file__).parents[2] / "docs" / "own-model.md").read_text(encoding="utf-8")
+    table = page.partition("| file | holds |")[2].partition("\n\n")[0]
+    helped = command("score", "--help")[1]
+    for kind in (".csv", ".csv.gz", ".csv.bz2", ".npz", ".npy", "idx", "PNG", "JPEG", "folder"):
+        assert all(kind in told for told in (error, table, helped)), kind
 
 
 def test_answers_are_written_as_they_come(own, net):

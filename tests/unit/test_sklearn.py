@@ -1,5 +1,6 @@
 import pickle
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 import nescio
 from nescio.errors import NescioError
@@ -30,6 +31,14 @@ def quick(name="softmax", **settings):
 @parametrize_with_checks([NescioClassifier(name) for name in METHODS])
 def test_scikit_learn_takes_every_method_for_one_of_its_own(estimator, check):
     check(estimator)
+
+
+def test_with_reject_two_of_its_checks_cannot_hold_and_the_page_says_so():
+    page = (Path(__file__).parents[2] / "docs" / "scikit-learn.md").read_text(encoding="utf-8")
+    assert "Without `reject` it passes" in page
+    for reject, failing in ((None, set()), (0.5, {"check_classifiers_classes", "check_classifiers_train"})):
+        told = check_estimator(quick(hidden=(100, 100), reject=reject), on_fail=None, on_skip=None)
+        assert {one["check_name"] for one in told if one["status"] == "failed"} == failing
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +243,8 @@ class TestErrors:
         ({"reject": 0.99}, r"reject=0\.99 takes at least 99 inputs set aside, and some to learn from, but "
                            r"calibration=0\.2 of 300 is 60"),
         ({"reject": 0.5, "calibration": 0.999}, "and some to learn from, but calibration=0.999 of 300 is 300"),
-        ({"reject": 1.0}, "reject must be a number from 1e-09 to 1, not 1.0"),
+        ({"reject": 1.0}, "reject must be a number between 0 and 1, which are excluded, not 1.0"),
+        ({"reject": 0.9, "calibration": 1.0}, "calibration must be a number between 0 and 1, which are excluded, not"),
         ({"reject": "0.9"}, "reject must be a number"),
         ({"reject": 0.9, "calibration": 0}, "calibration must be a number"),
         ({"reject": 0.9, "unknown": 1}, "1 is a class of these data, and cannot also mean"),
@@ -243,10 +253,10 @@ class TestErrors:
         ({"method": "duq", "method_settings": {"length": 1}}, "unknown setting of duq 'length'; did you mean "
                                                               "'length_scale'"),
         ({"method_settings": 3}, "method_settings must be a dict such as .*, not 3"),
-        ({"method_settings": {"samples": 5}}, "unknown setting of softmax 'samples'"),
+        ({"method_settings": {"samples": 5}}, "unknown setting of softmax 'samples'; there are none$"),
         ({"uncertainty_score": "entropi"}, "unknown score 'entropi'"),
         ({"epochs": 0}, "epochs must be a whole number of at least 1"),
-        ({"hidden": 5}, "hidden must be at most 1000 widths, not 5"),
+        ({"hidden": -3}, r"hidden must be a list of widths, such as \(100, 100\), at most 1000 of them, not -3"),
         ({"learning_rate": -1}, "learning_rate must be a number"),
     ])  # fmt: skip
     def test_settings_that_cannot_be(self, blobs, change, message):

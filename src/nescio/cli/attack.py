@@ -7,6 +7,7 @@ import typer
 from rich.markup import escape
 
 from nescio.cli.arguments import Seed, out
+from nescio.cli.outputs import check_output
 from nescio.options import Root
 
 
@@ -36,10 +37,11 @@ def attack(
     from nescio.runs import open_runs
 
     figure_format(output)
+    path = output.with_suffix(".json")
+    check_output(path, folders=runs)
     models, facts = open_runs(runs)
     known = facts.load(root)
     record = attack_gallery(models, known, start, images=images, steps=steps, eps=eps, seed=seed)
-    path = output.with_suffix(".json")
     record.save(path)
     save_figure(gallery_figure(record), output)
     for row in record.rows:

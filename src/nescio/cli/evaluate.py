@@ -7,6 +7,7 @@ import typer
 from rich.markup import escape
 
 from nescio.cli.arguments import BatchSize, Folder, Scores, Seed, out
+from nescio.cli.outputs import check_output
 from nescio.errors import NescioError
 from nescio.options import Root
 from nescio.records import Evaluation
@@ -40,7 +41,12 @@ def evaluate(
     from nescio.runs import EVALUATION, EXAMPLES, open_run
     from nescio.unknowns import unknown_sets
 
+    path = output or run / EVALUATION
+    extremes = run / EXAMPLES if output is None else path.with_name(f"{path.stem}-{EXAMPLES}")
     model, facts = open_run(run)
+    read = [Path(name) for name in (facts.source.name, *(unknown or [])) if Path(name).is_file()]
+    for written in (path, extremes) if output is not None else ():
+        check_output(written, read, [run], EVALUATION)
     known = facts.load(root)
     sets = unknown_sets(unknown or [], known, root, seed)
     seen = Extremes.of(model, classes=known.classes, features=known.features or None)
@@ -48,8 +54,6 @@ def evaluate(
         model, known.test, sets, scores=scores, attacked=attacked, batch_size=batch_size, seed=seed, watch=seen.see
     )
     out.print(evaluation_tables(record))
-    path = output or run / EVALUATION
-    extremes = run / EXAMPLES if output is None else path.with_name(f"{path.stem}-{EXAMPLES}")
     lost = _lost(path, record)
     record.save(path)
     seen.record(record.known.name, seed, record.provenance.seconds).save(extremes)

@@ -3,21 +3,26 @@
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from nescio.cli.arguments import BatchSize, Scores, Seed, err
+from nescio.cli.outputs import check_output
 from nescio.errors import NescioError
+
+if TYPE_CHECKING:
+    from nescio.data import Stream
 
 
 def score(
     folder: Annotated[Path, typer.Argument(
         metavar="FOLDER", help="Written by `nescio fit` or `nescio train`.", show_default=False)],
     inputs: Annotated[Path, typer.Argument(
-        metavar="INPUTS", help="A CSV or npz file, or a folder of images, of any size: they are streamed.",
-        show_default=False)],
+        metavar="INPUTS", show_default=False,
+        help="A .csv (also .csv.gz, .csv.bz2), .npz, .npy or idx file, a PNG or JPEG image, or a folder of images, "
+             "also in folders in it; of any size: they are streamed.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file; by default the terminal.")] = None,
     fail_on_unknown: Annotated[bool, typer.Option(
         "--fail-on-unknown", help="End with exit code 3 if a detector says \"unknown\" to any.")] = False,
@@ -37,6 +42,8 @@ def score(
 
     Example: `nescio score detector new_images -o answers.csv --fail-on-unknown`
 
+    Example: `nescio score detector photo.jpg`
+
     Example: `nescio score run inputs.csv -o answers.csv`
     """
     from nescio.atomic import replacing
@@ -44,6 +51,8 @@ def score(
 
     if output is None and sys.stdout is None:
         raise NescioError("standard output is closed; give a file with --output")
+    if output is not None:
+        check_output(output, [inputs], [folder])
     place = nullcontext(sys.stdout) if output is None else replacing(output, "w")
     if is_fitted(folder):
         if scores:
@@ -71,10 +80,7 @@ def _score_with_detector(
     with plain_attention(), place as file:
         stream = stream_for(facts, inputs, batch_size)
         found = write_verdicts(file, detector, facts.classes, stream)
-    if stream.unread:
-        count = f"{len(stream.unread)} image{'s' * (len(stream.unread) > 1)}"
-        err.print(f"[bold yellow]warning:[/] {count} could not be read, so unknown: {escape(stream.unread[0])}"
-                  f"{', …' * (len(stream.unread) > 1)}", soft_wrap=True, highlight=False)  # fmt: skip
+    _warn(stream)
     return found
 
 
@@ -91,4 +97,17 @@ def _score_with_run(
     model, facts = open_run(run)
     with place as file:
         stream = Stream(inputs, facts.shape, facts.encoder(), batch_size)
-        return write_answers(file, model, facts.classes, stream, scores, seed)
+        count = write_answers(file, model, facts.classes, stream, scores, seed)
+    _warn(stream)
+    return count
+
+
+def _warn(stream: "Stream") -> None:
+    """Say which images have no answer: those that could not be read, and those of other kinds."""
+    for some, what in (
+        (stream.unread, "could not be read, so unknown"),
+        (stream.skipped, "neither PNG nor JPEG, so skipped"),
+    ):
+        if some:
+            err.print(f"[bold yellow]warning:[/] {len(some)} image{'s' * (len(some) > 1)} {what}: {escape(some[0])}"
+                      f"{', …' * (len(some) > 1)}", soft_wrap=True, highlight=False)  # fmt: skip

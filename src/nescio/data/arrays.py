@@ -51,7 +51,14 @@ def table(array: Array, where: str, gaps: bool = False) -> Tensor:
 
 def inputs(array: Array, where: str, gaps: bool = False) -> Tensor:
     """A table if there are two axes, images if there are three or four."""
+    check_some(array.shape, where)
     return table(array, where, gaps) if array.ndim < 3 else images(array, where, gaps)
+
+
+def check_some(shape: tuple[int, ...], where: str) -> None:
+    """An error if inputs `(N, …)` of that shape are none."""
+    if shape and shape[0] == 0:
+        raise NescioError(f"{where}: there are no inputs (shape {shape}); expected at least one")
 
 
 def as_given(array: Array, where: str) -> Tensor:
@@ -59,6 +66,7 @@ def as_given(array: Array, where: str) -> Tensor:
 
     Floats keep their precision, or have single; whole numbers of any type become int64.
     """
+    check_some(array.shape, where)
     if array.ndim < 2 or 0 in array.shape or array.dtype.kind not in "fiub":
         raise NescioError(f"{where}: shape {array.shape} {array.dtype}; expected numbers (N, …) with N ≥ 1")
     if array.dtype.kind != "f":
@@ -70,9 +78,11 @@ def as_given(array: Array, where: str) -> Tensor:
 
 
 def labels(array: Array, count: int, where: str, classes: int | None = None) -> Tensor:
-    """Labels `(N,)` from 0 to `classes − 1`, as int64."""
-    if array.dtype.kind not in "iub" or array.shape != (count,):
-        raise NescioError(f"{where}: labels of shape {array.shape} {array.dtype}; expected ({count},) integers")
+    """Labels `(N,)` from 0 to `classes − 1`, as int64; they may be floats that are whole numbers."""
+    if array.dtype.kind not in "iubf" or array.shape != (count,):
+        raise NescioError(f"{where}: labels of shape {array.shape} {array.dtype}; expected ({count},) whole numbers")
+    if array.dtype.kind == "f" and len(odd := array[~np.isfinite(array) | (array != np.floor(array))]):
+        raise NescioError(f"{where}: a label is {odd[0]}; expected whole numbers")
     most = (_MOST_CLASSES if classes is None else classes) - 1
     if count and (int(array.min()) < 0 or int(array.max()) > most):
         raise NescioError(f"{where}: labels from {array.min()} to {array.max()}; expected 0 to {most}")

@@ -4,14 +4,31 @@ import csv
 import io
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from nescio.data.bounds import regular, text
 from nescio.errors import NescioError
 
 
-def read_csv(path: str | os.PathLike[str]) -> dict[str, list[str]]:
+class Rows(dict[str, list[str]]):
+    """Columns of text by name, and the line of the file that each row ends on, as errors tell it."""
+
+    def __init__(self, columns: Mapping[str, list[str]], lines: Sequence[int]) -> None:
+        super().__init__(columns)
+        self.lines = lines
+
+    def without(self, *names: str) -> "Rows":
+        """The other columns."""
+        return Rows({name: cells for name, cells in self.items() if name not in names}, self.lines)
+
+
+def row_place(table: Mapping[str, Sequence[object]], row: int) -> str:
+    """Where a row stands, counted from 0: on a line of the file that it is from, or else by its number from 1."""
+    return f"line {table.lines[row]}" if isinstance(table, Rows) else f"row {row + 1}"
+
+
+def read_csv(path: str | os.PathLike[str]) -> Rows:
     """The columns of a CSV file, plain or compressed, by the names in its first row; cells without outer spaces."""
     written = text(path)
     _check_separator(written, str(path))
@@ -25,7 +42,7 @@ def read_csv(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     return _columns(header, rows, str(path))
 
 
-def csv_batches(path: str | os.PathLike[str], size: int) -> Iterator[dict[str, list[str]]]:
+def csv_batches(path: str | os.PathLike[str], size: int) -> Iterator[Rows]:
     """The columns that `read_csv` gives, for so many rows at a time; a file that is not compressed is never held whole.
 
     A cell may be 128 KiB long, as everywhere, so that no line can fill the memory unseen.
@@ -63,12 +80,13 @@ def _check_header(header: Sequence[str], rows: bool, where: str) -> None:
         raise NescioError(f"{where}: has a header and no rows; expected at least one")
 
 
-def _columns(header: Sequence[str], rows: Sequence[tuple[int, list[str]]], where: str) -> dict[str, list[str]]:
+def _columns(header: Sequence[str], rows: Sequence[tuple[int, list[str]]], where: str) -> Rows:
     """The cells of some rows, which come with their lines, by column."""
     for line, row in rows:
         if len(row) != len(header):
             raise NescioError(f"{where}, line {line}: {len(row)} cells; expected {len(header)} as in the header")
-    return {name: [row[i].strip() for _, row in rows] for i, name in enumerate(header)}
+    columns = {name: [row[i].strip() for _, row in rows] for i, name in enumerate(header)}
+    return Rows(columns, [line for line, _ in rows])
 
 
 def _check_separator(written: str, where: str) -> None:

@@ -3,12 +3,16 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from nescio.data import published
 from nescio.data.catalogue import Entry
 from nescio.data.idx import idx_set_in, read_idx, read_idx_set
 from nescio.data.image_folder import read_image_folder
 from nescio.data.npz import read_npy, read_npz
 from nescio.data.parts import Parts
+from nescio.data.picture import is_picture, read_pictures
+from nescio.data.samples import Samples
 from nescio.errors import NescioError
 
 FORMATS: dict[str, Callable[[tuple[Path, ...], Entry], Parts]] = {
@@ -40,6 +44,9 @@ def parts_at(path: Path, any_shape: bool = False, older: bool = False) -> Parts:
         return read_npz(path, any_shape=any_shape)
     if path.suffix.lower() == ".npy":
         return read_npy(path)
+    if is_picture(path):
+        return Parts({"all": Samples(read_pictures([path]), torch.tensor([-1]))})
     if "ubyte" in path.name or "idx" in path.name:
         return read_idx(path)
-    raise NescioError(f"{path}: of no known format; expected .npz, .npy, .csv, an idx file (…-ubyte, .idx) or a folder")
+    raise NescioError(f"{path}: of no known format; expected .csv (also .csv.gz, .csv.bz2), .npz, .npy, an idx file "
+                      "(…-ubyte, .idx), a PNG or JPEG image (.png, .jpg, .jpeg) or a folder")  # fmt: skip

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from nescio.data.arrays import Array
+from nescio.data.arrays import Array, check_some
 from nescio.data.bounds import allowed, regular
 from nescio.data.parts import Parts, part
 from nescio.data.samples import Samples
@@ -88,6 +88,7 @@ def array_batches(path: str | os.PathLike[str], size: int) -> Iterator[tuple[str
 
 def _row_batches(file: IO[bytes], size: int, rows: int, where: str, key: str) -> Iterator[tuple[str, int, Array]]:
     shape, fortran, dtype = _header(file, size, where)
+    check_some(shape, where)
     if not shape or 0 in shape:
         raise NescioError(f"{where}: shape {shape}; expected inputs (N, …) with N ≥ 1")
     if fortran:  # whose rows are spread over the whole file

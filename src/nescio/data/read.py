@@ -25,7 +25,7 @@ def read(
     impute: bool = False,
     part: str | None = None,
 ) -> Samples:
-    """The samples in an idx, npz, npy or CSV file or in a folder of images, with label −1 where there is none.
+    """The samples in an idx, npz, npy or CSV file, an image or a folder of them, with label −1 where there is none.
 
     Args:
         path: what to read; npz keys and folders are as for `load`.
@@ -65,7 +65,7 @@ def read_parts(
 def _rows(path: Path, label: str | None, encoding: Encoding | None, impute: bool) -> Parts:
     table = read_csv(path)
     column = None if label is None else label_column(table, label, str(path))
-    inputs = {key: cells for key, cells in table.items() if key != column}
+    inputs = table if column is None else table.without(column)
     try:
         encoding = encoding or Encoding.fitted(inputs, impute)
         x = encoding.encode(inputs)
@@ -73,7 +73,7 @@ def _rows(path: Path, label: str | None, encoding: Encoding | None, impute: bool
         raise NescioError(f"{path}: {error}") from error
     if column is None:
         return Parts({"all": Samples(x, torch.full((len(x),), -1))})
-    own, labels = class_labels(table[column], str(path))
+    own, labels = class_labels(table, column, str(path))
     return Parts({"all": Samples(x, labels)}, own)
 
 

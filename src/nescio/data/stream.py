@@ -14,8 +14,9 @@ from nescio.data.bounds import there
 from nescio.data.csv_file import csv_batches
 from nescio.data.formats import is_table
 from nescio.data.idx import idx_set_in
-from nescio.data.image_folder import picture_batches, read_picture
+from nescio.data.image_tree import Tree
 from nescio.data.npz import array_batches
+from nescio.data.picture import is_picture, read_pictures
 from nescio.data.read import read
 from nescio.data.samples import Samples
 from nescio.data.table import Encoding
@@ -29,8 +30,8 @@ class Stream:
     """The inputs at a path, read anew for each loop over it; memory holds one batch.
 
     Attributes:
-        path: a CSV, npz, npy or idx file, or a folder of images. CSV files that are compressed, idx files and arrays
-            in Fortran's order are held whole.
+        path: a CSV, npz, npy or idx file, an image, or a folder of images, with those in the folders in it. CSV files
+            that are compressed, idx files and arrays in Fortran's order are held whole.
         shape: of one input; images of another are adapted.
         encoding: how a table's columns become features; None for images, whose pixels a CSV file has as columns.
         batch_size: inputs at a time.
@@ -41,6 +42,7 @@ class Stream:
         gaps: whether values may be missing, or not finite, or images unreadable, which is else an error; what is
             missing is NaN.
         unread: why images were not read, one after the other, in the last loop.
+        skipped: files that are images of kinds that are not read, in the last loop.
     """
 
     path: Path
@@ -51,15 +53,17 @@ class Stream:
     gaps: bool = False
     words: bool = False
     unread: list[str] = field(default_factory=list, init=False)
+    skipped: list[str] = field(default_factory=list, init=False)
 
     def __iter__(self) -> Iterator[Named]:
         path = there(self.path)
         self.unread.clear()
+        self.skipped.clear()
         if self.words and path.suffix.lower() != ".npz":
             raise self._not_words("no npz file")
         if is_table(path):
             return self._rows()
-        if path.is_dir() and idx_set_in(path) is None:
+        if idx_set_in(path) is None if path.is_dir() else is_picture(path):
             self._check_kind("images", "images in [0, 1]")
             return self._pictures()
         if path.suffix.lower() in (".npz", ".npy"):
@@ -72,7 +76,7 @@ class Stream:
         for table in csv_batches(self.path, self.batch_size):
             encoding = self.encoding or self._pixels(list(table))
             try:
-                x = encoding.encode(table, start + 1, self.gaps)
+                x = encoding.encode(table, self.gaps)
             except NescioError as error:
                 raise NescioError(f"{self.path}: {error}") from error
             some = x[x.isfinite()]  # others are only there with `gaps`
@@ -91,12 +95,17 @@ class Stream:
 
     def _pictures(self) -> Iterator[Named]:
         """One by one into the model's shape, so that neither sizes nor colours need agree within a folder."""
-        for names, count, paths in picture_batches(self.path, self.batch_size):
-            yield names, count, torch.cat([self._picture(path) for path in paths])
+        alone = not self.path.is_dir()
+        tree, folder = (Tree((self.path,)), self.path.parent) if alone else (Tree.below(self.path), self.path)
+        self.skipped.extend(map(str, tree.others))
+        for start in range(0, len(tree.pictures), self.batch_size):
+            some = tree.pictures[start : start + self.batch_size]
+            names = [path.relative_to(folder).as_posix() for path in some]
+            yield names, len(tree.pictures), torch.cat([self._picture(path) for path in some])
 
     def _picture(self, path: Path) -> Tensor:
         try:
-            picture = read_picture(path)
+            picture = read_pictures([path])
         except NescioError as error:
             if not self.gaps:
                 raise

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.data.csv_file import read_csv
+from nescio.data.csv_file import read_csv, row_place
 from nescio.errors import NescioError
 
 _MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
@@ -38,22 +38,22 @@ class Column:
         """The names of the features this column becomes."""
         return (self.name,) if self.kind == "numeric" else tuple(f"{self.name}={one}" for one in self.categories)
 
-    def encode(self, cells: Sequence[object], first: int = 1, gaps: bool = False) -> np.ndarray[Any, Any]:
-        """The features `(N, F)`; a category that was not seen in training is all zeros.
+    def encode(self, table: Mapping[str, Sequence[object]], gaps: bool = False) -> np.ndarray[Any, Any]:
+        """The features `(N, F)` of a table's rows; a category that was not seen in training is all zeros.
 
-        Rows are counted from `first`. With `gaps` what is missing is NaN, and infinities are let through.
+        With `gaps` what is missing is NaN, and infinities are let through.
         """
+        cells = table[self.name]
         lost = np.array([gaps and self.fill is None and is_missing(cell) for cell in cells], dtype=bool)
-        texts = [
-            "" if lost[at] else self._filled(cell, row) for at, (row, cell) in enumerate(enumerate(cells, start=first))
-        ]
+        texts = ["" if lost[row] else self._filled(table, row) for row in range(len(cells))]
         if self.kind == "numeric":
             numbers = np.array([_number(one) for one in texts], dtype=np.float64)
             with np.errstate(over="ignore"):
                 block = numbers.astype(np.float32)[:, None]
-            for row in np.flatnonzero(~np.isfinite(block[:, 0]) & ~lost):
+            for row in np.flatnonzero(~np.isfinite(block[:, 0]) & ~lost).tolist():
                 if not gaps or np.isnan(block[row, 0]):
-                    raise NescioError(f"column {self.name!r}, row {row + first}: {texts[row]!r} is not a finite number")
+                    raise NescioError(f"column {self.name!r}, {row_place(table, row)}: {texts[row]!r} is not a finite "
+                                      "number")  # fmt: skip
             return block
         places = {one: i for i, one in enumerate(self.categories)}
         hot = np.array([places.get(one, -1) for one in texts])
@@ -62,12 +62,13 @@ class Column:
         block[lost] = np.nan
         return block
 
-    def _filled(self, cell: object, row: int) -> str:
+    def _filled(self, table: Mapping[str, Sequence[object]], row: int) -> str:
+        cell = table[self.name][row]
         if not is_missing(cell):
             return str(cell).strip()
         if self.fill is None:
-            raise NescioError(f"column {self.name!r}, row {row}: the value is missing; imputing in training "
-                              f"{_IMPUTING}")  # fmt: skip
+            raise NescioError(f"column {self.name!r}, {row_place(table, row)}: the value is missing; imputing in "
+                              f"training {_IMPUTING}")  # fmt: skip
         return str(self.fill)
 
 
@@ -85,14 +86,12 @@ class Encoding:
         """The names of the encoded features."""
         return tuple(name for column in self.columns for name in column.features)
 
-    def encode(
-        self, source: Mapping[str, Sequence[object]] | str | os.PathLike[str], first: int = 1, gaps: bool = False
-    ) -> Tensor:
+    def encode(self, source: Mapping[str, Sequence[object]] | str | os.PathLike[str], gaps: bool = False) -> Tensor:
         """Features `(N, F)`, float32, of columns by name or of a CSV file; columns that are not used are ignored.
 
-        Rows are counted from `first`, without the header. A category never seen in training becomes a block of zeros;
-        a missing column, or a cell that is no number where one is needed, is an error; with `gaps`, a cell that is
-        missing or not finite makes its features NaN or infinite instead.
+        A category never seen in training becomes a block of zeros; a missing column, or a cell that is no number where
+        one is needed, is an error; with `gaps`, a cell that is missing or not finite makes its features NaN or infinite
+        instead.
         """
         table = source if isinstance(source, Mapping) else read_csv(source)
         where = "the table" if isinstance(source, Mapping) else str(source)
@@ -102,7 +101,7 @@ class Encoding:
         counts = {len(table[column.name]) for column in self.columns}
         if len(counts) != 1 or counts == {0}:
             raise NescioError(f"{where} has columns of {sorted(counts)} rows; expected one number, at least 1")
-        blocks = [column.encode(table[column.name], first, gaps) for column in self.columns]
+        blocks = [column.encode(table, gaps) for column in self.columns]
         return torch.from_numpy(np.concatenate(blocks, axis=1))
 
     @classmethod
@@ -142,14 +141,14 @@ def is_missing(cell: object) -> bool:
 
 
 def check_complete(table: Mapping[str, Sequence[object]]) -> None:
-    """An error if a value is missing, with its row as counted from 1 without the header."""
+    """An error if a value is missing, with its line or row."""
     for name, cells in table.items():
-        rows = [row for row, cell in enumerate(cells, start=1) if is_missing(cell)]
+        rows = [row for row, cell in enumerate(cells) if is_missing(cell)]
         if rows and len(rows) == len(cells):
             raise NescioError(f"column {name!r} has no value in any of its {len(cells)} rows; leave it out")
         if rows:
-            raise NescioError(f"column {name!r} lacks {len(rows)} of its {len(cells)} values, the first in row "
-                              f"{rows[0]}; imputing {_IMPUTING}")  # fmt: skip
+            raise NescioError(f"column {name!r} lacks {len(rows)} of its {len(cells)} values, the first in "
+                              f"{row_place(table, rows[0])}; imputing {_IMPUTING}")  # fmt: skip
 
 
 def _from_dict(one: Any) -> Column:

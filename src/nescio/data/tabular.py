@@ -1,6 +1,6 @@
 """A table of text columns as a known set: labels, division, held-out classes, and only then the encoding."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 
 from nescio.data.class_order import in_older_order, in_order
+from nescio.data.csv_file import Rows, row_place
 from nescio.data.known import Known, assemble, kept_classes
 from nescio.data.samples import Samples
 from nescio.data.split import stratified
 from nescio.data.table import Encoding, check_complete, is_missing
 from nescio.errors import NescioError, unknown_name
-
-Table = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Layout:
 
 def tabular(
     name: str,
-    table: Table,
+    table: Rows,
     layout: Layout,
     test: float,
     seed: int,
@@ -48,10 +47,9 @@ def tabular(
 ) -> Known:
     """The known set in a table; its encoding is fitted on the training rows of the classes that are kept."""
     label = label_column(table, layout.label, name)
-    classes, labels = class_labels(table[label], name, layout.names, older)
+    classes, labels = class_labels(table, label, name, layout.names, older)
     kept = torch.isin(labels, torch.tensor(kept_classes(classes, hold_out, name)))
-    outside = {label, layout.split, *layout.facts}
-    inputs = {key: cells for key, cells in table.items() if key not in outside}
+    inputs = table.without(label, *([layout.split] if layout.split else []), *layout.facts)
     if not inputs:
         raise NescioError(f"{name}: the only column is {label!r}; expected comma-separated features beside it")
     train, rest = _divided(table, layout.split, labels, test, seed, name)
@@ -69,7 +67,7 @@ def tabular(
     return assemble(name, samples.select(train), samples.select(rest), classes, hold_out, encoding)
 
 
-def label_column(table: Table, label: str | None, where: str) -> str:
+def label_column(table: Rows, label: str | None, where: str) -> str:
     """The name of the label column, the last one unless told."""
     if label is not None and label not in table:
         raise unknown_name(f"label column of {where}", label, table)
@@ -77,12 +75,13 @@ def label_column(table: Table, label: str | None, where: str) -> str:
 
 
 def class_labels(
-    cells: Sequence[str], where: str, names: Mapping[str, str] | None = None, older: bool = False
+    table: Rows, column: str, where: str, names: Mapping[str, str] | None = None, older: bool = False
 ) -> tuple[tuple[str, ...], Tensor]:
     """Class names and labels `(N,)`; without given names, those of `in_order`, or as an `older` version had them."""
-    missing = [row for row, cell in enumerate(cells, start=1) if is_missing(cell)]
+    cells = table[column]
+    missing = [row for row, cell in enumerate(cells) if is_missing(cell)]
     if missing:
-        raise NescioError(f"{where}: row {missing[0]} has no label")
+        raise NescioError(f"{where}: {row_place(table, missing[0])} has no label")
     distinct = set(cells)
     names = names or (in_older_order if older else in_order)(distinct)
     if distinct - set(names):
@@ -95,7 +94,7 @@ def class_labels(
 
 
 def _divided(
-    table: Table, split: str | None, labels: Tensor, test: float, seed: int, name: str
+    table: Rows, split: str | None, labels: Tensor, test: float, seed: int, name: str
 ) -> tuple[Tensor, Tensor]:
     if split is None:
         return stratified(labels, test, seed, name)

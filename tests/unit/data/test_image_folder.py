@@ -54,13 +54,25 @@ def test_a_flat_folder_has_no_labels_and_jpegs_and_greys_become_colours(tmp_path
     assert samples.inputs[2, :, 0, 0].tolist() == [1, 2, 3]
 
 
-def test_images_of_two_sizes_and_depths_are_refused(tmp_path: Path) -> None:
+def test_greys_of_16_bits_keep_them_all(tmp_path: Path) -> None:
+    fine = np.arange(16, dtype=np.uint16).reshape(4, 4) * 4369
+    paint(tmp_path / "fine" / "a.png", fine)
+    read = data.read(tmp_path / "fine")
+    assert read.inputs.dtype == torch.float32
+    assert read.inputs.flatten().tolist() == [torch.tensor(i / 15).item() for i in range(16)]
+    (_, _, x), = data.Stream(tmp_path / "fine", (1, 4, 4), None, 9)  # fmt: skip
+    assert torch.equal(x, read.inputs)
+    paint(tmp_path / "both" / "a.png", fine)
+    paint(tmp_path / "both" / "b.png", np.full((4, 4, 3), (0, 51, 255), np.uint8))
+    both = data.read(tmp_path / "both").inputs
+    assert torch.equal(both[0], read.inputs[0].expand(3, 4, 4))
+    assert both[1, :, 0, 0].tolist() == pytest.approx([0, 0.2, 1])
+
+
+def test_images_of_two_sizes_are_refused(tmp_path: Path) -> None:
     paint(tmp_path / "a.png", PIXELS[0])
     paint(tmp_path / "b.png", PIXELS[0, :4])
     with pytest.raises(NescioError, match=r"b\.png: is 7×4; expected 7×5"):
-        data.read(tmp_path)
-    paint(tmp_path / "b.png", np.zeros((5, 7), np.uint16))
-    with pytest.raises(NescioError, match="8 bits"):
         data.read(tmp_path)
 
 
@@ -70,6 +82,25 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     with pytest.raises(NescioError, match="no PNG or JPEG"):
         data.load(tmp_path)
+
+
+@pytest.mark.parametrize("stray", ["stray.png", "train/stray.jpg", "train/a/deeper/stray.png"])
+def test_labelled_images_outside_the_folders_of_classes_are_not_lost_in_silence(tmp_path: Path, stray: str) -> None:
+    for half in ("train", "test"):
+        for name in "ab":
+            paint(tmp_path / half / name / "1.png", PIXELS[0])
+    Image.fromarray(PIXELS[0]).save(tmp_path / "train" / "a" / "._1.png")
+    assert len(data.load(tmp_path).test) == 2
+    paint(tmp_path / stray, PIXELS[0])
+    with pytest.raises(NescioError, match=r"stray.*lies in no folder of a class, which here are train/a, train/b, "):
+        data.load(tmp_path)
+
+
+def test_images_beside_the_folders_of_classes_are_not_lost_in_silence(tmp_path: Path) -> None:
+    for name in ("a/1.png", "b/1.png", "1.png"):
+        paint(tmp_path / name, PIXELS[0])
+    with pytest.raises(NescioError, match=r"1\.png: lies in no folder of a class, which here are a, b;"):
+        data.read(tmp_path)
 
 
 def chunk(kind: bytes, body: bytes) -> bytes:

@@ -94,13 +94,17 @@ def test_read_takes_the_test_part_unless_told(tmp_path: Path) -> None:
         ({"images": np.zeros((2, 9, 9, 9), np.uint8)}, "shape"),
         ({"inputs": np.array([[1.0, np.inf]])}, "row 0, column 1 holds inf"),
         ({"inputs": np.array([[1.0, 1e300]])}, "1e\\+300"),
-        ({"inputs": np.zeros((0, 3))}, r"\(0, 3\)"),
+        ({"inputs": np.zeros((0, 3))}, r"there are no inputs \(shape \(0, 3\)\)"),
+        ({"images": np.zeros((0, 1, 8, 8))}, "there are no inputs"),
         ({"inputs": np.zeros(3)}, r"\(3,\)"),
         ({"inputs": np.array([["a"]])}, "<U1"),
         ({"inputs": np.zeros((2, 3), complex)}, "complex128; expected real numbers$"),
         ({"inputs": np.zeros((2, 3), "M8[s]")}, "datetime64.* expected real numbers$"),
-        ({"images": GREY, "labels": LABELS.astype(float)}, "float64"),
-        ({"images": GREY, "labels": LABELS[:4]}, r"\(10,\) integers"),
+        ({"images": GREY, "labels": LABELS + 0.5}, r"a label is \d\.5; expected whole numbers"),
+        ({"images": GREY, "labels": np.full(10, np.nan)}, "a label is nan; expected whole numbers"),
+        ({"images": GREY, "labels": np.full(10, np.inf)}, "a label is inf; expected whole numbers"),
+        ({"images": GREY, "labels": LABELS.astype(str)}, "<U.*expected .* whole numbers"),
+        ({"images": GREY, "labels": LABELS[:4]}, r"\(10,\) whole numbers"),
         ({"images": GREY, "labels": LABELS.astype(np.int8) - 1}, "from -1"),
         ({"images": GREY, "labels": LABELS.astype(np.int64) + 10**9}, "1000000000"),
         ({"images": GREY, "labels": LABELS, "classes": np.array(["a", "b"])}, "expected 0 to 1"),
@@ -113,6 +117,17 @@ def test_arrays_that_make_no_data_set(tmp_path: Path, arrays: dict[str, Any], sa
     with pytest.raises(NescioError, match=said) as error:
         data.load(save(tmp_path / "bad.npz", **arrays))
     assert "bad.npz" in str(error.value)
+
+
+def test_labels_may_be_floats_that_are_whole_numbers(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.npz", images=GREY, labels=LABELS.astype(np.float32))
+    assert data.read(path).labels.tolist() == LABELS.tolist()
+
+
+def test_an_empty_file_says_so_when_it_is_streamed(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.npz", images=np.zeros((0, 1, 8, 8)))
+    with pytest.raises(NescioError, match="images: there are no inputs"):
+        list(data.Stream(path, (1, 8, 8), None, 4))
 
 
 def test_pickled_objects_are_never_loaded(tmp_path: Path) -> None:

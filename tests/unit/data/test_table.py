@@ -84,12 +84,14 @@ def test_labels_of_new_rows_follow_the_given_classes(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("colour,member\nred,true\n", "no column 'age'"),
-        ("age,colour,member\n1,red,true\nold,red,true\n", "column 'age', row 2: 'old'"),
-        ("age,colour,member\ninf,red,true\n", "column 'age', row 1: 'inf'"),
-        ("age,colour,member\n1e39,red,true\n", "column 'age', row 1"),
-        ("age,colour,member\n1_000,red,true\n", "column 'age', row 1"),
-        ("age,colour,member\n1,,true\n", "column 'colour', row 1: the value is missing"),
-        ("age,colour,member\n?,red,true\n", "column 'age', row 1: the value is missing"),
+        ("age,colour,member\n1,red,true\nold,red,true\n", "column 'age', line 3: 'old'"),
+        ("age,colour,member\ninf,red,true\n", "column 'age', line 2: 'inf'"),
+        ("age,colour,member\n1e39,red,true\n", "column 'age', line 2"),
+        ("age,colour,member\n1_000,red,true\n", "column 'age', line 2"),
+        ("age,colour,member\n1,,true\n", "column 'colour', line 2: the value is missing"),
+        ("age,colour,member\n?,red,true\n", "column 'age', line 2: the value is missing"),
+        ('age,colour,member\n1,"r\ned",true\n\nold,red,true\n', "column 'age', line 5: 'old'"),
+        ('age,colour,member\n1,"r\ned",true\n\nred,true\n', "line 5: 2 cells"),
     ],
 )
 def test_new_rows_that_do_not_fit(tmp_path: Path, text: str, said: str) -> None:
@@ -101,7 +103,7 @@ def test_new_rows_that_do_not_fit(tmp_path: Path, text: str, said: str) -> None:
 def test_missing_values_are_refused_or_filled_from_training_rows(tmp_path: Path) -> None:
     lines = [f"{i if i % 5 else ''},{('a', 'a', 'b')[i % 3] if i % 7 else 'NA'},{i % 2}\n" for i in range(60)]
     path = csv_file(tmp_path, "x,c,y\n" + "".join(lines))
-    said = r"people\.csv: column 'x' lacks 12 of its 60 values, the first in row 1; .*impute=True, or --impute"
+    said = r"people\.csv: column 'x' lacks 12 of its 60 values, the first in line 2; .*impute=True, or --impute"
     with pytest.raises(NescioError, match=said):
         data.load(path)
     known = data.load(path, impute=True)
@@ -121,9 +123,9 @@ def test_a_missing_value_is_found_in_whichever_part_it_is(tmp_path: Path, row: i
     cells = ["" if i == row else str(i) for i in range(1, 13)]
     path = csv_file(tmp_path, "x,y\n" + "".join(f"{cell},{i % 3}\n" for i, cell in enumerate(cells)))
     for hold_out in ((), ("1",)):
-        with pytest.raises(NescioError, match=f"column 'x' lacks 1 of its 12 values, the first in row {row};"):
+        with pytest.raises(NescioError, match=f"column 'x' lacks 1 of its 12 values, the first in line {row + 1};"):
             data.load(path, hold_out=hold_out)
-    with pytest.raises(NescioError, match=f"lacks 1 of its 12 values, the first in row {row};"):
+    with pytest.raises(NescioError, match=f"lacks 1 of its 12 values, the first in line {row + 1};"):
         data.read(path, label="y")
 
 
@@ -150,13 +152,13 @@ def test_the_encoding_learns_from_kept_training_rows_only(tmp_path: Path) -> Non
         ("a,b\n1,2\n3\n", "line 3: 1 cells; expected 2"),
         ('a,b\n1,"2\n', "line"),
         ("a,b\n1,x\n2,x\n", "1 class"),
-        ("a,b\n1,x\n2,\n", "row 2 has no label"),
+        ("a,b\n1,x\n2,\n", "line 3 has no label"),
         ("b\nx\ny\n", "only column"),
         ("a,b\n" + "".join(f"1,{i / 7}\n" for i in range(400)), "is this column a class"),
         ("a,b\n" + "".join(f"name{i},{i % 2}\n" for i in range(2000)), "different texts"),
         ("a,b\n" + "".join(f"NA,{i % 2}\n" for i in range(20)), "no value"),
         ("a,b\n" + "".join(f"nan,{i % 2}\n" if i else "1,1\n" for i in range(20)), "column 'a' lacks"),
-        ("a,b\n" + "".join(f"{'inf' if i == 3 else i},{i % 2}\n" for i in range(20)), "column 'a', row 4: 'inf'"),
+        ("a,b\n" + "".join(f"{'inf' if i == 3 else i},{i % 2}\n" for i in range(20)), "column 'a', line 5: 'inf'"),
     ],
 )
 def test_tables_that_make_no_data_set(tmp_path: Path, text: str, said: str) -> None:
@@ -244,6 +246,14 @@ def test_a_categorical_column_that_was_tampered_with(change: dict[str, Any]) -> 
 def test_a_column_that_lacks_something(lacking: str) -> None:
     with pytest.raises(NescioError, match="not a table's encoding"):
         Encoding.from_dict({"columns": [{key: value for key, value in SOUND[0].items() if key != lacking}]})
+
+
+def test_cells_are_told_by_their_line_in_every_batch_and_without_a_file_by_their_row(tmp_path: Path) -> None:
+    path = csv_file(tmp_path, "a,b\n" + "1,2\n\n" * 7 + "1,two\n")
+    with pytest.raises(NescioError, match="column 'b', line 16: 'two'"):
+        list(data.Stream(path, (2,), None, 3))
+    with pytest.raises(NescioError, match="column 'b', row 2: 'two'"):
+        Encoding.numeric("ab").encode({"a": [1, 1], "b": [2, "two"]})
 
 
 def test_columns_of_different_lengths_are_refused() -> None:
