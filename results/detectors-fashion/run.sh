@@ -7,4 +7,6 @@ here=$(dirname "$0")
 nescio train softmax --data fashion_mnist --network conv3 --epochs 6 -o "$runs/plain"
 nescio recommend "$runs/plain"
 cp "$runs/plain/recommendation.json" "$here"
-nescio contest "$runs/plain" --unknown mnist notmnist cifar10 omniglot noise -o "$here"
+nescio contest "$runs/plain" --unknown mnist notmnist cifar10 omniglot noise -o "$here" \
+    --candidates max_prob entropy max_logit energy mahalanobis relative_mahalanobis gaussian_density knn vim react odin \
+    meta combined

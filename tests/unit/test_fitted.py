@@ -718,7 +718,7 @@ def test_the_page_is_true(command, tmp_path, monkeypatch):
                 assert list(found[0]) == re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
                 assert len(found) == 40
                 Path("answers.csv").unlink()
-        assert len(lines) == 9
+        assert len(lines) == 11
     finally:
         sys.modules.pop("my_nets", None)
 

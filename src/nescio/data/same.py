@@ -33,7 +33,10 @@ def same(one: Any, other: Any) -> bool:
 
 def check_apart(known: Any, train: Any) -> None:
     """An error if what a threshold is to be settled on is what was learned from, or most of it is."""
-    odd = "and new known inputs would look odd; give other data as train=…, or none, to have `known` divided"
+    odd = (
+        "and new known inputs would look odd; give other data to learn from (train, --train), or none, to have the "
+        "known inputs divided"
+    )
     if same(known, train):
         raise NescioError(f"the detector would be calibrated on what it learned from, {odd}")
     one, other = _within(known), _within(train)

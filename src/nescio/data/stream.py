@@ -1,6 +1,7 @@
 """New inputs from a file or folder of any size, a batch at a time, in the shape a model takes."""
 
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,7 +101,7 @@ class Stream:
         self.skipped.extend(map(str, tree.others))
         for start in range(0, len(tree.pictures), self.batch_size):
             some = tree.pictures[start : start + self.batch_size]
-            names = [path.relative_to(folder).as_posix() for path in some]
+            names = [_written(path.relative_to(folder)) for path in some]
             yield names, len(tree.pictures), torch.cat([self._picture(path) for path in some])
 
     def _picture(self, path: Path) -> Tensor:
@@ -156,3 +157,8 @@ class Stream:
     @staticmethod
     def _numbers(start: int, count: int) -> list[str]:
         return [str(number) for number in range(start, start + count)]
+
+
+def _written(path: Path) -> str:
+    """A file's name as text; what in it is no UTF-8, which file systems allow, cannot be written."""
+    return os.fsencode(path.as_posix()).decode(errors="replace")

@@ -58,22 +58,21 @@ class Level:
         cls, accept: float | None, per_class: bool, balanced: bool, risk: float | None, confidence: float | None
     ) -> "Level":
         """What was asked for, or an error if it cannot be, or is two things at once."""
-        asked = [f"accept={accept}"] * (accept is not None) + ["balanced=True"] * bool(balanced)
-        asked += [f"risk={risk}"] * (risk is not None)
+        asked = [f"accept {accept}"] * (accept is not None) + ["balanced"] * bool(balanced)
+        asked += [f"risk {risk}"] * (risk is not None)
         if len(asked) > 1:
             raise NescioError(f"{' and '.join(asked)} are two ways to settle one threshold; give one")
         if per_class and (balanced or risk is not None):
-            raise NescioError(f"per_class=True goes with a share to accept, not with {asked[0]}")
+            raise NescioError(f"thresholds per class go with a share to accept, not with {asked[0]}")
         if confidence is not None and risk is None:
-            raise NescioError(f"confidence={confidence} is that of a bound on the risk; give risk=… too")
+            raise NescioError(f"confidence {confidence} is that of a bound on the risk; give a risk (risk, --risk) too")
         if not balanced and risk is None:
             share = ACCEPT if accept is None else accept
             if isinstance(share, bool) or not isinstance(share, float | int | np.floating) or not 0 < share < 1:
                 raise NescioError(f"accept is the share of known inputs to accept, between 0 and 1, not {share!r}")
             accept = float(share)
-        inside = 1e-9
-        bound = None if risk is None else number("risk", risk, least=inside, most=1 - inside)
-        sure = number("confidence", CONFIDENCE if confidence is None else confidence, least=inside, most=1 - inside)
+        bound = None if risk is None else number("risk", risk, most=1, inside=True)
+        sure = number("confidence", CONFIDENCE if confidence is None else confidence, most=1, inside=True)
         return cls(accept, bool(per_class), bool(balanced), bound, sure)
 
     @property
@@ -114,7 +113,7 @@ class Level:
 
 
 def _set_aside(held: Held) -> str:
-    return " (as many were set aside to learn from; train=… spares that)" if held.halved else ""
+    return " (as many were set aside to learn from; data for that, train or --train, spare it)" if held.halved else ""
 
 
 def balancing(scores: Tensor, right: Tensor) -> float:
@@ -129,8 +128,9 @@ def balancing(scores: Tensor, right: Tensor) -> float:
 def needed_labels(right: Tensor | None) -> Tensor:
     """Which answers are right, or an error if the data had no labels to tell."""
     if right is None:
-        raise NescioError("this needs labelled data, to tell right answers from wrong ones: a dataset of "
-                          "(input, label), or a loader of such batches")  # fmt: skip
+        raise NescioError("this needs labelled data, to tell right answers from wrong ones: a file with labels (of "
+                          "a CSV file, --label names the column), a dataset of (input, label), or such batches"
+                          )  # fmt: skip
     return right
 
 

@@ -11,6 +11,7 @@ from nescio.detectors.rounding import slack
 from nescio.errors import NescioError
 
 TRIED = 32  # thresholds that are tried, each with its share of the doubt
+TINIEST = 1e-300  # a smaller risk takes more inputs than there are numbers
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ def least_inputs(risk: float, confidence: float) -> int:
     (62, 8)
     """
     few = (n for n in range(1, TRIED + 1) if n * np.log1p(-risk) <= np.log((1 - confidence) / n))
-    return next(few, int(np.ceil(np.log((1 - confidence) / (TRIED + 1)) / np.log1p(-risk))))
+    many = -np.log((1 - confidence) / (TRIED + 1)) / max(risk, TINIEST, -np.log1p(-risk))
+    return next(few, int(np.ceil(many)))
 
 
 def _tops(scores: Tensor, room: Tensor) -> Tensor:

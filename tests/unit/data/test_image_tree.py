@@ -1,4 +1,5 @@
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -78,3 +79,12 @@ def test_a_pipe_and_a_link_to_nothing_are_images_that_cannot_be_read(tmp_path: P
     stream = Stream(tmp_path, (1, 4, 4), None, 9, gaps=True)
     assert names_in(stream) == ["a.png", "b.png"]
     assert [said.partition(": ")[2] for said in stream.unread] == ["is not a file", "no such file"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others have no such names")
+def test_a_name_that_is_no_text_is_written_as_far_as_it_is(tmp_path):
+    Image.new("L", (4, 4)).save(tmp_path / "whole.png")
+    os.rename(tmp_path / "whole.png", os.fsencode(tmp_path) + b"/half\xff.png")
+    [(names, count, _)] = Stream(tmp_path, (1, 4, 4), None, 8)
+    assert names == ["half\N{REPLACEMENT CHARACTER}.png"]
+    assert count == 1
