@@ -27,6 +27,7 @@ from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
 from nescio.predict import sweep
 from nescio.records import History
+from nescio.scores import SAMPLED
 from nescio.seeds import derived_seed, start_from
 from nescio.training import fit
 
@@ -125,6 +126,9 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         accept = None if self.reject is None else number("reject", self.reject, most=1, inside=True)
         train, held = (known, None) if accept is None else self._set_aside(known, accept, seed)
         self.model_ = self._made(train, seed)
+        if self.uncertainty_score in SAMPLED and not self.model_.sampled:
+            raise NescioError(f"{self.uncertainty_score!r} compares draws, of which {self.method!r} has none; take a "
+                              "score such as 'entropy', or a method that draws, such as 'ensemble'")  # fmt: skip
         self.history_ = fit(
             self.model_,
             train,

@@ -139,7 +139,7 @@ def save_picture(path, pixels):
 
 
 def test_rows_say_what_the_detector_explains_and_no_code_is_run(command, there, net, tmp_path):
-    code, out, err = command(*FIT, "-o", tmp_path / "det", "--class-names", "red, green, blue", "--accept", 0.9)
+    code, out, err = command(*FIT, "-o", tmp_path / "det", "--class-names", 'red, "green, dark", blue', "--accept", 0.9)
     assert code == 0, err
     assert "accepted with a probability of at least 0.9" in out
     assert "scoring needs none of its code" in out
@@ -154,7 +154,7 @@ def test_rows_say_what_the_detector_explains_and_no_code_is_run(command, there, 
     detector = nescio.Threshold(net).fit(load("three_blobs").test, accept=0.9)
     told = detector.explain(np.load("new.npz")["inputs"], batch_size=7)
     found = rows_of(tmp_path / "a.csv")
-    as_told(found, told, ["red", "green", "blue"])
+    as_told(found, told, ["red", "green, dark", "blue"])
     assert [row["input"] for row in found] == [str(number) for number in range(40)]
     assert [found[row]["class"] for row in (5, 6)] == ["unknown", "unknown"]
     assert f"40 inputs, {sum(one.answer < 0 for one in told)} unknown" in err

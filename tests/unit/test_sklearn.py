@@ -255,6 +255,7 @@ class TestErrors:
         ({"method_settings": 3}, "method_settings must be a dict such as .*, not 3"),
         ({"method_settings": {"samples": 5}}, "unknown setting of softmax 'samples'; there are none$"),
         ({"uncertainty_score": "entropi"}, "unknown score 'entropi'"),
+        ({"uncertainty_score": "mutual_information"}, "compares draws, of which 'softmax' has none"),
         ({"epochs": 0}, "epochs must be a whole number of at least 1"),
         ({"hidden": -3}, r"hidden must be a list of widths, such as \(100, 100\), at most 1000 of them, not -3"),
         ({"learning_rate": -1}, "learning_rate must be a number"),

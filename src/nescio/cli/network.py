@@ -1,5 +1,6 @@
 """Options that name a trained network, the user's own or that of a run, and what is fitted over either."""
 
+import csv
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,8 @@ class Network:
         """Fit a detector into a folder; with it comes what it is, and a warning if there is one."""
         from nescio.fitted import fit_own, fit_run
 
-        names = [name.strip() for name in self.class_names.split(",") if name.strip()]
+        given = next(csv.reader([self.class_names], skipinitialspace=True), [])  # a name in quotes may hold a comma
+        names = [name.strip() for name in given if name.strip()]
         if self.run is not None and self.model is None:
             if self.weights is not None or names:
                 raise NescioError("a run has its own weights and class names; leave out --weights and --class-names")
