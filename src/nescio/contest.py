@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio import metrics
-from nescio.data.batches import length
+from nescio.data.batches import Batch, length
 from nescio.data.halves import halves
 from nescio.detectors import Detector
 from nescio.detectors.named import candidate_names, detector_named, untried
@@ -75,7 +75,7 @@ def contest(
             shown.advance(facts=name)
     if not found:
         raise NescioError(f"none of {', '.join(names)} can work here; {next(iter(skipped.values()))}")
-    sizes = [sum(len(x) for x, _ in half) for half in (calibration, judged)]
+    sizes = [sum(len(x) for x, _ in _read(half)) for half in (calibration, judged)]
     return Contest(
         method=as_method(model).name,
         contestants=tuple(sorted(found, key=lambda one: -one.mean)),
@@ -130,13 +130,18 @@ def _in_turns(*works: Callable[[], object]) -> list[float]:
 def _some(data: Any) -> Tensor:
     """The first inputs, at most `TIMED`, to measure time by."""
     found: list[Tensor] = []
-    with torch.random.fork_rng():
-        start_from(derived_seed(0, "data", 0))  # as data are read by all
-        for x, _ in data:
-            found.append(x)
-            if sum(map(len, found)) >= TIMED:
-                break
+    for x, _ in _read(data):
+        found.append(x)
+        if sum(map(len, found)) >= TIMED:
+            break
     return torch.cat(found)[:TIMED]
+
+
+def _read(data: Any) -> Iterator[Batch]:
+    """The batches of data, in the order in which all read them."""
+    with torch.random.fork_rng():
+        start_from(derived_seed(0, "data", 0))
+        yield from data
 
 
 def _count(data: Any) -> int:

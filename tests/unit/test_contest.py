@@ -6,6 +6,7 @@ import pytest
 import torch
 from rich.console import Console
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import nescio
 from nescio.data import noise
@@ -108,3 +109,9 @@ def test_a_seed_settles_the_halves_and_is_on_record(model, known):
     )
     assert (first.provenance.seed, other.provenance.seed) == (5, 6)
     assert first.contestants[0].auroc == same.contestants[0].auroc != other.contestants[0].auroc
+
+
+def test_a_loader_that_shuffles_comes_in_one_order_for_all(model, known):
+    shuffled = DataLoader(TensorDataset(known.test.inputs, known.test.labels), 64, shuffle=True)
+    found = nescio.contest(model, shuffled, {"digits": known.held_out}, candidates=["energy", "max_prob"])
+    assert found.known + found.calibrated == len(known.test)

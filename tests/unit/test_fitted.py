@@ -742,3 +742,19 @@ def test_the_detector_that_suits_a_users_network_answers_from_the_folder_it_is_l
     code, _, err = command("recommend", "--model", "their_nets:make")
     assert code == 2
     assert "--data held_out.npz" in err
+
+
+def test_a_detectors_folder_is_no_place_for_a_recommendation(command, there, tmp_path):
+    assert command(*FIT, "-o", tmp_path / "det", "--accept", 0.9)[0] == 0
+    code, _, err = command("recommend", *FIT[1:], "-o", tmp_path / "det")
+    assert code == 2
+    assert "holds a detector" in err
+    assert {path.name for path in (tmp_path / "det").iterdir()} == {
+        "detector.safetensors", "graph.safetensors", "fitted.json"}  # fmt: skip
+
+
+@pytest.mark.parametrize("given", ["a\nb,c,d", '"a,c,d'])
+def test_class_names_that_cannot_be_divided(command, there, tmp_path, given):
+    code, _, err = command(*FIT, "-o", tmp_path / "det", "--class-names", given)
+    assert code == 2
+    assert "expected names between commas" in " ".join(err.split())

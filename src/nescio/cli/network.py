@@ -40,7 +40,7 @@ Held = Annotated[
 Train = Annotated[
     Path | None,
     typer.Option(help="Data for a detector that learns more than a threshold, such as the network's training data; "
-                      "else half of the known inputs, or the run's training data.", show_default=False),
+                      "else a part of the known inputs, or the run's training data.", show_default=False),
 ]  # fmt: skip
 Label = Annotated[
     str | None,
@@ -70,8 +70,7 @@ class Network:
         """Fit a detector into a folder; with it comes what it is, and a warning if there is one."""
         from nescio.fitted import fit_own, fit_run
 
-        given = next(csv.reader([self.class_names], skipinitialspace=True), [])  # a name in quotes may hold a comma
-        names = [name.strip() for name in given if name.strip()]
+        names = _names(self.class_names)
         if self.run is not None and self.model is None:
             if self.weights is not None or names:
                 raise NescioError("a run has its own weights and class names; leave out --weights and --class-names")
@@ -81,6 +80,16 @@ class Network:
         if self.data is None:
             raise NescioError("give known inputs that the network was not trained on: --data held_out.npz")
         return fit_own(folder, self.model, self.weights, self.data, self.train, self.label, names, wanted)
+
+
+def _names(given: str) -> list[str]:
+    """Names between commas; one in quotes may hold commas itself."""
+    try:
+        words = next(csv.reader([given], skipinitialspace=True, strict=True), [])
+    except csv.Error as error:
+        raise NescioError(f"--class-names {given!r} cannot be divided: {error}; expected names between commas, in "
+                          "double quotes where they hold one") from error  # fmt: skip
+    return [name.strip() for name in words if name.strip()]
 
 
 def told(fitted: "tuple[Detector, Fitted, str | None]", folder: Path) -> None:

@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from nescio.cli.arguments import Seed, out
 from nescio.cli.network import ClassNames, Held, Label, Model, Network, OrRun, Train, Weights, told
+from nescio.errors import NescioError
 from nescio.options import Root
 
 
@@ -39,11 +40,14 @@ def recommend(
 
     Example: `nescio recommend run --candidates energy entropy combined --accept 0.99 -o found`
     """
-    from nescio.fitted import Best
+    from nescio.fitted import Best, is_fitted
     from nescio.report.recommendation import recommendation_table
     from nescio.runs import RECOMMENDATION, RECOMMENDED
 
     folder = output or run or Path()
+    if is_fitted(folder):
+        raise NescioError(f"{str(folder)!r} holds a detector of `nescio fit`, and nothing else may be in it; give "
+                          "another folder with --output")  # fmt: skip
     best = Best(accept=accept, candidates=candidates, inputs=inputs, seed=seed)
     network = Network(run, model, weights, data, train, label, class_names, root)
     fitted = network.fit(best, folder / RECOMMENDED)

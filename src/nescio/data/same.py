@@ -11,8 +11,9 @@ from nescio.data.arrays import tensor
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
 
-LOOKED_AT = 256  # inputs of each set that are looked for in another
-COLUMNS = 16  # values of an input, those that vary most, by which it is looked for
+LOOKED_AT = 256  # inputs of a set that are looked for in another
+COLUMNS, COMPARED = (1, 4, 16, 64), 4096  # values of an input that make its key, and inputs that are compared whole
+MOST, FEW = 0.5, 0.1  # share of inputs that may be in both sets, and of those that repeat, as the rows of a table do
 
 
 def same(one: Any, other: Any) -> bool:
@@ -41,23 +42,9 @@ def check_apart(known: Any, train: Any) -> None:
         raise NescioError(f"the detector would be calibrated on what it learned from, {odd}")
     one, other = _within(known), _within(train)
     if _in_memory(one) and _in_memory(other) and _rows(one).shape[1:] == _rows(other).shape[1:]:
-        share, usual = shared(one, other)
-        if share > max(0.5, 2 * usual):
+        share = _found(one, other, 1)
+        if share > MOST and max(_found(other, other, 2), _found(one, one, 2)) < FEW:
             raise NescioError(f"{share:.0%} of the inputs to calibrate on are among those to learn from, {odd}")
-
-
-def shared(one: Any, other: Any) -> tuple[float, float]:
-    """The share of inputs that are in the other set, too, and of those that are in the other more than once.
-
-    If both sets were drawn alike, the two shares are: the rows of a table may repeat. Some inputs of each set are
-    looked for, by those values that vary most.
-    """
-    some = _some(one).double()
-    columns = some.var(0, correction=0).topk(min(COLUMNS, some.shape[1])).indices
-    every = _keys(_columns(other, columns)).sort().values
-    found, again = (_keys(rows[:, columns]) for rows in (some, _some(other)))
-    times = [torch.searchsorted(every, keys, right=True) - torch.searchsorted(every, keys) for keys in (found, again)]
-    return float((times[0] > 0).double().mean()), float((times[1] > 1).double().mean())
 
 
 def _within(data: Any) -> Any:
@@ -93,23 +80,54 @@ def _rows(data: Any) -> Tensor:
     return found
 
 
-def _some(data: Any) -> Tensor:
-    """Some inputs, evenly spread, as rows `(n, F)`."""
-    number = len(data)
-    places = torch.linspace(0, number - 1, min(number, LOOKED_AT)).round().long()
+def _found(one: Any, other: Any, times: int) -> float:
+    """The share of inputs of one set, as far as some of them tell, that are in the other at least so many times.
+
+    They are looked for by a key of a few values, those that vary most, of as many as it takes for keys to tell most of
+    them apart; what is found is then compared whole.
+    """
+    kind = _shorter(_rows(one).dtype, _rows(other).dtype)
+    some = _taken(one, torch.linspace(0, len(one) - 1, min(len(one), LOOKED_AT)).round().long()).to(kind).double()
+    columns = some.var(0, correction=0).argsort(descending=True)
+    for count in COLUMNS:
+        wanted = _keys(some[:, columns[:count]])
+        keys, order = wanted.sort()
+        every = _keys(_columns(other, columns[:count]).to(kind))
+        place = torch.searchsorted(keys, every).clamp(max=len(keys) - 1)
+        hits = (keys[place] == every).nonzero().flatten()
+        if len(hits) <= COMPARED:
+            break
+    hits = hits[:COMPARED]
+    alike = (_taken(other, hits).to(kind).double() == some[order[place[hits]]]).all(1)
+    met = torch.bincount(place[hits][alike], minlength=len(keys))[
+        torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+    ]
+    return float((met >= times).double().mean())
+
+
+def _taken(data: Any, places: Tensor) -> Tensor:
+    """The inputs at some places, as rows `(n, F)`."""
     index = places if isinstance(data, Tensor) else torch.as_tensor(data.indices)[places]
     return _rows(data)[index.to(_rows(data).device)].flatten(1).cpu()
 
 
 def _columns(data: Any, columns: Tensor) -> Tensor:
-    """Some values of all inputs, `(N, k)`."""
-    found = _rows(data).flatten(1)[:, columns.to(_rows(data).device)]
+    """Some values of all inputs, `(N, k)`; by all their axes, since to flatten them may copy them whole."""
+    rows = _rows(data)
+    axes: list[Any] = [slice(None), *torch.unravel_index(columns.to(rows.device), rows.shape[1:])]
+    found = rows[tuple(axes)]
     return (found if isinstance(data, Tensor) else found[torch.as_tensor(data.indices, device=found.device)]).cpu()
 
 
 def _keys(rows: Tensor) -> Tensor:
     """One number for each row `(N, k)`, the same for the same rows, and hardly ever for others."""
+    weights = torch.rand(rows.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     found = torch.zeros(len(rows), dtype=torch.float64)
-    for column in rows.double().unbind(1):  # each step rounds on its own, so that it does so alike in every set
-        found = found.mul_(0.6180339887498949).add_(column)
+    for column, weight in zip(rows.T.contiguous(), weights, strict=True):
+        found += column.double() * weight  # each step rounds on its own, so that it does so alike in every set
     return found
+
+
+def _shorter(one: torch.dtype, other: torch.dtype) -> torch.dtype:
+    """The type with fewer digits, in which both can be compared."""
+    return max(one, other, key=lambda kind: torch.finfo(kind).eps if kind.is_floating_point else 0.0)

@@ -53,9 +53,10 @@ class Mahalanobis(GaussianDetector):
         rows = whitened(self.comparable(seen), self.centre_, self.factor_)
         # ‖r − m‖² = ‖r‖² + ‖m‖² − 2 r·m, of which only the last two depend on the class
         means, lengths = self.means_.to(rows.device), squares(rows)
-        least, nearest = (squares(means) - 2 * (rows @ means.to(rows).T).double()).min(1)
-        found = lengths + least
+        found = lengths + (squares(means) - 2 * (rows @ means.to(rows).T).double()).amin(1)
         # where little is left of such a difference, or numbers run over, there are no digits: taken anew
         if (doubtful := ~(found.isfinite() & (found > CLEAR * lengths))).any():
-            found[doubtful] = squares(rows[doubtful].double() - means[nearest[doubtful]])
+            some = rows[doubtful].double()
+            nearest = torch.addmm(squares(means), some, means.T, beta=0.5, alpha=-1.0).argmin(1)
+            found[doubtful] = squares(some - means[nearest])
         return found

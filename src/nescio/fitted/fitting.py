@@ -103,7 +103,7 @@ def fit_own(
         sets = {part: _labelled(held[part], own, classes) for part, (_, own, _) in parts.items()}
         detector = wanted.fitted(net, sets["test"], sets.get("train"))
         kept = keep(detector, some, place)
-        taught = f"{wanted.set_aside} of {data}" if train is None else str(train)
+        taught = f"a part of {data}" if train is None else str(train)
         words = not some.is_floating_point()
         known = Known(samples.shape, kind, classes, encoding, str(data), taught, words)
         facts = known.facts(wanted, detector, factory, time.monotonic() - started, kept).sealed(digests(place))
@@ -139,13 +139,7 @@ def fit_run(
     held = read(data, "test") if data is not None else loaded.test if loaded is not None else None
     teacher = read(train, "train") if train is not None else loaded.train if own and loaded is not None else None
     name = f"{about.source.name}, test part" if data is None else str(data)
-    taught = (
-        f"{wanted.set_aside} of {name}"
-        if teacher is None
-        else f"{about.source.name}, training part"
-        if own
-        else str(train)
-    )
+    taught = f"a part of {name}" if teacher is None else f"{about.source.name}, training part" if own else str(train)
     known = Known(about.shape, None, about.classes, encoder, name, taught)
     with replacing_folder(folder, FACTS, FILES) as place:
         detector = wanted.fitted(model, held, teacher)

@@ -5,7 +5,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import nn
 
@@ -18,8 +18,6 @@ from nescio.records import Recommendation
 
 class Choice(ABC):
     """Which detector a folder is to hold."""
-
-    set_aside: ClassVar[str] = "half"  # of known data, to learn from, if there are no others
 
     @property
     @abstractmethod
@@ -79,8 +77,6 @@ class Best(Choice):
     Attributes:
         record: the ranking that it leads, once it is fitted.
     """
-
-    set_aside = "a quarter"
 
     def __init__(self, **how: Any) -> None:
         self.how = how

@@ -44,7 +44,7 @@ def entropy(logits: Tensor) -> Tensor:
     >>> entropy(torch.zeros(1, 1, 4))
     tensor([1.3863], dtype=torch.float64)
     """
-    if isinstance(logits, Tensor) and len(logits) == 1:
+    if isinstance(logits, Tensor) and logits.dim() == 3 and len(logits) == 1:
         found = _entropy_of_one(logits)
         some = found > math.exp(_FLOOR)
         if some.all():

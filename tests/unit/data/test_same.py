@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader, Subset, SubsetRandomSampler, TensorData
 
 from nescio.data import Samples
 from nescio.data.halves import halves
-from nescio.data.same import check_apart, same, shared
+from nescio.data.same import check_apart, same
 from nescio.errors import NescioError
 
 X, Y = torch.arange(12.0).reshape(6, 2), torch.arange(6) % 3
@@ -87,9 +87,36 @@ def test_a_loader_takes_what_its_sampler_chooses(rows):
 
 
 def test_rows_of_a_table_may_repeat(seed):
-    """Of 64 kinds of rows nearly each is in both halves, and as often twice in one of them."""
-    table = torch.randint(0, 2, (1000, 6), generator=torch.Generator().manual_seed(seed)).float()
-    share, usual = shared(table[:300], table[300:])
-    assert share > 0.95
-    assert usual > 0.95
+    """Of 64 kinds of rows nearly each is in both halves, and often twice in one of them; of 100, each once in one."""
+    generator = torch.Generator().manual_seed(seed)
+    table = torch.randint(0, 2, (1000, 6), generator=generator).float()
     check_apart(table[:300], table[300:])
+    grid = torch.cartesian_prod(torch.arange(10.0), torch.arange(10.0))
+    check_apart(grid[torch.randint(0, 100, (200,), generator=generator)], grid)
+
+
+def test_few_levels_do_not_hide_a_leak(seed):
+    """Many rows are alike in some values then, but not in all."""
+    generator = torch.Generator().manual_seed(seed)
+    bits = (torch.rand(3000, 100, generator=generator) < 0.5).float()
+    levels = torch.nn.functional.one_hot(torch.randint(0, 10, (5000, 8), generator=generator), 10).flatten(1)
+    for rows in (bits, levels.float(), levels):
+        check_apart(rows[: len(rows) // 2], rows[len(rows) // 2 :])
+        with pytest.raises(NescioError, match="100% of the inputs to calibrate on"):
+            check_apart(rows[:500], rows)
+
+
+def test_rows_that_agree_in_what_varies_most_are_not_the_same(seed):
+    generator = torch.Generator().manual_seed(seed)
+    person = 100 * torch.randn(300, 16, generator=generator)
+    first, second = (torch.cat([person, torch.randn(300, 50, generator=generator)], 1) for _ in range(2))
+    check_apart(first, second)
+
+
+def test_gaps_and_sets_of_one_are_compared(rows):
+    holed = rows.clone()
+    holed[:40] = torch.nan
+    check_apart(holed[:300], holed[300:])
+    check_apart(rows[:1], rows[1:2])
+    with pytest.raises(NescioError, match="100%"):
+        check_apart(rows[5:6], rows)

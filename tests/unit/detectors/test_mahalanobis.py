@@ -151,3 +151,15 @@ def test_classes_far_apart_cost_no_digits(apart, seed):
     x = centres[labels[:200]] + torch.randn(200, F, generator=generator)
     found = fitted(Mahalanobis, data, floor=0).score(x)
     torch.testing.assert_close(found, expected(data, x), rtol=1e-3, atol=1e-5 * apart)
+
+
+@pytest.mark.parametrize("apart", [1e2, 1e3, 1e4])
+def test_of_classes_in_close_pairs_the_nearer_is_found(apart, seed):
+    generator = torch.Generator().manual_seed(seed)
+    pairs = (apart * torch.randn(10, F, generator=generator)).repeat_interleave(2, 0)
+    centres = pairs + 3 * torch.randn(20, F, generator=generator)
+    labels = torch.arange(4000) % 20
+    data = Samples(centres[labels] + torch.randn(4000, F, generator=generator), labels)
+    x = centres[labels[:200]] + torch.randn(200, F, generator=generator)
+    found = fitted(Mahalanobis, data, model=head(classes=20), floor=0).score(x)
+    torch.testing.assert_close(found, expected(data, x), rtol=1e-3, atol=1e-5 * apart)
