@@ -12,7 +12,7 @@ from nescio.data.samples import Samples
 from nescio.errors import NescioError
 
 LOOKED_AT = 256  # inputs of a set that are looked for in another
-COLUMNS, COMPARED = (1, 4, 16, 64), 4096  # values of an input that make its key, and inputs that are compared whole
+WIDTHS, COMPARED = (16, 64, 256), 4096  # values of an input that make its key, and inputs that are compared whole
 MOST, FEW = 0.5, 0.1  # share of inputs that may be in both sets, and of those that repeat, as the rows of a table do
 
 
@@ -83,16 +83,16 @@ def _rows(data: Any) -> Tensor:
 def _found(one: Any, other: Any, times: int) -> float:
     """The share of inputs of one set, as far as some of them tell, that are in the other at least so many times.
 
-    They are looked for by a key of a few values, those that vary most, of as many as it takes for keys to tell most of
-    them apart; what is found is then compared whole.
+    They are looked for by a key of some values next to each other, where they vary most, of more if many have the same
+    key; what is found is then compared whole.
     """
     kind = _shorter(_rows(one).dtype, _rows(other).dtype)
     some = _taken(one, torch.linspace(0, len(one) - 1, min(len(one), LOOKED_AT)).round().long()).to(kind).double()
-    columns = some.var(0, correction=0).argsort(descending=True)
-    for count in COLUMNS:
-        wanted = _keys(some[:, columns[:count]])
+    for width in WIDTHS:
+        part = _varied(some, width)
+        wanted = _keys(some[:, part])
         keys, order = wanted.sort()
-        every = _keys(_columns(other, columns[:count]).to(kind))
+        every = _keys(_columns(other, part).to(kind))
         place = torch.searchsorted(keys, every).clamp(max=len(keys) - 1)
         hits = (keys[place] == every).nonzero().flatten()
         if len(hits) <= COMPARED:
@@ -111,21 +111,32 @@ def _taken(data: Any, places: Tensor) -> Tensor:
     return _rows(data)[index.to(_rows(data).device)].flatten(1).cpu()
 
 
-def _columns(data: Any, columns: Tensor) -> Tensor:
-    """Some values of all inputs, `(N, k)`; by all their axes, since to flatten them may copy them whole."""
+def _varied(some: Tensor, width: int) -> slice:
+    """Where so many values next to each other of rows `(n, F)` vary most."""
+    width = min(width, some.shape[1])
+    start = int(some.var(0, correction=0).nan_to_num(0.0).unfold(0, width, 1).sum(1).argmax())
+    return slice(start, start + width)
+
+
+def _columns(data: Any, part: slice) -> Tensor:
+    """Some values of all inputs, `(N, k)`; by all their axes where to flatten them would copy them whole."""
     rows = _rows(data)
-    axes: list[Any] = [slice(None), *torch.unravel_index(columns.to(rows.device), rows.shape[1:])]
-    found = rows[tuple(axes)]
+    if rows.is_contiguous():
+        found = rows.flatten(1)[:, part]
+    else:
+        places = torch.arange(part.start, part.stop, device=rows.device)
+        axes: list[Any] = [slice(None), *torch.unravel_index(places, rows.shape[1:])]
+        found = rows[tuple(axes)]
     return (found if isinstance(data, Tensor) else found[torch.as_tensor(data.indices, device=found.device)]).cpu()
 
 
 def _keys(rows: Tensor) -> Tensor:
     """One number for each row `(N, k)`, the same for the same rows, and hardly ever for others."""
-    weights = torch.rand(rows.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = torch.zeros(len(rows), dtype=torch.float64)
-    for column, weight in zip(rows.T.contiguous(), weights, strict=True):
-        found += column.double() * weight  # each step rounds on its own, so that it does so alike in every set
-    return found
+    weights = np.random.default_rng(0).random(rows.shape[1])
+    found = np.zeros(len(rows))
+    for column, weight in zip(rows.T.double().numpy(), weights, strict=True):
+        found += column * weight  # each step rounds on its own, so that it does so alike in every set
+    return torch.from_numpy(found)
 
 
 def _shorter(one: torch.dtype, other: torch.dtype) -> torch.dtype:
