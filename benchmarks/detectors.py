@@ -9,17 +9,21 @@ themselves, whole. KNN keeps 20 000 of the 60 000, as it does by default, and is
 on both sides. Energy and max-logit, which learn nothing, are functions of logits, and both sides get the same ones: the
 layer that made them is neither's work, and takes ten times as long. So are max_prob and entropy, which are here to be
 seen: ours are in float64, and tell inputs apart whose probability is 1.0 to theirs. ODIN, which needs a network to go
-back through, scores 512 images with a `conv3` on both sides. What is compared is timed in turns, in several
-processes one after the other, since where one happens to lie, in memory and on cores, may cost it a third of its speed;
-the ratio is the median of theirs, judged before it is rounded. Memory is the growth of a fresh process's peak, as Linux
-tells it. It takes some fifteen minutes.
+back through, scores 512 images with a `conv3` on both sides.
+
+What is compared is timed in turns, each side in a process of its own, as it would be used: what the C library does
+with freed memory is settled by whoever is first in a process, and may double the time of the other. Several such pairs
+of processes follow each other, since where one happens to lie, in memory and on cores, may cost it a third of its
+speed; the ratio is the median of theirs, judged before it is rounded. Memory is the growth of a fresh process's peak,
+as Linux tells it. It takes some fifteen minutes.
 """
 
 import argparse
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -34,9 +38,9 @@ from nescio.data import Samples
 from nescio.detectors import DETECTORS
 from nescio.models import conv3
 from nescio.scores import energy, entropy, max_logit, max_prob
-from timing import in_turns
+from timing import seconds
 
-FEATURES, CLASSES, SCORED, HELD, K, BATCH = 256, 10, 10_000, 1000, 50, 2048
+FEATURES, CLASSES, SCORED, HELD, K, BATCH = 256, 10, 10_000, 1000, 50, 4096
 IMAGES = 512
 MIB = 2**20
 Work = Callable[["Data"], object]
@@ -159,11 +163,36 @@ def grown(name: str, side: str, rows: int) -> float:
     return int(_alone("--growth", name, side, "--rows", str(rows))) / MIB
 
 
+def answer(name: str, side: str, rows: int) -> None:
+    """Time one side of a pair whenever a line comes in, and print the seconds."""
+    data, work = Data.of(rows), getattr(PAIRS[name], side)
+    count = MORE if name in SCORES else 1
+    work(data)  # the first one makes what later ones reuse
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        print(seconds(lambda: [work(data) for _ in range(count)]) / count, flush=True)
+
+
+@contextmanager
+def asked(name: str, side: str, rows: int) -> Iterator[Callable[[], float]]:
+    """What times one side in a process of its own, each time that it is called."""
+    command = [sys.executable, __file__, "--answer", name, side, "--rows", str(rows)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:  # noqa: S603
+
+        def ask() -> float:
+            print(file=other.stdin, flush=True)
+            return float(other.stdout.readline())
+
+        if not other.stdout.readline():
+            raise SystemExit(f"{name} of {side} failed")
+        yield ask
+
+
 def timed(name: str, rows: int, repeats: int) -> list[float]:
-    """Seconds of ours and of theirs in this process, medians of some in turns."""
-    data, pair = Data.of(rows), PAIRS[name]
-    count = repeats * (MORE if name in SCORES else 1)
-    return in_turns(lambda: pair.ours(data), lambda: pair.theirs(data), repeats=count)
+    """Seconds of ours and of theirs, medians of some in turns."""
+    with asked(name, "ours", rows) as ours, asked(name, "theirs", rows) as theirs:
+        rounds = [(ours(), theirs()) for _ in range(repeats)]
+    return [statistics.median(side) for side in zip(*rounds, strict=True)]
 
 
 def _alone(*arguments: str) -> str:
@@ -175,14 +204,14 @@ def _alone(*arguments: str) -> str:
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rows", type=int, default=60_000)
-    arguments.add_argument("--processes", type=int, default=5, help="in which each pair is timed")
-    arguments.add_argument("--repeats", type=int, default=3, help="in each of them")
+    arguments.add_argument("--processes", type=int, default=3, help="of each side, one after the other")
+    arguments.add_argument("--repeats", type=int, default=7, help="in each of them")
     arguments.add_argument("--only", nargs="*", default=list(PAIRS), choices=list(PAIRS))
     arguments.add_argument("--growth", nargs=2, help="only print how many bytes the peak memory grows")
-    arguments.add_argument("--timed", help="only print the seconds of one pair")
+    arguments.add_argument("--answer", nargs=2, help="only print the seconds of one side, for each line that comes in")
     given = arguments.parse_args()
-    if given.timed:
-        print(*timed(given.timed, given.rows, given.repeats))
+    if given.answer:
+        answer(*given.answer, given.rows)
         return 0
     if given.growth:
         name, side = given.growth
@@ -191,7 +220,7 @@ def main() -> int:
     if peers.pytorch_ood() is None:
         print("pytorch-ood is not installed; it is in the extra bench")
         return 1
-    missed, how = False, ("--rows", str(given.rows), "--repeats", str(given.repeats))
+    missed = False
     table = Table("", "ours, s", "theirs, s", "faster", "wanted", "ours, MiB", "theirs, MiB", "share", "wanted")
     for name in given.only:
         pair, own = PAIRS[name], name.partition(",")[0]
@@ -199,9 +228,10 @@ def main() -> int:
             table.add_row(name, "missing: not in DETECTORS")
             missed = True
             continue
-        found = [[float(one) for one in _alone("--timed", name, *how).split()] for _ in range(given.processes)]
+        found = [timed(name, given.rows, given.repeats) for _ in range(given.processes)]
         fast, slow = (statistics.median(side) for side in zip(*found, strict=True))
         ratio = statistics.median(theirs / ours for ours, theirs in found)
+        print(f"{name}: {ratio:.2f}× as fast", file=sys.stderr, flush=True)
         small, large = (grown(name, side, given.rows) for side in ("ours", "theirs"))
         share = small / max(large, 1.0)
         missed |= (pair.faster is not None and ratio < pair.faster) or (pair.memory is not None and share > pair.memory)

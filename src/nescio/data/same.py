@@ -132,11 +132,9 @@ def _columns(data: Any, part: slice) -> Tensor:
 
 def _keys(rows: Tensor) -> Tensor:
     """One number for each row `(N, k)`, the same for the same rows, and hardly ever for others."""
-    weights = np.random.default_rng(0).random(rows.shape[1])
-    found = np.zeros(len(rows))
-    for column, weight in zip(rows.T.double().numpy(), weights, strict=True):
-        found += column * weight  # each step rounds on its own, so that it does so alike in every set
-    return torch.from_numpy(found)
+    weights = torch.randint(-(2**31), 2**31, rows.shape[1:], generator=torch.Generator().manual_seed(0)).int()
+    bits = rows.float().add(0.0).view(torch.int32)  # −0 is 0
+    return (bits * weights).sum(1, dtype=torch.int32)  # of whole numbers, alike in any order and in every set
 
 
 def _shorter(one: torch.dtype, other: torch.dtype) -> torch.dtype:

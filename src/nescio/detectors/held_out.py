@@ -14,7 +14,7 @@ from nescio.logits import classes
 if TYPE_CHECKING:
     from nescio.detectors.detector import Detector
 
-COMPARED = 8  # inputs that are scored in batches of other sizes, too
+COMPARED, ALONE = 8, 3  # inputs that are scored again: some one by one, the others in a batch of their own
 SAME = 1e-3  # logits that differ by less, as a share of the largest, are the same but for rounding
 
 
@@ -43,28 +43,20 @@ def held_out(detector: "Detector", known: Any, judge: bool = False, halved: bool
 
 def _changes(detector: "Detector", x: Tensor, logits: Tensor, scores: Tensor) -> Tensor:
     """How much scores of a few inputs change in other batches; 0 if the model answers others there, as draws do."""
-    found = torch.zeros_like(scores)
-    for size in (1, 3):
-        again, others = _rescored(detector, x, size)
-        if (others - logits).abs().max() > SAME * logits.abs().max():
-            return torch.zeros_like(scores)
-        found = torch.maximum(found, (again - scores).abs())
-    return found
-
-
-def _rescored(detector: "Detector", x: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Scores `(N,)` and logits `(S, N, C)` in batches of a size."""
     parts: list[tuple[Tensor, Tensor]] = []
 
     def visit(x: Tensor, seen: Seen, _: Tensor | None) -> None:
         parts.append((detector.of_batch(x, seen), seen.logits))
 
     try:
-        detector.sweep(x, visit, size, False)
+        detector.sweep([*torch.split(x[:ALONE], 1), x[ALONE:]], visit, progress=False)
     except NescioError as error:
-        if size == 1 and len(x) > 1:
+        if len(parts) < ALONE and len(x) > 1:
             raise NescioError(f"the model answers {len(x)} inputs, but not one alone: {error}. New inputs may come one "
                               "by one; a batch norm needs its running statistics for that (track_running_stats)"
                               ) from error  # fmt: skip
         raise
-    return torch.cat([own for own, _ in parts]), torch.cat([own for _, own in parts], 1)
+    again, others = torch.cat([own for own, _ in parts]), torch.cat([own for _, own in parts], 1)
+    if (others - logits).abs().max() > SAME * logits.abs().max():
+        return torch.zeros_like(scores)
+    return (again - scores).abs()

@@ -7,16 +7,15 @@ from torch import Tensor
 
 from nescio.errors import NescioError
 
-TOGETHER = 1024  # rows to take in at once: a product of few rows is slow
-PIECE = 4096  # rows to multiply at once: more would leave the cache between the difference and the product
+PIECE = 4096  # rows to take in at once: fewer make slow products, more leave the cache between difference and product
 STRIPS = 4  # of a symmetric product: only what is on or above the diagonal is made
-NARROWEST = 32  # features of a strip
+NARROWEST = 64  # features of a strip
 
 
 class Moments:
     """Counts `(C,)`, means `(C, F)` and scatter around them, summed over classes `(F, F)` or of each `(C, F, F)`.
 
-    Rows are taken in by the thousand, and these are merged by the difference of their means (Chan, Golub and
+    Rows are taken in by the thousands, and these are merged by the difference of their means (Chan, Golub and
     LeVeque 1979), so that nothing is lost by subtracting large numbers. `close` comes after the last; before it, the
     scatter below the diagonal is not there yet.
     """
@@ -35,7 +34,7 @@ class Moments:
         rows = rows if rows.dtype == torch.float64 else rows.float()  # sums of halves would overflow
         self._waiting.append((rows.to(self.mean.device), labels.to(self.mean.device)))
         self._waits += len(rows)
-        if self._waits >= TOGETHER:
+        if self._waits >= PIECE:
             self._merge()
 
     def close(self) -> "Moments":
@@ -50,33 +49,42 @@ class Moments:
         return self
 
     def _merge(self) -> None:
-        rows, labels = self._waiting[0] if len(self._waiting) == 1 else map(torch.cat, zip(*self._waiting, strict=True))
-        self._waiting, self._waits = [], 0
-        count = labels.bincount(minlength=len(self.count)).double()
-        one = len(count) == 1  # then nothing need be looked up
-        sums = rows.sum(0, keepdim=True) if one else rows.new_zeros(self.mean.shape).index_add_(0, labels, rows)
-        mean = sums.double() / count.clamp(min=1)[:, None]
+        sums = self.mean.new_zeros(self.mean.shape)
+        for rows, labels in self._waiting:
+            sums += _sums(rows, labels, len(self.count))
+        every = torch.cat([labels for _, labels in self._waiting])
+        count = every.bincount(minlength=len(self.count)).double()
+        mean = sums / count.clamp(min=1)[:, None]
         total = self.count + count
         apart = (mean - self.mean) * (self.count * count / total.clamp(min=1)).sqrt()[:, None]  # (C, F)
         if self.each:
+            rows = torch.cat([rows for rows, _ in self._waiting])
             for label in count.nonzero().flatten().tolist():
-                own = rows[labels == label].sub_(mean[label].to(rows.dtype))
+                own = rows[every == label].sub_(mean[label].to(rows.dtype))
                 self.scatter[label] += _square(torch.split(own, PIECE), own)
                 self.scatter[label].addr_(apart[label], apart[label])
         else:
-            self.scatter += _square(self._around(rows, labels, mean.to(rows.dtype)), rows)
+            self.scatter += _square(self._around(mean), self._waiting[0][0])
             self.scatter.addmm_(apart.T, apart)
         self.mean += (mean - self.mean) * (count / total.clamp(min=1))[:, None]
-        self.count = total
+        self.count, self._waiting, self._waits = total, [], 0
 
-    def _around(self, rows: Tensor, labels: Tensor, means: Tensor) -> Iterator[Tensor]:
-        """Rows `(B, F)` less the means `(C, F)` of their classes, by pieces, each in the memory of the one before."""
-        if self._room.dtype != rows.dtype or len(self._room) < min(PIECE, len(rows)):
-            self._room = rows.new_empty(min(PIECE, len(rows)), rows.shape[1])
-        for some, which in zip(torch.split(rows, PIECE), torch.split(labels, PIECE), strict=True):
-            room = self._room[: len(some)]
-            own = means if len(means) == 1 else torch.index_select(means, 0, which, out=room)
-            yield torch.sub(some, own, out=room)
+    def _around(self, means: Tensor) -> Iterator[Tensor]:
+        """Rows that wait less the means `(C, F)` of their classes, by pieces, each in the memory of the one before."""
+        means = means.to(self._waiting[0][0].dtype)
+        if self._room.dtype != means.dtype or not len(self._room):
+            self._room = means.new_empty(PIECE, means.shape[1])  # what is never written to costs nothing
+        filled = 0
+        for rows, labels in self._waiting:
+            for some, which in zip(torch.split(rows, PIECE), torch.split(labels, PIECE), strict=True):
+                if filled + len(some) > PIECE:
+                    yield self._room[:filled]
+                    filled = 0
+                room = self._room[filled : filled + len(some)]
+                own = means if len(means) == 1 else torch.index_select(means, 0, which, out=room)
+                torch.sub(some, own, out=room)
+                filled += len(some)
+        yield self._room[:filled]
 
     @property
     def overall(self) -> tuple[Tensor, Tensor]:
@@ -85,6 +93,13 @@ class Moments:
         apart = (self.mean - mean) * self.count.sqrt()[:, None]
         within = self.scatter.sum(0) if self.each else self.scatter
         return mean, within + apart.T @ apart
+
+
+def _sums(rows: Tensor, labels: Tensor, classes: int) -> Tensor:
+    """Rows `(B, F)` summed by class, `(C, F)`."""
+    if classes == 1:  # then nothing need be looked up
+        return rows.sum(0, keepdim=True)
+    return rows.new_zeros(classes, rows.shape[1]).index_add_(0, labels, rows)
 
 
 def _square(pieces: Iterable[Tensor], like: Tensor) -> Tensor:

@@ -24,7 +24,8 @@ def added(rows, labels, batch, each, classes=4):
 @pytest.mark.parametrize("each", [False, True])
 @pytest.mark.parametrize("batch", [1, 17, 200])
 def test_agrees_with_all_rows_at_once(each, batch, seed, monkeypatch):
-    monkeypatch.setattr("nescio.detectors.moments.TOGETHER", 40)  # so that batches both wait and are merged
+    monkeypatch.setattr("nescio.detectors.moments.PIECE", 40)  # so that batches wait, are merged and are divided
+    monkeypatch.setattr("nescio.detectors.moments.NARROWEST", 2)  # several strips
     rows, labels = drawn(seed)
     found = added(rows, labels, batch, each)
     assert found.count.tolist() == labels.bincount(minlength=4).tolist()
@@ -41,7 +42,7 @@ def test_agrees_with_all_rows_at_once(each, batch, seed, monkeypatch):
 
 
 def test_a_large_mean_costs_no_digits(monkeypatch):
-    monkeypatch.setattr("nescio.detectors.moments.TOGETHER", 20)
+    monkeypatch.setattr("nescio.detectors.moments.PIECE", 20)
     rows, labels = drawn(0)
     near, far = added(rows, labels, 20, False), added(rows + 1e7, labels, 20, False)
     torch.testing.assert_close(far.scatter, near.scatter, rtol=1e-6, atol=1e-6)

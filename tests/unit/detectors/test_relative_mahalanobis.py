@@ -41,8 +41,10 @@ def test_neither_batches_nor_order_matter(seed):
     data, x = drawn(seed), others(seed)
     once = fitted(RelativeMahalanobis, data).score(x)
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
-    for other in (in_batches(data, 7), data.select(order)):
-        torch.testing.assert_close(fitted(RelativeMahalanobis, other).score(x), once, rtol=1e-5, atol=1e-3)
+    # a difference of distances is as exact as these are in single precision, however little of them it leaves
+    near = 1e-6 * float(fitted(Mahalanobis, data).score(x).max())
+    for other in (in_batches(data, 7), in_batches(data, 300), data.select(order)):
+        torch.testing.assert_close(fitted(RelativeMahalanobis, other).score(x), once, rtol=0, atol=near)
 
 
 def test_a_class_without_inputs_is_left_out(seed):
