@@ -70,7 +70,7 @@ class TestQuality:
         assert nescio.metrics.auroc(classifier.uncertainty(test), classifier.uncertainty(x[y >= 7])) > 0.92
 
     @pytest.mark.parametrize("name", QUICK)
-    @pytest.mark.parametrize(("load", "least"), [(load_digits, 0.96), (load_breast_cancer, 0.94), (load_iris, 0.93)])
+    @pytest.mark.parametrize(("load", "least"), [(load_breast_cancer, 0.94), (load_iris, 0.93)])
     def test_is_accurate_on_small_tables(self, name, load, least):
         train, test, labels, right = train_test_split(*load(return_X_y=True), random_state=0)
         assert NescioClassifier(name, random_state=0).fit(train, labels).score(test, right) > least

@@ -42,11 +42,11 @@ def in_batches(ask, x):
 @pytest.mark.parametrize("how", [{"accept": 0.95}, {"accept": 0.7}])
 def test_copies_of_one_row_share_their_fate_in_every_batch(make, how, seed):
     """Of four kinds of rows, with a quarter each, none is refused at 0.95, and all answers and p-values agree."""
-    for number in range(6):
+    for number in range(3):
         net, kinds, draw = a_table(100 * seed + number)
         detector = make(net)
         detector.fit(kinds[draw(400)], **how, **({"train": kinds[draw(300)]} if detector.learns else {}))
-        x = kinds[draw(60)]
+        x = kinds[draw(40)]
         one, three, all_ = in_batches(detector.predict, x)
         assert torch.equal(one, three)
         assert torch.equal(one, all_)
@@ -84,7 +84,7 @@ def test_each_class_keeps_its_share_in_every_batch(seed):
 @pytest.mark.parametrize("score", ["energy", "max_prob"])
 def test_the_risk_is_bounded_where_the_oddest_row_is_always_wrong(score, seed):
     """It must be refused, one by one as in batches, and nothing else need be: all others are answered rightly."""
-    for number in range(20):
+    for number in range(8):
         net, kinds, draw = a_table(100 * seed + number)
         answers, worst = net(kinds).argmax(1), nescio.Threshold(net, score).score(kinds).argmax()
         truth = torch.where(torch.arange(KINDS) == worst, (answers + 1) % 5, answers)

@@ -74,6 +74,7 @@ def test_the_verdict_comes_first_and_provenance_last(everything):
     ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_sections_appear_when_their_records_are_there():
     assert headings(report_page([("run", an_audit())])) == ["In plain words", "Far away from the data", "Provenance"]
     assert headings(report_page([("run", a_history())])) == ["Training", "Provenance"]
@@ -89,6 +90,7 @@ def test_a_threshold_that_was_tried_is_in_the_verdict():
     assert "Refused of unknown inputs, about which nothing can be promised: far 80.0 %." in made
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_title_names_models_and_what_else_there_is_only_without_any():
     others = [("duq-table2", a_reproduction()), ("fashion", a_separations())]
     assert "<title>What was found: duq-table2 and fashion</title>" in report_page(others)
@@ -131,6 +133,7 @@ def test_a_page_has_what_a_screen_reader_looks_for(everything):
     assert seen.tags.count("table") == seen.tags.count("caption") > 5
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("models", [1, 2, 3])
 def test_no_level_of_headings_is_passed_over(models):
     records = [(f"run {i}", record) for i in range(models) for record in (
@@ -211,6 +214,7 @@ def test_runs_of_one_name_are_averaged_side_by_side_and_told_apart_elsewhere():
     assert "duq (2)" in made
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_model_judged_in_two_goes_stands_beside_one_that_was_judged_in_one():
     far, noise, both = an_evaluation({"far": 0.9}), an_evaluation({"noise": 0.7}), {"far": 0.9, "noise": 0.8}
     two_goes = (("a", far), ("a", noise))
@@ -222,6 +226,7 @@ def test_a_model_judged_in_two_goes_stands_beside_one_that_was_judged_in_one():
             assert "±" not in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_records_that_cannot_be_compared_are_not():
     other = replace(an_evaluation({"far": 0.9}), unknown=())
     made = report_page(
@@ -277,6 +282,7 @@ def test_a_record_without_what_it_is_about_is_named(kind, field):
         report_page([("run", replace(record, **{field: ()}))])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_of_a_record_is_the_one_that_was_typed():
     record = an_evaluation({"far": 0.9})
     typed = replace(record, provenance=replace(record.provenance, command="nescio evaluate 'a <run>' --attacked 100"))
@@ -299,6 +305,7 @@ def test_only_what_is_all_is_called_so_under_pictures():
         assert "100" not in words
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_only_what_is_all_is_called_so_in_tables():
     models = Given(tuple((name, an_evaluation({"far": 0.9}, accuracy=0.99996, mmc=mmc))
                          for name, mmc in (("a", 0.96), ("b", 0.96), ("b", 0.97))))  # fmt: skip
@@ -308,6 +315,7 @@ def test_only_what_is_all_is_called_so_in_tables():
     ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_shares_and_seconds_of_tables_are_plain_digits():
     tiny, origin = 2e-20, replace(a_history().provenance, seconds=0.0277)
     curve = replace(an_evaluation({"far": 0.9}).known.rejection[0], area=tiny)

@@ -166,6 +166,7 @@ def test_no_name_becomes_a_tag(module, of_images, of_rows):
     assert not [attributes for _, attributes in page.tags if any(name.startswith("on") for name in attributes)]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_rays_are_told_in_words(of_images):
     audit = one(of_images, Audit)
     page = Page(infinity.section(given(audit)).body)
@@ -186,6 +187,7 @@ def test_rays_are_told_in_words(of_images):
     assert "they end between 0.4 and 0.999" in words
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -201,6 +203,7 @@ def test_what_is_proved_and_what_is_measured(of_images, change, said):
     assert said in Page(infinity.section(given(record)).body).text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_several_audits_stand_side_by_side(of_images):
     audit = one(of_images, Audit)
     page = Page(infinity.section(given(*[audit] * 9)).body)
@@ -218,6 +221,7 @@ def test_features_by_themselves(of_rows):
     assert of_rows[0].features[0].low in sorted_by
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_scaling_and_monotonicity_in_words(of_rows):
     text = Page(infinity.section(given(of_rows[1])).body).text
     missed = [d for d in one(of_rows, Scaling).directions if not any(course.notices for course in d.scores or ())]
@@ -249,6 +253,7 @@ def test_a_gallery_shows_before_and_after(of_images):
     assert sum("wrong" in figure.get("class", "") for figure in page.of("figure")) == sum(wrong)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_attacked_sets_in_words(of_images):
     record = one(of_images, Evaluation)
     text = Page(attacks.section(given(record)).body).text
@@ -267,6 +272,7 @@ def test_attacked_sets_in_words(of_images):
     assert "–" in Page(attacks.section(given(bare)).body).text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_attack_on_many_models_is_told_once(of_images):
     record = one(of_images, Evaluation)
     record = dataclasses.replace(record, unknown=record.unknown[:1])
