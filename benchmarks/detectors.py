@@ -15,7 +15,7 @@ What is compared is timed in turns, each side in a process of its own, as it wou
 with freed memory is settled by whoever is first in a process, and may double the time of the other. Several such pairs
 of processes follow each other, since where one happens to lie, in memory and on cores, may cost it a third of its
 speed; the ratio is the median of theirs, judged before it is rounded. Memory is the growth of a fresh process's peak,
-as Linux tells it. It takes some fifteen minutes.
+as Linux tells it. It takes some twenty-five minutes.
 """
 
 import argparse

@@ -116,6 +116,8 @@ def test_a_hundred_thousand_inputs_are_streamed(net):
 @pytest.mark.parametrize(("data", "message"), [
     (torch.full((3, 4), torch.nan), "input 0 "),
     (torch.cat([torch.zeros(300, 4), torch.full((1, 4), torch.inf)]), "input 300 "),
+    (torch.tensor([[0.0, 0, 0, 0], [torch.inf, -torch.inf, 0, 0]]), "input 1 "),
+    (torch.tensor([[3e38, 3e38, 0, 0], [0, 0, 0, torch.nan]]), "input 1 .*1 such"),
     (torch.zeros(3, 4, dtype=torch.uint8), "floating point"),
     (torch.zeros(3, 5), r"shape \(3, 5\)"),
     (torch.zeros(0, 4), "empty|no input"),
@@ -129,6 +131,11 @@ def test_refuses_what_it_cannot_run(net, data, message):
     with pytest.raises(NescioError, match=message):
         predict(net, data)
     assert net.training
+
+
+def test_inputs_whose_sum_runs_over_are_not_refused(net):
+    x = torch.full((3, 4), 3e38)
+    assert predict(net, 1e-30 * x).shape == predict(net, x).shape
 
 
 @pytest.mark.parametrize("output", [
