@@ -13,6 +13,7 @@ from nescio.errors import NescioError
 
 LOOKED_AT = 256  # inputs of a set that are looked for in another
 WIDTHS, COMPARED = (16, 64, 256), 4096  # values of an input that make its key, and inputs that are compared whole
+PIECE = 4096  # inputs whose keys are made at once, in the cache
 MOST, FEW = 0.5, 0.1  # share of inputs that may be in both sets, and of those that repeat, as the rows of a table do
 
 
@@ -132,11 +133,17 @@ def _columns(data: Any, part: slice) -> Tensor:
 
 def _keys(rows: Tensor) -> Tensor:
     """One number for each row `(N, k)`, the same for the same rows, and hardly ever for others."""
-    weights = torch.randint(-(2**31), 2**31, rows.shape[1:], generator=torch.Generator().manual_seed(0)).int()
-    bits = rows.float().add(0.0).view(torch.int32)  # −0 is 0
-    return (bits * weights).sum(1, dtype=torch.int32)  # of whole numbers, alike in any order and in every set
+    weights = np.random.default_rng(0).random(rows.shape[1])
+    found = np.zeros(len(rows))
+    for start in range(0, len(rows), PIECE):
+        part, columns = found[start : start + PIECE], rows[start : start + PIECE].double().T.contiguous().numpy()
+        for column, weight in zip(columns, weights, strict=True):
+            part += column * weight  # each step rounds on its own, so that it does so alike in every set
+    return torch.from_numpy(found)
 
 
 def _shorter(one: torch.dtype, other: torch.dtype) -> torch.dtype:
-    """The type with fewer digits, in which both can be compared."""
+    """The type with fewer digits, in which both can be compared; of whole numbers the one that holds both."""
+    if not one.is_floating_point and not other.is_floating_point:
+        return torch.promote_types(one, other)
     return max(one, other, key=lambda kind: torch.finfo(kind).eps if kind.is_floating_point else 0.0)

@@ -16,7 +16,7 @@ class Moments:
     """Counts `(C,)`, means `(C, F)` and scatter around them, summed over classes `(F, F)` or of each `(C, F, F)`.
 
     Rows are taken in by the thousands, and these are merged by the difference of their means (Chan, Golub and
-    LeVeque 1979), so that nothing is lost by subtracting large numbers. `close` comes after the last; before it, the
+    LeVeque 1979), so that little is lost by subtracting large numbers. `close` comes after the last; before it, the
     scatter below the diagonal is not there yet.
     """
 
@@ -32,10 +32,13 @@ class Moments:
     def add(self, rows: Tensor, labels: Tensor) -> None:
         """Take in features `(B, F)` and their classes `(B,)`."""
         rows = rows if rows.dtype == torch.float64 else rows.float()  # sums of halves would overflow
-        self._waiting.append((rows.to(self.mean.device), labels.to(self.mean.device)))
+        rows, labels = rows.to(self.mean.device), labels.to(self.mean.device)
         self._waits += len(rows)
         if self._waits >= PIECE:
+            self._waiting.append((rows, labels))
             self._merge()
+        else:  # copies, for a model may write its next features there, and views would keep whole activations alive
+            self._waiting.append((rows.clone(), labels.clone()))
 
     def close(self) -> "Moments":
         """Take in what still waits; an error if features are not finite, or there are too few for any spread."""
@@ -50,8 +53,9 @@ class Moments:
 
     def _merge(self) -> None:
         sums = self.mean.new_zeros(self.mean.shape)
-        for rows, labels in self._waiting:
-            sums += _sums(rows, labels, len(self.count))
+        for rows, labels in self._waiting:  # by pieces, for sums of more would cost singles their digits
+            for some, which in zip(torch.split(rows, PIECE), torch.split(labels, PIECE), strict=True):
+                sums += _sums(some, which, len(self.count))
         every = torch.cat([labels for _, labels in self._waiting])
         count = every.bincount(minlength=len(self.count)).double()
         mean = sums / count.clamp(min=1)[:, None]

@@ -48,6 +48,23 @@ def test_a_large_mean_costs_no_digits(monkeypatch):
     torch.testing.assert_close(far.scatter, near.scatter, rtol=1e-6, atol=1e-6)
 
 
+def test_rows_that_wait_are_copies(seed):
+    """A model may write its next features where the last were, or hand out a view of something large."""
+    rows, labels = drawn(seed)
+    found, room = Moments(4, 5), torch.empty(17, 5, dtype=rows.dtype)
+    for some, own in zip(rows.split(17), labels.split(17), strict=True):
+        found.add(room[: len(some)].copy_(some), own)
+    torch.testing.assert_close(found.close().scatter, added(rows, labels, 200, False).scatter)
+
+
+def test_a_large_batch_keeps_the_digits_of_its_mean(seed):
+    generator = torch.Generator().manual_seed(seed)
+    rows, labels = 1000 + torch.randn(40_000, 3, generator=generator), torch.arange(40_000) % 3
+    found = added(rows, labels, 40_000, False)
+    expected = torch.stack([rows[labels == label].double().mean(0) for label in range(3)])
+    torch.testing.assert_close(found.mean[:3], expected, rtol=1e-5, atol=0)
+
+
 def test_refuses_what_is_not_finite_and_too_little():
     rows, labels = drawn(0)
     rows[3, 2] = torch.inf
