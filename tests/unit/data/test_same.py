@@ -128,8 +128,8 @@ def test_values_of_any_kind_make_keys(make, seed):
 
 
 def test_whole_numbers_are_compared_in_a_type_that_holds_both():
-    rows = torch.arange(4000).reshape(1000, 4)
-    check_apart((rows % 256).byte()[64:], rows)
+    rows = torch.arange(256).reshape(64, 4)
+    check_apart(rows.byte(), rows + 256)
 
 
 def test_rows_that_agree_in_what_varies_most_are_not_the_same(seed):
