@@ -6,10 +6,10 @@
 Each is fitted on 60 000 rows of 256 features of ten classes and scores 10 000. Ours gets them as a model's inputs, one
 that hands them to its last layer as they are, and also settles a threshold on 1000 more; theirs gets the features
 themselves, whole. Ours goes through them in batches of 4096; its default of 256, meant for networks that take longer
-than what is measured here, costs it more calls than work, and ViM is then the slower one. KNN keeps 20 000 of the 60
-000, as it does by default, and is measured once more keeping all; k is 50 on both sides. Energy and max-logit, which
-learn nothing, are functions of logits, and both sides get the same ones: the layer that made them is neither's work,
-and takes ten times as long. So are max_prob and entropy, which are here to be seen: ours are in float64, and tell
+than what is measured here, costs it more calls than work, and ViM is then the slower one. KNN keeps 20 000 of the
+60 000, as it does by default, and is measured once more keeping all; k is 50 on both sides. Energy and max-logit,
+which learn nothing, are functions of logits, and both sides get the same ones: the layer that made them is neither's
+work, and takes ten times as long. So are max_prob and entropy, which are here to be seen: ours are in float64, and tell
 inputs apart whose probability is 1.0 to theirs. ODIN, which needs a network to go back through, scores 512 images with
 a `conv3` on both sides.
 

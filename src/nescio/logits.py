@@ -90,9 +90,8 @@ def mean_over_draws(log_p: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
 
 def largest_log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
     """`log p̄` and `log(1 − p̄)` of the class with the largest mean probability, `(N,)` each."""
-    if (
-        isinstance(logits, Tensor) and logits.dim() == 3 and len(logits) == 1
-    ):  # of one draw the other classes need not be worked out
+    if isinstance(logits, Tensor) and logits.dim() == 3 and len(logits) == 1:
+        # of one draw the other classes need not be worked out
         _, _, log_rest, log_total = apart(logits)
         return -log_total.flatten(), logsigmoid(log_rest).flatten()
     log_p, log_q = mean_log_probs(logits)

@@ -149,7 +149,7 @@ def check_inputs(x: Tensor, model: nn.Module, before: int = 0, numbers: Tensor |
         if not any(isinstance(module, nn.Embedding) for module in model.modules()):
             raise NescioError(f"inputs must be floating point (images in [0, 1]), not {x.dtype}; "
                               "divide bytes by 255, or call .float()")  # fmt: skip
-    elif not x.sum().isfinite() and not x.isfinite().all():  # a sum is many times faster, but may run over
+    elif not x.sum().isfinite() and not x.isfinite().all():  # a sum is several times faster, but may run over
         bad = (~x.isfinite()).flatten(1).any(1).nonzero().flatten()
         number = before + int(bad[0]) if numbers is None else int(numbers[bad[0].to(numbers.device)])
         raise NescioError(f"input {number} holds NaN or infinite values ({len(bad)} such inputs in its batch)")
