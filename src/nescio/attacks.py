@@ -10,14 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.data.batches import batches, length
+from nescio.data.batches import length
 from nescio.data.labelled import check_labels, whole
 from nescio.errors import NescioError, number, unknown_name, whole_number
 from nescio.logits import log_confidence, log_mean
-from nescio.predict import check_inputs, draws_of, going_back, holding, like_model, run
+from nescio.predict import Runner, check_inputs, draws_of, going_back, like_model, read, run, running
 from nescio.progress import bar
-from nescio.seeds import check_seed, derived_seed, start_from
-from nescio.untouched import untouched
+from nescio.seeds import check_seed, derived_seed
 
 OBJECTIVES = ("confidence", "loss", "doubt")
 NORMS = ("linf", "l2")
@@ -114,14 +113,13 @@ def attack(
     how = named(how)
     if torch.is_inference_mode_enabled():
         raise NescioError("an attack needs gradients, which there are none of within torch.inference_mode()")
-    objective = partial(_objective, model, how.objective, check_seed(seed))
-    starts = [Start.seeded(derived_seed(seed, "attack", restart)) for restart in range(how.restarts)]
+    starts = [Start.seeded(derived_seed(check_seed(seed), "attack", restart)) for restart in range(how.restarts)]
     most = 0.0 if how.objective == "confidence" else math.inf
     found: list[Attacked] = []
     before = 0
-    with untouched(model), holding(model), frozen(model), bar(length(data), "attack", progress) as shown:
-        model.eval()
-        for batch, y in batches(data, batch_size):
+    with running(model, seed, requires_grad=False) as runner, bar(length(data), "attack", progress) as shown:
+        objective = partial(_objective, runner, how.objective)
+        for batch, y in read(data, batch_size, seed):
             x = like_model(batch, model).detach()
             check_inputs(x, model, before)
             if not x.is_floating_point():
@@ -279,16 +277,14 @@ class _Ball:
         return lengths
 
 
-def _objective(model: nn.Module, name: str, seed: int, x: Tensor, y: Tensor | None) -> Tensor:
+def _objective(runner: Runner, name: str, x: Tensor, y: Tensor | None) -> Tensor:
     """Its value for each input, `(N,)`; a model that draws is one function, started from the seed each time."""
-    with torch.random.fork_rng():
-        start_from(seed)
-        logits = draws_of(run(model, x.clone()), len(x))  # a clone, for a first layer that works in place
+    logits = draws_of(runner(run, x.clone()), len(x))  # a clone, for a first layer that works in place
     if y is not None:
         check_labels(y, logits.shape[2])
         return -log_mean(logits).gather(1, y[:, None])[:, 0]
-    own = getattr(type(model), "log_confidence", None)
-    value = log_confidence(logits) if own is None else own(model, logits)
+    own = getattr(type(runner.own), "log_confidence", None)
+    value = log_confidence(logits) if own is None else own(runner.own, logits)
     return value if name == "confidence" else -value
 
 

@@ -18,7 +18,8 @@ from nescio.methods import as_method
 from nescio.predict import predict
 from nescio.progress import bar
 from nescio.records import Contest, Contestant, Provenance
-from nescio.seeds import check_seed, derived_seed, start_from
+from nescio.seeds import check_seed, derived_seed
+from nescio.streams import RandomStream
 
 TIMED, TIMES = 1000, 3  # inputs by which time is measured, and how often
 
@@ -139,9 +140,7 @@ def _some(data: Any) -> Tensor:
 
 def _read(data: Any) -> Iterator[Batch]:
     """The batches of data, in the order in which all read them."""
-    with torch.random.fork_rng():
-        start_from(derived_seed(0, "data", 0))
-        yield from data
+    yield from RandomStream(derived_seed(0, "data", 0)).over(data)
 
 
 def _count(data: Any) -> int:

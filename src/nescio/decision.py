@@ -9,7 +9,6 @@ import torch
 from scipy.stats import betabinom
 from torch import Tensor
 
-from nescio.data.batches import batches
 from nescio.data.labelled import whole
 from nescio.detectors import Detector
 from nescio.detectors.conformal import rank_of
@@ -17,8 +16,8 @@ from nescio.detectors.threshold import Threshold
 from nescio.errors import NescioError
 from nescio.methods import as_method
 from nescio.named_sets import named_sets
+from nescio.predict import read
 from nescio.records import Decision, Provenance, RefusedSet
-from nescio.seeds import derived_seed, start_from
 
 USUAL = 0.95  # of cases that a share which chance gives lies between the two bounds
 
@@ -85,16 +84,14 @@ def _decided(detector: Detector, data: Any, batch_size: int) -> _Counts:
     """One pass over a set, of which nothing but counts is kept."""
     inputs = accepted = right = right_accepted = 0
     labelled = True
-    with torch.random.fork_rng():
-        start_from(derived_seed(0, "data", 0))  # as data are read by all
-        for x, y in batches(data, batch_size):
-            answers, claimed = _answers(detector, x)
-            taken = answers >= 0
-            inputs, accepted = inputs + len(x), accepted + int(taken.sum())
-            labelled = labelled and y is not None
-            if y is not None:
-                well = claimed == whole(y).cpu()
-                right, right_accepted = right + int(well.sum()), right_accepted + int((well & taken).sum())
+    for x, y in read(data, batch_size):
+        answers, claimed = _answers(detector, x)
+        taken = answers >= 0
+        inputs, accepted = inputs + len(x), accepted + int(taken.sum())
+        labelled = labelled and y is not None
+        if y is not None:
+            well = claimed == whole(y).cpu()
+            right, right_accepted = right + int(well.sum()), right_accepted + int((well & taken).sum())
     return _Counts(inputs, accepted, right if labelled else None, right_accepted if labelled else None)
 
 

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from nescio.data.batches import batches, length
+from nescio.data.batches import Batch, batches, in_memory, length
 from nescio.errors import NescioError
 from nescio.heap import keep_freed
 from nescio.progress import bar
-from nescio.seeds import check_seed, derived_seed, start_from
-from nescio.untouched import untouched
+from nescio.replica import private
+from nescio.seeds import check_seed, derived_seed
+from nescio.streams import RandomStream, from_seed
 
 
 def predict(
@@ -97,27 +98,58 @@ def sweep_through(
     batch_size: int = 256,
     seed: int = 0,
     progress: bool | None = None,
+    requires_grad: bool | None = None,
 ) -> None:
     """As `sweep`, but `visit` sees what `way(model, x)` gives in place of logits, for x on the model's device.
 
-    The way may change the model, which is put back at the end, but not write on x; `what` it does is told by the bar.
+    The way gets a replica of the model, which it may change, but must not write on x; `requires_grad` is what weights
+    of the replica are set to, if given. The bar shows `what` it does.
     """
-    check_seed(seed)
-    keep_freed()
     before = 0
-    with untouched(model), holding(model), bar(length(data), what, progress) as shown:
-        model.eval()
-        start_from(derived_seed(seed, "data", 0))
-        for x, y in batches(data, batch_size):
+    with running(model, seed, requires_grad) as runner, bar(length(data), what, progress) as shown:
+        for x, y in read(data, batch_size, seed):
             ready = like_model(x, model)
             if ready.is_floating_point():  # words, or bytes for a model that takes them, are for it to judge
                 check_inputs(ready, model, before)
-            with torch.random.fork_rng():
-                start_from(seed)
-                found = way(model, ready)
-            visit(x, found, y)
+            visit(x, runner(way, ready), y)
             before += len(x)
             shown.advance(len(x))
+
+
+class Runner:
+    """Runs one model, in eval mode and each time from the same seed; made by `running`."""
+
+    def __init__(self, model: nn.Module, own: nn.Module, seed: int) -> None:
+        self._model, self.own, self.seed = model, own, seed
+
+    def __call__(self, way: Callable[[nn.Module, Tensor], T], x: Tensor) -> T:
+        """Return `way(model, x)`, where the model is the replica that this call may change."""
+        return from_seed(self.seed, lambda: way(self.own, x), self._model)
+
+
+@contextmanager
+def running(model: nn.Module, seed: int = 0, requires_grad: bool | None = None) -> Iterator[Runner]:
+    """A block that may run a model on any number of batches; the model is left as found, and other threads can run it.
+
+    Args:
+        model: any module.
+        seed: of what the model draws; each run starts from it.
+        requires_grad: what its weights are set to for the runs, or None to leave them.
+    """
+    check_seed(seed)
+    keep_freed()
+    with private(model, requires_grad) as own, holding(own):
+        yield Runner(model, own, seed)
+
+
+def read(data: Any, batch_size: int, seed: int = 0) -> Iterator[Batch]:
+    """The batches of data; what they draw comes from a stream of the seed, apart from a model's draws."""
+    if in_memory(data):
+        return batches(data, batch_size)
+    stream = RandomStream(derived_seed(seed, "data", 0))
+    with stream:  # a loader shuffles as it is opened
+        found = batches(data, batch_size)
+    return stream.over(found)
 
 
 def _answers(model: nn.Module, x: Tensor) -> Tensor:

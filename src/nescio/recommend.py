@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from nescio import metrics
-from nescio.data.batches import batches
 from nescio.data.halves import halves
 from nescio.data.outliers import made_outliers
 from nescio.data.same import check_apart
@@ -20,10 +19,10 @@ from nescio.detectors.named import candidate_names, detector_named, untried
 from nescio.detectors.reservoir import Reservoir
 from nescio.errors import NescioError, whole_number
 from nescio.logits import classes
-from nescio.predict import predict, sweep_through
+from nescio.predict import predict, read, sweep_through
 from nescio.progress import bar
 from nescio.records import Provenance, Ranked, Recommendation
-from nescio.seeds import check_seed, derived_seed, start_from
+from nescio.seeds import check_seed
 from nescio.untouched import check_model
 
 CRITERION = "mean AUROC over the kinds of outliers"
@@ -163,10 +162,8 @@ class _Trials:
 def _some(data: Any, count: int, seed: int) -> Tensor:
     """So many inputs `(N, …)` of data, by chance, or all if there are fewer."""
     kept = Reservoir(count, seed)
-    with torch.random.fork_rng():
-        start_from(derived_seed(0, "data", 0))  # as data are read by all
-        for x, _ in batches(data, 256):
-            kept.add(x)
+    for x, _ in read(data, 256):
+        kept.add(x)
     if len(kept.rows) < 2:
         raise NescioError(f"{len(kept.rows)} known inputs to judge detectors by; expected at least 2")
     return kept.rows

@@ -2,18 +2,19 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nescio.data.batches import batches, length
+from nescio.data.batches import length
 from nescio.errors import NescioError
-from nescio.predict import check_inputs, draws_of, holding, run
+from nescio.predict import check_inputs, draws_of, holding, read, run
 from nescio.progress import bar
-from nescio.seeds import check_seed, start_from
-from nescio.untouched import untouched
+from nescio.seeds import check_seed
+from nescio.streams import from_seed
+from nescio.untouched import check_model
 
 Quantities = Callable[[Tensor], Tensor]  # logits (S, B, C) → (K, B)
 
@@ -84,18 +85,21 @@ def _gathered(
     seed: int,
     progress: bool | None,
 ) -> tuple[Tensor, Tensor]:
+    check_model(model)
     check_seed(seed)
     values, gradients, before = [], [], 0
-    with untouched(model), bar(length(data), "slopes", progress) as shown, ExitStack() as stack:
-        double = copy.deepcopy(model).double().eval().requires_grad_(False)
-        stack.enter_context(holding(double))
-        device = next((p.device for p in double.parameters()), None)
-        for x, _ in batches(data, batch_size):
+    double = copy.deepcopy(model).double().eval().requires_grad_(False)
+    device = next((p.device for p in double.parameters()), None)
+
+    def looked_at(inputs: Tensor) -> Tensor:
+        return of(draws_of(run(double, inputs.clone()), len(inputs)))  # a clone: its first layer may be in place
+
+    with holding(double), bar(length(data), "slopes", progress) as shown:
+        for x, _ in read(data, batch_size, seed):
             check_inputs(x, model, before)
             inputs = x.detach().to(device, torch.float64).clone().requires_grad_()
-            with torch.random.fork_rng(), torch.enable_grad():
-                start_from(seed)
-                found = of(draws_of(run(double, inputs.clone()), len(x)))  # a clone: its first layer may be in place
+            with torch.enable_grad():
+                found = from_seed(seed, partial(looked_at, inputs), model)
                 rows = _rows(found, inputs)
             values.append(found.detach().to(x.device))
             gradients.append(reduced(torch.stack(rows)).to(x.device))

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from nescio.errors import NescioError
+from nescio.streams import rewinding
 
 _HOOKS = (
     "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
@@ -25,11 +26,18 @@ def check_model(model: object) -> None:
 
 @contextmanager
 def untouched(model: nn.Module) -> Iterator[nn.Module]:
-    """Put back what a block may change, even when it raises.
-
-    That is train/eval flags, hooks, `requires_grad`, `.grad`, buffers, and the state of torch's random generators.
-    """
+    """Put back what a block may change of a model, and of torch's random generators, even when it raises."""
     check_model(model)
+    with rewinding(), state_kept(model):
+        yield model
+
+
+@contextmanager
+def state_kept(model: nn.Module) -> Iterator[None]:
+    """Put back train/eval flags, hooks, `requires_grad`, `.grad` and buffers after a block, even when it raises.
+
+    Other threads see what the block changes; for one thread to change nothing of the model, see `replica`.
+    """
     modules = list(model.modules())
     flags = [module.training for module in modules]
     hooks = [
@@ -43,25 +51,24 @@ def untouched(model: nn.Module) -> Iterator[nn.Module]:
     values = [(buffer, buffer.clone()) for buffer in every]
     for parameter, _, _ in parameters:
         parameter.grad = None  # a backward pass in the block then makes its own, and cannot add to these
-    with torch.random.fork_rng():
-        try:
-            yield model
-        finally:
-            model.train(flags[0])  # a model may do more in train() and eval() than set flags
-            for module, flag, found, own in zip(modules, flags, hooks, buffers, strict=True):
-                module.training = flag
-                for name, entries in found.items():
-                    getattr(module, name).clear()
-                    getattr(module, name).update(entries)
-                if own is not None:
-                    module._buffers.clear()
-                    module._buffers.update(own)
-            for parameter, requires_grad, grad in parameters:
-                if parameter.requires_grad != requires_grad:
-                    parameter.requires_grad_(requires_grad)
-                parameter.grad = grad
-            for buffer, before in values:
-                _put_back(buffer, before)
+    try:
+        yield
+    finally:
+        model.train(flags[0])  # a model may do more in train() and eval() than set flags
+        for module, flag, found, own in zip(modules, flags, hooks, buffers, strict=True):
+            module.training = flag
+            for name, entries in found.items():
+                getattr(module, name).clear()
+                getattr(module, name).update(entries)
+            if own is not None:
+                module._buffers.clear()
+                module._buffers.update(own)
+        for parameter, requires_grad, grad in parameters:
+            if parameter.requires_grad != requires_grad:
+                parameter.requires_grad_(requires_grad)
+            parameter.grad = grad
+        for buffer, before in values:
+            _put_back(buffer, before)
 
 
 @contextmanager

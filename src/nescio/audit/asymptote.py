@@ -18,8 +18,10 @@ from nescio.errors import NescioError, whole_number
 from nescio.methods import DUQ, RBFNetwork
 from nescio.predict import check_inputs, run
 from nescio.progress import bar
-from nescio.seeds import check_seed, start_from
-from nescio.untouched import check_model, untouched
+from nescio.replica import M, private
+from nescio.seeds import check_seed
+from nescio.streams import from_seed
+from nescio.untouched import check_model
 
 TOGETHER = 2**17  # numbers of inputs that are followed at a time
 AGREES = 1e-8  # of the largest logit, in which a law and its network may differ
@@ -108,30 +110,29 @@ def chunk(x: Tensor, batch_size: int | None) -> int:
 
 
 @contextmanager
-def audited(model: nn.Module, level: int = 4) -> Iterator[None]:
-    """A block in which the model is in eval mode; if its BatchNorm went by its batch until now, that is said."""
+def audited(model: M, level: int = 4) -> Iterator[M]:
+    """Yield a model in eval mode, as `private` does; warn if its BatchNorm went by its batch until now."""
     check_model(model)
     if any(isinstance(module, _NormBase) and module.training for module in model.modules()):
         warnings.warn("the model is in train mode and has BatchNorm; it is audited in eval mode, as it predicts",
                       stacklevel=level)  # fmt: skip
-    with untouched(model):
-        model.eval()
-        yield
+    with private(model) as own:
+        yield own
 
 
 @contextmanager
-def exact(model: nn.Module, x: Tensor) -> Iterator[nn.Module]:
+def exact(model: M, x: Tensor) -> Iterator[M]:
     """A copy of the model to push laws through: in float64 and eval mode, and seen to run on such inputs."""
     if isinstance(model, DUQ | RBFNetwork):
         raise NescioError(f"the kernels of {type(model).__name__} are not affine far away; nescio.audit.unknown_from "
                           "tells from where on they say that they do not know")  # fmt: skip
-    with audited(model, level=6), torch.no_grad():
-        double = copied(model).double().eval().requires_grad_(False)
-        run(double, x[:1].clone())
+    with audited(model, level=6) as own, torch.no_grad():
+        double = copied(own).double().eval().requires_grad_(False)
+        from_seed(0, lambda: run(double, x[:1].clone()), double)
         yield double
 
 
-def copied(model: nn.Module) -> nn.Module:
+def copied(model: M) -> M:
     """A copy, also of a model that keeps values of its last forward pass, which torch would not copy by itself."""
     kept = {id(v): v.detach() for module in model.modules() for v in vars(module).values() if _made(v)}
     try:
@@ -152,9 +153,8 @@ def law_at(
     Those of a model with draws are `(S, N, C)`; each call makes the same draws.
     """
     rays = kind(len(x), x, now)
-    start_from(seed)
     with followed(model, rays):
-        found = run(model, Law(direction, x, rays))
+        found = from_seed(seed, lambda: run(model, Law(direction, x, rays)), model)
     law = logits_law(found, len(x))
     return law.slope, law.intercept, rays
 
@@ -166,8 +166,8 @@ def check_law(
 
     A law goes astray where a network writes on views of its values, mixes the inputs of a batch, or moves their axis.
     """
-    start_from(seed)
-    truth = run(model, x + t.view(-1, *[1] * (x.dim() - 1)) * direction)
+    there = x + t.view(-1, *[1] * (x.dim() - 1)) * direction
+    truth = from_seed(seed, lambda: run(model, there), model)
     told = slope * t[:, None] + intercept
     terms = ((slope * t[:, None]).abs() + intercept.abs()).amax(-1)
     if not ((truth - told).abs().amax(-1) <= AGREES * terms).all():

@@ -63,7 +63,7 @@ def certain_from(
     """
     x, direction = checked_rays(x, direction, model)
     size = chunk(x, batch_size)
-    with audited(model):
+    with audited(model) as model:
         law = law_of(model, x, direction, size, check_seed(seed), progress)
         return certain_along(model, x, direction, law, confidence, limit, size, seed, progress)
 

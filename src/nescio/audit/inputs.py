@@ -11,17 +11,15 @@ from nescio.data import Known
 from nescio.data.arrays import tensor
 from nescio.data.batches import batches
 from nescio.errors import NescioError
-from nescio.predict import check_inputs
-from nescio.seeds import check_seed, derived_seed, start_from
+from nescio.predict import check_inputs, read
+from nescio.seeds import check_seed, derived_seed
 
 Box = tuple[Tensor, Tensor]  # the least and the largest an input may be, shaped as one input, in float64
 
 
 def all_inputs(model: nn.Module, data: Any, batch_size: int, seed: int) -> Tensor:
     """All inputs in one tensor, in float64; data that draw do so from a stream of the seed, as in `predict`."""
-    with torch.random.fork_rng():
-        start_from(derived_seed(check_seed(seed), "data", 0))
-        parts = [x for x, _ in batches(data, batch_size)]
+    parts = [x for x, _ in read(data, batch_size, check_seed(seed))]
     if len({x.shape[1:] for x in parts}) > 1 or not parts[0][0].numel():
         raise NescioError(f"inputs of shape {tuple(parts[0].shape[1:])} and {tuple(parts[-1].shape[1:])}; expected one "
                           "shape, with at least one feature")  # fmt: skip

@@ -65,7 +65,7 @@ def unknown_from(
     eps = checked_eps(eps)
     size = chunk(x, batch_size)
     found = []
-    with audited(model), bar(len(x), "unknown", progress) as shown:
+    with audited(model) as model, bar(len(x), "unknown", progress) as shown:
         pieces = worth_following(_features(model), x, direction, limit) if isinstance(model, DUQ) else 0
         for pair in zip(x.split(size), direction.split(size), strict=True):
             found.append(_of_duq(model, *pair, eps, pieces) if isinstance(model, DUQ) else _of_rbf(model, *pair, eps))

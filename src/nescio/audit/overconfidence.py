@@ -62,7 +62,7 @@ def overconfidence(
     >>> found.ends_certain, round(found.factors[0], 3), round(found.factors[100], 3)
     (1.0, 3.453, 6.907)
     """
-    started, method = time.monotonic(), as_method(model)
+    started = time.monotonic()
     whole_number("rays", rays, least=0)
     room = None if box is None else checked_box(box)
     x = _starts(model, inputs, room, whole_number("trials", trials), check_seed(seed))
@@ -70,7 +70,8 @@ def overconfidence(
     size = chunk(x, batch_size)
     checked_rays(x, x, model)
     checked_eps(eps)
-    with audited(model):
+    with audited(model) as model:
+        method = as_method(model)
         draws, classes = draws_and_classes(method, x[:1], seed=seed)
         law = law_of(model, x, x, size, seed, progress)
         found = certain_along(model, x, x, law, certain, limit, size, seed, progress)

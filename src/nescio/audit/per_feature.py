@@ -83,7 +83,7 @@ def per_feature(
     ways = [(position, sign) for position in chosen for sign in (-1.0, 1.0)]
     size = max(1, TOGETHER // rows.numel())
     sides: list[tuple[FeatureSide, float]] = []
-    with audited(model), bar(len(ways), "features", progress) as shown:
+    with audited(method) as method, bar(len(ways), "features", progress) as shown:
         straight = _monotone(method, rows, chosen, seed)
         for some in (ways[start : start + size] for start in range(0, len(ways), size)):
             sides += _sides(method, rows, some, confidence, eps, limit, batch_size, seed, count)

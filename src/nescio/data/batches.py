@@ -36,6 +36,11 @@ def length(data: Any) -> int | None:
     return sum(len(_batch(one)[0]) for one in data) if isinstance(data, list | tuple) else None
 
 
+def in_memory(data: Any) -> bool:
+    """Whether data are tensors or arrays, which run no code of the user's as they are read."""
+    return isinstance(data, Tensor | np.ndarray) or type(data) is Samples or _is_pair(data)
+
+
 def _stream(data: Any, batch_size: int) -> Iterator[Batch]:
     if isinstance(data, Tensor | np.ndarray):
         return _slices(_rows(tensor(data)), None, batch_size)

@@ -5,14 +5,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nescio.data.batches import batches
 from nescio.detectors.conformal import p_values
-from nescio.detectors.features import Seen
 from nescio.errors import NescioError
 from nescio.logits import LARGEST, classes
 from nescio.methods import as_method
-from nescio.predict import like_model
-from nescio.seeds import derived_seed, start_from
+from nescio.predict import Runner, like_model, read, running
 
 if TYPE_CHECKING:
     from nescio.detectors.detector import Detector
@@ -35,34 +32,32 @@ def answered(detector: "Detector", data: Any, batch_size: int) -> Answers:
     if detector.threshold_.isnan().any():
         raise NescioError(f"{type(detector).__name__} has no threshold yet: call .fit(known) with held-out data first")
     rows, alone = detector.rows(data)
-    with torch.random.fork_rng():
-        start_from(derived_seed(0, "data", 0))  # as in `score`
-        parts = [_answers(detector, x) for x, _ in batches(rows, batch_size)]
+    with running(detector.model, requires_grad=detector.requires_grad) as runner:
+        parts = [_answers(detector, runner, x) for x, _ in read(rows, batch_size)]
     found = Answers(*(torch.cat(part) for part in zip(*parts, strict=True)))
     return Answers(*(part[0] for part in found)) if alone else found
 
 
-def _answers(detector: "Detector", x: Tensor) -> Answers:
+def _answers(detector: "Detector", runner: Runner, x: Tensor) -> Answers:
     """Those to a batch."""
     answer = torch.full((len(x),), UNKNOWN, device=x.device)
     claimed = answer.clone()
     scores, p, confidence = torch.full((3, len(x)), torch.nan, dtype=torch.float64, device=x.device)
     # as the model would get them: what is finite may be too large for its type
-    rows = like_model(x, detector.model).isfinite().flatten(1).all(1).nonzero().flatten().to(x.device)
-
-    def visit(x: Tensor, seen: Seen, _: Tensor | None) -> None:
-        fine = (seen.logits.abs() < LARGEST).all(2).all(0).to(x.device)
-        if fine.any():
-            own, seen = rows[fine], seen.of(fine)
-            scores[own] = detector.evidence(x[fine], seen).to(scores)
-            claimed[own] = classes(seen.logits).to(x.device)
-            confidence[own] = as_method(detector.model).confidence(seen.logits).to(confidence)
-            cut = _cuts(detector, claimed[own], seen.logits.shape[2])
-            answer[own] = torch.where(scores[own] <= cut, claimed[own], UNKNOWN)
-            p[own] = _p_values(detector, scores[own], claimed[own]).where(~scores[own].isnan(), torch.nan)
-
-    if len(rows):
-        detector.sweep(x[rows], visit, batch_size=len(rows), progress=False)
+    ready = like_model(x, detector.model)
+    rows = ready.isfinite().flatten(1).all(1).nonzero().flatten()
+    if not len(rows):
+        return Answers(answer, claimed, scores, p, confidence)
+    seen = runner(detector.look, ready[rows])
+    fine = (seen.logits.abs() < LARGEST).all(2).all(0)
+    if fine.any():
+        own, seen = rows[fine.to(rows.device)].to(x.device), seen.of(fine)
+        scores[own] = detector.evidence(x[own], seen).to(scores)
+        claimed[own] = classes(seen.logits).to(x.device)
+        confidence[own] = as_method(detector.model).confidence(seen.logits).to(confidence)
+        cut = _cuts(detector, claimed[own], seen.logits.shape[2])
+        answer[own] = torch.where(scores[own] <= cut, claimed[own], UNKNOWN)
+        p[own] = _p_values(detector, scores[own], claimed[own]).where(~scores[own].isnan(), torch.nan)
     return Answers(answer, claimed, scores, p, confidence)
 
 

@@ -8,7 +8,6 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from nescio.data.batches import batches
 from nescio.data.halves import halves
 from nescio.data.same import check_apart
 from nescio.detectors.conformal import p_values
@@ -21,7 +20,7 @@ from nescio.detectors.rounding import reached
 from nescio.detectors.threshold import NoEnergyError, Threshold
 from nescio.errors import NescioError
 from nescio.methods import Method, as_method
-from nescio.seeds import derived_seed, start_from
+from nescio.predict import read
 
 
 class Combined(Detector):
@@ -160,9 +159,7 @@ class Combined(Detector):
     def explain(self, data: Any, batch_size: int = 256, classes: Sequence[str] | None = None) -> list[Explanation]:
         """As of every detector, and which member finds each input oddest."""
         rows, _ = self.rows(data)
-        with torch.random.fork_rng():
-            start_from(derived_seed(0, "data", 0))  # as in `score`
-            return [one for x, _ in batches(rows, batch_size) for one in self._explained(x, classes)]
+        return [one for x, _ in read(rows, batch_size) for one in self._explained(x, classes)]
 
     def _explained(self, x: Tensor, classes: Sequence[str] | None) -> list[Explanation]:
         found = super().explain(x, len(x), classes)

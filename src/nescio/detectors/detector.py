@@ -44,6 +44,7 @@ class Detector(nn.Module, ABC):
 
     name: ClassVar[str]  # as in DETECTORS
     learns: ClassVar[bool] = False  # whether it must learn from data other than those its threshold is settled on
+    requires_grad: ClassVar[bool | None] = None  # what weights are set to as it looks, or None to leave them
     layers: tuple[str, ...] = ()
     progress: bool | None = None  # whether a pass shows a bar; by default only on a terminal
     shapes: ClassVar[dict[str, str]] = {}  # such as {"means_": "CF", "factor_": "FF"}
@@ -82,7 +83,16 @@ class Detector(nn.Module, ABC):
         """One pass over data; `visit(x, seen, y)` gets each batch: inputs, what was made of them, labels or None."""
         shown = self.progress if progress is None else progress
         size = self.batch_size if batch_size is None else batch_size
-        sweep_through(self.look, self.model, data, visit, self.name, batch_size=size, progress=shown)
+        sweep_through(
+            self.look,
+            self.model,
+            data,
+            visit,
+            self.name,
+            batch_size=size,
+            progress=shown,
+            requires_grad=self.requires_grad,
+        )
 
     def fit(
         self,

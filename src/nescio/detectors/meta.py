@@ -136,7 +136,7 @@ def judged_features(model: nn.Module, known: Any) -> tuple[Tensor, Tensor, tuple
         found.append(columns(gradients, True, x.device))
         right.append(right_answers(gradients.logits, y).to(x.device))
 
-    sweep_through(batch_gradients, model, known, visit, "gradients")
+    sweep_through(batch_gradients, model, known, visit, "gradients", requires_grad=True)
     values, names = joined_features(found)
     return values, torch.cat(right), names
 

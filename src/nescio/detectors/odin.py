@@ -5,16 +5,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.attacks import frozen
 from nescio.detectors.detector import Detector
 from nescio.detectors.features import Seen
 from nescio.errors import NescioError, number
 from nescio.logits import LARGEST
-from nescio.predict import draws_of, going_back, like_model, run
+from nescio.predict import draws_of, going_back, like_model, run, running
 from nescio.scores import max_prob
-from nescio.seeds import start_from
+from nescio.streams import rewinding
 
-SIGNS = "(signs of the gradient)"
+MOVED = "(logits of the moved inputs)"
 ROOM, FEWEST = 2**16, 16  # numbers of inputs, and inputs, that are run at once
 
 
@@ -32,6 +31,7 @@ class ODIN(Detector):
     """
 
     name = "odin"
+    requires_grad = False
 
     def __init__(self, model: nn.Module, temperature: float = 1000.0, eps: float = 0.0014) -> None:
         super().__init__(model)
@@ -39,28 +39,28 @@ class ODIN(Detector):
         self.eps = number("eps", eps)
 
     def look(self, model: nn.Module, x: Tensor) -> Seen:
-        """Logits, and in place of features the signs of the gradient, from one pass forward and one back."""
+        """Logits, and in place of features those of the inputs moved, from two passes forward and one back."""
         if not x.is_floating_point():
             raise NescioError(f"ODIN moves inputs by small steps, so they must be floats, not {x.dtype}")
         if torch.is_inference_mode_enabled():
             raise NescioError("ODIN needs gradients, which there are none of within torch.inference_mode()")
-        with frozen(model):
-            logits, signs = zip(*(self._step(some) for some in _pieces(x)), strict=True)
-        return Seen(torch.cat(logits, 1), {SIGNS: torch.cat(signs)})
+        logits, moved = zip(*(self._step(model, some) for some in _pieces(x)), strict=True)
+        return Seen(torch.cat(logits, 1), {MOVED: torch.cat(moved, 1).transpose(0, 1)})  # inputs come first there
 
-    def _step(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits `(S, B, C)`, and which way is uphill, as x."""
+    def _step(self, model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits `(S, B, C)`, and those after a step."""
         with torch.enable_grad():
             x = x.detach().requires_grad_()
-            logits = self._logits(x.clone())  # for a first layer that works in place
-            return logits.detach(), self._gradient(logits, x).sign_()
+            logits = _logits(model, x.clone())  # for a first layer that works in place
+            signs = self._gradient(logits, x).sign_()
+        with torch.no_grad():
+            return logits.detach(), _logits(model, torch.sub(x, signs, alpha=self.eps))
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
-        x = like_model(x, self.model)
-        signs = seen.features[SIGNS] if SIGNS in seen.features else self.look(self.model, x).features[SIGNS]
-        moved = torch.sub(x, signs, alpha=self.eps)
-        with torch.no_grad():
-            logits = torch.cat([self._logits(some) for some in _pieces(moved)], 1)
+        if MOVED not in seen.features:  # as of a pass for several detectors
+            with running(self.model, requires_grad=self.requires_grad) as runner:
+                seen = runner(self.look, like_model(x, self.model))
+        logits = seen.features[MOVED].transpose(0, 1)
         # an input that has no such step, or not within what the model gives numbers for, stays where it is
         fine = logits.isfinite().all(2).all(0)
         return max_prob(torch.where(fine[:, None], logits, seen.logits.to(logits)) / self.temperature)
@@ -76,14 +76,14 @@ class ODIN(Detector):
                               "under torch.no_grad(); expected logits that can be differentiated")  # fmt: skip
         return found
 
-    def _logits(self, x: Tensor) -> Tensor:
-        """Those of the same draws as the model's answers."""
-        with torch.random.fork_rng():
-            start_from(0)
-            return draws_of(run(self.model, x), len(x))
-
     def settings(self) -> dict[str, Any]:
         return {"temperature": self.temperature, "eps": self.eps}
+
+
+def _logits(model: nn.Module, x: Tensor) -> Tensor:
+    """Draws `(S, B, C)`, the same ones each time."""
+    with rewinding():
+        return draws_of(run(model, x), len(x))
 
 
 def _pieces(x: Tensor) -> tuple[Tensor, ...]:

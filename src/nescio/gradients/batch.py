@@ -16,6 +16,7 @@ from nescio.gradients.one_by_one import moments_without_rule
 from nescio.gradients.rules import Rule, fits, rule_for
 from nescio.logits import log_probs
 from nescio.predict import draws_of, going_back, holding, run
+from nescio.streams import rewinding
 
 ALL = "all"
 _PASSED = ("SelectBackward0", "UnsqueezeBackward0", "SqueezeBackward1", "ViewBackward0", "UnsafeViewBackward0",
@@ -52,7 +53,7 @@ class _Use:
 def batch_gradients(model: nn.Module, x: Tensor, layers: Sequence[str] | None = None) -> BatchGradients:
     """The moments of each input's weight gradient, layer by layer.
 
-    The model must be in eval mode and is changed (hooks, `requires_grad`): call it inside `untouched(model)`. Each of
+    The model must be in eval mode and is changed (hooks, `requires_grad`): call it on a replica, see `running`. Each of
     its passes starts from one random state, so that one that draws is one function.
 
     Args:
@@ -119,7 +120,7 @@ def _forward(model: nn.Module, x: Tensor) -> tuple[list[_Use], Tensor]:
     ruled = [module for module in model.modules() if rule_for(module) is not None]
     handles = [module.register_forward_hook(hook, with_kwargs=True, prepend=True) for module in ruled]
     try:
-        with torch.random.fork_rng(), holding(model):
+        with rewinding(), holding(model):
             draws = draws_of(run(model, x.detach().clone()), len(x))  # a clone: its first layer may be in place
     finally:
         for handle in handles:

@@ -1,5 +1,6 @@
 """Gradients of single inputs for weights without a rule: all of them at once by `vmap`, or else one after another."""
 
+import threading
 import warnings
 
 import torch
@@ -9,8 +10,33 @@ from torch.func import functional_call, grad, vmap
 from nescio.gradients.moments import Moments, merged, of_rows, stacked
 from nescio.gradients.rules import ROOM
 from nescio.predict import draws_of, holding
+from nescio.streams import rewinding
 
 Weights = dict[str, Tensor]
+
+
+class _Quiet:
+    """A block without torch's warning of what `vmap` does one by one; all threads share the filters."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.filterwarnings("ignore", "There is a performance drop")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._filters.__exit__(None, None, None)
+
+
+_quiet = _Quiet()
 
 
 def moments_without_rule(model: nn.Module, x: Tensor, delta: Tensor, layers: dict[str, Weights]) -> dict[str, Moments]:
@@ -29,15 +55,14 @@ def _gradients(model: nn.Module, weights: Weights, x: Tensor, delta: Tensor) -> 
     """`(n, …)` for each weight."""
 
     def pulled(own: Weights, one: Tensor, pull: Tensor) -> Tensor:
-        with torch.random.fork_rng(), holding(model):  # a model that draws is one function of all inputs
+        with rewinding(), holding(model):  # a model that draws is one function of all inputs
             # a clone: the first layer may be in place, and autograd keeps no tensor made in inference mode
             logits: Tensor = draws_of(functional_call(model, own, (one[None].clone(),)), 1)[0, 0]
         return logits @ pull
 
     free = {path: weight.detach() for path, weight in weights.items()}
     try:
-        with torch.no_grad(), warnings.catch_warnings():  # else all would hang on the weights that are not asked for
-            warnings.filterwarnings("ignore", "There is a performance drop")  # of what `vmap` does one by one itself
+        with torch.no_grad(), _quiet:  # else all would hang on the weights that are not asked for
             found: Weights = vmap(grad(pulled), (None, 0, 0), randomness="same")(free, x, delta)
             return found
     except (RuntimeError, NotImplementedError, AttributeError) as error:

@@ -15,15 +15,16 @@ from nescio.methods.draws import pieces, with_own_weights
 from nescio.methods.layers import affine_weights
 from nescio.methods.method import Method
 from nescio.methods.prior import SPREADS, prior_of
+from nescio.streams import generator
 
 KL_WEIGHTS = ("uniform", "decreasing")
 _TOGETHER = 2**25  # weights drawn at a time: 128 MiB in float32
 _KEPT = 2**28  # weights kept from batch to batch, at most: 1 GiB
 
 
-def _noise(shape: tuple[int, ...], like: Tensor) -> Tensor:
+def _noise(shape: tuple[int, ...], like: Tensor, source: torch.Generator | None) -> Tensor:
     """Standard normal numbers, the same ones whatever the floating type: a model in float64 makes the same draws."""
-    return torch.randn(shape, dtype=torch.float32, device=like.device).to(like.dtype)
+    return torch.randn(shape, dtype=torch.float32, device=like.device, generator=source).to(like.dtype)
 
 
 class BayesByBackprop(Method):
@@ -82,10 +83,10 @@ class BayesByBackprop(Method):
             for name, rho in zip(self.drawn, self.rho, strict=True)
         }
 
-    def draw(self, count: int) -> dict[str, Tensor]:
-        """Weights drawn from the posterior, `(count, …)` each: `mean + std · noise`."""
+    def draw(self, count: int, source: torch.Generator | None = None) -> dict[str, Tensor]:
+        """Weights drawn from the posterior, `(count, …)` each: `mean + std · noise`, by default torch's own."""
         return {
-            name: torch.addcmul(mean, std, _noise((count, *mean.shape), mean))
+            name: torch.addcmul(mean, std, _noise((count, *mean.shape), mean, source))
             for name, (mean, std) in self.posterior().items()
         }
 
@@ -99,11 +100,11 @@ class BayesByBackprop(Method):
         together = max(1, min(self.samples, _TOGETHER // weights))
         counts = [min(together, self.samples - start) for start in range(0, self.samples, together)]
         inputs = pieces(self.normalise(x), together, self.net)
-        with torch.random.fork_rng():  # a forward pass moves no generator
-            drawn: Iterable[dict[str, Tensor]] = map(self.draw, counts)
-            if self._kept is not None and weights * self.samples <= _KEPT:
-                drawn = self._kept = self._kept or list(drawn)
-            return torch.cat([self._run(inputs, some) for some in drawn])
+        source = generator(x.device)  # a forward pass moves no other
+        drawn: Iterable[dict[str, Tensor]] = (self.draw(count, source) for count in counts)
+        if self._kept is not None and weights * self.samples <= _KEPT:
+            drawn = self._kept = self._kept or list(drawn)
+        return torch.cat([self._run(inputs, some) for some in drawn])
 
     @contextmanager
     def hold_draws(self) -> Iterator[None]:

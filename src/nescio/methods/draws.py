@@ -7,6 +7,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.modules.batchnorm import _NormBase
 
+from nescio.replica import replica
+
 _TOGETHER = 2**16  # inputs × draws that are run at a time
 _IMAGES_TOGETHER = 2**12  # the same for networks with convolutions, whose inputs need more memory on their way
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -36,6 +38,7 @@ def with_own_weights(net: nn.Module, weights: dict[str, Tensor], x: Tensor, own_
 
     With `own_inputs` each has inputs of its own, `(S, N, …)`.
     """
+    net = net if net.training else replica(net) or net  # weights are put into the modules, which other threads may run
     # a convolution with weights for each draw is a grouped one, up to five times slower on a CPU than one by one
     grouped = x.device.type == "cpu" and _convolves(net)
     # statistics of batches are written in place, and what fails halfway has written some already

@@ -65,7 +65,7 @@ def gradient_features(
     sweep_through(
         partial(batch_gradients, layers=names), model, data,
         lambda x, gradients, _: found.append(columns(gradients, log, x.device)),
-        "gradients", batch_size=batch_size, seed=seed, progress=progress,
+        "gradients", batch_size=batch_size, seed=seed, progress=progress, requires_grad=True,
     )  # fmt: skip
     return joined_features(found)
 

@@ -93,7 +93,7 @@ def test_a_draw_is_one_function(batch, monkeypatch):
 def test_no_more_weights_are_drawn_at_a_time_than_fit(batch, together, monkeypatch):
     monkeypatch.setattr(bayes_by_backprop, "_TOGETHER", together)  # the network has 43 weights
     model, counts = bayesian(samples=5), []
-    monkeypatch.setattr(model, "draw", lambda count: counts.append(count) or BayesByBackprop.draw(model, count))
+    monkeypatch.setattr(model, "draw", lambda *how: counts.append(how[0]) or BayesByBackprop.draw(model, *how))
     found = nescio.predict(model, batch[0])
     assert counts == {1: [1] * 5, 100: [2, 2, 1], 129: [3, 2]}[together]
     assert len(found.unique(dim=0)) == 5
@@ -310,7 +310,7 @@ def test_a_network_that_writes_on_its_input_spoils_no_draw(monkeypatch, layer):
 def test_draws_are_made_once_for_all_batches(monkeypatch, batch):
     model, made = bayesian(samples=6), []
     draw = BayesByBackprop.draw
-    monkeypatch.setattr(BayesByBackprop, "draw", lambda self, count: made.append(count) or draw(self, count))
+    monkeypatch.setattr(BayesByBackprop, "draw", lambda self, *how: made.append(how[0]) or draw(self, *how))
     held = nescio.predict(model, batch[0], batch_size=3, seed=4)
     assert made == [6]
     monkeypatch.setattr(bayes_by_backprop, "_KEPT", 0)
