@@ -52,11 +52,21 @@ def private(model: M, requires_grad: bool | None = None) -> Iterator[M]:
         requires_grad: what weights are to be set to, or None to leave them.
     """
     check_model(model)
-    own = replica(model, requires_grad)
+    lock = _lock_of(model)
+    with _held(lock, model):  # or it might be copied as another thread changes it
+        own = replica(model, requires_grad)
     if own is not None:
         yield own
         return
-    lock = _lock_of(model)
+    with _held(lock, model), state_kept(model):
+        model.eval()
+        for weight in model.parameters() if requires_grad is not None else ():
+            weight.requires_grad_(bool(requires_grad) and weight.is_floating_point())
+        yield model
+
+
+@contextmanager
+def _held(lock: threading.RLock, model: nn.Module) -> Iterator[None]:
     # data that run a model while they are read keep the generators from the thread that is waited for
     if not lock.acquire(timeout=_PATIENCE if generators_held() else -1):
         raise NescioError(
@@ -64,11 +74,7 @@ def private(model: M, requires_grad: bool | None = None) -> Iterator[M]:
             "another thread runs it; give each thread a model of its own"
         )
     try:
-        with state_kept(model):
-            model.eval()
-            for weight in model.parameters() if requires_grad is not None else ():
-                weight.requires_grad_(bool(requires_grad) and weight.is_floating_point())
-            yield model
+        yield
     finally:
         lock.release()
 
@@ -188,5 +194,9 @@ def _captured(function: types.FunctionType) -> list[Any]:
 
 
 def _lock_of(model: nn.Module) -> threading.RLock:
+    """That of the layer with the first weight, so that a network and what wraps it have the same one."""
+    key = next(
+        (module for module in model.modules() if next(module.parameters(recurse=False), None) is not None), model
+    )
     with _locks_guard:
-        return _locks.setdefault(model, threading.RLock())
+        return _locks.setdefault(key, threading.RLock())
