@@ -5,6 +5,7 @@ thread, so it is done on copies of the module objects, which cost about as much 
 """
 
 import functools
+import itertools
 import os
 import threading
 import types
@@ -23,7 +24,7 @@ from nescio.untouched import check_model, state_kept
 M = TypeVar("M", bound=nn.Module)
 
 _TORCHS_OWN = frozenset(vars(nn.Module()))
-_PLAIN = (int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, type)
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, type})
 _DEPTH, _LENGTH = 4, 256  # how far references are looked for in attributes
 _PATIENCE = 60.0  # seconds until a thread that may hold up the one it waits for gives in
 
@@ -108,8 +109,8 @@ def _copied(module: nn.Module) -> nn.Module:
     made: nn.Module = object.__new__(type(module))
     state = vars(module).copy()
     for name in _TORCHS_OWN:
-        if isinstance(state.get(name), dict | set):
-            state[name] = state[name].copy()
+        if isinstance(own := state.get(name), dict | set):
+            state[name] = own.copy() if own else type(own)()  # which is much faster
     state["training"] = False
     vars(made).update(state)
     return made
@@ -152,7 +153,7 @@ def _refers(module: nn.Module, tree: set[int]) -> bool:
         if name in _TORCHS_OWN:
             if value and name.endswith("hooks") and _mentions(value, tree):
                 return True
-        elif name != "_flat_weights" and not isinstance(value, _PLAIN) and _mentions(value, tree):
+        elif name != "_flat_weights" and type(value) not in _PLAIN and _mentions(value, tree):
             return True
     return False
 
@@ -161,7 +162,7 @@ def _mentions(value: Any, tree: set[int], depth: int = _DEPTH) -> bool:
     """Whether a value is, holds or captures an object of the tree."""
     if id(value) in tree:
         return True
-    if depth == 0 or isinstance(value, (*_PLAIN, Tensor, types.ModuleType)):
+    if depth == 0 or isinstance(value, Tensor | types.ModuleType | type):
         return False
     parts: Any
     if isinstance(value, dict):
@@ -178,7 +179,8 @@ def _mentions(value: Any, tree: set[int], depth: int = _DEPTH) -> bool:
         parts = (value(),)
     else:
         parts = getattr(value, "__dict__", {}).values()
-    return any(_mentions(part, tree, depth - 1) for part, _ in zip(parts, range(_LENGTH), strict=False))
+    some = itertools.islice(parts, _LENGTH)
+    return any(_mentions(part, tree, depth - 1) for part in some if type(part) not in _PLAIN)
 
 
 def _captured(function: types.FunctionType) -> list[Any]:
