@@ -25,6 +25,7 @@ M = TypeVar("M", bound=nn.Module)
 
 _TORCHS_OWN = frozenset(vars(nn.Module()))
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, type})
+_RECURRENT = ("_flat_weights", "_flat_weight_refs")  # second names of a recurrent layer's weights
 _DEPTH, _LENGTH = 4, 256  # how far references are looked for in attributes
 _PATIENCE = 60.0  # seconds until a thread that may hold up the one it waits for gives in
 
@@ -153,7 +154,7 @@ def _refers(module: nn.Module, tree: set[int]) -> bool:
         if name in _TORCHS_OWN:
             if value and name.endswith("hooks") and _mentions(value, tree):
                 return True
-        elif name != "_flat_weights" and type(value) not in _PLAIN and _mentions(value, tree):
+        elif name not in _RECURRENT and type(value) not in _PLAIN and _mentions(value, tree):
             return True
     return False
 
