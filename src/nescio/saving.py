@@ -48,13 +48,16 @@ class Plan:
     temperature: float | None = None
 
 
-def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
+def save(
+    model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] | None = None, force: bool = False
+) -> None:
     """Write a method, a network of `nescio.models`, either at a temperature, or a detector over any network.
 
     Args:
         model: what to write; of a detector over a network of your own that network is left out, and `load` asks for it.
         path: of the file.
         about: plain data to keep with it.
+        force: whether it may take the place of any file; else only of a model or detector that was saved.
     """
     detector = model if isinstance(model, Detector) else None
     given = model if detector is None else detector.model
@@ -82,7 +85,7 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] |
     state = {} if recipe is None else _sound_state(method)
     learned = {} if detector is None else {f"detector.{key}": value for key, value in learned_by(detector)}
     try:
-        write_tensors(path, KIND, state | learned, {"plan": to_plain(plan), "about": to_plain(about or {})})
+        write_tensors(path, KIND, state | learned, {"plan": to_plain(plan), "about": to_plain(about or {})}, force)
     except OSError as error:
         raise NescioError(f"{os.fspath(path)!r} cannot be written: {error.strerror or error}") from error
 

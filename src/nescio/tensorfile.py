@@ -17,13 +17,15 @@ from nescio.errors import NescioError
 FORMAT = 1
 
 
-def write_tensors(path: str | os.PathLike[str], kind: str, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+def write_tensors(
+    path: str | os.PathLike[str], kind: str, tensors: dict[str, Tensor], about: dict[str, Any], force: bool = False
+) -> None:
     """Write tensors with the plain data that explains them; `kind` says what the file is (a checkpoint, a model)."""
     # clones, since tied weights share memory, which the format cannot express
     own = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     plain = {"kind": kind, "format": FORMAT, **about}
     header = {"nescio": json.dumps({**plain, "digest": _digest(own, plain)}, allow_nan=False)}
-    with replacing(path) as file:
+    with replacing(path, force=force) as file:
         file.write(save(own, header))
 
 

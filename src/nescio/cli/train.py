@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import BatchSize, Impute, Label, Seed, err, out
+from nescio.cli.arguments import BatchSize, Force, Impute, Label, Seed, err, out
 from nescio.errors import NescioError
 from nescio.options import Root, one_of, settings_given
 
@@ -50,6 +50,7 @@ def train(
     impute: Impute = False,
     label: Label = None,
     root: Root = None,
+    force: Force = False,
 ) -> None:  # fmt: skip
     """Train a classifier into a folder. Started again, a run that was cut off goes on where it stood.
 

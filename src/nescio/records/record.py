@@ -46,10 +46,13 @@ class Record:
         made: Self = from_plain(cls, body, cls.__name__)
         return made
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the record; the file is whole or not there."""
+    def save(self, path: str | os.PathLike[str], force: bool = False) -> None:
+        """Write the record; the file is whole or not there.
+
+        It takes the place of a record of its kind, and with `force` of anything.
+        """
         text = self.to_json()
-        with replacing(path, "w") as file:
+        with replacing(path, "w", force) as file:
             file.write(text + "\n")
 
     @classmethod

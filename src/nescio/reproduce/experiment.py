@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
 
-from nescio.atomic import replacing
+from nescio.atomic import check_replaceable, replacing
 from nescio.data import Known, Samples, status
 from nescio.errors import NescioError
 from nescio.methods.method import Method
@@ -166,6 +166,7 @@ class Work:
                 took = {path.name: origin.seconds}  # of a list from before times were kept in it
             self.spent.knows(took)
             return found
+        check_replaceable(path, f"{kind.__name__} record")
         self._say(name)
         if kept:  # a record of other settings must not pass for one of these, nor the new one for one of those
             self._keep(stages)
