@@ -36,9 +36,9 @@ def replacing(path: str | os.PathLike[str], mode: str = "wb", force: bool = Fals
     pipe or `/dev/stdout`, is written to as it is. A file that is there already is replaced only if it is empty, or if
     nescio wrote it and the new one is of its kind, or with `force`.
     """
-    path = Path(os.path.realpath(path))
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     check_replaceable(path, force=force)  # before the block's work is done
+    path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         with _naming(path, path), open(path, mode, **text) as file:  # type: ignore[call-overload]
             yield file
@@ -67,16 +67,17 @@ def check_replaceable(path: str | os.PathLike[str], kind: str | None = None, for
         kind: of the file to write, as in `marks.kind_of`; if it is not known yet, any kind of ours may be replaced.
         force: whether anything may be replaced.
     """
-    path = Path(os.path.realpath(path))
-    if path.is_dir():
+    where = Path(path)
+    if where.is_dir():
         raise NescioError(f"{str(path)!r} is a folder; expected the path of a file to write")
-    if force or _forced or not path.is_file() or not path.stat().st_size:
+    if force or _forced or not where.is_file() or not where.stat().st_size:
         return
-    there = kind_of(path)
+    there = kind_of(where)
     if there is None or (kind is not None and there != kind):
-        what = "was not written by nescio" if there is None else f"is a {there}, which nescio wrote"
-        raise NescioError(f"{str(path)!r} {what}, and would be replaced{f' by a {kind}' if kind else ''}; give another "
-                          "file to write, or ask for it with --force (from Python: force=True)")  # fmt: skip
+        what = "was not written by nescio" if there is None else f"is {_a(there)} that nescio wrote"
+        by = "" if kind is None else f" by {_a(kind)}"
+        raise NescioError(f"{str(path)!r} {what}, and would be replaced{by}; give another file to write, or ask for it "
+                          "with --force (from Python: force=True)")  # fmt: skip
 
 
 @contextmanager
@@ -114,6 +115,8 @@ def _naming(path: Path, partial: Path | None = None) -> Iterator[None]:
         yield
     except OSError as error:
         about = None if error.filename is None else Path(os.fsdecode(error.filename))
+        if error.errno is None:  # its words are all there is to it
+            raise
         if about is None or partial is None or about == partial:
             error.filename, error.filename2 = str(path), None
         elif about.is_relative_to(partial):
@@ -132,6 +135,10 @@ def check_replaceable_folder(path: Path, mark: str, kind: str, own: Collection[s
         raise NescioError(f"the folder {str(path)!r} holds other things ({', '.join((others or [inside[0].name])[:3])}"
                           f"{', …' * (len(others) > 3)}), and would be replaced whole; give one that is not there "
                           "yet, or move them")  # fmt: skip
+
+
+def _a(kind: str) -> str:
+    return f"{'an' if kind[0] in 'AEIO' else 'a'} {kind}"
 
 
 def _umask() -> int:

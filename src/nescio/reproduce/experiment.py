@@ -166,14 +166,15 @@ class Work:
                 took = {path.name: origin.seconds}  # of a list from before times were kept in it
             self.spent.knows(took)
             return found
-        check_replaceable(path, f"{kind.__name__} record")
+        listed = bool(kept)  # then it is ours, even if it cannot be read
+        check_replaceable(path, f"{kind.__name__} record", force=listed)
         self._say(name)
         if kept:  # a record of other settings must not pass for one of these, nor the new one for one of those
             self._keep(stages)
         with self.spent.on(path.name):
             record = make()
             used = self.spent.within()
-        record.save(path)
+        record.save(path, force=listed)
         took = {what: round(self.spent.seconds[what], 3) for what in sorted(used | {path.name})}
         self._keep({**self._stages(), name: {**wanted, SPENT: took}})
         return record
