@@ -52,7 +52,8 @@ def replacing(path: str | os.PathLike[str], mode: str = "wb", force: bool = Fals
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            check_replaceable(path, kind_of(partial), force)  # again, since the block may have taken long
+            # again, since the block may have taken long, and now the kind is known
+            check_replaceable(path, kind_of(partial) or "file without a mark", force)
             os.chmod(partial, 0o666 & ~_umask())  # mkstemp makes 0600; give what open() would have given
             os.replace(partial, path)
     finally:

@@ -71,6 +71,11 @@ def open_fitted(folder: Path, factory: str | None, inputs: Path) -> tuple[Detect
     if to_plain(detector.settings()) != facts.settings:
         raise NescioError(f"{str(folder / DETECTOR)!r} has other settings than {FACTS} says: {detector.settings()}, "
                           f"not {facts.settings}")  # fmt: skip
+    if (len(detector.calibration_), tuple(detector.threshold_.reshape(-1).tolist())) != (
+        facts.inputs,
+        facts.thresholds,
+    ):
+        raise NescioError(f"{str(folder / DETECTOR)!r} has other thresholds than {FACTS} says, or of other data")
     none = torch.zeros(1, *facts.shape, dtype=getattr(torch, facts.dtype))
     made = predict(detector.model, none, progress=False).shape[2]
     if made != len(facts.classes):
