@@ -22,7 +22,7 @@ from nescio.fitted.wanted import Choice
 from nescio.predict import predict
 from nescio.records import Fitted, Provenance
 from nescio.runs import open_run
-from nescio.saving import save
+from nescio.saving import write_model
 
 KIND = "Fitted record"  # by which a folder is known as a detector's
 TRIED = 64  # inputs that a graph must answer as its network does
@@ -144,7 +144,7 @@ def fit_run(
     known = Known(about.shape, None, about.classes, encoder, name, taught)
     with replacing_folder(folder, FACTS, KIND, FILES) as place:
         detector = wanted.fitted(model, held, teacher)
-        save(detector, place / DETECTOR)
+        write_model(detector, place / DETECTOR)
         facts = known.facts(wanted, detector, None, time.monotonic() - started, Kept("detector"))
         facts = facts.sealed(digests(place))
         facts.save(place / FACTS)
