@@ -3,6 +3,7 @@
 What nescio wrote may be replaced by what is of the same kind; anything else is left alone, unless that is asked for.
 """
 
+import errno
 import os
 import shutil
 import tempfile
@@ -71,6 +72,8 @@ def check_replaceable(path: str | os.PathLike[str], kind: str | None = None, for
     where = Path(path)
     if where.is_dir():
         raise NescioError(f"{str(path)!r} is a folder; expected the path of a file to write")
+    if where.is_file() or not where.exists():
+        _check_place(Path(os.path.realpath(where)).parent)
     if force or _forced or not where.is_file() or not where.stat().st_size:
         return
     there = kind_of(where)
@@ -136,6 +139,15 @@ def check_replaceable_folder(path: Path, mark: str, kind: str, own: Collection[s
         raise NescioError(f"the folder {str(path)!r} holds other things ({', '.join((others or [inside[0].name])[:3])}"
                           f"{', …' * (len(others) > 3)}), and would be replaced whole; give one that is not there "
                           "yet, or move them")  # fmt: skip
+
+
+def _check_place(folder: Path) -> None:
+    """An error of the system if a folder cannot take a file, nor be made: told before the work, not after it."""
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "this folder cannot be written to", str(there))
 
 
 def _a(kind: str) -> str:

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from nescio.atomic import overwriting, replacing, replacing_folder
+from nescio.atomic import check_replaceable, overwriting, replacing, replacing_folder
 from nescio.errors import NescioError
 
 
@@ -164,3 +164,15 @@ def test_what_comes_to_be_there_meanwhile_is_left_alone(tmp_path):
     with pytest.raises(NescioError, match="not written by nescio"):
         slowly()
     assert (path.read_text(), os.listdir(tmp_path)) == ("mine", ["there"])
+
+
+def test_a_place_that_takes_no_file_is_told_before_the_work(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError) as caught:
+        check_replaceable(tmp_path / "file" / "deep" / "a.json")
+    assert caught.value.filename == str(tmp_path / "file")
+    monkeypatch.setattr("os.access", lambda *_: False)  # as in a file system that is only read
+    with pytest.raises(PermissionError, match="cannot be written to") as caught:
+        check_replaceable(tmp_path / "deep" / "a.json")
+    assert caught.value.filename == str(tmp_path)
+    check_replaceable("/dev/null")

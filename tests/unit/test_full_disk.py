@@ -1,4 +1,4 @@
-"""A disk that is full, or a limit on the size of files: the error names the file that was asked for, and none is left."""
+"""A disk that is full, or a limit on the size of files: the error names the file that was asked for, none is left."""
 
 import json
 import os
