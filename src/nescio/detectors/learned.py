@@ -40,7 +40,7 @@ def put_in(detector: Detector, found: dict[str, Tensor], where: str) -> None:
             shape = f"({', '.join(map(str, expected))}{',' * (len(expected) == 1)})"
             raise NescioError(f"{where}: the detector's {key} is {value.dtype} {tuple(value.shape)}; expected "
                               f"{buffer.dtype} {shape}")  # fmt: skip
-        if letters is not None and letters[-2:] == letters[-1:] * 2 and not is_whitening(value):
+        if letters is not None and len(letters) > 1 and letters[-1] == letters[-2] and not is_whitening(value):
             raise NescioError(f"{where}: the detector's {key} brings no features to unit covariance")
     fitted = [bool(value.isfinite().all()) for value in found.values() if value.numel() and value.is_floating_point()]
     if any(fitted) and not all(fitted):  # what was never fitted is NaN throughout
