@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nescio.atomic import replacing
 from nescio.errors import NescioError
+from nescio.records.parsing import parsed
 
 FORMAT = 1
 
@@ -39,12 +40,12 @@ def read_tensors(
     name = os.fspath(path)
     try:
         with safe_open(name, framework="pt") as file:
-            about = json.loads((file.metadata() or {}).get("nescio", "null"))
+            about = parsed((file.metadata() or {}).get("nescio", "null"))
             # clones, since memory mapped from a file is aligned differently, and then sums round differently
             tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118 - no mapping
     except FileNotFoundError as error:
         raise NescioError(f"no such file: {name!r}") from error
-    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         raise NescioError(f"{name!r} is not a whole nescio {kind}: {error}") from error
     if not isinstance(about, dict) or about.get("kind") != kind:
         raise NescioError(f"{name!r} is not a nescio {kind}")

@@ -17,6 +17,7 @@ from nescio.atomic import replacing
 from nescio.errors import NescioError
 from nescio.records.checks import check_not_negative
 from nescio.records.command import command
+from nescio.records.parsing import parsed
 
 FORMAT = 1
 
@@ -34,9 +35,9 @@ class Record:
     def from_json(cls, text: str) -> Self:
         """The record in a JSON text, checked field by field."""
         try:
-            body = json.loads(text, parse_constant=_no_constant)
-        except (ValueError, RecursionError) as error:
-            raise NescioError(f"{_not_of(cls)}: no JSON ({error})") from error
+            body = parsed(text)
+        except NescioError as error:
+            raise NescioError(f"{_not_of(cls)}: {error}") from error
         if not isinstance(body, dict) or body.pop("record", None) != cls.__name__:
             raise NescioError(_not_of(cls))
         if (version := body.pop("format", None)) != FORMAT:
@@ -105,10 +106,6 @@ def _not_of(kind: type[Record]) -> str:
     return f"not {'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__} record"
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
 def to_plain(value: Any) -> Any:
     """Dataclasses, tuples and dicts as what JSON knows."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -146,7 +143,7 @@ def from_plain(kind: Any, value: Any, where: str) -> Any:
     if origin is dict and isinstance(value, dict):
         return {key: from_plain(inner[1], item, f"{where}[{key!r}]") for key, item in value.items()}
     if kind is Any:
-        return value
+        return to_plain(value)  # an error if it is infinite, as a number with many digits is
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return _finite(value, where)
     if isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):

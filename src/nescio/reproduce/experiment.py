@@ -17,6 +17,7 @@ from nescio.data import Known, Samples, status
 from nescio.errors import NescioError
 from nescio.methods.method import Method
 from nescio.records import Claim, Compared, Differs, History, Provenance, Record, Reproduction, from_plain, to_plain
+from nescio.records.parsing import parsed
 from nescio.report.figures import save_figure
 from nescio.reproduce.folder import RECORD, claim
 from nescio.reproduce.spent import Spent
@@ -206,7 +207,7 @@ class Work:
         if not path.exists():
             return {}
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = parsed(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise NescioError(
                 f"{os.fspath(path)!r} is no list of stages ({error}); without it all are done again"
