@@ -76,6 +76,8 @@ def train(
 
     # a path is kept whole, so that the run can be judged from another folder
     data = os.path.abspath(data) if os.path.exists(data) and data not in NAMES else data
+    if data != data.encode(errors="replace").decode():
+        raise NescioError(f"the name {data!r} is no text, by which the run could find its data again; rename it")
     output = output or Path(f"{Path(data).stem}-{method}")
     held = tuple(name.strip() for name in hold_out.split(",") if name.strip())
     own = settings_given(ctx, method)

@@ -111,10 +111,12 @@ def to_plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(key): to_plain(item) for key, item in value.items()}
+        return {_text(str(key)): to_plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]
-    if value is None or isinstance(value, str | bool):
+    if isinstance(value, str):
+        return _text(value)
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Integral):  # numpy's too, as are the reals
         return int(value)
@@ -123,6 +125,11 @@ def to_plain(value: Any) -> Any:
     if not math.isfinite(value):
         raise NescioError("a record holds NaN or an infinity; what is undefined should be None")
     return float(value)
+
+
+def _text(value: str) -> str:
+    """Text that a file can hold: bytes of a file's name that are no text are left open, as `?`."""
+    return value.encode(errors="replace").decode()
 
 
 def from_plain(kind: Any, value: Any, where: str) -> Any:
