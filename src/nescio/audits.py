@@ -7,12 +7,14 @@ from matplotlib.figure import Figure
 from rich.console import RenderableType
 from rich.markup import escape
 
+from nescio.atomic import check_replaceable
 from nescio.audit import overconfidence, per_feature, regions_in, scaling
 from nescio.audit.inputs import box_of
 from nescio.audit.plane import CrowdedError
 from nescio.data import Known
+from nescio.marks import FIGURE
 from nescio.methods.method import Method
-from nescio.records import Record
+from nescio.records import Audit, FeatureAudit, Record, Regions, Scaling
 from nescio.report.figures import save_figure
 from nescio.report.overconfidence import audit_figure, audit_tables
 from nescio.report.per_feature import per_feature_figure, per_feature_table
@@ -38,6 +40,7 @@ def audit_run(
     seed: int = 0,
 ) -> Iterator[RenderableType]:
     """What is to be printed, piece by piece as it is found; the verdict stands near the end."""
+    _check_places(folder, known, scaled)
     folder.mkdir(parents=True, exist_ok=True)
     x, _ = known.test.take(slice(0, rows))
     table = known.kind == "tabular"
@@ -70,6 +73,20 @@ def audit_run(
             keep(REGIONS, drawn, regions_figure(drawn))
             yield f"{drawn.count} linear regions around the data, {drawn.unbounded} of which go on to infinity.\n"
     yield escape(f"\nSaved: {', '.join(written)}")
+
+
+def _check_places(folder: Path, known: Known, scaled: bool) -> None:
+    """An error, before the work, if something that others wrote stands where records and figures will."""
+    kinds = {
+        SCALING: Scaling if scaled else None,
+        FEATURES: FeatureAudit if known.kind == "tabular" else None,
+        AUDIT: Audit,
+        REGIONS: Regions if known.shape == (2,) else None,
+    }
+    for name, kind in kinds.items():
+        if kind is not None:
+            check_replaceable(folder / name, f"{kind.__name__} record")
+            check_replaceable((folder / name).with_suffix(".svg"), FIGURE)
 
 
 def _window(known: Known) -> list[tuple[float, float]]:

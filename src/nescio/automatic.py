@@ -6,12 +6,14 @@ from typing import Any
 
 from rich.console import Console
 
+from nescio.atomic import check_replaceable
 from nescio.data import Known
 from nescio.errors import NescioError
+from nescio.marks import FIGURE
 from nescio.records import Selection
 from nescio.report.figures import save_figure
 from nescio.report.selection import selection_figure, selection_table, verdict
-from nescio.runs import LENGTH_SCALE, PENALTY, maker, training_part
+from nescio.runs import LENGTH_SCALE, PENALTY, check_run, maker, training_part
 from nescio.selection import doubts, select_length_scale, select_penalty
 from nescio.unknowns import unknown_set
 
@@ -51,6 +53,9 @@ def settle(
         "epochs": trial_epochs(settings["epochs"]),
         "validation": VALIDATION if settings["validation"] is None else settings["validation"],
     }
+    for name in (LENGTH_SCALE,) * scale + (PENALTY,) * penalty:
+        check_replaceable((folder / name).with_suffix(".svg"), FIGURE)  # the record is read before the work
+    check_run(folder)
     if scale:
         make = maker(known, method, network, device, found, dropout)
         chosen = select_length_scale(make, data, record=folder / LENGTH_SCALE, **how)

@@ -27,6 +27,7 @@ from typing import Any
 
 import torch
 
+from nescio.atomic import check_replaceable
 from nescio.data import Encoding, Known, Samples
 from nescio.data.labelled import fingerprint
 from nescio.data.load import load_ordered
@@ -138,6 +139,7 @@ def train_run(
 
     `own` are the settings of the method, `dropout` a share for its networks, and the rest goes to `fit`.
     """
+    check_run(folder)
     own = with_outliers(own, known, root)
     data, make = training_part(known), maker(known, method, network, device, own, dropout)
     with torch.random.fork_rng():
@@ -148,6 +150,12 @@ def train_run(
     save(model, folder / MODEL, asdict(Facts.of(source, known)))
     history.save(folder / HISTORY)
     return model, history
+
+
+def check_run(folder: Path) -> None:
+    """An error, before the work, if a run would take the place of files that are none of a run."""
+    check_replaceable(folder / MODEL, "model file")
+    check_replaceable(folder / HISTORY, "History record")
 
 
 def with_outliers(own: Mapping[str, Any], known: Known, root: str | None) -> Mapping[str, Any]:

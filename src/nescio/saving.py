@@ -48,14 +48,27 @@ class Plan:
     temperature: float | None = None
 
 
-def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
+def save(
+    model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] | None = None, force: bool = False
+) -> None:
     """Write a method, a network of `nescio.models`, either at a temperature, or a detector over any network.
 
     Args:
         model: what to write; of a detector over a network of your own that network is left out, and `load` asks for it.
         path: of the file.
         about: plain data to keep with it.
+        force: whether it may take the place of any file; else only of a model or detector that was saved.
     """
+    try:
+        write_model(model, path, about, force)
+    except OSError as error:
+        raise NescioError(f"{os.fspath(path)!r} cannot be written: {error.strerror or error}") from error
+
+
+def write_model(
+    model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] | None = None, force: bool = False
+) -> None:
+    """What `save` does; if the file cannot be written, the error is that of the system."""
     detector = model if isinstance(model, Detector) else None
     given = model if detector is None else detector.model
     temperature = given.temperature if isinstance(given, TemperatureScaled) else None
@@ -81,10 +94,7 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: dict[str, Any] |
         check_whole(detector)
     state = {} if recipe is None else _sound_state(method)
     learned = {} if detector is None else {f"detector.{key}": value for key, value in learned_by(detector)}
-    try:
-        write_tensors(path, KIND, state | learned, {"plan": to_plain(plan), "about": to_plain(about or {})})
-    except OSError as error:
-        raise NescioError(f"{os.fspath(path)!r} cannot be written: {error.strerror or error}") from error
+    write_tensors(path, KIND, state | learned, {"plan": to_plain(plan), "about": to_plain(about or {})}, force)
 
 
 def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Method | Detector | TemperatureScaled:

@@ -13,17 +13,20 @@ from torch import Tensor
 
 from nescio.atomic import replacing
 from nescio.errors import NescioError
+from nescio.records.parsing import parsed
 
 FORMAT = 1
 
 
-def write_tensors(path: str | os.PathLike[str], kind: str, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+def write_tensors(
+    path: str | os.PathLike[str], kind: str, tensors: dict[str, Tensor], about: dict[str, Any], force: bool = False
+) -> None:
     """Write tensors with the plain data that explains them; `kind` says what the file is (a checkpoint, a model)."""
     # clones, since tied weights share memory, which the format cannot express
     own = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     plain = {"kind": kind, "format": FORMAT, **about}
     header = {"nescio": json.dumps({**plain, "digest": _digest(own, plain)}, allow_nan=False)}
-    with replacing(path) as file:
+    with replacing(path, force=force) as file:
         file.write(save(own, header))
 
 
@@ -37,12 +40,12 @@ def read_tensors(
     name = os.fspath(path)
     try:
         with safe_open(name, framework="pt") as file:
-            about = json.loads((file.metadata() or {}).get("nescio", "null"))
+            about = parsed((file.metadata() or {}).get("nescio", "null"))
             # clones, since memory mapped from a file is aligned differently, and then sums round differently
             tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118 - no mapping
     except FileNotFoundError as error:
         raise NescioError(f"no such file: {name!r}") from error
-    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         raise NescioError(f"{name!r} is not a whole nescio {kind}: {error}") from error
     if not isinstance(about, dict) or about.get("kind") != kind:
         raise NescioError(f"{name!r} is not a nescio {kind}")

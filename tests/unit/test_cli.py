@@ -175,7 +175,7 @@ def test_evaluate_tells_what_was_in_the_record_that_it_replaces(command, trained
     assert [side.name for side in Evaluation.load(path).unknown] == ["far"]
     assert "replaced" not in command(*words, "far", "uniform")[1]  # nothing is lost
     path.write_bytes(b"\xff no record")
-    code, out, err = command(*words, "far")
+    code, out, err = command(*words, "far", "--force")
     assert code == 0, err
     assert "replaced" not in out
     assert [side.name for side in Evaluation.load(path).unknown] == ["far"]

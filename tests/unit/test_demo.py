@@ -22,7 +22,9 @@ from nescio.demo.tour import tour, try_next
 from nescio.errors import NescioError
 from nescio.fitted import open_fitted
 from nescio.records import Audit, Decision, Evaluation, Examples, FeatureAudit, Gallery, History, Map, read_record
+from nescio.report.page import report_page
 from nescio.runs import open_run
+from report_records import a_history
 
 
 def told(width=80, **more):
@@ -180,9 +182,13 @@ def test_only_a_folder_of_its_own_is_written_to(tmp_path):
 def test_a_folder_of_its_own_keeps_what_others_put_there_but_no_old_report(tmp_path):
     claim(tmp_path / "demo")
     (tmp_path / "demo" / "notes.txt").write_text("mine")
-    (tmp_path / "demo" / REPORT).write_text("of another seed")
+    (tmp_path / "demo" / REPORT).write_text(report_page([("run", a_history())]))
     claim(tmp_path / "demo")
     assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == [MARK, "notes.txt"]
+    (tmp_path / "demo" / REPORT).write_text("mine")
+    with pytest.raises(NescioError, match="not written by nescio"):
+        claim(tmp_path / "demo")
+    assert (tmp_path / "demo" / REPORT).read_text() == "mine"
 
 
 def changed(one, *, certain=None, unknown=None, accuracy=None, confidence=None, accepted=None, refused=None):

@@ -194,8 +194,8 @@ def test_more_that_no_fit_leaves_is_refused(net, data, tmp_path):
 def test_features_of_another_width_are_told(net, data, tmp_path):
     nescio.save(nescio.Mahalanobis(net).fit(in_disguise(data), train=data), tmp_path / "d")
     tensors, about = read_tensors(tmp_path / "d", "model")
-    changed = {"centre_": (9,), "factor_": (9, 9), "means_": (3, 9)}
-    tensors |= {f"detector.{name}": torch.ones(*shape, dtype=torch.float64) for name, shape in changed.items()}
+    changed = {"centre_": torch.ones(9), "factor_": torch.eye(9), "means_": torch.ones(3, 9)}
+    tensors |= {f"detector.{name}": value.double() for name, value in changed.items()}
     write_tensors(tmp_path / "d", "model", tensors, about)
     with pytest.raises(NescioError, match="has learned 9 features, but these are 16"):
         nescio.load(tmp_path / "d", model=net).predict(data)

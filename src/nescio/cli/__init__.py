@@ -1,5 +1,6 @@
 """The command line: each command is a thin layer over a public function. Torch is loaded only when a command runs."""
 
+import errno
 import os
 import shlex
 import sys
@@ -82,5 +83,7 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, FileExistsError | NotADirectoryError):
         return f"{error.filename}: is a file, where a folder was expected"
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        # what is written to a file names it
+        unnamed = "standard output: " if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT) else ""
+        return f"{error.filename}: {error.strerror}" if error.filename else f"{unnamed}{error.strerror}"
     return str(error)

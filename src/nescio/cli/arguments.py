@@ -6,9 +6,23 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from nescio.atomic import overwriting
 from nescio.options import score_in
 
 out, err = Console(), Console(stderr=True)
+
+
+def _force(ctx: typer.Context, given: bool) -> bool:
+    """Let all that the command writes replace what is there; no command need hand it on."""
+    if given:
+        ctx.with_resource(overwriting())
+    return given
+
+
+Force = Annotated[
+    bool,
+    typer.Option("--force", callback=_force, help="Also replace files that nescio did not write, or of other kinds."),
+]
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder written by `nescio train`.", show_default=False)]
 Seed = Annotated[int, typer.Option(help="Decides everything random.")]
 Scores = Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import Seed, out
+from nescio.cli.arguments import Force, Seed, out
 from nescio.cli.outputs import check_output
 from nescio.options import Root
 
@@ -24,6 +24,7 @@ def attack(
         "--output", "-o", help="The figure, svg, png or pdf; its record stands beside it.")] = Path("attack.svg"),
     seed: Seed = 0,
     root: Root = None,
+    force: Force = False,
 ) -> None:  # fmt: skip
     """See what an attack makes of images: a row for each model, with its confidence in every one.
 
@@ -32,13 +33,15 @@ def attack(
     Example: `nescio attack run-softmax run-acet --start samples --images 10 --steps 80 -o samples.png`
     """
     from nescio.gallery import attack_gallery
+    from nescio.marks import FIGURE
     from nescio.report.figures import figure_format, save_figure
     from nescio.report.gallery import gallery_figure
     from nescio.runs import open_runs
 
     figure_format(output)
     path = output.with_suffix(".json")
-    check_output(path, folders=runs)
+    check_output(path, "Gallery record", folders=runs)
+    check_output(output, FIGURE, folders=runs)
     models, facts = open_runs(runs)
     known = facts.load(root)
     record = attack_gallery(models, known, start, images=images, steps=steps, eps=eps, seed=seed)

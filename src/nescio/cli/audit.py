@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nescio.cli.arguments import BatchSize, Folder, Seed, out
+from nescio.cli.arguments import BatchSize, Folder, Force, Seed, out
 from nescio.options import Root, score_in
 
 
@@ -28,6 +28,7 @@ def audit(
     batch_size: BatchSize = 1024,
     seed: Seed = 0,
     root: Root = None,
+    force: Force = False,
 ) -> None:  # fmt: skip
     """Is the model certain of everything far away? Proved where its network is piecewise affine, else measured.
 

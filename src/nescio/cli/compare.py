@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import out
+from nescio.cli.arguments import Force, out
 from nescio.options import score_in
 
 
@@ -20,6 +20,7 @@ def compare(
         parser=score_in("SCORES"), metavar="NAME", show_default=False,
         help="Judge all by this one; by default each by the score its paper pairs with it.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for figures and table.")] = Path("comparison"),
+    force: Force = False,
 ) -> None:  # fmt: skip
     """Methods side by side: tables, and figures of their ROC curves, rejection curves and confidences.
 

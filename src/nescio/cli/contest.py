@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import BatchSize, Folder, Seed, out
+from nescio.cli.arguments import BatchSize, Folder, Force, Seed, out
+from nescio.cli.outputs import check_output
 from nescio.options import Root
 
 
@@ -21,6 +22,7 @@ def contest(
     batch_size: BatchSize = 1024,
     seed: Seed = 0,
     root: Root = None,
+    force: Force = False,
 ) -> None:  # fmt: skip
     """Detectors on a trained model, against unknown data: AUROC, FPR95, and how long they take.
 
@@ -30,19 +32,21 @@ def contest(
 
     Example: `nescio contest run --unknown mnist omniglot --candidates energy mahalanobis knn -o found`
     """
-    from nescio.atomic import replacing
     from nescio.contest import contest as held
+    from nescio.marks import PAGE
     from nescio.report.contest import contest_markdown, contest_table
+    from nescio.report.markdown import save_markdown
     from nescio.runs import CONTEST, open_run
     from nescio.unknowns import unknown_set
 
+    folder = output or run
+    check_output(folder / CONTEST, "Contest record")
+    check_output(folder / "contest.md", PAGE)
     model, facts = open_run(run)
     known = facts.load(root)
     sets = {name: unknown_set(name, known, root, seed) for name in unknown}
     record = held(model, known.test, sets, known.train, candidates=candidates, batch_size=batch_size, seed=seed)
     out.print(contest_table(record))
-    folder = output or run
     record.save(folder / CONTEST)
-    with replacing(folder / "contest.md", "w") as file:
-        file.write(contest_markdown(record))
+    save_markdown(contest_markdown(record), folder / "contest.md")
     out.print(f"Saved: {escape(str(folder / CONTEST))}, {escape(str(folder / 'contest.md'))}", soft_wrap=True)

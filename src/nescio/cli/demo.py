@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import Seed, err, out
+from nescio.cli.arguments import Force, Seed, err, out
 
 
 def demo(
@@ -14,6 +14,7 @@ def demo(
         "nescio-demo"
     ),
     seed: Seed = 0,
+    force: Force = False,
 ) -> None:
     """The tour, in one to two minutes, on embedded data: five methods learn, and are judged by what they never learned.
 

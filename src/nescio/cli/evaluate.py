@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import BatchSize, Folder, Scores, Seed, out
+from nescio.cli.arguments import BatchSize, Folder, Force, Scores, Seed, out
 from nescio.cli.outputs import check_output
 from nescio.errors import NescioError
 from nescio.options import Root
@@ -26,6 +26,7 @@ def evaluate(
     batch_size: BatchSize = 256,
     seed: Seed = 0,
     root: Root = None,
+    force: Force = False,
 ) -> None:  # fmt: skip
     """Judge a trained model by what it knows, and by how it takes what it cannot know.
 
@@ -45,8 +46,8 @@ def evaluate(
     extremes = run / EXAMPLES if output is None else path.with_name(f"{path.stem}-{EXAMPLES}")
     model, facts = open_run(run)
     read = [Path(name) for name in (facts.source.name, *(unknown or [])) if Path(name).is_file()]
-    for written in (path, extremes) if output is not None else ():
-        check_output(written, read, [run], EVALUATION)
+    for written, kind in ((path, "Evaluation record"), (extremes, "Examples record")):
+        check_output(written, kind, read, [run] if output is not None else [], EVALUATION)
     known = facts.load(root)
     sets = unknown_sets(unknown or [], known, root, seed)
     seen = Extremes.of(model, classes=known.classes, features=known.features or None)

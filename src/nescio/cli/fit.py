@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from nescio.cli.arguments import Force
 from nescio.cli.network import ClassNames, Held, Label, Model, Network, OrRun, Train, Weights, told
 from nescio.options import Root, one_of, score_in
 
@@ -39,6 +40,7 @@ def fit(
     label: Label = None,
     class_names: ClassNames = "",
     root: Root = None,
+    force: Force = False,
 ) -> None:  # fmt: skip
     """Fit a detector over any trained network: from then on it says "unknown" where it does not know, with a guarantee.
 

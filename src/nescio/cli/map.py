@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import Impute, Label, Seed, out
+from nescio.cli.arguments import Force, Impute, Label, Seed, out
+from nescio.cli.outputs import check_output
 from nescio.options import Root, one_of, score_in
 
 
@@ -30,6 +31,7 @@ def draw_map(
     impute: Impute = False,
     label: Label = None,
     root: Root = None,
+    force: Force = False,
 ) -> None:  # fmt: skip
     """Train small networks on data in the plane, and draw where they are certain, with a record for each method.
 
@@ -41,6 +43,7 @@ def draw_map(
     """
     from nescio.data import load
     from nescio.maps import check_compared, trained_map
+    from nescio.marks import FIGURE
     from nescio.methods import METHODS
     from nescio.report.figures import figure_format, save_figure
     from nescio.report.maps import map_figure
@@ -49,11 +52,14 @@ def draw_map(
     methods, drawn = list(dict.fromkeys(methods or METHODS)), scores or ["confidence"]
     scores = scores or ["entropy"]
     figure_format(output)  # what is wrong is told before the work
+    records = [output.with_name(f"{output.stem}-{method}.json") for method in methods]
+    check_output(output, FIGURE, [Path(data)])
+    for path in records:
+        check_output(path, "Map record", [Path(data)])
     check_compared(methods, scores)
     known, maps = load(data, root, seed=seed, impute=impute, label=label), []
-    for method in methods:
+    for method, path in zip(methods, records, strict=True):
         maps.append(trained_map(method, known, scores, epochs=epochs, width=width, resolution=resolution, seed=seed))
-        path = output.with_name(f"{output.stem}-{method}.json")
         maps[-1].save(path)
         out.print(f"{method}: {maps[-1].provenance.seconds:.1f} s, {escape(str(path))}", soft_wrap=True)
     save_figure(map_figure(maps, drawn, saturation), output)

@@ -1,22 +1,32 @@
-"""Where a command may write: not over what it reads, nor over what a run or a detector is made of."""
+"""Where a command may write: not over what it reads, what a run or a detector is made of, or what others wrote."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from nescio.atomic import check_replaceable
 from nescio.errors import NescioError
 
 
-def check_output(output: Path, read: Iterable[Path] = (), folders: Iterable[Path] = (), own: str = "") -> None:
-    """An error if a file would take the place of one that is read, or of one that a folder needs.
+def check_output(
+    output: Path, kind: str, read: Iterable[Path] = (), folders: Iterable[Path] = (), own: str = ""
+) -> None:
+    """An error if a file would take the place of one that is read, that a folder needs, or that others wrote.
+
+    It comes before the work whose result it is, so that none is lost.
 
     Args:
         output: the file to write.
+        kind: of this file, as in `nescio.marks`; one of the same kind may be replaced.
         read: files, and folders of images or idx files.
         folders: of runs and detectors; a file in them of which these know nothing may be replaced.
         own: the file in such a folder that the command itself writes.
     """
-    if not output.is_file():
-        return
+    if output.is_file():
+        _check_needed(output, read, folders, own)
+    check_replaceable(output, kind)
+
+
+def _check_needed(output: Path, read: Iterable[Path], folders: Iterable[Path], own: str) -> None:
     for file in (file for path in read for file in _files(path)):
         if file.exists() and output.samefile(file):
             raise NescioError(

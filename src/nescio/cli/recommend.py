@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import Seed, out
+from nescio.cli.arguments import Force, Seed, out
 from nescio.cli.network import ClassNames, Held, Label, Model, Network, OrRun, Train, Weights, told
+from nescio.cli.outputs import check_output
 from nescio.errors import NescioError
 from nescio.options import Root
 
@@ -29,6 +30,7 @@ def recommend(
     class_names: ClassNames = "",
     seed: Seed = 0,
     root: Root = None,
+    force: Force = False,
 ) -> None:  # fmt: skip
     """Find the detector that suits a trained network, by known data and outliers made from them alone.
 
@@ -48,6 +50,7 @@ def recommend(
     if is_fitted(folder):
         raise NescioError(f"{str(folder)!r} holds a detector of `nescio fit`, and nothing else may be in it; give "
                           "another folder with --output")  # fmt: skip
+    check_output(folder / RECOMMENDATION, "Recommendation record")
     best = Best(accept=accept, candidates=candidates, inputs=inputs, seed=seed)
     network = Network(run, model, weights, data, train, label, class_names, root)
     fitted = network.fit(best, folder / RECOMMENDED)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import out
+from nescio.cli.arguments import Force, out
 
 
 def report(
@@ -16,6 +16,7 @@ def report(
              "their folder's name, or their file's, with the folders above it where others are called so. Several runs "
              "of one NAME are taken together; they must be of one method, on the same data.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+    force: Force = False,
 ) -> None:  # fmt: skip
     """What records hold, as one page: a verdict in plain words, then figures and tables. It needs no network.
 
@@ -25,11 +26,13 @@ def report(
 
     Example: `nescio report duq=seed-0 duq=seed-1 run-softmax/evaluation.json run-softmax/audit.json`
     """
-    from nescio.atomic import replacing
+    from nescio.atomic import check_replaceable, replacing
+    from nescio.marks import REPORT
     from nescio.report.page import report_page
     from nescio.report.reading import check_output, records_in
 
     check_output(records, output)
+    check_replaceable(output, REPORT)
     page = report_page(records_in(records))
     with replacing(output, "w") as file:
         file.write(page)

@@ -11,7 +11,9 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from nescio.cli.arguments import err, out
+from nescio.atomic import check_replaceable
+from nescio.cli.arguments import Force, err, out
+from nescio.marks import PAGE as MARKDOWN
 from nescio.options import Command, Root, one_of
 
 NAME = "NAME"  # of the command that stands for every experiment's
@@ -62,6 +64,7 @@ def write_pages(
     folder: Annotated[Path, typer.Argument(
         metavar="FOLDER", help="It holds a folder for each experiment that was run.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page, in Markdown.")] = Path("results.md"),
+    force: Force = False,
 ) -> None:  # fmt: skip
     """Make the page of all results, and the small one in each folder, from their records alone.
 
@@ -91,6 +94,7 @@ def run_experiment(
     dry_run: Annotated[bool, typer.Option(
         "--dry-run", help="One step of every stage, to see that it starts; nothing is kept.")] = False,
     root: Root = None,
+    force: Force = False,
 ) -> None:  # fmt: skip
     """Train, evaluate, and put the paper's numbers beside ours. Started again, it goes on where it stood.
 
@@ -101,7 +105,7 @@ def run_experiment(
     from nescio.report.reproductions import reproduction_table
     from nescio.reproduce.experiment import SCALES, Work, reproduce
     from nescio.reproduce.experiments import EXPERIMENTS
-    from nescio.reproduce.results import write_page
+    from nescio.reproduce.results import PAGE, write_page
 
     if scale not in SCALES:
         raise typer.BadParameter(f"a scale is {' or '.join(SCALES)}, not {scale!r}")
@@ -109,6 +113,8 @@ def run_experiment(
     output = output or Path("results") / (name if scale == "quick" else f"{name}-{scale}")  # scales stand side by side
     many = seeds or experiment.seeds.get(scale, 1)
     words = ["nescio", "reproduce", name, "--scale", scale, "--seeds", str(many), "-o", str(output)]
+    if not dry_run:
+        check_replaceable(output / PAGE, MARKDOWN)
     place: AbstractContextManager[Any] = tempfile.TemporaryDirectory() if dry_run else nullcontext()
     try:
         with place as passing:

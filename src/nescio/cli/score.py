@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import BatchSize, Scores, Seed, err
+from nescio.cli.arguments import BatchSize, Force, Scores, Seed, err
 from nescio.cli.outputs import check_output
 from nescio.errors import NescioError
 
@@ -32,6 +32,7 @@ def score(
     scores: Scores = None,
     batch_size: BatchSize = 256,
     seed: Seed = 0,
+    force: Force = False,
 ) -> None:  # fmt: skip
     """Answer new inputs, one row each.
 
@@ -48,11 +49,12 @@ def score(
     """
     from nescio.atomic import replacing
     from nescio.fitted import is_fitted
+    from nescio.marks import ANSWERS
 
     if output is None and sys.stdout is None:
         raise NescioError("standard output is closed; give a file with --output")
     if output is not None:
-        check_output(output, [inputs], [folder])
+        check_output(output, ANSWERS, [inputs], [folder])
     place = nullcontext(sys.stdout) if output is None else replacing(output, "w")
     if is_fitted(folder):
         if scores:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import BatchSize, Impute, Label, Seed, err, out
+from nescio.cli.arguments import BatchSize, Force, Impute, Label, Seed, err, out
 from nescio.errors import NescioError
 from nescio.options import Root, one_of, settings_given
 
@@ -50,6 +50,7 @@ def train(
     impute: Impute = False,
     label: Label = None,
     root: Root = None,
+    force: Force = False,
 ) -> None:  # fmt: skip
     """Train a classifier into a folder. Started again, a run that was cut off goes on where it stood.
 
@@ -75,6 +76,8 @@ def train(
 
     # a path is kept whole, so that the run can be judged from another folder
     data = os.path.abspath(data) if os.path.exists(data) and data not in NAMES else data
+    if data != data.encode(errors="replace").decode():
+        raise NescioError(f"the name {data!r} is no text, by which the run could find its data again; rename it")
     output = output or Path(f"{Path(data).stem}-{method}")
     held = tuple(name.strip() for name in hold_out.split(",") if name.strip())
     own = settings_given(ctx, method)

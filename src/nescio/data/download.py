@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pooch
 import requests
 
+from nescio.atomic import naming
 from nescio.data.catalogue import CATALOGUE, NAMES, Remote
 from nescio.data.where import folders
 from nescio.errors import NescioError, unknown_name
@@ -114,7 +115,7 @@ class _Resuming:
     def _save(self, answer: requests.Response, done: int) -> None:
         rest = answer.headers.get("Content-Length")
         total = None if rest is None else done + int(rest)
-        with self.part.open("r+b" if done else "wb") as file:
+        with naming(self.part), self.part.open("r+b" if done else "wb") as file:
             file.seek(done)
             for chunk in _chunks(answer):
                 file.write(chunk)

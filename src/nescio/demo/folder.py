@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from nescio.atomic import replacing
+from nescio.atomic import check_replaceable, replacing
 from nescio.errors import NescioError
+from nescio.marks import REPORT as PAGE
 
 MARK, REPORT = "demo.txt", "report.html"
 ABOUT = """Written by `nescio demo`, which writes its own files anew when it is run again on this folder.
@@ -37,6 +38,7 @@ def claim(folder: Path) -> None:
     if inside and MARK not in inside:
         raise NescioError(f"the folder {str(folder)!r} holds other things ({', '.join(inside[:3])}"
                           f"{', …' * (len(inside) > 3)}), and no {MARK}; name another with --output")  # fmt: skip
+    check_replaceable(folder / REPORT, PAGE)
     with replacing(folder / MARK, "w") as file:
         file.write(ABOUT)
     (folder / REPORT).unlink(missing_ok=True)

@@ -4,6 +4,7 @@ import shlex
 import sys
 import textwrap
 import time
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
@@ -25,6 +27,7 @@ from nescio.demo.picture import LEGEND, picture, sure_of
 from nescio.demo.plan import DIGITS, METHODS, MOONS, NETWORK, Problem, Size
 from nescio.demo.stages import Stages
 from nescio.gallery import attack_gallery
+from nescio.marks import ARCHIVE, MADE_BY
 from nescio.methods.method import Method
 from nescio.records import Gallery, Record
 from nescio.report.figures import save_figure
@@ -124,20 +127,24 @@ def _halves(folder: Path, problem: Problem, known: Known, seed: int) -> Halves:
     generator = torch.Generator().manual_seed(derived_seed(seed, "halves", 0))
     first, second = torch.randperm(len(known.test), generator=generator).tensor_split(2)
     path = folder / problem.name / CALIBRATION
-    with replacing(path) as file:
+    with replacing(path, "w+b") as file:
         kind = "images" if known.kind == "image" else "inputs"
         arrays: dict[str, Any] = {kind: known.test.inputs[first].numpy()}
         np.savez_compressed(file, **arrays)
+        with zipfile.ZipFile(file, "a") as archive:
+            archive.comment = ARCHIVE
     return Halves(path, known.test.select(second))
 
 
 def _write_new(folder: Path, judging: Samples, held_out: Samples) -> None:
     """Images to try a detector on: some of digits that were learned, some of those that were not."""
+    about = PngInfo()
+    about.add_text("Software", MADE_BY)
     for kind, samples in (("seen", judging), ("never_seen", held_out)):
         for number in range(SHOWN):
             pixels = samples.inputs[number, 0].mul(255).round().byte().numpy()
             with replacing(folder / kind / f"{number}.png") as file:
-                Image.fromarray(pixels).save(file, "png")
+                Image.fromarray(pixels).save(file, "png", pnginfo=about)
 
 
 def _write_report(folder: Path, records: Sequence[tuple[str, Record]]) -> None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from nescio.detectors.detector import Detector
+from nescio.detectors.whitening import is_whitening
 from nescio.errors import NescioError
 
 
@@ -31,12 +31,17 @@ def put_in(detector: Detector, found: dict[str, Tensor], where: str) -> None:
     sizes: dict[str, int] = {}  # by the letters of axes
     for key, buffer in room.items():
         value, letters = found[key], detector.letters(key, found[key].dim())
-        expected: Sequence[int] = buffer.shape
-        if letters is not None:
-            expected = [sizes.setdefault(letter, size) for letter, size in zip(letters, value.shape, strict=False)]
-        if value.shape != torch.Size(expected) or value.dtype != buffer.dtype:
+        expected: Sequence[int | str] = buffer.shape
+        if letters is not None and len(letters) == value.dim():
+            expected = [sizes.setdefault(letter, size) for letter, size in zip(letters, value.shape, strict=True)]
+        elif letters is not None:
+            expected = letters  # a size that may be any, for each axis
+        if tuple(value.shape) != tuple(expected) or value.dtype != buffer.dtype:
+            shape = f"({', '.join(map(str, expected))}{',' * (len(expected) == 1)})"
             raise NescioError(f"{where}: the detector's {key} is {value.dtype} {tuple(value.shape)}; expected "
-                              f"{buffer.dtype} {tuple(expected)}")  # fmt: skip
+                              f"{buffer.dtype} {shape}")  # fmt: skip
+        if letters is not None and len(letters) > 1 and letters[-1] == letters[-2] and not is_whitening(value):
+            raise NescioError(f"{where}: the detector's {key} brings no features to unit covariance")
     fitted = [bool(value.isfinite().all()) for value in found.values() if value.numel() and value.is_floating_point()]
     if any(fitted) and not all(fitted):  # what was never fitted is NaN throughout
         raise NescioError(f"{where}: what the detector learned is in part NaN or infinite")

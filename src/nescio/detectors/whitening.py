@@ -5,6 +5,7 @@ from torch import Tensor
 
 ROUNDING = torch.finfo(torch.float32).eps  # of features, whose variance is not known to more digits
 PIECE = 512  # rows
+TRIED = 8  # columns whose angles are looked at
 
 
 def least_variance(covariance: Tensor, floor: float) -> float:
@@ -44,3 +45,18 @@ def whitening(covariance: Tensor, least: float) -> tuple[Tensor, Tensor]:
     variance, vectors = torch.linalg.eigh(covariance)
     variance = variance.clamp(min=least)
     return (vectors * variance.rsqrt()).contiguous(), -variance.log().sum() / 2
+
+
+def is_whitening(factor: Tensor) -> bool:
+    """Whether a factor `(…, F, F)` may have come from `whitening`: columns at right angles, the longest first.
+
+    >>> found, _ = whitening(torch.tensor([[4.0, 1.0], [1.0, 1.0]]), least=0.25)
+    >>> is_whitening(found), is_whitening(found.T)
+    (True, False)
+    """
+    columns = factor.double().mT  # (…, F, F)
+    lengths = torch.linalg.vector_norm(columns, dim=-1)
+    units = (columns / lengths[..., None])[..., :TRIED, :]
+    angles = units @ units.mT - torch.eye(units.shape[-2], dtype=units.dtype)
+    ordered = lengths.diff(dim=-1) <= ROUNDING * lengths[..., 1:]
+    return bool((angles.abs() < ROUNDING).all() and ordered.all())

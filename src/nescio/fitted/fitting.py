@@ -22,8 +22,9 @@ from nescio.fitted.wanted import Choice
 from nescio.predict import predict
 from nescio.records import Fitted, Provenance
 from nescio.runs import open_run
-from nescio.saving import save
+from nescio.saving import write_model
 
+KIND = "Fitted record"  # by which a folder is known as a detector's
 TRIED = 64  # inputs that a graph must answer as its network does
 
 
@@ -95,7 +96,7 @@ def fit_own(
     if "train" in parts and parts["train"][2] != kind:
         raise NescioError(f"{data} has {kind}, {train} has {parts['train'][2]}; give both in one way, as the values of "
                           "images are brought to [0, 1], and those of `inputs` are left as they are")  # fmt: skip
-    with plain_attention(), replacing_folder(folder, FACTS, FILES) as place:
+    with plain_attention(), replacing_folder(folder, FACTS, KIND, FILES) as place:
         outputs, held = _taken(net, {part: one for part, (one, *_) in parts.items()})
         samples = held["test"]
         some = samples.take(slice(TRIED))[0]
@@ -141,9 +142,9 @@ def fit_run(
     name = f"{about.source.name}, test part" if data is None else str(data)
     taught = f"a part of {name}" if teacher is None else f"{about.source.name}, training part" if own else str(train)
     known = Known(about.shape, None, about.classes, encoder, name, taught)
-    with replacing_folder(folder, FACTS, FILES) as place:
+    with replacing_folder(folder, FACTS, KIND, FILES) as place:
         detector = wanted.fitted(model, held, teacher)
-        save(detector, place / DETECTOR)
+        write_model(detector, place / DETECTOR)
         facts = known.facts(wanted, detector, None, time.monotonic() - started, Kept("detector"))
         facts = facts.sealed(digests(place))
         facts.save(place / FACTS)

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from nescio import naming
+from nescio.atomic import replacing
 from nescio.data import Encoding, Stream
 from nescio.detectors import Detector
 from nescio.detectors.features import HEAD
@@ -29,7 +30,7 @@ from nescio.graph import exported, read_graph, write_graph
 from nescio.predict import like_model, predict
 from nescio.records import Fitted, to_plain
 from nescio.runs import FITTED
-from nescio.saving import holds_model, load, save
+from nescio.saving import holds_model, load, write_model
 
 DETECTOR, GRAPH, WEIGHTS, FACTS = "detector.safetensors", "graph.safetensors", "weights.safetensors", FITTED
 FILES = (DETECTOR, GRAPH, WEIGHTS, FACTS)  # all that a folder may hold
@@ -71,6 +72,11 @@ def open_fitted(folder: Path, factory: str | None, inputs: Path) -> tuple[Detect
     if to_plain(detector.settings()) != facts.settings:
         raise NescioError(f"{str(folder / DETECTOR)!r} has other settings than {FACTS} says: {detector.settings()}, "
                           f"not {facts.settings}")  # fmt: skip
+    if (len(detector.calibration_), tuple(detector.threshold_.reshape(-1).tolist())) != (
+        facts.inputs,
+        facts.thresholds,
+    ):
+        raise NescioError(f"{str(folder / DETECTOR)!r} has other thresholds than {FACTS} says, or of other data")
     none = torch.zeros(1, *facts.shape, dtype=getattr(torch, facts.dtype))
     made = predict(detector.model, none, progress=False).shape[2]
     if made != len(facts.classes):
@@ -98,7 +104,7 @@ def plain_attention() -> Iterator[None]:
 def keep(detector: Detector, x: Tensor, place: Path) -> Kept:
     """Write a detector with its network: as one of ours, as a graph that answers bit by bit alike, or as weights."""
     if holds_model(detector):
-        save(detector, place / DETECTOR)
+        write_model(detector, place / DETECTOR)
         return Kept("detector")
     net = detector.model
     layers = {name for one in detector.modules() if isinstance(one, Detector) for name in one.layers} - {HEAD}
@@ -108,15 +114,16 @@ def keep(detector: Detector, x: Tensor, place: Path) -> Kept:
         )
         graph = read_graph(place / GRAPH)
         # the same detector over the graph: what is a copy has the graph wherever the original has the network
-        save(copy.deepcopy(detector, {id(net): graph}), place / DETECTOR)
+        write_model(copy.deepcopy(detector, {id(net): graph}), place / DETECTOR)
         _check_same(detector, _loaded(place / DETECTOR, graph), x)
     except NescioError as error:
         (place / GRAPH).unlink(missing_ok=True)
-        save(detector, place / DETECTOR)
+        write_model(detector, place / DETECTOR)
         held = {
             name: value.contiguous().clone() for name, value in net.state_dict().items() if isinstance(value, Tensor)
         }
-        save_file(held, place / WEIGHTS)
+        with replacing(place / WEIGHTS) as file:
+            file.write(save(held))
         return Kept("weights", str(error))
     return Kept("graph")
 

@@ -17,6 +17,7 @@ from nescio.atomic import replacing
 from nescio.errors import NescioError
 from nescio.records.checks import check_not_negative
 from nescio.records.command import command
+from nescio.records.parsing import parsed
 
 FORMAT = 1
 
@@ -34,9 +35,9 @@ class Record:
     def from_json(cls, text: str) -> Self:
         """The record in a JSON text, checked field by field."""
         try:
-            body = json.loads(text, parse_constant=_no_constant)
-        except (ValueError, RecursionError) as error:
-            raise NescioError(f"{_not_of(cls)}: no JSON ({error})") from error
+            body = parsed(text)
+        except NescioError as error:
+            raise NescioError(f"{_not_of(cls)}: {error}") from error
         if not isinstance(body, dict) or body.pop("record", None) != cls.__name__:
             raise NescioError(_not_of(cls))
         if (version := body.pop("format", None)) != FORMAT:
@@ -46,10 +47,13 @@ class Record:
         made: Self = from_plain(cls, body, cls.__name__)
         return made
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the record; the file is whole or not there."""
+    def save(self, path: str | os.PathLike[str], force: bool = False) -> None:
+        """Write the record; the file is whole or not there.
+
+        It takes the place of a record of its kind, and with `force` of anything.
+        """
         text = self.to_json()
-        with replacing(path, "w") as file:
+        with replacing(path, "w", force) as file:
             file.write(text + "\n")
 
     @classmethod
@@ -102,19 +106,17 @@ def _not_of(kind: type[Record]) -> str:
     return f"not {'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__} record"
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
 def to_plain(value: Any) -> Any:
     """Dataclasses, tuples and dicts as what JSON knows."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(key): to_plain(item) for key, item in value.items()}
+        return {_text(str(key)): to_plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]
-    if value is None or isinstance(value, str | bool):
+    if isinstance(value, str):
+        return _text(value)
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Integral):  # numpy's too, as are the reals
         return int(value)
@@ -123,6 +125,11 @@ def to_plain(value: Any) -> Any:
     if not math.isfinite(value):
         raise NescioError("a record holds NaN or an infinity; what is undefined should be None")
     return float(value)
+
+
+def _text(value: str) -> str:
+    """Text that a file can hold: bytes of a file's name that are no text are left open, as `?`."""
+    return value.encode(errors="replace").decode()
 
 
 def from_plain(kind: Any, value: Any, where: str) -> Any:
@@ -143,7 +150,7 @@ def from_plain(kind: Any, value: Any, where: str) -> Any:
     if origin is dict and isinstance(value, dict):
         return {key: from_plain(inner[1], item, f"{where}[{key!r}]") for key, item in value.items()}
     if kind is Any:
-        return value
+        return to_plain(value)  # an error if it is infinite, as a number with many digits is
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return _finite(value, where)
     if isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):

@@ -14,9 +14,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nescio.atomic import replacing
+from nescio.atomic import check_replaceable
+from nescio.marks import FIGURE, PAGE
 from nescio.records import Evaluation, Histogram, UnknownSide
 from nescio.report.figures import COLOURS, DASHES, draw_shares, legend_below, save_figure, shown, text_width
+from nescio.report.markdown import save_markdown
 from nescio.report.runs import Records, Runs, compared, mean, notes, of_score, older, over_runs, side_of
 from nescio.report.side_by_side import side_by_side
 from nescio.report.tables import CONVENTIONS, FIGURES, auroc_colour, new_table
@@ -25,7 +27,7 @@ ACROSS = 3  # panels in a row
 PANEL = 3.7  # inches that one is wide, with its labels
 LINE = 0.19  # inches that a line of a legend is high
 MOST_TABLES = 3  # one for each unknown set, if there are no more
-ATTACKED = "adversarial_samples"
+ATTACKED, TABLE = "adversarial_samples", "table.md"
 LINES = COLOURS[:6]  # yellow is too light for a line, and black is kept for what is no method
 BOUND: dict[str, Any] = {"color": "0.35", "linewidth": 1.0, "linestyle": "--"}
 
@@ -56,10 +58,12 @@ def write_comparison(
     }
     if ATTACKED in sets:
         figures[f"{ATTACKED}.svg"] = attacked_figure(records)
+    check_replaceable(Path(folder) / TABLE, PAGE)
+    for name in figures:
+        check_replaceable(Path(folder) / name, FIGURE)  # all before any is written
     for name, figure in figures.items():
         save_figure(figure, Path(folder) / name)
-    with replacing(Path(folder) / "table.md", "w") as file:
-        file.write(table.markdown())
+    save_markdown(table.markdown(), Path(folder) / TABLE)
     return table if len(sets) > MOST_TABLES else comparison_table(records, unknown, score)
 
 

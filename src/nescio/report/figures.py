@@ -19,13 +19,20 @@ from numpy.typing import ArrayLike
 
 from nescio.atomic import replacing
 from nescio.errors import NescioError, unknown_name
+from nescio.marks import MADE_BY
 from nescio.records import Evaluation, History
 from nescio.report.own import own
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; known data is always the first
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 DASHES: tuple[Any, ...] = ("-", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)))  # for those who see no colours
-SUFFIXES = (".svg", ".png", ".pdf")
+# whose figures they are and, since they are to be the same each time, no date
+METADATA: dict[str, dict[str, str | None]] = {
+    "svg": {"Creator": MADE_BY, "Date": None},
+    "png": {"Software": MADE_BY},
+    "pdf": {"Creator": MADE_BY, "CreationDate": None},
+}
+SUFFIXES = tuple(f".{kind}" for kind in METADATA)
 LONGEST = 40  # characters of a name
 
 
@@ -182,12 +189,15 @@ def figure_format(path: str | os.PathLike[str]) -> str:
     return suffix[1:]
 
 
-def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure in the format of the file's name; the file is whole or not there, and the same each time."""
+def save_figure(figure: Figure, path: str | os.PathLike[str], force: bool = False) -> None:
+    """Write a figure in the format of the file's name; the file is whole or not there, and the same each time.
+
+    It takes the place of a figure of nescio's, and with `force` of anything.
+    """
     kind = figure_format(path)
-    dated = {"svg": "Date", "pdf": "CreationDate"}.get(kind)
-    with replacing(path) as file, any_letters(), mpl.rc_context({"svg.hashsalt": "nescio"}):
-        figure.savefig(file, format=kind, dpi=150, metadata={dated: None} if dated else None)
+    about = METADATA[kind]
+    with replacing(path, force=force) as file, any_letters(), mpl.rc_context({"svg.hashsalt": "nescio"}):
+        figure.savefig(file, format=kind, dpi=150, metadata=about)
 
 
 def _axes(title: str, across: str, up: str) -> tuple[Figure, Any]:

@@ -1,6 +1,5 @@
 """Which records a report is of: files, the folder of a run, or a folder of such."""
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 
 from nescio.errors import NescioError
 from nescio.records import History, Record, read_record
+from nescio.records.parsing import parsed
 from nescio.report.naming import Place, names_of, not_alike
 
 Named = list[tuple[str, Record]]
@@ -136,7 +136,7 @@ def _beside(folder: Path) -> list[Path]:
 
 def _is_record(path: Path) -> bool:
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        body = parsed(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise NescioError(f"cannot read {str(path)!r}: {error}") from error
     return isinstance(body, dict) and "record" in body

@@ -12,11 +12,12 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
 
-from nescio.atomic import replacing
+from nescio.atomic import check_replaceable, replacing
 from nescio.data import Known, Samples, status
 from nescio.errors import NescioError
 from nescio.methods.method import Method
 from nescio.records import Claim, Compared, Differs, History, Provenance, Record, Reproduction, from_plain, to_plain
+from nescio.records.parsing import parsed
 from nescio.report.figures import save_figure
 from nescio.reproduce.folder import RECORD, claim
 from nescio.reproduce.spent import Spent
@@ -166,13 +167,15 @@ class Work:
                 took = {path.name: origin.seconds}  # of a list from before times were kept in it
             self.spent.knows(took)
             return found
+        listed = bool(kept)  # then it is ours, even if it cannot be read
+        check_replaceable(path, f"{kind.__name__} record", force=listed)
         self._say(name)
         if kept:  # a record of other settings must not pass for one of these, nor the new one for one of those
             self._keep(stages)
         with self.spent.on(path.name):
             record = make()
             used = self.spent.within()
-        record.save(path)
+        record.save(path, force=listed)
         took = {what: round(self.spent.seconds[what], 3) for what in sorted(used | {path.name})}
         self._keep({**self._stages(), name: {**wanted, SPENT: took}})
         return record
@@ -204,7 +207,7 @@ class Work:
         if not path.exists():
             return {}
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = parsed(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise NescioError(
                 f"{os.fspath(path)!r} is no list of stages ({error}); without it all are done again"

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from nescio import metrics
-from nescio.atomic import replacing
 from nescio.records import Claim, Compared, Differs, Separations, Spread
+from nescio.report.markdown import save_markdown
 from nescio.report.separations import MEASURES, separation_page, violin_figure
 from nescio.reproduce.experiment import Experiment, Found, Work
 from nescio.reproduce.over_seeds import above_in_pairs, all_of, over_seeds
@@ -227,8 +227,7 @@ def figure2(work: Work) -> Found:
 def _table(work: Work, number: int, rows: tuple[str, ...], sets: tuple[str, ...]) -> Separations:
     """The part that makes up a table of the paper, also laid out as there."""
     record = kept_part(work, "separations", rows, sets)
-    with replacing(work.folder / "tables.md", "w") as file:
-        file.write(separation_page(record, PUBLISHED[number]))
+    save_markdown(separation_page(record, PUBLISHED[number]), work.folder / "tables.md")
     return record
 
 

@@ -4,9 +4,11 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from nescio.atomic import replacing
+from nescio.atomic import check_replaceable
 from nescio.errors import NescioError
+from nescio.marks import PAGE as MARKDOWN
 from nescio.records import Reproduction
+from nescio.report.markdown import save_markdown
 from nescio.report.reproductions import escaped, reproduction_markdown, results_markdown
 from nescio.reproduce.experiments import EXPERIMENTS, not_made
 from nescio.reproduce.folder import RECORD
@@ -21,8 +23,7 @@ def found_results(folder: Path) -> dict[str, Reproduction]:
 
 def write_page(folder: Path, record: Reproduction) -> None:
     """The page beside a record."""
-    with replacing(folder / PAGE, "w") as file:
-        file.write(reproduction_markdown(record))
+    save_markdown(reproduction_markdown(record), folder / PAGE)
 
 
 def write_results(folder: Path, output: Path, command: str) -> int:
@@ -30,12 +31,13 @@ def write_results(folder: Path, output: Path, command: str) -> int:
     found = found_results(folder)
     if not found:
         raise NescioError(f"there are no results in {str(folder)!r}: no folder in it has a {RECORD}")
+    for path in (output, *(folder / name / PAGE for name in found)):
+        check_replaceable(path, MARKDOWN)  # all before any is written
     for name, record in found.items():
         write_page(folder / name, record)
     there = Path(os.path.relpath(folder, output.parent)).as_posix()
-    with replacing(output, "w") as file:
-        file.write(results_markdown({f"{there}/{name}": record for name, record in found.items()}, command))
-        file.write(_not_run({record.name for record in found.values()}))
+    page = results_markdown({f"{there}/{name}": record for name, record in found.items()}, command)
+    save_markdown(page + _not_run({record.name for record in found.values()}), output)
     return len(found)
 
 

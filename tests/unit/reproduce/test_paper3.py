@@ -12,6 +12,7 @@ import torch
 
 import nescio
 from nescio.errors import NescioError
+from nescio.marks import MARKDOWN
 from nescio.records import Reproduction, Separations
 from nescio.report.separations import separation_page
 from nescio.reproduce import paper3_splits
@@ -135,7 +136,8 @@ def test_what_the_paper_says_has_no_numbers_of_ours(experiment, tmp_path, monkey
 def test_the_committed_tables_are_those_of_their_record(number):
     folder = RESULTS / f"gradient-table{number}"
     record = Separations.load(folder / "separations.json")
-    assert (folder / "tables.md").read_text(encoding="utf-8") == separation_page(record, PUBLISHED[number])
+    page = separation_page(record, PUBLISHED[number])
+    assert (folder / "tables.md").read_text(encoding="utf-8") == f"{MARKDOWN}\n{page}"
     assert len(record.accuracy) >= 3
     assert OTHERS in record.sets
     found = Reproduction.load(folder / "reproduction.json")
