@@ -13,6 +13,7 @@ from nescio.logits import LARGEST, classes
 from nescio.methods import as_method
 from nescio.predict import like_model
 from nescio.seeds import derived_seed, start_from
+from nescio.words import UnknownWordError
 
 if TYPE_CHECKING:
     from nescio.detectors.detector import Detector
@@ -21,7 +22,7 @@ UNKNOWN = -1
 
 
 class Answers(NamedTuple):
-    """Of some inputs, `(N,)` each, or of one, `()` each; what is not finite has the class −1, and NaN for the rest."""
+    """Of some inputs, `(N,)` each, or of one, `()` each; what is not finite has the class −1 and the p-value 0."""
 
     answer: Tensor
     claimed: Tensor  # the model's own classes
@@ -46,7 +47,8 @@ def _answers(detector: "Detector", x: Tensor) -> Answers:
     """Those to a batch."""
     answer = torch.full((len(x),), UNKNOWN, device=x.device)
     claimed = answer.clone()
-    scores, p, confidence = torch.full((3, len(x)), torch.nan, dtype=torch.float64, device=x.device)
+    scores, confidence = torch.full((2, len(x)), torch.nan, dtype=torch.float64, device=x.device)
+    p = torch.zeros_like(scores)  # what has no score is odder than all that is known: no `p < 0.05` may accept it
     # as the model would get them: what is finite may be too large for its type
     rows = like_model(x, detector.model).isfinite().flatten(1).all(1).nonzero().flatten().to(x.device)
 
@@ -59,10 +61,17 @@ def _answers(detector: "Detector", x: Tensor) -> Answers:
             confidence[own] = as_method(detector.model).confidence(seen.logits).to(confidence)
             cut = _cuts(detector, claimed[own], seen.logits.shape[2])
             answer[own] = torch.where(scores[own] <= cut, claimed[own], UNKNOWN)
-            p[own] = _p_values(detector, scores[own], claimed[own]).where(~scores[own].isnan(), torch.nan)
+            p[own] = _p_values(detector, scores[own], claimed[own]).where(~scores[own].isnan(), 0.0)
 
     if len(rows):
-        detector.sweep(x[rows], visit, batch_size=len(rows), progress=False)
+        try:
+            detector.sweep(x[rows], visit, batch_size=len(rows), progress=False)
+        except UnknownWordError as error:
+            known = torch.ones(len(rows), dtype=torch.bool, device=x.device)
+            known[error.rows] = False
+            rows = rows[known]
+            if len(rows):
+                detector.sweep(x[rows], visit, batch_size=len(rows), progress=False)
     return Answers(answer, claimed, scores, p, confidence)
 
 
