@@ -67,7 +67,8 @@ def write_verdicts(file: IO[str], detector: Detector, names: Sequence[str], inpu
     """Write a detector's answers as CSV, each batch as it comes; how many there were, and how many were unknown.
 
     The columns are `input` (file or number), `class` (or "unknown"), `model_class` (what the model alone would say),
-    `confidence` (its own), `p_value` and `score`. Of inputs that are not finite all but the first two are empty.
+    `confidence` (its own), `p_value` and `score`. Of inputs that have none the last is empty, and
+    the p-value 0.
     """
     rows, unknown = _Rows(file), 0
     header = ["input", "class", "model_class", "confidence", "p_value", "score"]

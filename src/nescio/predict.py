@@ -4,6 +4,7 @@ import re
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -11,11 +12,13 @@ from torch import Tensor, nn
 
 from nescio.data.batches import Batch, batches, in_memory, length
 from nescio.errors import NescioError
+from nescio.gate import whole_numbers_refused
 from nescio.heap import keep_freed
 from nescio.progress import bar
 from nescio.replica import private
 from nescio.seeds import check_seed, derived_seed
 from nescio.streams import RandomStream, from_seed
+from nescio.words import UnknownWordError, unknown_words, vocabularies
 
 
 def predict(
@@ -56,9 +59,6 @@ def joined(parts: list[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tensor | 
     return torch.cat([logits for logits, _ in parts], 1), torch.cat(labels) if len(labels) == len(parts) else None
 
 
-BYTES = (
-    " (for most models inputs must be floating point, images in [0, 1], not {}; divide bytes by 255, or call .float())"
-)
 PARTS = " (the model seems to take a dict, and was given a tensor; wrap it in a module that makes the dict)"
 TORCH = (RuntimeError, ValueError, IndexError, TypeError)  # what torch raises of inputs that do not fit
 # what code of the user's may raise beside
@@ -109,9 +109,12 @@ def sweep_through(
     with running(model, seed, requires_grad) as runner, bar(length(data), what, progress) as shown:
         for x, y in read(data, batch_size, seed):
             ready = like_model(x, model)
-            if ready.is_floating_point():  # words, or bytes for a model that takes them, are for it to judge
-                check_inputs(ready, model, before)
-            visit(x, runner(way, ready), y)
+            check_inputs(ready, model, before)
+            try:
+                found = runner(way, ready)
+            except UnknownWordError as error:
+                raise UnknownWordError([before + row for row in error.rows], error.holds) from error
+            visit(x, found, y)
             before += len(x)
             shown.advance(len(x))
 
@@ -173,14 +176,13 @@ def like_model(x: Tensor, model: nn.Module) -> Tensor:
 
 
 def check_inputs(x: Tensor, model: nn.Module, before: int = 0, numbers: Tensor | None = None) -> None:
-    """An error if a batch holds NaN, infinities or bytes, naming an input by its number.
+    """An error if a batch holds NaN or infinities, naming an input by its number, or bytes for a model of floats.
 
     Inputs are counted on from those `before`, unless their `numbers` are given.
     """
     if not x.is_floating_point():
-        if not any(isinstance(module, nn.Embedding) for module in model.modules()):
-            raise NescioError(f"inputs must be floating point (images in [0, 1]), not {x.dtype}; "
-                              "divide bytes by 255, or call .float()")  # fmt: skip
+        if not vocabularies(model):
+            raise whole_numbers_refused(x.dtype)
     elif not x.sum().isfinite() and not x.isfinite().all():  # a sum is several times faster, but may run over
         bad = (~x.isfinite()).flatten(1).any(1).nonzero().flatten()
         number = before + int(bad[0]) if numbers is None else int(numbers[bad[0].to(numbers.device)])
@@ -194,11 +196,22 @@ def run(model: nn.Module, x: Tensor) -> Any:
     except NescioError:
         raise
     except (*TORCH, *OWN) as error:
-        hint = PARTS if _asked_by_name(error) else "" if x.is_floating_point() else BYTES.format(x.dtype)
+        strange = unknown_words(model, x, partial(_fails, model))
+        if strange is not None:
+            raise strange from error
+        hint = PARTS if _asked_by_name(error) else ""
         said = str(error) if isinstance(error, TORCH) and str(error) else f"{type(error).__name__}: {error}"
         raise NescioError(
             f"the model cannot be run on a batch of shape {tuple(x.shape)}: {said.removesuffix(': ')}{hint}"
         ) from error
+
+
+def _fails(model: nn.Module, x: Tensor) -> bool:
+    try:
+        model(x)
+    except (*TORCH, *OWN):
+        return True
+    return False
 
 
 @contextmanager

@@ -584,7 +584,7 @@ def test_images_that_cannot_be_read_are_unknown_and_told(command, there, tmp_pat
     (tmp_path / "held" / "17.png").write_bytes(b"")
     code, out, err = command("score", tmp_path / "det", tmp_path / "held", *alone)
     assert code == 0
-    lost = ["03.png,unknown,,,,", "17.png,unknown,,,,"]
+    lost = ["03.png,unknown,,,0.0,", "17.png,unknown,,,0.0,"]
     before = [line for line in whole[1].splitlines() if line[:6] not in ("03.png", "17.png")]
     assert sorted(out.splitlines()) == sorted(before + lost)
     assert out.splitlines()[4] == lost[0]
@@ -628,7 +628,7 @@ def test_one_image_is_answered_as_it_is_in_its_folder(command, there, tmp_path):
         assert (code, out.splitlines()) == (0, [lines[0], line]), err
     (tmp_path / "held" / "07.png").write_bytes(b"")
     code, out, err = command("score", tmp_path / "det", tmp_path / "held" / "07.png", "--fail-on-unknown")
-    assert (code, out.splitlines()[1]) == (3, "07.png,unknown,,,,")
+    assert (code, out.splitlines()[1]) == (3, "07.png,unknown,,,0.0,")
     assert "1 image could not be read, so unknown: " in err
 
 

@@ -25,7 +25,7 @@ def adapt(samples: Samples, shape: Sequence[int]) -> Samples:
     if len(samples.shape) != 3 or len(shape) != 3 or {samples.shape[0], shape[0]} - {1, 3}:
         raise NescioError(f"{where} of shape {samples.shape} cannot take the shape {shape}; "
                           "only images of 1 or 3 channels can be adapted")  # fmt: skip
-    parts = [_adapted(samples.inputs[i : i + 1024], shape) for i in range(0, len(samples), 1024)]
+    parts = [_adapted(samples._stored[i : i + 1024], shape) for i in range(0, len(samples), 1024)]
     return Samples(torch.cat(parts), samples.labels, samples.columns, samples.name)
 
 

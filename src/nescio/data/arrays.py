@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from nescio.errors import NescioError
+from nescio.gate import numbers, plain
 
 Array = np.ndarray[Any, Any]
 _MOST_CLASSES = 10_000  # a label above this is a number of something else
@@ -90,12 +91,8 @@ def labels(array: Array, count: int, where: str, classes: int | None = None) -> 
 
 
 def tensor(values: Any) -> Tensor:
-    """A tensor of a tensor or array; an array's memory is shared where torch can."""
+    """A tensor of a tensor or array, by the gate for both; an array's memory is shared where torch can."""
     if isinstance(values, Tensor):
-        return values
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
-        kind = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else type(values).__name__
-        raise NescioError(f"{kind} given; expected a tensor or an array of numbers")
-    dtype = np.float64 if values.dtype == np.longdouble else values.dtype.newbyteorder("=")
-    native = np.ascontiguousarray(values, dtype=dtype)
-    return torch.from_numpy(native if native.flags.writeable else native.copy())
+        found: Tensor = plain(values)
+        return found
+    return torch.from_numpy(numbers(values))

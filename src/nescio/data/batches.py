@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
@@ -11,6 +10,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 from nescio.data.arrays import tensor
 from nescio.data.samples import Samples
 from nescio.errors import NescioError, whole_number
+from nescio.gate import is_array, is_tensor, plain
 
 Batch = tuple[Tensor, Tensor | None]
 
@@ -29,8 +29,9 @@ def length(data: Any) -> int | None:
         return _loaded(data)
     if _is_pair(data):
         return length(data[0])
-    if isinstance(data, Tensor | np.ndarray):
-        return int(data.shape[0]) if data.ndim else None
+    if is_array(data):
+        shape = getattr(plain(data) if is_tensor(data) else data, "shape", ())
+        return int(shape[0]) if shape else None
     if isinstance(data, Dataset):
         return len(data) if isinstance(data, Sized) else None
     return sum(len(_batch(one)[0]) for one in data) if isinstance(data, list | tuple) else None
@@ -38,11 +39,11 @@ def length(data: Any) -> int | None:
 
 def in_memory(data: Any) -> bool:
     """Whether data are tensors or arrays, which run no code of the user's as they are read."""
-    return isinstance(data, Tensor | np.ndarray) or type(data) is Samples or _is_pair(data)
+    return is_array(data) or type(data) is Samples or _is_pair(data)
 
 
 def _stream(data: Any, batch_size: int) -> Iterator[Batch]:
-    if isinstance(data, Tensor | np.ndarray):
+    if is_array(data):
         return _slices(_rows(tensor(data)), None, batch_size)
     if _is_pair(data):
         inputs, labels = _rows(tensor(data[0])), tensor(data[1])
@@ -78,7 +79,7 @@ def _slices(x: Tensor, y: Tensor | None, size: int) -> Iterator[Batch]:
 
 def _is_pair(data: Any) -> bool:
     """A tuple of two arrays is inputs and their labels, whatever their shapes; a list of two is two batches."""
-    return isinstance(data, tuple) and len(data) == 2 and all(isinstance(one, Tensor | np.ndarray) for one in data)
+    return isinstance(data, tuple) and len(data) == 2 and all(map(is_array, data))
 
 
 def _rows(x: Tensor) -> Tensor:
@@ -96,7 +97,7 @@ def _batch(one: Any) -> Batch:
         if labels is not None and labels.shape[:1] != inputs.shape[:1]:
             raise NescioError(f"a batch of {len(inputs)} inputs has labels of shape {tuple(labels.shape)}")
         return inputs, labels
-    if isinstance(one, Tensor | np.ndarray):
+    if is_array(one):
         return _rows(tensor(one)), None
     size = f" of {len(one)}" if isinstance(one, list | tuple) else ""
     raise NescioError(f"a batch of type {type(one).__name__}{size}; expected inputs, or a pair (inputs, labels)")
@@ -105,7 +106,7 @@ def _batch(one: Any) -> Batch:
 def _collated(items: list[Any]) -> Any:
     try:
         return default_collate(items)
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         raise NescioError(f"the items of the dataset do not make a batch: {error}") from error
 
 

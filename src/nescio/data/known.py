@@ -68,7 +68,7 @@ def assemble(
         if not known.all():
             held.append(part.select(~known, labels[~known]))
             part, labels = part.select(known), labels[known]
-        return Samples(part.inputs, labels, part.columns, f"{name} {what}")
+        return Samples(part._stored, labels, part.columns, f"{name} {what}")
 
     train = None if train is None else keep(train, "train")
     test = keep(test, "test")

@@ -16,7 +16,9 @@ from nescio.errors import NescioError
 def as_dataset(data: Any) -> Dataset[Any]:
     """The dataset itself, or one made of a pair of arrays `(inputs, labels)`."""
     if isinstance(data, tuple) and len(data) == 2:
-        data = Samples(tensor(data[0]), tensor(data[1]))
+        x = tensor(data[0])
+        # bytes are no images unless a `Samples` says so; whole numbers are for a model with an embedding, or refused
+        data = Samples(x if x.is_floating_point() else x.long(), tensor(data[1]), words=True)
     if not isinstance(data, Dataset) or not hasattr(data, "__len__"):
         raise NescioError(f"expected a dataset of known length or a pair (inputs, labels), not {type(data).__name__}")
     if len(data) == 0:
@@ -78,6 +80,6 @@ def fingerprint(data: Dataset[Any] | None) -> str:
     if not isinstance(data, Samples):
         return size
     mark = 0
-    for values in (data.inputs, data.labels):
+    for values in (data._stored, data.labels):
         mark = zlib.crc32(values.detach().cpu().contiguous().view(torch.uint8).numpy().data, mark)
     return f"{size}, crc {mark:08x}"

@@ -50,7 +50,7 @@ class Normalise(nn.Module):
         axes = (0, 2, 3) if images else (0,)
         first = samples.take(slice(1))[0].double()
         origin = first[:, :, :1, :1] if images else first  # measured from here, a constant feature is exactly zero
-        count = samples.inputs.numel() / origin.numel()
+        count = len(samples) * first.numel() / origin.numel()
         shift = torch.zeros_like(origin)
         for x in _chunks(samples):
             shift += (x - origin).sum(axes, keepdim=True) / count

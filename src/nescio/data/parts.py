@@ -49,7 +49,7 @@ def named(parts: Parts, name: str) -> Parts:
             raise NescioError(f"{name}: the {what} part has label {int(strange[0])}, which no training input has; "
                               f"expected one of {', '.join(map(str, present.tolist()))}")  # fmt: skip
     renumbered = {
-        what: Samples(samples.inputs, torch.searchsorted(present, samples.labels), samples.columns, samples.name)
+        what: Samples(samples._stored, torch.searchsorted(present, samples.labels), samples.columns, samples.name)
         for what, samples in parts.samples.items()
     }
     return Parts(renumbered, tuple(map(str, present.tolist())))

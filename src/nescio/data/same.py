@@ -14,6 +14,7 @@ from nescio.errors import NescioError
 LOOKED_AT = 256  # inputs of a set that are looked for in another
 WIDTHS, COMPARED = (16, 64, 256), 4096  # values of an input that make its key, and inputs that are compared whole
 PIECE = 4096  # inputs whose keys are made at once, in the cache
+_PARTS = (slice(1), slice(None))  # the first input tells most sets apart
 MOST, FEW = 0.5, 0.1  # share of inputs that may be in both sets, and of those that repeat, as the rows of a table do
 
 
@@ -28,8 +29,10 @@ def same(one: Any, other: Any) -> bool:
     """
     one, other = _within(one), _within(other)
     if isinstance(one, Tensor) and isinstance(other, Tensor):
-        alike = one.shape == other.shape and one.dtype == other.dtype
-        return alike and torch.equal(one[:1], other[:1].to(one.device)) and torch.equal(one, other.to(one.device))
+        if one.shape != other.shape or (one.dtype != other.dtype and torch.uint8 not in (one.dtype, other.dtype)):
+            return False
+        kind = _shorter(one.dtype, other.dtype)
+        return all(torch.equal(_in(kind, one[part]), _in(kind, other[part]).to(one.device)) for part in _PARTS)
     return one is not None and one is other
 
 
@@ -52,7 +55,7 @@ def _within(data: Any) -> Any:
     """The inputs, where they are in memory; else what they are read from."""
     while isinstance(data, tuple | TensorDataset | Samples) or (isinstance(data, DataLoader) and _takes_all(data)):
         if isinstance(data, Samples):
-            data = data.inputs
+            data = data._stored
         elif isinstance(data, DataLoader):
             data = data.dataset
         else:
@@ -88,18 +91,19 @@ def _found(one: Any, other: Any, times: int) -> float:
     key; what is found is then compared whole.
     """
     kind = _shorter(_rows(one).dtype, _rows(other).dtype)
-    some = _taken(one, torch.linspace(0, len(one) - 1, min(len(one), LOOKED_AT)).round().long()).to(kind).double()
+    places = torch.linspace(0, len(one) - 1, min(len(one), LOOKED_AT)).round().long()
+    some = _in(kind, _taken(one, places)).double()
     for width in WIDTHS:
         part = _varied(some, width)
         wanted = _keys(some[:, part])
         keys, order = wanted.sort()
-        every = _keys(_columns(other, part).to(kind))
+        every = _keys(_in(kind, _columns(other, part)))
         place = torch.searchsorted(keys, every).clamp(max=len(keys) - 1)
         hits = (keys[place] == every).nonzero().flatten()
         if len(hits) <= COMPARED:
             break
     hits = hits[:COMPARED]
-    alike = (_taken(other, hits).to(kind).double() == some[order[place[hits]]]).all(1)
+    alike = (_in(kind, _taken(other, hits)).double() == some[order[place[hits]]]).all(1)
     met = torch.bincount(place[hits][alike], minlength=len(keys))[
         torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
     ]
@@ -146,4 +150,11 @@ def _shorter(one: torch.dtype, other: torch.dtype) -> torch.dtype:
     """The type with fewer digits, in which both can be compared; of whole numbers the one that holds both."""
     if not one.is_floating_point and not other.is_floating_point:
         return torch.promote_types(one, other)
+    one, other = (torch.float32 if kind == torch.uint8 else kind for kind in (one, other))  # as images are given out
     return max(one, other, key=lambda kind: torch.finfo(kind).eps if kind.is_floating_point else 0.0)
+
+
+def _in(kind: torch.dtype, rows: Tensor) -> Tensor:
+    """Rows in a type to compare them in; bytes of images beside floats are those that a model is given."""
+    scaled = rows.dtype == torch.uint8 and kind.is_floating_point
+    return (rows.float().div_(255) if scaled else rows).to(kind)

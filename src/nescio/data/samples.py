@@ -44,55 +44,60 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         for key, values in self.columns.items():
             if values.shape != (len(inputs),):
                 raise NescioError(f"{where}: column {key!r} has shape {values.shape}, expected ({len(inputs)},)")
-        self.inputs, self.labels = inputs, labels.long()
+        self._stored, self.labels = inputs, labels.long()  # bytes stay bytes: floats are four times as large
         self.name = name
 
     def __len__(self) -> int:
-        return len(self.inputs)
+        return len(self._stored)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         if not -len(self) <= index < len(self):
             raise IndexError(f"input {index} of a set of {len(self)}")  # what ends a plain for-loop
-        return self._floats(self.inputs[index]), self.labels[index]
+        return self._floats(self._stored[index]), self.labels[index]
 
     def __getitems__(self, indices: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
         return list(zip(*self.take(torch.as_tensor(indices)), strict=True))  # one gather for a whole DataLoader batch
 
     def __repr__(self) -> str:
-        return f"Samples({self.name!r}, {len(self)} × {self.shape}, {self.inputs.dtype})"
+        return f"Samples({self.name!r}, {len(self)} × {self.shape}, {self._stored.dtype})"
+
+    @property
+    def inputs(self) -> Tensor:
+        """All inputs `(N, …)` as a model takes them; of images that are bytes in memory, a copy as floats in [0, 1]."""
+        return self._floats(self._stored)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one input."""
-        return tuple(self.inputs.shape[1:])
+        return tuple(self._stored.shape[1:])
 
     def take(self, index: Tensor | slice) -> tuple[Tensor, Tensor]:
         """A batch at once: floats `(B, …)` and labels `(B,)`."""
-        return self._floats(self.inputs[index]), self.labels[index]
+        return self._floats(self._stored[index]), self.labels[index]
 
     def select(self, index: Tensor, labels: Tensor | None = None) -> "Samples":
         """The samples at `index` (positions or a mask), with new labels if given."""
         columns = {key: values[index.cpu().numpy()] for key, values in self.columns.items()}
-        return self._with(self.inputs[index], self.labels[index] if labels is None else labels, columns, self.name)
+        return self._with(self._stored[index], self.labels[index] if labels is None else labels, columns, self.name)
 
     def labelled(self, labels: Tensor, name: str) -> "Samples":
         """The samples with other labels and another name."""
-        return self._with(self.inputs, labels, self.columns, name)
+        return self._with(self._stored, labels, self.columns, name)
 
     def floats(self) -> "Samples":
         """The samples with words as floats; others are what they were."""
-        words = self.inputs.dtype == torch.int64
-        return Samples(self.inputs.float(), self.labels, self.columns, self.name) if words else self
+        words = self._stored.dtype == torch.int64
+        return Samples(self._stored.float(), self.labels, self.columns, self.name) if words else self
 
     def _with(self, inputs: Tensor, labels: Tensor, columns: Mapping[str, Array], name: str) -> "Samples":
-        return Samples(inputs, labels, columns, name, words=self.inputs.dtype == torch.int64)
+        return Samples(inputs, labels, columns, name, words=self._stored.dtype == torch.int64)
 
     @classmethod
     def joined(cls, parts: Sequence["Samples"], name: str) -> "Samples":
         """Several sets of one shape as one, with the columns that all of them have."""
         shared = set.intersection(*(set(part.columns) for part in parts))
         columns = {key: np.concatenate([part.columns[key] for part in parts]) for key in sorted(shared)}
-        inputs = torch.cat([part.inputs for part in parts])
+        inputs = torch.cat([part._stored for part in parts])
         return cls(inputs, torch.cat([part.labels for part in parts]), columns, name)
 
     @staticmethod

@@ -146,7 +146,7 @@ class Stream:
 
     def _held(self, samples: Samples) -> Iterator[Named]:
         for start in range(0, len(samples), self.batch_size):
-            x = samples.inputs[start : start + self.batch_size]
+            x = samples._stored[start : start + self.batch_size]
             yield self._numbers(start, len(x)), len(samples), self._adapted(x)
 
     def _adapted(self, x: Tensor) -> Tensor:

@@ -6,10 +6,12 @@ import torch
 from torch import Tensor
 
 from nescio.detectors.conformal import p_values
+from nescio.detectors.features import Seen
 from nescio.errors import NescioError
 from nescio.logits import LARGEST, classes
 from nescio.methods import as_method
-from nescio.predict import Runner, like_model, read, running
+from nescio.predict import Runner, check_inputs, like_model, read, running
+from nescio.words import UnknownWordError
 
 if TYPE_CHECKING:
     from nescio.detectors.detector import Detector
@@ -18,7 +20,7 @@ UNKNOWN = -1
 
 
 class Answers(NamedTuple):
-    """Of some inputs, `(N,)` each, or of one, `()` each; what is not finite has the class −1, and NaN for the rest."""
+    """Of some inputs, `(N,)` each, or of one, `()` each; what is not finite has the class −1 and the p-value 0."""
 
     answer: Tensor
     claimed: Tensor  # the model's own classes
@@ -42,13 +44,14 @@ def _answers(detector: "Detector", runner: Runner, x: Tensor) -> Answers:
     """Those to a batch."""
     answer = torch.full((len(x),), UNKNOWN, device=x.device)
     claimed = answer.clone()
-    scores, p, confidence = torch.full((3, len(x)), torch.nan, dtype=torch.float64, device=x.device)
+    scores, confidence = torch.full((2, len(x)), torch.nan, dtype=torch.float64, device=x.device)
+    p = torch.zeros_like(scores)  # what has no score is odder than all that is known: no `p < 0.05` may accept it
     # as the model would get them: what is finite may be too large for its type
     ready = like_model(x, detector.model)
     rows = ready.isfinite().flatten(1).all(1).nonzero().flatten()
-    if not len(rows):
+    rows, seen = _seen(detector, runner, ready, rows)
+    if seen is None:
         return Answers(answer, claimed, scores, p, confidence)
-    seen = runner(detector.look, ready[rows])
     fine = (seen.logits.abs() < LARGEST).all(2).all(0)
     if fine.any():
         own, seen = rows[fine.to(rows.device)].to(x.device), seen.of(fine)
@@ -57,8 +60,21 @@ def _answers(detector: "Detector", runner: Runner, x: Tensor) -> Answers:
         confidence[own] = as_method(detector.model).confidence(seen.logits).to(confidence)
         cut = _cuts(detector, claimed[own], seen.logits.shape[2])
         answer[own] = torch.where(scores[own] <= cut, claimed[own], UNKNOWN)
-        p[own] = _p_values(detector, scores[own], claimed[own]).where(~scores[own].isnan(), torch.nan)
+        p[own] = _p_values(detector, scores[own], claimed[own]).where(~scores[own].isnan(), 0.0)
     return Answers(answer, claimed, scores, p, confidence)
+
+
+def _seen(detector: "Detector", runner: Runner, x: Tensor, rows: Tensor) -> tuple[Tensor, Seen | None]:
+    """Those of the rows that the model can be run on, and what it makes of them; None if there are none."""
+    if not len(rows):
+        return rows, None
+    check_inputs(x[rows], detector.model)
+    try:
+        return rows, runner(detector.look, x[rows])
+    except UnknownWordError as error:
+        known = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
+        known[error.rows] = False
+        return _seen(detector, runner, x, rows[known])
 
 
 def _cuts(detector: "Detector", claimed: Tensor, count: int) -> Tensor:

@@ -19,6 +19,7 @@ from nescio.detectors.held_out import held_out
 from nescio.detectors.level import Level
 from nescio.detectors.risk import Controlled
 from nescio.errors import NescioError, whole_number
+from nescio.gate import is_array
 from nescio.predict import Visit, sweep_through
 from nescio.untouched import check_model
 
@@ -27,7 +28,8 @@ class Detector(nn.Module, ABC):
     """A model with a sense of what it does not know.
 
     `fit(known)` learns a threshold from held-out known inputs; `score(data)` gives `(N,)` numbers, larger = less
-    known; `predict(data)` gives the class, or −1 where the score is above the threshold or the input not finite.
+    known; `predict(data)` gives the class, or −1 where the score is above the threshold, the input not finite, or a
+    word in it unknown to the model.
     A subclass brings `evidence`; `layers`, if that needs features; `learn`, if there is more to learn than a threshold.
     What it learns are buffers whose names end in an underscore, NaN or empty before; `shapes` has a letter for each
     axis of those that vary in size.
@@ -178,7 +180,7 @@ class Detector(nn.Module, ABC):
         return answered(self, data, batch_size).answer
 
     def p_value(self, data: Any, batch_size: int = 256) -> Tensor:
-        """The share of held-out inputs at least as odd as each input, `(N,)`, itself counted in; NaN of one not finite.
+        """The share of held-out inputs at least as odd as each input, `(N,)`, itself counted in; 0 of one not finite.
 
         Of a known input it is at most α with a probability of at most α. With thresholds per class it is the share of
         those that the model gives the same class.
@@ -200,7 +202,7 @@ class Detector(nn.Module, ABC):
 
     def rows(self, data: Any) -> tuple[Any, bool]:
         """Data with an axis of inputs, and whether it is one input that had none."""
-        if isinstance(data, Tensor | np.ndarray) and data.ndim == self.input_dims_:
+        if is_array(data) and np.ndim(data) == self.input_dims_:
             return tensor(data)[None], True
         return data, False
 

@@ -10,11 +10,12 @@ class Explanation:
 
     Attributes:
         answer: the class, or −1 = "I do not know".
-        claimed: the class the model itself gives, or −1 if its output, or the input, is not finite.
+        claimed: the class the model itself gives, or −1 if it gives none: its output, or the input, is not finite, or
+            holds a word that is unknown to it.
         confidence: the model's own.
         score: how unknown it looks, larger = less known.
         threshold: up to where it would count as known.
-        p_value: the share of held-out known inputs at least as odd.
+        p_value: the share of held-out known inputs at least as odd; 0 where there is no score.
         verdict: all that in words.
     """
 
@@ -54,8 +55,8 @@ class Explanation:
 def _in_words(
     answer: int, claimed: int, called: str, confidence: float, score: float, threshold: float, p: float, those: str
 ) -> str:
-    if claimed < 0 or math.isnan(p):
-        return "I do not know: the input, or what the model makes of it, is not finite."
+    if claimed < 0 or math.isnan(score):
+        return "I do not know: the input, or what the model makes of it, is not finite, or it holds an unknown word."
     odd = f"{_share(p)} of {those} look at least as odd"
     if answer < 0:
         return (f"I do not know: the score {score:.4g} is above {threshold:.4g}; {odd}. The model alone would say "

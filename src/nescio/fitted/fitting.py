@@ -23,6 +23,7 @@ from nescio.predict import predict
 from nescio.records import Fitted, Provenance
 from nescio.runs import open_run
 from nescio.saving import write_model
+from nescio.words import vocabularies
 
 KIND = "Fitted record"  # by which a folder is known as a detector's
 TRIED = 64  # inputs that a graph must answer as its network does
@@ -160,7 +161,7 @@ def _taken(net: nn.Module, parts: Mapping[str, Samples]) -> tuple[int, Mapping[s
     try:
         outputs = _outputs(net, parts["test"])
     except NescioError:
-        if any(isinstance(module, nn.Embedding) for module in net.modules()):
+        if vocabularies(net):
             raise
         return _outputs(net, floats["test"]), floats
     if len(words) < len(parts):

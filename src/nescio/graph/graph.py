@@ -12,6 +12,7 @@ from nescio.graph.rule import checked
 from nescio.graph.steps import MOST_SIZE, Held, Of, Plan, Step
 
 STORE = "(tensors)"  # no module of the user's is called so
+EMBEDDING = "aten.embedding.default"
 
 
 class Graph(nn.Module):
@@ -27,6 +28,7 @@ class Graph(nn.Module):
                 store.register_buffer(str(index), tensor)
         self.add_module(STORE, store)
         self._nescio_steps = checked(plan)
+        self._nescio_vocabularies = [_vocabulary(step, tensors) for step in plan.steps if step.op == EMBEDDING]
         marks = {name: first for step in plan.steps for name, first in step.marks.items()}
         for name in sorted(marks, key=lambda name: name.count(".")):  # what holds others comes before them
             _add(self, name, ChannelsFirst(1) if marks[name] else nn.Identity())
@@ -67,6 +69,13 @@ class Graph(nn.Module):
             yield value
             for gone in step.over:
                 del values[gone]
+
+
+def _vocabulary(step: Step, tensors: Sequence[Tensor]) -> int:
+    """How many rows the table of an embedding has; 0 if it is worked out by earlier steps."""
+    table = step.args[0] if step.args else step.kwargs.get("weight")
+    index = table.get("tensor") if isinstance(table, dict) else None
+    return 0 if index is None else len(tensors[index])
 
 
 def _linear(step: Step, own: Mapping[str, nn.Parameter | None]) -> nn.Linear:

@@ -6,16 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nescio.errors import NescioError
+from nescio.gate import as_array
 
 Array = NDArray[Any]
 
 ROW_SUM_TOLERANCE = 1e-4
 ROUNDING = 1e-6  # a mean of float32 probabilities may come out as 1.0000001
-
-
-def as_array(values: ArrayLike) -> Array:
-    """An array of anything numpy can read, and of a tensor also if it carries a graph."""
-    return np.asarray(values.detach() if hasattr(values, "detach") else values)
 
 
 def vector(name: str, values: ArrayLike, kinds: str, expected: str) -> Array:

@@ -151,13 +151,12 @@ def _column(number: int) -> Callable[[Tensor], Tensor]:
 def divided(known: Known, sizes: Sequence[int], seed: int) -> list[Samples]:
     """Parts of so many inputs each of all the labelled data, training and test part together, drawn by the seed."""
     parts = [part for part in (known.train, known.test) if part is not None]
-    inputs, labels = torch.cat([part.inputs for part in parts]), torch.cat([part.labels for part in parts])
-    if sum(sizes) > len(inputs):
-        raise NescioError(f"{known.name} has {len(inputs)} labelled inputs, but {sum(sizes)} are asked for")
-    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(seed))
+    whole = Samples.joined(parts, known.name)
+    if sum(sizes) > len(whole):
+        raise NescioError(f"{known.name} has {len(whole)} labelled inputs, but {sum(sizes)} are asked for")
+    order = torch.randperm(len(whole), generator=torch.Generator().manual_seed(seed))
     ends = np.cumsum([0, *sizes]).tolist()
-    chosen = [order[a:b] for a, b in pairwise(ends)]
-    return [Samples(inputs[index], labels[index], name=known.name) for index in chosen]
+    return [whole.select(order[a:b]) for a, b in pairwise(ends)]
 
 
 def together(records: Sequence[Separations]) -> Separations:

@@ -56,12 +56,12 @@ def test_folders_are_counted_and_older_versions_had_them_as_text(tmp_path):
         for copy in "ab":
             Image.fromarray(np.full((4, 4), label, np.uint8)).save(tmp_path / str(label) / f"{copy}.png")
     samples = data.read(tmp_path)
-    assert torch.equal(samples.labels, samples.inputs[:, 0, 0, 0].long())
+    assert torch.equal(samples.labels, samples._stored[:, 0, 0, 0].long())
     assert [name for names, *_ in data.Stream(tmp_path, (1, 4, 4), None, 5) for name in names] == list(
         samples.columns["file"]
     )
     assert data.load(tmp_path).classes == tuple(map(str, range(12)))
     older = load_ordered(tmp_path, older=True)
     assert older.classes == ("0", "1", "10", "11", *"23456789")
-    assert [older.classes[label] for label in older.test.labels] == [str(int(x[0, 0, 0])) for x in older.test.inputs]
+    assert [older.classes[label] for label in older.test.labels] == [str(int(x[0, 0, 0])) for x in older.test._stored]
     assert list(in_older_order(["10.0", "2.0", "3"])) == ["3", "10.0", "2.0"]

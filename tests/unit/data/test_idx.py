@@ -51,7 +51,7 @@ def test_a_set_in_its_published_files(tmp_path: Path, name: str, packed: bool) -
     known = data.load(name, root=tmp_path)
     assert known.train is not None
     assert (len(known.train), len(known.test), known.shape) == (60, 30, (1, 28, 28))
-    assert known.train.inputs[5, 0, 7, 9] == 5 * 3 + 7 * 2 + 9
+    assert known.train._stored[5, 0, 7, 9] == 5 * 3 + 7 * 2 + 9
     assert known.train.labels[:12].tolist() == [*range(10), 0, 1]
     assert len(known.classes) == 10
     state = next(one for one in data.status(tmp_path) if one.name == name)
@@ -63,7 +63,7 @@ def test_emnist_letters_are_turned_upright_and_start_at_zero(tmp_path: Path) -> 
     mnist_like(tmp_path / "emnist_letters", True, 26, 1, "emnist-letters-", "test")
     known = data.load("emnist_letters", root=tmp_path)
     assert known.classes[0] + known.classes[-1] == "AZ"
-    assert known.test.inputs[5, 0, 7, 9] == 5 * 3 + 9 * 2 + 7
+    assert known.test._stored[5, 0, 7, 9] == 5 * 3 + 9 * 2 + 7
     assert known.test.labels[:3].tolist() == [0, 1, 2]
 
 

@@ -25,7 +25,7 @@ def test_one_folder_for_each_class(tmp_path: Path) -> None:
         paint(tmp_path / "ab"[i % 2] / f"{i}.png", pixels)
     samples = data.read(tmp_path)
     assert samples.labels.tolist() == [0, 0, 0, 1, 1, 1]
-    assert np.array_equal(samples.inputs.numpy(), PIXELS[[0, 2, 4, 1, 3, 5]].transpose(0, 3, 1, 2))
+    assert np.array_equal(samples._stored.numpy(), PIXELS[[0, 2, 4, 1, 3, 5]].transpose(0, 3, 1, 2))
     known = data.load(tmp_path)
     assert known.train is not None
     assert (known.classes, known.shape, len(known.train), len(known.test)) == (("a", "b"), (3, 5, 7), 4, 2)
@@ -39,7 +39,7 @@ def test_train_and_test_folders(tmp_path: Path) -> None:
     known = data.load(tmp_path)
     assert known.train is not None
     assert (len(known.train), len(known.test), known.shape) == (4, 2, (1, 5, 7))
-    assert np.array_equal(known.test.inputs[:, 0].numpy(), PIXELS[4:, ..., 0])
+    assert np.array_equal(known.test._stored[:, 0].numpy(), PIXELS[4:, ..., 0])
 
 
 def test_a_flat_folder_has_no_labels_and_jpegs_and_greys_become_colours(tmp_path: Path) -> None:
@@ -49,23 +49,23 @@ def test_a_flat_folder_has_no_labels_and_jpegs_and_greys_become_colours(tmp_path
     (tmp_path / "notes.txt").write_text("not an image")
     samples = data.read(tmp_path)
     assert samples.labels.tolist() == [-1, -1, -1]
-    assert (samples.inputs[0].float().mean((1, 2)) - torch.tensor([200.0, 100, 50])).abs().max() < 3
-    assert samples.inputs[1].unique().tolist() == [77]
-    assert samples.inputs[2, :, 0, 0].tolist() == [1, 2, 3]
+    assert (samples._stored[0].float().mean((1, 2)) - torch.tensor([200.0, 100, 50])).abs().max() < 3
+    assert samples._stored[1].unique().tolist() == [77]
+    assert samples._stored[2, :, 0, 0].tolist() == [1, 2, 3]
 
 
 def test_greys_of_16_bits_keep_them_all(tmp_path: Path) -> None:
     fine = np.arange(16, dtype=np.uint16).reshape(4, 4) * 4369
     paint(tmp_path / "fine" / "a.png", fine)
     read = data.read(tmp_path / "fine")
-    assert read.inputs.dtype == torch.float32
-    assert read.inputs.flatten().tolist() == [torch.tensor(i / 15).item() for i in range(16)]
+    assert read._stored.dtype == torch.float32
+    assert read._stored.flatten().tolist() == [torch.tensor(i / 15).item() for i in range(16)]
     (_, _, x), = data.Stream(tmp_path / "fine", (1, 4, 4), None, 9)  # fmt: skip
-    assert torch.equal(x, read.inputs)
+    assert torch.equal(x, read._stored)
     paint(tmp_path / "both" / "a.png", fine)
     paint(tmp_path / "both" / "b.png", np.full((4, 4, 3), (0, 51, 255), np.uint8))
-    both = data.read(tmp_path / "both").inputs
-    assert torch.equal(both[0], read.inputs[0].expand(3, 4, 4))
+    both = data.read(tmp_path / "both")._stored
+    assert torch.equal(both[0], read._stored[0].expand(3, 4, 4))
     assert both[1, :, 0, 0].tolist() == pytest.approx([0, 0.2, 1])
 
 

@@ -71,23 +71,23 @@ def test_far_multiplies_the_distance_to_the_mean() -> None:
 
 def test_grey_is_the_mean_over_channels() -> None:
     grey = adapt(bytes_of(5, 3, 4, 4), (1, 4, 4))
-    assert grey.inputs.dtype == torch.uint8
-    expected = bytes_of(5, 3, 4, 4).inputs.numpy().astype(float).mean(1, keepdims=True)
-    assert np.abs(grey.inputs.numpy() - expected).max() <= 0.5
+    assert grey._stored.dtype == torch.uint8
+    expected = bytes_of(5, 3, 4, 4)._stored.numpy().astype(float).mean(1, keepdims=True)
+    assert np.abs(grey._stored.numpy() - expected).max() <= 0.5
     assert torch.equal(grey.labels, torch.arange(5) % 2)
     assert grey.columns["i"].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_colour_repeats_grey() -> None:
     grey = bytes_of(4, 1, 4, 4)
-    assert torch.equal(adapt(grey, (3, 4, 4)).inputs, grey.inputs.repeat(1, 3, 1, 1))
+    assert torch.equal(adapt(grey, (3, 4, 4))._stored, grey._stored.repeat(1, 3, 1, 1))
 
 
 @pytest.mark.parametrize("size", [(28, 28), (16, 40)])
 def test_the_size_changes_as_pillow_does_it(size: tuple[int, int]) -> None:
     photographs = bytes_of(3, 1, 32, 32)
-    resized = adapt(photographs, (1, *size)).inputs
-    for image, ours in zip(photographs.inputs, resized, strict=True):
+    resized = adapt(photographs, (1, *size))._stored
+    for image, ours in zip(photographs._stored, resized, strict=True):
         theirs = Image.fromarray(image[0].numpy()).resize(size[::-1], Image.Resampling.BILINEAR)
         assert np.abs(ours[0].numpy().astype(int) - np.array(theirs).astype(int)).max() <= 1
 

@@ -34,8 +34,8 @@ def test_parts_become_a_known_set(tmp_path: Path) -> None:
     known = data.load(path)
     assert known.shape == (3, 4, 5)
     assert known.train is not None
-    assert known.train.inputs.dtype == torch.uint8
-    assert np.array_equal(known.train.inputs.numpy(), colour.transpose(0, 3, 1, 2))
+    assert known.train._stored.dtype == torch.uint8
+    assert np.array_equal(known.train._stored.numpy(), colour.transpose(0, 3, 1, 2))
     assert known.classes == ("0", "1", "2")
     assert known.name == "a.npz"
     assert data.load(str(path), hold_out=["1"]).classes == ("0", "2")
@@ -155,7 +155,7 @@ def with_header(text: str, body: bytes = b"") -> bytes:
 def test_a_file_of_python_2_is_read_without_a_warning(tmp_path: Path) -> None:
     head = "{'descr': '|u1', 'fortran_order': False, 'shape': (1L, 2L, 2L), }"
     (tmp_path / "a.npy").write_bytes(with_header(head, b"abcd"))
-    assert data.read(tmp_path / "a.npy").inputs.flatten().tolist() == [97, 98, 99, 100]
+    assert data.read(tmp_path / "a.npy")._stored.flatten().tolist() == [97, 98, 99, 100]
 
 
 @pytest.mark.parametrize(

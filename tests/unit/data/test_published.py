@@ -44,8 +44,8 @@ def test_cifar_in_its_binary_version(tmp_path: Path, archived: bool) -> None:
             (folder / "cifar-10-batches-bin" / name).write_bytes(body)
     known = data.load("cifar10", root=tmp_path)
     assert known.train is not None
-    assert np.array_equal(known.train.inputs.numpy(), PHOTOS[:5].reshape(-1, 3, 32, 32))
-    assert np.array_equal(known.test.inputs.numpy(), PHOTOS[5])
+    assert np.array_equal(known.train._stored.numpy(), PHOTOS[:5].reshape(-1, 3, 32, 32))
+    assert np.array_equal(known.test._stored.numpy(), PHOTOS[5])
     assert known.classes[3] == "cat"
     assert known.test.labels[:3].tolist() == [0, 1, 2]
 
@@ -85,7 +85,7 @@ def test_usps_as_text(tmp_path: Path, libsvm: bool) -> None:
             (tmp_path / "usps" / f"zip.{half}.gz").write_bytes(gzip.compress(text))
     known = data.load("usps", root=tmp_path)
     assert known.shape == (1, 16, 16)
-    np.testing.assert_allclose(known.test.inputs.numpy().reshape(20, 256), (VALUES + 1) / 2, atol=1e-6)
+    np.testing.assert_allclose(known.test._stored.numpy().reshape(20, 256), (VALUES + 1) / 2, atol=1e-6)
     assert known.test.labels.tolist() == [i % 10 for i in range(20)]
 
 
@@ -110,7 +110,7 @@ def test_emnist_in_its_archive(tmp_path: Path) -> None:
                 head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
                 archive.writestr(f"gzip/emnist-letters-{half}-{what}-ubyte.gz", gzip.compress(head + array.tobytes()))
     known = data.load("emnist_letters", root=tmp_path)
-    assert np.array_equal(known.test.inputs[:, 0].numpy(), images.transpose(0, 2, 1))
+    assert np.array_equal(known.test._stored[:, 0].numpy(), images.transpose(0, 2, 1))
     assert known.test.labels[:2].tolist() == [0, 1]
     (tmp_path / "emnist_letters" / "gzip.zip").write_bytes(b"PK nothing")
     with pytest.raises(NescioError, match="not EMNIST's archive"):

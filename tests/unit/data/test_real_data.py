@@ -29,7 +29,7 @@ def test_sizes_and_shapes(name: str) -> None:
     known, (train, test, shape, classes) = data.load(name), PARTS[name]
     assert (None if known.train is None else len(known.train), len(known.test)) == (train, test)
     assert (known.shape, len(known.classes)) == (shape, classes)
-    assert known.test.inputs.dtype == (torch.uint8 if len(shape) == 3 else torch.float32)
+    assert known.test._stored.dtype == (torch.uint8 if len(shape) == 3 else torch.float32)
     assert known.test.labels.unique().numel() == classes
     assert (known.normalise is None) == (train is None)
 
@@ -52,7 +52,7 @@ def test_cifar_has_the_published_moments() -> None:
     assert fitted.mean.flatten().tolist() == pytest.approx([0.4914, 0.4822, 0.4465], abs=0.005)
     assert fitted.std.flatten().tolist() == pytest.approx([0.2470, 0.2435, 0.2616], abs=0.005)
     small = data.adapt(known.test.select(torch.arange(100)), (1, 28, 28))
-    assert small.inputs.float().mean().item() == pytest.approx(known.test.inputs[:100].float().mean().item(), abs=0.5)
+    assert small._stored.float().mean().item() == pytest.approx(known.test._stored[:100].float().mean().item(), abs=0.5)
 
 
 def test_hearts_come_from_four_hospitals() -> None:

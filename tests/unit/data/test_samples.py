@@ -17,7 +17,8 @@ def some(count: int = 6) -> Samples:
 def test_bytes_are_given_out_as_floats_between_zero_and_one() -> None:
     samples = Samples(torch.tensor([[0, 51, 255]], dtype=torch.uint8), torch.tensor([0]))
     assert samples[0][0].tolist() == pytest.approx([0, 0.2, 1])
-    assert samples.inputs.dtype == torch.uint8
+    assert samples.inputs.tolist()[0] == pytest.approx([0, 0.2, 1])
+    assert samples._stored.dtype == torch.uint8
 
 
 def test_items_batches_and_loaders_agree() -> None:
