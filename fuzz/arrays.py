@@ -87,7 +87,7 @@ def judge(call: Call, given: list[Any], copies: list[Array | None], found: Any) 
 def alike(one: Any, other: Any, digits: float) -> bool:
     """Whether two answers are the same, but for rounding in the digits that their arguments have."""
     if isinstance(one, Tensor | np.ndarray | float | int) and not isinstance(one, bool):
-        a, b = (np.asarray(v.detach() if isinstance(v, Tensor) else v) for v in (one, other))
+        a, b = (v.detach().double().numpy() if isinstance(v, Tensor) else np.asarray(v) for v in (one, other))
         if a.shape != b.shape or a.dtype.kind not in "fiub":
             return a.shape == b.shape and bool((a == b).all())
         return np.allclose(a.astype(np.float64), b.astype(np.float64), rtol=digits, atol=digits, equal_nan=True)

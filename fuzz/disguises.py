@@ -34,7 +34,7 @@ def on_tensor(change: Callable[[Tensor], Any]) -> Callable[[Random, Array], Any]
         made = tensor(array)
         try:
             return change(made) if isinstance(made, Tensor) else array
-        except (RuntimeError, IndexError):  # such as a nested tensor without axes
+        except (RuntimeError, IndexError, TypeError):  # such as a nested tensor without axes
             return array
 
     return disguise

@@ -10,7 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from fuzz.mutations import as_text, changed
+from fuzz.mutations import changed
 from nescio.fitted.folder import digests
 from nescio.records import Fitted
 from nescio.tensorfile import _digest
@@ -20,7 +20,7 @@ def forge(rng: Random, place: Path, victim: str) -> None:
     """Change what a file says, and sign it anew."""
     path = place / victim
     if path.suffix == ".json":
-        path.write_text(as_text(changed(rng, json.loads(path.read_bytes()))), encoding="utf-8")
+        path.write_text(json.dumps(changed(rng, json.loads(path.read_bytes()))), encoding="utf-8")
     else:
         with safe_open(str(path), framework="pt") as file:
             about = json.loads(file.metadata()["nescio"])
