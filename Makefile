@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DONE := $(VENV)/.installed
 
-.PHONY: demo test slow check lint types layers format coverage bench clean
+.PHONY: demo test slow check lint types layers format coverage bench fuzz clean
 
 demo: $(DONE)  ## one to two minutes: five methods on embedded data, a table; runs, records and report.html in nescio-demo/
 	$(BIN)/nescio demo
@@ -44,6 +44,11 @@ bench: $(DONE)  ## speed, as ratios measured in one run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[bench]'
 	$(BIN)/python benchmarks/gradients.py
 	$(BIN)/python benchmarks/detectors.py
+
+SECONDS ?= 60
+SEED ?= 0
+fuzz: $(DONE)  ## random files, arrays, threads and faults against our promises: `make fuzz SECONDS=300 SEED=1`
+	OMP_NUM_THREADS=1 $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) nescio-demo

@@ -8,8 +8,6 @@ gradients of all weights too, and clears them. Both searches have the same start
 best iterate of each input; what they reach is printed beside their times, which are medians of turns.
 """
 
-import argparse
-
 import torch
 from rich.console import Console
 from rich.table import Table
@@ -17,9 +15,9 @@ from torch import Tensor, nn
 
 from nescio.methods import ACET, CEDA
 from nescio.models import lenet
-from timing import in_turns
+from timing import in_turns, sizes
 
-BATCH, IMAGE = 128, (1, 28, 28)
+IMAGE = (1, 28, 28)
 
 
 class Straightforward(CEDA):
@@ -73,13 +71,10 @@ def trained(net: nn.Module, x: Tensor, y: Tensor) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    given = parser.parse_args()
+    given = sizes(__doc__, batch=(128, 4), repeats=(5, 1), threads=(torch.get_num_threads(),) * 2)
     torch.set_num_threads(given.threads)
     torch.manual_seed(0)
-    x, y = torch.rand(BATCH, *IMAGE), torch.arange(BATCH) % 10
+    x, y = torch.rand(given.batch, *IMAGE), torch.arange(given.batch) % 10
     net = lenet(10)
     trained(net, x, y)
     ours, plain = ACET(net).train(), Straightforward(net).train()

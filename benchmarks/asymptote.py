@@ -7,15 +7,13 @@ many inputs; and the traces of 100 rays through a perceptron of 3 × 256 units, 
 at all the breakpoints they have. What is compared is timed in turns, and runs in batches of one size.
 """
 
-import argparse
-
 import torch
 from rich.console import Console
 from torch import Tensor, nn
 
 from nescio.audit import asymptote, trace
 from nescio.models import mlp, network_for
-from timing import in_turns
+from timing import in_turns, sizes
 
 BATCH = 128
 
@@ -35,29 +33,26 @@ def at_infinity(name: str, shape: tuple[int, ...], count: int, repeats: int) -> 
     return ours, plain
 
 
-def traced(repeats: int) -> tuple[float, float, int]:
+def traced(count: int, width: int, repeats: int) -> tuple[float, float, int]:
     torch.manual_seed(0)
-    net = mlp(20, 5, hidden=(256, 256, 256)).double().eval()
-    x, d = torch.randn(100, 20).double(), torch.randn(100, 20).double()
+    net = mlp(20, 5, hidden=(width,) * 3).double().eval()
+    x, d = torch.randn(count, 20).double(), torch.randn(count, 20).double()
     found = trace(net, x, d)
     points = x[found.ray] + found.begin[:, None] * d[found.ray]
-    ours, plain = in_turns(lambda: trace(net, x, d), lambda: forward(net, points, 100), repeats=repeats)
+    ours, plain = in_turns(lambda: trace(net, x, d), lambda: forward(net, points, count), repeats=repeats)
     return ours, plain, len(found.ray) - len(x)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rays", type=int, default=10_000)
-    parser.add_argument("--repeats", type=int, default=3)
-    given = parser.parse_args()
+    given = sizes(__doc__, rays=(10_000, 8), traces=(100, 4), width=(256, 8), repeats=(3, 1))
     console = Console()
 
     def tell(what: str, ours: float, plain: float, wanted: str) -> None:
         """A line as soon as it is known: the whole takes minutes."""
         console.print(f"{what}: {ours:.2f} s, the network {plain:.2f} s: {ours / plain:.1f}× (wanted: {wanted})")
 
-    ours, plain, breakpoints = traced(given.repeats)
-    tell(f"100 traces, {breakpoints} breakpoints", ours, plain, "≤ 15×")
+    ours, plain, breakpoints = traced(given.traces, given.width, given.repeats)
+    tell(f"{given.traces} traces, {breakpoints} breakpoints", ours, plain, "≤ 15×")
     for name, shape in (("lenet", (1, 28, 28)), ("resnet20", (3, 32, 32))):
         tell(f"{given.rays} rays, {name}", *at_infinity(name, shape, given.rays, given.repeats), "≤ 8×")
     console.print(f"{torch.get_num_threads()} threads")

@@ -7,7 +7,6 @@ in a loop; and compares fifty draws of MC dropout, with dropout before the last 
 Each pair is timed in turns, and the ratio is that of the medians.
 """
 
-import argparse
 import sys
 
 import torch
@@ -18,16 +17,16 @@ from torch.func import functional_call
 import nescio
 from nescio.methods import BayesByBackprop, Ensemble, MCDropout
 from nescio.models import conv3, mlp
-from timing import in_turns
+from timing import in_turns, sizes
 
 
-def ensemble(data: str, hidden: tuple[int, ...], repeats: int) -> list[float]:
+def ensemble(data: str, hidden: tuple[int, ...], epochs: int, repeats: int) -> list[float]:
     known = nescio.data.load(data)
     inputs = known.train.inputs[0].numel()
 
     def train(stacked: bool) -> None:
         model = Ensemble(lambda: mlp(inputs, len(known.classes), hidden), 10, known.normalise, stacked=stacked)
-        nescio.fit(model, known.train, epochs=2, batch_size=64, progress=False)
+        nescio.fit(model, known.train, epochs=epochs, batch_size=64, progress=False)
 
     return in_turns(lambda: train(False), lambda: train(True), repeats=repeats)
 
@@ -57,15 +56,14 @@ def dropout(batch: int, repeats: int) -> list[float]:
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--repeats", type=int, default=5)
-    repeats = arguments.parse_args().repeats
+    given = sizes(__doc__, epochs=(2, 1), images=(256, 8), repeats=(5, 1))
+    epochs, repeats = given.epochs, given.repeats
     torch.manual_seed(0)
     table = Table("", "plain", "nescio", "ratio", "wanted")
     missed = 0
     for what, (plain, ours), wanted in (
-        ("train 10 × 2-25-25-25-2", ensemble("two_moons", (25, 25, 25), repeats), 3.0),
-        ("train 10 × 64-100-100-10", ensemble("digits", (100, 100), repeats), 3.0),
+        ("train 10 × 2-25-25-25-2", ensemble("two_moons", (25, 25, 25), epochs, repeats), 3.0),
+        ("train 10 × 64-100-100-10", ensemble("digits", (100, 100), epochs, repeats), 3.0),
         ("50 draws, 2-25-10, 1024 inputs by 256", bayes(2, (25,), 1024, 256, repeats), 3.0),
         ("50 draws, 64-100-100-10, 640 by 64", bayes(64, (100, 100), 640, 64, repeats), 3.0),
         ("50 draws, 64-100-100-10, one input", bayes(64, (100, 100), 1, 1, repeats), None),
@@ -73,12 +71,12 @@ def main() -> int:
         goal = "" if wanted is None else f"≥ {wanted}×"
         table.add_row(what, f"{plain:.4f} s", f"{ours:.4f} s", f"{plain / ours:.1f}×", goal)
         missed += wanted is not None and plain / ours < wanted
-    once, fifty = dropout(256, repeats)
-    table.add_row("conv3, 256 images: one pass, 50 draws", f"{once:.4f} s", f"{fifty:.4f} s",
+    once, fifty = dropout(given.images, repeats)
+    table.add_row(f"conv3, {given.images} images: one pass, 50 draws", f"{once:.4f} s", f"{fifty:.4f} s",
                   f"{fifty / once:.2f}×", "≤ 1.2×")  # fmt: skip
     missed += fifty / once > 1.2
     Console().print(table)
-    return int(missed > 0)
+    return int(missed > 0 and not given.toy)
 
 
 if __name__ == "__main__":

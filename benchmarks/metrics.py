@@ -1,6 +1,5 @@
 """All four separation metrics against scikit-learn's four calls, on the same scores in the same run."""
 
-import argparse
 import sys
 from collections.abc import Callable
 from time import perf_counter
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from nescio.metrics import Separation, separation
+from timing import sizes
 
 REQUIRED_RATIO = 10
 TOLERANCE = 1e-12
@@ -44,9 +44,8 @@ def timed(call: Callable[[Scores, Scores], Separation], known: Scores, unknown: 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--n", type=int, default=10_000_000, help="scores on each side (default: %(default)s)")
-    n = parser.parse_args().n
+    given = sizes(__doc__, n=(10_000_000, 1000))
+    n = given.n
     rng = np.random.default_rng(0)
     known, unknown = rng.normal(0, 1, n), rng.normal(1.5, 1.2, n)
     separation(known[:1000], unknown[:1000])
@@ -60,7 +59,7 @@ def main() -> int:
         theirs, reference = timed(by_scikit_learn, *sides)
         difference = max(abs(a - b) for a, b in zip(mine, reference, strict=True))
         print(f"{name:<20} {ours:>8.3f} {theirs:>13.2f} {theirs / ours:>6.0f}× {difference:>11.1e}", flush=True)
-        passed &= theirs / ours >= REQUIRED_RATIO and difference <= TOLERANCE
+        passed &= (given.toy or theirs / ours >= REQUIRED_RATIO) and difference <= TOLERANCE
     print("passed" if passed else f"FAILED: expected {REQUIRED_RATIO}× and a difference of at most {TOLERANCE}")
     return 0 if passed else 1
 

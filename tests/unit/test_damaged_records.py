@@ -88,6 +88,7 @@ def the(kind, number=0):
     ("Audit", "reached", 1.5, "reached"),
     ("Audit", "end_confidence", [0.5, 0.6], "end_confidence"),
     ("Audit", "rays.0.factors.0", 0.0, "factors of a Ray"),
+    ("Contest", "contestants.0.fpr95", {"other": 0.5}, "fpr95 of a Contestant"),
     ("Evaluation", "known.accuracy", 7.5, "accuracy of a KnownSide is 7.5; expected shares, from 0 to 1"),
     ("Evaluation", "known.inputs", -1, "inputs of a KnownSide is -1; expected whole numbers of at least 0"),
     ("Evaluation", "known.rejection.0.maximum_area", 0.0, "maximum_area"),
@@ -102,6 +103,9 @@ def the(kind, number=0):
     ("Examples", "known.surest.0.span", [0.5], "span of an Example"),
     ("Map", "points.x", [0.5], "lengths of what goes together in a Points"),
     ("Map", "confidence.values.0.0", 2.0, "values of a Surface"),
+    ("Radius", "classes", 1, "classes of a Radius"),
+    ("Radius", "gamma", -1.0, "gamma of a Radius"),
+    ("Radius", "distance.0", -1.0, "distance of a Radius"),
     ("Regions", "window", [[0.0, 1.0]], "window of a Regions"),
     ("Regions", "window.0", [0.0, 0.0], "window of a Regions"),
     ("Regions", "features", ["height"], "features of a Regions"),
@@ -117,6 +121,13 @@ def test_what_cannot_be_is_told(kind, place, new, told, tmp_path):
     with pytest.raises(NescioError, match="damaged") as error:
         read_record(tmp_path / "record.json")
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize(("kind", "place"), [("Radius", ["distance", 0]), ("Map", ["points", "y", 0])])
+def test_numbers_beyond_all_others_are_shown_or_refused(kind, place, tmp_path):
+    (tmp_path / "record.json").write_text(json.dumps(changed(the(kind), place, 1e200)))
+    with suppress(NescioError):  # and nothing else
+        assert "<html" in report_page([("run", read_record(tmp_path / "record.json"))])
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "1" + "0" * 400])

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nescio.records.checks import check_counts, check_not_negative, check_shares, check_together
+from nescio.records.checks import check_counts, check_not_negative, check_shares, check_together, damaged
 from nescio.records.record import Provenance, Record
 
 
@@ -40,3 +40,6 @@ class Contest(Record):
         check_not_negative(self, "model_seconds_per_1000")
         for one in self.contestants:
             check_together(one, unknown=self.unknown, auroc=one.auroc, fpr95=one.fpr95)
+            for name in ("auroc", "fpr95"):
+                if getattr(one, name).keys() != self.unknown.keys():
+                    damaged(one, name, "one number for each unknown set")

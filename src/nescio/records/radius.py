@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nescio.records.checks import check_counts, check_lengths, check_not_negative, check_shares
+from nescio.records.checks import check_counts, check_lengths, check_not_negative, check_positive, check_shares
 from nescio.records.record import Provenance, Record
 
 
@@ -37,6 +37,9 @@ class Radius(Record):
     provenance: Provenance
 
     def __post_init__(self) -> None:
-        check_counts(self, "classes", "centres")
+        check_counts(self, "classes", least=2)
+        check_counts(self, "centres")
+        check_positive(self, "gamma")
+        check_not_negative(self, "alpha", "distance")
         check_shares(self, "accuracy")
         check_lengths(self, distance=self.distance, departs=self.departs, other=self.other)

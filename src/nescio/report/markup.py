@@ -12,7 +12,9 @@ from markupsafe import Markup
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.linalg import LinAlgError
 
+from nescio.errors import NescioError
 from nescio.report.figures import any_letters
 
 SVG, LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
@@ -132,7 +134,10 @@ def _drawn(picture: Figure) -> str:
     made = io.StringIO()
     # letters stay letters, whatever fonts are here: the reader's browser has its own
     with any_letters(), mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "nescio"}):
-        picture.savefig(made, format="svg", transparent=True, dpi=DOTS, metadata={"Date": None})
+        try:
+            picture.savefig(made, format="svg", transparent=True, dpi=DOTS, metadata={"Date": None})
+        except (LinAlgError, OverflowError) as error:  # of points as far apart as no work of ours puts them
+            raise NescioError(f"a record holds numbers too far apart to be drawn in one figure ({error})") from error
     return made.getvalue()
 
 

@@ -22,7 +22,9 @@ def radius_figure(records: Sequence[Radius]) -> Figure:
     for axes, record in zip(row, records, strict=True):
         distance = np.array(record.distance)
         grid = np.linspace(0, float(distance.max()) * 1.02, 400)
-        axes.plot(grid, [bound(record, r) for r in grid], color="black", linewidth=1.4, label="bound of the theorem")
+        axes.plot(
+            grid, [bound(record, r) for r in grid.tolist()], color="black", linewidth=1.4, label="bound of the theorem"
+        )
         for values, colour, marker, label in (
             (record.other, COLOURS[1], "^", "ReLU network"),
             (record.departs, COLOURS[0], "o", "RBF network"),
@@ -47,5 +49,5 @@ def radius_figure(records: Sequence[Radius]) -> Figure:
 def bound(record: Radius, distance: float) -> float:
     """The ε that theorem 3.2 promises at a distance from all centres: `(exp(α e^(−γr²)) − 1) / K`, at most 1 − 1/K."""
     most = 1 - 1 / record.classes
-    gap = record.alpha * math.exp(-record.gamma * distance**2)
+    gap = record.alpha * math.exp(-record.gamma * distance * distance)  # ** would raise where this is infinite
     return most if gap > math.log1p(record.classes * most) else max(FLOOR, math.expm1(gap) / record.classes)
