@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fuzz.core import CHANGED, Fault
+from nescio.data.raw import raw
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -15,11 +16,10 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 def bits(value: Any) -> Any:
     """What tells a value from others to the bit: of tensors and arrays type, shape and bytes, of others their words."""
     if isinstance(value, Tensor):
-        flat = value.detach().resolve_conj().contiguous().flatten()
         return (
             value.dtype,
             tuple(value.shape),
-            b"" if value.is_meta or not len(flat) else flat.view(torch.uint8).numpy().tobytes(),
+            b"" if value.is_meta else raw(value.resolve_conj()).numpy().tobytes(),
         )
     if isinstance(value, np.ndarray):
         return value.dtype, value.shape, value.tobytes()

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.data.normalise import Normalise
+from nescio.data.raw import raw
 from nescio.detectors import DETECTORS, Detector
 from nescio.detectors.learned import check_whole, learned_by, put_in
 from nescio.errors import NescioError, unknown_name
@@ -143,7 +144,7 @@ def fingerprint(model: nn.Module) -> str:
     for name, value in (*sorted(model.state_dict().items()), *_loose(model)):
         if isinstance(value, Tensor):
             digest.update(f"{name} {value.dtype} {tuple(value.shape)};".encode())
-            digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+            digest.update(raw(value).numpy().data)
     return digest.hexdigest()
 
 

@@ -12,6 +12,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from nescio.atomic import replacing
+from nescio.data.raw import raw
 from nescio.errors import NescioError
 from nescio.records.parsing import parsed
 
@@ -71,7 +72,7 @@ def _digest(tensors: dict[str, Tensor], plain: dict[str, Any]) -> str:
     found = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
     for name, value in sorted(tensors.items()):
         found.update(f"{name} {value.dtype} {tuple(value.shape)};".encode())
-        found.update(value.contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        found.update(raw(value).numpy().data)
     return found.hexdigest()
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from nescio.data.batches import Batch, batches
+from nescio.data.raw import raw
 from nescio.errors import NescioError
 
 BATCH = 512
@@ -53,7 +54,7 @@ class Half:
 
     def _check_order(self, number: int, x: Tensor) -> None:
         """Data that are shuffled anew for each reading would be in both halves."""
-        found = zlib.crc32(x.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        found = zlib.crc32(raw(x).numpy().data)
         if number == len(self._sums):
             self._sums.append(found)
         elif found != self._sums[number]:

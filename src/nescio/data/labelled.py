@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, Subset, default_collate
 
 from nescio.data.arrays import tensor
+from nescio.data.raw import raw
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
 
@@ -81,5 +82,5 @@ def fingerprint(data: Dataset[Any] | None) -> str:
         return size
     mark = 0
     for values in (data._stored, data.labels):
-        mark = zlib.crc32(values.detach().cpu().contiguous().view(torch.uint8).numpy().data, mark)
+        mark = zlib.crc32(raw(values).numpy().data, mark)
     return f"{size}, crc {mark:08x}"

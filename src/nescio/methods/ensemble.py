@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nescio.data.raw import raw
 from nescio.errors import NescioError, whole_number
 from nescio.logits import softmax_confidence
 from nescio.methods.draws import with_own_weights
@@ -163,7 +164,7 @@ def _marks(net: nn.Module) -> set[Any]:
     weights = dict(net.named_parameters())
     marks: set[Any] = {id(net), *map(id, weights.values())}
     if weights and not any(weight.is_meta for weight in weights.values()):
-        bits = [weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8) for weight in weights.values()]
+        bits = [raw(weight) for weight in weights.values()]
         digest = hashlib.blake2b(torch.cat(bits).numpy().tobytes()).hexdigest()
         marks.add((digest, *((name, weight.shape) for name, weight in weights.items())))
     return marks
