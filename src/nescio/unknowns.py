@@ -1,6 +1,7 @@
 """Unknown data by name, made for a model of known data: `held_out`, kinds of noise, `far`, any set or file."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -33,13 +34,14 @@ def set_names(given: Iterable[str]) -> dict[str, str]:
     ours = {*special, *NAMES}
     words = {word if word in ours else os.path.abspath(word): word for word in given}  # each once
     ways = {where: [where] if where in ours else _ways(Path(where)) for where in words}
-    while clash := [
-        where for where, (first, *_) in ways.items()
-        if where not in ours and (first in special or sum(first == other for other, *_ in ways.values()) > 1)
-    ]:  # fmt: skip
+    while True:
+        first = {where: names[0] for where, names in ways.items()}
+        taken = Counter([*special, *first.values()])
+        clash = [where for where in words if where not in ours and taken[first[where]] > 1]
+        if not clash:
+            return {first[where]: word for where, word in words.items()}
         for where in clash:
             ways[where].pop(0)
-    return {first: words[where] for where, (first, *_) in ways.items()}
 
 
 def _ways(path: Path) -> list[str]:
