@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import os
+import shlex
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -154,11 +155,8 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     where = str(path)
     if not path.is_file():
         raise NescioError(f"no such file: {where!r}")
-    pickled = NescioError(f"{where!r} is a pickle by its name or content, which may hold code, and is never read; "
-                          "where you trust it, keep its weights alone: "
-                          "safetensors.torch.save_file(net.state_dict(), 'weights.safetensors')")  # fmt: skip
     if path.suffix.lower() in PICKLED:
-        raise pickled
+        raise _pickled(path)
     try:
         with safe_open(where, framework="pt") as file:
             return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no mapping
@@ -170,8 +168,27 @@ def _tensors(path: Path) -> dict[str, Tensor]:
                               "safetensors.numpy.save_file(dict(numpy.load('weights.npz')), 'weights.safetensors')"
                               ) from error  # fmt: skip
         if start == b"PK" or start[:1] == b"\x80":  # what torch.save and pickle begin with
-            raise pickled from error
+            raise _pickled(path) from error
         raise NescioError(f"{where!r} is not a whole safetensors file: {error}") from error
+
+
+def _pickled(path: Path) -> NescioError:
+    """The error for a pickle, with the command that makes safetensors of the weights in it, and runs no code of it."""
+    target = path.with_suffix(".safetensors")
+    if target.exists():
+        target = path.with_name(f"{path.stem}-weights.safetensors")
+    # tensors that share memory become copies, since the format cannot say so; what is no tensor is left out
+    code = (
+        "import sys, torch, safetensors.torch as st; w = torch.load(sys.argv[1], 'cpu', weights_only=True); "
+        "w = next((w[k] for k in ('state_dict', 'model_state_dict', 'model') if k in w), w); "
+        "st.save_file({k: v.clone().contiguous() for k, v in w.items() if torch.is_tensor(v)}, sys.argv[2])"
+    ).replace("'", '"')
+    command = shlex.join(["python", "-c", code, str(path), str(target)])
+    return NescioError(f"{str(path)!r} is a pickle by its name or content, which may hold code, and is never read. If "
+                       "it holds a state_dict, alone or in a checkpoint, this makes safetensors of it, and runs none "
+                       f"of its code:\n{command}\nIf it holds a whole network, load that yourself where you trust it, "
+                       "and keep its weights alone: safetensors.torch.save_file(net.state_dict(), "
+                       f"{str(target)!r})")  # fmt: skip
 
 
 def _is_npz(path: Path) -> bool:

@@ -1,5 +1,7 @@
 """Unknown data by name, made for a model of known data: `held_out`, kinds of noise, `far`, any set or file."""
 
+import os
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,43 @@ from nescio.data import Known, Samples, adapt, load, read
 from nescio.data.catalogue import NAMES
 from nescio.data.noise import MADE, NOISES, made
 from nescio.errors import NescioError, unknown_name
+from nescio.named_sets import KNOWN
 
 
 def unknown_sets(names: Iterable[str], known: Known, root: str | None = None, seed: int = 0) -> dict[str, Any]:
     """What `evaluate` is to judge against, by name; what an attack makes it makes itself, and so stays a name."""
-    return {name: name if name in ADVERSARIAL else unknown_set(name, known, root, seed) for name in names}
+    return {
+        name: word if word in ADVERSARIAL else unknown_set(word, known, root, seed)
+        for name, word in set_names(names).items()
+    }
+
+
+def set_names(given: Iterable[str]) -> dict[str, str]:
+    """What to call each set of unknown data: as it was given or, of a file or folder, by its stem.
+
+    Where that is what another set is called, or one that is made, as much of the path is added as tells it apart.
+
+    >>> set_names(["noise", "data/notmnist.npz", "data/far.csv.gz"])
+    {'noise': 'noise', 'notmnist': 'data/notmnist.npz', 'far.csv.gz': 'data/far.csv.gz'}
+    """
+    special = {KNOWN, "held_out", *MADE, *ADVERSARIAL}
+    ours = {*special, *NAMES}
+    words = {word if word in ours else os.path.abspath(word): word for word in given}  # each once
+    ways = {where: [where] if where in ours else _ways(Path(where)) for where in words}
+    while True:
+        first = {where: names[0] for where, names in ways.items()}
+        taken = Counter([*special, *first.values()])
+        clash = [where for where in words if where not in ours and taken[first[where]] > 1]
+        if not clash:
+            return {first[where]: word for where, word in words.items()}
+        for where in clash:
+            ways[where].pop(0)
+
+
+def _ways(path: Path) -> list[str]:
+    """Names for a file or folder, from its stem to the whole of its path."""
+    stem = path.name if path.is_dir() else Path(path.name.removesuffix(".gz").removesuffix(".bz2")).stem
+    return [stem or str(path), *(str(Path(*path.parts[-parts:])) for parts in range(1, len(path.parts) + 1))]
 
 
 def outliers(name: str, known: Known, root: str | None = None) -> Samples:

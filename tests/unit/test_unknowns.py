@@ -6,7 +6,7 @@ import torch
 
 from nescio.data import load
 from nescio.errors import NescioError
-from nescio.unknowns import unknown_set
+from nescio.unknowns import set_names, unknown_set, unknown_sets
 
 
 @pytest.fixture(scope="module")
@@ -48,3 +48,30 @@ def test_what_cannot_be_is_told(digits):
         unknown_set("iris", digits)
     with pytest.raises(NescioError, match="no such file"):
         unknown_set("none.npz", digits)
+
+
+@pytest.mark.parametrize(("given", "names"), [
+    ("data/notmnist.npz noise", ["notmnist", "noise"]),
+    ("a/letters.npz b/letters.npz", ["a/letters.npz", "b/letters.npz"]),
+    ("letters.npz letters.csv", ["letters.npz", "letters.csv"]),
+    ("a/c/x.npz b/c/x.npz other/x.csv", ["a/c/x.npz", "b/c/x.npz", "x.csv"]),
+    ("mnist.npz mnist", ["mnist.npz", "mnist"]),
+    ("far.npz known.csv far", ["far.npz", "known.csv", "far"]),  # which have a meaning of their own
+    ("rows.csv.gz folder.d/", ["rows", "folder.d"]),
+    ("x.npz ./x.npz a/../x.npz", ["x"]),
+])  # fmt: skip
+def test_files_go_by_their_stems(given, names, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.d").mkdir()
+    found = set_names(given.split())
+    assert list(found) == names
+    assert set(found.values()) <= set(given.split())
+
+
+def test_tables_show_files_by_their_stems(digits, tmp_path):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        np.savez(tmp_path / folder / "notmnist.npz", images=np.zeros((5, 8, 8), dtype=np.uint8))
+    (tmp_path / "two" / "notmnist.npz").rename(tmp_path / "two" / "omniglot.npz")
+    files = [str(tmp_path / "one" / "notmnist.npz"), str(tmp_path / "two" / "omniglot.npz")]
+    assert list(unknown_sets(["far", *files], digits)) == ["far", "notmnist", "omniglot"]

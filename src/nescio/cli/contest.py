@@ -37,14 +37,14 @@ def contest(
     from nescio.report.contest import contest_markdown, contest_table
     from nescio.report.markdown import save_markdown
     from nescio.runs import CONTEST, open_run
-    from nescio.unknowns import unknown_set
+    from nescio.unknowns import set_names, unknown_set
 
     folder = output or run
     check_output(folder / CONTEST, "Contest record")
     check_output(folder / "contest.md", PAGE)
     model, facts = open_run(run)
     known = facts.load(root)
-    sets = {name: unknown_set(name, known, root, seed) for name in unknown}
+    sets = {name: unknown_set(word, known, root, seed) for name, word in set_names(unknown).items()}
     record = held(model, known.test, sets, known.train, candidates=candidates, batch_size=batch_size, seed=seed)
     out.print(contest_table(record))
     record.save(folder / CONTEST)
