@@ -1,6 +1,5 @@
 """How what a model says changes with its input: values and their exact gradients in x, in float64."""
 
-import copy
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -13,7 +12,7 @@ from nescio.errors import NescioError
 from nescio.predict import check_inputs, draws_of, holding, run
 from nescio.progress import bar
 from nescio.seeds import check_seed, start_from
-from nescio.untouched import untouched
+from nescio.untouched import copied, untouched
 
 Quantities = Callable[[Tensor], Tensor]  # logits (S, B, C) → (K, B)
 
@@ -87,7 +86,7 @@ def _gathered(
     check_seed(seed)
     values, gradients, before = [], [], 0
     with untouched(model), bar(length(data), "slopes", progress) as shown, ExitStack() as stack:
-        double = copy.deepcopy(model).double().eval().requires_grad_(False)
+        double = copied(model).double().eval().requires_grad_(False)
         stack.enter_context(holding(double))
         device = next((p.device for p in double.parameters()), None)
         for x, _ in batches(data, batch_size):
