@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nescio.data.arrays import tensor
 from nescio.data.batches import length
 from nescio.data.labelled import check_labels, whole
 from nescio.errors import NescioError, number, unknown_name, whole_number
@@ -354,7 +355,7 @@ def _check_box(x: Tensor, box: tuple[float, float] | None) -> tuple[float, float
 def _check_scale(scale: Tensor, x: Tensor) -> Tensor:
     if not isinstance(scale, Tensor):
         raise NescioError(f"a scale is a tensor of the shape of one input, not {type(scale).__name__}")
-    scale = scale.to(x.device, x.dtype)
+    scale = tensor(scale).to(x.device, x.dtype)
     if scale.shape != x.shape[1:] and scale.dim() > 0:
         raise NescioError(f"a scale of shape {tuple(scale.shape)} for inputs of shape {tuple(x.shape[1:])}")
     if not bool(((scale > 0) & scale.isfinite()).all()):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio import metrics
-from nescio.data.batches import Batch, length
+from nescio.data.batches import Batch, batches, length
 from nescio.data.halves import halves
 from nescio.detectors import Detector
 from nescio.detectors.named import candidate_names, detector_named, untried
@@ -145,4 +145,4 @@ def _read(data: Any) -> Iterator[Batch]:
 
 def _count(data: Any) -> int:
     size = length(data)
-    return sum(len(x) for x, _ in data) if size is None else size
+    return sum(len(x) for x, _ in batches(data, 1024)) if size is None else size

@@ -35,7 +35,14 @@ def plain(values: Any) -> Any:
         raise NescioError("a tensor on the meta device given, which has a shape but no values")
     if not NUMPY.fullmatch(kind) and not FLOATS.fullmatch(kind):
         raise NescioError(f"a tensor of {kind} given; expected real numbers")
-    return values.resolve_neg() if values.is_neg() else values
+    if values.is_neg():
+        values = values.resolve_neg()
+    if values.is_inference():
+        values = values.clone()  # one made in inference mode takes part in no gradient
+    if kind in ("uint16", "uint32", "uint64"):
+        _check_signed(values.detach().cpu().numpy())
+        return values.long()  # as of float8, torch has hardly any operations for them
+    return values.float() if kind.startswith("float8") else values
 
 
 def as_array(values: Any) -> Array:
@@ -48,9 +55,10 @@ def as_array(values: Any) -> Array:
             f"a masked array given, with {int(np.ma.getmaskarray(values).sum())} values missing; expected all"
         )
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:  # ragged lists, lists of tensors that numpy cannot read
         raise NescioError(f"a {type(values).__name__} given that makes no array: {error}") from error
+    return array.astype(np.float64) if array.dtype == np.longdouble else array
 
 
 def numbers(values: Any) -> Array:
@@ -60,9 +68,26 @@ def numbers(values: Any) -> Array:
     array = as_array(values)
     if array.dtype.kind not in "fiub":
         raise NescioError(f"an array of {array.dtype} given; expected a tensor or an array of numbers")
-    dtype = np.dtype(np.float64) if array.dtype == np.longdouble else array.dtype.newbyteorder("=")
+    unsigned = array.dtype.kind == "u" and array.dtype.itemsize > 1
+    if unsigned:
+        _check_signed(array)
+    dtype = np.dtype(np.int64) if unsigned else array.dtype.newbyteorder("=")
     usable = array.flags.c_contiguous and array.flags.writeable and min(array.strides, default=0) >= 0
     return array if usable and array.dtype == dtype else np.array(array, dtype=dtype, order="C")
+
+
+def items(name: str, given: Any) -> list[Any]:
+    """What a sequence, array or tensor holds, one by one as Python has it, or an error that names what was given."""
+    if is_array(given):
+        array = as_array(given)
+        if array.ndim == 0:
+            raise NescioError(f"{name}={given!r}; expected a sequence")
+        found: list[Any] = array.tolist()
+        return found
+    try:
+        return list(given)
+    except TypeError as error:
+        raise NescioError(f"{name}={given!r}; expected a sequence") from error
 
 
 def whole_numbers_refused(dtype: Any) -> NescioError:
@@ -71,6 +96,11 @@ def whole_numbers_refused(dtype: Any) -> NescioError:
         f"inputs must be floating point (images in [0, 1]), not {dtype}, for a model without an embedding; "
         "divide bytes of images by 255, or call .float()"
     )
+
+
+def _check_signed(array: Array) -> None:
+    if array.size and int(array.max()) > np.iinfo(np.int64).max:
+        raise NescioError(f"{array.max()} given; expected whole numbers of at most 64 bits with a sign")
 
 
 def _name(of: Any) -> str:

@@ -11,7 +11,9 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from nescio.errors import NescioError
+from nescio.gate import plain
 
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 LARGEST = 1e300  # differences of larger ones would overflow
 LEAST = 1e-290  # what is smaller soon has fewer digits
 
@@ -29,7 +31,9 @@ def sound_logits(logits: Tensor) -> Tensor:
 
 def extremes(logits: Tensor) -> tuple[float, float]:
     """The smallest and the largest of all logits, or the same error."""
-    if not isinstance(logits, Tensor) or not logits.is_floating_point() or logits.dim() != 3:
+    if isinstance(logits, Tensor):
+        plain(logits)
+    if not isinstance(logits, Tensor) or logits.dtype not in FLOATS or logits.dim() != 3:
         given = f"{logits.dtype} {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
         raise NescioError(f"expected logits: floats of shape (S, N, C) = (draws, inputs, classes), not {given}")
     if logits.shape[2] < 2 or 0 in logits.shape:
@@ -40,6 +44,11 @@ def extremes(logits: Tensor) -> tuple[float, float]:
         raise NescioError(f"logits of {int(bad.sum())} of {len(bad)} inputs are NaN, infinite or beyond {LARGEST:g}, "
                           f"the first at input {int(bad.nonzero()[0])}")  # fmt: skip
     return low, high
+
+
+def of_one_draw(logits: Tensor) -> bool:
+    """Whether these may be logits of one draw; it is said elsewhere if they are none at all."""
+    return isinstance(logits, Tensor) and not logits.is_nested and logits.dim() == 3 and len(logits) == 1
 
 
 def log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -90,7 +99,7 @@ def mean_over_draws(log_p: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
 
 def largest_log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
     """`log p̄` and `log(1 − p̄)` of the class with the largest mean probability, `(N,)` each."""
-    if isinstance(logits, Tensor) and logits.dim() == 3 and len(logits) == 1:
+    if of_one_draw(logits):
         # of one draw the other classes need not be worked out
         _, _, log_rest, log_total = apart(logits)
         return -log_total.flatten(), logsigmoid(log_rest).flatten()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from nescio.data import Known
 from nescio.errors import NescioError, number, unknown_name, whole_number
+from nescio.gate import as_array, is_array
 from nescio.methods import METHODS, MCDropout, Method, as_method, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
@@ -187,7 +188,7 @@ def _ends(window: Any) -> list[tuple[float, float]]:
     wrong = NescioError(f"window={window!r}; expected ((left, right), (bottom, top)), where right is beyond left and "
                         "top above bottom")  # fmt: skip
     try:
-        (left, right), (bottom, top) = window
+        (left, right), (bottom, top) = as_array(window).tolist() if is_array(window) else window
     except (TypeError, ValueError) as error:
         raise wrong from error
     left, right, bottom, top = (number("an end of the window", end, least=-1e100) for end in (left, right, bottom, top))

@@ -12,16 +12,14 @@ import types
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from nescio.errors import NescioError
 from nescio.streams import generators_held
-from nescio.untouched import check_model, state_kept
-
-M = TypeVar("M", bound=nn.Module)
+from nescio.untouched import M, check_model, state_kept
 
 _TORCHS_OWN = frozenset(vars(nn.Module()))
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, type})

@@ -19,6 +19,7 @@ from nescio.data.batches import length
 from nescio.data.labelled import as_dataset, check_labels, fingerprint, split, whole
 from nescio.data.samples import Samples
 from nescio.errors import DivergedError, NescioError, number, unknown_name, whole_number
+from nescio.gate import items
 from nescio.logits import classes
 from nescio.methods import DUQ
 from nescio.metrics import auroc
@@ -318,7 +319,7 @@ def _candidates(given: Any, least: float = 0.0, most: float = 1e100) -> tuple[fl
     """Numbers to try, in ascending order, each once."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise NescioError(f"candidates must be numbers such as (0.1, 0.2), not {given!r}")
-    values = sorted({number("a candidate", one, least, most) for one in given})
+    values = sorted({number("a candidate", one, least, most) for one in items("candidates", given)})
     if not values:
         raise NescioError("there are no candidates to choose from; give at least one")
     return tuple(values)

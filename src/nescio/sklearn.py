@@ -21,6 +21,7 @@ from nescio.data.samples import Samples
 from nescio.detectors import Threshold
 from nescio.detectors.conformal import calibration_inputs
 from nescio.errors import NescioError, number, unknown_name
+from nescio.gate import as_array, is_tensor
 from nescio.logits import classes, mean_log_probs
 from nescio.methods import DUQ, Method, method_for, own_settings
 from nescio.methods.mc_dropout import DROPOUT
@@ -115,7 +116,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from a table `(N, F)` of numbers and N labels, whole numbers or texts."""
-        x, y = validate_data(self, X, y, dtype=np.float64)
+        x, y = validate_data(self, _gated(X), _gated(y), dtype=np.float64)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -225,7 +226,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self)
-        x: Array = validate_data(self, X, dtype=np.float64, reset=False)
+        x: Array = validate_data(self, _gated(X), dtype=np.float64, reset=False)
         return x
 
     def _of_logits(self, x: Array, what: Callable[[Tensor], Tensor]) -> Array:
@@ -233,3 +234,8 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parts: list[Tensor] = []
         sweep(self.model_, x, lambda _, logits, __: parts.append(what(logits)), progress=bool(self.verbose))
         return torch.cat(parts).numpy()
+
+
+def _gated(values: Any) -> Any:
+    """What scikit-learn is given to check: it knows no tensors, and would not see what is masked."""
+    return as_array(values) if is_tensor(values) or isinstance(values, np.ma.MaskedArray) else values

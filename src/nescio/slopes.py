@@ -1,6 +1,5 @@
 """How what a model says changes with its input: values and their exact gradients in x, in float64."""
 
-import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from nescio.predict import check_inputs, draws_of, holding, read, run
 from nescio.progress import bar
 from nescio.seeds import check_seed
 from nescio.streams import from_seed
-from nescio.untouched import check_model
+from nescio.untouched import check_model, copied
 
 Quantities = Callable[[Tensor], Tensor]  # logits (S, B, C) → (K, B)
 
@@ -88,7 +87,7 @@ def _gathered(
     check_model(model)
     check_seed(seed)
     values, gradients, before = [], [], 0
-    double = copy.deepcopy(model).double().eval().requires_grad_(False)
+    double = copied(model).double().eval().requires_grad_(False)
     device = next((p.device for p in double.parameters()), None)
 
     def looked_at(inputs: Tensor) -> Tensor:

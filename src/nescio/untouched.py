@@ -1,7 +1,9 @@
 """Whoever runs a user's model leaves it as found."""
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -10,6 +12,7 @@ from torch.nn.parameter import is_lazy
 from nescio.errors import NescioError
 from nescio.streams import rewinding
 
+M = TypeVar("M", bound=nn.Module)
 _HOOKS = (
     "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
     "_forward_pre_hooks_with_kwargs", "_backward_hooks", "_backward_pre_hooks",
@@ -22,6 +25,10 @@ def check_model(model: object) -> None:
         raise NescioError(f"a {type(model).__name__} was given for a model; expected a torch.nn.Module")
     if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
         raise NescioError("the model has lazy modules that were never run; run it once on a batch first")
+    if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
+        raise NescioError("the model, or a part of it, is on the meta device, where weights have no values")
+    if not hasattr(model, "training"):
+        raise NescioError("the model is scripted and frozen, and has lost its modes; give the one it was made from")
 
 
 @contextmanager
@@ -91,3 +98,18 @@ def _put_back(buffer: torch.Tensor, before: torch.Tensor) -> None:
     elif not torch.equal(buffer, before):
         with torch.no_grad():
             buffer.copy_(before)
+
+
+def copied(model: M) -> M:
+    """A copy, also of a model that keeps values of its last forward pass, which torch would not copy by itself."""
+    if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        raise NescioError("the model is scripted or traced, and cannot be looked into; give the one it was made from")
+    kept = {id(v): v.detach() for module in model.modules() for v in vars(module).values() if _made(v)}
+    try:
+        return copy.deepcopy(model, kept)
+    except (RuntimeError, TypeError) as error:
+        raise NescioError(f"this {type(model).__name__} cannot be copied, as this has to: {error}") from error
+
+
+def _made(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and not value.is_leaf

@@ -1,12 +1,12 @@
 """What a piecewise affine network does at infinity, exactly: its law on the last linear region of each ray."""
 
-import copy
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
@@ -14,14 +14,15 @@ from torch.nn.modules.batchnorm import _NormBase
 from nescio.audit import rules as rules  # what laws go by
 from nescio.audit.laws import Law, NotAffineError, Rays, followed, leading
 from nescio.data.arrays import tensor
-from nescio.errors import NescioError, whole_number
+from nescio.errors import NescioError, number, whole_number
+from nescio.gate import is_array
 from nescio.methods import DUQ, RBFNetwork
 from nescio.predict import check_inputs, run
 from nescio.progress import bar
-from nescio.replica import M, private
+from nescio.replica import private
 from nescio.seeds import check_seed
 from nescio.streams import from_seed
-from nescio.untouched import check_model
+from nescio.untouched import M, check_model, copied
 
 TOGETHER = 2**17  # numbers of inputs that are followed at a time
 AGREES = 1e-8  # of the largest logit, in which a law and its network may differ
@@ -47,7 +48,7 @@ class Asymptote:
 
     def at(self, t: Tensor | float) -> Tensor:
         """The law's logits, shaped as its slope, at some t, one for all rays or one for each."""
-        t = torch.as_tensor(t, dtype=self.slope.dtype)
+        t = tensor(t if is_array(t) else np.float64(number("t", t, -1e300, 1e300))).to(self.slope.dtype)
         if t.numel() not in (1, len(self.start)):
             raise NescioError(f"{t.numel()} t for {len(self.start)} rays; expected one for all, or one for each")
         return self.slope * t.reshape(-1, 1) + self.intercept
@@ -132,19 +133,6 @@ def exact(model: M, x: Tensor) -> Iterator[M]:
         yield double
 
 
-def copied(model: M) -> M:
-    """A copy, also of a model that keeps values of its last forward pass, which torch would not copy by itself."""
-    kept = {id(v): v.detach() for module in model.modules() for v in vars(module).values() if _made(v)}
-    try:
-        return copy.deepcopy(model, kept)
-    except (RuntimeError, TypeError) as error:
-        raise NescioError(f"this {type(model).__name__} cannot be copied, as exact audits have to: {error}") from error
-
-
-def _made(value: Any) -> bool:
-    return isinstance(value, Tensor) and not value.is_leaf
-
-
 def law_at(
     model: nn.Module, x: Tensor, direction: Tensor, now: Tensor | None, seed: int = 0, kind: type[Rays] = Rays
 ) -> tuple[Tensor, Tensor, Rays]:
@@ -192,11 +180,11 @@ def checked_rays(x: Any, direction: Any, model: nn.Module) -> tuple[Tensor, Tens
     """Starts and directions `(N, …)` of rays in float64, or an error if they are none."""
     check_model(model)
     x, direction = tensor(x), tensor(direction)
-    for given in (x, direction):
-        check_inputs(given, model)
     if x.dim() < 2 or x.numel() == 0 or direction.shape not in (x.shape, x.shape[1:]):
         raise NescioError(f"directions of shape {tuple(direction.shape)} for starts of shape {tuple(x.shape)}; "
                           "expected starts (N, …), and a direction for each or one for all")  # fmt: skip
+    for given in (x, direction.expand(x.shape)):
+        check_inputs(given, model)
     direction = direction.expand(x.shape)
     if (direction == 0).flatten(1).all(1).any():
         raise NescioError("a direction of zeros leads nowhere")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from nescio.errors import NescioError, unknown_name, whole_number
+from nescio.gate import items
 
 
 def feature_names(names: Any, width: int) -> list[str]:
@@ -14,7 +15,7 @@ def feature_names(names: Any, width: int) -> list[str]:
         return [f"feature {position}" for position in range(width)]
     if isinstance(names, str) or not isinstance(names, Sequence | np.ndarray):
         raise NescioError(f"names={names!r}; expected a name for each feature")
-    found = [str(name) for name in names]
+    found = [str(name) for name in items("names", names)]
     if len(found) != width or len(set(found)) != width:
         again = len(found) - len(set(found))
         raise NescioError(f"{len(found)} names, {again} of them given before; expected {width} distinct ones, "
@@ -26,7 +27,8 @@ def positions(features: Any, names: Sequence[str], default: Sequence[int]) -> li
     """Positions of the features given by position or name, each once; the default if None is given."""
     if features is None:
         return list(default)
-    given = [features] if isinstance(features, str) or not hasattr(features, "__iter__") else list(features)
+    alone = isinstance(features, str) or not hasattr(features, "__iter__")
+    given = [features] if alone else items("features", features)
     return list(dict.fromkeys(_position(one, names) for one in given))
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -11,6 +10,7 @@ from nescio.data import Known
 from nescio.data.arrays import tensor
 from nescio.data.batches import batches
 from nescio.errors import NescioError
+from nescio.gate import is_array
 from nescio.predict import check_inputs, read
 from nescio.seeds import check_seed, derived_seed
 
@@ -32,9 +32,11 @@ def all_inputs(model: nn.Module, data: Any, batch_size: int, seed: int) -> Tenso
 
 def checked_box(box: Any) -> Box:
     """A box, or an error if it is none: two finite tensors of one shape, of which the second is nowhere smaller."""
-    if not isinstance(box, Sequence | Tensor | np.ndarray) or isinstance(box, str) or len(box) != 2:
+    sides = tensor(box) if is_array(box) else box
+    some = sides.dim() > 0 if isinstance(sides, Tensor) else isinstance(sides, Sequence) and not isinstance(sides, str)
+    if not some or len(sides) != 2:
         raise NescioError(f"box={box!r}; expected a pair: the least and the largest input, shaped as one input")
-    low, high = (tensor(side).double() for side in (tensor(box) if isinstance(box, Tensor | np.ndarray) else box))
+    low, high = (tensor(side).detach().double() for side in sides)
     if low.shape != high.shape or low.dim() == 0 or low.numel() == 0:
         raise NescioError(f"a box from {tuple(low.shape)} to {tuple(high.shape)}; expected two, shaped as one input")
     if not (low.isfinite().all() and high.isfinite().all() and (low <= high).all() and (low < high).any()):

@@ -145,6 +145,8 @@ def _of_rbf(model: RBFNetwork, x: Tensor, direction: Tensor, eps: float) -> Unkn
     flat = nn.Sequential(model.normalise, nn.Flatten())
     law = asymptote(flat, x, direction, progress=False)
     centres = model.centres.double()
+    if law.slope.shape[1] != centres.shape[1]:
+        raise NescioError(f"inputs of shape {tuple(x.shape[1:])}, but centres of {centres.shape[1]} features each")
     # ‖s t + b − c‖² = r² has its later root at h + √(h² − (‖b − c‖² − r²)/‖s‖²), where h is the nearest point's t
     length = law.slope.square().sum(1, keepdim=True)  # (N, 1)
     nearest = ((law.slope @ centres.T) - (law.slope * law.intercept).sum(1, keepdim=True)) / length  # (N, L)

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from nescio.audit.features import positions
+from nescio.data.arrays import tensor
 from nescio.errors import NescioError, number, whole_number
+from nescio.gate import is_array
 from nescio.methods import Method, as_method
 from nescio.progress import bar
 from nescio.records import CounterExample, Monotonicity, Provenance
@@ -102,7 +104,9 @@ def monotone(
 
 def _bound(name: str, given: Any) -> Tensor:
     try:
-        bound = torch.as_tensor(given, dtype=torch.float64).detach().cpu()
+        bound = torch.as_tensor(tensor(given) if is_array(given) else given, dtype=torch.float64).detach().cpu()
+    except NescioError:
+        raise
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise NescioError(f"{name}={given!r}; expected a number for each feature") from error
     if bound.dim() == 0 or bound.numel() == 0 or bound.isnan().any():

@@ -20,6 +20,7 @@ from nescio.audit.regions import laws_around
 from nescio.data import Known
 from nescio.data.arrays import Array
 from nescio.errors import NescioError, number, whole_number
+from nescio.gate import as_array, is_array
 from nescio.methods import as_method
 from nescio.progress import bar
 from nescio.records import Cell, Points, Provenance, Regions
@@ -197,7 +198,7 @@ def _sides(window: Any) -> Array:
     wrong = NescioError(f"window={window!r}; expected ((left, right), (bottom, top)), where right is beyond left and "
                         "top above bottom")  # fmt: skip
     try:
-        (left, right), (bottom, top) = window.tolist() if isinstance(window, torch.Tensor) else window
+        (left, right), (bottom, top) = as_array(window).tolist() if is_array(window) else window
     except (TypeError, ValueError) as error:
         raise wrong from error
     ends = [number("an end of the window", end, least=-1e100) for end in (left, right, bottom, top)]

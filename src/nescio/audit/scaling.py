@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from nescio.audit.features import feature_names, positions
 from nescio.audit.inputs import all_inputs
+from nescio.data.arrays import tensor
 from nescio.errors import NescioError
+from nescio.gate import is_array
 from nescio.methods import Method, as_method
 from nescio.metrics.ranking import accepted_count
 from nescio.progress import Bar, bar
@@ -120,7 +122,10 @@ def _natural(name: str, logits: Tensor) -> Tensor:
 def _factors(alphas: Any, inputs: Tensor) -> Tensor:
     """The factors in float64, or an error if they do not rise from above 0, or take the inputs beyond all numbers."""
     try:
-        factors = torch.as_tensor(FACTORS if alphas is None else alphas, dtype=torch.float64).detach().cpu()
+        given = FACTORS if alphas is None else tensor(alphas) if is_array(alphas) else alphas
+        factors = torch.as_tensor(given, dtype=torch.float64).detach().cpu()
+    except NescioError:
+        raise
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise NescioError(f"alphas={alphas!r}; expected a sequence of positive factors, ascending") from error
     if factors.dim() != 1 or not len(factors):

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from nescio.data.samples import Samples
 from nescio.errors import NescioError, whole_number
+from nescio.gate import items
 
 
 def adapt(samples: Samples, shape: Sequence[int]) -> Samples:
@@ -16,7 +17,9 @@ def adapt(samples: Samples, shape: Sequence[int]) -> Samples:
     Grey is the mean over the channels (as paper 2 has it), colour repeats the grey, the size changes by bilinear
     interpolation with antialiasing. A table cannot be adapted, only found to have the right width.
     """
-    shape = tuple(whole_number("a side", side) for side in shape)
+    if not isinstance(samples, Samples):
+        raise NescioError(f"a {type(samples).__name__} was given to adapt; expected Samples")
+    shape = tuple(whole_number("a side", side) for side in items("shape", shape))
     if samples.shape == shape:
         return samples
     where = samples.name or "data"

@@ -93,6 +93,6 @@ def labels(array: Array, count: int, where: str, classes: int | None = None) -> 
 def tensor(values: Any) -> Tensor:
     """A tensor of a tensor or array, by the gate for both; an array's memory is shared where torch can."""
     if isinstance(values, Tensor):
-        found: Tensor = plain(values)
+        found: Tensor = plain(values).detach()  # data have no gradient
         return found
     return torch.from_numpy(numbers(values))

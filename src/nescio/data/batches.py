@@ -54,7 +54,7 @@ def _stream(data: Any, batch_size: int) -> Iterator[Batch]:
         return (data.take(slice(start, start + batch_size)) for start in range(0, len(data), batch_size))
     if isinstance(data, Dataset):
         # its own generator, so that looking at data does not advance the global one
-        loader = DataLoader(data, batch_size, collate_fn=_collated, generator=torch.Generator())
+        loader = DataLoader(data, batch_size, collate_fn=collated, generator=torch.Generator())
         return (_batch(one) for one in loader)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
         return (_batch(one) for one in data)
@@ -103,11 +103,20 @@ def _batch(one: Any) -> Batch:
     raise NescioError(f"a batch of type {type(one).__name__}{size}; expected inputs, or a pair (inputs, labels)")
 
 
-def _collated(items: list[Any]) -> Any:
+def collated(items: list[Any]) -> Any:
+    """Items of a dataset as a batch; arrays among them pass the gate first, since torch does not take all of them."""
     try:
-        return default_collate(items)
-    except (RuntimeError, TypeError, ValueError) as error:
+        return default_collate([_item(one) for one in items])
+    except NescioError:
+        raise
+    except (RuntimeError, TypeError) as error:
         raise NescioError(f"the items of the dataset do not make a batch: {error}") from error
+
+
+def _item(one: Any) -> Any:
+    if isinstance(one, list | tuple):
+        return [_item(part) for part in one]
+    return tensor(one) if is_array(one) else one
 
 
 def _loaded(loader: DataLoader[Any]) -> int | None:

@@ -23,6 +23,8 @@ def there(path: str | os.PathLike[str], hint: str = "") -> Path:
         Path(path).stat()
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NescioError(f"{path}: no such file{hint}") from error
+    except TypeError as error:
+        raise NescioError(f"a {type(path).__name__} was given for a path; expected text or a pathlib.Path") from error
     except (OSError, ValueError) as error:  # links in a circle, a name too long, a folder that is closed
         raise NescioError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     return Path(path)

@@ -14,6 +14,7 @@ from nescio.data.normalise import Normalise
 from nescio.data.samples import Samples
 from nescio.data.table import Encoding
 from nescio.errors import NescioError, unknown_name
+from nescio.gate import items
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,10 +95,7 @@ def held_classes(hold_out: Any) -> tuple[int | str, ...]:
         return ()
     if isinstance(hold_out, str | Integral | np.bool_):
         return (hold_out,)  # type: ignore[return-value]
-    try:
-        return tuple(hold_out)
-    except TypeError as error:
-        raise NescioError(f"hold_out={hold_out!r}; expected the names or positions of classes") from error
+    return tuple(items("hold_out", hold_out))
 
 
 def kept_classes(classes: tuple[str, ...], hold_out: Iterable[int | str], name: str) -> list[int]:

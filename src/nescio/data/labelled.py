@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, Subset, default_collate
+from torch.utils.data import Dataset, Subset
 
 from nescio.data.arrays import tensor
+from nescio.data.batches import collated
 from nescio.data.raw import raw
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
@@ -31,10 +32,7 @@ def take(data: Dataset[Any], index: Tensor) -> tuple[Tensor, Tensor]:
     """The inputs and labels at some positions, as a batch."""
     if isinstance(data, Samples):
         return data.take(index)
-    try:
-        batch = default_collate([data[position] for position in index.tolist()])
-    except (RuntimeError, TypeError) as error:
-        raise NescioError(f"the items of the data set do not make a batch: {error}") from error
+    batch = collated([data[position] for position in index.tolist()])
     if not isinstance(batch, list | tuple) or len(batch) != 2 or not all(isinstance(one, Tensor) for one in batch):
         raise NescioError("the items of a training or validation set must be pairs (input, label)")
     return batch[0], whole(batch[1])

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from nescio.data.arrays import tensor
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
 
@@ -21,10 +22,13 @@ class Normalise(nn.Module):
 
     def __init__(self, mean: Tensor, std: Tensor) -> None:
         super().__init__()
+        mean, std = tensor(mean), tensor(std)
         if mean.shape != std.shape or mean.dim() == 0:
             raise NescioError(f"a normalisation needs a mean and a std of one shape, not {tuple(mean.shape)} and "
                               f"{tuple(std.shape)}")  # fmt: skip
-        if not bool((std > 0).all()):  # also of NaN
+        if not bool(mean.isfinite().all() and std.isfinite().all()):
+            raise NescioError("a normalisation needs a finite mean and std")
+        if not bool((std > 0).all()):
             raise NescioError(f"a normalisation needs a positive std, not {std[~(std > 0)][0].item():g}")
         self.register_buffer("mean", mean)
         self.register_buffer("std", std)
@@ -46,6 +50,8 @@ class Normalise(nn.Module):
         Images `(C, H, W)` are normalised per channel, everything else per feature. A feature that never varies is
         centred and left at its scale.
         """
+        if not isinstance(samples, Samples):
+            raise NescioError(f"a {type(samples).__name__} was given to fit a normalisation on; expected Samples")
         images = len(samples.shape) == 3
         axes = (0, 2, 3) if images else (0,)
         first = samples.take(slice(1))[0].double()

@@ -10,6 +10,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sequential
 from nescio.data.arrays import tensor
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
+from nescio.gate import is_array
 
 LOOKED_AT = 256  # inputs of a set that are looked for in another
 WIDTHS, COMPARED = (16, 64, 256), 4096  # values of an input that make its key, and inputs that are compared whole
@@ -60,10 +61,10 @@ def _within(data: Any) -> Any:
             data = data.dataset
         else:
             parts = data.tensors if isinstance(data, TensorDataset) else data
-            if not parts or not isinstance(parts[0], Tensor | np.ndarray):
+            if not parts or not is_array(parts[0]):
                 return data
             data = parts[0]
-    return tensor(data) if isinstance(data, np.ndarray) else data
+    return tensor(data).detach() if is_array(data) else data
 
 
 def _takes_all(loader: DataLoader[Any]) -> bool:

@@ -1,6 +1,8 @@
 """Labelled inputs in memory: what `load` returns as `.train` and `.test`."""
 
+import operator
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,6 +11,7 @@ from torch.utils.data import Dataset
 
 from nescio.data.arrays import Array, tensor
 from nescio.errors import NescioError
+from nescio.gate import as_array
 
 
 class Samples(Dataset[tuple[Tensor, Tensor]]):
@@ -32,7 +35,7 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
     ) -> None:
         where = name or "a data set"
         inputs, labels = tensor(inputs), tensor(labels)
-        if inputs.dim() < 2 or len(inputs) == 0:
+        if inputs.dim() < 2 or inputs.numel() == 0:
             raise NescioError(f"{where}: inputs of shape {tuple(inputs.shape)}; expected (N, …) with N ≥ 1")
         allowed = (torch.uint8, torch.int64) if words else (torch.uint8,)
         if inputs.dtype not in allowed and not inputs.is_floating_point():
@@ -40,7 +43,9 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         if labels.shape != inputs.shape[:1] or labels.is_floating_point() or labels.is_complex():
             raise NescioError(f"{where}: inputs of shape {tuple(inputs.shape)} need ({len(inputs)},) integer labels, "
                               f"not {tuple(labels.shape)} {labels.dtype}")  # fmt: skip
-        self.columns = {key: np.asarray(values) for key, values in (columns or {}).items()}
+        if not isinstance(columns, Mapping | None):
+            raise NescioError(f"{where}: columns of type {type(columns).__name__}; expected a dict of arrays")
+        self.columns = {key: as_array(values) for key, values in (columns or {}).items()}
         for key, values in self.columns.items():
             if values.shape != (len(inputs),):
                 raise NescioError(f"{where}: column {key!r} has shape {values.shape}, expected ({len(inputs)},)")
@@ -51,6 +56,10 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         return len(self._stored)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        try:
+            index = operator.index(index)
+        except TypeError as error:
+            raise NescioError(f"a {type(index).__name__} was given for the number of an input") from error
         if not -len(self) <= index < len(self):
             raise IndexError(f"input {index} of a set of {len(self)}")  # what ends a plain for-loop
         return self._floats(self._stored[index]), self.labels[index]
@@ -73,10 +82,12 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
 
     def take(self, index: Tensor | slice) -> tuple[Tensor, Tensor]:
         """A batch at once: floats `(B, …)` and labels `(B,)`."""
+        index = index if isinstance(index, slice) else _places(index)
         return self._floats(self._stored[index]), self.labels[index]
 
     def select(self, index: Tensor, labels: Tensor | None = None) -> "Samples":
         """The samples at `index` (positions or a mask), with new labels if given."""
+        index = _places(index)
         columns = {key: values[index.cpu().numpy()] for key, values in self.columns.items()}
         return self._with(self._stored[index], self.labels[index] if labels is None else labels, columns, self.name)
 
@@ -103,3 +114,11 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
     @staticmethod
     def _floats(inputs: Tensor) -> Tensor:
         return inputs.float().div_(255) if inputs.dtype == torch.uint8 else inputs
+
+
+def _places(index: Any) -> Tensor:
+    """Positions or a mask `(n,)`, or an error."""
+    places = tensor(index)
+    if places.is_floating_point() or places.dim() != 1:
+        raise NescioError(f"places of {places.dtype} {tuple(places.shape)}; expected positions (n,), a mask or a slice")
+    return places

@@ -19,7 +19,7 @@ from nescio.detectors.held_out import held_out
 from nescio.detectors.level import Level
 from nescio.detectors.risk import Controlled
 from nescio.errors import NescioError, whole_number
-from nescio.gate import is_array
+from nescio.gate import is_array, items
 from nescio.predict import Visit, sweep_through
 from nescio.untouched import check_model
 
@@ -195,7 +195,7 @@ class Detector(nn.Module, ABC):
         answers, claimed, scores, p, confidence = (part.reshape(-1) for part in answered(self, data, batch_size))
         cut = self.threshold_.to(claimed.device)
         cuts = cut[claimed.clamp(min=0)] if cut.dim() else cut.expand(len(scores))
-        names = None if classes is None else [str(one) for one in np.asarray(classes)]
+        names = None if classes is None else [str(one) for one in items("classes", classes)]
         called = [_called(label, names) for label in claimed.tolist()]
         columns = (part.tolist() for part in (answers, claimed, confidence, scores, cuts, p))
         return [Explanation.of(*row, of_class=bool(cut.dim())) for row in zip(*columns, called, strict=True)]

@@ -19,11 +19,11 @@ def layers_of(model: nn.Module) -> dict[str, dict[str, Tensor]]:
     ['linear1', 'linear2']
     """
     found: dict[str, dict[str, Tensor]] = {}
-    owners = {}
+    owners, modules = {}, dict(model.named_modules())
     for path, parameter in model.named_parameters():
         if parameter.is_floating_point():
             owner = _owner(path)
-            owners[owner] = model.get_submodule(owner)
+            owners[owner] = modules[owner]
             found.setdefault(owner, {})[path] = parameter
     return dict(zip(_names(owners), found.values(), strict=True))
 
@@ -43,7 +43,7 @@ def _names(owners: dict[str, nn.Module]) -> list[str]:
     places: Counter[str] = Counter()
     named = []
     for path, module in owners.items():
-        kind = type(module).__name__.removeprefix("Parametrized")
+        kind = str(getattr(module, "original_name", type(module).__name__)).removeprefix("Parametrized")
         kind = _KINDS.get(kind, kind.lower())
         places[kind] += 1
         short = ".".join(path.split(".")[shared:])

@@ -57,7 +57,9 @@ def _gradients(model: nn.Module, weights: Weights, x: Tensor, delta: Tensor) -> 
     def pulled(own: Weights, one: Tensor, pull: Tensor) -> Tensor:
         with rewinding(), holding(model):  # a model that draws is one function of all inputs
             # a clone: the first layer may be in place, and autograd keeps no tensor made in inference mode
-            logits: Tensor = draws_of(functional_call(model, own, (one[None].clone(),)), 1)[0, 0]
+            given = one[None].clone()
+            # a scripted model takes no weights in place of its own
+            logits: Tensor = draws_of(functional_call(model, own, (given,)) if own else model(given), 1)[0, 0]
         return logits @ pull
 
     free = {path: weight.detach() for path, weight in weights.items()}

@@ -163,7 +163,7 @@ def _marks(net: nn.Module) -> set[Any]:
     """What no two members may have in common: the network, a weight, or the values of all weights."""
     weights = dict(net.named_parameters())
     marks: set[Any] = {id(net), *map(id, weights.values())}
-    if weights and not any(weight.is_meta for weight in weights.values()):
+    if weights and not any(weight.is_meta or weight.layout != torch.strided for weight in weights.values()):
         bits = [raw(weight) for weight in weights.values()]
         digest = hashlib.blake2b(torch.cat(bits).numpy().tobytes()).hexdigest()
         marks.add((digest, *((name, weight.shape) for name, weight in weights.items())))

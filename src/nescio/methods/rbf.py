@@ -159,6 +159,8 @@ class RBFNetwork(Method):
         """How far raw inputs are from their nearest centre, `(N,)` in float64 and units of the normalised input."""
         self._chosen()
         x = like_model(tensor(x), self)
+        if x.dim() < 2:
+            raise NescioError(f"inputs of shape {tuple(x.shape)}; expected (N, …)")
         check_inputs(x, self)
         flat, centres = self._flat(x).double(), self.centres.double()
         blocks = torch.split(flat, max(1, BLOCK // len(centres)))

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from nescio.logits import apart, extremes, largest_log_probs, mean_log_probs, sound_logits
+from nescio.logits import apart, extremes, largest_log_probs, mean_log_probs, of_one_draw, sound_logits
 
 _FLOOR = -600.0  # exp(−600) ≈ 1e-261: below this a float64 soon has no room left
 
@@ -44,7 +44,7 @@ def entropy(logits: Tensor) -> Tensor:
     >>> entropy(torch.zeros(1, 1, 4))
     tensor([1.3863], dtype=torch.float64)
     """
-    if isinstance(logits, Tensor) and logits.dim() == 3 and len(logits) == 1:
+    if of_one_draw(logits):
         found = _entropy_of_one(logits)
         some = found > math.exp(_FLOOR)
         if some.all():

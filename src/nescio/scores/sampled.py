@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nescio.errors import NescioError
-from nescio.logits import log_probs, mean_over_draws
+from nescio.logits import log_probs, mean_over_draws, of_one_draw
 from nescio.scores.output import in_order, log_entropy, log_or_nothing
 
 
@@ -53,7 +53,7 @@ def mutual_information(logits: Tensor) -> Tensor:
 
 
 def _draws(logits: Tensor) -> tuple[Tensor, Tensor]:
-    if isinstance(logits, Tensor) and logits.dim() == 3 and len(logits) < 2:
+    if of_one_draw(logits):
         raise NescioError("this score compares draws, but the logits hold one draw (S = 1); use a method that draws "
                           "(several members or samples), or a score of the output such as 'entropy'")  # fmt: skip
     return log_probs(logits)

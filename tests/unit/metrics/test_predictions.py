@@ -127,7 +127,7 @@ def test_float32_rounding_above_one_is_not_an_error():
         (lambda: mmc([-0.1]), r"confidence has values from -0.1 to -0.1; expected values in"),
         (lambda: mmc([0.5, nan]), "confidence has 1 NaN of 2 values, the first at 1"),
         (lambda: ece([0.5], [True, False]), "confidence has 1 inputs and correct has 2; expected as many"),
-        (lambda: ece([0.5], [True], bins=0), "bins is 0; expected at least 1"),
+        (lambda: ece([0.5], [True], bins=0), "bins must be a whole number of at least 1, not 0"),
         (lambda: ece([0.5], [2]), r"correct has values from 2 to 2; expected values in \[0, 1\]"),
         (lambda: accuracy([0, 1], [0]), "predicted has 2 inputs and labels has 1; expected as many"),
         (lambda: accuracy([0], [-1]), "labels has values from -1 to -1; expected at least 0"),

