@@ -4,6 +4,7 @@ import csv
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import IO
 
 from torch import Tensor
@@ -17,6 +18,8 @@ from nescio.naming import UNKNOWN
 from nescio.predict import sweep
 from nescio.progress import bar
 from nescio.scores import score_names, scores_of, usual_scores
+
+UNSEEN = ["unseen"]  # the last column of answers to tables with categories
 
 
 class _Rows:
@@ -37,48 +40,89 @@ class _Rows:
             self.count += 1
 
 
+@dataclass
+class Written:
+    """How many answers were written, how many of them are "unknown", and how many inputs hold unseen categories."""
+
+    count: int = 0
+    unknown: int = 0
+    unseen: int = 0
+    first: str = ""  # of those, such as "3: colour=violet"
+
+    def mark(self, name: str, unseen: str) -> str:
+        """The categories of an input that were not seen, counted."""
+        if unseen:
+            self.first = self.first or f"{name}: {unseen}"
+            self.unseen += 1
+        return unseen
+
+
 def write_answers(
-    file: IO[str], model: Method, names: Sequence[str], inputs: Stream, scores: Sequence[str], seed: int
-) -> int:
+    file: IO[str],
+    model: Method,
+    names: Sequence[str],
+    inputs: Stream,
+    scores: Sequence[str],
+    seed: int,
+    refuse: bool = True,
+) -> Written:
     """Write a trained model's answers as CSV, each batch as it comes, and say how many there were.
 
-    The columns are `input` (file or number), `class`, `confidence` and one for each score; numbers keep all digits.
+    The columns are `input` (file or number), `class`, `confidence` and one for each score; numbers keep all digits. Of
+    tables with categories, `unseen` has those of a row that training did not; with `refuse` such a row is "unknown".
     """
-    wanted, called, rows = score_names(scores), deque[str](), _Rows(file)
+    wanted, called, rows, told = score_names(scores), deque[tuple[str, str]](), _Rows(file), Written()
 
     def visit(x: Tensor, logits: Tensor, _: Tensor | None) -> None:
         found = scores_of(wanted or usual_scores(len(logits)), model, x, logits)
         columns = [classes(logits).tolist(), model.confidence(logits).tolist(), *(s.tolist() for s in found.values())]
-        answers = ([called.popleft(), names[kind], *rest] for kind, *rest in zip(*columns, strict=True))
-        rows.add(["input", "class", "confidence", *found], answers)
+        answers = [row(names[kind], rest) for kind, *rest in zip(*columns, strict=True)]
+        rows.add(["input", "class", "confidence", *found, *UNSEEN[: inputs.categorical]], answers)
+
+    def row(kind: str, rest: list[float]) -> list[str | float]:
+        name, mark = called.popleft()
+        last = [told.mark(name, mark)] if inputs.categorical else []
+        if mark and refuse:
+            told.unknown += 1
+            return [name, UNKNOWN, *[""] * len(rest), *last]
+        return [name, kind, *rest, *last]
 
     def batches() -> Iterator[Tensor]:
         with bar(None, "score") as shown:
             for batch, count, x in inputs:
-                called.extend(batch)
+                called.extend(zip(batch, inputs.unseen or [""] * len(batch), strict=True))
                 yield x
                 shown.at(rows.count, count, "")
 
     sweep(model, batches(), visit, batch_size=inputs.batch_size, seed=seed, progress=False)
-    return rows.count
+    told.count = rows.count
+    return told
 
 
-def write_verdicts(file: IO[str], detector: Detector, names: Sequence[str], inputs: Stream) -> tuple[int, int]:
-    """Write a detector's answers as CSV, each batch as it comes; how many there were, and how many were unknown.
+def write_verdicts(
+    file: IO[str], detector: Detector, names: Sequence[str], inputs: Stream, refuse: bool = True
+) -> Written:
+    """Write a detector's answers as CSV, each batch as it comes, and say how many there were.
 
     The columns are `input` (file or number), `class` (or "unknown"), `model_class` (what the model alone would say),
-    `confidence` (its own), `p_value` and `score`. Of inputs that have none the last is empty, and
-    the p-value 0.
+    `confidence` (its own), `p_value` and `score`. Of inputs that have no score it is empty, and the p-value
+    0. Of tables with categories, `unseen` has those of a row that training did not; with `refuse` such a row is
+    "unknown", too.
     """
-    rows, unknown = _Rows(file), 0
-    header = ["input", "class", "model_class", "confidence", "p_value", "score"]
+    rows, told = _Rows(file), Written()
+    header = ["input", "class", "model_class", "confidence", "p_value", "score", *UNSEEN[: inputs.categorical]]
     with bar(None, "score") as shown:
         for called, count, x in inputs:
             found = detector.explain(x, batch_size=len(x))
-            rows.add(header, ([name, *_verdict(one, names)] for name, one in zip(called, found, strict=True)))
-            unknown += sum(one.answer < 0 for one in found)
+            marks = inputs.unseen or [""] * len(called)
+            for name, one, mark in zip(called, found, marks, strict=True):
+                refused = refuse and mark != ""
+                verdict = [UNKNOWN, "", "", 0.0, ""] if refused else _verdict(one, names)
+                rows.add(header, [[name, *verdict, *[told.mark(name, mark)][: inputs.categorical]]])
+                told.unknown += refused or one.answer < 0
             shown.at(rows.count, count, "")
-    return rows.count, unknown
+    told.count = rows.count
+    return told
 
 
 def _verdict(one: Explanation, names: Sequence[str]) -> list[str | float]:

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from nescio.errors import NescioError, unknown_name
-from nescio.untouched import check_model
+from nescio.untouched import check_model, check_values
 
 PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle")
 
@@ -32,7 +32,7 @@ def made_by(spec: str) -> nn.Module:
     with _current_folder_last():
         found = _named(_module(place), place, name)
         if isinstance(found, nn.Module):
-            return found
+            return check_values(found)
         if not callable(found):
             raise NescioError(f"{spec} is a {type(found).__name__}; expected a function or class that makes a network, "
                               "or a network")  # fmt: skip
@@ -43,7 +43,7 @@ def made_by(spec: str) -> nn.Module:
             raise NescioError(f"{spec} raised {type(error).__name__}: {error}") from error
     if not isinstance(made, nn.Module):
         raise NescioError(f"{spec} returned a {type(made).__name__}; expected a torch.nn.Module")
-    return made
+    return check_values(made)
 
 
 def load_weights(net: nn.Module, path: str | os.PathLike[str]) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from nescio.errors import NescioError
 from nescio.streams import generators_held
-from nescio.untouched import M, check_model, state_kept
+from nescio.untouched import M, check_model, check_values, state_kept
 
 _TORCHS_OWN = frozenset(vars(nn.Module()))
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, type})
@@ -52,6 +52,7 @@ def private(model: M, requires_grad: bool | None = None) -> Iterator[M]:
         requires_grad: what weights are to be set to, or None to leave them.
     """
     check_model(model)
+    check_values(model)
     lock = _lock_of(model)
     with _held(lock, model):  # or it might be copied as another thread changes it
         own = replica(model, requires_grad)

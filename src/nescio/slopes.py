@@ -13,7 +13,7 @@ from nescio.predict import check_inputs, draws_of, holding, read, run
 from nescio.progress import bar
 from nescio.seeds import check_seed
 from nescio.streams import from_seed
-from nescio.untouched import check_model, copied
+from nescio.untouched import check_model, check_values, copied
 
 Quantities = Callable[[Tensor], Tensor]  # logits (S, B, C) → (K, B)
 
@@ -85,6 +85,7 @@ def _gathered(
     progress: bool | None,
 ) -> tuple[Tensor, Tensor]:
     check_model(model)
+    check_values(model)
     check_seed(seed)
     values, gradients, before = [], [], 0
     double = copied(model).double().eval().requires_grad_(False)

@@ -10,6 +10,7 @@ from nescio.adversarial import ADVERSARIAL
 from nescio.data import Known, Samples, adapt, load, read
 from nescio.data.catalogue import NAMES
 from nescio.data.noise import MADE, NOISES, made
+from nescio.data.table import ZEROS
 from nescio.errors import NescioError, unknown_name
 from nescio.named_sets import KNOWN
 
@@ -75,4 +76,4 @@ def _from_file(name: str, known: Known, kind: str, others: list[str]) -> Samples
     """A file's inputs, or an error that names what else there is if this cannot be one."""
     if not Path(name).exists() and not any(mark in name for mark in "/.\\"):
         raise unknown_name(kind, name, others)
-    return adapt(read(name, encoding=known.encoding), known.shape)
+    return adapt(read(name, encoding=known.encoding, unseen=ZEROS), known.shape)

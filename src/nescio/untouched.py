@@ -25,16 +25,22 @@ def check_model(model: object) -> None:
         raise NescioError(f"a {type(model).__name__} was given for a model; expected a torch.nn.Module")
     if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
         raise NescioError("the model has lazy modules that were never run; run it once on a batch first")
-    if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
-        raise NescioError("the model, or a part of it, is on the meta device, where weights have no values")
     if not hasattr(model, "training"):
         raise NescioError("the model is scripted and frozen, and has lost its modes; give the one it was made from")
+
+
+def check_values(model: nn.Module) -> nn.Module:
+    """The model, or an error if its weights have no values, as those of one that a file is yet to fill."""
+    if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
+        raise NescioError("the model, or a part of it, is on the meta device, where weights have no values")
+    return model
 
 
 @contextmanager
 def untouched(model: nn.Module) -> Iterator[nn.Module]:
     """Put back what a block may change of a model, and of torch's random generators, even when it raises."""
     check_model(model)
+    check_values(model)
     with rewinding(), state_kept(model):
         yield model
 

@@ -648,7 +648,7 @@ def test_answers_are_written_as_they_come(own, net):
     written = io.StringIO()
 
     class Watched:
-        batch_size = 4
+        batch_size, categorical, unseen = 4, False, ()
 
         def __iter__(self):
             for batch in range(3):
@@ -656,7 +656,7 @@ def test_answers_are_written_as_they_come(own, net):
                 yield [str(4 * batch + i) for i in range(4)], 12, torch.zeros(4, 2)
 
     detector = nescio.Threshold(net).fit(load("three_blobs").test)
-    assert write_verdicts(written, detector, "012", Watched())[0] == 12
+    assert write_verdicts(written, detector, "012", Watched()).count == 12
     assert len(written.getvalue().splitlines()) == 13
 
 
@@ -758,3 +758,10 @@ def test_class_names_that_cannot_be_divided(command, there, tmp_path, given):
     code, _, err = command(*FIT, "-o", tmp_path / "det", "--class-names", given)
     assert code == 2
     assert "expected names between commas" in " ".join(err.split())
+
+
+def test_a_network_on_the_meta_device_is_told(command, there):
+    (there / "hollow.py").write_text("from torch import nn\ndef make():\n    return nn.Linear(2, 3, device='meta')\n")
+    code, _, err = command("fit", "--model", "hollow:make", "--data", "held.npz", "-o", "hollow_det")
+    sys.modules.pop("hollow", None)
+    assert (code, "on the meta device" in err) == (2, True), err

@@ -22,7 +22,7 @@ from nescio.progress import bar
 from nescio.replica import private
 from nescio.seeds import check_seed
 from nescio.streams import from_seed
-from nescio.untouched import M, check_model, copied
+from nescio.untouched import M, check_model, check_values, copied
 
 TOGETHER = 2**17  # numbers of inputs that are followed at a time
 AGREES = 1e-8  # of the largest logit, in which a law and its network may differ
@@ -179,6 +179,7 @@ def logits_law(found: Any, inputs: int) -> Law:
 def checked_rays(x: Any, direction: Any, model: nn.Module) -> tuple[Tensor, Tensor]:
     """Starts and directions `(N, …)` of rays in float64, or an error if they are none."""
     check_model(model)
+    check_values(model)
     x, direction = tensor(x), tensor(direction)
     if x.dim() < 2 or x.numel() == 0 or direction.shape not in (x.shape, x.shape[1:]):
         raise NescioError(f"directions of shape {tuple(direction.shape)} for starts of shape {tuple(x.shape)}; "

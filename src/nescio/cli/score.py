@@ -10,9 +10,10 @@ from rich.markup import escape
 
 from nescio.cli.arguments import BatchSize, Force, Scores, Seed, err
 from nescio.cli.outputs import check_output
-from nescio.errors import NescioError
+from nescio.errors import NescioError, unknown_name
 
 if TYPE_CHECKING:
+    from nescio.answers import Written
     from nescio.data import Stream
 
 
@@ -29,6 +30,9 @@ def score(
     model: Annotated[str | None, typer.Option(
         metavar="MODULE:NAME", show_default=False,
         help="What makes the network, if the folder of a detector could not keep it; `nescio fit` says so.")] = None,
+    unseen_category: Annotated[str, typer.Option(
+        metavar="WAY", help="Of a row of a table with a category that training never saw: `refuse`, it is unknown; or "
+                            "`warn`, it is answered as if it had none. Either is counted and marked.")] = "refuse",
     scores: Scores = None,
     batch_size: BatchSize = 256,
     seed: Seed = 0,
@@ -39,7 +43,8 @@ def score(
     A detector's rows have the class or "unknown", the class that the model alone would give, its confidence, the
     p-value (the share of known inputs at least as odd) and the score; rows with missing values
     and images that cannot be read are unknown. A run's
-    rows have class, confidence and every score (larger = less known).
+    rows have class, confidence and every score (larger = less known). Tables with categories have a last column for
+    those that training never saw; such a row is unknown, of a run, too, unless `--unseen-category warn` is given.
 
     Example: `nescio score detector new_images -o answers.csv --fail-on-unknown`
 
@@ -48,8 +53,13 @@ def score(
     Example: `nescio score run inputs.csv -o answers.csv`
     """
     from nescio.atomic import replacing
+    from nescio.data.table import REFUSE, WARN
     from nescio.fitted import is_fitted
     from nescio.marks import ANSWERS
+
+    if unseen_category not in (REFUSE, WARN):
+        raise unknown_name("way with unseen categories", unseen_category, (REFUSE, WARN))
+    refuse = unseen_category == REFUSE
 
     if output is None and sys.stdout is None:
         raise NescioError("standard output is closed; give a file with --output")
@@ -59,36 +69,44 @@ def score(
     if is_fitted(folder):
         if scores:
             raise NescioError("a detector was fitted on its own score; leave out --scores")
-        count, unknown = _score_with_detector(folder, inputs, place, model, batch_size)
+        written = _score_with_detector(folder, inputs, place, model, batch_size, refuse)
     else:
         if fail_on_unknown or model:
             raise NescioError(f"{str(folder)!r} is no folder of `nescio fit`; a run has no threshold, and has its own "
                               "network: leave out --fail-on-unknown and --model")  # fmt: skip
-        count, unknown = _score_with_run(folder, inputs, place, scores or [], batch_size, seed), 0
+        written = _score_with_run(folder, inputs, place, scores or [], batch_size, seed, refuse)
+    answered = "unknown" if refuse else "answered as if there were none"
+    _warn(written.unseen, "input", f"with a category never seen in training, so {answered}", written.first)
     if output is not None:
-        told = f", {unknown} unknown" if is_fitted(folder) else ""
-        err.print(f"Saved: {escape(str(output))} ({count} inputs{told})", soft_wrap=True)
-    if fail_on_unknown and unknown:
+        told = f", {written.unknown} unknown" if is_fitted(folder) or written.unknown else ""
+        err.print(f"Saved: {escape(str(output))} ({written.count} inputs{told})", soft_wrap=True)
+    if fail_on_unknown and written.unknown:
         raise typer.Exit(3)
 
 
 def _score_with_detector(
-    folder: Path, inputs: Path, place: AbstractContextManager[IO[str]], model: str | None, batch_size: int
-) -> tuple[int, int]:
+    folder: Path, inputs: Path, place: AbstractContextManager[IO[str]], model: str | None, batch_size: int, refuse: bool
+) -> "Written":
     from nescio.answers import write_verdicts
     from nescio.fitted import open_fitted, plain_attention, stream_for
 
     detector, facts = open_fitted(folder, model, inputs)
     with plain_attention(), place as file:
         stream = stream_for(facts, inputs, batch_size)
-        found = write_verdicts(file, detector, facts.classes, stream)
-    _warn(stream)
+        found = write_verdicts(file, detector, facts.classes, stream, refuse)
+    _warn_of_images(stream)
     return found
 
 
 def _score_with_run(
-    run: Path, inputs: Path, place: AbstractContextManager[IO[str]], scores: list[str], batch_size: int, seed: int
-) -> int:
+    run: Path,
+    inputs: Path,
+    place: AbstractContextManager[IO[str]],
+    scores: list[str],
+    batch_size: int,
+    seed: int,
+    refuse: bool,
+) -> "Written":
     from nescio.answers import write_answers
     from nescio.data import Stream
     from nescio.runs import CHECKPOINT, MODEL, open_run
@@ -99,17 +117,18 @@ def _score_with_run(
     model, facts = open_run(run)
     with place as file:
         stream = Stream(inputs, facts.shape, facts.encoder(), batch_size)
-        count = write_answers(file, model, facts.classes, stream, scores, seed)
-    _warn(stream)
-    return count
+        found = write_answers(file, model, facts.classes, stream, scores, seed, refuse)
+    _warn_of_images(stream)
+    return found
 
 
-def _warn(stream: "Stream") -> None:
+def _warn_of_images(stream: "Stream") -> None:
     """Say which images have no answer: those that could not be read, and those of other kinds."""
-    for some, what in (
-        (stream.unread, "could not be read, so unknown"),
-        (stream.skipped, "neither PNG nor JPEG, so skipped"),
-    ):
-        if some:
-            err.print(f"[bold yellow]warning:[/] {len(some)} image{'s' * (len(some) > 1)} {what}: {escape(some[0])}"
-                      f"{', …' * (len(some) > 1)}", soft_wrap=True, highlight=False)  # fmt: skip
+    _warn(len(stream.unread), "image", "could not be read, so unknown", *stream.unread[:1])
+    _warn(len(stream.skipped), "image", "neither PNG nor JPEG, so skipped", *stream.skipped[:1])
+
+
+def _warn(count: int, of: str, what: str, first: str = "") -> None:
+    if count:
+        err.print(f"[bold yellow]warning:[/] {count} {of}{'s' * (count > 1)} {what}: {escape(first)}"
+                  f"{', …' * (count > 1)}", soft_wrap=True, highlight=False)  # fmt: skip

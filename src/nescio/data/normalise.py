@@ -26,9 +26,7 @@ class Normalise(nn.Module):
         if mean.shape != std.shape or mean.dim() == 0:
             raise NescioError(f"a normalisation needs a mean and a std of one shape, not {tuple(mean.shape)} and "
                               f"{tuple(std.shape)}")  # fmt: skip
-        if not bool(mean.isfinite().all() and std.isfinite().all()):
-            raise NescioError("a normalisation needs a finite mean and std")
-        if not bool((std > 0).all()):
+        if not bool((std > 0).all()):  # also of NaN
             raise NescioError(f"a normalisation needs a positive std, not {std[~(std > 0)][0].item():g}")
         self.register_buffer("mean", mean)
         self.register_buffer("std", std)

@@ -12,7 +12,7 @@ from nescio.data.csv_file import read_csv
 from nescio.data.formats import is_table, parts_at
 from nescio.data.parts import Parts
 from nescio.data.samples import Samples
-from nescio.data.table import Encoding
+from nescio.data.table import WARN, ZEROS, Encoding
 from nescio.data.tabular import class_labels, label_column
 from nescio.errors import NescioError, unknown_name
 
@@ -24,6 +24,7 @@ def read(
     classes: Sequence[str] | None = None,
     impute: bool = False,
     part: str | None = None,
+    unseen: str = WARN,
 ) -> Samples:
     """The samples in an idx, npz, npy or CSV file, an image or a folder of them, with label −1 where there is none.
 
@@ -34,8 +35,9 @@ def read(
         classes: class names in the order of the labels; a label of none of them becomes −1.
         impute: for a table without an encoding, fill missing values from its own rows.
         part: "train" or "test" of a file that has both; "test" without it.
+        unseen: what becomes of categories that the encoding does not know, as in `Encoding.encode`.
     """
-    parts = read_parts(path, label, encoding, impute)
+    parts = read_parts(path, label, encoding, impute, unseen=unseen)
     held = parts.samples
     chosen = part or ("test" if "test" in held else next(iter(held)))
     if chosen not in held:
@@ -49,6 +51,7 @@ def read_parts(
     encoding: Encoding | None = None,
     impute: bool = False,
     any_shape: bool = False,
+    unseen: str = ZEROS,
 ) -> Parts:
     """What `read` chooses from, with labels as the file numbers them, and the names of its classes if it has any.
 
@@ -56,19 +59,19 @@ def read_parts(
     """
     path = there(path)
     if is_table(path):
-        return _rows(path, label, encoding, impute)
+        return _rows(path, label, encoding, impute, unseen)
     if label is not None:
         raise NescioError(f"{path}: label column {label!r} was asked for; only a CSV file's can be chosen")
     return parts_at(path, any_shape)
 
 
-def _rows(path: Path, label: str | None, encoding: Encoding | None, impute: bool) -> Parts:
+def _rows(path: Path, label: str | None, encoding: Encoding | None, impute: bool, unseen: str) -> Parts:
     table = read_csv(path)
     column = None if label is None else label_column(table, label, str(path))
     inputs = table if column is None else table.without(column)
     try:
         encoding = encoding or Encoding.fitted(inputs, impute)
-        x = encoding.encode(inputs)
+        x = encoding.encode(inputs, unseen=unseen)
     except NescioError as error:
         raise NescioError(f"{path}: {error}") from error
     if column is None:

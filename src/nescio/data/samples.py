@@ -85,9 +85,9 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         index = index if isinstance(index, slice) else _places(index)
         return self._floats(self._stored[index]), self.labels[index]
 
-    def select(self, index: Tensor, labels: Tensor | None = None) -> "Samples":
-        """The samples at `index` (positions or a mask), with new labels if given."""
-        index = _places(index)
+    def select(self, index: Tensor | slice, labels: Tensor | None = None) -> "Samples":
+        """The samples at `index` (positions, a mask or a slice), with new labels if given."""
+        index = torch.arange(len(self))[index] if isinstance(index, slice) else _places(index)
         columns = {key: values[index.cpu().numpy()] for key, values in self.columns.items()}
         return self._with(self._stored[index], self.labels[index] if labels is None else labels, columns, self.name)
 

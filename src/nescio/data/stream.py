@@ -20,7 +20,7 @@ from nescio.data.npz import array_batches
 from nescio.data.picture import is_picture, read_pictures
 from nescio.data.read import read
 from nescio.data.samples import Samples
-from nescio.data.table import Encoding
+from nescio.data.table import ZEROS, Encoding
 from nescio.errors import NescioError
 
 Named = tuple[list[str], int | None, Tensor]  # what each input is called, how many there are in all, inputs
@@ -42,6 +42,7 @@ class Stream:
         words: whether the network takes whole numbers, which only the `inputs` of an npz file are.
         gaps: whether values may be missing, or not finite, or images unreadable, which is else an error; what is
             missing is NaN.
+        unseen: of each row of the last batch of a table, the categories never seen in training, or nothing.
         unread: why images were not read, one after the other, in the last loop.
         skipped: files that are images of kinds that are not read, in the last loop.
     """
@@ -53,11 +54,13 @@ class Stream:
     kind: str | None = None
     gaps: bool = False
     words: bool = False
+    unseen: list[str] = field(default_factory=list, init=False)
     unread: list[str] = field(default_factory=list, init=False)
     skipped: list[str] = field(default_factory=list, init=False)
 
     def __iter__(self) -> Iterator[Named]:
         path = there(self.path)
+        self.unseen.clear()
         self.unread.clear()
         self.skipped.clear()
         if self.words and path.suffix.lower() != ".npz":
@@ -72,14 +75,20 @@ class Stream:
         self._check_kind("images", "images in [0, 1]")
         return self._held(read(path))
 
+    @property
+    def categorical(self) -> bool:
+        """Whether inputs are rows of a table with categories."""
+        return self.encoding is not None and self.encoding.categorical
+
     def _rows(self) -> Iterator[Named]:
         start = 0
         for table in csv_batches(self.path, self.batch_size):
             encoding = self.encoding or self._pixels(list(table))
             try:
-                x = encoding.encode(table, self.gaps)
+                x = encoding.encode(table, self.gaps, ZEROS)
             except NescioError as error:
                 raise NescioError(f"{self.path}: {error}") from error
+            self.unseen[:] = encoding.unseen(table)
             some = x[x.isfinite()]  # others are only there with `gaps`
             if len(self.shape) == 3 and self.kind != "inputs" and ((some < 0) | (some > 1)).any():
                 raise NescioError(f"{str(self.path)!r}: pixels must lie in [0, 1], but range from {some.min():g} to "

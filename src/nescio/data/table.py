@@ -3,6 +3,7 @@
 import math
 import os
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -13,11 +14,12 @@ import torch
 from torch import Tensor
 
 from nescio.data.csv_file import read_csv, row_place
-from nescio.errors import NescioError
+from nescio.errors import NescioError, unknown_name
 
 _MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
 _TRUTH = {"true": 1.0, "false": 0.0}
 _IMPUTING = "(impute=True, or --impute) fills in the median or the most frequent value"
+ZEROS, WARN, REFUSE = UNSEEN = ("zeros", "warn", "refuse")  # what becomes of a category never seen in training
 _MOST_CATEGORIES = 1000  # a column of names or numbers of rows would become a feature for each row
 
 
@@ -62,6 +64,12 @@ class Column:
         block[lost] = np.nan
         return block
 
+    def unseen(self, table: Mapping[str, Sequence[object]]) -> list[str]:
+        """Of each row the category that was not seen in training, as `colour=violet`, or nothing."""
+        known = set(self.categories)
+        cells = ("" if is_missing(cell) else str(cell).strip() for cell in table[self.name])
+        return [f"{self.name}={cell}" if cell and cell not in known else "" for cell in cells]
+
     def _filled(self, table: Mapping[str, Sequence[object]], row: int) -> str:
         cell = table[self.name][row]
         if not is_missing(cell):
@@ -86,13 +94,22 @@ class Encoding:
         """The names of the encoded features."""
         return tuple(name for column in self.columns for name in column.features)
 
-    def encode(self, source: Mapping[str, Sequence[object]] | str | os.PathLike[str], gaps: bool = False) -> Tensor:
+    def encode(
+        self,
+        source: Mapping[str, Sequence[object]] | str | os.PathLike[str],
+        gaps: bool = False,
+        unseen: str = WARN,
+    ) -> Tensor:
         """Features `(N, F)`, float32, of columns by name or of a CSV file; columns that are not used are ignored.
 
-        A category never seen in training becomes a block of zeros; a missing column, or a cell that is no number where
-        one is needed, is an error; with `gaps`, a cell that is missing or not finite makes its features NaN or infinite
-        instead.
+        A missing column, or a cell that is no number where one is needed, is an error; with `gaps`, a cell that is
+        missing or not finite makes its features NaN or infinite instead.
+
+        A category never seen in training becomes a block of zeros, with a warning; with `unseen="zeros"` without one;
+        with "refuse" all features of its row are NaN, so that a detector answers −1.
         """
+        if unseen not in UNSEEN:
+            raise unknown_name("way with unseen categories", unseen, UNSEEN)
         table = source if isinstance(source, Mapping) else read_csv(source)
         where = "the table" if isinstance(source, Mapping) else str(source)
         lacking = [column.name for column in self.columns if column.name not in table]
@@ -102,7 +119,27 @@ class Encoding:
         if len(counts) != 1 or counts == {0}:
             raise NescioError(f"{where} has columns of {sorted(counts)} rows; expected one number, at least 1")
         blocks = [column.encode(table, gaps) for column in self.columns]
-        return torch.from_numpy(np.concatenate(blocks, axis=1))
+        x = torch.from_numpy(np.concatenate(blocks, axis=1))
+        marks = [] if unseen == ZEROS else self.unseen(table)
+        rows = [row for row, mark in enumerate(marks) if mark]
+        if rows and unseen == REFUSE:
+            x[rows] = torch.nan
+        elif rows:
+            warnings.warn(f"{len(rows)} of {len(x)} rows of {where} hold a category never seen in training, which is "
+                          f"all zeros, the first in {row_place(table, rows[0])}: {marks[rows[0]]}; unseen='refuse' "
+                          "makes them unknown to a detector, unseen='zeros' is silent", stacklevel=2)  # fmt: skip
+        return x
+
+    @property
+    def categorical(self) -> bool:
+        """Whether some columns are categories."""
+        return any(column.kind != "numeric" for column in self.columns)
+
+    def unseen(self, table: Mapping[str, Sequence[object]]) -> list[str]:
+        """Of each row of a table the categories never seen in training, as `colour=violet`, or nothing."""
+        columns = [column.unseen(table) for column in self.columns if column.kind != "numeric"]
+        marks = ("; ".join(filter(None, row)) for row in zip(*columns, strict=True))
+        return list(marks) if columns else [""] * len(table[self.columns[0].name])
 
     @classmethod
     def fitted(

@@ -12,7 +12,7 @@ from nescio.data.csv_file import Rows, row_place
 from nescio.data.known import Known, assemble, kept_classes
 from nescio.data.samples import Samples
 from nescio.data.split import stratified
-from nescio.data.table import Encoding, check_complete, is_missing
+from nescio.data.table import ZEROS, Encoding, check_complete, is_missing
 from nescio.errors import NescioError, unknown_name
 
 
@@ -59,7 +59,7 @@ def tabular(
         if not impute:
             check_complete(inputs)  # before the fit, which sees the training rows alone and would count only those
         encoding = Encoding.fitted(fitting, impute, layout.categorical)
-        encoded = encoding.encode(inputs)
+        encoded = encoding.encode(inputs, unseen=ZEROS)
     except NescioError as error:
         raise NescioError(f"{name}: {error}") from error
     facts = {key: np.array(table[key]) for key in layout.facts}
