@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,13 @@ from nescio.data import Encoding, Samples, adapt
 from nescio.data.csv_file import read_csv
 from nescio.data.formats import is_table
 from nescio.data.read import read_parts, relabelled
-from nescio.detectors import Detector
+from nescio.detectors import Combined, Detector
 from nescio.errors import NescioError
 from nescio.factory import load_weights, made_by
 from nescio.fitted.folder import DETECTOR, FACTS, FILES, FLOATS, WORDS, Kept, digests, keep, plain_attention
-from nescio.fitted.wanted import Choice
+from nescio.fitted.wanted import Choice, learners
 from nescio.predict import predict
-from nescio.records import Fitted, Provenance
+from nescio.records import Fitted, Provenance, to_plain
 from nescio.runs import open_run
 from nescio.saving import save
 
@@ -38,6 +38,7 @@ class Known:
     data: str
     taught: str
     words: bool = False  # whether inputs are whole numbers
+    run: dict[str, Any] | None = None  # what the model of a run was trained on
 
     def facts(self, wanted: Choice, detector: Detector, factory: str | None, seconds: float, kept: "Kept") -> Fitted:
         """How a detector was fitted, for its folder."""
@@ -53,12 +54,21 @@ class Known:
             encoding=None if self.encoding is None else self.encoding.to_dict(),
             data=self.data,
             inputs=len(detector.calibration_),
-            taught=self.taught if detector.learns else None,
+            taught=self._taught(detector),
             promise="" if detector.level is None else detector.level.promise(detector.controlled),
             thresholds=tuple(detector.threshold_.reshape(-1).tolist()),
             provenance=Provenance.now(wanted.asked.get("seed", 0), wanted.asked, seconds),
             dtype=WORDS if self.words else FLOATS,
+            refused=wanted.refused,
+            run=self.run,
         )
+
+    def _taught(self, detector: Detector) -> str | None:
+        """What a detector learned from beside its threshold; None if it learned nothing."""
+        found = [self.taught] if learners(detector) else []
+        if isinstance(detector, Combined):
+            found.append(f"p-values of {' and '.join(detector.member_names)} from a part of {self.data}")
+        return "; ".join(found) or None
 
 
 def fit_own(
@@ -123,7 +133,7 @@ def fit_run(
 ) -> tuple[Detector, Fitted]:
     """Fit a detector over the model of a run into a folder: on its known test data, or on others.
 
-    What looks at features learns them from the run's training data, unless others are given to learn from.
+    What learns more than a threshold does so from the run's training data, unless others are given to learn from.
     """
     started = time.monotonic()
     model, about = open_run(run)
@@ -134,13 +144,13 @@ def fit_run(
         samples = parts.samples.get(part) or next(iter(parts.samples.values()))
         return _labelled(adapt(samples, about.shape), parts.classes, about.classes)
 
-    own = wanted.looks_at_features(model) and train is None
+    own = train is None and wanted.learns(model)
     loaded = about.load(root) if own or data is None else None
     held = read(data, "test") if data is not None else loaded.test if loaded is not None else None
     teacher = read(train, "train") if train is not None else loaded.train if own and loaded is not None else None
     name = f"{about.source.name}, test part" if data is None else str(data)
     taught = f"a part of {name}" if teacher is None else f"{about.source.name}, training part" if own else str(train)
-    known = Known(about.shape, None, about.classes, encoder, name, taught)
+    known = Known(about.shape, None, about.classes, encoder, name, taught, run=to_plain(asdict(about)))
     with replacing_folder(folder, FACTS, FILES) as place:
         detector = wanted.fitted(model, held, teacher)
         save(detector, place / DETECTOR)

@@ -40,3 +40,6 @@ class Contest(Record):
         check_not_negative(self, "model_seconds_per_1000")
         for one in self.contestants:
             check_together(one, unknown=self.unknown, auroc=one.auroc, fpr95=one.fpr95)
+
+    def headline(self) -> str:
+        return "mean AUROC of " + ", ".join(f"{one.name} {one.mean:.3f}" for one in self.contestants[:3])
