@@ -115,7 +115,8 @@ def net(own):
     return net.eval()
 
 
-FIT = ["fit", "--model", "their_nets:make", "--weights", "w.safetensors", "--data", "held.npz"]
+PLAIN = ["fit", "--model", "their_nets:make", "--weights", "w.safetensors", "--data", "held.npz"]
+FIT = [*PLAIN, "--score", "max_prob"]
 
 
 def rows_of(path):

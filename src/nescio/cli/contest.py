@@ -6,43 +6,61 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import BatchSize, Folder, Seed, out
+from nescio.cli.arguments import BatchSize, Seed, out
+from nescio.cli.network import ClassNames, Judged, Label, Model, Network, OrFitted, Train, Weights
 from nescio.options import Root
 
 
 def contest(
-    run: Folder,
-    unknown: Annotated[list[str], typer.Option(
-        help="Sets of unknown data: names, files or folders; see `nescio evaluate`.", show_default=False)],
+    folder: OrFitted = None,
+    model: Model = None,
+    weights: Weights = None,
+    data: Judged = None,
+    train: Train = None,
+    unknown: Annotated[list[str] | None, typer.Option(
+        help="Sets of unknown data, one or more: names, files or folders; see `nescio evaluate`.",
+        show_default=False)] = None,
     candidates: Annotated[list[str] | None, typer.Option(
         help="Detectors or scores to try; by default all that are quick.", show_default=False)] = None,
     output: Annotated[Path | None, typer.Option(
-        "--output", "-o", help="Folder for the record and a table; else the run's.", show_default=False)] = None,
+        "--output", "-o", help="Folder for the record and a table; else the run's, or this one.",
+        show_default=False)] = None,
+    label: Label = None,
+    class_names: ClassNames = "",
     batch_size: BatchSize = 1024,
     seed: Seed = 0,
     root: Root = None,
 ) -> None:  # fmt: skip
-    """Detectors on a trained model, against unknown data: AUROC, FPR95, and how long they take.
+    """Detectors on a trained network, against unknown data: AUROC, FPR95, and how long they take.
 
-    Each is fitted on a half of the test data, those that learn on the training data, and judged by the other half.
+    Each is fitted on a half of the known data, those that learn on the training data, and judged by the other half. Of
+    the folder of a detector the network is taken.
 
     Example: `nescio contest run --unknown held_out noise`
 
     Example: `nescio contest run --unknown mnist omniglot --candidates energy mahalanobis knn -o found`
+
+    Example: `nescio contest --model my_nets:make_net --weights w.safetensors --data test.npz --unknown other.npz noise`
     """
     from nescio.atomic import replacing
     from nescio.contest import contest as held
+    from nescio.detectors import Detector
+    from nescio.fitted import is_fitted, plain_attention
     from nescio.report.contest import contest_markdown, contest_table
-    from nescio.runs import CONTEST, open_run
+    from nescio.runs import CONTEST
     from nescio.unknowns import unknown_set
 
-    model, facts = open_run(run)
-    known = facts.load(root)
-    sets = {name: unknown_set(name, known, root, seed) for name in unknown}
-    record = held(model, known.test, sets, known.train, candidates=candidates, batch_size=batch_size, seed=seed)
+    if not unknown:
+        raise typer.BadParameter("name at least one set of unknown data", param_hint="--unknown")
+    subject = Network(folder, model, weights, data, train, label, class_names, root).subject("contest")
+    known = subject.known
+    sets = {name: unknown_set(name, known, root, seed, subject.read) for name in unknown}
+    net = subject.model.model if isinstance(subject.model, Detector) else subject.model
+    with plain_attention():
+        record = held(net, subject.test, sets, known.train, candidates=candidates, batch_size=batch_size, seed=seed)
     out.print(contest_table(record))
-    folder = output or run
-    record.save(folder / CONTEST)
-    with replacing(folder / "contest.md", "w") as file:
+    place = output or (Path() if folder is None or is_fitted(folder) else folder)
+    record.save(place / CONTEST)
+    with replacing(place / "contest.md", "w") as file:
         file.write(contest_markdown(record))
-    out.print(f"Saved: {escape(str(folder / CONTEST))}, {escape(str(folder / 'contest.md'))}", soft_wrap=True)
+    out.print(f"Saved: {escape(str(place / CONTEST))}, {escape(str(place / 'contest.md'))}", soft_wrap=True)
