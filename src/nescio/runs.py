@@ -201,7 +201,7 @@ def open_run(folder: Path) -> tuple[Method, Facts]:
         if any(folder.glob(f"{Path(CHECKPOINT).stem}*")):
             hint = " (its training is not finished: run the same `nescio train` again)"
         elif (folder / FITTED).exists():
-            hint = " (it holds a detector of `nescio fit`, which `nescio score` takes)"
+            hint = " (it holds a detector of `nescio fit`, which `nescio score` and `evaluate` take)"
         raise NescioError(f"{str(folder)!r} is not a run of `nescio train`: it has no {MODEL}{hint}")
     model, about = load_about(folder / MODEL)
     if not isinstance(model, Method):
