@@ -722,7 +722,7 @@ def test_attack_draws_every_run_and_keeps_the_record(command, wary, tmp_path, st
     assert len(record.images) == 4
     assert record.start == start
     assert record.provenance.settings["attack"]["steps"] == 5
-    assert f"{sum(record.rows[1].confidence) / 4:.1%}" in out
+    assert f"{100 * sum(record.rows[1].confidence) / 4:.1f} %" in out
     assert path.stat().st_size > 1000
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from torch import nn
 import nescio
 from nescio.cli import main
 from nescio.data import load
+from nescio.data.noise import made
 from nescio.detectors import DETECTORS
 from nescio.fitted import open_fitted
 from nescio.records import Fitted
@@ -213,3 +215,33 @@ def test_the_default_finds_what_the_old_one_could_not(command, tmp_path, monkeyp
     assert sum(refused["new"]) > sum(refused["old"]) + 1
     assert min(refused["new"]) > 0.5 > min(refused["old"])
     sys.modules.pop("one_net", None)
+
+
+@pytest.mark.slow
+def test_what_the_page_on_deciding_says_of_combined():
+    """Its figures, from the experiment it tells of: held-out inputs drawn six times, with the training data or not."""
+    page = " ".join((Path(__file__).parents[2] / "docs" / "deciding.md").read_text(encoding="utf-8").split())
+    known = load("digits", hold_out=[7, 8, 9])
+    torch.manual_seed(0)
+    model = nescio.methods.Softmax(nescio.models.mlp(64, 7), normalise=known.normalise)
+    nescio.fit(model, known.train, epochs=15, progress=False)
+    x, _ = known.test.take(slice(None))
+    sets = [known.held_out.take(slice(0, 500))[0], made("noise", known.test).inputs, made("far", known.test).inputs]
+
+    def refused(detector, count, **how):
+        shares = []
+        for seed in range(6):
+            some = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:count]
+            detector.fit(x[some], **how)
+            shares.append([float((detector.predict(data) < 0).double().mean()) for data in sets])
+        return [100 * sum(column) / 6 for column in zip(*shares, strict=True)]
+
+    taught = refused(nescio.Combined(model), 200, train=known.train)
+    plain = refused(nescio.Threshold(model, "max_prob"), 200)
+    few, more = (refused(nescio.Combined(model), count)[0] for count in (60, 200))
+    told = re.search(r"it refuses (\d+) % of 7s, 8s and 9s, all noise and everything far away .* refuses (\d+) %, "
+                     r"(\d+) % and nothing\..*with 60 of them it refuses (\d+) % .* and with 200 (\d+) %", page)  # fmt: skip
+    figures = [taught[0], plain[0], plain[1], few, more]
+    assert max(abs(float(one) - other) for one, other in zip(told.groups(), figures, strict=True)) < 2
+    assert min(taught[1:]) > 99.5
+    assert plain[2] < 0.5
