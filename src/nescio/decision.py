@@ -10,13 +10,13 @@ from scipy.stats import betabinom
 from torch import Tensor
 
 from nescio.data.labelled import whole
-from nescio.detectors import Detector
+from nescio.detectors import UNKNOWN, Detector
 from nescio.detectors.conformal import rank_of
 from nescio.detectors.threshold import Threshold
 from nescio.errors import NescioError
+from nescio.logits import classes
 from nescio.methods import as_method
-from nescio.named_sets import named_sets
-from nescio.predict import read
+from nescio.named_sets import KNOWN, named_sets
 from nescio.records import Decision, Provenance, RefusedSet
 
 USUAL = 0.95  # of cases that a share which chance gives lies between the two bounds
@@ -44,55 +44,75 @@ def decide(
     sets = named_sets(unknown)
     if names := [name for name, data in sets.items() if isinstance(data, str)]:
         raise NescioError(f"unknown data {names[0]!r} is a name; decide takes the data themselves")
-    own = _decided(detector, known, batch_size)
-    others = {name: _decided(detector, data, batch_size) for name, data in sets.items()}
-    level = detector.level
-    accept = None if level is None else level.accept
-    return Decision(
-        method=as_method(detector.model).name,
-        detector=detector.score_name if isinstance(detector, Threshold) else detector.name,
-        settings=detector.settings(),
-        promise=None if level is None else level.promise(detector.controlled),
-        accept=accept,
-        bound=None if accept is None else _bound(detector, accept),
-        risk=None if level is None else level.risk,
-        confidence=None if level is None or level.risk is None else level.confidence,
-        thresholds=tuple(detector.threshold_.reshape(-1).tolist()),
-        calibrated=len(detector.calibration_),
-        known=getattr(known, "name", "") or "known",
-        inputs=own.inputs,
-        accepted=own.accepted / own.inputs,
-        usual=None if accept is None else _usual(detector, accept, own.inputs),
-        accuracy=None if own.right is None else own.right / own.inputs,
-        accepted_accuracy=None if own.right_accepted is None or not own.accepted else own.right_accepted / own.accepted,
-        unknown=tuple(RefusedSet(name, one.inputs, 1 - one.accepted / one.inputs) for name, one in others.items()),
-        provenance=Provenance.now(0, {"batch_size": batch_size}, time.monotonic() - started),
-    )
+    tally = Tally(detector)
+    for name, data in {KNOWN: known, **sets}.items():
+        for x, y in read(data, batch_size):
+            tally.add(name, *_answers(detector, x), y)
+    return tally.record(getattr(known, "name", ""), {"batch_size": batch_size}, time.monotonic() - started)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Counts:
     """Of one set: inputs, those accepted, and of labelled ones the right answers, to all and to those accepted."""
 
-    inputs: int
-    accepted: int
-    right: int | None
-    right_accepted: int | None
+    inputs: int = 0
+    accepted: int = 0
+    right: int = 0
+    right_accepted: int = 0
+    labelled: bool = True
 
 
-def _decided(detector: Detector, data: Any, batch_size: int) -> _Counts:
-    """One pass over a set, of which nothing but counts is kept."""
-    inputs = accepted = right = right_accepted = 0
-    labelled = True
-    for x, y in read(data, batch_size):
-        answers, claimed = _answers(detector, x)
-        taken = answers >= 0
-        inputs, accepted = inputs + len(x), accepted + int(taken.sum())
-        labelled = labelled and y is not None
+class Tally:
+    """What a fitted detector decides on sets of data, batch by batch, of which nothing but counts is kept."""
+
+    def __init__(self, detector: Detector) -> None:
+        self.detector = detector
+        self.counts: dict[str, _Counts] = {}
+
+    def see(self, name: str, x: Tensor, logits: Tensor, y: Tensor | None, scores: Mapping[str, Tensor]) -> None:
+        """Count a batch, as `evaluate` shows it to `watch`."""
+        claimed = classes(logits)
+        cut = self.detector.threshold_.to(claimed.device)
+        known = scores[self.detector.name] <= (cut[claimed] if cut.dim() else cut)
+        answers = torch.where(known, claimed, UNKNOWN)
+        self.add(name, answers, claimed, y)
+
+    def add(self, name: str, answers: Tensor, claimed: Tensor, y: Tensor | None) -> None:
+        """Count a batch of a set: `(B,)` answers, −1 where it is refused, and what the model alone would say."""
+        own, taken = self.counts.setdefault(name, _Counts()), answers >= 0
+        own.inputs += len(answers)
+        own.accepted += int(taken.sum())
+        own.labelled = own.labelled and y is not None
         if y is not None:
-            well = claimed == whole(y).cpu()
-            right, right_accepted = right + int(well.sum()), right_accepted + int((well & taken).sum())
-    return _Counts(inputs, accepted, right if labelled else None, right_accepted if labelled else None)
+            well = claimed == whole(y).to(claimed.device)
+            own.right += int(well.sum())
+            own.right_accepted += int((well & taken).sum())
+
+    def record(self, known: str, settings: dict[str, Any], seconds: float) -> Decision:
+        """What was promised, and what became of it; `known` is the name of the known data."""
+        detector, level, own = self.detector, self.detector.level, self.counts[KNOWN]
+        accept = None if level is None else level.accept
+        others = {name: one for name, one in self.counts.items() if name != KNOWN}
+        return Decision(
+            method=as_method(detector.model).name,
+            detector=detector.score_name if isinstance(detector, Threshold) else detector.name,
+            settings=detector.settings(),
+            promise=None if level is None else level.promise(detector.controlled),
+            accept=accept,
+            bound=None if accept is None else _bound(detector, accept),
+            risk=None if level is None else level.risk,
+            confidence=None if level is None or level.risk is None else level.confidence,
+            thresholds=tuple(detector.threshold_.reshape(-1).tolist()),
+            calibrated=len(detector.calibration_),
+            known=known or KNOWN,
+            inputs=own.inputs,
+            accepted=own.accepted / own.inputs,
+            usual=None if accept is None else _usual(detector, accept, own.inputs),
+            accuracy=own.right / own.inputs if own.labelled else None,
+            accepted_accuracy=own.right_accepted / own.accepted if own.labelled and own.accepted else None,
+            unknown=tuple(RefusedSet(name, one.inputs, 1 - one.accepted / one.inputs) for name, one in others.items()),
+            provenance=Provenance.now(0, settings, seconds),
+        )
 
 
 def _answers(detector: Detector, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,6 +12,7 @@ from nescio.data import Samples
 from nescio.data.arrays import Array
 from nescio.errors import NescioError
 from nescio.logits import classes
+from nescio.percent import percent
 from nescio.predict import predict
 
 UNKNOWN = "unknown"  # what answers call an input of no class
@@ -53,14 +54,15 @@ def doubt(net: nn.Module, samples: Samples, names: Sequence[str]) -> str | None:
     moved = [output for output, label in enumerate(order) if output != label]
     better = sum(int(found[output, order[output]] - found[output, output]) for output in moved)
     chance = 1 / len(names)
-    told = f"under these class names the network is right for {right / total:.0%} of {total} labelled inputs"
+    told = f"under these class names the network is right for {percent(right / total, 0)} of {total} labelled inputs"
     if better > 3 * math.sqrt(found[moved].sum()):  # more than chance would give to the best of all orders
         advice = f"; the labels suggest {','.join(names[i] for i in order)}" if len(names) <= FEW else ""
-        return (f"{told}, in another order it would be for {(right + better) / total:.0%}: name its outputs in their "
+        other = percent((right + better) / total, 0)
+        return (f"{told}, in another order it would be for {other}: name its outputs in their "
                 f"order with --class-names{advice}")  # fmt: skip
     if right <= total * chance + 2 * math.sqrt(total * chance * (1 - chance)):
-        return (f"{told}, no better than chance ({chance:.0%}): see that weights and labels belong together, and name "
-                "the outputs in their order with --class-names")  # fmt: skip
+        return (f"{told}, no better than chance ({percent(chance, 0)}): see that weights and labels belong together, "
+                "and name the outputs in their order with --class-names")  # fmt: skip
     return None
 
 

@@ -156,7 +156,9 @@ class _Trials:
         scores = {of: values.double().numpy() for of, values in self.scores[name].items()}
         known = scores.pop("known")
         found = {of: metrics.auroc(known, values) for of, values in scores.items()}
-        return Ranked(name, found, sum(found.values()) / len(found), min(found.values()), self.seconds[name])
+        cut = float(self.fitted[name].threshold_)
+        refused = {of: float((values > cut).mean()) for of, values in scores.items()}
+        return Ranked(name, found, sum(found.values()) / len(found), min(found.values()), self.seconds[name], refused)
 
 
 def _some(data: Any, count: int, seed: int) -> Tensor:

@@ -47,7 +47,8 @@ from nescio.unknowns import outliers
 MODEL, HISTORY, CHECKPOINT = "model.safetensors", "history.json", "checkpoint.safetensors"
 EVALUATION, EXAMPLES = "evaluation.json", "examples.json"
 AUDIT, FEATURES, REGIONS, SCALING = "audit.json", "features.json", "regions.json", "scaling.json"
-CONTEST, RECOMMENDATION, RECOMMENDED = "contest.json", "recommendation.json", "recommended"
+CONTEST, DECISION = "contest.json", "decision.json"
+RECOMMENDATION, RECOMMENDED = "recommendation.json", "recommended"
 FITTED = "fitted.json"  # in the folder of a detector, which is no run
 LENGTH_SCALE, PENALTY = "length_scale.json", "penalty.json"
 
@@ -106,6 +107,11 @@ class Facts:
                 return NescioError(f"{self.source.name} has changed since the model was trained on it: its {name} were "
                                    f"{getattr(self, name)}, and now are {getattr(now, name)}")  # fmt: skip
         return None
+
+    @property
+    def test_name(self) -> str:
+        """What the run's test data are called where something was settled by them."""
+        return f"{self.source.name}, test part"
 
     def encoder(self) -> Encoding | None:
         """How a table's columns become features, or None for images and plain numbers."""
@@ -203,7 +209,7 @@ def open_run(folder: Path) -> tuple[Method, Facts]:
         if any(folder.glob(f"{Path(CHECKPOINT).stem}*")):
             hint = " (its training is not finished: run the same `nescio train` again)"
         elif (folder / FITTED).exists():
-            hint = " (it holds a detector of `nescio fit`, which `nescio score` takes)"
+            hint = " (it holds a detector of `nescio fit`, which `nescio score` and `evaluate` take)"
         raise NescioError(f"{str(folder)!r} is not a run of `nescio train`: it has no {MODEL}{hint}")
     model, about = load_about(folder / MODEL)
     if not isinstance(model, Method):

@@ -23,6 +23,7 @@ from nescio.gate import items
 from nescio.logits import classes
 from nescio.methods import DUQ
 from nescio.metrics import auroc
+from nescio.percent import percent
 from nescio.predict import predict, predict_labelled
 from nescio.records import Provenance, Selection, Trial, to_plain
 from nescio.scores import OF_LOGITS
@@ -130,8 +131,8 @@ def doubts(record: Selection) -> list[str]:
     chance = 1 / record.provenance.settings["method_settings"]["classes"]
     best = max(trial.accuracy or 0.0 for trial in sound)
     if best < chance + (1 - chance) / 5:  # a fifth of the way from guessing to perfection
-        told.append(f"The best accuracy of all trials is {best:.1%}, near the {chance:.1%} of guessing; they have "
-                    "learned too little to choose by.")  # fmt: skip
+        told.append(f"The best accuracy of all trials is {percent(best)}, near the {percent(chance)} of guessing; they "
+                    "have learned too little to choose by.")  # fmt: skip
     if len(sound) > 1 and len({getattr(trial, record.measure) for trial in sound}) == 1:
         told.append(f"All values tried are alike by this measure, so {record.value:g} is only the smallest of them.")
     wrong = round((1 - (record.chosen.accuracy or 0.0)) * record.inputs)

@@ -18,6 +18,7 @@ from nescio.data.samples import Samples
 from nescio.errors import DivergedError, NescioError
 from nescio.logits import classes
 from nescio.methods.method import Method, Moment
+from nescio.percent import percent
 from nescio.predict import check_inputs, like_model, predict, predict_labelled
 from nescio.progress import Bar
 from nescio.records import Epoch, History, Provenance
@@ -222,7 +223,7 @@ class Trainer:
         running, last = self.progress, self.progress.epochs[-1:]
         loss = running.loss_sum / running.seen if running.seen else last[0].loss
         accuracy = running.correct / running.seen if running.seen else last[0].accuracy
-        return f"epoch {epoch + 1}/{self.settings.epochs}  loss {loss:.4f}  accuracy {accuracy:.1%}"
+        return f"epoch {epoch + 1}/{self.settings.epochs}  loss {loss:.4f}  accuracy {percent(accuracy)}"
 
     def history(self) -> History:
         """The record of the run so far."""

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,15 @@ from nescio.data.table import ZEROS
 from nescio.errors import NescioError, unknown_name
 from nescio.named_sets import KNOWN
 
+Reader = Callable[[str], Samples]
 
-def unknown_sets(names: Iterable[str], known: Known, root: str | None = None, seed: int = 0) -> dict[str, Any]:
+
+def unknown_sets(
+    names: Iterable[str], known: Known, root: str | None = None, seed: int = 0, reader: Reader | None = None
+) -> dict[str, Any]:
     """What `evaluate` is to judge against, by name; what an attack makes it makes itself, and so stays a name."""
     return {
-        name: word if word in ADVERSARIAL else unknown_set(word, known, root, seed)
+        name: word if word in ADVERSARIAL else unknown_set(word, known, root, seed, reader)
         for name, word in set_names(names).items()
     }
 
@@ -59,8 +63,10 @@ def outliers(name: str, known: Known, root: str | None = None) -> Samples:
     return _from_file(name, known, "noise", [*NOISES, *NAMES])
 
 
-def unknown_set(name: str, known: Known, root: str | None = None, seed: int = 0) -> Samples:
-    """The inputs that a name stands for, in the shape the known data has."""
+def unknown_set(
+    name: str, known: Known, root: str | None = None, seed: int = 0, reader: Reader | None = None
+) -> Samples:
+    """The inputs that a name stands for, in the shape the known data has; `reader` reads files, if they are others."""
     if name == "held_out":
         if known.held_out is None:
             raise NescioError(f"no classes of {known.name} were held out; train with --hold-out, or hold_out=[…]")
@@ -68,12 +74,17 @@ def unknown_set(name: str, known: Known, root: str | None = None, seed: int = 0)
     if name in MADE:
         return made(name, known.test, seed)
     if name in NAMES:
+        if known.kind == "inputs":
+            raise NescioError(f"{name} has values of its own range, but the network takes `inputs` as they are; give "
+                              "the unknown data as a file of such")  # fmt: skip
         return adapt(load(name, root=root, impute=True).test, known.shape)
-    return _from_file(name, known, "set of unknown data", ["held_out", *MADE, *ADVERSARIAL, *NAMES])
+    return _from_file(name, known, "set of unknown data", ["held_out", *MADE, *ADVERSARIAL, *NAMES], reader)
 
 
-def _from_file(name: str, known: Known, kind: str, others: list[str]) -> Samples:
+def _from_file(name: str, known: Known, kind: str, others: list[str], reader: Reader | None = None) -> Samples:
     """A file's inputs, or an error that names what else there is if this cannot be one."""
     if not Path(name).exists() and not any(mark in name for mark in "/.\\"):
         raise unknown_name(kind, name, others)
+    if reader is not None:
+        return reader(name)
     return adapt(read(name, encoding=known.encoding, unseen=ZEROS), known.shape)

@@ -135,9 +135,9 @@ def test_recommend_saves_a_ranking_and_a_detector_that_decides(command, trained,
     assert code == 0
     told = [line.split(",")[1] == "unknown" for line in out.splitlines()[1:]]
     assert told == (detector.predict(known.held_out) == -1).tolist()
-    code, _, err = command("evaluate", tmp_path / "found" / "recommended", "--unknown", "noise")
+    code, _, err = command("audit", tmp_path / "found" / "recommended")
     assert code == 2
-    assert "it holds a detector of `nescio fit`, which `nescio score` takes" in " ".join(err.split())
+    assert "it holds a detector of `nescio fit`, which `nescio score` and `evaluate` take" in " ".join(err.split())
     code, _, err = command("recommend", trained / "digits", "--candidates", "energi")
     assert code == 2
     assert "did you mean 'energy'" in err
@@ -722,7 +722,7 @@ def test_attack_draws_every_run_and_keeps_the_record(command, wary, tmp_path, st
     assert len(record.images) == 4
     assert record.start == start
     assert record.provenance.settings["attack"]["steps"] == 5
-    assert f"{sum(record.rows[1].confidence) / 4:.1%}" in out
+    assert f"{100 * sum(record.rows[1].confidence) / 4:.1f} %" in out
     assert path.stat().st_size > 1000
 
 

@@ -61,7 +61,7 @@ def test_it_writes_runs_records_and_a_report(toured):
             model, facts = open_run(folder / problem.name / method)
             assert (model.name, facts.source.hold_out) == (method, problem.hold_out)
             assert not list((folder / problem.name / method).glob("checkpoint*"))
-            detector, _ = open_fitted(folder / problem.name / method / "detector", None, folder)
+            detector, _ = open_fitted(folder / problem.name / method / "detector", None, [])
             assert detector.threshold_.isfinite()
         for method, one in read_back(folder, problem).items():
             assert tuple(side.name for side in one.evaluation.unknown) == problem.unknown, method

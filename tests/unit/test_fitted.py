@@ -115,7 +115,8 @@ def net(own):
     return net.eval()
 
 
-FIT = ["fit", "--model", "their_nets:make", "--weights", "w.safetensors", "--data", "held.npz"]
+PLAIN = ["fit", "--model", "their_nets:make", "--weights", "w.safetensors", "--data", "held.npz"]
+FIT = [*PLAIN, "--detector", "threshold"]
 
 
 def rows_of(path):
@@ -176,7 +177,7 @@ def test_the_exit_code_says_if_any_were_unknown_when_asked(command, there, tmp_p
 
 def test_a_network_that_cannot_be_kept_is_named_when_scoring(command, there, tmp_path):
     words = ["fit", "--model", "their_nets:Choosing", "--weights", "choosing.safetensors", "--data", "held.npz"]
-    code, out, err = command(*words, "-o", tmp_path / "det")
+    code, out, err = command(*words, "--detector", "threshold", "-o", tmp_path / "det")
     assert code == 0, err
     assert "torch.export cannot read it" in out
     assert "--model their_nets:Choosing" in out
@@ -238,7 +239,8 @@ def test_tables_go_by_column_name_and_gaps_are_unknown(command, there, net, tmp_
         body = ([kind, *row] for kind, row in zip(kinds, blobs.inputs.tolist(), strict=True))
         csv.writer(file).writerows([["kind", "a", "b"], *body])
     words = ["fit", "--model", "their_nets:make", "--weights", "w.safetensors", "--data", tmp_path / "t.csv", "-o",
-             tmp_path / "det", "--label", "kind", "--class-names", "red,green,blue", "--risk", 0.2]  # fmt: skip
+             tmp_path / "det", "--label", "kind", "--class-names", "red,green,blue", "--risk", 0.2,
+             "--detector", "threshold"]  # fmt: skip
     code, out, err = command(*words)
     assert code == 0, err
     assert "at most 0.2 of accepted answers are wrong" in out
@@ -391,7 +393,7 @@ MAKE = "fit --model their_nets:make --data held.npz "
     (MAKE + "--weights wide.safetensors", "0.weight is (17, 2), not (16, 2)"),
     (MAKE + "--class-names a,b", "2 class names were given, but the network has 3 outputs"),
     (MAKE + "--class-names a,b,unknown", "must differ"),
-    (MAKE + "--layer x", "threshold has no setting 'layer'"),
+    (MAKE + "--layer x", "combined has no setting 'layer'"),
     (MAKE + "--detector knn --set q=1", "knn has no setting 'q'; it has layer, k, size, seed"),
     (MAKE + "--detector knn --set model=1", "knn has no setting 'model'"),
     (MAKE + "--detector knn --set k=many", "k must be a whole number"),
@@ -400,7 +402,7 @@ MAKE = "fit --model their_nets:make --data held.npz "
     (MAKE + "--detector knn --set k=1 k=2", "k was given twice"),
     (MAKE + "--detector mahalanobis --set floor=NaN", "floor must be a number"),
     (MAKE + "--score energy --set score=entropy", "score was given twice"),
-    (MAKE + "--set score=3", "unknown score 3"),
+    (MAKE + "--detector threshold --set score=3", "unknown score 3"),
     (MAKE + "--detector threshhold", "did you mean 'threshold'"),
     (MAKE + "--detector mahalanobis --train held.npz", "calibrated on what it learned from"),
     (MAKE + "--detector combined --train held.npz", "calibrated on what it learned from"),
@@ -561,7 +563,7 @@ def test_pictures_of_any_size_and_colour_are_answered_each_as_if_alone(command, 
             save_picture(tmp_path / place / f"{index}.png", pixels)
         expected.append(adapt(nescio.data.read(tmp_path / f"alone{index}"), (1, 8, 8)).take(slice(None))[0])
     words = ["fit", "--model", "their_nets:ready", "--data", tmp_path / "held", "-o", tmp_path / "det"]
-    assert command(*words, "--accept", 0.8)[0] == 0
+    assert command(*words, "--accept", 0.8, "--detector", "threshold")[0] == 0
     detector = nescio.Threshold(sys.modules["their_nets"].ready).fit(nescio.data.read(tmp_path / "held"), accept=0.8)
     for size in (1, 2, 256):
         code, out, err = command("score", tmp_path / "det", tmp_path / "new", "--batch-size", size)
@@ -746,7 +748,7 @@ def test_the_detector_that_suits_a_users_network_answers_from_the_folder_it_is_l
 
 def test_a_detectors_folder_is_no_place_for_a_recommendation(command, there, tmp_path):
     assert command(*FIT, "-o", tmp_path / "det", "--accept", 0.9)[0] == 0
-    code, _, err = command("recommend", *FIT[1:], "-o", tmp_path / "det")
+    code, _, err = command("recommend", *PLAIN[1:], "-o", tmp_path / "det")
     assert code == 2
     assert "holds a detector" in err
     assert {path.name for path in (tmp_path / "det").iterdir()} == {

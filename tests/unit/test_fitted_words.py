@@ -56,7 +56,8 @@ def there(tmp_path, monkeypatch):
 
 
 def fitted(command, net, data="held.npz", *words):
-    code, out, err = command("fit", "--model", f"word_nets:{net}", "--data", data, "-o", "det", "--accept", 0.9, *words)
+    code, out, err = command("fit", "--model", f"word_nets:{net}", "--data", data, "-o", "det", "--accept", 0.9,
+                             "--detector", "threshold", *words)  # fmt: skip
     assert code == 0, err
     return out
 

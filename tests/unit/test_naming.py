@@ -72,8 +72,8 @@ def test_folders(command, twelve):
     classes, out, err, _ = fit_and_score(command, "images", "--class-names", ",".join(TEXT))
     assert "2 → 10" in out
     assert f"--class-names; the labels suggest {','.join(map(str, range(12)))}" in " ".join(err.split())
-    assert "right for 17% of 240 labelled inputs" in err
-    assert "it would be for 100%" in err
+    assert "right for 17 % of 240 labelled inputs" in err
+    assert "it would be for 100 %" in err
 
 
 def net_of(order):
@@ -106,7 +106,7 @@ def test_a_poor_network_in_the_right_order_is_not_suspected(seed):
 
 def test_answers_by_chance_are_told():
     said = doubt(net_of(list(range(10))), one_hot(10, 20, wrong=1.0), "abcdefghij")
-    assert "no better than chance (10%)" in said
+    assert "no better than chance (10 %)" in said
     assert "suggest" not in said
 
 

@@ -174,7 +174,7 @@ def test_what_speaks_against_a_choice(make_small, blobs):
     assert "alike by this measure, so 0.1 is only the smallest" in alike
     assert doubts(record((0.1, 0.9, 0.9))) == []
     (guessing,) = doubts(record((0.1, 0.12, 0.6), (0.2, 0.1, 0.5)))
-    assert "best accuracy of all trials is 12.0%, near the 10.0% of guessing" in guessing
+    assert "best accuracy of all trials is 12.0 %, near the 10.0 % of guessing" in guessing
     found = select_length_scale(make_small, blobs, [0.1, 0.2], epochs=1)
     assert all(isinstance(doubt, str) for doubt in doubts(found))
 

@@ -22,6 +22,7 @@ from nescio.data.arrays import Array
 from nescio.errors import NescioError, number, whole_number
 from nescio.gate import as_array, is_array
 from nescio.methods import as_method
+from nescio.percent import percent
 from nescio.progress import bar
 from nescio.records import Cell, Points, Provenance, Regions
 
@@ -147,7 +148,7 @@ class _Fill:
             inner = edges != WINDOW
             self.frontier += zip(middles[inner], normals[row, edges[inner]], strict=True)
         if len(self.cells) > self.limit:
-            covered = f"{self.area / self.whole:.0%} of the window covered"
+            covered = f"{percent(self.area / self.whole, 0)} of the window covered"
             raise CrowdedError(f"more than {self.limit} linear regions, with {covered}; expected a smaller window or "
                                "network, or a larger limit")  # fmt: skip
 

@@ -9,6 +9,7 @@ from rich.markup import escape
 from nescio.cli.arguments import Force, Seed, out
 from nescio.cli.outputs import check_output
 from nescio.options import Root
+from nescio.percent import percent
 
 
 def attack(
@@ -49,5 +50,5 @@ def attack(
     save_figure(gallery_figure(record), output)
     for row in record.rows:
         mean = sum(row.confidence) / len(row.confidence)
-        out.print(f"{escape(row.name)}: mean confidence [bold]{mean:.1%}[/] after the attack", soft_wrap=True)
+        out.print(f"{escape(row.name)}: mean confidence [bold]{percent(mean)}[/] after the attack", soft_wrap=True)
     out.print(f"Saved: {escape(str(path))}, {escape(str(output))}", soft_wrap=True)

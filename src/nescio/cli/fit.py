@@ -16,8 +16,9 @@ def fit(
     weights: Weights = None,
     data: Held = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the detector.")] = Path("detector"),
-    detector: Annotated[str, typer.Option(parser=one_of("detector", "DETECTORS"), metavar="NAME",
-                                          help="{DETECTORS}.")] = "threshold",
+    detector: Annotated[str | None, typer.Option(
+        parser=one_of("detector", "DETECTORS"), metavar="NAME", show_default=False,
+        help="{DETECTORS}; by default combined, or, with --score, threshold.")] = None,
     score: Annotated[str | None, typer.Option(
         parser=score_in("SCORES"), metavar="NAME", show_default=False,
         help="What threshold looks at: {SCORES}; by default the one the method's paper pairs with it.")] = None,

@@ -14,13 +14,23 @@ from nescio.errors import NescioError
 
 if TYPE_CHECKING:
     from nescio.detectors import Detector
-    from nescio.fitted import Choice
+    from nescio.fitted import Choice, Subject
     from nescio.records import Fitted
 
 OrRun = Annotated[
     Path | None,
     typer.Argument(metavar="[RUN]", show_default=False,
                    help="A folder written by `nescio train`, in place of a network of your own."),
+]  # fmt: skip
+OrFitted = Annotated[
+    Path | None,
+    typer.Argument(metavar="[FOLDER]", show_default=False,
+                   help="Written by `nescio train`, `fit` or `recommend`, in place of a network of your own."),
+]  # fmt: skip
+Judged = Annotated[
+    Path | None,
+    typer.Option(help="Known inputs with labels that neither network nor detector has seen: npz, CSV, a folder of "
+                      "images; of a run, and of a detector over one, by default its test data.", show_default=False),
 ]  # fmt: skip
 Model = Annotated[
     str | None,
@@ -81,6 +91,36 @@ class Network:
             raise NescioError("give known inputs that the network was not trained on: --data held_out.npz")
         return fit_own(folder, self.model, self.weights, self.data, self.train, self.label, names, wanted)
 
+    def subject(self, command: str) -> "Subject":
+        """What is to be judged, and by which data."""
+        from nescio.fitted import is_fitted, subject_of_detector, subject_of_network, subject_of_run
+
+        names = _names(self.class_names)
+        if self.run is not None and (self.weights is not None or names):
+            raise NescioError("a run or detector has its own weights and class names; leave out --weights and "
+                              "--class-names")  # fmt: skip
+        if self.run is not None and is_fitted(self.run):
+            return subject_of_detector(
+                self.run, self.model, self.data, self.train, self.label, self.root, [command, str(self.run)]
+            )
+        if (self.run is None) == (self.model is None):
+            raise NescioError("give either a run, or the folder of a detector, or --model package.module:factory")
+        if self.run is not None:
+            return subject_of_run(self.run, self.data, self.train, self.label, self.root)
+        return subject_of_network(str(self.model), self.weights, self.data, self.train, self.label, names)
+
+
+def warn(words: str) -> None:
+    """Print a warning."""
+    err.print(f"[bold yellow]warning:[/] {escape(words)}", soft_wrap=True, highlight=False)
+
+
+def warn_if_stale(subject: "Subject") -> None:
+    """Say so if a detector is judged by what settled its threshold."""
+    if subject.stale is not None:
+        warn(f"{subject.stale} settled the threshold of this detector, so what is said of known inputs is better than "
+             "it would be of new ones; give others with --data")  # fmt: skip
+
 
 def _names(given: str) -> list[str]:
     """Names between commas; one in quotes may hold commas itself."""
@@ -101,4 +141,4 @@ def told(fitted: "tuple[Detector, Fitted, str | None]", folder: Path) -> None:
     for shown in fitted_words(facts, each, shlex.quote(str(folder))):
         out.print(shown, soft_wrap=isinstance(shown, str), highlight=False)
     if doubt:
-        err.print(f"[bold yellow]warning:[/] {escape(doubt)}", soft_wrap=True, highlight=False)
+        warn(doubt)

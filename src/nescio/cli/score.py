@@ -90,7 +90,7 @@ def _score_with_detector(
     from nescio.answers import write_verdicts
     from nescio.fitted import open_fitted, plain_attention, stream_for
 
-    detector, facts = open_fitted(folder, model, inputs)
+    detector, facts = open_fitted(folder, model, ["score", str(folder), str(inputs)])
     with plain_attention(), place as file:
         stream = stream_for(facts, inputs, batch_size)
         found = write_verdicts(file, detector, facts.classes, stream, refuse)

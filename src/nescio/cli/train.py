@@ -11,6 +11,7 @@ from rich.markup import escape
 from nescio.cli.arguments import BatchSize, Force, Impute, Label, Seed, err, out
 from nescio.errors import NescioError
 from nescio.options import Root, one_of, settings_given
+from nescio.percent import percent
 
 
 def train(
@@ -104,7 +105,8 @@ def train(
 
     side = judge(model, known.test, scores=[model.score]).known
     within = f" ({network})" if model.on_network else ""
-    out.print(f"{method}{within} on {escape(known.name)}: [bold]{side.accuracy:.1%}[/] of {side.inputs} test inputs"
+    right = f"[bold]{percent(side.accuracy)}[/] of {side.inputs}"
+    out.print(f"{method}{within} on {escape(known.name)}: {right} test inputs"
               f" right, epochs: {len(history.epochs)}, {history.provenance.seconds:.1f} s", soft_wrap=True)  # fmt: skip
     unknown = "held_out noise far" if known.held_out is not None else "noise far"
     out.print(f"Next: [cyan]nescio evaluate {escape(shlex.quote(str(output)))} --unknown {unknown}[/]", soft_wrap=True)

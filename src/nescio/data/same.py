@@ -11,6 +11,7 @@ from nescio.data.arrays import tensor
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
 from nescio.gate import is_array
+from nescio.percent import percent
 
 LOOKED_AT = 256  # inputs of a set that are looked for in another
 WIDTHS, COMPARED = (16, 64, 256), 4096  # values of an input that make its key, and inputs that are compared whole
@@ -49,7 +50,7 @@ def check_apart(known: Any, train: Any) -> None:
     if _in_memory(one) and _in_memory(other) and _rows(one).shape[1:] == _rows(other).shape[1:]:
         share = _found(one, other, 1)
         if share > MOST and max(_found(other, other, 2), _found(one, one, 2)) < FEW:
-            raise NescioError(f"{share:.0%} of the inputs to calibrate on are among those to learn from, {odd}")
+            raise NescioError(f"{percent(share, 0)} of the inputs to calibrate on are among those to learn from, {odd}")
 
 
 def _within(data: Any) -> Any:

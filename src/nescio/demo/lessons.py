@@ -8,8 +8,8 @@ from rich.text import Text
 
 from nescio.demo.judged import Judged
 from nescio.demo.plan import ACCEPT
+from nescio.percent import percent
 from nescio.records import Decision
-from nescio.report.overconfidence import percent
 from nescio.report.tables import auroc_colour
 
 SETS = {"held_out": "held-out\ndigits", "noise": "\nnoise", "adversarial_noise": "advers.\nnoise", "far": "far\naway"}
@@ -52,7 +52,7 @@ def _auroc(value: float | None, best: float) -> Text:
 
 
 def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0%}" if value in (0, 1) else f"{min(max(value, 0.01), 0.99):.0%}"
+    return percent(value, 0).replace(" ", "")
 
 
 def lessons(digits: Mapping[str, Judged]) -> list[str]:

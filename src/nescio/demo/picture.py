@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from nescio.percent import percent
 from nescio.records import Map
 
 ROWS, COLUMNS = 7, 14  # a character is about twice as high as wide
 SHADES = ((0.95, "█"), (0.8, "▓"), (0.6, "▒"), (0.3, "░"))
-LEGEND = "  ".join(f"{mark} over {least:.0%} sure" for least, mark in SHADES).replace("%", " %")
+LEGEND = "  ".join(f"{mark} over {percent(least, 0)} sure" for least, mark in SHADES)
 
 
 def picture(maps: Sequence[Map]) -> Table:

@@ -29,10 +29,10 @@ from nescio.demo.stages import Stages
 from nescio.gallery import attack_gallery
 from nescio.marks import ARCHIVE, MADE_BY
 from nescio.methods.method import Method
+from nescio.percent import percent
 from nescio.records import Gallery, Record
 from nescio.report.figures import save_figure
 from nescio.report.maps import map_figure
-from nescio.report.overconfidence import percent
 from nescio.report.page import report_page
 from nescio.runs import train_run
 from nescio.seeds import derived_seed
@@ -101,7 +101,7 @@ def _moons(folder: Path, seed: int, out: Console, size: Size, stages: Stages) ->
     maps = [one.map for one in found if one.map is not None]
     save_figure(map_figure(maps, "confidence"), folder / MOONS.name / MAPS)
     out.print(picture(maps))
-    shares = ", ".join(f"{one.method} {sure_of(one):.0%}" for one in maps).replace("%", " %")
+    shares = ", ".join(f"{one.method} {percent(sure_of(one), 0)}" for one in maps)
     out.print(f"\n  [dim]{LEGEND}[/]", highlight=False, soft_wrap=True)
     _say(out, f"Share of the square that each is over 95 % sure of: {shares}.")
     out.print()

@@ -18,6 +18,7 @@ from nescio.detectors.merging import merged, surprise
 from nescio.detectors.named import detector_named
 from nescio.detectors.rounding import reached
 from nescio.detectors.threshold import NoEnergyError, Threshold
+from nescio.detectors.told import told
 from nescio.errors import NescioError
 from nescio.methods import Method, as_method
 from nescio.predict import read
@@ -52,6 +53,7 @@ class Combined(Detector):
             raise NescioError(f"members must be a list of detectors, such as ['energy', 'threshold'], not {members!r}")
         self.chosen = members is not None
         self.without: dict[str, str] = {}
+        self._halved = False  # whether known data had to be shared out, in a fit
         self._calibration: Any = None  # data for the members' p-values, during a fit
         self._take(given)
 
@@ -77,7 +79,8 @@ class Combined(Detector):
             raise NescioError("calibration data were given, but nothing to learn from; give train=… too, or neither")
         for one, other in ((known, train), (known, calibration), (calibration, train)):
             check_apart(one, other)
-        if train is not None and calibration is None:
+        self._halved = train is not None and calibration is None
+        if self._halved:
             calibration, known = halves(known, batch_size=how.get("batch_size", 256))
         self._calibration = calibration
         try:
@@ -93,6 +96,10 @@ class Combined(Detector):
             return self.fit(known, accept, train=train, calibration=calibration, **how)
         finally:
             self._calibration = None
+
+    def set_aside(self, halved: bool) -> str:
+        spared = "Threshold, or --score max_prob, sets nothing aside"
+        return f" (as many were set aside for the p-values of its members; {spared})" if halved or self._halved else ""
 
     def _do_without(self, name: str, why: str) -> None:
         """Scores that every model has in place of a usual member that cannot be had of this one."""
@@ -191,6 +198,9 @@ class Combined(Detector):
         _, index, own = name.split(".", 2)
         found = self._each()[int(index)].letters(own, dims)
         return None if found is None else [f"{index}.{letter}" for letter in found]
+
+    def __repr__(self) -> str:
+        return told(self, {"members": list(self.member_names)})
 
     def settings(self) -> dict[str, Any]:
         return {"members": [[one.name, one.settings()] for one in self._each()]}

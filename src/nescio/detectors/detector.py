@@ -18,6 +18,7 @@ from nescio.detectors.features import Seen, look
 from nescio.detectors.held_out import held_out
 from nescio.detectors.level import Level
 from nescio.detectors.risk import Controlled
+from nescio.detectors.told import told
 from nescio.errors import NescioError, whole_number
 from nescio.gate import is_array, items
 from nescio.predict import Visit, sweep_through
@@ -73,6 +74,10 @@ class Detector(nn.Module, ABC):
 
     def learn(self, data: Any) -> None:
         """What there is to learn from known data before the threshold, in one pass; many learn nothing more."""
+
+    def set_aside(self, halved: bool) -> str:
+        """What else known data were used for, if only half of them settle the threshold; for an error about too few."""
+        return " (as many were set aside to learn from; data for that, train or --train, spare it)" if halved else ""
 
     def check_held(self, scores: Tensor) -> None:
         """An error if scores `(N,)` of held-out data can tell nothing; few have one."""
@@ -134,7 +139,7 @@ class Detector(nn.Module, ABC):
             train, known = halves(known, batch_size=batch_size)
         if self.learns:
             self.learn(train)
-        held = held_out(self, known, level.judges, halved)
+        held = held_out(self, known, level.judges, self.set_aside(halved))
         threshold, self.controlled = level.settle(held)
         self.level = level
         order = held.reached.argsort()
@@ -205,6 +210,9 @@ class Detector(nn.Module, ABC):
         if is_array(data) and np.ndim(data) == self.input_dims_:
             return tensor(data)[None], True
         return data, False
+
+    def __repr__(self) -> str:
+        return told(self, self.settings())
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments beside the model, as plain data for saved files."""

@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+from nescio.percent import percent
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -57,12 +59,8 @@ def _in_words(
 ) -> str:
     if claimed < 0 or math.isnan(score):
         return "I do not know: the input, or what the model makes of it, is not finite, or it holds an unknown word."
-    odd = f"{_share(p)} of {those} look at least as odd"
+    odd = f"{percent(p)} of {those} look at least as odd"
     if answer < 0:
         return (f"I do not know: the score {score:.4g} is above {threshold:.4g}; {odd}. The model alone would say "
-                f"{called}, with confidence {confidence:.1%}.")  # fmt: skip
-    return f"{called[0].upper()}{called[1:]}, with confidence {confidence:.1%}; {odd}."
-
-
-def _share(p: float) -> str:
-    return f"{p:.1%}" if p >= 0.001 else "fewer than 0.1%"
+                f"{called}, with confidence {percent(confidence)}.")  # fmt: skip
+    return f"{called[0].upper()}{called[1:]}, with confidence {percent(confidence)}; {odd}."

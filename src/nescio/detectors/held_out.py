@@ -18,7 +18,7 @@ COMPARED, ALONE = 8, 3  # inputs that are scored again: some one by one, the oth
 SAME = 1e-3  # logits that differ by less, as a share of the largest, are the same but for rounding
 
 
-def held_out(detector: "Detector", known: Any, judge: bool = False, halved: bool = False) -> Held:
+def held_out(detector: "Detector", known: Any, judge: bool = False, aside: str = "") -> Held:
     """The scores of held-out data, the model's classes and, if asked for, which of them are right by the labels."""
     parts: list[tuple[Tensor, Tensor, Tensor | None]] = []
     first: tuple[Tensor, Tensor, Tensor] | None = None
@@ -38,7 +38,7 @@ def held_out(detector: "Detector", known: Any, judge: bool = False, halved: bool
     every = torch.cat(scores)
     detector.check_held(every)
     moved = 0.0 if first is None else noise(_changes(detector, *first), first[2], every)
-    return Held(every, torch.cat(claimed), told, count, halved, moved)
+    return Held(every, torch.cat(claimed), told, count, aside, moved)
 
 
 def _changes(detector: "Detector", x: Tensor, logits: Tensor, scores: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from nescio.detectors.rounding import reached
 from nescio.errors import NescioError, number
 from nescio.logits import classes
 from nescio.metrics import balanced_threshold
+from nescio.percent import percent
 
 ACCEPT, CONFIDENCE = 0.95, 0.95
 
@@ -26,7 +27,7 @@ class Held:
         claimed: `(N,)`, the classes the model gave.
         right: `(N,)`, whether they are right; None of data without labels.
         classes: how many there are.
-        halved: whether as many inputs were set aside, for the detector to learn from.
+        aside: what became of other known inputs that were given, in brackets, for an error about too few.
         noise: how much scores were seen to change in batches of other sizes; see `rounding.noise`.
     """
 
@@ -34,7 +35,7 @@ class Held:
     claimed: Tensor
     right: Tensor | None
     classes: int
-    halved: bool = False
+    aside: str = ""
     noise: float = 0.0
 
     @property
@@ -86,7 +87,7 @@ class Level:
             cuts = [self._of_class(held, label, self.accept) for label in range(held.classes)]
             return torch.tensor(cuts, dtype=torch.float64), None
         if self.accept is not None:
-            return torch.tensor(accepting(held.reached, self.accept, _set_aside(held)), dtype=torch.float64), None
+            return torch.tensor(accepting(held.reached, self.accept, held.aside), dtype=torch.float64), None
         right = needed_labels(held.right)
         if self.risk is not None:
             found = controlling(held.scores, right, self.risk, self.confidence, held.noise)
@@ -96,7 +97,7 @@ class Level:
     def promise(self, found: Controlled | None) -> str:
         """What a threshold settled so promises, in words; `found` is what a bounded risk is known by."""
         if found is not None:
-            seen = f"accepts {found.coverage:.1%}, {found.errors} of those {found.accepted} wrong"
+            seen = f"accepts {percent(found.coverage)}, {found.errors} of those {found.accepted} wrong"
             return (f"with confidence {self.confidence:g}, at most {self.risk:g} of accepted answers are wrong; of "
                     f"these it {seen}")  # fmt: skip
         if self.balanced:
@@ -109,11 +110,7 @@ class Level:
     @staticmethod
     def _of_class(held: Held, label: int, accept: float) -> float:
         own = held.reached[held.claimed == label]
-        return accepting(own, accept, f" that the model takes for class {label}{_set_aside(held)}")
-
-
-def _set_aside(held: Held) -> str:
-    return " (as many were set aside to learn from; data for that, train or --train, spare it)" if held.halved else ""
+        return accepting(own, accept, f" that the model takes for class {label}{held.aside}")
 
 
 def balancing(scores: Tensor, right: Tensor) -> float:

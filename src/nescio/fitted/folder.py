@@ -10,7 +10,7 @@ import copy
 import hashlib
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,12 +50,15 @@ def is_fitted(folder: Path) -> bool:
     return (folder / FACTS).is_file()
 
 
-def open_fitted(folder: Path, factory: str | None, inputs: Path) -> tuple[Detector, Fitted]:
-    """The detector of a folder, and how it was fitted; code of the user's runs only if `factory` names it."""
+def open_fitted(folder: Path, factory: str | None, command: Sequence[str]) -> tuple[Detector, Fitted]:
+    """The detector of a folder, and how it was fitted; code of the user's runs only if `factory` names it.
+
+    `command` is what was asked of it, for an error that says how to ask.
+    """
     facts = Fitted.load(folder / FACTS)
     _check(facts, folder)
     if facts.network == "weights" and factory is None:
-        again = shlex.join(["nescio", "score", str(folder), str(inputs), "--model", str(facts.factory)])
+        again = shlex.join(["nescio", *command, "--model", str(facts.factory)])
         raise NescioError(f"{str(folder)!r} holds the weights of its network, but not the network ({facts.why}); name "
                           f"what makes it: {again}")  # fmt: skip
     if facts.network != "weights" and factory is not None:

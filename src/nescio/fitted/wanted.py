@@ -9,8 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from nescio.detectors import DETECTORS, Detector
-from nescio.detectors.on_features import FeatureDetector
+from nescio.detectors import DETECTORS, Combined, Detector, MetaClassifier, Threshold
 from nescio.errors import NescioError
 from nescio.recommend import recommend
 from nescio.records import Recommendation
@@ -25,19 +24,24 @@ class Choice(ABC):
         """What was asked for, as plain data for the record."""
 
     @abstractmethod
-    def looks_at_features(self, model: nn.Module) -> bool:
-        """Whether it learns the features of a model, and so from what that was trained on; an error if it cannot be."""
+    def learns(self, model: nn.Module) -> bool:
+        """Whether it learns from what a model was trained on; an error if it cannot be made."""
 
     @abstractmethod
     def fitted(self, model: nn.Module, known: Any, train: Any) -> Detector:
         """The detector over a model, calibrated on known data, with data to learn from or None."""
 
+    @property
+    def refused(self) -> dict[str, float] | None:
+        """The share of each kind of made outliers that the fitted detector refuses; None if none were tried."""
+        return None
+
 
 @dataclass(frozen=True)
 class Wanted(Choice):
-    """A detector by its name, and how to fit it; None is what is usual."""
+    """A detector by its name, and how to fit it; None is what is usual: `combined`, or a threshold on a given score."""
 
-    detector: str = "threshold"
+    detector: str | None = None
     score: str | None = None
     layer: str | None = None
     accept: float | None = None
@@ -46,9 +50,14 @@ class Wanted(Choice):
     per_class: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)  # others of the detector's
 
+    @property
+    def name(self) -> str:
+        """That of the detector, in `DETECTORS`."""
+        return self.detector or (Combined.name if self.score is None else Threshold.name)
+
     def over(self, model: nn.Module) -> Detector:
         """The detector, not yet fitted."""
-        kind = DETECTORS[self.detector]
+        kind = DETECTORS[self.name]
         given = {name: value for name in ("score", "layer") if (value := getattr(self, name)) is not None}
         if twice := given.keys() & self.settings.keys():
             raise NescioError(f"{min(twice)} was given twice")
@@ -56,15 +65,17 @@ class Wanted(Choice):
         known = [name for name in inspect.signature(kind).parameters if name != "model"]
         for name in given:
             if name not in known:
-                raise NescioError(f"{self.detector} has no setting {name!r}; it has {', '.join(known) or 'none'}")
+                raise NescioError(f"{self.name} has no setting {name!r}; it has {', '.join(known) or 'none'}")
         return kind(model, **given)
 
     @property
     def asked(self) -> dict[str, Any]:
-        return vars(self)
+        return {**vars(self), "detector": self.name}
 
-    def looks_at_features(self, model: nn.Module) -> bool:
-        return isinstance(self.over(model), FeatureDetector)
+    def learns(self, model: nn.Module) -> bool:
+        made = learners(self.over(model))
+        # which answers to mistrust shows only on data that the model was not trained on
+        return bool(made) and not any(isinstance(one, MetaClassifier) for one in made)
 
     def fitted(self, model: nn.Module, known: Any, train: Any) -> Detector:
         bound: dict[str, Any] = {"risk": self.risk, "confidence": self.confidence}
@@ -86,13 +97,23 @@ class Best(Choice):
     def asked(self) -> dict[str, Any]:
         return self.how
 
-    def looks_at_features(self, model: nn.Module) -> bool:
+    def learns(self, model: nn.Module) -> bool:
         return True  # as some of those do that are tried
 
     def fitted(self, model: nn.Module, known: Any, train: Any) -> Detector:
         found = recommend(model, known, train, **self.how)
         self.record = found.record
         return found.detector
+
+    @property
+    def refused(self) -> dict[str, float] | None:
+        return None if self.record is None else self.record.ranking[0].refused
+
+
+def learners(detector: Detector) -> list[Detector]:
+    """A detector, or those of its members, that learn more than a threshold and p-values."""
+    parts = [one for one in detector.modules() if isinstance(one, Detector) and not isinstance(one, Combined)]
+    return [one for one in parts if one.learns]
 
 
 def settings_in(words: Sequence[str]) -> dict[str, Any]:

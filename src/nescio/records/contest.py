@@ -43,3 +43,6 @@ class Contest(Record):
             for name in ("auroc", "fpr95"):
                 if getattr(one, name).keys() != self.unknown.keys():
                     damaged(one, name, "one number for each unknown set")
+
+    def headline(self) -> str:
+        return "mean AUROC of " + ", ".join(f"{one.name} {one.mean:.3f}" for one in self.contestants[:3])

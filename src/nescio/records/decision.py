@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from nescio.percent import percent
 from nescio.records.checks import check_counts, check_shares, check_size
 from nescio.records.record import Provenance, Record
 
@@ -48,3 +49,8 @@ class Decision(Record):
         check_shares(self, "accept", "bound", "risk", "confidence", "usual")
         check_shares(self, "accepted", "accuracy", "accepted_accuracy")
         check_size(self, "usual", 2)
+
+    def headline(self) -> str:
+        refused = ", ".join(f"{one.name} {percent(one.refused)}" for one in self.unknown)
+        told = f"{percent(self.accepted)} of {self.inputs} known inputs accepted"
+        return f"{told}; refused of unknown ones: {refused}" if refused else told

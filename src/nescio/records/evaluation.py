@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from nescio.percent import percent
 from nescio.records.checks import check_counts, check_not_negative, check_positive, check_shares, check_together
 from nescio.records.record import Provenance, Record
 
@@ -157,3 +158,9 @@ class Evaluation(Record):
 
     def __post_init__(self) -> None:
         check_counts(self, "classes", "draws")
+
+    def headline(self) -> str:
+        known = f"{percent(self.known.accuracy)} of {self.known.inputs} inputs of {self.known.name} right"
+        found = {side.name: one.auroc for side in self.unknown for one in side.separation if one.score == self.score}
+        told = ", ".join(f"{name} {'–' if auroc is None else f'{auroc:.3f}'}" for name, auroc in found.items())
+        return f"{known}; AUROC by {self.score}: {told}" if told else known

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nescio.records.checks import check_counts
+from nescio.percent import percent
+from nescio.records.checks import check_counts, check_shares
 from nescio.records.record import Provenance, Record, as_json
+
+UNCOVERED = "Unknown inputs: not guaranteed"  # beside every promise
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,20 @@ class Fitted(Record):
     files: dict[str, str] = dataclasses.field(default_factory=dict)  # the folder's others, each with its SHA-256
     digest: str = ""  # of all the above, and of what follows
     dtype: str = "float32"  # of inputs: "int64" of words; floats come in the precision of the network
+    refused: dict[str, float] | None = None  # share of each kind of made outliers, where they were tried
+    run: dict[str, Any] | None = None  # of a network of ours, the data it was trained on: `runs.Facts`, as plain data
 
     def __post_init__(self) -> None:
         check_counts(self, "shape", "inputs")
+        check_shares(self, "refused")
+
+    @property
+    def uncovered(self) -> str:
+        """What the promise does not cover, and what is known of it all the same, in words."""
+        if not self.refused:
+            return UNCOVERED
+        shares = ", ".join(f"{name} {percent(value)}" for name, value in self.refused.items())
+        return f"{UNCOVERED}; measured on outliers made from known inputs, of which it refuses: {shares}"
 
     def sealed(self, files: Mapping[str, str]) -> "Fitted":
         """The same with digests: of the folder's other files, and of what it says itself."""
@@ -50,4 +64,7 @@ class Fitted(Record):
             del body["provenance"]["command"]
         if self.dtype == "float32":
             del body["dtype"]
+        for name in ("refused", "run"):
+            if body[name] is None:
+                del body[name]
         return hashlib.sha256(as_json(body).encode()).hexdigest()

@@ -15,9 +15,10 @@ class Ranked:
     mean: float
     worst: float
     seconds: float  # to fit, and to score without the model's own time
+    refused: dict[str, float] | None = None  # share of each kind; None in records from before it was kept
 
     def __post_init__(self) -> None:
-        check_shares(self, "auroc", "mean", "worst")
+        check_shares(self, "auroc", "mean", "worst", "refused")
         check_not_negative(self, "seconds")
         check_together(self, auroc=self.auroc)
 
@@ -38,3 +39,6 @@ class Recommendation(Record):
 
     def __post_init__(self) -> None:
         check_counts(self, "inputs", "calibrated", "classes", "draws")
+
+    def headline(self) -> str:
+        return f"{self.detector}, of " + ", ".join(f"{one.name} {one.mean:.3f}" for one in self.ranking[:3])

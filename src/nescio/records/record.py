@@ -18,6 +18,7 @@ from nescio.errors import NescioError
 from nescio.records.checks import check_not_negative
 from nescio.records.command import command
 from nescio.records.parsing import parsed
+from nescio.records.short import short
 
 FORMAT = 1
 
@@ -25,6 +26,16 @@ FORMAT = 1
 @dataclass(frozen=True)
 class Record:
     """A frozen result. Subclasses are dataclasses of plain values, tuples and other frozen dataclasses."""
+
+    def __init_subclass__(cls) -> None:
+        cls.__repr__ = Record.__repr__  # type: ignore[method-assign]  # else a dataclass makes one with every number
+
+    def __repr__(self) -> str:
+        return short(self, self.headline())
+
+    def headline(self) -> str:
+        """What matters most, in a few words; few records have one."""
+        return ""
 
     def to_json(self) -> str:
         """The record as JSON text; what is undefined is null, and nothing in it is NaN or infinite."""

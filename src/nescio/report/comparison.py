@@ -16,6 +16,7 @@ from rich.text import Text
 
 from nescio.atomic import check_replaceable
 from nescio.marks import FIGURE, PAGE
+from nescio.percent import percent
 from nescio.records import Evaluation, Histogram, UnknownSide
 from nescio.report.figures import COLOURS, DASHES, draw_shares, legend_below, save_figure, shown, text_width
 from nescio.report.markdown import save_markdown
@@ -152,7 +153,7 @@ def attacked_figure(records: Records, name: str = ATTACKED) -> Figure:
         axes.stairs(np.maximum(counts, least), found[0].edges, baseline=least, fill=True, color=LINES[i % 6])
         middle = float(np.mean([side.mmc for side in sides]))
         axes.axvline(middle, **BOUND)
-        words = f"{_changed(sides)}, mean confidence {middle:.1%}"
+        words = f"{_changed(sides)}, mean confidence {percent(middle)}"
         size = 10 * min(1.0, (PANEL - 0.6) / max(text_width(words, 10), text_width(shown(label), 10)))
         axes.set_title(f"{shown(label)}\n{words}", fontsize=size)
     panels[0].set(xlim=(0, 1), yscale="log", ylim=(least, None))  # of all panels

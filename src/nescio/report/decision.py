@@ -4,10 +4,10 @@ import math
 
 from matplotlib.figure import Figure
 
+from nescio.percent import percent
 from nescio.records import Decision
 from nescio.report.figures import COLOURS, shown
 from nescio.report.fitted import EVERYTHING
-from nescio.report.overconfidence import percent
 
 KNOWN, UNKNOWN = COLOURS[0], COLOURS[1]
 

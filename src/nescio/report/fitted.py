@@ -20,21 +20,30 @@ def fitted_words(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[
         yield escape(f"Outputs: {_outputs(facts.classes)}")
     if facts.taught is not None:
         yield escape(f"Learned from: {facts.taught}")
+    if _may_learn_more(facts):
+        yield "With the network's training data, --train, it would learn more, and need set nothing aside to learn from"
     threshold = ""
     if len(facts.thresholds) == 1:
         far = facts.thresholds[0] > EVERYTHING
         threshold = "; everything is accepted" if far else f"; threshold {facts.thresholds[0]:g}"
     yield escape(f"Calibrated on {facts.inputs} inputs of {facts.data}{threshold}")
     yield escape(f"Promised: {facts.promise}")
+    data = "" if facts.run is not None else " --data known_test.npz"
+    make = f" --model {facts.factory}" if facts.network == "weights" else ""
+    command = f"nescio evaluate {folder}{data} --unknown PATH{make}"
+    yield f"{escape(facts.uncovered)}. Measure it: [cyan]{escape(command)}[/]"
     if counts:
         yield _table(facts, counts)
-    model = ""
     if facts.network == "graph":
         yield "The network is kept as plain operations, and verified: scoring needs none of its code"
     if facts.network == "weights":
         yield escape(f"The network could not be kept without its code: {facts.why}. So scoring must name it")
-        model = f" --model {facts.factory}"
-    yield f"Next: [cyan]{escape(f'nescio score {folder} new_inputs -o answers.csv{model}')}[/]"
+    yield f"Next: [cyan]{escape(f'nescio score {folder} new_inputs -o answers.csv{make}')}[/]"
+
+
+def _may_learn_more(facts: Fitted) -> bool:
+    """Whether it learned from a part of the known inputs what training data would teach it better; not so `meta`."""
+    return (facts.taught or "").startswith("a part of") and "meta" not in str([facts.detector, facts.settings])
 
 
 def _outputs(names: Sequence[str]) -> str:

@@ -6,10 +6,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from nescio.errors import NescioError
+from nescio.percent import percent
 from nescio.records import Gallery, GalleryRow
 from nescio.records.gallery import Image
 from nescio.report.figures import COLOURS, shown, text_width
-from nescio.report.overconfidence import percent
 
 CELL = 0.95  # inches that an image is wide
 LINE = 0.14  # inches that a line of what is said under it is high

@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from numpy.linalg import LinAlgError
 
 from nescio.errors import NescioError
+from nescio.percent import per_cent
 from nescio.report.figures import any_letters
 
 SVG, LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
@@ -110,13 +111,9 @@ def percentage(value: float | None) -> Shown | None:
     """A share as a number of per cent, for a column whose heading says so; only what is all, or nothing, is said to be.
 
     >>> percentage(1.0).text, percentage(0.99996).text, percentage(1e-5).text, percentage(0.0).text
-    ('100.0', '99.9', '<0.1', '0.0')
+    ('100.0', '>99.9', '<0.1', '0.0')
     """
-    if value is None:
-        return None
-    if 0 < value < 0.001 - 1e-12:
-        return Shown("<0.1", value)
-    return Shown(f"{100 * (value if value >= 1 else min(value, 0.999)):.1f}", value)
+    return None if value is None else Shown(per_cent(value), value)
 
 
 def seconds(value: float | None) -> Shown | None:

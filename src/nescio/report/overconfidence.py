@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from nescio.percent import percent
 from nescio.records import Audit, Ray
 from nescio.report.figures import COLOURS, legend_below, shown
 from nescio.report.tables import FIGURES, new_table
@@ -69,7 +70,7 @@ def _directions(record: Audit) -> str:
 
 def _reaches(record: Audit) -> str:
     """How far inputs are scaled until the model is certain."""
-    bar, what = f"{record.certain:.1%}".replace("%", " %"), noun(record)
+    bar, what = percent(record.certain), noun(record)
     if record.median_factor is None:
         never = "never reaches" if record.proved == 1 else "was not seen to reach"
         some = f", but {percent(record.reached)} of them do" if record.reached else ", nor any other"
@@ -99,17 +100,6 @@ def times(factor: float) -> str:
     ('6.12 times', '17,800 times', '1.00 times')
     """
     return f"{factor:.2f} times" if factor < 10 else f"{float(f'{factor:.3g}'):,.10g} times"
-
-
-def percent(value: float) -> str:
-    """A share; only what is all, or nothing, is said to be.
-
-    >>> percent(1.0), percent(0.99996), percent(1e-5), percent(0.0)
-    ('100.0 %', '99.9 %', 'less than 0.1 %', '0.0 %')
-    """
-    if 0 < value < 0.001 - 1e-12:
-        return "less than 0.1 %"
-    return f"{value if value in (0, 1) else min(value, 0.999):.1%}".replace("%", " %")
 
 
 def audit_tables(record: Audit, classes: Sequence[str] = ()) -> RenderableType:
@@ -194,7 +184,7 @@ def _draw_ray(axes: Axes, ray: Ray, colour: str) -> None:
 
 def _draw_shares(axes: Axes, record: Audit) -> None:
     """The share of inputs that are certain, or have stopped being so for ever, by factor."""
-    curves = [(record.factors, COLOURS[0], f"share certain ({record.certain:.1%})")]
+    curves = [(record.factors, COLOURS[0], f"share certain ({percent(record.certain)})")]
     if record.unknown_factors is not None:
         curves.append((record.unknown_factors, COLOURS[1], "share that knows nothing any more"))
     largest = max((value for factors, _, _ in curves for value in factors if value is not None), default=1.0)
@@ -205,6 +195,6 @@ def _draw_shares(axes: Axes, record: Audit) -> None:
         shares = np.linspace(0, 1, len(factors))[: len(known)]
         far = [*known, max(10.0, 2 * largest)]
         axes.step(far, [*shares, shares[-1] if len(shares) else 0.0], where="post", color=colour, linewidth=1.8,
-                  label=label.replace("%", " %"))  # fmt: skip
+                  label=label)  # fmt: skip
     axes.set(xscale="log", ylim=(-0.02, 1.04), xlabel="factor", ylabel=f"share of {noun(record)}s")
     axes.set_title("how many so far", loc="left", fontsize=10)

@@ -11,6 +11,7 @@ from matplotlib.patches import Patch
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from nescio.percent import per_cent
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Reach
 from nescio.report.figures import COLOURS, legend_below, shown
 from nescio.report.markup import Cell, Shown
@@ -131,9 +132,9 @@ def _end(side: FeatureSide, classes: Sequence[str]) -> Text:
     if side.ends is None or side.ends_certain is None:
         return Text("not known", style="dim")
     if (label := _ending(side)) is None:
-        return Text(f"unsure {1 - side.ends_certain:.0%}", style="dim")
+        return Text(f"unsure {per_cent(1 - side.ends_certain, 0)}%", style="dim")
     share_of_rows = side.ends[label] / sum(side.ends)
-    return Text(classes[label] if share_of_rows == 1 else f"{classes[label]} {share_of_rows:.0%}")
+    return Text(classes[label] if share_of_rows == 1 else f"{classes[label]} {per_cent(share_of_rows, 0)}%")
 
 
 def _ending(side: FeatureSide) -> int | None:

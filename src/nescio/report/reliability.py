@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from nescio.errors import NescioError
+from nescio.percent import percent
 from nescio.records import Evaluation, Reliability
 from nescio.report.figures import COLOURS, DASHES, legend_below, shown
 from nescio.report.maps import MARKERS
@@ -36,7 +37,7 @@ def reliability_figure(records: Evaluation | Sequence[Evaluation], names: Sequen
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     above.plot([0, 1], [0, 1], color="0.5", linewidth=1, linestyle="--", label="means what it says")
     for i, (name, one, bins) in enumerate(drawn):
-        _draw(above, below, bins, f"{shown(name)}: ECE {one.known.ece:.1%}".replace("%", " %"), i, gaps=len(drawn) == 1)
+        _draw(above, below, bins, f"{shown(name)}: ECE {percent(one.known.ece)}", i, gaps=len(drawn) == 1)
     above.set(xlim=(0, 1), ylim=(-0.02, 1.02), ylabel="share of right answers", aspect="auto")
     below.set(ylim=(0, None), xlabel="confidence", ylabel="share of inputs")
     for axes in (above, below):

@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 from typing import TypeVar
 
 from nescio.errors import NescioError, unknown_name
+from nescio.percent import per_cent
 from nescio.records import Evaluation, Rejection, Roc, Separation, UnknownSide
 from nescio.report.tables import attack_in_words
 
@@ -28,7 +29,7 @@ def over_runs(values: Sequence[float | None], share: bool = False, digits: int =
     middle = mean(values)
     if middle is None:
         return "–"
-    shown_mean = f"{middle:.{digits}%}" if share else f"{middle:.3f}"
+    shown_mean = f"{per_cent(middle, digits)}%" if share else f"{middle:.3f}"
     if len(values) == 1:
         return shown_mean
     spread = stdev(value for value in values if value is not None)

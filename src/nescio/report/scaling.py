@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from nescio.percent import per_cent
 from nescio.records import Course, Direction, Gauge, Scaling
 from nescio.report.figures import COLOURS, legend_below, shown
 from nescio.report.markup import Cell, Shown, percentage
@@ -78,7 +79,11 @@ def _add_row(table: Table, direction: Direction, gauges: Sequence[Gauge], last: 
         cells = ["–"] * (2 + len(gauges))
     else:
         certain = "never" if direction.certain_from is None else _factor(direction.certain_from)
-        cells = [certain, share(direction.confidence[-1]), *(f"{one.flagged[-1]:.0%}" for one in direction.scores)]
+        cells = [
+            certain,
+            share(direction.confidence[-1]),
+            *(f"{per_cent(one.flagged[-1], 0)}%" for one in direction.scores),
+        ]
     table.add_row(Text(direction.name), *cells, _verdict(direction.scores), end_section=last)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from statistics import fmean
 
+from nescio.percent import percent
 from nescio.records import (
     Audit,
     AuditedFeature,
@@ -17,7 +18,7 @@ from nescio.records import (
 )
 from nescio.report.farthest import farthest
 from nescio.report.folded import resisted
-from nescio.report.overconfidence import percent, times
+from nescio.report.overconfidence import times
 from nescio.report.overconfidence import verdict as far_verdict
 from nescio.report.own import own
 from nescio.report.per_feature import nearest_first
@@ -83,12 +84,17 @@ def _calibrated(right: float, sure: float, off: float) -> str:
 
 
 def _doubts(auroc: float, wrong: int) -> str:
-    if wrong < FEW:
-        return f"With {wrong} wrong answer{'s' * (wrong != 1)} there is no telling whether it doubts where it errs."
+    if wrong < FEW:  # the figure stands in the tables, so that here, too, it is given for what it is
+        return (f"{_wrong(wrong)} less certain than a right one {percent(auroc)} of the time; so few do not show "
+                "whether it doubts where it errs.")  # fmt: skip
     how = "It often doubts where it errs" if auroc >= OFTEN else "Its doubts hardly tell where it errs"
     if auroc >= MOSTLY:
         how = "It doubts where it errs"
     return f"{how}: one of its {wrong} wrong answers looks less certain than a right one {percent(auroc)} of the time."
+
+
+def _wrong(count: int) -> str:
+    return "Its only wrong answer looks" if count == 1 else f"Its {count} wrong answers look"
 
 
 def meets_unknown(runs: Sequence[Evaluation]) -> list[str]:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
+from nescio.percent import percent
 from nescio.records import Audit, Evaluation
 from nescio.report.folded import folded
-from nescio.report.overconfidence import percent
 from nescio.report.section import Given
 from nescio.report.sentences import LEAST, in_words, listed, points, separated
 

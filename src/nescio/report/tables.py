@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from nescio.percent import per_cent
 from nescio.records import Against, Evaluation, UnknownSide
 from nescio.report.own import own
 
@@ -103,7 +104,7 @@ def folded(name: str, width: int) -> str:
 
 def share(value: float | None) -> str:
     """A share as a percentage; a dash if it is undefined."""
-    return "–" if value is None else f"{value:.1%}"
+    return "–" if value is None else f"{per_cent(value)}%"
 
 
 def _figure(value: float | None) -> str:

@@ -10,9 +10,10 @@ from nescio.audit.inputs import box_of
 from nescio.data import Known
 from nescio.evaluate import evaluate
 from nescio.methods.method import Method
+from nescio.percent import percent
 from nescio.records import Audit, Claim, Compared, Differs, Evaluation, UnknownSide
 from nescio.report.comparison import confidence_figure
-from nescio.report.overconfidence import audit_figure, percent, times
+from nescio.report.overconfidence import audit_figure, times
 from nescio.reproduce.experiment import Experiment, Found, Work
 from nescio.reproduce.over_seeds import in_words, over_seeds
 from nescio.reproduce.paper2_networks import KINDS, SHOWN, Plan, letters, networks, plan_of, training_of, unlike

@@ -102,7 +102,7 @@ def test_few_levels_do_not_hide_a_leak(seed):
     levels = torch.nn.functional.one_hot(torch.randint(0, 10, (5000, 8), generator=generator), 10).flatten(1)
     for rows in (bits, levels.float(), levels):
         check_apart(rows[: len(rows) // 2], rows[len(rows) // 2 :])
-        with pytest.raises(NescioError, match="100% of the inputs to calibrate on"):
+        with pytest.raises(NescioError, match="100 % of the inputs to calibrate on"):
             check_apart(rows[:500], rows)
 
 
@@ -122,7 +122,7 @@ def test_values_of_any_kind_make_keys(make, seed):
     generator = torch.Generator().manual_seed(seed)
     rows = make(lambda levels, width: torch.randint(0, levels, (60_000, width), generator=generator))
     train, known = rows[:50_000], rows[torch.randperm(50_000, generator=generator)[:2000]]
-    with pytest.raises(NescioError, match=r"100% of the inputs"):
+    with pytest.raises(NescioError, match=r"100 % of the inputs"):
         check_apart(known, train)
     check_apart(torch.cat([known[:1000], rows[50_000:52_000]]), train)
 
@@ -144,5 +144,5 @@ def test_gaps_and_sets_of_one_are_compared(rows):
     holed[:40] = torch.nan
     check_apart(holed[:300], holed[300:])
     check_apart(rows[:1], rows[1:2])
-    with pytest.raises(NescioError, match="100%"):
+    with pytest.raises(NescioError, match="100 %"):
         check_apart(rows[5:6], rows)

@@ -280,8 +280,8 @@ def test_confidence_in_adversarial_samples_is_counted_on_a_log_scale():
     panels = figure.axes
     titles = [axes.get_title().splitlines() for axes in panels]
     assert titles == [
-        ["softmax", "9 of 9 changed, mean confidence 25.0%"],
-        ["acet", "8 / 5 of 9 changed, mean confidence 25.0%"],
+        ["softmax", "9 of 9 changed, mean confidence 25.0 %"],
+        ["acet", "8 / 5 of 9 changed, mean confidence 25.0 %"],
     ]
     assert all(axes.get_yscale() == "log" for axes in panels)
     assert panels[0].get_ylim() == panels[1].get_ylim()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from nescio.percent import percent
 from nescio.report.markup import HEAVY, Shown, figure, items, number, percentage, table, terms
-from nescio.report.overconfidence import percent
 
 NAME = '"><img src=x onerror=alert(1)>'
 
@@ -94,11 +94,11 @@ def test_a_cell_may_say_one_thing_and_be_sorted_by_another():
 
 
 def test_a_table_says_of_shares_what_words_say():
-    shares = (0.0, 1e-9, 0.0005, 0.001, 0.5, 0.999, 0.9996, 1.0)
+    shares = (0.0, 1e-9, 0.0004, 0.001, 0.5, 0.999, 0.9996, 1.0)
     assert [percentage(share).text for share in shares] == [
-        "0.0", "<0.1", "<0.1", "0.1", "50.0", "99.9", "99.9", "100.0"]  # fmt: skip
+        "0.0", "<0.1", "<0.1", "0.1", "50.0", "99.9", ">99.9", "100.0"]  # fmt: skip
     for share in shares:
-        assert percent(share) == f"{percentage(share).text.replace('<', 'less than ')} %"
+        assert percent(share) == f"{percentage(share).text} %"
         assert percentage(share).value == share  # by which it is sorted
     assert percentage(None) is None
     assert "&lt;0.1</td>" in table(("share, %",), [(percentage(1e-9),)])

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from nescio.percent import percent
 from nescio.records import Audit, Provenance, Ray
-from nescio.report.overconfidence import audit_figure, audit_tables, percent, verdict
+from nescio.report.overconfidence import audit_figure, audit_tables, verdict
 
 RAY = Ray((1.0, 10.0, 100.0), (0.6, 0.7, 1.0), (0.5, 0.8, 1.0), (2.0, 30.0), 30.0, 60.0, None, 1.0)
 PLAIN = Audit(
@@ -57,7 +58,7 @@ def test_points_that_were_drawn_are_not_called_inputs():
         ({"median_factor": None, "reached": 0.0}, "never reaches a confidence of 99.9 %, nor any other"),
         ({"median_factor": None, "reached": 0.0, "proved": 0.0}, "was not seen to reach a confidence of 99.9 %, nor"),
         ({"median_factor": 17782.8}, "scaled 17,800 times"),
-        ({"ends_certain": 0.99999}, "Along 99.9 % of"),
+        ({"ends_certain": 0.99999}, "Along >99.9 % of"),
         ({"ends_certain": 0.9, "end_confidence": (0.6, 0.9, 1.0, 1.0, 1.0)}, "at infinity is at least 60.0 %"),
         ({"ends_certain": 0.9, "draws": 5}, "Its 5 draws need not agree there"),
     ],
@@ -73,7 +74,7 @@ def test_without_a_box_nothing_is_projected():
 
 def test_the_verdict_of_kernels():
     first, second, _ = verdict(DUQ)
-    assert first == ("Along 99.9 % of 10,000 directions this network is proved to end not knowing, at a confidence "
+    assert first == ("Along >99.9 % of 10,000 directions this network is proved to end not knowing, at a confidence "
                      "below 0.1 %; the median input does so for ever when scaled 1.50 times.")  # fmt: skip
     assert second == ("On the way the median input was not seen to reach a confidence of 99.9 %, but 20.0 % of them "
                       "do.")  # fmt: skip
@@ -96,8 +97,8 @@ def test_the_verdict_of_what_only_was_measured():
 
 
 def test_shares_that_are_not_all_are_never_said_to_be():
-    assert [percent(value) for value in (0.0, 1e-9, 0.0005, 0.001, 0.5, 0.9996, 1.0)] == [
-        "0.0 %", "less than 0.1 %", "less than 0.1 %", "0.1 %", "50.0 %", "99.9 %", "100.0 %"]  # fmt: skip
+    assert [percent(value) for value in (0.0, 1e-9, 0.0004, 0.001, 0.5, 0.9996, 1.0)] == [
+        "0.0 %", "<0.1 %", "<0.1 %", "0.1 %", "50.0 %", ">99.9 %", "100.0 %"]  # fmt: skip
 
 
 def printed(record, classes=()):

@@ -24,6 +24,7 @@ from nescio.gallery import attack_gallery
 from nescio.maps import uncertainty_map
 from nescio.methods import DUQ, Softmax
 from nescio.models import mlp
+from nescio.percent import percent
 from nescio.records import (
     Against,
     Audit,
@@ -41,7 +42,6 @@ from nescio.records import (
     Scaling,
 )
 from nescio.report.decision import decision_figure, decision_words, threshold_words
-from nescio.report.overconfidence import percent
 from nescio.report.pictures import lighter, png
 from nescio.report.section import Given
 from nescio.report.sections import attacks, examples, infinity, maps, threshold, unknown, verdict

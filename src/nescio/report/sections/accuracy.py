@@ -2,10 +2,10 @@
 
 from markupsafe import Markup
 
+from nescio.percent import percent
 from nescio.records import Evaluation, Temperature
 from nescio.report.figures import calibration
 from nescio.report.markup import Cell, figure, percentage, table, terms
-from nescio.report.overconfidence import percent
 from nescio.report.reliability import FEW, reliability_figure
 from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs
 from nescio.report.temperature import WARNING
@@ -54,7 +54,7 @@ def section(given: Given) -> Section | None:
 
 def _reliability(data: str, binned: list[tuple[str, Evaluation]]) -> Markup:
     names, records = zip(*binned, strict=True)
-    gaps = "; ".join(f"{name}: {record.known.ece:.1%}" for name, record in binned)
+    gaps = "; ".join(f"{name}: {percent(record.known.ece)}" for name, record in binned)
     return figure(reliability_figure(records, names),
                   f"Accuracy against confidence on {data}. By how much they differ on average: {gaps}.",
                   f"{data}: on the diagonal a confidence means what it says; below it a model is too sure of itself, "

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
+from nescio.percent import percent
 from nescio.records import Evaluation, Gallery, GalleryRow, UnknownSide
 from nescio.report.folded import resisted
 from nescio.report.markup import Cell, percentage, table
-from nescio.report.overconfidence import percent
 from nescio.report.own import own
 from nescio.report.pictures import picture, row_of
 from nescio.report.section import Given, Section, paragraphs

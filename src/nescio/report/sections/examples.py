@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
+from nescio.percent import percent
 from nescio.records import Example, Examples, ExampleSet
 from nescio.report.markup import Cell, Shown, apart, heading, level_within, percentage, table
-from nescio.report.overconfidence import percent
 from nescio.report.pictures import picture, row_of
 from nescio.report.section import DRAWN, Given, Section, paragraphs
 

@@ -2,10 +2,10 @@
 
 from markupsafe import Markup
 
+from nescio.percent import percent
 from nescio.records import History, Selection
 from nescio.report.figures import training
 from nescio.report.markup import Cell, figure, heading, percentage, seconds, table
-from nescio.report.overconfidence import percent
 from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs
 from nescio.report.selection import selection_figure
 from nescio.report.selection import verdict as chosen

@@ -6,9 +6,10 @@ from dataclasses import replace
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from nescio.percent import percent
 from nescio.records import Audit, FeatureAudit, Fitted, Map, Monotonicity, Regions, Scaling
 from nescio.report.markup import Cell, Shown, apart, figure, heading, percentage, table
-from nescio.report.overconfidence import audit_figure, noun, percent, times, verdict
+from nescio.report.overconfidence import audit_figure, noun, times, verdict
 from nescio.report.per_feature import explained, nearest_first, per_feature_cells, per_feature_figure
 from nescio.report.scaling import COLUMNS, scaling_cells, scaling_figure, worst_first
 from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs

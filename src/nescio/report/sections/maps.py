@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from markupsafe import Markup
 
+from nescio.percent import percent
 from nescio.records import Evaluation, Map, Regions, Surface
 from nescio.report.maps import CONFIDENCE, check_grid, map_figure
 from nescio.report.markup import Cell, figure, percentage, table
-from nescio.report.overconfidence import percent
 from nescio.report.pictures import lighter
 from nescio.report.regions import regions_figure
 from nescio.report.section import DRAWN, Given, Section, paragraphs

@@ -2,10 +2,10 @@
 
 from markupsafe import Markup
 
+from nescio.percent import percent
 from nescio.records import Decision, Fitted, Recommendation
 from nescio.report.decision import decision_figure, decision_words, threshold_words
 from nescio.report.markup import Cell, apart, figure, heading, percentage, table
-from nescio.report.overconfidence import percent
 from nescio.report.section import Given, Section, paragraphs
 from nescio.report.sentences import detector_of, recommended
 
@@ -32,7 +32,7 @@ def _fitted(name: str, record: Fitted, told: bool) -> Markup:
         words.append(f"It learned from {record.taught}.")
     if not told:
         words += [f"Promised: {record.promise}."] if record.promise else []
-        words.append("Nothing is promised about unknown inputs: how many are refused is for test data to show.")
+        words.append(f"{record.uncovered}.")
     parts = [Markup("<h3>{}: a detector that was fitted</h3>").format(name), paragraphs(words)]
     if len(record.thresholds) > 1:
         rows: list[list[Cell]] = [list(pair) for pair in zip(record.classes, record.thresholds, strict=False)]

@@ -1,0 +1,213 @@
+"""Every command and block of the README and of the docs runs: page by page, in order, each page in a folder of its own.
+
+What a page needs beside itself is in its source, in a comment above a block:
+
+    <!-- test: quick train --epochs 3; audit --trials 20 -->   by default these commands get these further options
+    <!-- test: slow -->                                        by default only read: options parsed, Python compiled
+    <!-- test: file my_nets.py -->                             this block is a file
+    <!-- test: skip because … -->                              never run, only read
+
+`make slow` runs blocks as they are written. What installs, or takes a paper's time, is never run: see `NEVER`.
+"""
+
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import typer
+from PIL import Image
+from safetensors.torch import save_file
+from torch import nn
+
+from nescio.cli import app
+from nescio.data import load
+from nescio.options import names
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"(?:^<!-- test: (?P<mark>.*?) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+NEVER = {  # by their first words, and why
+    "make": "installs, or runs these very tests",
+    "pip": "installs",
+    "nescio reproduce": "takes minutes to hours; experiments have tests of their own",
+}
+RUN_ALL_THE_SAME = ("nescio reproduce list",)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a page, and what the comment above it says."""
+
+    kind: str
+    text: str
+    mark: str
+
+    @property
+    def lines(self):
+        """Its commands, as words."""
+        return [words for line in self.text.splitlines() if (words := shlex.split(line, comments=True))]
+
+    def runs(self, as_written):
+        """Whether it is run, rather than only read."""
+        return not self.mark.startswith("skip") and (as_written or self.mark != "slow")
+
+    def further(self, words):
+        """Options that a command gets to be quick."""
+        if not self.mark.startswith("quick "):
+            return []
+        told = {name: more for name, *more in map(str.split, self.mark.removeprefix("quick ").split(";"))}
+        return told.get(words[1], [])
+
+
+def blocks(page):
+    found = [Block(one["kind"], one["text"], one["mark"] or "") for one in BLOCK.finditer(page.read_text("utf-8"))]
+    for one in found:
+        assert re.match(r"(quick .+|slow|file [\w./]+|skip because .+|)$", one.mark), one.mark
+    return [one for one in found if one.kind in ("sh", "python")]
+
+
+def resolved(words):
+    """The command that words name, and those that are left for it."""
+    command, left = typer.main.get_command(app), list(words[1:])
+    while isinstance(command, typer.core.TyperGroup) and left and not left[0].startswith("-"):
+        _, command, left = command.resolve_command(typer.Context(command), left)
+        assert command is not None, f"there is no such command: {shlex.join(words)}"
+    return command, left
+
+
+def parsed(words):
+    """An error of click's if a command does not take these words."""
+    command, left = resolved(words)
+    command.make_context(words[1], list(left))
+
+
+def never(words):
+    """Whether a command is not to be run, by its name."""
+    line = " ".join(words)
+    return not line.startswith(RUN_ALL_THE_SAME) and any(f"{line} ".startswith(f"{name} ") for name in NEVER)
+
+
+def stand_ins(folder):
+    """What the README says is the reader's own: code, weights, tables and images."""
+    (folder / "my_nets.py").write_text("from torch import nn\n\n\ndef make_net():\n    return nn.Sequential("
+                                       "nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))\n")  # fmt: skip
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    save_file(net.state_dict(), folder / "w.safetensors")
+    x, y = load("digits").test.take(slice(None))
+    np.savez(folder / "held_out.npz", images=x[:300].numpy(), labels=y[:300].numpy())
+    np.savez(folder / "known_test.npz", images=x[300:].numpy(), labels=y[300:].numpy())
+    rows = [",".join(f"pixel{i}" for i in range(64)), *(",".join(map(str, one.flatten().tolist())) for one in x[:5])]
+    (folder / "inputs.csv").write_text("\n".join(rows) + "\n")
+    for name in ("new_images", "other_images"):
+        (folder / name).mkdir()
+        for number, one in enumerate(x[:4, 0]):
+            Image.fromarray((255 * one).byte().numpy()).save(folder / name / f"{number}.png")
+
+
+CHECKS = {  # of what the blocks of a page print
+    "README.md": [r"accuracy 0\.9[5-9]\d, AUROC 0\.9\d\d", r"of known inputs look at least as odd"],
+    "deciding.md": [r"of known inputs look at least as odd", r"Unknown inputs: not guaranteed"],
+    "gradients.md": [r"features count; learned from"],
+    "own-model.md": [r"Promised: a new known input", r"Refused of unknown inputs"],
+    "relu-overconfidence.md": [r"100 % of the rays end at confidence 1", r"is proved to end certain"],
+    "scikit-learn.md": [
+        r"accuracy 0\.9[789]",
+        r"AUROC 0\.9[3-9]",
+        r"known inputs accepted: 0\.9",
+        r"unknown inputs accepted: 0\.[0-3]",
+    ],
+}
+
+
+def run(page, folder, command, monkeypatch, capsys, as_written):
+    """All of a page in a folder; what it printed."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    monkeypatch.delitem(sys.modules, "my_nets", raising=False)
+    if page.name == "README.md":
+        stand_ins(folder)
+    scope, said = {}, []
+    for block in blocks(page):
+        if block.mark.startswith("file "):
+            (folder / block.mark.removeprefix("file ")).write_text(block.text)
+        elif block.kind == "python":
+            code = compile(block.text, page.name, "exec")
+            if block.runs(as_written):
+                exec(code, scope)
+                said.append(capsys.readouterr().out)
+        else:
+            for words in block.lines:
+                if words[0] == "nescio":
+                    parsed(words)
+                if not block.runs(as_written) or never(words):
+                    continue
+                assert words[0] == "nescio", f"{page.name}: {words[0]} is neither nescio nor in NEVER"
+                code, out, err = command(*words[1:], *([] if as_written else block.further(words)))
+                assert code == 0, f"{page.name}: {shlex.join(words)}\n{err}"
+                said.append(out)
+    monkeypatch.delitem(sys.modules, "my_nets", raising=False)
+    return "\n".join(said)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_runs(page, tmp_path, command, monkeypatch, capsys):
+    said = run(page, tmp_path, command, monkeypatch, capsys, as_written=False)
+    if not any(one.mark == "slow" for one in blocks(page)):
+        check(page, said)
+
+
+def check(page, said):
+    for pattern in CHECKS.get(page.name, ()):
+        assert re.search(pattern, said), pattern
+
+
+def needs_more(page):
+    return any(one.mark.startswith("quick") or one.mark == "slow" for one in blocks(page))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if needs_more(page)], ids=lambda page: page.name)
+def test_a_page_runs_as_it_is_written(page, tmp_path, command, monkeypatch, capsys):
+    check(page, run(page, tmp_path, command, monkeypatch, capsys, as_written=True))
+
+
+def examples():
+    """Commands in running text, and in the help of the command line."""
+    for page in PAGES:
+        for text in re.findall(r"`(nescio [^`\n]+)`", BLOCK.sub("", page.read_text("utf-8"))):
+            yield pytest.param(text, id=f"{page.name}: {text}")
+    for source in sorted((ROOT / "src" / "nescio" / "cli").glob("*.py")):
+        for text in re.findall(r"Example: `(nescio [^`]+)`", source.read_text("utf-8")):
+            yield pytest.param(text, id=f"{source.name}: {text}")
+
+
+@pytest.mark.parametrize("text", [*examples()])
+def test_commands_in_running_text_have_commands_and_options_that_exist(text):
+    words = shlex.split(text)
+    if words[1] == "COMMAND":
+        return
+    command, rest = resolved(words)
+    known = {option for param in command.params for option in (*param.opts, *param.secondary_opts)} | {"--help"}
+    for word in rest:
+        name = word.partition("=")[0]
+        if name.startswith("-") and name not in known:
+            assert rest[0] in names("METHODS"), f"{text}: no option {name}"
+            parsed([*words, "--data", "digits"])
+
+
+@pytest.mark.parametrize("text", [
+    "```sh\nnescio evaluat run\n```", "```sh\nnescio evaluate run --unknwon far\n```", "```python\nnescio.no_such\n```",
+    "```sh\nnescio compare run-softmax run-duq\n```", "```sh\nrm -rf x\n```",
+])  # fmt: skip
+def test_a_page_that_is_wrong_is_found(text, tmp_path, command, monkeypatch, capsys):
+    page = tmp_path / "page.md"
+    page.write_text(f"# Page\n\n{text}\n")
+    wrong = (AssertionError, NameError, typer.BadParameter.__base__)
+    with pytest.raises(wrong):
+        run(page, tmp_path, command, monkeypatch, capsys, as_written=False)

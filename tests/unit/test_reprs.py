@@ -1,0 +1,74 @@
+"""What `print` shows of records and detectors: the facts that matter, in a few lines."""
+
+import pytest
+import torch
+
+import nescio
+from nescio.detectors import DETECTORS
+from nescio.records import Record
+
+
+@pytest.fixture(scope="module")
+def known():
+    return nescio.data.load("digits", hold_out=[7, 8, 9])
+
+
+@pytest.fixture(scope="module")
+def model(known):
+    torch.manual_seed(0)
+    model = nescio.methods.Softmax(nescio.models.mlp(64, 7), normalise=known.normalise)
+    nescio.fit(model, known.train, epochs=5, progress=False)
+    return model
+
+
+def test_an_evaluation_is_told_in_a_few_lines(model, known):
+    record = nescio.evaluate(model, known.test, {"held out": known.held_out, "noise": "noise"})
+    lines = repr(record).splitlines()
+    assert len(lines) <= 8
+    assert max(map(len, lines)) <= 120
+    aurocs = [side.separation[0].auroc for side in record.unknown]
+    assert f"Evaluation: {100 * record.known.accuracy:.1f} % of 379 inputs of digits test right" in lines[0]
+    assert f"AUROC by max_prob: held out {aurocs[0]:.3f}, noise {aurocs[1]:.3f}" in lines[0]
+    assert "method='softmax'" in str(record)
+
+
+def test_every_kind_of_record_has_it():
+    kinds = Record.__subclasses__()
+    assert len(kinds) > 10
+    assert all(kind.__repr__ is Record.__repr__ for kind in kinds)
+
+
+def test_a_decision_says_what_was_accepted_and_refused(model, known):
+    detector = nescio.Threshold(model, "energy").fit(known.test)
+    record = nescio.decide(detector, known.train, {"held out": known.held_out})
+    refused = 100 * record.unknown[0].refused
+    assert f"refused of unknown ones: held out {refused:.1f} %" in repr(record).splitlines()[0]
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_a_detector_without_a_threshold_says_so(model, name):
+    said = repr(DETECTORS[name](model))
+    assert said.startswith(DETECTORS[name].__name__)
+    assert "over Softmax\n  not fitted" in said
+    assert "Linear" not in said  # the module tree is the model's to show
+
+
+def test_a_fitted_detector_tells_its_threshold_and_what_is_promised_and_what_is_not(model, known):
+    detector = nescio.Combined(model).fit(known.test, accept=0.9, train=known.train)
+    first, cut, promise, uncovered = str(detector).splitlines()
+    assert first == "Combined(members=['energy', 'mahalanobis']) over Softmax"
+    assert (
+        cut.strip() == f"threshold {float(detector.threshold_):g}, settled by {len(detector.calibration_)} known inputs"
+    )
+    assert promise.strip() == ("Promised: a new known input, drawn as these were, is accepted with a probability of at "
+                               "least 0.9")  # fmt: skip
+    assert uncovered.strip().startswith("Unknown inputs: not guaranteed. Measure it: nescio.decide(")
+
+
+def test_thresholds_per_class_and_detectors_of_files(model, known, tmp_path):
+    detector = nescio.Threshold(model, "energy").fit(known.train, per_class=True)
+    assert "a threshold for each of 7 classes, settled by" in repr(detector)
+    nescio.save(detector, tmp_path / "one.nescio")
+    again = repr(nescio.load(tmp_path / "one.nescio"))
+    assert "a threshold for each of 7 classes, settled by" in again
+    assert "Promised: not in its file" in again
