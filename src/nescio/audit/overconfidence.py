@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.audit.asymptote import Asymptote, audited, checked_rays, chunk
+from nescio.audit.budget import Budget, budget_of
 from nescio.audit.certainty import CertainFrom, certain_along, law_of, pieces_of
 from nescio.audit.inputs import Box, all_inputs, checked_box, uniform_in
 from nescio.audit.kernels import UnknownFrom, checked_eps, unknown_from
@@ -23,6 +24,8 @@ from nescio.slopes import draws_and_classes
 TRIALS = 10_000
 SHOWN = 5  # rays that are kept to be drawn
 POINTS = 240  # factors at which each of them is
+FOLLOWING = 0.85  # share of a budget after which no more rays are followed; then some are drawn
+CHEAP = 10  # times as many rays as are drawn must have been followed in a budget, if their breakpoints are to be found
 
 
 def overconfidence(
@@ -35,6 +38,7 @@ def overconfidence(
     bold: float = 0.95,
     eps: float = 1e-3,
     limit: int | None = None,
+    budget: float | Budget | None = None,
     rays: int = SHOWN,
     batch_size: int | None = None,
     seed: int = 0,
@@ -53,6 +57,8 @@ def overconfidence(
         certain, bold: the two confidences in question.
         eps: of a model of kernels, the confidence (or, of an RBF network, what it is above 1/K) that is not knowing.
         limit: pieces of a ray to look at before it is scanned instead; see `certain_from`.
+        budget: seconds, in which all inputs are scanned and as many rays followed as fit; see `certain_from`. By
+            default as long as it takes.
         rays: how many to keep for a figure.
         batch_size, seed, progress: as in `asymptote`.
 
@@ -66,17 +72,19 @@ def overconfidence(
     whole_number("rays", rays, least=0)
     room = None if box is None else checked_box(box)
     x = _starts(model, inputs, room, whole_number("trials", trials), check_seed(seed))
-    bold = number("bold", bold, most=1)
+    bold, time_left = number("bold", bold, most=1), budget_of(budget)
     size = chunk(x, batch_size)
     checked_rays(x, x, model)
     checked_eps(eps)
     with audited(model):
         draws, classes = draws_and_classes(method, x[:1], seed=seed)
         law = law_of(model, x, x, size, seed, progress)
-        found = certain_along(model, x, x, law, certain, limit, size, seed, progress)
-        kernels = _kernels(model, x, eps, limit, batch_size, progress)
-        factor, bends = 1 + found.t, pieces_of(model, x, x, law, limit)
-        settings = {"trials": trials, "limit": limit, "batch_size": batch_size}
+        found = certain_along(model, x, x, law, certain, limit, time_left.part(FOLLOWING), size, seed, progress)
+        kernels = _kernels(model, x, eps, limit, time_left.part(FOLLOWING), batch_size, progress)
+        factor, bends = 1 + found.t, pieces_of(model, x, x, law, limit, time_left)
+        if found.unfollowed and len(x) - found.unfollowed < CHEAP * rays:
+            bends = 0
+        settings = {"trials": trials, "limit": limit, "batch_size": batch_size, "budget": time_left.seconds}
         low, high = (None, None) if room is None else (_plain(room[0]), _plain(room[1]))
         return Audit(
             method=method.name,
@@ -103,17 +111,20 @@ def overconfidence(
             unknown_exact=None if kernels is None else _share(kernels.exact),
             rays=_shown(method, x, law, found, kernels, min(rays, len(x)), bends, seed) if rays else (),
             provenance=Provenance.now(seed, settings, time.monotonic() - started),
+            budget=time_left.seconds,
+            unfollowed=(found if kernels is None else kernels).unfollowed,
         )
 
 
 def _kernels(
-    model: nn.Module, x: Tensor, eps: float, limit: int | None, batch_size: int | None, progress: bool | None
-) -> UnknownFrom | None:
+    model: nn.Module, x: Tensor, eps: float, limit: int | None, budget: Budget, batch_size: int | None,
+    progress: bool | None,
+) -> UnknownFrom | None:  # fmt: skip
     """From where on a model of kernels does not know; None of other models, and over networks without a law."""
     if not isinstance(model, DUQ | RBFNetwork):
         return None
     try:
-        return unknown_from(model, x, x, eps=eps, limit=limit, batch_size=batch_size, progress=progress)
+        return unknown_from(model, x, x, eps=eps, limit=limit, budget=budget, batch_size=batch_size, progress=progress)
     except NotAffineError:
         return None
 
@@ -178,19 +189,31 @@ def _shown(
     happens = [found.t, *([] if law is None else [law.start]), *([] if kernels is None else [kernels.t])]
     last = max([1.0, *(float(t) for times in happens for t in times[chosen] if t.isfinite())])
     factors = torch.logspace(0, math.log10(2 * (1 + last)), POINTS, dtype=torch.float64)
-    return tuple(_ray(method, x[i], i, factors, law, found, kernels, bends, seed) for i in chosen)
+    breakpoints = _breakpoints(method, x[chosen], bends)
+    return tuple(
+        _ray(method, x[i], i, factors, law, found, kernels, own, seed)
+        for i, own in zip(chosen, breakpoints, strict=True)
+    )
+
+
+def _breakpoints(method: Method, x: Tensor, limit: int) -> list[tuple[float, ...] | None]:
+    """The factors at which the law changes along each ray `(R, …)`; None if there are more than allowed."""
+    if not limit:
+        return [None] * len(x)
+    followed = trace(method, x, x, limit=limit, progress=False)
+    return [
+        tuple((1 + followed.breakpoints(ray)).tolist()) if whole else None
+        for ray, whole in enumerate(followed.whole.tolist())
+    ]
 
 
 def _ray(
     method: Method, x: Tensor, number: int, factors: Tensor, law: Asymptote | None, found: CertainFrom,
-    kernels: UnknownFrom | None, bends: int, seed: int,
+    kernels: UnknownFrom | None, breakpoints: tuple[float, ...] | None, seed: int,
 ) -> Ray:  # fmt: skip
     """One of the rays, `x (…)`."""
     logits = predict(method, factors.view(-1, *[1] * x.dim()) * x, seed=seed, progress=False)
-    breakpoints, far, limit = None, None, None if kernels is None else float(kernels.limit[number])
-    if bends:
-        followed = trace(method, x[None], x[None], limit=bends, progress=False)
-        breakpoints = tuple((1 + followed.breakpoints(0)).tolist()) if followed.whole.all() else None
+    far, limit = None, None if kernels is None else float(kernels.limit[number])
     if law is not None:
         slope, intercept = (part[..., number, :].reshape(-1, 1, part.shape[-1]) for part in (law.slope, law.intercept))
         far = tuple(method.confidence(slope * (factors - 1)[:, None] + intercept).tolist())  # of (S, POINTS, C)
