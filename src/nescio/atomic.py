@@ -5,10 +5,13 @@ import shutil
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
 
 from nescio.errors import NescioError
+
+_noted: ContextVar[list[str] | None] = ContextVar("noted", default=None)
 
 
 @contextmanager
@@ -38,6 +41,7 @@ def replacing(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any
         os.chmod(partial, 0o666 & ~_umask())  # mkstemp makes 0600; give what open() would have given
         with _naming(path):
             os.replace(partial, path)
+        _note(path)
     finally:
         Path(partial).unlink(missing_ok=True)
 
@@ -63,10 +67,28 @@ def replacing_folder(path: str | os.PathLike[str], mark: str, own: Collection[st
             if path.is_dir():
                 os.replace(path, old)
             os.replace(partial, path)
+        _note(path)
     finally:
         for rest in (partial, old):
             if rest.is_dir():
                 shutil.rmtree(rest)
+
+
+@contextmanager
+def noted() -> Iterator[list[str]]:
+    """A block with the list of what has been written in it, each path once."""
+    paths: list[str] = []
+    before = _noted.set(paths)
+    try:
+        yield paths
+    finally:
+        _noted.reset(before)
+
+
+def _note(path: Path) -> None:
+    paths = _noted.get()
+    if paths is not None and str(path) not in paths:
+        paths.append(str(path))
 
 
 @contextmanager
