@@ -256,16 +256,6 @@ def test_a_run_on_a_file_is_judged_from_anywhere_unless_the_file_has_changed(com
     assert "t.csv has changed" in err
 
 
-def test_an_interrupted_training_says_how_to_go_on(command, tmp_path, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("nescio.trainer.Trainer._step", interrupted)
-    code, _, err = command("train", "softmax", "--data", "iris", "-o", tmp_path / "run")
-    assert code == 130
-    assert "the same command goes on" in err
-
-
 def test_a_model_file_that_names_other_classes_is_refused(command, trained, rows, tmp_path):
     tensors, about = read_tensors(trained / "digits" / "model.safetensors", "model")
     for change in (

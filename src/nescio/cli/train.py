@@ -71,6 +71,7 @@ def train(
     Example: `nescio train duq --length-scale auto --penalty auto --data digits --network mlp --hold-out 8,9 -o sure`
     """
     from nescio.data import NAMES
+    from nescio.evaluate import evaluate as judge
     from nescio.methods import METHODS
     from nescio.runs import Source, default_network, train_run
 
@@ -95,9 +96,7 @@ def train(
 
             own = settle(output, known, method, network, device, seed, own, dropout, select_on, root, out, **settings)
         model, history = train_run(output, source, known, method, network, device, seed, own, dropout, root, **settings)
-    from nescio.evaluate import evaluate as judge
-
-    side = judge(model, known.test, scores=[model.score]).known
+        side = judge(model, known.test, scores=[model.score]).known
     within = f" ({network})" if model.on_network else ""
     out.print(f"{method}{within} on {escape(known.name)}: [bold]{side.accuracy:.1%}[/] of {side.inputs} test inputs"
               f" right, epochs: {len(history.epochs)}, {history.provenance.seconds:.1f} s", soft_wrap=True)  # fmt: skip
