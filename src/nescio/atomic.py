@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,6 +17,8 @@ from nescio.errors import NescioError
 from nescio.marks import kind_of
 
 _forced: list[None] = []  # of the whole process: threads that a command starts work for it, too
+
+_noted: ContextVar[list[str] | None] = ContextVar("noted", default=None)
 
 
 @contextmanager
@@ -57,6 +60,7 @@ def replacing(path: str | os.PathLike[str], mode: str = "wb", force: bool = Fals
             check_replaceable(path, kind_of(partial) or "file without a mark", force)
             os.chmod(partial, 0o666 & ~_umask())  # mkstemp makes 0600; give what open() would have given
             os.replace(partial, path)
+        _note(path)
     finally:
         Path(partial).unlink(missing_ok=True)
 
@@ -106,10 +110,28 @@ def replacing_folder(path: str | os.PathLike[str], mark: str, kind: str, own: Co
             if path.is_dir():
                 os.replace(path, old)
             os.replace(partial, path)
+        _note(path)
     finally:
         for rest in (partial, old):
             if rest.is_dir():
                 shutil.rmtree(rest)
+
+
+@contextmanager
+def noted() -> Iterator[list[str]]:
+    """A block with the list of what has been written in it, each path once."""
+    paths: list[str] = []
+    before = _noted.set(paths)
+    try:
+        yield paths
+    finally:
+        _noted.reset(before)
+
+
+def _note(path: Path) -> None:
+    paths = _noted.get()
+    if paths is not None and str(path) not in paths:
+        paths.append(str(path))
 
 
 @contextmanager

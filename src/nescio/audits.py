@@ -1,6 +1,7 @@
 """All audits of one run: records and figures in a folder, tables and a verdict to be printed."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -9,6 +10,7 @@ from rich.markup import escape
 
 from nescio.atomic import check_replaceable
 from nescio.audit import overconfidence, per_feature, regions_in, scaling
+from nescio.audit.budget import Budget
 from nescio.audit.inputs import box_of
 from nescio.audit.plane import CrowdedError
 from nescio.data import Known
@@ -23,6 +25,8 @@ from nescio.report.scaling import scaling_figure, scaling_table
 from nescio.runs import AUDIT, FEATURES, REGIONS, SCALING
 
 MOST = 20_000  # linear regions that are drawn
+WRITING = 0.05  # share of a budget that figures and files take
+MEASURING = 0.5  # share of what each audit has of it in which it is to measure, so that it can prove in the other half
 
 
 def audit_run(
@@ -35,17 +39,23 @@ def audit_run(
     rows: int = 200,
     trials: int = 10_000,
     limit: int | None = None,
+    budget: Budget | None = None,
     scaled: bool = True,
     batch_size: int = 1024,
     seed: int = 0,
 ) -> Iterator[RenderableType]:
-    """What is to be printed, piece by piece as it is found; the verdict stands near the end."""
+    """What is to be printed, piece by piece as it is found; the verdict stands near the end.
+
+    A budget is for all of it: each audit takes as many rows or trials as it can measure in half of its share, and
+    proves what it can in the rest.
+    """
     _check_places(folder, known, scaled)
     folder.mkdir(parents=True, exist_ok=True)
-    x, _ = known.test.take(slice(0, rows))
-    table = known.kind == "tabular"
+    time_left = (Budget(None) if budget is None else budget).part(1 - WRITING)
+    table, plane = known.kind == "tabular", known.shape == (2,)
     names = known.features if table else None
     written: list[str] = []
+    x, _ = known.test.take(slice(0, rows))
 
     def keep(name: str, record: Record, figure: Figure) -> None:
         path = folder / name
@@ -54,19 +64,29 @@ def audit_run(
         written.extend([str(path), str(path.with_suffix(".svg"))])
 
     if scaled:
-        noticed = scaling(model, x, features=features, names=names, scores=scores, batch_size=batch_size, seed=seed)
+        scale = partial(scaling, model, features=features, names=names, scores=scores, batch_size=batch_size, seed=seed)
+        count = time_left.part(0.25).affordable(len(x), lambda some: scale(x[:some], progress=False))
+        noticed = scale(x[:count])
         keep(SCALING, noticed, scaling_figure(noticed))
         yield scaling_table(noticed)
+        yield from _fewer("rows", count, len(x))
     if table:
-        moved = per_feature(model, x, features=features, names=names, classes=known.classes, limit=limit, seed=seed)
+        move = partial(per_feature, model, features=features, names=names, classes=known.classes, seed=seed)
+        share = time_left.part(0.4)
+        count = share.part(MEASURING).affordable(len(x), lambda some: move(x[:some], limit=0, progress=False))
+        moved = move(x[:count], limit=limit, budget=share)
         keep(FEATURES, moved, per_feature_figure(moved))
         yield per_feature_table(moved)
-    far = overconfidence(model, box=box_of(known), trials=trials, limit=limit, seed=seed)
+        yield from _fewer("rows", count, len(x))
+    share, scatter = time_left.part(0.6 if plane else 1.0), partial(overconfidence, model, box=box_of(known), seed=seed)
+    count = share.part(MEASURING).affordable(trials, lambda some: scatter(trials=some, limit=0, rays=0, progress=False))
+    far = scatter(trials=count, limit=limit, budget=share)
     keep(AUDIT, far, audit_figure(far))
     yield audit_tables(far, known.classes)
-    if known.shape == (2,) and far.law == "affine" and far.draws == 1:
+    yield from _fewer("trials", count, trials)
+    if plane and far.law == "affine" and far.draws == 1:
         try:
-            drawn = regions_in(model, _window(known), known, limit=MOST)
+            drawn = regions_in(model, _window(known), known, limit=MOST, budget=time_left)
         except CrowdedError as error:
             yield f"Linear regions around the data are not drawn: {escape(str(error))}.\n"
         else:
@@ -87,6 +107,12 @@ def _check_places(folder: Path, known: Known, scaled: bool) -> None:
         if kind is not None:
             check_replaceable(folder / name, f"{kind.__name__} record")
             check_replaceable((folder / name).with_suffix(".svg"), FIGURE)
+
+
+def _fewer(what: str, count: int, wanted: int) -> Iterator[str]:
+    """That a budget was not enough for all, if so."""
+    if count < wanted:
+        yield f"Of {wanted:,} {what} the budget allowed {count:,}.\n"
 
 
 def _window(known: Known) -> list[tuple[float, float]]:

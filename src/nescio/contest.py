@@ -67,13 +67,14 @@ def contest(
     skipped, alone = untried(candidates), list[float]()
     with bar(len(names), "contest", progress) as shown:
         for name in names:
+            shown.advance(0, name)
             try:
                 contestant, own = _tried(model, name, calibration, judged, unknown, train, batch_size, some)
                 found.append(contestant)
                 alone.append(own)
             except NescioError as error:
                 skipped[name] = str(error)
-            shown.advance(facts=name)
+            shown.advance()
     if not found:
         raise NescioError(f"none of {', '.join(names)} can work here; {next(iter(skipped.values()))}")
     sizes = [sum(len(x) for x, _ in _read(half)) for half in (calibration, judged)]

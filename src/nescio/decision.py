@@ -17,6 +17,7 @@ from nescio.errors import NescioError
 from nescio.logits import classes
 from nescio.methods import as_method
 from nescio.named_sets import KNOWN, named_sets
+from nescio.predict import read
 from nescio.records import Decision, Provenance, RefusedSet
 
 USUAL = 0.95  # of cases that a share which chance gives lies between the two bounds

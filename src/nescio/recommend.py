@@ -86,11 +86,13 @@ def recommend(
     tried = _Trials(model, names, {"accept": accept, "train": train, "batch_size": batch_size})
     with bar(len(names) + len(sets), "recommend", progress) as shown:
         for name in names:
+            shown.advance(0, name)
             tried.fit(name, calibration)
-            shown.advance(facts=name)
+            shown.advance()
         for name, data in sets.items():
+            shown.advance(0, name)
             tried.judge(name, data)
-            shown.advance(facts=name)
+            shown.advance()
     ranking = tried.ranking()
     record = Recommendation(
         detector=ranking[0].name,

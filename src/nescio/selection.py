@@ -2,7 +2,6 @@
 
 import inspect
 import os
-import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +24,7 @@ from nescio.methods import DUQ
 from nescio.metrics import auroc
 from nescio.percent import percent
 from nescio.predict import predict, predict_labelled
+from nescio.progress import say
 from nescio.records import Provenance, Selection, Trial, to_plain
 from nescio.scores import OF_LOGITS
 from nescio.seeds import check_seed, derived_seed
@@ -309,11 +309,10 @@ class Sweep:
 
     def tell(self, trial: Trial, count: int) -> None:
         """A line on standard error, where progress is shown."""
-        if sys.stderr.isatty() if self.progress is None else self.progress:
-            figure = getattr(trial, self.aim.measure)
-            result = "failed" if trial.failed else "undefined" if figure is None else f"{figure:.4f}"
-            sys.stderr.write(f"{self.aim.setting} {trial.value:g} ({count} of {len(self.candidates)}): "
-                             f"{self.aim.measure} {result}, {trial.seconds:.1f} s\n")  # fmt: skip
+        figure = getattr(trial, self.aim.measure)
+        result = "failed" if trial.failed else "undefined" if figure is None else f"{figure:.4f}"
+        say(f"{self.aim.setting} {trial.value:g} ({count} of {len(self.candidates)}): {self.aim.measure} {result}, "
+            f"{trial.seconds:.1f} s", self.progress)  # fmt: skip
 
 
 def _candidates(given: Any, least: float = 0.0, most: float = 1e100) -> tuple[float, ...]:

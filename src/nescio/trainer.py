@@ -101,7 +101,7 @@ class Trainer:
                 self._save()
             elif every and self.progress.step % every == 0:
                 self._save()
-            shown.advance(1, self._facts(epoch))
+            shown.advance(1, self._facts(epoch), ends=index == self.per_epoch - 1)
         if self.best:
             self.method.load_state_dict(self.best)
 

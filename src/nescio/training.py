@@ -18,7 +18,7 @@ from nescio.data.augment import AUGMENTATIONS
 from nescio.data.labelled import as_dataset, split
 from nescio.errors import NescioError, unknown_name
 from nescio.methods import as_method
-from nescio.progress import bar
+from nescio.progress import bar, say
 from nescio.records import History
 from nescio.schedule import SCHEDULES, Schedule
 from nescio.seeds import check_seed, derived_seed, start_from
@@ -118,10 +118,21 @@ def _check_place(path: Path | None, whole: bool) -> None:
 def _run(trainer: Trainer, checkpoint: Path | None, title: str, progress: bool | None) -> History:
     if checkpoint is not None:
         trainer.resume(checkpoint)
-    with bar(trainer.total, title, progress) as shown:
-        shown.advance(trainer.progress.step)
+        _tell_resumed(trainer, checkpoint, title, progress)
+    with bar(trainer.total, title, progress, trainer.progress.step) as shown:
         trainer.go(shown)
     return trainer.history()
+
+
+def _tell_resumed(trainer: Trainer, checkpoint: Path, title: str, progress: bool | None) -> None:
+    """Say where a run stands that was begun before."""
+    epochs, steps = divmod(trainer.progress.step, trainer.per_epoch)
+    if trainer.progress.step >= trainer.total or trainer.progress.stopped_early:
+        say(f"{title}: trained already (checkpoint {checkpoint})", progress)
+    elif trainer.progress.step:
+        within = f", step {steps} of {trainer.per_epoch}" if steps else ""
+        say(f"{title}: resuming from epoch {epochs} of {trainer.settings.epochs}{within} (checkpoint {checkpoint})",
+            progress)  # fmt: skip
 
 
 def _named(given: Any, table: dict[str, Any], kind: str) -> Any:

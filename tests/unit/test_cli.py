@@ -256,16 +256,6 @@ def test_a_run_on_a_file_is_judged_from_anywhere_unless_the_file_has_changed(com
     assert "t.csv has changed" in err
 
 
-def test_an_interrupted_training_says_how_to_go_on(command, tmp_path, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("nescio.trainer.Trainer._step", interrupted)
-    code, _, err = command("train", "softmax", "--data", "iris", "-o", tmp_path / "run")
-    assert code == 130
-    assert "the same command goes on" in err
-
-
 def test_a_model_file_that_names_other_classes_is_refused(command, trained, rows, tmp_path):
     tensors, about = read_tensors(trained / "digits" / "model.safetensors", "model")
     for change in (
@@ -505,6 +495,26 @@ def test_audit_says_when_a_model_grows_certain(command, trained, tmp_path):
     code, _, err = command("audit", trained / "iris", "--features", "petal lenght (cm)")
     assert code == 2
     assert "did you mean 'petal length (cm)'" in err
+
+
+def test_an_audit_keeps_to_its_budget_and_says_what_that_left_out(command, trained, tmp_path):
+    words = "audit", trained / "digits", "--rows", 5, "-o", tmp_path / "away"
+    code, out, err = command(*words, "--budget", "0.05m")
+    assert code == 0, err
+    far = Audit.load(tmp_path / "away" / "audit.json")
+    assert far.budget == 3.0
+    assert 0 < far.unfollowed <= far.trials <= 10_000
+    proved = round(far.proved * far.trials)
+    told = f"Factors proved: {proved:,}; measured: {far.trials - proved:,}. A budget of more than 3 s proves more."
+    assert told in " ".join(out.split())
+    code, _, err = command(*words, "--limit", 0, "--trials", 5)  # who says how much has all the time for it
+    assert code == 0, err
+    assert Audit.load(tmp_path / "away" / "audit.json").budget is None
+    assert command(*words, "--trials", 5)[0] == 0
+    assert Audit.load(tmp_path / "away" / "audit.json").budget == 60.0
+    code, _, err = command(*words, "--budget", "soon")
+    assert code == 2
+    assert "expected a time such as" in err
 
 
 def test_audit_of_images_takes_positions(command, trained):

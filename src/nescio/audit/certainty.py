@@ -1,12 +1,15 @@
 """How far along a ray until a model is certain: proved from breakpoint to breakpoint, or else measured."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nescio.audit.asymptote import Asymptote, asymptote, audited, checked_rays, chunk, exact
+from nescio.audit.budget import Budget, budget_of
 from nescio.audit.laws import NotAffineError
 from nescio.audit.trace import Pieces, followed_rays, least_bends, settled
 from nescio.errors import NescioError, number, whole_number
@@ -14,7 +17,7 @@ from nescio.logits import softmax_confidence
 from nescio.methods import DUQ, RBFNetwork, as_method
 from nescio.predict import predict
 from nescio.progress import Bar, bar
-from nescio.seeds import check_seed
+from nescio.seeds import check_seed, derived_seed
 
 LIMIT = 400  # pieces of a ray that are looked at, unless more are asked for,
 WORK = 10**10  # or following all rays takes more choices of single units than this: minutes, on two cores
@@ -30,10 +33,12 @@ class CertainFrom:
     Attributes:
         t: `(N,)`; infinite where it never is, or was not seen to be.
         proved: `(N,)`, whether no smaller t exists; else t was found by a scan, and something before it overlooked.
+        unfollowed: rays that were scanned only because a budget was spent.
     """
 
     t: Tensor
     proved: Tensor
+    unfollowed: int = 0
 
 
 def certain_from(
@@ -43,6 +48,7 @@ def certain_from(
     *,
     confidence: float = 0.999,
     limit: int | None = None,
+    budget: float | Budget | None = None,
     batch_size: int | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -59,18 +65,20 @@ def certain_from(
         confidence: the bar, in (½, 1).
         limit: pieces of a ray to look at before scanning it instead; 0 to scan all. By default 400, and none if to
             follow all rays takes longer than some minutes.
+        budget: seconds. All rays are scanned then, and as many of them followed, in random order, as fit into the rest
+            of it; how many that are hangs on the machine, what is proved of them does not.
         batch_size, seed, progress: as in `asymptote`.
     """
     x, direction = checked_rays(x, direction, model)
-    size = chunk(x, batch_size)
+    time, size = budget_of(budget), chunk(x, batch_size)
     with audited(model) as model:
         law = law_of(model, x, direction, size, check_seed(seed), progress)
-        return certain_along(model, x, direction, law, confidence, limit, size, seed, progress)
+        return certain_along(model, x, direction, law, confidence, limit, time, size, seed, progress)
 
 
 def certain_along(
     model: nn.Module, x: Tensor, direction: Tensor, law: Asymptote | None, confidence: float, limit: int | None,
-    batch_size: int, seed: int, progress: bool | None,
+    budget: Budget, batch_size: int, seed: int, progress: bool | None,
 ) -> CertainFrom:  # fmt: skip
     """What `certain_from` gives, of checked rays whose law is known, or known to be none."""
     if not number("confidence", confidence, least=0.5, most=1) < 1:
@@ -78,12 +86,19 @@ def certain_along(
     eps = 1 - confidence
     t = x.new_full((len(x),), torch.inf)
     proved = torch.zeros(len(x), dtype=torch.bool)
+    pieces = pieces_of(model, x, direction, law, limit, budget)
+    follow = partial(_followed, model, x, direction, eps, pieces, batch_size, budget, t, proved)
     with bar(len(x), "certain", progress) as shown:
-        if pieces := pieces_of(model, x, direction, law, limit):
-            proved = _followed(model, x, direction, eps, pieces, batch_size, t, shown)
+        if pieces and budget.seconds is None:
+            follow(torch.arange(len(x)), shown)
         rest = (~proved).nonzero().flatten()
         t[rest] = _scanned(model, x[rest], direction[rest], eps, law and _of(law, rest), batch_size, seed, shown)
-    return CertainFrom(t, proved)
+    if not pieces or budget.seconds is None:
+        return CertainFrom(t, proved)
+    generator = torch.Generator().manual_seed(derived_seed(seed, "followed", 0))
+    with bar(len(x), "prove", progress) as shown:
+        tried = follow(torch.randperm(len(x), generator=generator), shown)
+    return CertainFrom(t, proved, len(x) - tried)
 
 
 def law_of(
@@ -103,21 +118,28 @@ def law_of(
 
 
 def _followed(
-    model: nn.Module, x: Tensor, direction: Tensor, eps: float, limit: int, batch_size: int, t: Tensor, shown: Bar
-) -> Tensor:
-    """Write on `t` what following the rays finds; which of them are done with, `(N,)`."""
-    proved = torch.zeros(len(x), dtype=torch.bool)
+    model: nn.Module, x: Tensor, direction: Tensor, eps: float, limit: int, batch_size: int, budget: Budget,
+    t: Tensor, proved: Tensor, order: Tensor, shown: Bar,
+) -> int:  # fmt: skip
+    """Write on `t` and `proved` what following rays in some order finds, and return how many the budget let end."""
+    tried = 0
     with exact(model, x) as double:
-        for rays in torch.split(torch.arange(len(x)), batch_size):
-            t[rays], proved[rays] = _followed_some(double, x[rays], direction[rays], eps, limit)
-            shown.advance(int(proved[rays].sum()))
-    return proved
+        for some in budget.batches(len(order), batch_size):
+            rays = order[some]
+            step = partial(budget.show, shown, int(proved.sum()), len(order))
+            found, done, cut = _followed_some(double, x[rays], direction[rays], eps, limit, budget, step)
+            t[rays[done]], proved[rays] = found[done], done
+            tried += len(rays) - cut
+            budget.show(shown, int(proved.sum()), len(order))
+    return tried
 
 
-def pieces_of(model: nn.Module, x: Tensor, direction: Tensor, law: Asymptote | None, limit: int | None) -> int:
+def pieces_of(
+    model: nn.Module, x: Tensor, direction: Tensor, law: Asymptote | None, limit: int | None, budget: Budget
+) -> int:
     """Up to how many pieces rays are worth following: none without one law each."""
     checked_limit(limit)
-    return 0 if law is None or law.slope.dim() == 3 else worth_following(model, x, direction, limit)
+    return 0 if law is None or law.slope.dim() == 3 else worth_following(model, x, direction, limit, budget)
 
 
 def checked_limit(limit: int | None) -> int:
@@ -125,25 +147,33 @@ def checked_limit(limit: int | None) -> int:
     return LIMIT if limit is None else whole_number("limit", limit, least=0)
 
 
-def worth_following(model: nn.Module, x: Tensor, direction: Tensor, limit: int | None) -> int:
-    """Up to how many pieces rays are worth following: none if, as some of them show, there are too many."""
+def worth_following(model: nn.Module, x: Tensor, direction: Tensor, limit: int | None, budget: Budget) -> int:
+    """Up to how many pieces rays are worth following: none if, as some of them show, there are too many.
+
+    Without a limit and a budget, following all of them must not take longer than some minutes either.
+    """
     most = checked_limit(limit)
     if most == 0:
         return 0
     some = torch.linspace(0, len(x) - 1, min(PILOT, len(x))).long()
     with exact(model, x) as double:
         bends, units = least_bends(double, x[some], direction[some])
-    long = limit is None and len(x) * bends * units > WORK
+    long = limit is None and budget.seconds is None and len(x) * bends * units > WORK
     return 0 if long or bends >= most else most
 
 
-def _followed_some(double: nn.Module, x: Tensor, direction: Tensor, eps: float, limit: int) -> tuple[Tensor, Tensor]:
-    """The first certain t of rays, and whether each was followed up to it, or to its end."""
+def _followed_some(
+    double: nn.Module, x: Tensor, direction: Tensor, eps: float, limit: int, budget: Budget, step: Callable[[], None]
+) -> tuple[Tensor, Tensor, int]:
+    """The first certain t of rays, whether each was followed up to it, or to its end, and how many the budget cut."""
     t, still = x.new_full((len(x),), torch.inf), torch.ones(len(x), dtype=torch.bool)
     for pieces in followed_rays(double, x, direction, torch.inf, limit, still):
         t[pieces.ray] = pieces.first_certain(eps)
         still[pieces.ray] = t[pieces.ray].isinf() & pieces.end.isfinite()
-    return t, ~still
+        step()
+        if budget.left <= 0:
+            return t, ~still, int(still.sum())
+    return t, ~still, 0
 
 
 def _scanned(

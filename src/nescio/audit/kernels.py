@@ -1,13 +1,16 @@
 """From where on along a ray a model of kernels does not know: certificates for DUQ and for the RBF network."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nescio.audit.asymptote import asymptote, audited, checked_rays, chunk, exact
+from nescio.audit.budget import Budget, budget_of
 from nescio.audit.certainty import checked_limit, worth_following
 from nescio.audit.trace import followed_rays
 from nescio.errors import NescioError, number
@@ -24,11 +27,13 @@ class UnknownFrom:
         exact: `(N,)`, whether no smaller t would do: at t itself the model is still that certain, or t is 0. Else t is
             only surely late enough.
         limit: `(N,)`, the confidence that is left at infinity.
+        unfollowed: rays of which t is not exact only because a budget was spent.
     """
 
     t: Tensor
     exact: Tensor
     limit: Tensor
+    unfollowed: int = 0
 
 
 def unknown_from(
@@ -38,6 +43,7 @@ def unknown_from(
     *,
     eps: float = 1e-3,
     limit: int | None = None,
+    budget: float | Budget | None = None,
     batch_size: int | None = None,
     progress: bool | None = None,
 ) -> UnknownFrom:
@@ -54,6 +60,7 @@ def unknown_from(
         eps: how low.
         limit: pieces of a ray to look at, as in `certain_from`; where there are more, t is at most the start of the
             last one, or exact there.
+        budget: seconds in which to follow rays, as in `certain_from`; of those that it leaves out, t is that, too.
         batch_size: rays at a time.
         progress: a bar on standard error; by default only on a terminal.
     """
@@ -62,15 +69,19 @@ def unknown_from(
                           "or an RBFNetwork. nescio.audit.asymptote tells what others do")  # fmt: skip
     x, direction = checked_rays(x, direction, model)
     checked_limit(limit)
-    eps = checked_eps(eps)
+    eps, time = checked_eps(eps), budget_of(budget)
     size = chunk(x, batch_size)
-    found = []
-    with audited(model) as model, bar(len(x), "unknown", progress) as shown:
-        pieces = worth_following(_features(model), x, direction, limit) if isinstance(model, DUQ) else 0
-        for pair in zip(x.split(size), direction.split(size), strict=True):
-            found.append(_of_duq(model, *pair, eps, pieces) if isinstance(model, DUQ) else _of_rbf(model, *pair, eps))
-            shown.advance(len(pair[0]))
-    return UnknownFrom(*(torch.cat([getattr(one, name) for one in found]) for name in ("t", "exact", "limit")))
+    parts = []
+    with audited(model) as model:
+        with bar(len(x), "unknown", progress) as shown:
+            for pair in zip(x.split(size), direction.split(size), strict=True):
+                parts.append(_of_duq(model, *pair, eps) if isinstance(model, DUQ) else _of_rbf(model, *pair, eps))
+                shown.advance(len(pair[0]))
+        t, tight, left = (torch.cat([getattr(one, name) for one in parts]) for name in ("t", "exact", "limit"))
+        found = UnknownFrom(t, tight, left)
+        if not isinstance(model, DUQ) or not (limit := worth_following(_features(model), x, direction, limit, time)):
+            return found
+        return _followed(model, x, direction, found, eps, limit, size, time, progress)
 
 
 def checked_eps(eps: float) -> float:
@@ -84,32 +95,53 @@ def _features(model: DUQ) -> nn.Module:
     return nn.Sequential(model.normalise, model.net)
 
 
-def _of_duq(model: DUQ, x: Tensor, direction: Tensor, eps: float, pieces: int) -> UnknownFrom:
-    net = _features(model)
-    law = asymptote(net, x, direction, progress=False)
+def _of_duq(model: DUQ, x: Tensor, direction: Tensor, eps: float) -> UnknownFrom:
+    """As the law at infinity has it, exact where the model is certain somewhere on the last piece."""
+    law = asymptote(_features(model), x, direction, progress=False)
     far = _log_kernels(model, law.slope, law.intercept)
     last = _last_root(*far, math.log(eps), law.start, torch.full_like(law.start, torch.inf))
     left = far[2].masked_fill(far[0] < 0, -torch.inf).amax(1).exp()
-    t, tight = torch.maximum(last, law.start), last > law.start
-    rest = (~tight).nonzero().flatten()
-    if pieces and len(rest):  # on the last piece it never is certain, so it was at most before
-        t[rest], tight[rest] = _before(model, net, x[rest], direction[rest], t[rest], eps, pieces)
-    return UnknownFrom(t, tight, left)
+    return UnknownFrom(torch.maximum(last, law.start), last > law.start, left)
+
+
+def _followed(
+    model: DUQ, x: Tensor, direction: Tensor, late: UnknownFrom, eps: float, limit: int, batch_size: int,
+    budget: Budget, progress: bool | None,
+) -> UnknownFrom:  # fmt: skip
+    """What is exact also of rays that are certain for the last time before their last piece, up to which they go."""
+    t, tight = late.t.clone(), late.exact.clone()
+    order = (~tight).nonzero().flatten()
+    if budget.seconds is not None:
+        order = order[torch.randperm(len(order), generator=torch.Generator().manual_seed(0))]
+    unfollowed = len(order)
+    with exact(_features(model), x) as net, bar(len(order), "prove", progress) as shown:
+        for some in budget.batches(len(order), batch_size):
+            rays = order[some]
+            step = partial(budget.show, shown, len(order) - unfollowed, len(order))
+            t[rays], tight[rays], cut = _before(model, net, x[rays], direction[rays], t[rays], eps, limit, budget, step)
+            unfollowed -= len(rays) - cut
+            budget.show(shown, len(order) - unfollowed, len(order))
+    return UnknownFrom(t, tight, late.limit, unfollowed)
 
 
 def _before(
-    model: DUQ, net: nn.Module, x: Tensor, direction: Tensor, start: Tensor, eps: float, limit: int
-) -> tuple[Tensor, Tensor]:
-    """The last certain t on rays that know nothing after `start`, and whether they were followed so far."""
+    model: DUQ, net: nn.Module, x: Tensor, direction: Tensor, start: Tensor, eps: float, limit: int, budget: Budget,
+    step: Callable[[], None],
+) -> tuple[Tensor, Tensor, int]:  # fmt: skip
+    """The last certain t on rays that know nothing after `start`, whether they were followed so far, how many cut."""
     t, still = x.new_full((len(x),), -torch.inf), torch.ones(len(x), dtype=torch.bool)
-    with exact(net, x) as double:
-        for pieces in followed_rays(double, x, direction, torch.inf, limit, still):
-            parabola = _log_kernels(model, pieces.slope, pieces.intercept)
-            last = _last_root(*parabola, math.log(eps), pieces.begin, pieces.end)
-            t[pieces.ray] = torch.maximum(t[pieces.ray], last)
-            still[pieces.ray] = pieces.end < start[pieces.ray]
+    cut = 0
+    for pieces in followed_rays(net, x, direction, torch.inf, limit, still):
+        parabola = _log_kernels(model, pieces.slope, pieces.intercept)
+        last = _last_root(*parabola, math.log(eps), pieces.begin, pieces.end)
+        t[pieces.ray] = torch.maximum(t[pieces.ray], last)
+        still[pieces.ray] = pieces.end < start[pieces.ray]
+        step()
+        if budget.left <= 0:
+            cut = int(still.sum())
+            break
     # a ray along which it never was certain does not know from 0 on
-    return torch.where(still, start, t.clamp(min=0)), ~still
+    return torch.where(still, start, t.clamp(min=0)), ~still, cut
 
 
 def _log_kernels(model: DUQ, slope: Tensor, intercept: Tensor) -> tuple[Tensor, Tensor, Tensor]:

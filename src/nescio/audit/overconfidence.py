@@ -1,6 +1,5 @@
 """Table 2 of the paper on ReLU networks, proved where that can be: how far inputs are scaled until all is certain."""
 
-import math
 import time
 from typing import Any
 
@@ -8,21 +7,23 @@ import torch
 from torch import Tensor, nn
 
 from nescio.audit.asymptote import Asymptote, audited, checked_rays, chunk
-from nescio.audit.certainty import CertainFrom, certain_along, law_of, pieces_of
+from nescio.audit.budget import Budget, budget_of
+from nescio.audit.certainty import certain_along, law_of, pieces_of
+from nescio.audit.drawn_rays import drawn_rays, finite
 from nescio.audit.inputs import Box, all_inputs, checked_box, uniform_in
 from nescio.audit.kernels import UnknownFrom, checked_eps, unknown_from
 from nescio.audit.laws import NotAffineError
-from nescio.audit.trace import trace
 from nescio.errors import NescioError, number, whole_number
 from nescio.methods import DUQ, Method, RBFNetwork, as_method
 from nescio.predict import predict
-from nescio.records import Audit, Provenance, Ray
+from nescio.records import Audit, Provenance
 from nescio.seeds import check_seed, derived_seed
 from nescio.slopes import draws_and_classes
 
 TRIALS = 10_000
 SHOWN = 5  # rays that are kept to be drawn
-POINTS = 240  # factors at which each of them is
+FOLLOWING = 0.85  # share of a budget after which no more rays are followed; then some are drawn
+CHEAP = 10  # times as many rays as are drawn must have been followed in a budget, if their breakpoints are to be found
 
 
 def overconfidence(
@@ -35,6 +36,7 @@ def overconfidence(
     bold: float = 0.95,
     eps: float = 1e-3,
     limit: int | None = None,
+    budget: float | Budget | None = None,
     rays: int = SHOWN,
     batch_size: int | None = None,
     seed: int = 0,
@@ -53,6 +55,8 @@ def overconfidence(
         certain, bold: the two confidences in question.
         eps: of a model of kernels, the confidence (or, of an RBF network, what it is above 1/K) that is not knowing.
         limit: pieces of a ray to look at before it is scanned instead; see `certain_from`.
+        budget: seconds, in which all inputs are scanned and as many rays followed as fit; see `certain_from`. By
+            default as long as it takes.
         rays: how many to keep for a figure.
         batch_size, seed, progress: as in `asymptote`.
 
@@ -66,7 +70,7 @@ def overconfidence(
     whole_number("rays", rays, least=0)
     room = None if box is None else checked_box(box)
     x = _starts(model, inputs, room, whole_number("trials", trials), check_seed(seed))
-    bold = number("bold", bold, most=1)
+    bold, time_left = number("bold", bold, most=1), budget_of(budget)
     size = chunk(x, batch_size)
     checked_rays(x, x, model)
     checked_eps(eps)
@@ -74,10 +78,12 @@ def overconfidence(
         method = as_method(model)
         draws, classes = draws_and_classes(method, x[:1], seed=seed)
         law = law_of(model, x, x, size, seed, progress)
-        found = certain_along(model, x, x, law, certain, limit, size, seed, progress)
-        kernels = _kernels(model, x, eps, limit, batch_size, progress)
-        factor, bends = 1 + found.t, pieces_of(model, x, x, law, limit)
-        settings = {"trials": trials, "limit": limit, "batch_size": batch_size}
+        found = certain_along(model, x, x, law, certain, limit, time_left.part(FOLLOWING), size, seed, progress)
+        kernels = _kernels(model, x, eps, limit, time_left.part(FOLLOWING), batch_size, progress)
+        factor, bends = 1 + found.t, pieces_of(model, x, x, law, limit, time_left)
+        if found.unfollowed and len(x) - found.unfollowed < CHEAP * rays:
+            bends = 0
+        settings = {"trials": trials, "limit": limit, "batch_size": batch_size, "budget": time_left.seconds}
         low, high = (None, None) if room is None else (_plain(room[0]), _plain(room[1]))
         return Audit(
             method=method.name,
@@ -94,27 +100,30 @@ def overconfidence(
             **_ends(law, kernels, classes),
             reached=_share(factor.isfinite()),
             at_once=_share(factor == 1),
-            median_factor=_finite(factor.median()),
+            median_factor=finite(factor.median()),
             factors=_percentiles(factor),
             proved=_share(found.proved),
             overconfident=None if room is None else _overconfident(method, x, factor, room, bold, size, seed),
             ends_unknown=None if kernels is None else _share(kernels.t.isfinite()),
-            unknown_factor=None if kernels is None else _finite(1 + kernels.t.median()),
+            unknown_factor=None if kernels is None else finite(1 + kernels.t.median()),
             unknown_factors=None if kernels is None else _percentiles(1 + kernels.t),
             unknown_exact=None if kernels is None else _share(kernels.exact),
-            rays=_shown(method, x, law, found, kernels, min(rays, len(x)), bends, seed) if rays else (),
+            rays=drawn_rays(method, x, law, found, kernels, min(rays, len(x)), bends, seed) if rays else (),
             provenance=Provenance.now(seed, settings, time.monotonic() - started),
+            budget=time_left.seconds,
+            unfollowed=(found if kernels is None else kernels).unfollowed,
         )
 
 
 def _kernels(
-    model: nn.Module, x: Tensor, eps: float, limit: int | None, batch_size: int | None, progress: bool | None
-) -> UnknownFrom | None:
+    model: nn.Module, x: Tensor, eps: float, limit: int | None, budget: Budget, batch_size: int | None,
+    progress: bool | None,
+) -> UnknownFrom | None:  # fmt: skip
     """From where on a model of kernels does not know; None of other models, and over networks without a law."""
     if not isinstance(model, DUQ | RBFNetwork):
         return None
     try:
-        return unknown_from(model, x, x, eps=eps, limit=limit, batch_size=batch_size, progress=progress)
+        return unknown_from(model, x, x, eps=eps, limit=limit, budget=budget, batch_size=batch_size, progress=progress)
     except NotAffineError:
         return None
 
@@ -163,63 +172,14 @@ def _overconfident(
     return int((method.confidence(logits) > bold).sum()) / len(x)
 
 
-def _telling(order: Tensor, count: int) -> list[int]:
-    """Rays that stand for all, from those where something happens soon to those where it happens late."""
-    places = torch.linspace(0, 0.95, count + 1)[1:] * (len(order) - 1)
-    chosen = order.argsort(stable=True)[places.round().long()].tolist()
-    return list(dict.fromkeys(chosen))  # each once, where there are few
-
-
-def _shown(
-    method: Method, x: Tensor, law: Asymptote | None, found: CertainFrom, kernels: UnknownFrom | None, count: int,
-    bends: int, seed: int,
-) -> tuple[Ray, ...]:  # fmt: skip
-    """Some of the rays, as they are to be drawn: up to twice as far as anything happens on them."""
-    chosen = _telling(found.t if kernels is None else kernels.t, count)
-    happens = [found.t, *([] if law is None else [law.start]), *([] if kernels is None else [kernels.t])]
-    last = max([1.0, *(float(t) for times in happens for t in times[chosen] if t.isfinite())])
-    factors = torch.logspace(0, math.log10(2 * (1 + last)), POINTS, dtype=torch.float64)
-    return tuple(_ray(method, x[i], i, factors, law, found, kernels, bends, seed) for i in chosen)
-
-
-def _ray(
-    method: Method, x: Tensor, number: int, factors: Tensor, law: Asymptote | None, found: CertainFrom,
-    kernels: UnknownFrom | None, bends: int, seed: int,
-) -> Ray:  # fmt: skip
-    """One of the rays, `x (…)`."""
-    logits = predict(method, factors.view(-1, *[1] * x.dim()) * x, seed=seed, progress=False)
-    breakpoints, far, limit = None, None, None if kernels is None else float(kernels.limit[number])
-    if bends:
-        followed = trace(method, x[None], x[None], limit=bends, progress=False)
-        breakpoints = tuple((1 + followed.breakpoints(0)).tolist()) if followed.whole.all() else None
-    if law is not None:
-        slope, intercept = (part[..., number, :].reshape(-1, 1, part.shape[-1]) for part in (law.slope, law.intercept))
-        far = tuple(method.confidence(slope * (factors - 1)[:, None] + intercept).tolist())  # of (S, POINTS, C)
-        limit = float(law.limit[number].amax())
-    return Ray(
-        factors=tuple(factors.tolist()),
-        confidence=tuple(method.confidence(logits).double().tolist()),
-        asymptote=far,
-        breakpoints=breakpoints,
-        start=None if law is None else 1 + float(law.start[number]),
-        certain_from=_finite(1 + found.t[number]),
-        unknown_from=None if kernels is None else _finite(1 + kernels.t[number]),
-        limit=limit,
-    )
-
-
 def _share(chosen: Tensor) -> float:
     return int(chosen.sum()) / len(chosen)
-
-
-def _finite(value: Tensor) -> float | None:
-    return float(value) if value.isfinite() else None
 
 
 def _percentiles(values: Tensor) -> tuple[float | None, ...]:
     """0 to 100 %, each one of the values; None where it is infinite."""
     places = torch.linspace(0, len(values) - 1, 101).floor().long()
-    return tuple(_finite(value) for value in values.sort().values[places])
+    return tuple(finite(value) for value in values.sort().values[places])
 
 
 def _five(values: Tensor) -> tuple[float, ...]:

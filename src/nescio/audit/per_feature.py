@@ -3,11 +3,13 @@
 import math
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from torch import Tensor, nn
 
 from nescio.audit.asymptote import asymptote, audited, chunk
+from nescio.audit.budget import Budget, budget_of
 from nescio.audit.certainty import certain_from
 from nescio.audit.features import feature_names, positions
 from nescio.audit.inputs import all_inputs
@@ -19,7 +21,6 @@ from nescio.logits import classes as claimed_classes
 from nescio.methods import DUQ, Method, RBFNetwork, as_method
 from nescio.metrics.ranking import accepted_count
 from nescio.predict import predict
-from nescio.progress import bar
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Provenance, Reach
 from nescio.slopes import draws_and_classes
 
@@ -37,6 +38,7 @@ def per_feature(
     confidence: float = 0.999,
     eps: float = 1e-3,
     limit: int | None = None,
+    budget: float | Budget | None = None,
     batch_size: int | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -56,7 +58,7 @@ def per_feature(
         names, classes: a name for each feature, such as `known.features`, and for each class.
         confidence: what counts as certain, in (½, 1).
         eps: how low a model of kernels must stay, as in `unknown_from`.
-        limit, batch_size, seed, progress: as in `certain_from`.
+        limit, budget, batch_size, seed, progress: as in `certain_from`.
 
     >>> import torch
     >>> net = nn.Linear(2, 2)
@@ -83,12 +85,16 @@ def per_feature(
     ways = [(position, sign) for position in chosen for sign in (-1.0, 1.0)]
     size = max(1, TOGETHER // rows.numel())
     sides: list[tuple[FeatureSide, float]] = []
-    with audited(method) as method, bar(len(ways), "features", progress) as shown:
-        straight = _monotone(method, rows, chosen, seed)
-        for some in (ways[start : start + size] for start in range(0, len(ways), size)):
-            sides += _sides(method, rows, some, confidence, eps, limit, batch_size, seed, count)
-            shown.advance(len(some))
-    found = zip(chosen, sides[::2], sides[1::2], strict=True)
+    time_left, unfollowed = budget_of(budget), 0
+    with audited(method) as method:
+        straight = _monotone(method, rows, chosen, seed, progress)
+        for start in range(0, len(ways), size):
+            how = {"limit": limit, "budget": time_left.part(size / max(size, len(ways) - start)), "progress": progress}
+            found, left_out = _sides(
+                method, rows, ways[start : start + size], confidence, eps, how, batch_size, seed, count
+            )
+            sides, unfollowed = sides + found, unfollowed + left_out
+    by_feature = zip(chosen, sides[::2], sides[1::2], strict=True)
     settings = {"features": [known_as[position] for position in chosen], "limit": limit, "batch_size": batch_size}
     return FeatureAudit(
         method=method.name,
@@ -100,9 +106,11 @@ def per_feature(
         already=sides[0][1],
         features=tuple(
             AuditedFeature(known_as[position], position, *_range(rows, position), straight.get(position), lower, higher)
-            for position, (lower, _), (higher, _) in found
+            for position, (lower, _), (higher, _) in by_feature
         ),
         provenance=Provenance.now(seed, settings, time.monotonic() - started),
+        budget=time_left.seconds,
+        unfollowed=unfollowed,
     )
 
 
@@ -114,13 +122,13 @@ def _class_names(given: Sequence[str] | None, count: int) -> tuple[str, ...]:
     return tuple(str(one) for one in given)
 
 
-def _monotone(method: Method, rows: Tensor, chosen: Sequence[int], seed: int) -> dict[int, bool]:
+def _monotone(method: Method, rows: Tensor, chosen: Sequence[int], seed: int, progress: bool | None) -> dict[int, bool]:
     """Which features are monotone in the box of the rows; those that it holds fixed, or all of a DUQ, are left out."""
     low, high = rows.amin(0), rows.amax(0)
     free = [position for position in chosen if low[position] < high[position]]
     if isinstance(method, DUQ) or not free:  # kernels are no probabilities: none need fall as another rises
         return {}
-    found = monotone(method, low, high, features=free, batch_size=1024, seed=seed, progress=False)
+    found = monotone(method, low, high, features=free, batch_size=1024, seed=seed, progress=progress)
     return {position: position in found.monotone_features for position in free}
 
 
@@ -140,33 +148,33 @@ def _sides(
     ways: Sequence[tuple[int, float]],
     confidence: float,
     eps: float,
-    limit: int | None,
+    how: dict[str, Any],
     batch_size: int | None,
     seed: int,
     count: int,
-) -> list[tuple[FeatureSide, float]]:
+) -> tuple[list[tuple[FeatureSide, float]], int]:
     """Where some ways, position and sign, lead from all rows; beside each, the share that is certain before any step.
 
-    All rays go at once, W · N of them: to follow many costs little more than to follow a few.
+    All rays go at once, W · N of them: to follow many costs little more than to follow a few. How many a budget left
+    out comes last; `how` is the limit, the budget and the progress of following.
     """
     direction = rows.new_zeros(len(ways), rows.shape[1])
     for one, (position, sign) in zip(direction, ways, strict=True):
         one[position] = sign
     rays = rows.repeat(len(ways), 1), direction.repeat_interleave(len(rows), 0)
-    how: dict[str, Any] = {"batch_size": batch_size, "progress": False}
-    certain = certain_from(method, *rays, confidence=confidence, limit=limit, seed=seed, **how)
+    law, unknown = None, None
+    kernels = isinstance(method, DUQ | RBFNetwork)
+    with suppress(NotAffineError):  # then only distances are known
+        if not kernels:
+            law = asymptote(method, *rays, batch_size=batch_size, seed=seed, progress=how["progress"])
+    certain = certain_from(method, *rays, confidence=confidence, batch_size=batch_size, seed=seed, **how)
+    with suppress(NotAffineError):
+        if kernels:
+            unknown = unknown_from(method, *rays, eps=eps, batch_size=batch_size, **how)
     there = rays[0] + certain.t.nan_to_num(posinf=0.0)[:, None] * rays[1]
     logits = predict(method, there, batch_size=chunk(there, batch_size), seed=seed, progress=False)
     claimed = claimed_classes(logits).masked_fill(certain.t.isinf(), -1)
     moved = claimed.masked_fill(certain.t == 0, -1)  # of a row that is certain as it is no step tells anything
-    law, unknown = None, None
-    try:
-        if isinstance(method, DUQ | RBFNetwork):
-            unknown = unknown_from(method, *rays, eps=eps, limit=limit, **how)
-        else:
-            law = asymptote(method, *rays, seed=seed, **how)
-    except NotAffineError:  # then only distances are known
-        pass
     found = []
     for place, (position, _) in enumerate(ways):
         own = slice(place * len(rows), (place + 1) * len(rows))
@@ -179,7 +187,7 @@ def _sides(
             unknown=None if unknown is None else _reach(unknown.t[own], unknown.exact[own], spread),
         )
         found.append((side, _share(certain.t[own] == 0)))
-    return found
+    return found, (certain if unknown is None else unknown).unfollowed
 
 
 def _counts(labels: Tensor, classes: int) -> tuple[int, ...]:

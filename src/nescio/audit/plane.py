@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from nescio.audit.asymptote import exact
+from nescio.audit.budget import Budget, budget_of
 from nescio.audit.polygons import WINDOW, centroid_of, cut_out, endless
 from nescio.audit.regions import laws_around
 from nescio.data import Known
@@ -34,7 +35,7 @@ SHOWN = 500  # training points kept
 
 
 class CrowdedError(NescioError):
-    """A window with more regions than allowed."""
+    """A window with more regions than allowed, or than there was time for."""
 
 
 def regions_in(
@@ -43,6 +44,7 @@ def regions_in(
     known: Known | None = None,
     *,
     limit: int = 10_000,
+    budget: float | Budget | None = None,
     progress: bool | None = None,
 ) -> Regions:
     """Every linear region of a network of two inputs in a window: its polygon, and whether it goes on for ever.
@@ -56,10 +58,11 @@ def regions_in(
         window: `((left, right), (bottom, top))`.
         known: data whose training points, classes and features are kept with the record.
         limit: regions there may be; more are an error.
+        budget: seconds that it may take; if they are not enough, that is an error, too.
         progress: a bar on standard error; by default only on a terminal.
     """
     started = time.monotonic()
-    sides, limit = _sides(window), whole_number("limit", limit)
+    sides, limit, time_left = _sides(window), whole_number("limit", limit), budget_of(budget)
     points = None if known is None else _points(known)
     method = as_method(model)
     middle = torch.from_numpy(sides.mean(1))[None]
@@ -67,6 +70,9 @@ def regions_in(
         fill = _Fill(double, sides, limit)
         while fill.frontier:
             fill.step()
+            if time_left.left <= 0:
+                raise CrowdedError(f"{len(fill.cells)} linear regions, with {fill.covered}, were found when the budget "
+                                   "was spent; expected a longer one")  # fmt: skip
             shown.at(int(100 * fill.area / fill.whole), 100, f"{len(fill.cells)} regions")
         logits = torch.from_numpy(np.array([one.logits(one.centroid) for one in fill.cells]))
         confidence = method.confidence(logits[None])
@@ -148,9 +154,13 @@ class _Fill:
             inner = edges != WINDOW
             self.frontier += zip(middles[inner], normals[row, edges[inner]], strict=True)
         if len(self.cells) > self.limit:
-            covered = f"{percent(self.area / self.whole, 0)} of the window covered"
-            raise CrowdedError(f"more than {self.limit} linear regions, with {covered}; expected a smaller window or "
-                               "network, or a larger limit")  # fmt: skip
+            raise CrowdedError(f"more than {self.limit} linear regions, with {self.covered}; expected a smaller window "
+                               "or network, or a larger limit")  # fmt: skip
+
+    @property
+    def covered(self) -> str:
+        """How much of the window is done, in words."""
+        return f"{percent(self.area / self.whole, 0)} of the window covered"
 
 
 def _half_planes(x: Array, margins: Array, gradients: Array) -> tuple[Array, Array]:

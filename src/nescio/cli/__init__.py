@@ -4,12 +4,15 @@ import errno
 import os
 import shlex
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from typer.core import TyperGroup
 
 from nescio import __version__
+from nescio.atomic import noted
+from nescio.cli import stopped
 from nescio.cli.arguments import err, out
 from nescio.cli.attack import attack
 from nescio.cli.audit import audit
@@ -27,10 +30,20 @@ from nescio.cli.score import score
 from nescio.cli.train import train
 from nescio.errors import NescioError
 from nescio.options import Command, MethodCommand
+from nescio.progress import logged
 from nescio.records.command import made_by
 
+
+class _Stoppable(TyperGroup):
+    """All commands: one that is stopped says what it has written."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with noted() as written, stopped.told(lambda: stopped.files(written)), stopped.terminated(), logged():
+            return super().invoke(ctx)
+
+
 app = typer.Typer(
-    name="nescio", no_args_is_help=True, rich_markup_mode="markdown", add_completion=False,
+    cls=_Stoppable, name="nescio", no_args_is_help=True, rich_markup_mode="markdown", add_completion=False,
     pretty_exceptions_enable=False,
     help="Neural classifiers that say *I do not know*.",
     epilog="Start with `nescio demo`; then `nescio train softmax --data digits --hold-out 7,8,9 -o run`.",
@@ -63,6 +76,8 @@ def main() -> None:
     """Run the command line; bad input ends with its message and exit code 2, never with a traceback."""
     # torch reads this on its first allocation: huge pages make training on a CPU about a quarter faster
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+    # and this when it is loaded: threads that wait for work sleep, and leave the cores to other processes
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         with made_by(_typed()):
             app()

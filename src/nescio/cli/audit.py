@@ -1,5 +1,6 @@
 """`nescio audit`: what a run does far away."""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,8 @@ import typer
 
 from nescio.cli.arguments import BatchSize, Folder, Force, Seed, out
 from nescio.options import Root, score_in
+
+BUDGET = "60s"
 
 
 def audit(
@@ -20,8 +23,12 @@ def audit(
     rows: Annotated[int, typer.Option(help="Test inputs that are moved feature by feature.", min=1)] = 200,
     trials: Annotated[int, typer.Option(help="Inputs drawn in the box of the data, and scaled.", min=1)] = 10_000,
     limit: Annotated[int | None, typer.Option(
-        help="Breakpoints of a ray up to which factors are proved; beyond, they are measured. By default 400, and 0 if "
-             "that takes longer than some minutes.", min=0, show_default=False)] = None,
+        help="Breakpoints of a ray up to which factors are proved; beyond, they are measured. By default 400.",
+        min=0, show_default=False)] = None,
+    budget: Annotated[str | None, typer.Option(
+        metavar="TIME", show_default=False,
+        help="Time for all of it, such as 60, 60s, 2m or none: as much is proved as fits, and the rest measured, of "
+             "fewer rows and trials if even that takes too long. By default 60s, or none with `--limit`.")] = None,
     scaling: Annotated[bool, typer.Option(help="Also measure what scores notice as test inputs are scaled.")] = True,
     output: Annotated[Path | None, typer.Option(
         "--output", "-o", help="Folder for records and figures; else the run's.", show_default=False)] = None,
@@ -36,16 +43,22 @@ def audit(
     each feature by itself, of inputs with two features all linear regions are drawn, and scores are watched as test
     inputs are scaled away.
 
+    Example: `nescio audit run --budget 10m`
+
     Example: `nescio audit clinic --features "mean radius" "mean area"`
     """
+    started = time.monotonic()
+    from nescio.audit.budget import Budget, seconds_in
     from nescio.audits import audit_run
     from nescio.runs import open_run
+
+    whole = Budget(seconds_in(budget or (BUDGET if limit is None else "none")), started)
 
     model, facts = open_run(run)
     chosen = features if facts.kind == "tabular" or features is None else [_position(word) for word in features]
     for shown in audit_run(
         output or run, model, facts.load(root), features=chosen, scores=scores, rows=rows, trials=trials, limit=limit,
-        scaled=scaling, batch_size=batch_size, seed=seed,
+        budget=whole, scaled=scaling, batch_size=batch_size, seed=seed,
     ):  # fmt: skip
         out.print(shown, soft_wrap=isinstance(shown, str))
 

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from nescio.cli.arguments import Force, Seed, err, out
+from nescio.cli import stopped
+from nescio.cli.arguments import Force, Seed, out
 
 
 def demo(
@@ -24,9 +24,6 @@ def demo(
     """
     from nescio.demo.tour import tour
 
-    try:
+    kept = f"what was done so far is whole, in {output}, and the same command starts anew"
+    with stopped.told(lambda: kept):
         tour(output, seed, out)
-    except KeyboardInterrupt:
-        err.print(f"interrupted; what was done so far is whole, in {escape(str(output))}, and the same command starts "
-                  "anew", soft_wrap=True, highlight=False)  # fmt: skip
-        raise typer.Exit(130) from None

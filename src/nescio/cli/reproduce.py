@@ -12,6 +12,7 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from nescio.atomic import check_replaceable
+from nescio.cli import stopped
 from nescio.cli.arguments import Force, err, out
 from nescio.marks import PAGE as MARKDOWN
 from nescio.options import Command, Root, one_of
@@ -116,15 +117,12 @@ def run_experiment(
     if not dry_run:
         check_replaceable(output / PAGE, MARKDOWN)
     place: AbstractContextManager[Any] = tempfile.TemporaryDirectory() if dry_run else nullcontext()
-    try:
-        with place as passing:
-            folder = Path(passing) / name if dry_run else output
-            shared = folder.parent / "runs" if dry_run or runs is None else runs
-            work = Work(folder, shared, scale, many, root, dry_run, err)
-            record = reproduce(experiment, work, shlex.join(words))
-    except KeyboardInterrupt:
-        err.print("interrupted; the same command goes on at the stage where it was")
-        raise typer.Exit(130) from None
+    kept = "nothing is kept of a dry run" if dry_run else "the same command goes on at the stage where it was"
+    with stopped.told(lambda: kept), place as passing:
+        folder = Path(passing) / name if dry_run else output
+        shared = folder.parent / "runs" if dry_run or runs is None else runs
+        work = Work(folder, shared, scale, many, root, dry_run, err)
+        record = reproduce(experiment, work, shlex.join(words))
     if dry_run:
         out.print(f"{name} at the scale {scale}: every stage starts")
         return

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import BatchSize, Force, Impute, Label, Seed, err, out
+from nescio.cli import stopped
+from nescio.cli.arguments import BatchSize, Force, Impute, Label, Seed, out
 from nescio.errors import NescioError
 from nescio.options import Root, one_of, settings_given
 from nescio.percent import percent
@@ -72,6 +73,7 @@ def train(
     Example: `nescio train duq --length-scale auto --penalty auto --data digits --network mlp --hold-out 8,9 -o sure`
     """
     from nescio.data import NAMES
+    from nescio.evaluate import evaluate as judge
     from nescio.methods import METHODS
     from nescio.runs import Source, default_network, train_run
 
@@ -92,18 +94,13 @@ def train(
         "momentum": momentum, "weight_decay": weight_decay, "schedule": schedule, "augment": augment or [],
         "validation": validation, "patience": patience, "checkpoint_every": checkpoint_every,
     }  # fmt: skip
-    try:
+    with stopped.told(lambda: stopped.checkpoints(output)):
         if "auto" in own.values() or select_on:
             from nescio.automatic import settle
 
             own = settle(output, known, method, network, device, seed, own, dropout, select_on, root, out, **settings)
         model, history = train_run(output, source, known, method, network, device, seed, own, dropout, root, **settings)
-    except KeyboardInterrupt:
-        err.print("interrupted; the same command goes on from the last checkpoint, if there was one yet")
-        raise typer.Exit(130) from None
-    from nescio.evaluate import evaluate as judge
-
-    side = judge(model, known.test, scores=[model.score]).known
+        side = judge(model, known.test, scores=[model.score]).known
     within = f" ({network})" if model.on_network else ""
     right = f"[bold]{percent(side.accuracy)}[/] of {side.inputs}"
     out.print(f"{method}{within} on {escape(known.name)}: {right} test inputs"

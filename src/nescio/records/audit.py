@@ -194,9 +194,12 @@ class FeatureAudit(Record):
     already: float  # share of the rows that the model is certain of as they are
     features: tuple[AuditedFeature, ...]
     provenance: Provenance
+    budget: float | None = None  # seconds that the audit had; None: as many as it took
+    unfollowed: int = 0  # ways of rows that it left no time to follow, so that their distances are not proved
 
     def __post_init__(self) -> None:
-        check_counts(self, "rows", "draws")
+        check_counts(self, "rows", "draws", "unfollowed")
+        check_positive(self, "budget")
         check_shares(self, "confidence", "already")
         check_not_negative(self, "eps")
         for side in (side for one in self.features for side in (one.lower, one.higher)):

@@ -58,13 +58,15 @@ class Audit(Record):
     unknown_exact: float | None  # share of these factors that are exact; the others are late enough for sure
     rays: tuple[Ray, ...]
     provenance: Provenance
+    budget: float | None = None  # seconds that the audit had; None: as many as it took
+    unfollowed: int = 0  # rays that it left no time to follow, so that their factors are not proved
 
     def __post_init__(self) -> None:
         check_word(self, "law", ("affine", "kernels", "unknown"))
         check_counts(self, "trials", least=1)
-        check_counts(self, "classes", "draws", "ends_in")
+        check_counts(self, "classes", "draws", "ends_in", "unfollowed")
         shares = ("certain", "bold", "eps", "ends_certain", "end_confidence", "reached", "at_once", "proved")
         check_shares(self, *shares, "overconfident", "ends_unknown", "unknown_exact")
         check_size(self, "end_confidence", 5)
         check_size(self, "ends_in", self.classes)
-        check_positive(self, "median_factor", "factors", "unknown_factor", "unknown_factors")
+        check_positive(self, "median_factor", "factors", "unknown_factor", "unknown_factors", "budget")

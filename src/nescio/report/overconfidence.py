@@ -24,7 +24,7 @@ BENDS = 60  # breakpoints of a ray that are drawn as dots; more would hide the l
 def verdict(record: Audit) -> list[str]:
     """What a person should know, in sentences; the first says it all."""
     told = {"affine": _affine, "kernels": _kernels, "unknown": _measured}[record.law](record)
-    return [*told, *_put_back(record)]
+    return [*told, *_put_back(record), *_left_out(record)]
 
 
 def _affine(record: Audit) -> list[str]:
@@ -87,6 +87,26 @@ def _put_back(record: Audit) -> list[str]:
         return []
     return [f"Scaled so far and projected back into the box of the data, {percent(record.overconfident)} of the "
             f"{noun(record)}s are answered with a confidence above {percent(record.bold)}."]  # fmt: skip
+
+
+def _left_out(record: Audit) -> list[str]:
+    """What a budget has left to be proved."""
+    if not record.unfollowed or record.budget is None:
+        return []
+    share = record.proved if record.unknown_exact is None else record.unknown_exact
+    proved = round(share * record.trials)
+    return [f"Factors proved: {proved:,}; {'measured' if record.unknown_exact is None else 'only late enough'}: "
+            f"{record.trials - proved:,}. {more_time(record.budget)}"]  # fmt: skip
+
+
+def more_time(seconds: float) -> str:
+    """That a longer budget proves more.
+
+    >>> more_time(60.0), more_time(600.0)
+    ('A budget of more than 60 s proves more.', 'A budget of more than 10 min proves more.')
+    """
+    told = f"{seconds / 60:g} min" if seconds > 120 and seconds % 60 == 0 else f"{seconds:.3g} s"
+    return f"A budget of more than {told} proves more."
 
 
 def _from(factor: float) -> str:

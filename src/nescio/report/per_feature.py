@@ -15,6 +15,7 @@ from nescio.percent import per_cent
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Reach
 from nescio.report.figures import COLOURS, legend_below, shown
 from nescio.report.markup import Cell, Shown
+from nescio.report.overconfidence import more_time
 from nescio.report.tables import FIGURES, new_table
 
 MARK = "◆"  # beside features that are monotone
@@ -91,6 +92,9 @@ def explained(record: FeatureAudit) -> str:
         f"there. {sides_proved}",
         last,
     ]
+    if record.unfollowed and record.budget is not None:
+        ways = record.rows * len(sides)
+        lines.append(f"Ways followed: {ways - record.unfollowed:,} of {ways:,}. {more_time(record.budget)}")
     if any(one.monotone for one in record.features) and not kernels:
         lines.append(f"{MARK} monotone: no probability was seen both to rise and to fall in the range seen.")
     return "\n".join(lines)

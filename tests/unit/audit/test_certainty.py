@@ -8,6 +8,7 @@ from torch import nn
 
 import nescio
 from nescio.audit import certain_from, certainty, trace
+from nescio.audit.budget import Budget
 from nescio.audit.certainty import HALVINGS, LIMIT, worth_following
 from nescio.audit.trace import least_bends
 from nescio.errors import NescioError
@@ -86,7 +87,7 @@ def test_what_would_take_too_long_is_measured_unless_asked_for(monkeypatch):
 def test_ten_thousand_rays_through_two_hundred_units_are_followed():
     torch.manual_seed(0)
     rays = torch.randn(2, 10_000, 10).double()
-    assert worth_following(mlp(10, 3, hidden=(100, 100)), *rays, None) == LIMIT
+    assert worth_following(mlp(10, 3, hidden=(100, 100)), *rays, None, Budget(None)) == LIMIT
 
 
 def test_one_that_never_is_certain_is_proved_so_to_infinity():

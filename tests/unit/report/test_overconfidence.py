@@ -57,6 +57,8 @@ def test_points_that_were_drawn_are_not_called_inputs():
         ({"median_factor": None, "reached": 0.25}, "the median input never reaches a confidence of 99.9 %, but 25.0 %"),
         ({"median_factor": None, "reached": 0.0}, "never reaches a confidence of 99.9 %, nor any other"),
         ({"median_factor": None, "reached": 0.0, "proved": 0.0}, "was not seen to reach a confidence of 99.9 %, nor"),
+        ({"proved": 0.03, "budget": 60.0, "unfollowed": 9700},
+         "Factors proved: 300; measured: 9,700. A budget of more than 60 s proves more."),
         ({"median_factor": 17782.8}, "scaled 17,800 times"),
         ({"ends_certain": 0.99999}, "Along >99.9 % of"),
         ({"ends_certain": 0.9, "end_confidence": (0.6, 0.9, 1.0, 1.0, 1.0)}, "at infinity is at least 60.0 %"),

@@ -74,6 +74,8 @@ def test_what_the_columns_mean_is_said(five):
         assert words in text
     half = record(feature("a", side(1.0, proved=0.5), side(1.0, proved=1.0)))
     assert "75 % of this is proved" in " ".join(lines(half))
+    cut = " ".join(lines(replace(half, budget=60.0, unfollowed=5)))
+    assert "Ways followed: 15 of 20. A budget of more than 60 s proves more." in cut
 
 
 def test_nothing_is_lost_on_a_narrow_terminal(five):
