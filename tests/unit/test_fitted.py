@@ -690,39 +690,14 @@ def test_an_error_in_the_middle_leaves_no_answers(command, there, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["det", "t.csv"]
 
 
-def test_the_page_is_true(command, tmp_path, monkeypatch):
+def test_answers_have_the_columns_that_the_page_says(command, there, tmp_path):
+    """That its commands run is in test_pages.py."""
     page = (Path(__file__).parents[2] / "docs" / "own-model.md").read_text(encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    code, data_code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (tmp_path / "my_nets.py").write_text(code)
-    made = {}
-    exec(compile(code, "own-model.md", "exec"), made)
-    digits = load("digits")
-    x, y = digits.train.take(slice(None))
-    torch.manual_seed(0)
-    net = made["make_net"]()
-    optimizer = torch.optim.Adam(net.parameters(), 0.01)
-    for _ in range(60):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(net(x), y).backward()
-        optimizer.step()
-    save_file(net.state_dict(), "weights.safetensors")
-    exec(compile(data_code, "own-model.md", "exec"), {})
-    try:
-        lines = [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
-        for line in lines:
-            program, *words = shlex.split(line)
-            code, _, err = command(*words)
-            assert (program, code) == ("nescio", 0), (line, err)
-            if words[0] == "score":
-                found = rows_of("answers.csv")
-                assert list(found[0]) == re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
-                assert len(found) == 40
-                Path("answers.csv").unlink()
-        assert len(lines) == 11
-    finally:
-        sys.modules.pop("my_nets", None)
+    assert command(*FIT, "-o", tmp_path / "det")[0] == 0
+    assert command("score", tmp_path / "det", "new.npz", "-o", tmp_path / "answers.csv")[0] == 0
+    found = rows_of(tmp_path / "answers.csv")
+    assert list(found[0]) == re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert len(found) == 40
 
 
 def test_the_detector_that_suits_a_users_network_answers_from_the_folder_it_is_left_in(command, there, net, tmp_path):

@@ -115,7 +115,11 @@ CHECKS = {  # of what the blocks of a page print
     "deciding.md": [r"of known inputs look at least as odd", r"Unknown inputs: not guaranteed"],
     "gradients.md": [r"features count; learned from"],
     "own-model.md": [r"Promised: a new known input", r"Refused of unknown inputs"],
-    "relu-overconfidence.md": [r"100 % of the rays end at confidence 1", r"is proved to end certain"],
+    "relu-overconfidence.md": [
+        r"'noise': 0\.1\d, 'adversarial_noise': 0\.[1-6]",
+        r"100% of the rays end at confidence 1",
+        r"is proved to end certain",
+    ],
     "scikit-learn.md": [
         r"accuracy 0\.9[789]",
         r"AUROC 0\.9[3-9]",

@@ -16,6 +16,7 @@ from nescio.records import (
     Scaling,
     Separation,
 )
+from nescio.records.fitted import UNCOVERED
 from nescio.report.farthest import farthest
 from nescio.report.folded import resisted
 from nescio.report.overconfidence import times
@@ -257,8 +258,9 @@ def recommended(record: Recommendation) -> list[str]:
     accept = record.provenance.settings.get("accept")
     if isinstance(accept, float):
         told.append(f"Its threshold was settled by {record.calibrated} known inputs, so that a new known input, drawn "
-                    f"as these were, is accepted with a probability of at least {accept:g}. Of unknown inputs that "
-                    "promises nothing.")  # fmt: skip
+                    f"as these were, is accepted with a probability of at least {accept:g}.")  # fmt: skip
+        refused = ", ".join(f"{name} {percent(value)}" for name, value in (best.refused or {}).items())
+        told.append(f"{UNCOVERED}{f'; of the outliers it was tried on it refuses: {refused}' if refused else ''}.")
     return told
 
 

@@ -190,10 +190,16 @@ def test_a_threshold_and_its_promise():
 
 
 def test_a_recommended_detector_and_what_it_is_worst_at():
-    first, second = sentences.recommended(a_recommendation())
+    first, second, third = sentences.recommended(a_recommendation())
     assert first.startswith("Use knn: of 2 detectors it was the best by mean AUROC")
     assert "worst at, “patches”, it has 0.910" in first
     assert "with a probability of at least 0.9." in second
+    assert third == "Unknown inputs: not guaranteed."
+    record = a_recommendation()
+    best = replace(record.ranking[0], refused={"noise": 1.0, "patches": 0.42})
+    told = sentences.recommended(replace(record, ranking=(best, *record.ranking[1:])))
+    assert told[2] == ("Unknown inputs: not guaranteed; of the outliers it was tried on it refuses: noise 100.0 %, "
+                       "patches 42.0 %.")  # fmt: skip
     assert len(sentences.recommended(replace(a_recommendation(), provenance=ORIGIN))) == 1  # it tells no share
 
 
