@@ -44,14 +44,14 @@ def replacing(path: str | os.PathLike[str], mode: str = "wb", force: bool = Fals
     check_replaceable(path, force=force)  # before the block's work is done
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
-        with naming(path, path), open(path, mode, **text) as file:  # type: ignore[call-overload]
+        with _naming(path, path), open(path, mode, **text) as file:  # type: ignore[call-overload]
             yield file
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with naming(path):
+    with _naming(path):
         handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
     try:
-        with naming(path, Path(partial)):
+        with _naming(path, Path(partial)):
             with os.fdopen(handle, mode, **text) as file:  # type: ignore[call-overload]
                 yield file
                 file.flush()
@@ -99,11 +99,11 @@ def replacing_folder(path: str | os.PathLike[str], mark: str, kind: str, own: Co
     path = Path(os.path.realpath(path))
     check_replaceable_folder(path, mark, kind, own)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with naming(path):
+    with _naming(path):
         partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
     old = partial.with_suffix(".old")
     try:
-        with naming(path, partial):
+        with _naming(path, partial):
             yield partial
             os.chmod(partial, 0o777 & ~_umask())  # mkdtemp makes 0700
             check_replaceable_folder(path, mark, kind, own)  # again, since the block may have taken long
@@ -135,7 +135,7 @@ def _note(path: Path) -> None:
 
 
 @contextmanager
-def naming(path: Path, partial: Path | None = None) -> Iterator[None]:
+def _naming(path: Path, partial: Path | None = None) -> Iterator[None]:
     """A block whose errors name the path that was asked for, and not a temporary one that no one knows, or none."""
     try:
         yield

@@ -696,7 +696,8 @@ def test_outliers_of_a_file_are_learned_and_told_apart(command, tmp_path):
     assert code == 0, err
     assert "adversarial_noise" in out
     record = Evaluation.load(tmp_path / "run" / "evaluation.json")
-    assert [side.name for side in Examples.load(tmp_path / "run" / "examples.json").unknown] == list(map(str, sets))
+    names = [side.name for side in Examples.load(tmp_path / "run" / "examples.json").unknown]
+    assert names == [side.name for side in record.unknown] == ["stripes", *sets[1:]]
     assert record.unknown[0].mmc < 0.2
     assert record.unknown[0].separation[0].auroc > 0.99
     assert (record.unknown[3].inputs, record.unknown[3].attack.steps) == (20, 200)

@@ -110,6 +110,8 @@ def the(kind, number=0):
     ("Regions", "window.0", [0.0, 0.0], "window of a Regions"),
     ("Regions", "features", ["height"], "features of a Regions"),
     ("Regions", "cells.0.corners", [[0.0, 1.0], [1.0]], "corners of a Cell"),
+    ("Regions", "cells.0.corners.0.1", 1e308, "corners of a Cell"),
+    ("Selection", "trials.0.value", -1.0, "value of a Trial"),
     ("Selection", "value", 0.7, "value of a Selection is 0.7; expected one that was tried"),
     ("Selection", "measure", "loss", "measure of a Selection"),
     ("Separations", "accuracy.0", -0.5, "accuracy of a Separations"),

@@ -21,6 +21,7 @@ from nescio.demo.plan import DIGITS, METHODS, MOONS, SMALL
 from nescio.demo.tour import tour, try_next
 from nescio.errors import NescioError
 from nescio.fitted import open_fitted
+from nescio.marks import kind_of
 from nescio.records import Audit, Decision, Evaluation, Examples, FeatureAudit, Gallery, History, Map, read_record
 from nescio.report.page import report_page
 from nescio.runs import open_run
@@ -83,7 +84,9 @@ def test_every_file_is_where_the_folder_says_and_none_is_left_out(toured):
     assert all(found.values())
     whole = {f"{problem.name}/" for problem in (DIGITS, MOONS)}  # all is within these
     named = {folder / MARK}.union(*(paths for pattern, paths in found.items() if pattern not in whole))
-    assert all(named & {path, *path.parents} for path in folder.rglob("*") if path.is_file())
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert all(named & {path, *path.parents} for path in files)
+    assert [path for path in files if kind_of(path) is None] == [folder / REPORT]  # which was not made, see above
 
 
 def test_thresholds_are_judged_by_what_they_were_not_settled_on(toured):

@@ -114,7 +114,7 @@ def test_a_foreign_checkpoint_is_left_alone(command, there):
 
 def test_every_command_that_writes_can_be_forced(command):
     for words in ("demo", "train", "evaluate", "recommend", "contest", "compare", "report", "attack", "fit", "score",
-                  "map", "audit", "reproduce page", "reproduce NAME"):  # fmt: skip
+                  "map", "audit", "data get", "reproduce page", "reproduce NAME"):  # fmt: skip
         assert "--force" in command(*words.split(), "--help")[1], words
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import out
+from nescio.cli.arguments import Force, out
 from nescio.options import Root
 
 data_app = typer.Typer(no_args_is_help=True, help="The data sets nescio knows: which are here, and how to get others.")
@@ -27,6 +27,7 @@ def data_list(root: Root = None) -> None:
 def data_get(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name of `nescio data list`.", show_default=False)],
     root: Root = None,
+    force: Force = False,
 ) -> None:
     """Download a data set, checked against its published checksum; a cut download goes on where it stopped.
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pooch
 import requests
 
-from nescio.atomic import naming
+from nescio.atomic import check_replaceable
 from nescio.data.catalogue import CATALOGUE, NAMES, Remote
 from nescio.data.where import folders
 from nescio.errors import NescioError, unknown_name
@@ -21,7 +21,11 @@ _TIMEOUT = 30  # seconds of silence, not of work
 
 
 def download(
-    name: str, root: str | os.PathLike[str] | None = None, base_url: str | None = None, progress: Progress | None = None
+    name: str,
+    root: str | os.PathLike[str] | None = None,
+    base_url: str | None = None,
+    progress: Progress | None = None,
+    force: bool = False,
 ) -> tuple[Path, ...]:
     """Fetch a set's published files to where `load` finds them, and give their paths.
 
@@ -30,6 +34,7 @@ def download(
         root: the folder to put them in; without it `$NESCIO_DATA`, else the user's cache.
         base_url: a mirror that holds files of the same names; the checksums stay those of the original.
         progress: called with a file's name, the bytes so far, and the bytes in all if they are known.
+        force: whether files of the same names that are not the published ones may be replaced.
     """
     if name not in CATALOGUE:
         raise unknown_name("data set", name, NAMES)
@@ -39,6 +44,10 @@ def download(
             f"set NESCIO_DATA to the folder that has {entry.sources[0].files[0]}" if entry.sources else "it is embedded"
         )
         raise NescioError(f"{name} has no public address to download it from; {why}")
+    for remote in entry.remotes:
+        target = folder / remote.file
+        if target.is_file() and not pooch.hashes.hash_matches(str(target), remote.checksum):
+            check_replaceable(target, force=force)  # what a broken download leaves is a `.part`, so this is another's
     return tuple(_fetched(remote, folder, base_url, progress) for remote in entry.remotes)
 
 
@@ -115,7 +124,7 @@ class _Resuming:
     def _save(self, answer: requests.Response, done: int) -> None:
         rest = answer.headers.get("Content-Length")
         total = None if rest is None else done + int(rest)
-        with naming(self.part), self.part.open("r+b" if done else "wb") as file:
+        with self.part.open("r+b" if done else "wb") as file:
             file.seek(done)
             for chunk in _chunks(answer):
                 file.write(chunk)

@@ -5,6 +5,7 @@ from typing import Any, NoReturn
 
 from nescio.errors import NescioError
 
+LARGEST = 1e100  # coordinate of which a figure can be drawn
 ROUNDING = 1e-6  # by which a sum of shares may exceed 1
 
 
@@ -66,10 +67,10 @@ def check_size(what: object, name: str, *sizes: int) -> None:
         damaged(what, name, f"{' or '.join(map(str, sizes))} of them")
 
 
-def check_pairs(what: object, name: str, found: Collection[Sized], least: int = 0) -> None:
-    """An error if points of the plane do not have two numbers each, or are too few."""
-    if len(found) < least or any(len(point) != 2 for point in found):
-        damaged(what, name, f"pairs of numbers, {least} or more")
+def check_pairs(what: object, name: str, found: Collection[Collection[float]], least: int = 0) -> None:
+    """An error if points of the plane do not have two numbers each that can be reckoned with, or are too few."""
+    if len(found) < least or any(len(point) != 2 or max(map(abs, point)) > LARGEST for point in found):
+        damaged(what, name, f"pairs of numbers of at most {LARGEST:g}, {least} or more")
 
 
 def check_image(what: object, name: str, image: Collection[Any] | None) -> None:

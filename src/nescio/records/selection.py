@@ -20,7 +20,7 @@ class Trial:
 
     def __post_init__(self) -> None:
         check_shares(self, "accuracy", "auroc", "accuracies", "aurocs")
-        check_not_negative(self, "seconds")
+        check_not_negative(self, "value", "seconds")
 
 
 @dataclass(frozen=True)

@@ -151,6 +151,16 @@ def test_a_wrong_checksum_keeps_nothing(tmp_path: Path, server: Server) -> None:
         data.load("mnist", root=tmp_path)
 
 
+def test_another_file_of_the_same_name_is_left_alone(tmp_path: Path, server: Server) -> None:
+    *_, last = data.download("mnist", tmp_path, server.url)
+    last.write_text("mine")
+    with pytest.raises(NescioError, match=rf"{last.name}' was not written by nescio.*--force"):
+        data.download("mnist", tmp_path, server.url)
+    assert (last.read_text(), len(server.asked)) == ("mine", 4)
+    data.download("mnist", tmp_path, server.url, force=True)
+    assert (last.read_bytes(), len(server.asked)) == (server.files[last.name], 5)
+
+
 def test_what_the_server_or_the_disk_refuses(tmp_path: Path, server: Server) -> None:
     server.files.clear()
     with pytest.raises(NescioError, match="404"):

@@ -35,7 +35,11 @@ from report_records import (
     of_every_kind,
 )
 
-HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onload='alert(1) {{ 7 * 7 }} $x_{$ & co")
+HOSTILE = (
+    "<script>alert(1)</script><meta http-equiv=refresh content='0;url=//example.org'>",
+    '"><img src=x onerror=alert(1)>',
+    "' onload='alert(1) {{ 7 * 7 }} $x_{$ & co",
+)
 RESULTS = Path(__file__).parents[3] / "results"
 
 
@@ -168,6 +172,7 @@ def test_a_name_is_but_a_name(name, everything):
     seen, plain = Seen(made), Seen(everything)
     assert set(seen.tags) == {*plain.tags, "h4"}  # of two models, which have headings of their own
     assert seen.tags.count("script") == 1
+    assert seen.tags.count("meta") == plain.tags.count("meta")
     assert {key for key, _ in seen.attributes} <= {key for key, _ in plain.attributes}
     assert name in "".join(seen.words)
     assert any(key == "aria-label" and name in value for key, value in seen.attributes)
