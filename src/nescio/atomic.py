@@ -62,9 +62,10 @@ def replacing_folder(path: str | os.PathLike[str], mark: str, own: Collection[st
         with _naming(path):
             if path.is_dir():
                 os.replace(path, old)
-            os.replace(partial, path)
+            _put(partial, path, old)
     finally:
-        for rest in (partial, old):
+        # what was there is thrown away only once something is in its place
+        for rest in (partial, old) if path.is_dir() else (partial,):
             if rest.is_dir():
                 shutil.rmtree(rest)
 
@@ -95,3 +96,13 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def _put(new: Path, path: Path, old: Path) -> None:
+    """Rename a folder into its place; if that fails, what was there comes back."""
+    try:
+        os.replace(new, path)
+    except OSError:
+        if old.is_dir():
+            os.replace(old, path)
+        raise

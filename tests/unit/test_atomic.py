@@ -1,3 +1,4 @@
+import errno
 import os
 import stat
 import threading
@@ -100,3 +101,24 @@ def test_errors_name_what_was_asked_for(tmp_path):
         with pytest.raises(OSError, match="File name too long") as caught, writing:
             pass
         assert caught.value.filename == str(path)
+
+
+@pytest.mark.parametrize("also_back", [False, True])
+def test_a_folder_is_not_lost_when_its_rename_fails(also_back, command, tmp_path, monkeypatch):
+    run, path = tmp_path / "run", tmp_path / "detector"
+    assert command("train", "softmax", "--data", "three_blobs", "--epochs", 1, "-o", run)[0] == 0
+    assert command("fit", run, "--detector", "threshold", "-o", path)[0] == 0
+    before = {one.name: one.read_bytes() for one in path.iterdir()}
+    rename = os.replace
+
+    def failing(source, target):
+        if str(target) == str(path) and (also_back or str(source).endswith(".partial")):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(source), None, str(target))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    code, _, told = command("fit", run, "--detector", "threshold", "-o", path)
+    assert (code, "detector: Input/output error" in told) == (2, True)
+    kept = next(tmp_path.glob(".detector.*.old")) if also_back else path
+    assert {one.name: one.read_bytes() for one in kept.iterdir()} == before
+    assert sorted(os.listdir(tmp_path)) == sorted(["run", kept.name])
