@@ -106,7 +106,9 @@ def _state(call: Call) -> dict[str, Any]:
 def _like(given: Any, copy: Array, model: nn.Module | None) -> Any:
     """A copy to compare with, of a tensor a tensor; in float64 where there is no model, so that no digits are lost."""
     wide = copy.astype(np.float64) if model is None and copy.dtype.kind == "f" else copy
-    return torch.from_numpy(wide) if isinstance(given, Tensor) else wide
+    if not isinstance(given, Tensor):
+        return wide
+    return torch.from_numpy(wide) if model is None else torch.from_numpy(wide).to(given.dtype)
 
 
 def _look(value: Any) -> Any:

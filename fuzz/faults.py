@@ -70,6 +70,7 @@ WORKS: dict[str, Work] = {  # in an order in which each finds what it needs
     "score": command("score", "@detector", "@inputs.npz", "-o", "@answers.csv"),
     "report": command("report", "@run", "-o", "@report.html"),
 }
+RARE = {"report": 0.1}  # since its figures take longer than all the others
 AFRESH = {"training": "model", "train": "run"}  # what is taken away, half of the time, to be made anew
 SAME = ("model/model.safetensors", "answers.csv")  # whatever happened before
 
@@ -97,7 +98,7 @@ class Faults(Fuzzer):
         if self.killing and rng.random() < KILLED:
             self._kill(rng)
             return
-        name = rng.choice(sorted(WORKS))
+        name = rng.choices(list(WORKS), [RARE.get(one, 1.0) for one in WORKS])[0]
         afresh = name in AFRESH and rng.random() < 0.5
         if afresh:
             shutil.rmtree(self.place / AFRESH[name])

@@ -109,10 +109,11 @@ def replacing_folder(path: str | os.PathLike[str], mark: str, kind: str, own: Co
             check_replaceable_folder(path, mark, kind, own)  # again, since the block may have taken long
             if path.is_dir():
                 os.replace(path, old)
-            os.replace(partial, path)
+            _put(partial, path, old)
         _note(path)
     finally:
-        for rest in (partial, old):
+        # what was there is thrown away only once something is in its place
+        for rest in (partial, old) if path.is_dir() else (partial,):
             if rest.is_dir():
                 shutil.rmtree(rest)
 
@@ -180,3 +181,13 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def _put(new: Path, path: Path, old: Path) -> None:
+    """Rename a folder into its place; if that fails, what was there comes back."""
+    try:
+        os.replace(new, path)
+    except OSError:
+        if old.is_dir():
+            os.replace(old, path)
+        raise

@@ -1,3 +1,4 @@
+import errno
 import os
 import stat
 import threading
@@ -176,3 +177,24 @@ def test_a_place_that_takes_no_file_is_told_before_the_work(tmp_path, monkeypatc
         check_replaceable(tmp_path / "deep" / "a.json")
     assert caught.value.filename == str(tmp_path)
     check_replaceable("/dev/null")
+
+
+@pytest.mark.parametrize("also_back", [False, True])
+def test_a_folder_is_not_lost_when_its_rename_fails(also_back, command, tmp_path, monkeypatch):
+    run, path = tmp_path / "run", tmp_path / "detector"
+    assert command("train", "softmax", "--data", "three_blobs", "--epochs", 1, "-o", run)[0] == 0
+    assert command("fit", run, "--detector", "threshold", "-o", path)[0] == 0
+    before = {one.name: one.read_bytes() for one in path.iterdir()}
+    rename = os.replace
+
+    def failing(source, target):
+        if str(target) == str(path) and (also_back or str(source).endswith(".partial")):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(source), None, str(target))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    code, _, told = command("fit", run, "--detector", "threshold", "-o", path)
+    assert (code, "detector: Input/output error" in told) == (2, True)
+    kept = next(tmp_path.glob(".detector.*.old")) if also_back else path
+    assert {one.name: one.read_bytes() for one in kept.iterdir()} == before
+    assert sorted(os.listdir(tmp_path)) == sorted(["run", kept.name])

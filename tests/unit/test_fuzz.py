@@ -12,7 +12,7 @@ from fuzz.files import Files
 from fuzz.threads import Threads
 from nescio.errors import NescioError
 
-KINDS = {"files": (Files, 400), "arrays": (Arrays, 400), "threads": (Threads, 40), "faults": (Faults, 12)}
+KINDS = {"files": (Files, 400), "arrays": (Arrays, 400), "threads": (Threads, 40), "faults": (Faults, 25)}
 
 
 @pytest.mark.filterwarnings("ignore")  # of what is done with odd numbers

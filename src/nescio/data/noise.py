@@ -161,16 +161,25 @@ def _device(generator: Generator | None) -> torch.device:
 
 
 def _count(x: Tensor, n: int | None) -> int:
-    if not isinstance(x, Tensor) or not x.is_floating_point() or x.dim() < 2 or len(x) == 0:
-        given = f"{x.dtype} {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-        raise NescioError(f"noise is made from a batch of floats (N, …) with N ≥ 1, not from {given}")
+    if not _dense(x) or not x.is_floating_point() or x.dim() < 2 or len(x) == 0:
+        raise NescioError(f"noise is made from a batch of floats (N, …) with N ≥ 1, not from {_given(x)}")
     return len(x) if n is None else whole_number("n", n)
 
 
 def _check_images(x: Tensor) -> None:
-    if not isinstance(x, Tensor) or x.dim() != 4 or not x.is_floating_point():
-        given = f"{x.dtype} {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-        raise NescioError(f"a filter takes images, floats (N, C, H, W), not {given}")
+    if not _dense(x) or x.dim() != 4 or not x.is_floating_point():
+        raise NescioError(f"a filter takes images, floats (N, C, H, W), not {_given(x)}")
+
+
+def _dense(x: object) -> bool:
+    """Whether this is a tensor whose numbers lie in memory one by one."""
+    return isinstance(x, Tensor) and x.layout == torch.strided and not (x.is_meta or x.is_nested)
+
+
+def _given(x: object) -> str:
+    if not isinstance(x, Tensor):
+        return type(x).__name__
+    return f"{x.dtype} {tuple(x.shape)}" if _dense(x) else "a tensor that is sparse, nested or on the meta device"
 
 
 def _check(like: Samples) -> None:

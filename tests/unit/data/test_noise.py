@@ -161,3 +161,12 @@ def test_bad_input_is_told(images):
         noise.uniform(images, 0)
     with pytest.raises(NescioError, match="from -1 to"):
         noise.mixed(2 * images.round() - 1)
+
+
+@pytest.mark.parametrize("make", [noise.uniform, noise.normal, noise.permuted, noise.stretched])
+@pytest.mark.parametrize("change", [
+    lambda x: x.to_sparse(), lambda x: x.to("meta"), lambda x: torch.nested.nested_tensor(list(x), layout=torch.jagged),
+], ids=["sparse", "meta", "nested"])  # fmt: skip
+def test_numbers_that_are_not_in_memory_are_refused(make, change, images):
+    with pytest.raises(NescioError, match=r"not (from )?a tensor that is sparse, nested or on the meta device"):
+        make(change(images))
