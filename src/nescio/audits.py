@@ -1,8 +1,9 @@
 """All audits of one run: records and figures in a folder, tables and a verdict to be printed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 from rich.console import RenderableType
@@ -14,6 +15,7 @@ from nescio.audit.inputs import box_of
 from nescio.audit.plane import CrowdedError
 from nescio.data import Known
 from nescio.methods.method import Method
+from nescio.progress import bar
 from nescio.records import Record
 from nescio.report.figures import save_figure
 from nescio.report.overconfidence import audit_figure, audit_tables
@@ -62,7 +64,7 @@ def audit_run(
 
     if scaled:
         scale = partial(scaling, model, features=features, names=names, scores=scores, batch_size=batch_size, seed=seed)
-        count = time_left.part(0.25).affordable(len(x), lambda some: scale(x[:some], progress=False))
+        count = _affordable(time_left.part(0.25), len(x), lambda some: scale(x[:some], progress=False))
         noticed = scale(x[:count])
         keep(SCALING, noticed, scaling_figure(noticed))
         yield scaling_table(noticed)
@@ -70,7 +72,7 @@ def audit_run(
     if table:
         move = partial(per_feature, model, features=features, names=names, classes=known.classes, seed=seed)
         share = time_left.part(0.4)
-        count = share.part(MEASURING).affordable(len(x), lambda some: move(x[:some], limit=0, progress=False))
+        count = _affordable(share.part(MEASURING), len(x), lambda some: move(x[:some], limit=0, progress=False))
         moved = move(x[:count], limit=limit, budget=share)
         keep(FEATURES, moved, per_feature_figure(moved))
         yield per_feature_table(moved)
@@ -90,6 +92,17 @@ def audit_run(
             keep(REGIONS, drawn, regions_figure(drawn))
             yield f"{drawn.count} linear regions around the data, {drawn.unbounded} of which go on to infinity.\n"
     yield escape(f"\nSaved: {', '.join(written)}")
+
+
+def _affordable(budget: Budget, total: int, work: Callable[[int], Any]) -> int:
+    """How many items the budget allows, while a bar says that this is being found out."""
+    with bar(None, "see what fits the budget") as shown:
+
+        def step(count: int) -> None:
+            work(count)
+            shown.advance(count)
+
+        return budget.affordable(total, step)
 
 
 def _fewer(what: str, count: int, wanted: int) -> Iterator[str]:
