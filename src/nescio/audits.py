@@ -1,8 +1,9 @@
 """All audits of one run: records and figures in a folder, tables and a verdict to be printed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 from rich.console import RenderableType
@@ -16,6 +17,7 @@ from nescio.audit.plane import CrowdedError
 from nescio.data import Known
 from nescio.marks import FIGURE
 from nescio.methods.method import Method
+from nescio.progress import bar
 from nescio.records import Audit, FeatureAudit, Record, Regions, Scaling
 from nescio.report.figures import save_figure
 from nescio.report.overconfidence import audit_figure, audit_tables
@@ -65,7 +67,7 @@ def audit_run(
 
     if scaled:
         scale = partial(scaling, model, features=features, names=names, scores=scores, batch_size=batch_size, seed=seed)
-        count = time_left.part(0.25).affordable(len(x), lambda some: scale(x[:some], progress=False))
+        count = _affordable(time_left.part(0.25), len(x), lambda some: scale(x[:some], progress=False))
         noticed = scale(x[:count])
         keep(SCALING, noticed, scaling_figure(noticed))
         yield scaling_table(noticed)
@@ -73,7 +75,7 @@ def audit_run(
     if table:
         move = partial(per_feature, model, features=features, names=names, classes=known.classes, seed=seed)
         share = time_left.part(0.4)
-        count = share.part(MEASURING).affordable(len(x), lambda some: move(x[:some], limit=0, progress=False))
+        count = _affordable(share.part(MEASURING), len(x), lambda some: move(x[:some], limit=0, progress=False))
         moved = move(x[:count], limit=limit, budget=share)
         keep(FEATURES, moved, per_feature_figure(moved))
         yield per_feature_table(moved)
@@ -107,6 +109,17 @@ def _check_places(folder: Path, known: Known, scaled: bool) -> None:
         if kind is not None:
             check_replaceable(folder / name, f"{kind.__name__} record")
             check_replaceable((folder / name).with_suffix(".svg"), FIGURE)
+
+
+def _affordable(budget: Budget, total: int, work: Callable[[int], Any]) -> int:
+    """How many items the budget allows, while a bar says that this is being found out."""
+    with bar(None, "see what fits the budget") as shown:
+
+        def step(count: int) -> None:
+            work(count)
+            shown.advance(count)
+
+        return budget.affordable(total, step)
 
 
 def _fewer(what: str, count: int, wanted: int) -> Iterator[str]:

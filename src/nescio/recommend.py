@@ -80,7 +80,7 @@ def recommend(
     count = whole_number("inputs", inputs, least=10)
     calibration, rest = halves(known, batch_size=batch_size)
     own = _some(rest, count, seed)
-    logits = predict(model, own, progress=False)
+    logits = predict(model, own, progress=progress)
     sets = {"known": own} | made_outliers(own, classes(logits).to(own.device), seed)
     names = candidate_names(candidates, len(logits))
     tried = _Trials(model, names, {"accept": accept, "train": train, "batch_size": batch_size})

@@ -61,7 +61,7 @@ class Budget:
                 size = min(GROWTH * size, most, _halved(self._fitting(size, begun)))
 
     def affordable(self, total: int, work: Callable[[int], Any]) -> int:
-        """How many of `total` items, at least 1, `work` can do in the time left, found by its doing some of them."""
+        """How many of `total` items `work` can do in the time left, found by its doing some; at least a few."""
         count, fits = min(FIRST, total), total
         while self.seconds is not None:
             begun = time.monotonic()
@@ -70,7 +70,7 @@ class Budget:
             if fits >= total or count == total or time.monotonic() - begun > PILOT * self.left:
                 break
             count = min(GROWTH * count, total)  # the more are done, the less what all have in common weighs
-        return min(max(1, fits), total)
+        return min(max(FIRST, fits), total)
 
     def _fitting(self, count: int, begun: float) -> int:
         """How many items fit into the time left, when `count` have taken from `begun` until now."""

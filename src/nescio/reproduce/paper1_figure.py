@@ -33,13 +33,13 @@ def figure1(work: Work) -> Found:
 
     def mapped(method: str, seed: int, resolution: int) -> Map:
         model, known = made(method, seed)
-        return _thinned(uncertainty_map(model, known, ["entropy"], resolution=resolution, seed=seed, progress=False))
+        return _thinned(uncertainty_map(model, known, ["entropy"], resolution=resolution, seed=seed))
 
     def ended(method: str, seed: int) -> Audit:
         model, known = made(method, seed)
         middle, half = _middle(known)
         circle = middle + 2 * half * _circle(directions)
-        return overconfidence(model, circle, trials=directions, rays=0, seed=seed, progress=False)
+        return overconfidence(model, circle, trials=directions, rays=0, seed=seed)
 
     for method in FIVE:
         for seed in range(work.seeds):

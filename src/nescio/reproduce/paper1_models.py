@@ -57,7 +57,7 @@ def title(method: str) -> str:
 def model_of(work: Work, method: str, known: Known, seed: int) -> Method:
     """One of the five, trained on data in the plane: at the paper's scale as the authors' code does."""
     if work.quick:
-        return small_model(method, known, epochs=work.count(EPOCHS, 1), seed=seed, progress=False)[0].eval()
+        return small_model(method, known, epochs=work.count(EPOCHS, 1), seed=seed)[0].eval()
     how, train = TUNED[method], known.train
     assert train is not None  # noqa: S101 - data in the plane have a training part
     make = partial(mlp, known.shape[0], hidden=how.hidden, dropout=how.dropout)
@@ -68,7 +68,7 @@ def model_of(work: Work, method: str, known: Known, seed: int) -> Method:
     held = train.select(torch.arange(half, min(half + 250, len(train))))
     fit(
         model, train.select(torch.arange(half)), epochs=work.count(20, 1), batch_size=64, validation=held, patience=5,
-        learning_rate=how.learning_rate, seed=seed, progress=False,
+        learning_rate=how.learning_rate, seed=seed,
     )  # fmt: skip
     return model.eval()
 

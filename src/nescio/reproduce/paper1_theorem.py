@@ -36,13 +36,12 @@ def theorem(work: Work) -> Found:
             rays=False,
             scores=_scores(method),
             seed=seed,
-            progress=False,
         )
 
     def looked(method: str, seed: int) -> Monotonicity:
         model, _ = made(method, seed)
         low, high = [1.0, -2.0], [math.inf, 2.0]
-        return monotone(model, low, high, features=[0], points=points, seed=seed, progress=False)
+        return monotone(model, low, high, features=[0], points=points, seed=seed)
 
     for method in FIVE:
         for seed in range(work.seeds):

@@ -81,7 +81,7 @@ def _two_layers(known: Known, width: int, epochs: int, seed: int) -> Softmax:
         torch.manual_seed(derived_seed(seed, "weights", 0))
         model = Softmax(mlp(2, len(known.classes), hidden=(width, width)), normalise=known.normalise)
     assert known.train is not None  # noqa: S101 - data in the plane have a training part
-    fit(model, known.train, epochs=epochs, batch_size=64, learning_rate=5e-3, seed=seed, progress=False)
+    fit(model, known.train, epochs=epochs, batch_size=64, learning_rate=5e-3, seed=seed)
     return model.eval()
 
 
@@ -89,13 +89,13 @@ def _regions(model: Callable[[], Softmax], known: Known) -> Regions:
     assert known.train is not None  # noqa: S101 - data in the plane have a training part
     x, _ = known.train.take(slice(None))
     middle, half = (x.amin(0) + x.amax(0)) / 2, 1.25 * float((x.amax(0) - x.amin(0)).max())
-    return regions_in(model(), [(at - half, at + half) for at in middle.tolist()], known, progress=False)
+    return regions_in(model(), [(at - half, at + half) for at in middle.tolist()], known)
 
 
 def _directions(model: Callable[[], Softmax], count: int, seed: int) -> Audit:
     angles = torch.linspace(0, 2 * torch.pi, count + 1, dtype=torch.float64)[:-1]
     circle = torch.stack([angles.cos(), angles.sin()], 1)
-    return overconfidence(model(), circle, trials=count, rays=0, seed=seed, progress=False)
+    return overconfidence(model(), circle, trials=count, rays=0, seed=seed)
 
 
 def figure2(work: Work, data: str = "mnist") -> Found:

@@ -99,7 +99,7 @@ def _measured(trained: Trained, known: Known, points: int, epochs: int, seed: in
         centres=len(kernels.centres),
         gamma=kernels.gamma,
         alpha=float(torch.cdist(weight, weight, p=1).amax()),
-        accuracy=evaluate(kernels, known.test, scores=["max_prob"], progress=False).known.accuracy,
+        accuracy=evaluate(kernels, known.test, scores=["max_prob"]).known.accuracy,
         promises=tuple(promises),
         distance=_short(distance[kept]),
         departs=_short(departs[kept]),
@@ -114,7 +114,7 @@ def _far(trained: Trained, known: Known, directions: int, seed: int) -> Audit:
     """What the ReLU network does at infinity, in directions drawn by chance."""
     generator = torch.Generator().manual_seed(derived_seed(seed, "directions", 1))
     ways = torch.randn(directions, *known.shape, generator=generator, dtype=torch.float64)
-    return overconfidence(trained()[1], ways, trials=directions, limit=0, rays=0, seed=seed, progress=False)
+    return overconfidence(trained()[1], ways, trials=directions, limit=0, rays=0, seed=seed)
 
 
 def _trained(known: Known, epochs: int, seed: int) -> tuple[RBFNetwork, Method]:
@@ -122,12 +122,12 @@ def _trained(known: Known, epochs: int, seed: int) -> tuple[RBFNetwork, Method]:
     assert known.train is not None  # noqa: S101 - embedded data have a training part
     features, classes = known.train.take(slice(0, 1))[0].numel(), len(known.classes)
     kernels = RBFNetwork(classes=classes, features=features, normalise=known.normalise)
-    fit(kernels, known.train, epochs=1, seed=seed, progress=False)
+    fit(kernels, known.train, epochs=1, seed=seed)
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
         net = torch.nn.Sequential(torch.nn.Flatten(), mlp(features, classes, hidden=HIDDEN))
     other = Softmax(net, normalise=known.normalise)
-    fit(other, known.train, epochs=epochs, batch_size=64, seed=seed, progress=False)
+    fit(other, known.train, epochs=epochs, batch_size=64, seed=seed)
     return kernels.eval(), other.eval()
 
 
@@ -147,7 +147,7 @@ def _around(known: Known, count: int, reach: float, seed: int) -> Tensor:
 
 def _departs(model: Method, x: Tensor, seed: int) -> Tensor:
     """How far the probabilities of inputs are from 1/K, the farthest one of each, in float64."""
-    logits = predict(model, x, seed=seed, progress=False).double()[0]
+    logits = predict(model, x, seed=seed).double()[0]
     return (logits.softmax(1) - 1 / logits.shape[1]).abs().amax(1)
 
 

@@ -135,7 +135,7 @@ def judged(work: Work, titles: Sequence[str]) -> dict[str, list[Evaluation]]:
 
     def make(title: str, seed: int) -> Evaluation:
         model, known = learned(title, seed), moons(seed, points)
-        return evaluate(model, work.few(known.test), {EMPTY: empty(known)}, scores=[model.score], progress=False)
+        return evaluate(model, work.few(known.test), {EMPTY: empty(known)}, scores=[model.score])
 
     found = {
         title: [
@@ -193,7 +193,7 @@ def duq(penalty: float, side: str) -> DUQ:
 
 def _fitted(work: Work, model: Method, known: Known, seed: int, weight_decay: float) -> Method:
     data, epochs = work.few(training_part(known)), work.count(EPOCHS, 1)
-    fit(model, data, weight_decay=weight_decay, seed=seed, epochs=epochs, progress=False, **TRAINING)
+    fit(model, data, weight_decay=weight_decay, seed=seed, epochs=epochs, **TRAINING)
     return model
 
 
@@ -207,7 +207,7 @@ def between(model: Method, known: Known, work: Work) -> Evaluation:
     """Points beside the overlap as known, and those within it as the other set."""
     x = known.test.inputs[:, 0].abs()
     sides, within = known.test.select((x > 1) & (x < 2)), known.test.select(x < 0.5)
-    return evaluate(model, work.few(sides), {"overlap": work.few(within)}, scores=[model.score], progress=False)
+    return evaluate(model, work.few(sides), {"overlap": work.few(within)}, scores=[model.score])
 
 
 def mapped(
@@ -215,7 +215,7 @@ def mapped(
 ) -> Map:
     """The model's confidence over a window, with some of its data, so that what is under them shows."""
     size = work.count(work.pick(80, 150), 5)
-    found = uncertainty_map(model, known, [model.score], window=window, resolution=size, seed=seed, progress=False)
+    found = uncertainty_map(model, known, [model.score], window=window, resolution=size, seed=seed)
     dots = found.points
     return replace(found, scores=(), points=Points(dots.x[::4], dots.y[::4], dots.labels[::4]))
 
