@@ -1,6 +1,7 @@
 """The same numbers in other clothes, and numbers gone bad."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -98,6 +99,9 @@ def plain(given: Any) -> Array | None:
     array = np.array(given, dtype=None, order="C")
     if array.dtype == object:
         array = np.array(array.tolist())
+    if array.dtype.kind == "U":  # scikit-learn reads numbers that are written out
+        with suppress(ValueError):
+            return array.astype(np.float64)
     if array.dtype.kind not in "fiub":
         return None
     return np.ascontiguousarray(array, dtype=np.float64 if array.dtype.kind == "f" and array.itemsize > 8 else None)
