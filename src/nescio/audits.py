@@ -28,6 +28,7 @@ from nescio.runs import AUDIT, FEATURES, REGIONS, SCALING
 
 MOST = 20_000  # linear regions that are drawn
 WRITING = 0.05  # share of a budget that figures and files take
+NO_TIME = 1e-9  # seconds
 MEASURING = 0.5  # share of what each audit has of it in which it is to measure, so that it can prove in the other half
 
 
@@ -81,7 +82,13 @@ def audit_run(
         yield per_feature_table(moved)
         yield from _fewer("rows", count, len(x))
     share, scatter = time_left.part(0.6 if plane else 1.0), partial(overconfidence, model, box=box_of(known), seed=seed)
-    count = share.part(MEASURING).affordable(trials, lambda some: scatter(trials=some, limit=0, rays=0, progress=False))
+    # with no time at all, rays that could be followed are left out, and others are not
+    provable = budget is None or scatter(trials=2, limit=limit, budget=NO_TIME, rays=0, progress=False).unfollowed
+    count = _affordable(
+        share.part(MEASURING if provable else 1 - WRITING),
+        trials,
+        lambda some: scatter(trials=some, limit=0, rays=0, progress=False),
+    )
     far = scatter(trials=count, limit=limit, budget=share)
     keep(AUDIT, far, audit_figure(far))
     yield audit_tables(far, known.classes)

@@ -10,6 +10,7 @@ from nescio.errors import NescioError, number
 from nescio.progress import Bar
 
 FIRST = 16  # items of the first batch, which show what one of them costs
+FEWEST = 2  # items that are done first to see how many are affordable; each may be large
 GROWTH = 4  # of a batch over the one before, at most
 PILOT = 0.1  # share of the time left that may go into finding out how many items fit
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -62,7 +63,7 @@ class Budget:
 
     def affordable(self, total: int, work: Callable[[int], Any]) -> int:
         """How many of `total` items `work` can do in the time left, found by its doing some; at least a few."""
-        count, fits = min(FIRST, total), total
+        count, fits = min(FEWEST, total), total
         while self.seconds is not None:
             begun = time.monotonic()
             work(count)

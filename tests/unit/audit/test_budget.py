@@ -76,7 +76,7 @@ def test_a_part_of_a_budget_is_of_what_is_left(clock):
 
 
 @pytest.mark.parametrize(
-    ("each", "fixed", "count"), [(0.01, 0.0, 1000), (1.0, 0.0, 44), (1.0, 3.0, 34), (100.0, 0.0, 16)]
+    ("each", "fixed", "count"), [(0.01, 0.0, 1000), (1.0, 0.0, 50), (1.0, 3.0, 32), (100.0, 0.0, 16)]
 )
 def test_as_many_are_affordable_as_fit(each, fixed, count, clock):
     def work(some):
