@@ -103,7 +103,7 @@ def test_a_detector_is_judged_by_its_own_score_and_by_what_it_decides(command, t
     assert (decided.accepted, decided.accuracy, decided.accepted_accuracy) == (
         straight.accepted, straight.accuracy, straight.accepted_accuracy)  # fmt: skip
     assert decided.unknown[0].refused == straight.unknown[0].refused
-    assert [one.name for one in decided.unknown] == ["other.npz", "noise", "far", "adversarial_noise"]
+    assert [one.name for one in decided.unknown] == ["other", "noise", "far", "adversarial_noise"]
     assert decided.promise == facts.promise
     assert decided.usual is not None
     said = " ".join(out.split())
