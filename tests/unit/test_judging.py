@@ -109,7 +109,7 @@ def test_a_detector_is_judged_by_its_own_score_and_by_what_it_decides(command, t
     said = " ".join(out.split())
     assert "known against unknown, by combined" in said
     assert f"Measured: {100 * decided.accepted:.1f} % of {decided.inputs} known test inputs were accepted" in said
-    assert "Refused of unknown inputs, about which nothing can be promised: other.npz " in said
+    assert "Refused of unknown inputs, about which nothing can be promised: other " in said
 
 
 def test_thresholds_per_class_decide_as_the_detector_does(command, there, known, tmp_path):
