@@ -82,13 +82,24 @@ def interrupted(*_, **__):
     raise KeyboardInterrupt
 
 
-def test_waiting_threads_sleep_unless_the_user_has_said_otherwise(tmp_path):
+@pytest.mark.parametrize(
+    ("load", "given", "wanted"),
+    [(0.1, {}, "None"), (100.0, {}, "PASSIVE"), (100.0, {"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")],
+)
+def test_waiting_threads_sleep_on_a_busy_machine_unless_the_user_has_said_otherwise(load, given, wanted):
     """OpenMP reads it as torch is loaded, so that it must be set before."""
-    program = ("import os, sys; from nescio.cli import main; assert 'torch' not in sys.modules; sys.argv = ['nescio', "
-               "'--version']\ntry:\n    main()\nfinally:\n    print(os.environ['OMP_WAIT_POLICY'])")  # fmt: skip
-    for given, wanted in (({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")):
-        environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"} | given
-        found = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-        )
-        assert found.stdout.splitlines()[-1] == wanted
+    program = f"""
+import os, sys
+from nescio.cli import main
+
+assert 'torch' not in sys.modules
+os.getloadavg = lambda: ({load}, 0, 0)
+sys.argv = ['nescio', '--version']
+try:
+    main()
+finally:
+    print(os.environ.get('OMP_WAIT_POLICY'))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"} | given
+    found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == wanted

@@ -76,8 +76,8 @@ def main() -> None:
     """Run the command line; bad input ends with its message and exit code 2, never with a traceback."""
     # torch reads this on its first allocation: huge pages make training on a CPU about a quarter faster
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
-    # and this when it is loaded: threads that wait for work sleep, and leave the cores to other processes
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if _is_busy():  # read as torch is loaded: threads that wait for work sleep, and leave the cores to others
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         with made_by(_typed()):
             app()
@@ -87,6 +87,11 @@ def main() -> None:
             sys.exit(1)
         err.print(f"[bold red]error:[/] {escape(_in_words(error))}", soft_wrap=True, highlight=False)
         sys.exit(2)
+
+
+def _is_busy() -> bool:
+    """Whether others keep half of the cores; on a quiet machine sleeping threads cost some percent of a training."""
+    return hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1) / 2
 
 
 def _typed() -> str:
