@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 TRAIN = ("train", "softmax", "--data", "iris", "--epochs", "100000", "-o", "run")
 # the command line, which tells when it has come to a chosen place, and waits there
 WAITING = """
