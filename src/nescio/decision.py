@@ -48,7 +48,7 @@ def decide(
     tally = Tally(detector)
     for name, data in {KNOWN: known, **sets}.items():
         for x, y in read(data, batch_size):
-            tally.add(name, *_answers(detector, x), y)
+            tally.add(name, *_answers(detector, x), y if name == KNOWN else None)
     return tally.record(getattr(known, "name", ""), {"batch_size": batch_size}, time.monotonic() - started)
 
 
@@ -85,7 +85,7 @@ class Tally:
         own.accepted += int(taken.sum())
         own.labelled = own.labelled and y is not None
         if y is not None:
-            well = claimed == whole(y).to(claimed.device)
+            well = (claimed == whole(y).to(claimed.device)) & (claimed >= 0)  # −1 is no answer, and may be a label
             own.right += int(well.sum())
             own.right_accepted += int((well & taken).sum())
 

@@ -19,7 +19,7 @@ def is_tensor(values: Any) -> bool:
 
 def is_array(values: Any) -> bool:
     """Whether this is a tensor, an array, or what says itself how to become one, such as a table of pandas."""
-    return is_tensor(values) or hasattr(type(values), "__array__")
+    return is_tensor(values) or hasattr(type(values), "__array__") or isinstance(values, memoryview)
 
 
 def plain(values: Any) -> Any:

@@ -10,16 +10,29 @@ MARKDOWN = "<!-- made by nescio -->"  # the first line of a page; readers do not
 ARCHIVE = b"made by nescio"  # the comment of an npz file
 REPORT, FIGURE, PAGE, ANSWERS, STAGES = "report", "figure", "page in Markdown", "table of answers", "list of stages"
 
+# names that files of ours begin with, as `nescio.records` and `nescio.scores` have them
+RECORDS = (
+    b"Audit", b"Contest", b"Decision", b"Evaluation", b"Examples", b"FeatureAudit", b"Fitted", b"Gallery", b"History",
+    b"Map", b"MetaWeights", b"Monotonicity", b"Radius", b"Recommendation", b"Regions", b"Reproduction", b"Scaling",
+    b"Selection", b"Separations", b"Temperature", b"Timings",
+)  # fmt: skip
+SCORES = (
+    b"max_prob", b"margin", b"entropy", b"normalised_entropy", b"max_logit", b"energy", b"expected_entropy",
+    b"variance", b"mutual_information", rb"gradient_\w+",
+)  # fmt: skip
+
 # what a file of each kind begins with and, of some, ends with; a group within is the kind itself
 _MARKS = {
-    "{} record": rb'\A\{\s*"record"\s*:\s*"(\w+)"\s*,\s*"format"\s*:',
+    "{} record": rb'\A\{\s*"record"\s*:\s*"(' + b"|".join(RECORDS) + rb')"\s*,\s*"format"\s*:\s*\d+\s*,',
     "{} file": rb'\A.{8}\{"__metadata__":\{"nescio":"\{\\"kind\\": \\"(\w+)\\"',
     REPORT: rb'\A<!doctype html>.*<meta name="generator" content="nescio ',
     FIGURE: rb"\A(?:<\?xml.*<dc:creator>\s*<cc:Agent>\s*<dc:title>nescio</dc:title>"
     rb"|\x89PNG\r\n.*tEXtSoftware\0nescio|%PDF-.*/Creator \(nescio\))",
     PAGE: rb"\A<!-- made by nescio -->",
-    ANSWERS: rb"\Ainput,class,(?:model_class,confidence,p_value,score|confidence)[,\r\n]",
-    STAGES: rb'\A\{\s*(?:\}\s*\Z|"[^"]+": \{\s*"scale": "\w+",\s*"dry": )',
+    ANSWERS: rb"\Ainput,class,(?:model_class,confidence,p_value,score|confidence,(?:"
+    + b"|".join(SCORES)
+    + rb"))[,:\r\n]",
+    STAGES: rb'\A\{\s*"[^"]+": \{\s*"scale": "\w+",\s*"dry": ',
     "set of inputs": rb"\APK.*made by nescio\Z",
     "note on a demo": rb"\AWritten by `nescio demo`",
 }

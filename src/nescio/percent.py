@@ -1,5 +1,7 @@
 """How a share is shown, everywhere: in tables on a terminal, in Markdown, in a report and in words."""
 
+import math
+
 
 def percent(value: float | None, digits: int = 1) -> str:
     """A share as a percentage, rounded; only what is all, or nothing, is said to be, and a dash is what is undefined.
@@ -9,7 +11,7 @@ def percent(value: float | None, digits: int = 1) -> str:
     >>> percent(0.845, digits=0), percent(0.996, digits=0)
     ('84 %', '>99 %')
     """
-    return "–" if value is None else f"{per_cent(value, digits)} %"
+    return "–" if value is None or math.isnan(value) else f"{per_cent(value, digits)} %"
 
 
 def per_cent(value: float, digits: int = 1) -> str:

@@ -181,7 +181,7 @@ def check_inputs(x: Tensor, model: nn.Module, before: int = 0, numbers: Tensor |
     Inputs are counted on from those `before`, unless their `numbers` are given.
     """
     if not x.is_floating_point():
-        if not vocabularies(model):
+        if not vocabularies(model) and not _takes_words(model, x):
             raise whole_numbers_refused(x.dtype)
     elif not x.sum().isfinite() and not x.isfinite().all():  # a sum is several times faster, but may run over
         bad = (~x.isfinite()).flatten(1).any(1).nonzero().flatten()
@@ -204,6 +204,15 @@ def run(model: nn.Module, x: Tensor) -> Any:
         raise NescioError(
             f"the model cannot be run on a batch of shape {tuple(x.shape)}: {said.removesuffix(': ')}{hint}"
         ) from error
+
+
+def _takes_words(model: nn.Module, x: Tensor) -> bool:
+    """Whether a model without an embedding looks whole numbers up by itself: it is one that fails on floats."""
+    if x.dtype not in (torch.int32, torch.int64):
+        return False
+    weight = next((p for p in model.parameters() if p.is_floating_point()), None)
+    with running(model) as runner:
+        return runner(_fails, x[:1].to(torch.float32 if weight is None else weight.dtype))
 
 
 def _fails(model: nn.Module, x: Tensor) -> bool:

@@ -37,22 +37,21 @@ def vocabularies(model: nn.Module) -> list[int]:
 
 
 def unknown_words(model: nn.Module, x: Tensor, fails: Callable[[Tensor], bool]) -> UnknownWordError | None:
-    """The error for a batch of whole numbers that a model `fails` on, if it is by what some of its inputs hold.
+    """The error for a batch of words that a model `fails` on, if it is by what some of its inputs hold.
 
-    A row of zeros, which every embedding knows, shows whether it is; the inputs at fault are then found by halving.
+    Rows of a word that every embedding knows show whether it is; the inputs at fault are then found by halving.
     """
     known = vocabularies(model)
-    if x.is_floating_point() or not known or fails(torch.zeros_like(x)) or fails(torch.zeros_like(x[:1])):
+    fills = (torch.full_like(x, word) for word in (0, 1))  # 0 may be padding, of which a whole row may be refused
+    neutral = next((one for one in fills if not fails(one) and not fails(one[:1])), None) if known else None
+    if neutral is None or not (rows := _failing(x, fails)):
         return None
-    rows = _failing(x, fails)
-    if not rows:
-        return None
-    values = x[rows[0]].flatten()
-    alone = torch.diag(values).reshape(len(values), *x.shape[1:])  # each of the first row's values among zeros
-    places = _failing(alone, fails)
-    odd = int(values[places[0]]) if places else int(values.max())
-    size = max((one for one in known if one <= odd), default=max(known))
-    return UnknownWordError(rows, f"{odd}, which the model's embedding does not know; expected 0 to {size - 1}")
+    first = x[rows[0]]
+    suspects = torch.unique(first[(first < 0) | (first >= min(known))])
+    alone = (torch.where(first == word, first, neutral[0])[None] for word in suspects)
+    word = next((int(word) for word, row in zip(suspects, alone, strict=True) if fails(row)), int(first.max()))
+    size = max((one for one in known if one <= word), default=max(known))
+    return UnknownWordError(rows, f"{word}, which the model's embedding does not know; expected 0 to {size - 1}")
 
 
 def _failing(x: Tensor, fails: Callable[[Tensor], bool]) -> list[int]:

@@ -134,3 +134,19 @@ def test_cifar_as_inputs_is_as_right_as_the_set():
     with pytest.raises(NescioError, match="divide bytes"):
         nescio.predict(model, known.test._stored[:10])
     assert np.isclose(known.test.inputs.max(), 1.0)
+
+
+def test_bytes_in_a_file_are_refused_unless_they_are_images(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "byte_nets.py").write_text(
+        "from torch import nn\ndef make(): return nn.Sequential(nn.Flatten(), nn.Linear(36, 3))\n"
+    )
+    x = np.random.default_rng(0).integers(0, 256, (60, 6, 6), dtype=np.uint8)
+    for kind in (np.uint8, np.int64):
+        np.savez("held.npz", inputs=x.astype(kind))
+        code, _, err = command("fit", "--model", "byte_nets:make", "--data", "held.npz", "--score", "max_prob")
+        assert (code, "divide bytes of images by 255" in " ".join(err.split())) == (2, True)
+    np.savez("held.npz", images=x)
+    code, _, err = command("fit", "--model", "byte_nets:make", "--data", "held.npz", "--score", "max_prob")
+    assert code == 0, err

@@ -112,3 +112,12 @@ def test_balanced_promises_nothing(seed):
 def test_bad_input_is_told(seed, act, message):
     with pytest.raises(NescioError, match=message):
         act(known_and_test(seed)[0])
+
+
+def test_what_is_no_answer_is_never_right_and_labels_of_unknown_data_are_ignored(seed):
+    known, test = known_and_test(seed)
+    detector = nescio.Threshold(Given(), "max_prob").fit(known)
+    x, y = (part.clone() for part in test.take(slice(None)))
+    x[:5], y[:5] = torch.nan, -1
+    found = nescio.decide(detector, Samples(x, y), {"other": (x[5:], torch.rand(len(x) - 5))})
+    assert found.accuracy == pytest.approx(float((x[5:].argmax(1) == y[5:]).sum()) / len(x))

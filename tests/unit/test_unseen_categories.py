@@ -51,7 +51,9 @@ def new(tmp_path):
 
 
 def test_a_detector_refuses_marks_and_counts_them(command, run, new, tmp_path):
-    code, _, err = command("score", run / "det", new, "-o", tmp_path / "a.csv", "--fail-on-unknown")
+    code, _, err = command(
+        "score", run / "det", new, "-o", tmp_path / "a.csv", "--fail-on-unknown", "--unseen-category", "refuse"
+    )
     assert code == 3, err
     assert "2 inputs with a category never seen in training, so unknown: 1: colour=violet, …" in err
     found = rows_of((tmp_path / "a.csv").read_text())
@@ -59,7 +61,7 @@ def test_a_detector_refuses_marks_and_counts_them(command, run, new, tmp_path):
     for row in (found[1], found[3]):
         assert list(row.values())[1:-1] == ["unknown", "", "", "0.0", ""]
     assert f"(5 inputs, {sum(row['class'] == 'unknown' for row in found)} unknown)" in err
-    code, out, err = command("score", run / "det", new, "--unseen-category", "warn")
+    code, out, err = command("score", run / "det", new)
     assert code == 0, err
     assert "so answered as if there were none" in err
     warned = rows_of(out)
@@ -69,14 +71,15 @@ def test_a_detector_refuses_marks_and_counts_them(command, run, new, tmp_path):
 
 
 def test_so_does_a_run(command, run, new):
-    code, out, err = command("score", run / "run", new, "--scores", "entropy", "--batch-size", 2)
+    refuse = ["--unseen-category", "refuse"]
+    code, out, err = command("score", run / "run", new, "--scores", "entropy", "--batch-size", 2, *refuse)
     assert code == 0, err
     assert "2 inputs with a category never seen in training, so unknown: 1: colour=violet, …" in err
     found = rows_of(out)
     assert list(found[0]) == ["input", "class", "confidence", "entropy", "unseen"]
     assert found[1] == {"input": "1", "class": "unknown", "confidence": "", "entropy": "", "unseen": "colour=violet"}
     assert [row["class"] == "unknown" for row in found] == [False, True, False, True, False]
-    code, out, err = command("score", run / "run", new, "--scores", "entropy", "--unseen-category", "warn")
+    code, out, err = command("score", run / "run", new, "--scores", "entropy")
     assert (code, "2 inputs with" in err) == (0, True)
     warned = rows_of(out)
     assert all(row["class"] != "unknown" and row["entropy"] for row in warned)
@@ -88,7 +91,7 @@ def test_so_does_a_run(command, run, new):
 def test_all_may_be_unseen_and_what_is_missing_is_no_category(command, run, tmp_path):
     (tmp_path / "odd.csv").write_text("age,colour,shape\n1,pink,round\n2,pink,round\n")
     for folder in ("run", "det"):
-        code, out, err = command("score", run / folder, tmp_path / "odd.csv")
+        code, out, err = command("score", run / folder, tmp_path / "odd.csv", "--unseen-category", "refuse")
         assert (code, [row["class"] for row in rows_of(out)]) == (0, ["unknown"] * 2), err
     (tmp_path / "gap.csv").write_text(NEW)
     code, out, err = command("score", run / "det", tmp_path / "gap.csv")

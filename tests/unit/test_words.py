@@ -106,6 +106,55 @@ def test_what_is_wrong_with_all_inputs_alike_is_told_as_it_is():
         nescio.predict(net, words(5, 6))
 
 
+class Padded(Words):
+    """Takes 0 for padding, and no row that is nothing else; words may come as floats, as from a table."""
+
+    def forward(self, x):
+        lengths = (x != 0).sum(1).cpu()
+        packed = nn.utils.rnn.pack_padded_sequence(
+            self.embed(x.long()), lengths, batch_first=True, enforce_sorted=False
+        )
+        return self.head(nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)[0].sum(1))
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.float32])
+def test_a_row_of_padding_may_be_refused_and_words_may_be_floats(kind):
+    detector = nescio.Threshold(Padded()).fit(words().clamp(min=1).to(kind))
+    x = words(20).clamp(min=1).to(kind)
+    x[4, 2], x[9, 0] = 50, 77
+    found = detector.predict(x)
+    fine = torch.arange(20)[(torch.arange(20) != 4) & (torch.arange(20) != 9)]
+    assert found[[4, 9]].tolist() == [-1, -1]
+    assert torch.equal(found[fine], detector.predict(x[fine]))
+    with pytest.raises(UnknownWordError, match=r"input 4 holds 50, .* expected 0 to 49"):
+        detector.score(x)
+
+
+def test_long_rows_cost_no_more_than_their_length():
+    net, x = Words(), words(3, width=20_000)
+    x[1, 19_999] = 50
+    with pytest.raises(UnknownWordError, match="input 1 holds 50"):  # a square of that would be 3 GB
+        nescio.predict(net, x)
+
+
+@pytest.mark.parametrize("look_up", [lambda x, w: nn.functional.one_hot(x, 50).float().mean(1) @ w,
+                                     lambda x, w: nn.functional.embedding(x, w).mean(1)])  # fmt: skip
+def test_a_network_may_look_words_up_by_itself(look_up):
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Parameter(torch.randn(50, 4))
+
+        def forward(self, x):
+            return look_up(x, self.table)
+
+    net, x = Own(), words(9)
+    with torch.no_grad():
+        assert torch.equal(nescio.predict(net, x)[0], net(x))
+    with pytest.raises(NescioError, match="must be floating point"):
+        nescio.predict(net, x.byte())
+
+
 def test_from_the_command_line(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))

@@ -31,8 +31,9 @@ def score(
         metavar="MODULE:NAME", show_default=False,
         help="What makes the network, if the folder of a detector could not keep it; `nescio fit` says so.")] = None,
     unseen_category: Annotated[str, typer.Option(
-        metavar="WAY", help="Of a row of a table with a category that training never saw: `refuse`, it is unknown; or "
-                            "`warn`, it is answered as if it had none. Either is counted and marked.")] = "refuse",
+        metavar="WAY", help="Of a row of a table with a category that training never saw: `warn`, it is answered as if "
+                            "it had none, as in the data a detector was fitted on; or `refuse`, it is unknown, "
+                            "whatever share of known inputs was promised. Either is counted and marked.")] = "warn",
     scores: Scores = None,
     batch_size: BatchSize = 256,
     seed: Seed = 0,
@@ -44,7 +45,7 @@ def score(
     p-value (the share of known inputs at least as odd) and the score; rows with missing values
     and images that cannot be read are unknown. A run's
     rows have class, confidence and every score (larger = less known). Tables with categories have a last column for
-    those that training never saw; such a row is unknown, of a run, too, unless `--unseen-category warn` is given.
+    those that training never saw; with `--unseen-category refuse` such a row is unknown, of a run, too.
 
     Example: `nescio score detector new_images -o answers.csv --fail-on-unknown`
 

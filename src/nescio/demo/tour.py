@@ -142,7 +142,7 @@ def _write_new(folder: Path, judging: Samples, held_out: Samples) -> None:
     about.add_text("Software", MADE_BY)
     for kind, samples in (("seen", judging), ("never_seen", held_out)):
         for number in range(SHOWN):
-            pixels = samples.inputs[number, 0].mul(255).round().byte().numpy()
+            pixels = samples[number][0][0].mul(255).round().byte().numpy()
             with replacing(folder / kind / f"{number}.png") as file:
                 Image.fromarray(pixels).save(file, "png", pnginfo=about)
 

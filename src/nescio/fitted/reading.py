@@ -17,7 +17,10 @@ from nescio.words import vocabularies
 
 
 def taken(net: nn.Module, parts: Mapping[str, Samples]) -> tuple[int, Mapping[str, Samples]]:
-    """How many classes a network answers, and the parts as it takes them: whole numbers as such, or else as floats."""
+    """How many classes a network answers, and the parts as it takes them: whole numbers as such, or else as floats.
+
+    Those of images would then be bytes where a network expects [0, 1], so only rows of a table are.
+    """
     floats = {part: samples.floats() for part, samples in parts.items()}
     words = [part for part, samples in parts.items() if samples is not floats[part]]
     if "test" not in words:
@@ -25,7 +28,7 @@ def taken(net: nn.Module, parts: Mapping[str, Samples]) -> tuple[int, Mapping[st
     try:
         outputs = _outputs(net, parts["test"])
     except NescioError:
-        if vocabularies(net):
+        if vocabularies(net) or len(parts["test"].shape) > 1:
             raise
         return _outputs(net, floats["test"]), floats
     if len(words) < len(parts):

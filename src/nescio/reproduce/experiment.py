@@ -217,6 +217,9 @@ class Work:
         return found
 
     def _keep(self, stages: Mapping[str, Any]) -> None:
+        if not stages:
+            (self.folder / STAGES).unlink(missing_ok=True)  # an empty list could be anyone's
+            return
         with replacing(self.folder / STAGES, "w") as file:
             file.write(json.dumps(stages, indent=1, ensure_ascii=False) + "\n")
 
