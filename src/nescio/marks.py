@@ -29,9 +29,9 @@ _MARKS = {
     FIGURE: rb"\A(?:<\?xml.*<dc:creator>\s*<cc:Agent>\s*<dc:title>nescio</dc:title>"
     rb"|\x89PNG\r\n.*tEXtSoftware\0nescio|%PDF-.*/Creator \(nescio\))",
     PAGE: rb"\A<!-- made by nescio -->",
-    ANSWERS: rb"\Ainput,class,(?:model_class,confidence,p_value,score|confidence,(?:"
+    ANSWERS: rb"\Ainput,class,(?:model_class,confidence,p_value,score|confidence(?:,\"?(?:"
     + b"|".join(SCORES)
-    + rb"))[,:\r\n]",
+    + rb")(?::[^,\r\n]+)?)+)(?:,unseen)?\r?\n",
     STAGES: rb'\A\{\s*"[^"]+": \{\s*"scale": "\w+",\s*"dry": ',
     "set of inputs": rb"\APK.*made by nescio\Z",
     "note on a demo": rb"\AWritten by `nescio demo`",

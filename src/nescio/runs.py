@@ -33,6 +33,7 @@ from nescio.data.labelled import fingerprint
 from nescio.data.load import load_ordered
 from nescio.data.noise import NOISES
 from nescio.errors import NescioError
+from nescio.marks import kind_of
 from nescio.methods import MCDropout, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.methods.method import Method
@@ -162,6 +163,10 @@ def check_run(folder: Path) -> None:
     """An error, before the work, if a run would take the place of files that are none of a run."""
     check_replaceable(folder / MODEL, "model file")
     check_replaceable(folder / HISTORY, "History record")
+    checkpoint = folder / CHECKPOINT
+    check_replaceable(checkpoint, "checkpoint file")
+    if checkpoint.is_file() and kind_of(checkpoint) is None:  # it is empty, or may be replaced all the same
+        checkpoint.unlink()
 
 
 def with_outliers(own: Mapping[str, Any], known: Known, root: str | None) -> Mapping[str, Any]:

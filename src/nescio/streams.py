@@ -2,7 +2,7 @@
 
 Whoever runs a user's model seeds it and must leave the global generators as found. To set them, run and put them back
 is safe only for one thread at a time, so `RandomStream` holds a lock. Most models draw nothing, and need none of that:
-`from_seed` finds out which, and runs those without the lock.
+`from_seed` watches their operations to find out which, and runs those without the lock.
 """
 
 import os
@@ -15,16 +15,17 @@ from weakref import WeakSet
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from nescio.errors import NescioError
 from nescio.seeds import start_from
 
 T = TypeVar("T")
 
 _GENERATORS = threading.RLock()
+_PATIENCE = 600.0  # seconds until a thread that waits for the generators takes it that it waits for itself
 if hasattr(os, "register_at_fork"):  # a child must not inherit a lock that a thread it does not have will never release
-    os.register_at_fork(
-        before=_GENERATORS.acquire, after_in_parent=_GENERATORS.release, after_in_child=_GENERATORS.release
-    )
+    os.register_at_fork(after_in_child=_GENERATORS._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 class _Pass(NamedTuple):
@@ -35,7 +36,8 @@ class _Pass(NamedTuple):
 
 
 _PASS: ContextVar[_Pass | None] = ContextVar("_PASS", default=None)
-_DRAW_NOTHING: WeakSet[Any] = WeakSet()  # models that were run and left the generators where they stood
+_DRAW_NOTHING: WeakSet[Any] = WeakSet()  # models that were watched, and drew nothing
+_DRAW: WeakSet[Any] = WeakSet()  # models that drew
 
 
 class RandomStream:
@@ -51,7 +53,7 @@ class RandomStream:
         self._outside: list[list[Tensor]] = []  # a block may be entered again from within
 
     def __enter__(self) -> Self:
-        _GENERATORS.acquire()
+        _acquire()
         self._outside.append(_states())
         if self._here is None:
             start_from(self.seed)
@@ -63,7 +65,8 @@ class RandomStream:
     def __exit__(self, *_: object) -> None:
         self._here = _states()
         _set_states(self._outside.pop())
-        _GENERATORS.release()
+        if generators_held():  # else this is a child that was forked within
+            _GENERATORS.release()
 
     def over(self, items: Iterable[T]) -> Iterator[T]:
         """Go through items, each of which is made within the stream."""
@@ -85,38 +88,63 @@ def rewinding() -> Iterator[None]:
     if current is not None and not current.locked:  # to put back what others use is not for us; `from_seed` will notice
         yield
         return
-    with _GENERATORS:
+    _acquire()
+    try:
         before = _states()
         try:
             yield
         finally:
             _set_states(before)
+    finally:
+        _GENERATORS.release()
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees whether this thread draws random numbers, which the generators, being all threads', cannot tell."""
+
+    drew = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.drew = self.drew or torch.Tag.nondeterministic_seeded in func.tags
+        return func(*args, **(kwargs or {}))
 
 
 def from_seed(seed: int, run: Callable[[], T], model: object) -> T:
     """Return what `run()` gives when torch's generators stand at a seed; they are left as found.
 
-    A model that drew nothing when it was run before is run without the lock; should the generators have moved
-    meanwhile, it is run again with it, since it may have changed.
+    A model that drew nothing when it was watched is run without the lock; should the generators have moved meanwhile,
+    it is watched again, since it may have changed.
     """
-    before = None
-    if model in _DRAW_NOTHING:
+    if model not in _DRAW:
         before = _states()
-        found = _within(_Pass(seed, locked=False), run)
-        if _same(before, _states()):
-            return found
-    with RandomStream(seed):
-        start = _states()
-        found = _within(_Pass(seed, locked=True), run)
-        if _same(start, _states()):
-            _DRAW_NOTHING.add(model)
-            before = None  # so another thread drew, and what it drew is drawn
+        if model in _DRAW_NOTHING:
+            found = _within(_Pass(seed, locked=False), run)
+            if _same(before, _states()):
+                return found
+        watch = _Watch()  # type: ignore[no-untyped-call]
+        try:
+            with watch:
+                found = _within(_Pass(seed, locked=False), run)
+        except (NescioError, RuntimeError, NotImplementedError):
+            pass  # what cannot be watched is run below, and an error of the model's own comes again there
         else:
-            _DRAW_NOTHING.discard(model)
-    if before is not None:
-        with _GENERATORS:
-            _set_states(before)
-    return found
+            (_DRAW if watch.drew else _DRAW_NOTHING).add(model)
+            if not watch.drew:
+                return found
+        if watch.drew:
+            with _GENERATORS:
+                _set_states(before)
+    with RandomStream(seed):
+        return _within(_Pass(seed, locked=True), run)
+
+
+def _acquire() -> None:
+    """Take the generators, or raise an error where two threads wait for each other."""
+    if not _GENERATORS.acquire(timeout=_PATIENCE):
+        raise NescioError(
+            f"another thread has kept torch's random generators for {_PATIENCE:g} s: it reads data, or runs a model "
+            "that draws from them. Data must not wait for a thread that runs such a model while they are read"
+        )
 
 
 def generators_held() -> bool:

@@ -65,9 +65,11 @@ def state_kept(model: nn.Module) -> Iterator[None]:
     for parameter, _, _ in parameters:
         parameter.grad = None  # a backward pass in the block then makes its own, and cannot add to these
     try:
-        yield
+        try:
+            yield
+        finally:
+            model.train(flags[0])  # a model may do more in train() and eval() than set flags
     finally:
-        model.train(flags[0])  # a model may do more in train() and eval() than set flags
         for module, flag, found, own in zip(modules, flags, hooks, buffers, strict=True):
             module.training = flag
             for name, entries in found.items():

@@ -1,6 +1,7 @@
 """One model and one detector, read by many threads at once: answers are as of one thread, and nothing is changed."""
 
 import asyncio
+import multiprocessing
 import random
 import sys
 import threading
@@ -209,6 +210,9 @@ def recurrent():
 def test_networks_of_all_makes(make, calls):
     model, x = make(), images(24)
     asks = [partial(nescio.predict, model, x[start : start + 12], seed=seed) for start in (0, 12) for seed in (0, 1)]
+    if make is Drawing:
+        asks += asks_of(nescio.ODIN(model).fit(images(100), accept=0.8))
+        asks.append(partial(gradient_l2, model, x[:5]))
     if make in (normalised, recurrent):
         asks += asks_of(nescio.Mahalanobis(model).fit(images(100), accept=0.8))
         asks.append(partial(gradient_l2, model, x[:5]))
@@ -269,6 +273,39 @@ def test_tasks_of_asyncio():
 
     assert all(torch.equal(one, want) for one in asyncio.run(serve()))
     assert everything(net) == before
+
+
+class Waiting(Dataset):
+    """Items for which another thread runs a model, or starts a process."""
+
+    def __init__(self, work):
+        self.work = work
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, place):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(self.work).result()
+        return images(1)[0]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("what", ["model", "process"])
+def test_data_may_wait_for_another_thread_while_they_are_read(what):
+    other = network()
+
+    def process():
+        child = multiprocessing.get_context("fork").Process(target=int)
+        child.start()
+        child.join()
+
+    work = partial(nescio.predict, other, images(2)) if what == "model" else process
+    found = []
+    thread = threading.Thread(target=lambda: found.append(nescio.predict(network(), Waiting(work))), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert [one.shape for one in found] == [(1, 4, 3)]
 
 
 class Scored(Dataset):

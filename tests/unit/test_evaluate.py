@@ -1,3 +1,4 @@
+import collections
 import dataclasses
 
 import numpy as np
@@ -27,7 +28,7 @@ class Counted(Given):
 
     def __init__(self):
         super().__init__()
-        self.asked = []  # one list for all replicas
+        self.asked = collections.UserList()  # which replicas share
 
     def forward(self, x):
         self.asked.append(len(x))

@@ -19,7 +19,8 @@ from report_records import a_history, an_evaluation
 
 # what each command writes, and what does its work
 COMMANDS = {
-    "train softmax --data iris --epochs 1 -o new": (["new/model.safetensors", "new/history.json"], "nescio.runs:fit"),
+    "train softmax --data iris --epochs 1 -o new": (
+        ["new/model.safetensors", "new/history.json", "new/checkpoint.safetensors"], "nescio.runs:fit"),
     "train duq --length-scale auto --data iris --network mlp --epochs 1 -o sure": (
         ["sure/model.safetensors", "sure/length_scale.svg"], "nescio.automatic:select_length_scale"),
     "evaluate run --unknown noise": (["run/evaluation.json", "run/examples.json"], "nescio.evaluate:evaluate"),
@@ -104,12 +105,15 @@ def test_forced_it_is_replaced_and_what_is_written_is_known_again(command, there
     assert not list(there.rglob("*.partial"))
 
 
-def test_a_foreign_checkpoint_is_left_alone(command, there):
-    (there / "new").mkdir()
-    (there / "new" / "checkpoint.safetensors").write_text("mine")
-    for more in ([], ["--force"]):
-        assert command("train", "softmax", "--data", "iris", "--epochs", "1", "-o", "new", *more)[0] == 2
-    assert (there / "new" / "checkpoint.safetensors").read_text() == "mine"
+def test_a_foreign_checkpoint_is_left_alone_or_replaced_and_never_resumed_from(command, there):
+    checkpoint = there / "new" / "checkpoint.safetensors"
+    checkpoint.parent.mkdir()
+    checkpoint.write_text("mine")
+    train = ["train", "softmax", "--data", "iris", "--epochs", "1", "-o", "new"]
+    code, _, err = command(*train)
+    assert (code, "not written by nescio" in err, checkpoint.read_text()) == (2, True, "mine")
+    assert command(*train, "--force")[0] == 0
+    assert kind_of(checkpoint) == "checkpoint file"
 
 
 def test_every_command_that_writes_can_be_forced(command):

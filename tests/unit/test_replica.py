@@ -1,5 +1,9 @@
+import collections
 import functools
 import threading
+import weakref
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 import torch
@@ -112,7 +116,82 @@ def patched():
     return net
 
 
-@pytest.mark.parametrize("make", [Named, listed, bound, partial, hooked, patched, lambda: Switching(3, 2)])
+class Apart(nn.Module):
+    """Runs its layers by a way of its own, `layers()`, and not as its children."""
+
+    registered: ClassVar = []
+
+    def __init__(self, keep):
+        super().__init__()
+        self.first, self.last = nn.Linear(3, 4), nn.Linear(4, 2)
+        self.kept = keep(self.first, self.last)
+
+    def layers(self):
+        return self.kept
+
+    def forward(self, x):
+        return self.layers()[1](self.layers()[0](x))
+
+
+class Registered(Apart):
+    def layers(self):
+        return REGISTRY["net"]
+
+
+class OfTheClass(Apart):
+    def layers(self):
+        return type(self).registered
+
+
+class Closing(nn.Linear):
+    def __del__(self):
+        self.weight = None
+
+
+class Slotted(nn.Linear):
+    __slots__ = ("scale",)
+
+
+@dataclass(slots=True)
+class Pair:
+    first: nn.Module
+    last: nn.Module
+
+    def __getitem__(self, place):
+        return self.last if place else self.first
+
+
+REGISTRY = {}
+
+
+def registered():
+    net = Registered(lambda *_: None)
+    REGISTRY["net"] = [net.first, net.last]
+    return net
+
+
+def of_the_class():
+    net = OfTheClass(lambda *_: None)
+    OfTheClass.registered = [net.first, net.last]
+    return net
+
+
+APART = {
+    "deque": lambda: Apart(lambda *layers: collections.deque(layers)),
+    "keys": lambda: Apart(lambda *layers: dict.fromkeys(layers, 1)),
+    "slots": lambda: Apart(Pair),
+    "proxy": lambda: Apart(lambda *layers: [weakref.proxy(layer) for layer in layers]),
+    "deep": lambda: Apart(lambda *layers: {"a": {"b": [{"c": [[[list(layers)]]]}]}}),
+    "registry": registered,
+    "class": of_the_class,
+    "closing": lambda: Closing(3, 2),
+    "slotted": lambda: Slotted(3, 2),
+}
+
+
+@pytest.mark.parametrize(
+    "make", [Named, listed, bound, partial, hooked, patched, lambda: Switching(3, 2), *APART.values()]
+)
 def test_a_model_that_would_not_be_the_same_has_none(make):
     net = make()
     assert replica(net) is None
@@ -133,8 +212,32 @@ def test_functions_and_objects_that_lead_elsewhere_do_not_matter():
     net = network()
     net.name, net.sizes, net.table = "mine", (1, 2), {"a": [1, "b"]}
     net.activation, net.owner = torch.nn.functional.relu, object()
-    net.register_forward_hook(lambda *_: None)
     assert replica(net) is not None
+
+
+def test_what_a_pass_keeps_in_containers_and_weights_is_its_own():
+    net = network()
+    net.log, net.table = [], {}
+    net[0].shared = net.log
+    net[0].weight.scale = 2.0
+    own = replica(net, requires_grad=True)
+    own.log.append(1)
+    own.table["a"] = 1
+    assert (net.log, net.table) == ([], {})
+    assert own[0].shared is own.log
+    assert own[0].weight.scale == 2.0
+
+
+def test_attributes_are_not_taken_for_globals_of_the_same_name():
+    class Wrapping(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.NAMED = NAMED
+
+        def forward(self, x):
+            return self.NAMED(x)
+
+    assert replica(Wrapping()) is not None
 
 
 def test_a_network_and_what_wraps_it_share_a_lock():

@@ -21,7 +21,11 @@ def _force(ctx: typer.Context, given: bool) -> bool:
 
 Force = Annotated[
     bool,
-    typer.Option("--force", callback=_force, help="Also replace files that nescio did not write, or of other kinds."),
+    typer.Option(
+        "--force",
+        callback=_force,
+        help="Also replace files that nescio did not write, or of other kinds; folders that hold such are left alone.",
+    ),
 ]
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder written by `nescio train`.", show_default=False)]
 Seed = Annotated[int, typer.Option(help="Decides everything random.")]

@@ -50,10 +50,12 @@ def audit(
     started = time.monotonic()
     from nescio.audit.budget import Budget, seconds_in
     from nescio.audits import audit_run
+    from nescio.progress import say
     from nescio.runs import open_run
 
     whole = Budget(seconds_in(budget or (BUDGET if limit is None else "none")), started)
-
+    if whole.seconds is not None:
+        say(f"this may take {whole.seconds:g} s (--budget)")
     model, facts = open_run(run)
     chosen = features if facts.kind == "tabular" or features is None else [_position(word) for word in features]
     for shown in audit_run(

@@ -1,5 +1,6 @@
 """What a network sees before it answers: the features of a layer, kept in the same forward pass as the logits."""
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -83,7 +84,30 @@ def _as_written(model: nn.Module) -> AbstractContextManager[object]:
         "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None
         for module in model.modules()
     )
-    return torch.compiler.set_stance("force_eager") if compiled else nullcontext()
+    return _eager if compiled else nullcontext()
+
+
+class _Eager:
+    """A block in which what torch.compile made runs eagerly; that is a setting of the process, so threads share it."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._stance = torch.compiler.set_stance("force_eager")
+                self._stance.__enter__()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._stance.__exit__(None, None, None)
+
+
+_eager = _Eager()
 
 
 class _Kept:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -49,7 +50,7 @@ class MCDropout(Method):
     def __init__(self, net: nn.Module, normalise: nn.Module | None = None, samples: int = 50) -> None:
         super().__init__(net, normalise)
         self.samples = whole_number("samples", samples, below=1_000_001)
-        self._axes: dict[Any, list[int | None]] = {}  # for the shape of input met last
+        self._axes = _Axes()
         if not _dropouts(net):
             raise NescioError(f"this {type(net).__name__} has no dropout module with p > 0, so every draw would be the "
                               "same; make it with nn.Dropout layers (functional dropout is off at prediction), such as "
@@ -62,9 +63,12 @@ class MCDropout(Method):
             return logits
         seed = int(torch.randint(2**62, (), generator=generator()))  # of a pass, or as torch's generator stands
         with private(self.net) as net:  # which is hooked
-            key = (tuple(x.shape[1:]), *_dropouts(self.net).values())
-            thinned = _Thinned(net, x, seed, self.samples, self._axes.get(key))
-            self._axes = {key: thinned.axes}
+            key = (
+                tuple(x.shape[1:]),
+                *((name, type(one), getattr(one, "p", None)) for name, one in net.named_modules()),
+            )
+            thinned = _Thinned(net, x, seed, self.samples, self._axes.known.get(key))
+            self._axes.known = {key: thinned.axes}
             draws = torch.cat([thinned.draws(piece) for piece in pieces(x, self.samples, net)], 1)
             if self.samples > 1 and _all_the_same(draws) and not thinned.differ_at_all(x):
                 raise NescioError(f"all {self.samples} draws are the same for {len(x)} inputs: the dropout modules "
@@ -81,6 +85,13 @@ class MCDropout(Method):
 
     def settings(self) -> dict[str, Any]:
         return {"samples": self.samples}
+
+
+@dataclass
+class _Axes:
+    """The axes of inputs, call by call, for the network and the shape of input met last, which replicas share."""
+
+    known: dict[Any, list[int | None]] = field(default_factory=dict)
 
 
 class _Thinned:

@@ -1,5 +1,7 @@
 """Dropout at prediction: each draw one function, with the mean and the spread that dropout has."""
 
+import collections
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,12 +16,16 @@ KINDS = [nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, 
 SHAPES = {nn.Dropout1d: (6, 4), nn.Dropout2d: (6, 3, 4), nn.Dropout3d: (6, 2, 3, 2), nn.FeatureAlphaDropout: (6, 3, 4)}
 
 
+class Shared(collections.UserList):
+    """A list that is none of the containers that each replica of a module has for itself."""
+
+
 class Counted(nn.Identity):
     """Remembers the shapes it was run on."""
 
     def __init__(self):
         super().__init__()
-        self.shapes = []
+        self.shapes = Shared()  # with its replicas
 
     def forward(self, x):
         self.shapes.append(tuple(x.shape))
