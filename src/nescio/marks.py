@@ -23,7 +23,7 @@ SCORES = (
 
 # what a file of each kind begins with and, of some, ends with; a group within is the kind itself
 _MARKS = {
-    "{} record": rb'\A\{\s*"record"\s*:\s*"(' + b"|".join(RECORDS) + rb')"\s*,\s*"format"\s*:\s*\d+\s*,',
+    "{} record": rb'\A\{\s*"record"\s*:\s*"(' + b"|".join(RECORDS) + rb')"\s*,\s*"format"\s*:\s*\d+\s*[,}]',
     "{} file": rb'\A.{8}\{"__metadata__":\{"nescio":"\{\\"kind\\": \\"(\w+)\\"',
     REPORT: rb'\A<!doctype html>.*<meta name="generator" content="nescio ',
     FIGURE: rb"\A(?:<\?xml.*<dc:creator>\s*<cc:Agent>\s*<dc:title>nescio</dc:title>"

@@ -11,7 +11,7 @@ import pytest
 from nescio.errors import NescioError
 from nescio.records import read_record
 from nescio.report.page import report_page
-from report_records import of_all_kinds
+from report_records import an_audit, of_all_kinds
 
 RECORDS = of_all_kinds("plain")
 RESULTS = Path(__file__).parents[2] / "results"
@@ -201,3 +201,8 @@ def test_a_record_with_anything_changed_is_shown_or_refused(changes, seed, tmp_p
             (tmp_path / "record.json").write_text(json.dumps(other))
             with suppress(NescioError):  # and nothing else
                 assert "<html" in report_page([("run", read_record(tmp_path / "record.json"))])
+
+
+def test_a_count_of_classes_that_cannot_be_costs_nothing():
+    record = dataclasses.replace(an_audit(), ends_in=None, classes=10**12)
+    assert "far" in report_page([("far", record)])  # names of so many would fill the memory

@@ -52,7 +52,7 @@ def _classes(given: Given, name: str, record: Audit) -> Sequence[str]:
     named = (one.classes for called, one in given.records
              if called == name and isinstance(one, FeatureAudit | Fitted | Map))  # fmt: skip
     found = next((classes for classes in named if len(classes) == record.classes), None)
-    return found or [f"class {label}" for label in range(record.classes)]
+    return found or [f"class {label}" for label in range(len(record.ends_in or ()))]  # a damaged count may be anything
 
 
 def _audit(name: str, record: Audit, classes: Sequence[str], of: int) -> Markup:
