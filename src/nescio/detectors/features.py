@@ -1,6 +1,5 @@
 """What a network sees before it answers: the features of a layer, kept in the same forward pass as the logits."""
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from torch._C._functorch import is_batchedtensor  # what a layer inside vmap ret
 from nescio.errors import NescioError
 from nescio.methods import Method
 from nescio.predict import draws_of, run
+from nescio.shared import SharedBlock
 
 
 class NoFeaturesError(NescioError):
@@ -87,27 +87,7 @@ def _as_written(model: nn.Module) -> AbstractContextManager[object]:
     return _eager if compiled else nullcontext()
 
 
-class _Eager:
-    """A block in which what torch.compile made runs eagerly; that is a setting of the process, so threads share it."""
-
-    def __init__(self) -> None:
-        self._lock, self._inside = threading.Lock(), 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._stance = torch.compiler.set_stance("force_eager")
-                self._stance.__enter__()
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._stance.__exit__(None, None, None)
-
-
-_eager = _Eager()
+_eager = SharedBlock(lambda: torch.compiler.set_stance("force_eager"))
 
 
 class _Kept:

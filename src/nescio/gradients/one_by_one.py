@@ -1,7 +1,8 @@
 """Gradients of single inputs for weights without a rule: all of them at once by `vmap`, or else one after another."""
 
-import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -10,33 +11,21 @@ from torch.func import functional_call, grad, vmap
 from nescio.gradients.moments import Moments, merged, of_rows, stacked
 from nescio.gradients.rules import ROOM
 from nescio.predict import draws_of, holding
+from nescio.shared import SharedBlock
 from nescio.streams import rewinding
 
 Weights = dict[str, Tensor]
 
 
-class _Quiet:
-    """A block without torch's warning of what `vmap` does one by one; all threads share the filters."""
-
-    def __init__(self) -> None:
-        self._lock, self._inside = threading.Lock(), 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._filters = warnings.catch_warnings()
-                self._filters.__enter__()
-                warnings.filterwarnings("ignore", "There is a performance drop")
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._filters.__exit__(None, None, None)
+@contextmanager
+def _without_warning() -> Iterator[None]:
+    """A block without torch's warning of what `vmap` does one by one."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "There is a performance drop")
+        yield
 
 
-_quiet = _Quiet()
+_quiet = SharedBlock(_without_warning)
 
 
 def moments_without_rule(model: nn.Module, x: Tensor, delta: Tensor, layers: dict[str, Weights]) -> dict[str, Moments]:
