@@ -39,7 +39,9 @@ class Straightforward(CEDA):
             if step < self.steps:
                 values.sum().backward()
                 here = here.detach() + self.step_size * here.grad.sign()
-                here = torch.minimum(torch.maximum(here, noise - self.eps), noise + self.eps).clamp(0, 1)
+                here = torch.minimum(torch.maximum(here, noise - self.eps), noise + self.eps).clamp(
+                    0, 1
+                )
         self.zero_grad()
         self.train()
         return best
@@ -79,12 +81,20 @@ def main() -> None:
     trained(net, x, y)
     ours, plain = ACET(net).train(), Straightforward(net).train()
     values = reached(ours, x), reached(plain, x)
-    optimizer = torch.optim.SGD(net.parameters(), 1e-9)  # the network stays what it is, and so does the work
-    times = in_turns(*(lambda m=model: step(m, optimizer, x, y) for model in (ours, plain)), repeats=given.repeats)
+    optimizer = torch.optim.SGD(
+        net.parameters(), 1e-9
+    )  # the network stays what it is, and so does the work
+    times = in_turns(
+        *(lambda m=model: step(m, optimizer, x, y) for model in (ours, plain)),
+        repeats=given.repeats,
+    )
     table = Table("one step, 40 iterations", "seconds", "ratio", "log-confidence reached")
     for name, seconds, value in zip(("nescio", "straightforward"), times, values, strict=True):
         table.add_row(name, f"{seconds:.3f}", f"{seconds / times[1]:.2f}", f"{value:.5f}")
-    Console().print(table, f"asked for: at most 0.75; here {times[0] / times[1]:.2f}, on {given.threads} threads")
+    Console().print(
+        table,
+        f"asked for: at most 0.75; here {times[0] / times[1]:.2f}, on {given.threads} threads",
+    )
 
 
 if __name__ == "__main__":

@@ -39,7 +39,9 @@ def traced(count: int, width: int, repeats: int) -> tuple[float, float, int]:
     x, d = torch.randn(count, 20).double(), torch.randn(count, 20).double()
     found = trace(net, x, d)
     points = x[found.ray] + found.begin[:, None] * d[found.ray]
-    ours, plain = in_turns(lambda: trace(net, x, d), lambda: forward(net, points, count), repeats=repeats)
+    ours, plain = in_turns(
+        lambda: trace(net, x, d), lambda: forward(net, points, count), repeats=repeats
+    )
     return ours, plain, len(found.ray) - len(x)
 
 
@@ -49,12 +51,18 @@ def main() -> None:
 
     def tell(what: str, ours: float, plain: float, wanted: str) -> None:
         """A line as soon as it is known: the whole takes minutes."""
-        console.print(f"{what}: {ours:.2f} s, the network {plain:.2f} s: {ours / plain:.1f}× (wanted: {wanted})")
+        console.print(
+            f"{what}: {ours:.2f} s, the network {plain:.2f} s: {ours / plain:.1f}× (wanted: {wanted})"
+        )
 
     ours, plain, breakpoints = traced(given.traces, given.width, given.repeats)
     tell(f"{given.traces} traces, {breakpoints} breakpoints", ours, plain, "≤ 15×")
     for name, shape in (("lenet", (1, 28, 28)), ("resnet20", (3, 32, 32))):
-        tell(f"{given.rays} rays, {name}", *at_infinity(name, shape, given.rays, given.repeats), "≤ 8×")
+        tell(
+            f"{given.rays} rays, {name}",
+            *at_infinity(name, shape, given.rays, given.repeats),
+            "≤ 8×",
+        )
     console.print(f"{torch.get_num_threads()} threads")
 
 

@@ -85,7 +85,9 @@ class Pair:
 def detector(name: str, **how: object) -> Work:
     def work(data: Data) -> Tensor:
         net = nn.Sequential(nn.Identity(), data.head)
-        found = DETECTORS[name](net, **how).fit(data.held, train=Samples(data.train, data.labels), batch_size=BATCH)
+        found = DETECTORS[name](net, **how).fit(
+            data.held, train=Samples(data.train, data.labels), batch_size=BATCH
+        )
         return found.score(data.x, BATCH)
 
     return work
@@ -94,7 +96,9 @@ def detector(name: str, **how: object) -> Work:
 def on_features(name: str, **how: object) -> Work:
     def work(data: Data) -> Tensor:
         given = {"w": data.head.weight, "b": data.head.bias} if name == "ViM" else {}
-        found = getattr(peers.pytorch_ood(), name)(None, **how, **given).fit_features(data.train, data.labels)
+        found = getattr(peers.pytorch_ood(), name)(None, **how, **given).fit_features(
+            data.train, data.labels
+        )
         return found.predict_features(data.x)
 
     return work
@@ -179,7 +183,9 @@ def answer(name: str, side: str, rows: int) -> None:
 def asked(name: str, side: str, rows: int) -> Iterator[Callable[[], float]]:
     """What times one side in a process of its own, each time that it is called."""
     command = [sys.executable, __file__, "--answer", name, side, "--rows", str(rows)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:  # noqa: S603
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
 
         def ask() -> float:
             print(file=other.stdin, flush=True)
@@ -200,14 +206,17 @@ def timed(name: str, rows: int, repeats: int) -> list[float]:
 def _alone(*arguments: str) -> str:
     """What this file prints in a process of its own."""
     command = [sys.executable, __file__, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def main() -> int:
     others = {
         "--only": {"nargs": "*", "default": list(PAIRS), "choices": list(PAIRS)},
         "--growth": {"nargs": 2, "help": "only print how many bytes the peak memory grows"},
-        "--answer": {"nargs": 2, "help": "only print the seconds of one side, for each line that comes in"},
+        "--answer": {
+            "nargs": 2,
+            "help": "only print the seconds of one side, for each line that comes in",
+        },
     }
     # processes of each side, one after the other, and repeats in each of them
     given = sizes(__doc__, others, rows=(60_000, TOY), processes=(3, 1), repeats=(7, 1))
@@ -222,7 +231,17 @@ def main() -> int:
         print("pytorch-ood is not installed; it is in the extra bench")
         return 1
     missed = False
-    table = Table("", "ours, s", "theirs, s", "faster", "wanted", "ours, MiB", "theirs, MiB", "share", "wanted")
+    table = Table(
+        "",
+        "ours, s",
+        "theirs, s",
+        "faster",
+        "wanted",
+        "ours, MiB",
+        "theirs, MiB",
+        "share",
+        "wanted",
+    )
     for name in given.only:
         pair, own = PAIRS[name], name.partition(",")[0]
         if own not in DETECTORS and own not in SCORES:
@@ -235,11 +254,22 @@ def main() -> int:
         print(f"{name}: {ratio:.2f}× as fast", file=sys.stderr, flush=True)
         small, large = (grown(name, side, given.rows) for side in ("ours", "theirs"))
         share = small / max(large, 1.0)
-        missed |= (pair.faster is not None and ratio < pair.faster) or (pair.memory is not None and share > pair.memory)
+        missed |= (pair.faster is not None and ratio < pair.faster) or (
+            pair.memory is not None and share > pair.memory
+        )
         quick = "" if pair.faster is None else f"≥ {pair.faster:g}×"
         wanted = "" if pair.memory is None else f"≤ {pair.memory:g}"
-        table.add_row(name, f"{fast:.4f}", f"{slow:.4f}", f"{ratio:.2f}×", quick,
-                      f"{small:.0f}", f"{large:.0f}", f"{share:.2f}", wanted)  # fmt: skip
+        table.add_row(
+            name,
+            f"{fast:.4f}",
+            f"{slow:.4f}",
+            f"{ratio:.2f}×",
+            quick,
+            f"{small:.0f}",
+            f"{large:.0f}",
+            f"{share:.2f}",
+            wanted,
+        )
     Console(width=120).print(
         table,
         f"medians of {given.processes} processes, in each of "

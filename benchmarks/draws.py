@@ -25,13 +25,17 @@ def ensemble(data: str, hidden: tuple[int, ...], epochs: int, repeats: int) -> l
     inputs = known.train.inputs[0].numel()
 
     def train(stacked: bool) -> None:
-        model = Ensemble(lambda: mlp(inputs, len(known.classes), hidden), 10, known.normalise, stacked=stacked)
+        model = Ensemble(
+            lambda: mlp(inputs, len(known.classes), hidden), 10, known.normalise, stacked=stacked
+        )
         nescio.fit(model, known.train, epochs=epochs, batch_size=64, progress=False)
 
     return in_turns(lambda: train(False), lambda: train(True), repeats=repeats)
 
 
-def bayes(inputs: int, hidden: tuple[int, ...], count: int, batch: int, repeats: int) -> list[float]:
+def bayes(
+    inputs: int, hidden: tuple[int, ...], count: int, batch: int, repeats: int
+) -> list[float]:
     """Fifty networks, each drawn once and run over all batches."""
     model = BayesByBackprop(mlp(inputs, 10, hidden), samples=50).eval()
     x = torch.randn(count, inputs)
@@ -39,12 +43,21 @@ def bayes(inputs: int, hidden: tuple[int, ...], count: int, batch: int, repeats:
     def loop() -> torch.Tensor:
         drawn = []
         for _ in range(50):
-            weights = {name: mean + std * torch.randn_like(mean) for name, (mean, std) in model.posterior().items()}
-            drawn.append(torch.cat([functional_call(model.net, weights, (part,)) for part in x.split(batch)]))
+            weights = {
+                name: mean + std * torch.randn_like(mean)
+                for name, (mean, std) in model.posterior().items()
+            }
+            drawn.append(
+                torch.cat([functional_call(model.net, weights, (part,)) for part in x.split(batch)])
+            )
         return torch.stack(drawn)
 
     with torch.no_grad():
-        return in_turns(loop, lambda: nescio.predict(model, x, batch_size=batch, progress=False), repeats=3 * repeats)
+        return in_turns(
+            loop,
+            lambda: nescio.predict(model, x, batch_size=batch, progress=False),
+            repeats=3 * repeats,
+        )
 
 
 def dropout(batch: int, repeats: int) -> list[float]:
@@ -52,7 +65,9 @@ def dropout(batch: int, repeats: int) -> list[float]:
     net = conv3(10, dropout=0.5).eval()
     model, x = MCDropout(net, samples=50).eval(), torch.rand(batch, 1, 28, 28)
     with torch.no_grad():
-        return in_turns(lambda: [net(part) for part in x.split(64)], lambda: model(x), repeats=3 * repeats)
+        return in_turns(
+            lambda: [net(part) for part in x.split(64)], lambda: model(x), repeats=3 * repeats
+        )
 
 
 def main() -> int:
@@ -72,8 +87,13 @@ def main() -> int:
         table.add_row(what, f"{plain:.4f} s", f"{ours:.4f} s", f"{plain / ours:.1f}×", goal)
         missed += wanted is not None and plain / ours < wanted
     once, fifty = dropout(given.images, repeats)
-    table.add_row(f"conv3, {given.images} images: one pass, 50 draws", f"{once:.4f} s", f"{fifty:.4f} s",
-                  f"{fifty / once:.2f}×", "≤ 1.2×")  # fmt: skip
+    table.add_row(
+        f"conv3, {given.images} images: one pass, 50 draws",
+        f"{once:.4f} s",
+        f"{fifty:.4f} s",
+        f"{fifty / once:.2f}×",
+        "≤ 1.2×",
+    )
     missed += fifty / once > 1.2
     Console().print(table)
     return int(missed > 0 and not given.toy)

@@ -47,7 +47,9 @@ def ours(model: nn.Module, x: Tensor) -> None:
 def one_by_one(model: nn.Module, x: Tensor) -> None:
     for one in x.split(1):
         losses(model, one).sum().backward()
-        layers = [torch.cat([p.grad.flatten() for p in layer.parameters()]) for layer in layers_of(model)]
+        layers = [
+            torch.cat([p.grad.flatten() for p in layer.parameters()]) for layer in layers_of(model)
+        ]
         for entries in [*layers, torch.cat(layers)]:
             eight(entries)
         model.zero_grad()
@@ -61,7 +63,9 @@ def eight(g: Tensor) -> list[Tensor]:
 
 def package(model: nn.Module, x: Tensor) -> None:
     """As its documentation says: metrics for each layer, and a collector of the losses of a batch."""
-    plain = {"grad_transform": torch.Tensor.contiguous}  # it cannot read gradients whose channels are innermost
+    plain = {
+        "grad_transform": torch.Tensor.contiguous
+    }  # it cannot read gradients whose channels are innermost
     kinds = ((PNorm, {"p": 1}), (PNorm, {"p": 2}), (Min, {}), (Max, {}), (MeanStd, {}))
     metrics = [kind(layer, **plain, **how) for layer in layers_of(model) for kind, how in kinds]
     GradientMetricCollector(metrics)(losses(model, x))
@@ -97,8 +101,15 @@ def peak() -> int:
 
 
 def main() -> int:
-    growing = {"--growth": {"action": "store_true", "help": "only print how many bytes the peak memory grows"}}
-    given = sizes(__doc__, growing, repeats=(7, 1), batch=(256, 4), few=(16, 2))  # few: one after another
+    growing = {
+        "--growth": {
+            "action": "store_true",
+            "help": "only print how many bytes the peak memory grows",
+        }
+    }
+    given = sizes(
+        __doc__, growing, repeats=(7, 1), batch=(256, 4), few=(16, 2)
+    )  # few: one after another
     if given.growth:
         print(growth(given.batch))
         return 0
@@ -110,7 +121,7 @@ def main() -> int:
     fast, step, *slow = in_turns(*works, repeats=given.repeats)
     loop, *other = [taken * given.batch / given.few for taken in slow]
     command = [sys.executable, __file__, "--growth", "--batch", str(given.batch)]
-    child = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    child = subprocess.run(command, capture_output=True, text=True, check=True)
     memory = int(child.stdout)
     scaled = f"timed on {given.few}, scaled to {given.batch}"
     table = Table(f"lenet, {given.batch} images", "seconds", "ratio", "wanted", "")
@@ -118,12 +129,21 @@ def main() -> int:
         ("eight statistics of every layer", f"{fast:.3f}"),
         ("one forward and backward pass", f"{step:.3f}", f"ours {fast / step:.2f}×", "≤ 4×"),
         ("autograd, one by one", f"{loop:.3f}", f"{loop / fast:.1f}× ours", "≥ 15×", scaled),
-        *[("gradient-metrics", f"{taken:.3f}", f"{taken / fast:.1f}× ours", "≥ 10×", scaled) for taken in other],
-        *([] if other else [("gradient-metrics", "", "", "≥ 10×", "not installed; it is in the extra bench")]),
+        *[
+            ("gradient-metrics", f"{taken:.3f}", f"{taken / fast:.1f}× ours", "≥ 10×", scaled)
+            for taken in other
+        ],
+        *(
+            []
+            if other
+            else [("gradient-metrics", "", "", "≥ 10×", "not installed; it is in the extra bench")]
+        ),
         ("growth of peak memory", "", f"{memory / GIB:.2f} GiB", "< 1 GiB", "a process of its own"),
     ):
         table.add_row(what, taken, *rest)
-    Console(width=120).print(table, f"medians of {given.repeats} in turns, {torch.get_num_threads()} threads")
+    Console(width=120).print(
+        table, f"medians of {given.repeats} in turns, {torch.get_num_threads()} threads"
+    )
     slower = fast / step > 4 or loop / fast < 15 or any(taken / fast < 10 for taken in other)
     return int((slower or memory >= GIB) and not given.toy)
 

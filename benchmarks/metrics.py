@@ -26,7 +26,9 @@ SHAPES: dict[str, Callable[[Scores], Scores]] = {
 def by_scikit_learn(known: Scores, unknown: Scores) -> Separation:
     scores = np.concatenate([known, unknown])
     is_unknown = np.repeat(np.array([0, 1], dtype=np.int8), [len(known), len(unknown)])
-    unknown_accepted, known_accepted, _ = roc_curve(1 - is_unknown, -scores, drop_intermediate=False)
+    unknown_accepted, known_accepted, _ = roc_curve(
+        1 - is_unknown, -scores, drop_intermediate=False
+    )
     fpr = unknown_accepted[np.searchsorted(known_accepted, 0.95)]
     del unknown_accepted, known_accepted
     return Separation(
@@ -37,7 +39,9 @@ def by_scikit_learn(known: Scores, unknown: Scores) -> Separation:
     )
 
 
-def timed(call: Callable[[Scores, Scores], Separation], known: Scores, unknown: Scores) -> tuple[float, Separation]:
+def timed(
+    call: Callable[[Scores, Scores], Separation], known: Scores, unknown: Scores
+) -> tuple[float, Separation]:
     start = perf_counter()
     result = call(known, unknown)
     return perf_counter() - start, result
@@ -58,9 +62,16 @@ def main() -> int:
         ours, mine = timed(separation, *sides)
         theirs, reference = timed(by_scikit_learn, *sides)
         difference = max(abs(a - b) for a, b in zip(mine, reference, strict=True))
-        print(f"{name:<20} {ours:>8.3f} {theirs:>13.2f} {theirs / ours:>6.0f}× {difference:>11.1e}", flush=True)
+        print(
+            f"{name:<20} {ours:>8.3f} {theirs:>13.2f} {theirs / ours:>6.0f}× {difference:>11.1e}",
+            flush=True,
+        )
         passed &= (given.toy or theirs / ours >= REQUIRED_RATIO) and difference <= TOLERANCE
-    print("passed" if passed else f"FAILED: expected {REQUIRED_RATIO}× and a difference of at most {TOLERANCE}")
+    print(
+        "passed"
+        if passed
+        else f"FAILED: expected {REQUIRED_RATIO}× and a difference of at most {TOLERANCE}"
+    )
     return 0 if passed else 1
 
 

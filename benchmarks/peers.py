@@ -4,7 +4,9 @@ from types import ModuleType
 
 import torch
 
-DECLARED: list[torch.library.Library] = []  # what is declared is forgotten with the object that declared it
+DECLARED: list[
+    torch.library.Library
+] = []  # what is declared is forgotten with the object that declared it
 
 
 def pytorch_ood() -> ModuleType | None:
@@ -14,13 +16,15 @@ def pytorch_ood() -> ModuleType | None:
     for the CPU, and fails for want of two; these are then declared here, and none of them is ever run.
     """
     try:
-        import torchvision  # noqa: F401
+        import torchvision
     except ImportError:
         return None
     except RuntimeError:
         DECLARED.append(torch.library.Library("torchvision", "FRAGMENT"))
         for name in ("nms", "qnms"):
-            DECLARED[-1].define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            DECLARED[-1].define(
+                f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            )
     try:
         from pytorch_ood import detector
     except ImportError:

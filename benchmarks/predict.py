@@ -48,17 +48,24 @@ def main() -> int:
     torch.manual_seed(0)
     net = Twice(conv3(10)).eval()
     half = given.images // 2
-    known, unknown = (Samples(torch.rand(half, 1, 28, 28), torch.randint(10, (half,)), name="rand") for _ in range(2))
+    known, unknown = (
+        Samples(torch.rand(half, 1, 28, 28), torch.randint(10, (half,)), name="rand")
+        for _ in range(2)
+    )
     plain, whole = in_turns(
         lambda: bare(net, [known, unknown], given.batch_size),
-        lambda: evaluate(net, known, {"unknown": unknown}, scores=EIGHT, batch_size=given.batch_size),
+        lambda: evaluate(
+            net, known, {"unknown": unknown}, scores=EIGHT, batch_size=given.batch_size
+        ),
         repeats=given.repeats,
     )
     ratio = whole / plain
     table = Table("conv3", "seconds (median)", "ratio")
     table.add_row("bare forward passes", f"{plain:.2f}", "1.00")
     table.add_row(f"evaluate, {len(EIGHT)} scores", f"{whole:.2f}", f"{ratio:.2f}")
-    Console().print(table, f"{given.images} images, batches of {given.batch_size}, at most {LIMIT} wanted")
+    Console().print(
+        table, f"{given.images} images, batches of {given.batch_size}, at most {LIMIT} wanted"
+    )
     return int(ratio > LIMIT and not given.toy)
 
 

@@ -8,14 +8,20 @@ from typing import Any
 
 
 def sizes(
-    description: str | None, others: dict[str, dict[str, Any]] | None = None, **options: tuple[int, int]
+    description: str | None,
+    others: dict[str, dict[str, Any]] | None = None,
+    **options: tuple[int, int],
 ) -> argparse.Namespace:
     """Parse the sizes of a benchmark: each has its usual value, and one for `--toy`, which judges no speed.
 
     `others` are options that are no sizes, as argparse takes them.
     """
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--toy", action="store_true", help="run to the end on next to nothing; no ratio is judged")
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--toy", action="store_true", help="run to the end on next to nothing; no ratio is judged"
+    )
     for name, (usual, _) in options.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=f"{usual} by default")
     for flag, how in (others or {}).items():

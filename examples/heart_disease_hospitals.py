@@ -17,7 +17,7 @@ from rich.table import Table
 
 import nescio
 from nescio.data import Encoding, Normalise, Samples
-from nescio.data.csv_file import read_csv
+from nescio.data.formats.csv import read_csv
 from nescio.data.split import stratified
 from nescio.data.table import is_missing
 from nescio.methods import DUQ, Softmax
@@ -26,7 +26,12 @@ from nescio.records import AuditedFeature, FeatureAudit
 from nescio.report.figures import save_figure
 from nescio.report.per_feature import nearest_first, per_feature_figure, per_feature_table
 
-HOSPITALS = {"cleveland": "Cleveland", "hungarian": "Budapest", "switzerland": "Switzerland", "va": "VA Long Beach"}
+HOSPITALS = {
+    "cleveland": "Cleveland",
+    "hungarian": "Budapest",
+    "switzerland": "Switzerland",
+    "va": "VA Long Beach",
+}
 CLASSES = ("healthy", "disease")
 LEFT_OUT = ("site", "num", "slope", "ca", "thal")
 MEASURED = {
@@ -42,7 +47,9 @@ def hospitals() -> tuple[dict[str, Samples], Encoding, dict[str, dict[str, float
     """Patients of each hospital, "train" being Cleveland's; how they were encoded; the share missing of each column."""
     here = next(one for one in nescio.data.status() if one.name == "heart_disease")
     if not here.present:
-        raise nescio.NescioError("heart_disease is not here; set NESCIO_DATA to the folder of heart_disease_uci.csv.gz")
+        raise nescio.NescioError(
+            "heart_disease is not here; set NESCIO_DATA to the folder of heart_disease_uci.csv.gz"
+        )
     table = read_csv(here.where)
     for column in ("chol", "trestbps"):  # nobody has a cholesterol of 0
         table[column] = ["" if cell in ("0", "0.0") else cell for cell in table[column]]
@@ -57,9 +64,14 @@ def hospitals() -> tuple[dict[str, Samples], Encoding, dict[str, dict[str, float
         return {name: [cells[i] for i in some] for name, cells in inputs.items()}
 
     encoding = Encoding.fitted(of(rows["train"]), impute=True, categorical=("cp", "restecg"))
-    patients = {site: Samples(encoding.encode(of(some)), labels[some], name=site) for site, some in rows.items()}
-    missing = {site: {name: sum(map(is_missing, cells)) / len(cells) for name, cells in of(some).items()}
-               for site, some in rows.items()}  # fmt: skip
+    patients = {
+        site: Samples(encoding.encode(of(some)), labels[some], name=site)
+        for site, some in rows.items()
+    }
+    missing = {
+        site: {name: sum(map(is_missing, cells)) / len(cells) for name, cells in of(some).items()}
+        for site, some in rows.items()
+    }
     return patients, encoding, missing
 
 
@@ -67,27 +79,50 @@ def trained(method: str, train: Samples, seed: int) -> nescio.methods.Method:
     torch.manual_seed(seed)
     width, normalise = train.shape[0], Normalise.fitted(train)
     if method == "duq":
-        model = DUQ(mlp(width, 32, (50, 50)), 2, length_scale=0.3, features=32, momentum=0.99, normalise=normalise)
+        model = DUQ(
+            mlp(width, 32, (50, 50)),
+            2,
+            length_scale=0.3,
+            features=32,
+            momentum=0.99,
+            normalise=normalise,
+        )
     else:
         model = Softmax(mlp(width, 2, (50, 50)), normalise)
     nescio.fit(model, train, epochs=40, batch_size=32, weight_decay=1e-3, seed=seed, progress=False)
     return model
 
 
-def compared(model: nescio.methods.Method, patients: dict[str, Samples], missing: dict[str, dict[str, float]]) -> Table:
+def compared(
+    model: nescio.methods.Method, patients: dict[str, Samples], missing: dict[str, dict[str, float]]
+) -> Table:
     """How each hospital's patients score, at the threshold that accepts 95 % of Cleveland's."""
     detector = nescio.Threshold(model).fit(patients["cleveland"], accept=0.95)
     table = Table(title=f"{model.name}: who is known?", title_justify="left", padding=(0, 0))
-    for name in ("hospital", "patients", "ill", "values\nfilled in", "median\nconfidence", "I do not\nknow",
-                 "right, of\nall", "right, of\naccepted"):  # fmt: skip
+    for name in (
+        "hospital",
+        "patients",
+        "ill",
+        "values\nfilled in",
+        "median\nconfidence",
+        "I do not\nknow",
+        "right, of\nall",
+        "right, of\naccepted",
+    ):
         table.add_column(name, justify="left" if name == "hospital" else "right", overflow="fold")
     for site, name in HOSPITALS.items():
         some = patients[site]
         logits, answers = nescio.predict(model, some, progress=False), detector.predict(some)
         right, known = logits.mean(0).argmax(1) == some.labels, answers >= 0
         filled = sum(missing[site].values()) / len(missing[site])
-        figures = (some.labels.double().mean(), filled, model.confidence(logits).median(), 1 - known.double().mean(),
-                   right.double().mean(), right[known].double().mean())  # fmt: skip
+        figures = (
+            some.labels.double().mean(),
+            filled,
+            model.confidence(logits).median(),
+            1 - known.double().mean(),
+            right.double().mean(),
+            right[known].double().mean(),
+        )
         table.add_row(name, str(len(some)), *(f"{float(one):.0%}" for one in figures))
     return table
 
@@ -102,13 +137,21 @@ def said(record: FeatureAudit, feature: AuditedFeature) -> str:
         if reach.median is None:
             parts.append(f"however much {word}, the median patient never {what}")
         else:
-            of = "" if side.unknown else f" of {record.classes[max(range(2), key=side.certain_of.__getitem__)]}"
-            parts.append(f"{float(f'{reach.median:.3g}'):,g} {unit} {word} and the median patient {what}{of}")
+            of = (
+                ""
+                if side.unknown
+                else f" of {record.classes[max(range(2), key=side.certain_of.__getitem__)]}"
+            )
+            parts.append(
+                f"{float(f'{reach.median:.3g}'):,g} {unit} {word} and the median patient {what}{of}"
+            )
     return f"{name}, seen from {feature.low:g} to {feature.high:g}: {'; '.join(parts)}."
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--method", choices=("softmax", "duq"), default="softmax")
     arguments.add_argument("-o", "--output", help="a figure to write: .png, .svg or .pdf")
     arguments.add_argument("--seed", type=int, default=0)
@@ -117,15 +160,24 @@ def main() -> int:
     patients, encoding, missing = hospitals()
     model = trained(given.method, patients["train"], given.seed)
     accuracy = nescio.evaluate(model, patients["cleveland"], scores=[model.score]).known.accuracy
-    out.print(f"Trained on {len(patients['train'])} patients of Cleveland, right on {accuracy:.1%} of "
-              f"{len(patients['cleveland'])} others of Cleveland.\n")  # fmt: skip
+    out.print(
+        f"Trained on {len(patients['train'])} patients of Cleveland, right on {accuracy:.1%} of "
+        f"{len(patients['cleveland'])} others of Cleveland.\n"
+    )
     out.print(compared(model, patients, missing))
     for site, name in HOSPITALS.items():
         gone = [f"{column} {share:.0%}" for column, share in missing[site].items() if share >= 0.05]
-        out.print(f"{name}: missing and filled in: {', '.join(gone) or 'next to nothing'}", soft_wrap=True)
-    names = [f"{MEASURED[one][0]} [{MEASURED[one][1]}]" if one in MEASURED else one for one in encoding.features]
+        out.print(
+            f"{name}: missing and filled in: {', '.join(gone) or 'next to nothing'}", soft_wrap=True
+        )
+    names = [
+        f"{MEASURED[one][0]} [{MEASURED[one][1]}]" if one in MEASURED else one
+        for one in encoding.features
+    ]
     features = [place for place, one in enumerate(encoding.features) if one in MEASURED]
-    record = nescio.audit.per_feature(model, patients["cleveland"], features=features, names=names, classes=CLASSES)
+    record = nescio.audit.per_feature(
+        model, patients["cleveland"], features=features, names=names, classes=CLASSES
+    )
     out.print("\nOne measurement is wrong, all else stays as it is:", style="bold")
     for feature in nearest_first(record):
         out.print(f"- {said(record, feature)}", soft_wrap=True)

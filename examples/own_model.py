@@ -22,7 +22,11 @@ class Net(nn.Module):
     def __init__(self, classes: int) -> None:
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)
+            nn.Conv2d(1, 32, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
         )
         self.features = nn.Sequential(nn.Flatten(), nn.Linear(64 * 16, 64), nn.ReLU())
         self.head = nn.Linear(64, classes)
@@ -62,9 +66,13 @@ def main() -> None:
         again = nescio.load(Path(folder) / "digits.nescio", model=net)
 
     accuracy = (nescio.predict(net, digits.test)[0].argmax(1) == digits.test.labels).double().mean()
-    print(f"the network answers {accuracy:.1%} of the known digits rightly, and takes each 7, 8 or 9 for one of them")
+    print(
+        f"the network answers {accuracy:.1%} of the known digits rightly, and takes each 7, 8 or 9 for one of them"
+    )
     first, second = found.record.ranking[:2]
-    print(f"recommended by known data alone: {first.name} ({first.mean:.3f}), before {second.name} ({second.mean:.3f})")
+    print(
+        f"recommended by known data alone: {first.name} ({first.mean:.3f}), before {second.name} ({second.mean:.3f})"
+    )
     auroc = nescio.metrics.auroc(detector.score(digits.test), detector.score(digits.held_out))
     print(f"AUROC, known against 7, 8 and 9: {auroc:.3f}")
     print(f"of 7, 8 and 9, it does not know {(answers == -1).double().mean():.1%}")

@@ -11,7 +11,7 @@ import argparse
 import numpy as np
 
 import nescio
-from nescio.maps import trained_map
+from nescio.evaluation.maps import trained_map
 from nescio.methods import METHODS
 from nescio.report.figures import save_figure
 from nescio.report.maps import map_figure
@@ -22,14 +22,20 @@ FIVE = ("softmax", "mc_dropout", "bayes_by_backprop", "ensemble", "anchored")
 def rim(record: nescio.records.Map) -> float:
     """The share of the map's rim, as far out as it goes, where the model's confidence exceeds 99 %."""
     confidence = np.array(record.confidence.values)
-    edge = np.concatenate([confidence[0], confidence[-1], confidence[1:-1, 0], confidence[1:-1, -1]])
+    edge = np.concatenate(
+        [confidence[0], confidence[-1], confidence[1:-1, 0], confidence[1:-1, -1]]
+    )
     return float((edge > 0.99).mean())
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("-o", "--output", default="figure1.svg", help="svg, png or pdf")
-    arguments.add_argument("--data", default="three_blobs", help="a problem in the plane: three_blobs, two_moons, …")
+    arguments.add_argument(
+        "--data", default="three_blobs", help="a problem in the plane: three_blobs, two_moons, …"
+    )
     arguments.add_argument("--epochs", type=int, default=40)
     arguments.add_argument("--resolution", type=int, default=120)
     arguments.add_argument("--seed", type=int, default=0)
@@ -40,7 +46,9 @@ def main() -> None:
     for name in FIVE:
         maps.append(trained_map(name, known, ["entropy"], **how))
         title = METHODS[name].__name__
-        print(f"{title:<17} confidence above 99 % on {rim(maps[-1]):4.0%} of the rim, where no point ever was")
+        print(
+            f"{title:<17} confidence above 99 % on {rim(maps[-1]):4.0%} of the rim, where no point ever was"
+        )
     save_figure(map_figure(maps), given.output)
     print(f"Saved: {given.output}")
 

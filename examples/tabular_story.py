@@ -27,12 +27,21 @@ TABLES = ("breast_cancer", "heart_disease", "pima_diabetes", "german_credit")
 LEGEND = "p: 1 − max p, var: variance, H: predictive entropy, MI: mutual information (var and MI compare draws)"
 FACTORS = (1.0, 1e2, 1e4, 1e6)
 SHORT = {"max_prob": "p", "variance": "var", "entropy": "H", "mutual_information": "MI"}
-SETTINGS = {"mc_dropout": {"samples": 20}, "bayes_by_backprop": {"samples": 20}}  # draws enough for a yes or no
+SETTINGS = {
+    "mc_dropout": {"samples": 20},
+    "bayes_by_backprop": {"samples": 20},
+}  # draws enough for a yes or no
 
 
 def trained(name: str, known: Known, epochs: int, seed: int) -> nescio.methods.Method:
     torch.manual_seed(seed)
-    make = partial(mlp, known.shape[0], len(known.classes), (50, 50), dropout=0.2 if name == "mc_dropout" else 0.0)
+    make = partial(
+        mlp,
+        known.shape[0],
+        len(known.classes),
+        (50, 50),
+        dropout=0.2 if name == "mc_dropout" else 0.0,
+    )
     model = METHODS[name].of(make, known.normalise, **SETTINGS.get(name, {}))
     nescio.fit(model, known.train, epochs=epochs, batch_size=64, seed=seed)
     return model
@@ -51,7 +60,9 @@ def noticing(record: Scaling, feature: int) -> list[str]:
 
 def told(known: Known, records: dict[str, Scaling], out: Console) -> None:
     names = ["bayes" if name == "bayes_by_backprop" else name for name in records]
-    table = Table("feature", *names, title=f"{known.name}: which metrics notice × 1,000,000", caption=LEGEND)
+    table = Table(
+        "feature", *names, title=f"{known.name}: which metrics notice × 1,000,000", caption=LEGEND
+    )
     unnoticed = dict.fromkeys(records, 0)
     features, never = measured(known), 0
     for feature in features:
@@ -59,17 +70,28 @@ def told(known: Known, records: dict[str, Scaling], out: Console) -> None:
         for name, scores in found.items():
             unnoticed[name] += not scores
         never += not any(found.values())
-        cells = [" ".join(SHORT[score] for score in scores) or "[red]none[/]" for scores in found.values()]
+        cells = [
+            " ".join(SHORT[score] for score in scores) or "[red]none[/]"
+            for scores in found.values()
+        ]
         table.add_row(known.features[feature], *cells)
     out.print(table)
     each = ", ".join(f"{name} {count}" for name, count in unnoticed.items())
-    out.print(f"{known.name}: of {len(features)} features, scaled by a million without any metric noticing: {each}; "
-              f"unnoticed by all five methods: {never}\n", soft_wrap=True, highlight=False)  # fmt: skip
+    out.print(
+        f"{known.name}: of {len(features)} features, scaled by a million without any metric noticing: {each}; "
+        f"unnoticed by all five methods: {never}\n",
+        soft_wrap=True,
+        highlight=False,
+    )
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--data", nargs="+", help="tables of two features or more; by default all that are here")
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument(
+        "--data", nargs="+", help="tables of two features or more; by default all that are here"
+    )
     arguments.add_argument("--epochs", type=int, default=40)
     arguments.add_argument("--rows", type=int, default=100, help="test rows that are scaled")
     arguments.add_argument("--seed", type=int, default=0)
@@ -83,14 +105,25 @@ def main() -> int:
         for method in FIVE:
             model = trained(method, known, given.epochs, given.seed)
             accuracy = nescio.evaluate(model, known.test, scores=["entropy"]).known.accuracy
-            out.print(f"{name}: {method} is right on {accuracy:.1%} of the test rows", highlight=False)
+            out.print(
+                f"{name}: {method} is right on {accuracy:.1%} of the test rows", highlight=False
+            )
             records[method] = nescio.audit.scaling(
-                model, rows, features=measured(known), names=known.features, alphas=FACTORS, rays=False, batch_size=2048
+                model,
+                rows,
+                features=measured(known),
+                names=known.features,
+                alphas=FACTORS,
+                rays=False,
+                batch_size=2048,
             )
         told(known, records, out)
     missing = [table for table in TABLES if table not in here]
     if not given.data and missing:
-        out.print(f"Not here: {', '.join(missing)}. Set NESCIO_DATA to the folder of their files.", highlight=False)
+        out.print(
+            f"Not here: {', '.join(missing)}. Set NESCIO_DATA to the folder of their files.",
+            highlight=False,
+        )
     return 0
 
 

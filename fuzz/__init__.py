@@ -10,4 +10,6 @@ A case is a function of seed and number alone. What a user may meet is a `Nescio
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))  # records and networks made for tests serve here too
+sys.path.append(
+    str(Path(__file__).parents[1] / "tests")
+)  # records and networks made for tests serve here too

@@ -17,16 +17,28 @@ from fuzz.files import Files
 from fuzz.threads import Threads
 
 KINDS = {kind.name: kind for kind in (Files, Arrays, Threads, Faults)}
-COLUMNS = {TRACEBACK: "tracebacks", WRONG: "wrong answers", CHANGED: "silent changes", HANG: "hangs", MEMORY: "memory"}
+COLUMNS = {
+    TRACEBACK: "tracebacks",
+    WRONG: "wrong answers",
+    CHANGED: "silent changes",
+    HANG: "hangs",
+    MEMORY: "memory",
+}
 
 
 def main() -> int:
     """Run what was asked for; 1 if any case went wrong."""
     parser = argparse.ArgumentParser(
-        prog="python -m fuzz", description=fuzz.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m fuzz",
+        description=fuzz.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"{', '.join(KINDS)}; all by default")
-    parser.add_argument("--seconds", type=float, default=60.0, help="in all, shared equally (default: %(default)g)")
+    parser.add_argument(
+        "kinds", nargs="*", metavar="KIND", help=f"{', '.join(KINDS)}; all by default"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="in all, shared equally (default: %(default)g)"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case", type=int, help="only this one, of one kind")
     given = parser.parse_args()
@@ -38,7 +50,11 @@ def main() -> int:
     for name in kinds:
         with folder() as place:
             fuzzer = KINDS[name](place)
-            how = {"seconds": given.seconds / len(kinds)} if given.case is None else {"cases": 1, "first": given.case}
+            how = (
+                {"seconds": given.seconds / len(kinds)}
+                if given.case is None
+                else {"cases": 1, "first": given.case}
+            )
             tallies.append(run(fuzzer, given.seed, **how))
     tell(tallies, Console(), whole=given.case is not None)
     return int(any(tally.found for tally in tallies))
@@ -49,20 +65,31 @@ def tell(tallies: list[Tally], console: Console, whole: bool) -> None:
     for tally in tallies:
         for finding, count in tally.alike():
             again = shlex.join(
-                ["python", "-m", "fuzz", tally.name, "--seed", str(tally.seed), "--case", str(finding.number)]
+                [
+                    "python",
+                    "-m",
+                    "fuzz",
+                    tally.name,
+                    "--seed",
+                    str(tally.seed),
+                    "--case",
+                    str(finding.number),
+                ]
             )
-            told = (
-                f"[bold red]{finding.what}[/] × {count}: {escape(finding.where)}\n  {escape(finding.doing)}\n  {again}"
-            )
+            told = f"[bold red]{finding.what}[/] × {count}: {escape(finding.where)}\n  {escape(finding.doing)}\n  {again}"
             console.print(told, soft_wrap=True, highlight=False)
             if whole:
                 console.print(escape(finding.text), soft_wrap=True, highlight=False)
         if tally.saved is not None:
             console.print(f"saved: {tally.saved}", soft_wrap=True, highlight=False)
-    table = Table("", "cases", "refused", *COLUMNS.values(), "seconds", title=f"seed {tallies[0].seed}")
+    table = Table(
+        "", "cases", "refused", *COLUMNS.values(), "seconds", title=f"seed {tallies[0].seed}"
+    )
     for tally in tallies:
         counts = [str(tally.count(what)) for what in COLUMNS]
-        table.add_row(tally.name, str(tally.cases), str(tally.refused), *counts, f"{tally.seconds:.0f}")
+        table.add_row(
+            tally.name, str(tally.cases), str(tally.refused), *counts, f"{tally.seconds:.0f}"
+        )
     console.print(table)
 
 

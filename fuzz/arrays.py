@@ -51,7 +51,9 @@ class Arrays(Fuzzer):
             given[at] = SPOILS[told[-1]](rng, given[at])
         told.append(rng.choice(sorted(DISGUISES)))
         given[at] = DISGUISES[told[-1]](rng, given[at])
-        self.doing = f"{call.name}({', '.join(call.names)}) with {call.names[at]} {' and '.join(told)}"
+        self.doing = (
+            f"{call.name}({', '.join(call.names)}) with {call.names[at]} {' and '.join(told)}"
+        )
         copies = [plain(one) for one in given]
         before, looks = _state(call), [_look(one) for one in given]
         try:
@@ -71,9 +73,13 @@ def judge(call: Call, given: list[Any], copies: list[Array | None], found: Any) 
     if call.model is not None and call.names[0] == "x" and numbers[0].dtype.kind != "f":
         raise Fault(WRONG, f"{call.name} takes {numbers[0].dtype} for floats")
     try:
-        expected = call.function(*(_like(one, copy, call.model) for one, copy in zip(given, numbers, strict=True)))
+        expected = call.function(
+            *(_like(one, copy, call.model) for one, copy in zip(given, numbers, strict=True))
+        )
     except NescioError as error:
-        raise Fault(WRONG, f"{call.name} answers what it refuses of a plain copy: {error}") from error
+        raise Fault(
+            WRONG, f"{call.name} answers what it refuses of a plain copy: {error}"
+        ) from error
     digits = 1e-2 if any(one.dtype == np.float16 for one in numbers) else 1e-4
     if not alike(found, expected, digits):
         raise Fault(WRONG, f"{call.name} answers otherwise than to a plain copy")
@@ -81,21 +87,32 @@ def judge(call: Call, given: list[Any], copies: list[Array | None], found: Any) 
         if call.name.endswith(way) and numbers[0].ndim == 2:
             values = np.asarray(found)[~np.isfinite(numbers[0]).all(1)]
             if (values != wanted).any():
-                raise Fault(WRONG, f"{call.name} of a row that is not finite is {values[0]}, not {wanted}")
+                raise Fault(
+                    WRONG, f"{call.name} of a row that is not finite is {values[0]}, not {wanted}"
+                )
 
 
 def alike(one: Any, other: Any, digits: float) -> bool:
     """Whether two answers are the same, but for rounding in the digits that their arguments have."""
     if isinstance(one, Tensor | np.ndarray | float | int) and not isinstance(one, bool):
-        a, b = (v.detach().double().numpy() if isinstance(v, Tensor) else np.asarray(v) for v in (one, other))
+        a, b = (
+            v.detach().double().numpy() if isinstance(v, Tensor) else np.asarray(v)
+            for v in (one, other)
+        )
         if a.shape != b.shape or a.dtype.kind not in "fiub":
             return a.shape == b.shape and bool((a == b).all())
-        return np.allclose(a.astype(np.float64), b.astype(np.float64), rtol=digits, atol=digits, equal_nan=True)
+        return np.allclose(
+            a.astype(np.float64), b.astype(np.float64), rtol=digits, atol=digits, equal_nan=True
+        )
     if is_dataclass(one):
         names = [field.name for field in fields(one) if field.name not in NOT_COMPARED]
-        return type(one) is type(other) and all(alike(getattr(one, n), getattr(other, n), digits) for n in names)
+        return type(one) is type(other) and all(
+            alike(getattr(one, n), getattr(other, n), digits) for n in names
+        )
     if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(alike(a, b, digits) for a, b in zip(one, other, strict=True))
+        return len(one) == len(other) and all(
+            alike(a, b, digits) for a, b in zip(one, other, strict=True)
+        )
     return bool(one == other)
 
 
@@ -117,7 +134,13 @@ def _look(value: Any) -> Any:
         version = None if value.is_inference() else value._version
         if value.layout != torch.strided or value.is_meta or value.is_nested:
             return value.layout, version
-        return bits(value), version, value.requires_grad, value.is_leaf and value.grad is None, value.stride()
+        return (
+            bits(value),
+            version,
+            value.requires_grad,
+            value.is_leaf and value.grad is None,
+            value.stride(),
+        )
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.dtype.str, value.shape, value.strides, value.tobytes(), value.flags.writeable
     return repr(value)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import nescio
 from fuzz import subjects
 from nescio import audit, metrics, scores
-from nescio.attacks import Attack, attack
+from nescio.core.attacks import Attack, attack
 from nescio.data import Samples, noise
 from nescio.detectors import DETECTORS
 from nescio.errors import NescioError
@@ -41,7 +41,9 @@ def _log_probs(rng: np.random.Generator, n: int) -> Array:
     return logits - np.log(np.exp(logits).sum(1, keepdims=True))
 
 
-ARGUMENTS: dict[str, Callable[[np.random.Generator, int], Array]] = {  # by the names that public functions give them
+ARGUMENTS: dict[
+    str, Callable[[np.random.Generator, int], Array]
+] = {  # by the names that public functions give them
     "known_scores": lambda rng, n: rng.normal(size=n),
     "unknown_scores": lambda rng, n: rng.normal(1, 1, size=n),
     "confidence": lambda rng, n: rng.uniform(0, 1, n),
@@ -83,7 +85,11 @@ class Call:
 def calls() -> list[Call]:
     """All of them, over models made anew."""
     net = subjects.net()
-    odd = {"any type": AnyType().eval(), "scripted": _scripted(net), "meta": subjects.net().to("meta")}
+    odd = {
+        "any type": AnyType().eval(),
+        "scripted": _scripted(net),
+        "meta": subjects.net().to("meta"),
+    }
     models = {**subjects.methods(), **odd}
     return [
         *_of_numbers(),
@@ -91,7 +97,10 @@ def calls() -> list[Call]:
             Call(f"audit.{name}", _over(net, getattr(audit, name), **how), of, net)
             for name, (of, how) in AUDITS.items()
         ),
-        *(Call(f"predict {name}", _over(model, nescio.predict), ("x",), model) for name, model in models.items()),
+        *(
+            Call(f"predict {name}", _over(model, nescio.predict), ("x",), model)
+            for name, model in models.items()
+        ),
         *(
             Call(f"{name} of {kind}", _over(model, function), ("x",), model)
             for name, function in scores.GRADIENT.items()
@@ -105,18 +114,28 @@ def calls() -> list[Call]:
 
 def _of_numbers() -> list[Call]:
     """Metrics, scores of logits, and what makes data."""
-    tables = {"metrics": {name: getattr(metrics, name) for name in metrics.__all__}, "scores": scores.OF_LOGITS}
+    tables = {
+        "metrics": {name: getattr(metrics, name) for name in metrics.__all__},
+        "scores": scores.OF_LOGITS,
+    }
     found = [
         Call(
-            f"{home}.{name}", function, tuple(one for one in inspect.signature(function).parameters if one in ARGUMENTS)
+            f"{home}.{name}",
+            function,
+            tuple(one for one in inspect.signature(function).parameters if one in ARGUMENTS),
         )
         for home, table in tables.items()
         for name, function in table.items()
         if inspect.isfunction(function)
     ]
-    noisy, like = {name: getattr(noise, name) for name in ("uniform", "normal", "permuted")}, nn.Identity()
+    noisy, like = (
+        {name: getattr(noise, name) for name in ("uniform", "normal", "permuted")},
+        nn.Identity(),
+    )
     for name, function in noisy.items():  # over a model, since what is drawn hangs on the type
-        found.append(Call(f"noise.{name}", lambda x, f=function: f(x, generator=_generator()), ("x",), like))
+        found.append(
+            Call(f"noise.{name}", lambda x, f=function: f(x, generator=_generator()), ("x",), like)
+        )
     return [*found, Call("Samples", lambda x, labels: Samples(x, labels).inputs, ("x", "labels"))]
 
 
@@ -133,7 +152,9 @@ def _of_labelled(net: nn.Module) -> list[Call]:
     pairs: dict[str, Function] = {
         "attack": lambda x, labels: attack(net, (x, labels), how, box=None).parts(),
         "evaluate": lambda x, labels: nescio.evaluate(net, (x, labels)).known,
-        "TemperatureScaled.fit": lambda x, labels: nescio.TemperatureScaled(net).fit((x, labels)).temperature,
+        "TemperatureScaled.fit": lambda x, labels: (
+            nescio.TemperatureScaled(net).fit((x, labels)).temperature
+        ),
     }
     alone: dict[str, Function] = {
         "evaluate on unknown": lambda x: nescio.evaluate(net, known, {"u": x}).unknown,

@@ -18,12 +18,18 @@ from typing import Any, ClassVar
 
 from nescio.errors import NescioError
 
-TRACEBACK, WRONG, CHANGED, HANG, MEMORY = "traceback", "wrong answer", "silent change", "hang", "memory"
+TRACEBACK, WRONG, CHANGED, HANG, MEMORY = (
+    "traceback",
+    "wrong answer",
+    "silent change",
+    "hang",
+    "memory",
+)
 MOST_MEMORY = 2**30  # bytes by which the peak may grow in one case
 SAVED = 100  # findings of a run that are saved
 
 
-class Fault(Exception):  # noqa: N818 - it is what is looked for, no error of ours
+class Fault(Exception):
     """A promise that was broken otherwise than by a traceback."""
 
     def __init__(self, what: str, told: str) -> None:
@@ -57,7 +63,7 @@ class Fuzzer(ABC):
     def case(self, rng: random.Random) -> None:
         """Do one case; a `NescioError` is a refusal, a `Fault` or any other exception a finding."""
 
-    def mend(self) -> None:  # noqa: B027 - most have nothing to mend
+    def mend(self) -> None:
         """Put right what a case that went wrong may have left, so that the next one is not blamed for it."""
 
     def evidence(self) -> dict[str, bytes]:
@@ -68,8 +74,10 @@ class Fuzzer(ABC):
 @contextmanager
 def folder() -> Iterator[Path]:
     """A folder for a corpus, in memory where Linux has one: a case may take less than a millisecond."""
-    memory = "/dev/shm"  # noqa: S108 - a folder of our own is made in it
-    with tempfile.TemporaryDirectory(prefix="nescio-fuzz-", dir=memory if os.path.isdir(memory) else None) as made:
+    memory = "/dev/shm"
+    with tempfile.TemporaryDirectory(
+        prefix="nescio-fuzz-", dir=memory if os.path.isdir(memory) else None
+    ) as made:
         yield Path(made)
 
 
@@ -107,12 +115,21 @@ class Tally:
         return [(first[key], count) for key, count in counts.most_common()]
 
 
-def run(fuzzer: Fuzzer, seed: int, *, seconds: float | None = None, cases: int | None = None, first: int = 0) -> Tally:
+def run(
+    fuzzer: Fuzzer,
+    seed: int,
+    *,
+    seconds: float | None = None,
+    cases: int | None = None,
+    first: int = 0,
+) -> Tally:
     """Run cases from number `first` on, until seconds are over, or there were so many."""
     tally, started = Tally(fuzzer.name, seed), time.monotonic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a warning is no fault
-        while (cases is None or tally.cases < cases) and (seconds is None or time.monotonic() - started < seconds):
+        while (cases is None or tally.cases < cases) and (
+            seconds is None or time.monotonic() - started < seconds
+        ):
             _one(fuzzer, seed, first + tally.cases, tally)
             tally.cases += 1
     tally.seconds = time.monotonic() - started
@@ -127,9 +144,19 @@ def _one(fuzzer: Fuzzer, seed: int, number: int, tally: Tally) -> None:
             fuzzer.case(random.Random(f"{fuzzer.name} {seed} {number}"))
     except NescioError:
         tally.refused += 1
-    except (Exception, Hang) as error:  # noqa: BLE001 - any is what is looked for
-        what = error.what if isinstance(error, Fault) else HANG if isinstance(error, Hang) else TRACEBACK
-        where = f"{type(error).__name__} in {_place(error)}" if what in (TRACEBACK, HANG) else str(error)
+    except (Exception, Hang) as error:
+        what = (
+            error.what
+            if isinstance(error, Fault)
+            else HANG
+            if isinstance(error, Hang)
+            else TRACEBACK
+        )
+        where = (
+            f"{type(error).__name__} in {_place(error)}"
+            if what in (TRACEBACK, HANG)
+            else str(error)
+        )
         _keep(Finding(number, what, fuzzer.doing, where, traceback.format_exc()), fuzzer, tally)
     if (grown := _peak() - before) > MOST_MEMORY:
         told = f"peak memory grew by {grown / 2**20:.0f} MiB"
@@ -144,7 +171,9 @@ def _keep(finding: Finding, fuzzer: Fuzzer, tally: Tally) -> None:
             tally.saved = Path(tempfile.mkdtemp(prefix=f"nescio-fuzz-{tally.name}-{tally.seed}-"))
         place = tally.saved / str(finding.number)
         place.mkdir(exist_ok=True)
-        (place / "finding.txt").write_text(f"{finding.what}: {finding.doing}\n{finding.text}", encoding="utf-8")
+        (place / "finding.txt").write_text(
+            f"{finding.what}: {finding.doing}\n{finding.text}", encoding="utf-8"
+        )
         for name, data in fuzzer.evidence().items():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_bytes(data)
@@ -171,7 +200,10 @@ def _within(seconds: float) -> Iterator[None]:
     started, begun = time.monotonic(), time.process_time()
 
     def over(*_: Any) -> None:
-        if time.process_time() - begun < seconds and time.monotonic() - started < PATIENCE * seconds:
+        if (
+            time.process_time() - begun < seconds
+            and time.monotonic() - started < PATIENCE * seconds
+        ):
             signal.setitimer(signal.ITIMER_REAL, seconds)
             return
         raise Hang(f"not done after {seconds:g} s")

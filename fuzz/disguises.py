@@ -52,7 +52,9 @@ DISGUISES: dict[str, Callable[[Random, Array], Any]] = {
     "as a list": lambda rng, a: a.tolist(),
     "as a tuple": lambda rng, a: tuple(a.tolist()) if a.ndim else a.tolist(),
     "as objects": lambda rng, a: a.astype(object),
-    "of type": lambda rng, a: _cast(a, rng.choice(("f2", "f4", "f8", "g", "i1", "i8", "u1", "u8", "?", "c8", "U8"))),
+    "of type": lambda rng, a: _cast(
+        a, rng.choice(("f2", "f4", "f8", "g", "i1", "i8", "u1", "u8", "?", "c8", "U8"))
+    ),
     "in bfloat16": on_tensor(lambda t: t.to(torch.bfloat16)),
     "in half": on_tensor(lambda t: t.half()),
     "in float64": on_tensor(lambda t: t.double()),
@@ -94,7 +96,9 @@ def plain(given: Any) -> Array | None:
         if given.is_meta or given.is_complex() or (given.is_nested and not given.size(0)):
             return None
         with torch.no_grad():
-            dense = torch.stack(list(given.unbind())) if given.is_nested else given.detach().to_dense()
+            dense = (
+                torch.stack(list(given.unbind())) if given.is_nested else given.detach().to_dense()
+            )
             return (dense.float() if dense.dtype == torch.bfloat16 else dense).clone().numpy()
     array = np.array(given, dtype=None, order="C")
     if array.dtype == object:
@@ -104,7 +108,9 @@ def plain(given: Any) -> Array | None:
             return array.astype(np.float64)
     if array.dtype.kind not in "fiub":
         return None
-    return np.ascontiguousarray(array, dtype=np.float64 if array.dtype.kind == "f" and array.itemsize > 8 else None)
+    return np.ascontiguousarray(
+        array, dtype=np.float64 if array.dtype.kind == "f" and array.itemsize > 8 else None
+    )
 
 
 def _read_only(array: Array) -> Array:

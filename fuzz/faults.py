@@ -26,10 +26,10 @@ from fuzz.core import CHANGED, WRONG, Fault, Fuzzer
 from fuzz.injection import CODES, failing, no_larger
 from fuzz.state import bits
 from nescio.cli import main
+from nescio.core.tensorfile import read_tensors
 from nescio.errors import NescioError
 from nescio.methods import Softmax
 from nescio.records import read_record
-from nescio.tensorfile import read_tensors
 
 Work = Callable[[Path], None]
 KILLED = 0.03  # of the cases, since they are slow
@@ -40,7 +40,10 @@ def command(*words: str) -> Work:
     """A command of the command line, given in a folder; its errors are raised, as they are told."""
 
     def work(folder: Path) -> None:
-        said, given = io.StringIO(), [str(folder / word[1:]) if word.startswith("@") else word for word in words]
+        said, given = (
+            io.StringIO(),
+            [str(folder / word[1:]) if word.startswith("@") else word for word in words],
+        )
         with (
             contextlib.redirect_stdout(io.StringIO()),
             contextlib.redirect_stderr(said),
@@ -57,8 +60,15 @@ def command(*words: str) -> Work:
 def train(folder: Path) -> None:
     """A few steps of training, with a checkpoint after each; then the weights are written."""
     model = Softmax(subjects.net())
-    nescio.fit(model, subjects.some(0, 100), epochs=2, batch_size=25, progress=False,
-               checkpoint=folder / "model" / "checkpoint.safetensors", checkpoint_every=1)  # fmt: skip
+    nescio.fit(
+        model,
+        subjects.some(0, 100),
+        epochs=2,
+        batch_size=25,
+        progress=False,
+        checkpoint=folder / "model" / "checkpoint.safetensors",
+        checkpoint_every=1,
+    )
     nescio.save(model, folder / "model" / "model.safetensors")
 
 
@@ -71,7 +81,10 @@ WORKS: dict[str, Work] = {  # in an order in which each finds what it needs
     "report": command("report", "@run", "-o", "@report.html"),
 }
 RARE = {"report": 0.1}  # since its figures take longer than all the others
-AFRESH = {"training": "model", "train": "run"}  # what is taken away, half of the time, to be made anew
+AFRESH = {
+    "training": "model",
+    "train": "run",
+}  # what is taken away, half of the time, to be made anew
 SAME = ("model/model.safetensors", "answers.csv")  # whatever happened before
 
 
@@ -108,7 +121,9 @@ class Faults(Fuzzer):
         WORKS[name](self.place)  # once more, and now nothing fails
         self._check_whole({})
         for one in SAME:
-            if not (self.place / one).is_file() or content(self.place / one) != content(self.base / one):
+            if not (self.place / one).is_file() or content(self.place / one) != content(
+                self.base / one
+            ):
                 raise Fault(WRONG, f"{name} given again does not end in the same {one}")
 
     def _fail(self, rng: Random, name: str, afresh: bool) -> None:
@@ -119,14 +134,18 @@ class Faults(Fuzzer):
         if rng.random() < 0.8:
             code, ever = rng.choice(CODES), rng.random() < 0.3
             how = failing(self.place, at, code, ever)
-            self.doing = f"{name}{' afresh' * afresh} failing at step {at}{' and ever after' * ever}"
+            self.doing = (
+                f"{name}{' afresh' * afresh} failing at step {at}{' and ever after' * ever}"
+            )
         try:
             with how as counter:
                 WORKS[name](self.place)
         except (NescioError, OSError) as error:
             if str(self.place) not in f"{error}".replace("\n", ""):
                 last = "write" if counter is None else counter.last
-                raise Fault(WRONG, f"the error of {name} at a failed {last} names no file") from error
+                raise Fault(
+                    WRONG, f"the error of {name} at a failed {last} names no file"
+                ) from error
 
     def _kill(self, rng: Random) -> None:
         """Train in another process, kill it, and go on."""
@@ -134,13 +153,17 @@ class Faults(Fuzzer):
         seconds = rng.uniform(0, 0.3)
         self.doing = f"training killed after {seconds:.3f} s"
         multiprocessing.set_forkserver_preload(["fuzz.faults"])
-        other = multiprocessing.get_context("forkserver").Process(target=train, args=(self.place,), daemon=True)
+        other = multiprocessing.get_context("forkserver").Process(
+            target=train, args=(self.place,), daemon=True
+        )
         other.start()
         time.sleep(seconds)
         other.kill()
         other.join()
         train(self.place)
-        if bits_of(self.place / "model" / "model.safetensors") != bits_of(self.base / "model" / "model.safetensors"):
+        if bits_of(self.place / "model" / "model.safetensors") != bits_of(
+            self.base / "model" / "model.safetensors"
+        ):
             raise Fault(WRONG, "training gone on with ends in other weights")
         self._check_whole({})
 
@@ -150,7 +173,9 @@ class Faults(Fuzzer):
     def _check_whole(self, old: dict[Path, bytes]) -> None:
         """A fault if a file is neither the old one nor whole, or gone, or half a file was left."""
         found = self._files()
-        if left := [path.name for path in self.place.rglob("*") if path.suffix in (".partial", ".old")]:
+        if left := [
+            path.name for path in self.place.rglob("*") if path.suffix in (".partial", ".old")
+        ]:
             raise Fault(CHANGED, f"left behind: {Path(left[0]).suffix}")
         for path in old.keys() - set(found):
             raise Fault(CHANGED, f"{path.name} is gone")

@@ -25,13 +25,15 @@ from fuzz.forging import forge
 from fuzz.mutations import damaged
 from fuzz.state import bits
 from nescio.detectors import DETECTORS
-from nescio.factory import load_weights
-from nescio.fitted import Wanted, fit_own, open_fitted
 from nescio.methods import method_for
 from nescio.models import network_for
 from nescio.records import read_record
 from nescio.report.page import report_page
-from nescio.runs import Source, open_run, train_run
+from nescio.store.detector_choice import Wanted
+from nescio.store.detector_folder import open_fitted
+from nescio.store.fit_detector import fit_own
+from nescio.store.run import Source, open_run, train_run
+from nescio.store.user_network import load_weights
 from report_records import of_all_kinds
 
 Load = Callable[[Path], Any]
@@ -55,7 +57,13 @@ class Files(Fuzzer):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.x = subjects.new_inputs(16)
-        self.targets = [*self._models(), *self._detectors(), *self._folders(), *self._data(), *self._records()]
+        self.targets = [
+            *self._models(),
+            *self._detectors(),
+            *self._folders(),
+            *self._data(),
+            *self._records(),
+        ]
         self.files = {
             target.name: {
                 str(path.relative_to(folder / target.name)): path.read_bytes()
@@ -89,14 +97,22 @@ class Files(Fuzzer):
         try:
             found = target.load(place)
         finally:
-            after = {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+            after = {
+                str(path.relative_to(place)): path.read_bytes()
+                for path in place.rglob("*")
+                if path.is_file()
+            }
             for name in after.keys() - self.now.keys():
                 (place / name).unlink()
             if after != self.now:
                 raise Fault(CHANGED, f"reading {target.name} changed a file")
         if target.signed and not forged and found != self.answers[target.name]:
             raise Fault(WRONG, f"a change in {target.name} went unseen")
-        if target.name.startswith("record") and rng.random() < SHOWN and "<html" not in report_page([("run", found)]):
+        if (
+            target.name.startswith("record")
+            and rng.random() < SHOWN
+            and "<html" not in report_page([("run", found)])
+        ):
             raise Fault(WRONG, "a report is no page")
 
     def evidence(self) -> dict[str, bytes]:
@@ -110,7 +126,9 @@ class Files(Fuzzer):
         """Saved models of every method, a run with its checkpoint, and weights of the user's."""
         found = []
         for name, model in subjects.methods().items():
-            nescio.save(model, self._place(f"model {name}") / "model.safetensors", {"note": ["a", 1.5]})
+            nescio.save(
+                model, self._place(f"model {name}") / "model.safetensors", {"note": ["a", 1.5]}
+            )
             found.append(Target(f"model {name}", self._load_model, signed=True))
         place = self._place("run")
         train_run(
@@ -126,16 +144,23 @@ class Files(Fuzzer):
             epochs=1,
             progress=False,
         )
-        (self._place("checkpoint") / "c.safetensors").write_bytes((place / "checkpoint.safetensors").read_bytes())
+        (self._place("checkpoint") / "c.safetensors").write_bytes(
+            (place / "checkpoint.safetensors").read_bytes()
+        )
         (place / "checkpoint.safetensors").unlink()
         (place / "history.json").unlink()  # among the records
         weights = self._place("weights") / "w.safetensors"
         weights.write_bytes(as_safetensors(subjects.own_net().state_dict()))
-        run, checkpoint = Target("run", self._load_run, signed=True), Target("checkpoint", self._resume, signed=True)
+        run, checkpoint = (
+            Target("run", self._load_run, signed=True),
+            Target("checkpoint", self._resume, signed=True),
+        )
         return [*found, run, checkpoint, Target("weights", self._load_weights, signed=False)]
 
     def _load_model(self, place: Path) -> Any:
-        return bits(nescio.predict(nescio.load(place / "model.safetensors"), self.x, progress=False))
+        return bits(
+            nescio.predict(nescio.load(place / "model.safetensors"), self.x, progress=False)
+        )
 
     def _load_run(self, place: Path) -> Any:
         model, facts = open_run(place)
@@ -149,8 +174,12 @@ class Files(Fuzzer):
     def _resume(self, place: Path) -> Any:
         """The weights of a run that was done, gone on with."""
         known, copy = subjects.known(), self.folder / "copy.safetensors"
-        copy.write_bytes((place / "c.safetensors").read_bytes())  # a forged one may be of a run that is not done
-        model = method_for("softmax", lambda classes: network_for("mlp", (2,), classes), 3, known.normalise)
+        copy.write_bytes(
+            (place / "c.safetensors").read_bytes()
+        )  # a forged one may be of a run that is not done
+        model = method_for(
+            "softmax", lambda classes: network_for("mlp", (2,), classes), 3, known.normalise
+        )
         nescio.fit(model, known.train, seed=0, epochs=1, checkpoint=copy, progress=False)
         return bits(list(model.state_dict().values()))
 
@@ -163,7 +192,11 @@ class Files(Fuzzer):
                 nescio.save(detector, self._place(f"detector {name} {kind}") / "d.safetensors")
                 given = None if kind == "ours" else net
                 found.append(
-                    Target(f"detector {name} {kind}", lambda p, g=given: self._load_detector(p, g), signed=True)
+                    Target(
+                        f"detector {name} {kind}",
+                        lambda p, g=given: self._load_detector(p, g),
+                        signed=True,
+                    )
                 )
         return found
 
@@ -201,14 +234,20 @@ class Files(Fuzzer):
         images, labels = rng.integers(0, 256, (6, 4, 4), dtype=np.uint8), np.arange(6) % 2
         np.savez(self._place("npz") / "a.npz", images=images, labels=labels)
         np.savez_compressed(
-            self._place("npz table") / "a.npz", train_inputs=rng.normal(size=(8, 3)), train_labels=np.arange(8) % 2
+            self._place("npz table") / "a.npz",
+            train_inputs=rng.normal(size=(8, 3)),
+            train_labels=np.arange(8) % 2,
         )
         np.save(self._place("npy") / "a.npy", images)
-        table = "\n".join(["height,kind,class", *(f"{i}.5,{'ab'[i % 2]},{'xy'[i % 2]}" for i in range(10))]).encode()
+        table = "\n".join(
+            ["height,kind,class", *(f"{i}.5,{'ab'[i % 2]},{'xy'[i % 2]}" for i in range(10))]
+        ).encode()
         (self._place("csv") / "a.csv").write_bytes(table)
         (self._place("csv gz") / "a.csv.gz").write_bytes(gzip.compress(table))
-        idx = (struct.pack(">HBB3I", 0, 8, 3, *images.shape) + images.tobytes(),
-               struct.pack(">HBBI", 0, 8, 1, 6) + labels.astype(np.uint8).tobytes())  # fmt: skip
+        idx = (
+            struct.pack(">HBB3I", 0, 8, 3, *images.shape) + images.tobytes(),
+            struct.pack(">HBBI", 0, 8, 1, 6) + labels.astype(np.uint8).tobytes(),
+        )
         for name, pack, end in (("idx", bytes, ""), ("idx gz", gzip.compress, ".gz")):
             place = self._place(name)
             for what, data in zip(("images-idx3", "labels-idx1"), idx, strict=True):
@@ -217,15 +256,30 @@ class Files(Fuzzer):
             for i, image in enumerate(images):
                 (self.folder / name / "ab"[i % 2]).mkdir(parents=True, exist_ok=True)
                 Image.fromarray(image).save(self.folder / name / "ab"[i % 2] / f"{i}.{end}")
-        single = {"npz": "a.npz", "npz table": "a.npz", "npy": "a.npy", "csv": "a.csv", "csv gz": "a.csv.gz",
-                  "idx": "images-idx3-ubyte", "idx gz": "images-idx3-ubyte.gz", "png": "", "jpg": ""}  # fmt: skip
-        return [Target(name, lambda p, f=file: _read_data(p / f), signed=False) for name, file in single.items()]
+        single = {
+            "npz": "a.npz",
+            "npz table": "a.npz",
+            "npy": "a.npy",
+            "csv": "a.csv",
+            "csv gz": "a.csv.gz",
+            "idx": "images-idx3-ubyte",
+            "idx gz": "images-idx3-ubyte.gz",
+            "png": "",
+            "jpg": "",
+        }
+        return [
+            Target(name, lambda p, f=file: _read_data(p / f), signed=False)
+            for name, file in single.items()
+        ]
 
     def _records(self) -> list[Target]:
         """A record of every kind."""
         for i, (_, record) in enumerate(of_all_kinds("plain")):
             record.save(self._place(f"record {type(record).__name__} {i}") / "r.json")
-        return [Target(one.name, _read_again, signed=False) for one in sorted(self.folder.glob("record *"))]
+        return [
+            Target(one.name, _read_again, signed=False)
+            for one in sorted(self.folder.glob("record *"))
+        ]
 
 
 def _read_data(path: Path) -> Any:

@@ -11,9 +11,9 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fuzz.mutations import changed
-from nescio.fitted.folder import digests
+from nescio.core.tensorfile import _digest
 from nescio.records import Fitted
-from nescio.tensorfile import _digest
+from nescio.store.detector_folder import digests
 
 
 def forge(rng: Random, place: Path, victim: str) -> None:
@@ -24,7 +24,7 @@ def forge(rng: Random, place: Path, victim: str) -> None:
     else:
         with safe_open(str(path), framework="pt") as file:
             about = json.loads(file.metadata()["nescio"])
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no mapping
+            tensors = {key: file.get_tensor(key) for key in file.keys()}
         del about["digest"]
         if rng.random() < 0.5:
             other = changed(rng, about)
@@ -57,9 +57,23 @@ def other_tensors(rng: Random, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         lambda: {name: value[:-1].clone() if value.dim() else value + 1},
         lambda: {name: torch.cat([value, value]) if value.dim() else value.expand(3).clone()},
         lambda: {name: value.flatten()},
-        lambda: {name: value.mT.contiguous() if value.dim() > 1 else value.flip(0) if value.dim() else -value},
-        lambda: {name: value.to(rng.choice((torch.float64, torch.float16, torch.int64, torch.bool, torch.uint8)))},
-        lambda: {name: torch.full_like(value, rng.choice((torch.nan, torch.inf, 1e30)) if floats else 10**6)},
+        lambda: {
+            name: value.mT.contiguous()
+            if value.dim() > 1
+            else value.flip(0)
+            if value.dim()
+            else -value
+        },
+        lambda: {
+            name: value.to(
+                rng.choice((torch.float64, torch.float16, torch.int64, torch.bool, torch.uint8))
+            )
+        },
+        lambda: {
+            name: torch.full_like(
+                value, rng.choice((torch.nan, torch.inf, 1e30)) if floats else 10**6
+            )
+        },
         lambda: {name: -value if value.dtype != torch.bool else ~value},
         lambda: {name: torch.zeros_like(value)},
         lambda: {name: value[:0].clone() if value.dim() else value},

@@ -30,7 +30,12 @@ class Failing:
     def step(self, what: str, *names: Any) -> None:
         """Count one thing asked of a file, and fail if it is its turn."""
         self.count += 1
-        again = self.ever and self.at is not None and self.count > self.at and what not in ("replace", "rename")
+        again = (
+            self.ever
+            and self.at is not None
+            and self.count > self.at
+            and what not in ("replace", "rename")
+        )
         if self.count == self.at or again:
             self.last = what
             raise OSError(self.code, os.strerror(self.code), *names[:1])
@@ -70,7 +75,9 @@ class Written:
 
 
 @contextmanager
-def failing(folder: Path, at: int | None, code: int = errno.ENOSPC, ever: bool = False) -> Iterator[Failing]:
+def failing(
+    folder: Path, at: int | None, code: int = errno.ENOSPC, ever: bool = False
+) -> Iterator[Failing]:
     """A block in which something asked of the files below a folder fails; with `at` None all is only counted."""
     counter = Failing(folder, at, code, ever)
     opened, fdopened = io.open, os.fdopen
@@ -86,11 +93,17 @@ def failing(folder: Path, at: int | None, code: int = errno.ENOSPC, ever: bool =
         return Written(file, counter) if any(letter in mode for letter in WRITING) else file
 
     with ExitStack() as stack:
-        for module, name, new in ((builtins, "open", open_), (io, "open", open_), (os, "fdopen", fdopen)):
+        for module, name, new in (
+            (builtins, "open", open_),
+            (io, "open", open_),
+            (os, "fdopen", fdopen),
+        ):
             stack.enter_context(patch.object(module, name, new))
         for name in ("open", "mkdir", "replace", "rename", "chmod"):
             stack.enter_context(patch.object(os, name, _counted(name, getattr(os, name), counter)))
-        stack.enter_context(patch.object(os, "fsync", lambda handle: counter.step("fsync")))  # which takes long
+        stack.enter_context(
+            patch.object(os, "fsync", lambda handle: counter.step("fsync"))
+        )  # which takes long
         yield counter
 
 

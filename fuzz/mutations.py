@@ -11,7 +11,22 @@ from random import Random
 from typing import Any
 
 INTERESTING = (0, 1, 0x7F, 0x80, 0xFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
-NUMBERS = (0, -1, 1, 2, 7.5, -0.0, 1e-320, 1e300, 2**31, 2**63, -(2**63), 10**400, float("nan"), float("inf"))
+NUMBERS = (
+    0,
+    -1,
+    1,
+    2,
+    7.5,
+    -0.0,
+    1e-320,
+    1e300,
+    2**31,
+    2**63,
+    -(2**63),
+    10**400,
+    float("nan"),
+    float("inf"),
+)
 WORDS = (
     "",
     "other",
@@ -44,7 +59,22 @@ CELLS = (
     "True",
 )
 SHAPES = ((), (0,), (2**40,), (2**62, 2**62), (-1,), (1,) * 33, (3, 0, 5), (True,), "x")
-TYPES = ("<f8", "<f4", ">f4", "|u1", "<i8", "|O", "<U4", "|S4", "<c16", "|b1", "<M8[s]", "<f2", "|V8", "no")
+TYPES = (
+    "<f8",
+    "<f4",
+    ">f4",
+    "|u1",
+    "<i8",
+    "|O",
+    "<U4",
+    "|S4",
+    "<c16",
+    "|b1",
+    "<M8[s]",
+    "<f2",
+    "|V8",
+    "no",
+)
 DEEP = "@deep@"  # stands for more brackets than a parser may follow
 
 
@@ -115,7 +145,9 @@ def changed(rng: Random, body: Any) -> Any:
             case 2:
                 new[key] = other_value(rng, new[key])
             case 3:
-                new[key] = new[rng.choice(list(new)) if isinstance(new, dict) else rng.randrange(len(new))]
+                new[key] = new[
+                    rng.choice(list(new)) if isinstance(new, dict) else rng.randrange(len(new))
+                ]
             case _:
                 new[key] = changed(rng, new[key])
         return new
@@ -125,7 +157,9 @@ def changed(rng: Random, body: Any) -> Any:
 def other_value(rng: Random, value: Any) -> Any:
     """A value that a file may well have in place of this one: mostly of its type."""
     if isinstance(value, bool) or rng.random() < 0.3:
-        return rng.choice((None, True, False, [], {}, [[]], DEEP, rng.choice(NUMBERS), rng.choice(WORDS)))
+        return rng.choice(
+            (None, True, False, [], {}, [[]], DEEP, rng.choice(NUMBERS), rng.choice(WORDS))
+        )
     if isinstance(value, int | float):
         return rng.choice((*NUMBERS, value + 1, -value, value * 1e6))
     if isinstance(value, str):
@@ -151,7 +185,11 @@ def other_header(rng: Random, data: bytes) -> bytes:
 def other_npy(rng: Random, data: bytes) -> bytes:
     """An array whose header says other things: another type, a shape for which there are no bytes."""
     start, size = data.index(b"{"), struct.unpack("<H", data[8:10])[0]
-    said = {"descr": rng.choice(TYPES), "fortran_order": rng.choice((True, False, 1)), "shape": rng.choice(SHAPES)}
+    said = {
+        "descr": rng.choice(TYPES),
+        "fortran_order": rng.choice((True, False, 1)),
+        "shape": rng.choice(SHAPES),
+    }
     text = data[start : 10 + size].decode("latin1")
     for key in rng.sample(sorted(said), rng.choice((1, 1, 2))):
         old = text.partition(f"'{key}': ")[2]
@@ -176,7 +214,9 @@ def other_npz(rng: Random, data: bytes) -> bytes:
         case _:
             members[at] = (name, other_npy(rng, content))
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as archive:
+    with zipfile.ZipFile(
+        packed, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
+    ) as archive:
         for each, content in members:
             archive.writestr(each, content)
     return packed.getvalue()
@@ -201,7 +241,11 @@ def other_csv(rng: Random, data: bytes) -> bytes:
     return b"\n".join(b",".join(one) for one in rows)
 
 
-def packed(pack: Callable[[bytes], bytes], unpack: Callable[[bytes], bytes], change: Callable[[Random, bytes], bytes]):
+def packed(
+    pack: Callable[[bytes], bytes],
+    unpack: Callable[[bytes], bytes],
+    change: Callable[[Random, bytes], bytes],
+):
     """The change within a compressed file, or rarely one that unpacks to far more than it is."""
 
     def other(rng: Random, data: bytes) -> bytes:

@@ -43,16 +43,23 @@ def model_state(model: nn.Module) -> dict[str, Any]:
 
 def process_state() -> dict[str, Any]:
     """Random states and settings that belong to the user's process."""
-    kind, keys, *rest = np.random.get_state()  # noqa: NPY002 - the global one is what is asked for
+    kind, keys, *rest = np.random.get_state()
     return {
         "torch's random state": torch.get_rng_state().numpy().tobytes(),
         "numpy's random state": (kind, np.asarray(keys).tobytes(), *rest),
         "Python's random state": hash(random.getstate()),
-        "torch's settings": (torch.get_num_threads(), torch.get_default_dtype(), torch.is_grad_enabled()),
+        "torch's settings": (
+            torch.get_num_threads(),
+            torch.get_default_dtype(),
+            torch.is_grad_enabled(),
+        ),
     }
 
 
 def check_same(before: dict[str, Any], after: dict[str, Any], what: str) -> None:
     """A fault if anything is not as it was."""
     if changed := [name for name in before | after if before.get(name) != after.get(name)]:
-        raise Fault(CHANGED, f"{what} changed: {changed[0]}" + f" and {len(changed) - 1} more" * (len(changed) > 1))
+        raise Fault(
+            CHANGED,
+            f"{what} changed: {changed[0]}" + f" and {len(changed) - 1} more" * (len(changed) > 1),
+        )

@@ -53,12 +53,19 @@ class Threads(Fuzzer):
         self.made.pop(self.now, None)
 
     def case(self, rng: Random) -> None:
-        self.now = rng.choice((*(f"detector {name}" for name in DETECTORS), *(f"method {name}" for name in METHODS)))
+        self.now = rng.choice(
+            (*(f"detector {name}" for name in DETECTORS), *(f"method {name}" for name in METHODS))
+        )
         model = self._model(self.now)
         ways = OF_DETECTOR if isinstance(model, Detector) else OF_METHOD
-        every = [(rng.choice(ways), rng.randrange(1, MOST), rng.randrange(3)) for _ in range(rng.choice((4, 12, 24)))]
+        every = [
+            (rng.choice(ways), rng.randrange(1, MOST), rng.randrange(3))
+            for _ in range(rng.choice((4, 12, 24)))
+        ]
         count, in_loop = rng.choice((2, 4, 8)), rng.random() < 0.2
-        self.doing = f"{self.now}, {len(every)} questions in {'asyncio' if in_loop else f'{count} threads'}"
+        self.doing = (
+            f"{self.now}, {len(every)} questions in {'asyncio' if in_loop else f'{count} threads'}"
+        )
         alone = [self._alone(model, question) for question in every]
         before = model_state(model) | process_state()
         with switching(SWITCH):
@@ -74,7 +81,11 @@ class Threads(Fuzzer):
     def _model(self, name: str) -> nn.Module:
         if name not in self.made:
             kind, _, own = name.partition(" ")
-            self.made[name] = subjects.detector(own, subjects.net()) if kind == "detector" else subjects.method(own)
+            self.made[name] = (
+                subjects.detector(own, subjects.net())
+                if kind == "detector"
+                else subjects.method(own)
+            )
         return self.made[name]
 
     def _alone(self, model: nn.Module, question: Question) -> Answer:
@@ -92,13 +103,17 @@ class Threads(Fuzzer):
             return "an answer", bits(_asked(model, x, way, seed))
         except NescioError as error:
             return "NescioError", str(error)
-        except Exception as error:  # noqa: BLE001 - it is told by the thread that started this one
+        except Exception as error:
             return type(error).__name__, error
 
 
 def _asked(model: nn.Module, x: torch.Tensor, way: str, seed: int) -> Any:
     if not isinstance(model, Detector):
-        return gradient_l2(model, x) if way == "gradient" else nescio.predict(model, x, seed=seed, batch_size=7)
+        return (
+            gradient_l2(model, x)
+            if way == "gradient"
+            else nescio.predict(model, x, seed=seed, batch_size=7)
+        )
     found = getattr(model, way)(x)
     return [astuple(one) for one in found] if way == "explain" else found
 

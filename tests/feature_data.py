@@ -62,7 +62,9 @@ def separation(kind, seed):
 def peer(name):
     """A detector of pytorch-ood; its torchvision must fit the torch that is installed."""
     why = "pytorch-ood is not installed, or its torchvision was built for another torch"
-    found = pytest.importorskip("pytorch_ood.detector", reason=why, exc_type=(ImportError, RuntimeError))
+    found = pytest.importorskip(
+        "pytorch_ood.detector", reason=why, exc_type=(ImportError, RuntimeError)
+    )
     return getattr(found, name)
 
 

@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from scipy.stats import kurtosis, skew
 from torch import nn
 
-from nescio.gradients import STATISTICS
-from nescio.gradients.layers import layers_of
+from nescio.core.weight_gradients import STATISTICS
+from nescio.core.weight_gradients.layers import layers_of
 from nescio.scores import gradient_features
 
 CLOSE = 1e-9  # relative
@@ -31,7 +31,9 @@ def used_layers(model, x):
     weights = [weight for own in layers.values() for weight in own.values()]
     found = torch.autograd.grad(model(x).sum(), weights, allow_unused=True)
     used = {weight for weight, part in zip(weights, found, strict=True) if part is not None}
-    kept = {name: [weight for weight in own.values() if weight in used] for name, own in layers.items()}
+    kept = {
+        name: [weight for weight in own.values() if weight in used] for name, own in layers.items()
+    }
     return {name: own for name, own in kept.items() if own}
 
 
@@ -64,10 +66,20 @@ def assert_close(found, wanted, row, what=""):
     A mean may be nothing but rounding: it is compared on the scale of the spread, and skewness, likewise, on that of 1.
     An extreme is an entry, in a convolution itself a sum, whose rounding is on the scale of the largest.
     """
-    scales = {"mean": row.std(), "skewness": 1.0, "min": 1e-6 * np.abs(row).max(), "max": 1e-6 * np.abs(row).max()}
+    scales = {
+        "mean": row.std(),
+        "skewness": 1.0,
+        "min": 1e-6 * np.abs(row).max(),
+        "max": 1e-6 * np.abs(row).max(),
+    }
     for name, value in found.items():
         error = abs(value - wanted[name])
-        assert error <= CLOSE * max(abs(wanted[name]), scales.get(name, 0.0)), (what, name, value, wanted[name])
+        assert error <= CLOSE * max(abs(wanted[name]), scales.get(name, 0.0)), (
+            what,
+            name,
+            value,
+            wanted[name],
+        )
 
 
 def assert_exact(model, x, **how):
@@ -81,5 +93,9 @@ def assert_exact(model, x, **how):
         assert len(left_out) <= 1, left_out
         assert all(name.endswith("/mean") for name in left_out), left_out
         for layer, row in rows.items():
-            own = {s: values[number, names.index(f"{layer}/{s}")].item() for s in STATISTICS if f"{layer}/{s}" in names}
+            own = {
+                s: values[number, names.index(f"{layer}/{s}")].item()
+                for s in STATISTICS
+                if f"{layer}/{s}" in names
+            }
             assert_close(own, statistics_of(row), row, (number, layer))

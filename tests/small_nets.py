@@ -22,10 +22,17 @@ def seeded(net, seed=0):
     """With random weights and statistics everywhere, in eval mode."""
     generator = torch.Generator().manual_seed(seed)
     for module in net.modules():
-        for name, value in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
+        for name, value in (
+            *module.named_parameters(recurse=False),
+            *module.named_buffers(recurse=False),
+        ):
             if value.is_floating_point():
                 drawn = torch.randn(value.shape, generator=generator)
-                value.data = drawn.abs() + 0.5 if name == "running_var" else drawn / max(1, value[0].numel()) ** 0.5
+                value.data = (
+                    drawn.abs() + 0.5
+                    if name == "running_var"
+                    else drawn / max(1, value[0].numel()) ** 0.5
+                )
     return net.eval()
 
 

@@ -1,15 +1,12 @@
 """nescio, "I do not know": neural classifiers that say so.
 
-Names are loaded when first used, so that `nescio --help` need not wait for torch.
+Public names are loaded on first use, so that `nescio --help` does not wait for torch.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nescio import attacks as attacks
     from nescio import audit as audit
     from nescio import data as data
     from nescio import detectors as detectors
@@ -17,11 +14,10 @@ if TYPE_CHECKING:
     from nescio import metrics as metrics
     from nescio import models as models
     from nescio import records as records
-    from nescio import schedule as schedule
     from nescio import scores as scores
     from nescio import sklearn as sklearn
-    from nescio.contest import contest as contest
-    from nescio.decision import decide as decide
+    from nescio.core import attacks as attacks
+    from nescio.core.predict import predict as predict
     from nescio.detectors import KNN as KNN
     from nescio.detectors import ODIN as ODIN
     from nescio.detectors import Combined as Combined
@@ -33,104 +29,67 @@ if TYPE_CHECKING:
     from nescio.detectors import Threshold as Threshold
     from nescio.detectors import ViM as ViM
     from nescio.errors import NescioError as NescioError
-    from nescio.evaluate import evaluate as evaluate
-    from nescio.examples import examples as examples
-    from nescio.maps import uncertainty_map as uncertainty_map
-    from nescio.predict import predict as predict
-    from nescio.recommend import recommend as recommend
-    from nescio.saving import load as load
-    from nescio.saving import save as save
-    from nescio.selection import select_length_scale as select_length_scale
-    from nescio.selection import select_penalty as select_penalty
-    from nescio.temperature import TemperatureScaled as TemperatureScaled
-    from nescio.training import fit as fit
+    from nescio.evaluation.contest import contest as contest
+    from nescio.evaluation.decide import decide as decide
+    from nescio.evaluation.evaluate import evaluate as evaluate
+    from nescio.evaluation.extremes import examples as examples
+    from nescio.evaluation.maps import uncertainty_map as uncertainty_map
+    from nescio.evaluation.recommend import recommend as recommend
+    from nescio.methods.temperature import TemperatureScaled as TemperatureScaled
+    from nescio.store.model_file import load as load
+    from nescio.store.model_file import save as save
+    from nescio.training import schedule as schedule
+    from nescio.training.train import fit as fit
+    from nescio.training.tuning import select_length_scale as select_length_scale
+    from nescio.training.tuning import select_penalty as select_penalty
 
 __version__ = "0.1.0"
-__all__ = [
-    "KNN",
-    "ODIN",
-    "Combined",
-    "GaussianDensity",
-    "Mahalanobis",
-    "MetaClassifier",
-    "NescioError",
-    "ReAct",
-    "RelativeMahalanobis",
-    "TemperatureScaled",
-    "Threshold",
-    "ViM",
-    "attacks",
-    "audit",
-    "contest",
-    "data",
-    "decide",
-    "detectors",
-    "evaluate",
-    "examples",
-    "fit",
-    "load",
-    "methods",
-    "metrics",
-    "models",
-    "predict",
-    "recommend",
-    "records",
-    "save",
-    "schedule",
-    "scores",
-    "select_length_scale",
-    "select_penalty",
-    "sklearn",
-    "uncertainty_map",
-]
 
-_HOMES = {
-    "Combined": "detectors",
-    "MetaClassifier": "detectors",
-    "NescioError": "errors",
-    "TemperatureScaled": "temperature",
-    "GaussianDensity": "detectors",
-    "Mahalanobis": "detectors",
-    "RelativeMahalanobis": "detectors",
+_MODULES = {  # public name: the module it is
+    **{room: room for room in ("audit", "data", "detectors", "methods", "metrics", "models")},
+    **{room: room for room in ("records", "scores", "sklearn")},
+    "attacks": "core.attacks",
+    "schedule": "training.schedule",
+}
+_HOMES = {  # public name: the module that defines it
     "KNN": "detectors",
     "ODIN": "detectors",
+    "Combined": "detectors",
+    "GaussianDensity": "detectors",
+    "Mahalanobis": "detectors",
+    "MetaClassifier": "detectors",
+    "NescioError": "errors",
     "ReAct": "detectors",
+    "RelativeMahalanobis": "detectors",
+    "TemperatureScaled": "methods.temperature",
     "Threshold": "detectors",
     "ViM": "detectors",
-    "decide": "decision",
-    "evaluate": "evaluate",
-    "examples": "examples",
-    "fit": "training",
-    "load": "saving",
-    "predict": "predict",
-    "contest": "contest",
-    "recommend": "recommend",
-    "save": "saving",
-    "select_length_scale": "selection",
-    "select_penalty": "selection",
-    "uncertainty_map": "maps",
+    "contest": "evaluation.contest",
+    "decide": "evaluation.decide",
+    "evaluate": "evaluation.evaluate",
+    "examples": "evaluation.extremes",
+    "fit": "training.train",
+    "load": "store.model_file",
+    "predict": "core.predict",
+    "recommend": "evaluation.recommend",
+    "save": "store.model_file",
+    "select_length_scale": "training.tuning",
+    "select_penalty": "training.tuning",
+    "uncertainty_map": "evaluation.maps",
 }
+__all__ = [*_MODULES, *_HOMES]  # noqa: PLE0604
 
 
-class _Package(ModuleType):
-    """The package, where `predict` and `evaluate` are the functions, though files of that name exist."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in _HOMES and isinstance(value, ModuleType):  # importing nescio.predict would hide the function
-            return
-        super().__setattr__(name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in __all__:
-            raise AttributeError(f"module 'nescio' has no attribute {name!r}")
-        if name not in _HOMES:
-            return import_module(f"nescio.{name}")
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value: Any = import_module(f"nescio.{_MODULES[name]}")
+    elif name in _HOMES:
         value = getattr(import_module(f"nescio.{_HOMES[name]}"), name)
-        setattr(self, name, value)
-        return value
+    else:
+        raise AttributeError(f"module 'nescio' has no attribute {name!r}")
+    globals()[name] = value
+    return value
 
-    def __dir__(self) -> list[str]:
-        return sorted([*super().__dir__(), *__all__])
 
-
-sys.modules[__name__].__class__ = _Package
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -30,7 +30,9 @@ def unknown_name(kind: str, given: object, known: Iterable[str]) -> NescioError:
     return NescioError(f"unknown {kind} {given!r}{known}")
 
 
-def number(name: str, given: Any, least: float = 0.0, most: float = 1e100, inside: bool = False) -> float:
+def number(
+    name: str, given: Any, least: float = 0.0, most: float = 1e100, inside: bool = False
+) -> float:
     """A real number of any make in a range, or the error that names it; `inside` leaves out the ends of the range.
 
     >>> number("beta", -1)
@@ -46,7 +48,9 @@ def number(name: str, given: Any, least: float = 0.0, most: float = 1e100, insid
         value = math.inf
     if not least <= value <= most or (inside and value in (least, most)):
         low, high = _end(least), _end(most)
-        ends = f"between {low} and {high}, which are excluded" if inside else f"from {low} to {high}"
+        ends = (
+            f"between {low} and {high}, which are excluded" if inside else f"from {low} to {high}"
+        )
         raise NescioError(f"{name} must be a number {ends}, not {_shown(given)}")
     return value
 
@@ -65,7 +69,9 @@ def whole_number(name: str, given: Any, least: int = 1, below: int = 2**63) -> i
         number = least - 1
     if not least <= number < below:
         most = f" and below {below}" if number >= below else ""
-        raise NescioError(f"{name} must be a whole number of at least {least}{most}, not {_shown(given)}")
+        raise NescioError(
+            f"{name} must be a whole number of at least {least}{most}, not {_shown(given)}"
+        )
     return number
 
 

@@ -31,11 +31,22 @@ class _Screen:
     def add(self, title: str, total: int | None, done: int) -> int:
         """Draw one more bar; its number."""
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
 
         with self.lock:
             if self.rich is None:
-                columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+                columns = (
+                    TextColumn("{task.description}"),
+                    BarColumn(),
+                    MofNCompleteColumn(),
+                    TimeRemainingColumn(),
+                )
                 facts = TextColumn("{task.fields[facts]}")
                 self.rich = Progress(*columns, facts, console=Console(stderr=True), transient=True)
                 self.rich.start()
@@ -45,7 +56,7 @@ class _Screen:
     def remove(self, task: int) -> None:
         """Take a bar off; the last one takes the display with it."""
         with self.lock:
-            assert self.rich is not None  # noqa: S101 - since this bar was drawn on it
+            assert self.rich is not None
             self.rich.remove_task(task)  # type: ignore[arg-type]
             self.bars -= 1
             if self.bars == 0:
@@ -69,7 +80,9 @@ _SCREEN = _Screen()
 class Bar:
     """A bar that is only drawn, or told of in lines, when asked to; `advance` with the facts to show beside it."""
 
-    def __init__(self, total: int | None, title: str, drawn: bool, lines: bool = False, done: int = 0) -> None:
+    def __init__(
+        self, total: int | None, title: str, drawn: bool, lines: bool = False, done: int = 0
+    ) -> None:
         self._total, self._title, self._lines = total, title, lines
         self._started, self._first, self._done, self._facts = time.monotonic(), done, done, ""
         self._task: int | None = None
@@ -91,7 +104,9 @@ class Bar:
         self._update()
         if self._lines and _SCREEN.told is not None:
             now = time.monotonic()
-            if now - _SCREEN.told > _MINUTE or (ends and now - max(_SCREEN.told, self._started) > _EPOCH):
+            if now - _SCREEN.told > _MINUTE or (
+                ends and now - max(_SCREEN.told, self._started) > _EPOCH
+            ):
                 _SCREEN.write(self._line(now))
 
     def at(self, done: int, total: int | None, facts: str) -> None:
@@ -107,7 +122,9 @@ class Bar:
 
     def _update(self) -> None:
         if self._task is not None and _SCREEN.rich is not None:
-            _SCREEN.rich.update(self._task, completed=self._done, total=self._total, facts=self._facts)  # type: ignore[arg-type]
+            _SCREEN.rich.update(
+                self._task, completed=self._done, total=self._total, facts=self._facts
+            )  # type: ignore[arg-type]
 
     def _line(self, now: float) -> str:
         """What a bar would show, in words."""
@@ -129,13 +146,17 @@ class Bar:
 
 
 @contextmanager
-def bar(total: int | None, title: str, progress: bool | None = None, done: int = 0) -> Iterator[Bar]:
+def bar(
+    total: int | None, title: str, progress: bool | None = None, done: int = 0
+) -> Iterator[Bar]:
     """A bar for a block of work, of which some may be done, or lines where standard error is no terminal.
 
     `progress=None` shows it exactly when there is a terminal, or within `logged`.
     """
     terminal = _terminal()
-    shown = Bar(total, title, terminal and progress is not False, not terminal and _asked(progress), done)
+    shown = Bar(
+        total, title, terminal and progress is not False, not terminal and _asked(progress), done
+    )
     try:
         yield shown
     finally:

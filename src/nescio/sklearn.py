@@ -15,22 +15,22 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from nescio.arrays import as_array, is_tensor
+from nescio.core.logits import classes, mean_log_probs
+from nescio.core.predict import sweep
 from nescio.data.arrays import Array
 from nescio.data.normalise import Normalise
 from nescio.data.samples import Samples
 from nescio.detectors import Threshold
-from nescio.detectors.conformal import calibration_inputs
 from nescio.errors import NescioError, number, unknown_name
-from nescio.gate import as_array, is_tensor
-from nescio.logits import classes, mean_log_probs
+from nescio.guarantees.conformal import calibration_inputs
 from nescio.methods import DUQ, Method, method_for, own_settings
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
-from nescio.predict import sweep
 from nescio.records import History
 from nescio.scores import SAMPLED
 from nescio.seeds import derived_seed, start_from
-from nescio.training import fit
+from nescio.training.train import fit
 
 # Where a method's own defaults, those of its paper, are not for a few hundred rows.
 SMALL: dict[str, dict[str, Any]] = {
@@ -120,7 +120,9 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise NescioError(f"all {len(y)} labels are of one class, {self._shown(0)}; at least two are needed")
+            raise NescioError(
+                f"all {len(y)} labels are of one class, {self._shown(0)}; at least two are needed"
+            )
         self._answers = self._named()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         known = Samples(x, labels)
@@ -128,8 +130,10 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         train, held = (known, None) if accept is None else self._set_aside(known, accept, seed)
         self.model_ = self._made(train, seed)
         if self.uncertainty_score in SAMPLED and not self.model_.sampled:
-            raise NescioError(f"{self.uncertainty_score!r} compares draws, of which {self.method!r} has none; take a "
-                              "score such as 'entropy', or a method that draws, such as 'ensemble'")  # fmt: skip
+            raise NescioError(
+                f"{self.uncertainty_score!r} compares draws, of which {self.method!r} has none; take a "
+                "score such as 'entropy', or a method that draws, such as 'ensemble'"
+            )
         self.history_ = fit(
             self.model_,
             train,
@@ -174,10 +178,14 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         texts = isinstance(self.classes_[0], str)
         unknown: Any = ("unknown" if texts else -1) if self.unknown is None else self.unknown
         if not isinstance(unknown, str if texts else Real):
-            raise NescioError(f"unknown={unknown!r} is not of the kind of the classes, such as {self._shown(0)}")
+            raise NescioError(
+                f"unknown={unknown!r} is not of the kind of the classes, such as {self._shown(0)}"
+            )
         if self.reject is not None and unknown in self.classes_.tolist():
-            raise NescioError(f"{unknown!r} is a class of these data, and cannot also mean that it is not known; give "
-                              "another one as unknown=…, or leave out reject")  # fmt: skip
+            raise NescioError(
+                f"{unknown!r} is a class of these data, and cannot also mean that it is not known; give "
+                "another one as unknown=…, or leave out reject"
+            )
         return np.append(self.classes_, np.asarray(unknown))
 
     def _set_aside(self, known: Samples, accept: float, seed: int) -> tuple[Samples, Samples]:
@@ -185,21 +193,30 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         share = number("calibration", self.calibration, most=1, inside=True)
         count, needed = round(share * len(known)), calibration_inputs(accept)
         if count < needed or count == len(known):
-            raise NescioError(f"reject={accept:g} takes at least {needed} inputs set aside, and some to learn from, "
-                              f"but calibration={share:g} of {len(known)} is {count}; give more inputs, or another "
-                              "share")  # fmt: skip
+            raise NescioError(
+                f"reject={accept:g} takes at least {needed} inputs set aside, and some to learn from, "
+                f"but calibration={share:g} of {len(known)} is {count}; give more inputs, or another "
+                "share"
+            )
         rows = torch.arange(len(known))
-        train, held = (known.select(part) for part in train_test_split(rows, test_size=count, random_state=seed))
+        train, held = (
+            known.select(part)
+            for part in train_test_split(rows, test_size=count, random_state=seed)
+        )
         if missing := set(range(len(self.classes_))) - set(train.labels.tolist()):
-            raise NescioError(f"no input of class {self._shown(min(missing))} is left to learn from, once {count} "
-                              f"of {len(known)} are set aside by chance; give more of that class, or a smaller "
-                              "calibration")  # fmt: skip
+            raise NescioError(
+                f"no input of class {self._shown(min(missing))} is left to learn from, once {count} "
+                f"of {len(known)} are set aside by chance; give more of that class, or a smaller "
+                "calibration"
+            )
         return train, held
 
     def _made(self, train: Samples, seed: int) -> Method:
         """The method, untrained, with the standardisation of its training data."""
         if not isinstance(self.method_settings, Mapping | None):
-            raise NescioError(f"method_settings must be a dict such as {{'samples': 50}}, not {self.method_settings!r}")
+            raise NescioError(
+                f"method_settings must be a dict such as {{'samples': 50}}, not {self.method_settings!r}"
+            )
         settings = dict(self.method_settings or {})
         for name in settings:
             if name not in (known := own_settings(self.method)):
@@ -208,21 +225,33 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             scaler = StandardScaler().fit(train.inputs.numpy())
         if not (fine := np.isfinite(scaler.mean_) & np.isfinite(scaler.scale_)).all():
             column = int(np.argmin(fine))
-            raise NescioError(f"feature {column} cannot be standardised in float64: its values reach "
-                              f"{float(train.inputs[:, column].abs().max()):g}; give it in another unit")  # fmt: skip
+            raise NescioError(
+                f"feature {column} cannot be standardised in float64: its values reach "
+                f"{float(train.inputs[:, column].abs().max()):g}; give it in another unit"
+            )
         normalise = Normalise(torch.from_numpy(scaler.mean_), torch.from_numpy(scaler.scale_))
-        dropout = (DROPOUT if self.method == "mc_dropout" else 0.0) if self.dropout is None else self.dropout
+        dropout = (
+            (DROPOUT if self.method == "mc_dropout" else 0.0)
+            if self.dropout is None
+            else self.dropout
+        )
         make_net = partial(mlp, train.shape[0], hidden=self.hidden, dropout=dropout)
         settings = SMALL.get(self.method, {}) | settings
         with torch.random.fork_rng():
             start_from(derived_seed(seed, "weights", 0))
-            model = method_for(self.method, make_net, len(self.classes_), normalise, **settings).double()
+            model = method_for(
+                self.method, make_net, len(self.classes_), normalise, **settings
+            ).double()
         if isinstance(model, DUQ):
-            model.met.fill_(True)  # all classes are there, though of rare ones the first batch may hold none
+            model.met.fill_(
+                True
+            )  # all classes are there, though of rare ones the first batch may hold none
         return model
 
     def _shown(self, label: int) -> str:
-        return repr(self.classes_.tolist()[label])  # as Python's own, without the name of numpy's type
+        return repr(
+            self.classes_.tolist()[label]
+        )  # as Python's own, without the name of numpy's type
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -232,10 +261,17 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _of_logits(self, x: Array, what: Callable[[Tensor], Tensor]) -> Array:
         """What a function makes of logits `(S, B, C)`, batch by batch."""
         parts: list[Tensor] = []
-        sweep(self.model_, x, lambda _, logits, __: parts.append(what(logits)), progress=bool(self.verbose))
+        sweep(
+            self.model_,
+            x,
+            lambda _, logits, __: parts.append(what(logits)),
+            progress=bool(self.verbose),
+        )
         return torch.cat(parts).numpy()
 
 
 def _gated(values: Any) -> Any:
     """What scikit-learn is given to check: it knows no tensors, and would not see what is masked."""
-    return as_array(values) if is_tensor(values) or isinstance(values, np.ma.MaskedArray) else values
+    return (
+        as_array(values) if is_tensor(values) or isinstance(values, np.ma.MaskedArray) else values
+    )

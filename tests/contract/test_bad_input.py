@@ -7,7 +7,7 @@ from torch import nn
 
 import nescio
 from nescio import audit, metrics, scores
-from nescio.attacks import Attack, attack
+from nescio.core.attacks import Attack, attack
 from nescio.data import Normalise, Samples, batches
 from nescio.detectors import DETECTORS
 from nescio.errors import NescioError
@@ -15,7 +15,9 @@ from nescio.methods import RBFNetwork
 from nescio.sklearn import NescioClassifier
 from odd_values import C, D, N, usable, useless, whole_numbers
 
-X = torch.randint(0, 128, (N, D), generator=torch.Generator().manual_seed(0)) / 128  # which all types of floats have
+X = (
+    torch.randint(0, 128, (N, D), generator=torch.Generator().manual_seed(0)) / 128
+)  # which all types of floats have
 Y = torch.arange(N) % C
 S = np.linspace(0, 1, N)
 LIMIT = {"limit": 20, "progress": False}
@@ -53,7 +55,7 @@ class Rows(torch.utils.data.Dataset):
         return self.values[index]
 
 
-def fitted(name, _kept={}):  # noqa: B006 - kept between tests
+def fitted(name, _kept={}):
     if name not in _kept:
         detector = DETECTORS[name](net())
         train = {"train": (BIG[:150] + 0.01, torch.arange(150) % C)} if detector.learns else {}
@@ -71,11 +73,15 @@ INPUTS = {
     "evaluate, unknown": lambda v: nescio.evaluate(net(), (X, Y), {"u": v}, progress=False),
     "examples": lambda v: nescio.examples(net(), (v, Y), progress=False),
     "fit": lambda v: nescio.fit(net(), (v, Y), epochs=1, progress=False),
-    "fit, validation": lambda v: nescio.fit(net(), (X, Y), validation=(v, Y), epochs=1, progress=False),
+    "fit, validation": lambda v: nescio.fit(
+        net(), (X, Y), validation=(v, Y), epochs=1, progress=False
+    ),
     "temperature": lambda v: nescio.TemperatureScaled(net()).fit((v, Y)),
     "decide": lambda v: nescio.decide(fitted("threshold"), (v, Y)),
     "recommend": lambda v: nescio.recommend(net(), v, candidates=["max_prob"], progress=False),
-    "contest": lambda v: nescio.contest(net(), BIG, {"u": v}, candidates=["max_prob"], progress=False),
+    "contest": lambda v: nescio.contest(
+        net(), BIG, {"u": v}, candidates=["max_prob"], progress=False
+    ),
     "attack": lambda v: attack(net(), v, Attack(steps=1)),
     "asymptote": lambda v: audit.asymptote(net(), v, torch.ones(D)),
     "asymptote, direction": lambda v: audit.asymptote(net(), X, v),
@@ -88,7 +94,9 @@ INPUTS = {
     "scaling": lambda v: audit.scaling(net(), v, alphas=[1, 10], progress=False),
     "gradient score": lambda v: scores.gradient_l2(net(), v, progress=False),
     "member_p_values": lambda v: fitted("combined").member_p_values(v),
-    "centres": lambda v: nescio.fit(RBFNetwork(3, classes=C, features=D), (v, Y), epochs=1, progress=False),
+    "centres": lambda v: nescio.fit(
+        RBFNetwork(3, classes=C, features=D), (v, Y), epochs=1, progress=False
+    ),
     "distance": lambda v: rbf().distance(v),
     **{
         f"{name}, {ask}": lambda v, name=name, ask=ask: getattr(fitted(name), ask)(v)
@@ -96,7 +104,8 @@ INPUTS = {
         for ask in ("score", "predict", "explain")
     },
     **{
-        f"{name}, fit": lambda v, name=name: DETECTORS[name](net()).fit(v, 0.5) for name in ("threshold", "knn", "odin")
+        f"{name}, fit": lambda v, name=name: DETECTORS[name](net()).fit(v, 0.5)
+        for name in ("threshold", "knn", "odin")
     },
 }
 VECTORS = {
@@ -127,7 +136,9 @@ OTHERS = {
     "batches": lambda v: list(batches(v, 5)),
     "a dataset": lambda v: nescio.predict(net(), Rows([v])),
     "box": lambda v: audit.overconfidence(net(), box=v, trials=3, **LIMIT),
-    "a box's end": lambda v: audit.overconfidence(net(), box=(v, torch.full((D,), 9.0)), trials=3, **LIMIT),
+    "a box's end": lambda v: audit.overconfidence(
+        net(), box=(v, torch.full((D,), 9.0)), trials=3, **LIMIT
+    ),
     "monotone": lambda v: audit.monotone(net(), v, torch.ones(D), points=4, progress=False),
     "regions_in": lambda v: audit.regions_in(nn.Linear(2, 3), v, **LIMIT),
     "alphas": lambda v: audit.scaling(net(), X, alphas=v, progress=False),
@@ -158,7 +169,7 @@ def answers(ask, values, but=()):
             found[name] = ask(value)
         except NescioError:
             continue
-        except Exception as error:  # noqa: BLE001 - which is what no odd value may raise
+        except Exception as error:
             found[name] = repr(error)
     return {name: value for name, value in found.items() if name not in but}
 
@@ -172,7 +183,12 @@ def test_what_is_no_array_of_numbers_is_refused(name):
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_whole_numbers_and_wrong_shapes_are_refused(name):
-    wrong = {"wide": torch.rand(N, D + 1), "deep": X[None], "one and no axis for it": X[0, :2], **whole_numbers(X)}
+    wrong = {
+        "wide": torch.rand(N, D + 1),
+        "deep": X[None],
+        "one and no axis for it": X[0, :2],
+        **whole_numbers(X),
+    }
     assert answers(INPUTS[name], wrong) == {}
 
 
@@ -194,9 +210,12 @@ def test_inputs_in_any_form_are_answered_as_plain_ones(name):
     for form, value in usable(X).items():
         found = INPUTS[name](value)
         for one, other in zip(
-            *((both.parts() if hasattr(both, "parts") else both) for both in (found, plain)), strict=True
+            *((both.parts() if hasattr(both, "parts") else both) for both in (found, plain)),
+            strict=True,
         ):
-            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6, check_dtype=False, msg=lambda _, f=form: f)
+            torch.testing.assert_close(
+                one, other, rtol=1e-6, atol=1e-6, check_dtype=False, msg=lambda _, f=form: f
+            )
 
 
 @pytest.mark.parametrize("name", VECTORS)
@@ -208,14 +227,16 @@ def test_scores_in_any_form_are_measured_as_plain_ones(name):
 
 
 def test_scikit_learn_is_given_what_it_can_check():
-    classifier = NescioClassifier("softmax", epochs=1, reject=0.5, random_state=0).fit(BIG, np.arange(300) % C)
+    classifier = NescioClassifier("softmax", epochs=1, reject=0.5, random_state=0).fit(
+        BIG, np.arange(300) % C
+    )
     plain = classifier.predict(X.numpy())
     for form, value in usable(X).items():
         assert (classifier.predict(value) == plain).all(), form
     odd = ("sparse", "nested", "jagged", "meta", "fake", "quantized", "complex", "masked")
     for name, value in useless(X).items():
         if name in odd:
-            with pytest.raises(ValueError):  # noqa: PT011 - scikit-learn's, of which ours is one
+            with pytest.raises(ValueError):
                 classifier.predict(value)
 
 
@@ -232,7 +253,9 @@ MODELS = {
     "unknown_from": lambda m: audit.unknown_from(m, X, torch.ones(D), **LIMIT),
     "trace": lambda m: audit.trace(m, X, torch.ones(D), **LIMIT),
     "region": lambda m: audit.region(m, X[0]),
-    "monotone": lambda m: audit.monotone(m, torch.zeros(D), torch.ones(D), points=4, progress=False),
+    "monotone": lambda m: audit.monotone(
+        m, torch.zeros(D), torch.ones(D), points=4, progress=False
+    ),
     "overconfidence": lambda m: audit.overconfidence(m, X, **LIMIT),
     "per_feature": lambda m: audit.per_feature(m, X, **LIMIT),
     "scaling": lambda m: audit.scaling(m, X, alphas=[1, 10], progress=False),
@@ -265,7 +288,15 @@ def test_a_scripted_model_is_answered_alike_or_refused():
             if name == "attack":
                 found, plain = found.inputs, plain.inputs
             torch.testing.assert_close(found, plain)
-        for name in ("asymptote", "trace", "region", "monotone", "overconfidence", "per_feature", "scaling"):
+        for name in (
+            "asymptote",
+            "trace",
+            "region",
+            "monotone",
+            "overconfidence",
+            "per_feature",
+            "scaling",
+        ):
             with pytest.raises(NescioError, match="scripted"):
                 MODELS[name](scripted)
 

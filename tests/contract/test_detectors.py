@@ -49,8 +49,18 @@ def detector(name, ready):
 
 def test_accepts_the_share_it_was_asked_for(name, model, known):
     """With n calibration inputs, as many of them as make that share of n + 1."""
-    some, rest = known.test.select(torch.arange(100)), known.test.select(torch.arange(100, len(known.test)))
-    for accept, accepted in ((1e-13, 1), (0.07, 8), (0.5, 51), (0.95, 96), (0.951, 97), (0.99, 100)):
+    some, rest = (
+        known.test.select(torch.arange(100)),
+        known.test.select(torch.arange(100, len(known.test))),
+    )
+    for accept, accepted in (
+        (1e-13, 1),
+        (0.07, 8),
+        (0.5, 51),
+        (0.95, 96),
+        (0.951, 97),
+        (0.99, 100),
+    ):
         answers = fitted(name, model, some, accept=accept, train=rest).predict(some)
         assert (answers != -1).sum() == accepted
     with pytest.raises(nescio.NescioError, match=r"too few .* takes at least 199"):
@@ -66,10 +76,13 @@ def test_learns_nothing_from_what_settles_its_threshold(name, model, known, monk
     detector.learn = lambda data: taught.extend(x for x, _ in data)
     nothing = Held(torch.arange(50.0), torch.zeros(50), None, 7)
     monkeypatch.setattr(
-        "nescio.detectors.detector.held_out", lambda _, data, *__: judged.extend(x for x, _ in data) or nothing
+        "nescio.detectors.detector.held_out",
+        lambda _, data, *__: judged.extend(x for x, _ in data) or nothing,
     )
     detector.fit(known.test)
-    rows = [{tuple(row) for row in torch.cat(part).flatten(1).tolist()} for part in (taught, judged)]
+    rows = [
+        {tuple(row) for row in torch.cat(part).flatten(1).tolist()} for part in (taught, judged)
+    ]
     assert not rows[0] & rows[1]
     assert abs(len(torch.cat(taught)) - len(torch.cat(judged))) <= 1
 
@@ -77,7 +90,9 @@ def test_learns_nothing_from_what_settles_its_threshold(name, model, known, monk
 def test_a_p_value_is_the_share_of_held_out_inputs_at_least_as_odd(detector, known):
     scores, found = detector.score(known.held_out), detector.p_value(known.held_out)
     held = detector.calibration_
-    expected = torch.tensor([(1 + (held >= one).sum()) / (1 + len(held)) for one in scores], dtype=torch.float64)
+    expected = torch.tensor(
+        [(1 + (held >= one).sum()) / (1 + len(held)) for one in scores], dtype=torch.float64
+    )
     torch.testing.assert_close(found, expected)
     assert torch.equal(found <= 0.05, detector.predict(known.held_out) == -1)
 
@@ -97,7 +112,9 @@ def test_of_each_class_the_share_is_accepted(name, model, known):
 
 
 def test_bounds_the_risk_of_its_answers(name, model, known):
-    noisy = Samples(known.test.inputs + 0.4 * torch.randn(known.test.inputs.shape), known.test.labels)
+    noisy = Samples(
+        known.test.inputs + 0.4 * torch.randn(known.test.inputs.shape), known.test.labels
+    )
     detector = fitted(name, model, noisy, risk=0.2, confidence=0.9)
     found = detector.controlled
     assert found.errors / found.accepted < 0.2
@@ -128,7 +145,9 @@ def test_explains_its_answers(detector, known):
     confidence = nescio.predict(detector.model, x[:-1])[0].softmax(1).amax(1)
     torch.testing.assert_close([one.confidence for one in found[:-1]], confidence.tolist())
     for one in found:
-        assert one.verdict.startswith("I do not know" if one.answer == -1 else f"Class {one.answer}")
+        assert one.verdict.startswith(
+            "I do not know" if one.answer == -1 else f"Class {one.answer}"
+        )
     assert "not finite" in str(found[-1])
     names = ["zero", "one", "two", "three", "four", "five", "six"]
     for given in (names, tuple(names), np.array(names)):
@@ -180,7 +199,8 @@ def test_what_is_too_large_for_the_model_is_unknown_too(detector, known):
 def test_a_fit_that_fails_leaves_nothing_that_decides_or_is_saved(detector, name, known, tmp_path):
     with pytest.raises(nescio.NescioError, match=r"too few|at least"):
         detector.fit(
-            known.test.select(torch.arange(4)), **({} if name in ("threshold", "odin") else {"train": known.train})
+            known.test.select(torch.arange(4)),
+            **({} if name in ("threshold", "odin") else {"train": known.train}),
         )
     with pytest.raises(nescio.NescioError, match="fit"):
         detector.predict(known.test)
@@ -188,7 +208,7 @@ def test_a_fit_that_fails_leaves_nothing_that_decides_or_is_saved(detector, name
     try:
         nescio.save(detector, tmp_path / "failed")
     except nescio.NescioError as error:
-        assert "did not come to an end" in str(error)  # noqa: PT017 - one or the other
+        assert "did not come to an end" in str(error)
     else:  # it had nothing to learn, and is as before any fit
         assert nescio.load(tmp_path / "failed").threshold_.isnan()
 
@@ -206,7 +226,11 @@ def test_will_not_judge_itself_by_what_it_learned_from(name, model, known):
     if not DETECTORS[name].learns:
         pytest.skip("it learns nothing but a threshold")
     inputs, labels = known.test.inputs, known.test.labels
-    for again in (known.test, (inputs.clone(), labels), DataLoader(Samples(inputs.clone(), labels), 32)):
+    for again in (
+        known.test,
+        (inputs.clone(), labels),
+        DataLoader(Samples(inputs.clone(), labels), 32),
+    ):
         with pytest.raises(nescio.NescioError, match="calibrated on what it learned from"):
             DETECTORS[name](model).fit(known.test, train=again)
 
@@ -237,7 +261,9 @@ def test_casting_the_model_keeps_the_threshold(detector):
     before = detector.threshold_.item()
     assert detector.half().threshold_.item() == before
     kinds = {key: value.dtype for key, value in detector.named_buffers(recurse=False)}
-    assert {key: value.dtype for key, value in detector.half().named_buffers(recurse=False)} == kinds
+    assert {
+        key: value.dtype for key, value in detector.half().named_buffers(recurse=False)
+    } == kinds
 
 
 def test_a_model_whose_output_is_not_finite_has_no_score_but_an_answer(name, seed):
@@ -265,7 +291,9 @@ def test_a_model_whose_output_is_not_finite_has_no_score_but_an_answer(name, see
 
 
 def test_can_balance_right_answers_against_wrong_ones(name, model, known):
-    noisy = Samples(known.test.inputs + 0.4 * torch.randn(known.test.inputs.shape), known.test.labels)
+    noisy = Samples(
+        known.test.inputs + 0.4 * torch.randn(known.test.inputs.shape), known.test.labels
+    )
     detector = fitted(name, model, noisy, balanced=True)
     wrong = nescio.predict(model, noisy)[0].argmax(1) != noisy.labels
     held = noisy
@@ -276,7 +304,9 @@ def test_can_balance_right_answers_against_wrong_ones(name, model, known):
     scores = detector.score(held)
 
     def rate(threshold):
-        return (scores[~wrong] <= threshold).double().mean() + (scores[wrong] > threshold).double().mean()
+        return (scores[~wrong] <= threshold).double().mean() + (
+            scores[wrong] > threshold
+        ).double().mean()
 
     assert all(rate(detector.threshold_) >= rate(other) for other in scores)
     with pytest.raises(nescio.NescioError, match="two ways"):

@@ -116,7 +116,9 @@ def test_resumes_from_any_step(name, known, tmp_path):
     model = small(name, known, 16, 0.2)
     path = tmp_path / "c.safetensors"
     with pytest.raises(KeyboardInterrupt):
-        nescio.fit(model, Cut(inputs, labels), epochs=2, seed=5, checkpoint=path, checkpoint_every=3)
+        nescio.fit(
+            model, Cut(inputs, labels), epochs=2, seed=5, checkpoint=path, checkpoint_every=3
+        )
     assert path.exists()
     resumed = start(path)
     assert all(torch.equal(whole[key], resumed[key]) for key in whole)
@@ -155,15 +157,24 @@ def check_untouched(model, data, fault):
 
 def test_refuses_a_method_for_a_network(name):
     if not METHODS[name].on_network:
-        assert not METHODS[name].of(lambda: pytest.fail("no network is needed"), classes=7).networks()
+        assert (
+            not METHODS[name].of(lambda: pytest.fail("no network is needed"), classes=7).networks()
+        )
         return
     with pytest.raises(nescio.NescioError, match="is a method itself"):
-        method_for(name, lambda _: Softmax(mlp(64, 7)), 7, **({"features": 7} if METHODS[name].on_features else {}))
+        method_for(
+            name,
+            lambda _: Softmax(mlp(64, 7)),
+            7,
+            **({"features": 7} if METHODS[name].on_features else {}),
+        )
 
 
 def test_accepts_a_network_without_normalisation(name):
     def make(classes):
-        return nn.Sequential(nn.Flatten(), nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, classes or 6))
+        return nn.Sequential(
+            nn.Flatten(), nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, classes or 6)
+        )
 
     model = made(name, make, 3, None, torch.zeros(1, 4))
     assert nescio.predict(model, torch.zeros(2, 4)).shape[1:] == (2, 3)

@@ -56,13 +56,25 @@ def test_one_draw(score, seed):
         with pytest.raises(NescioError, match="one draw"):
             SCORES[score](one)
     else:
-        torch.testing.assert_close(SCORES[score](one), SCORES[score](one.expand(4, -1, -1)), rtol=1e-12, atol=1e-14)
+        torch.testing.assert_close(
+            SCORES[score](one), SCORES[score](one.expand(4, -1, -1)), rtol=1e-12, atol=1e-14
+        )
 
 
-@pytest.mark.parametrize("bad", [
-    torch.zeros(2, 5), torch.zeros(2, 3, 5, dtype=torch.long), torch.zeros(2, 3, 1), torch.zeros(2, 0, 5),
-    torch.full((2, 3, 5), torch.nan), torch.full((2, 3, 5), torch.inf), [[0.0, 1.0]], torch.tensor(1.0),
-], ids=["matrix", "integers", "one class", "no inputs", "nan", "inf", "list", "number"])  # fmt: skip
+@pytest.mark.parametrize(
+    "bad",
+    [
+        torch.zeros(2, 5),
+        torch.zeros(2, 3, 5, dtype=torch.long),
+        torch.zeros(2, 3, 1),
+        torch.zeros(2, 0, 5),
+        torch.full((2, 3, 5), torch.nan),
+        torch.full((2, 3, 5), torch.inf),
+        [[0.0, 1.0]],
+        torch.tensor(1.0),
+    ],
+    ids=["matrix", "integers", "one class", "no inputs", "nan", "inf", "list", "number"],
+)
 def test_refuses_what_are_no_logits(score, bad):
     with pytest.raises(NescioError, match="logits"):
         SCORES[score](bad)

@@ -16,12 +16,12 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 import nescio
-from nescio.attacks import Attack, attack
+from nescio.core.attacks import Attack, attack
+from nescio.core.input_gradients import steepness
 from nescio.data import Samples
 from nescio.detectors import DETECTORS
 from nescio.methods import METHODS, method_for
 from nescio.scores import gradient_l2
-from nescio.slopes import steepness
 
 THREADS = 8
 
@@ -44,9 +44,15 @@ def network(dropout=0.0, seed=0):
     """Of images 1×6×6, with all that a pass has to switch off, in train mode, and one weight that is frozen."""
     torch.manual_seed(seed)
     net = nn.Sequential(
-        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Dropout(dropout), nn.Linear(64, 8),
-        nn.ReLU(), nn.Linear(8, 3),
-    )  # fmt: skip
+        nn.Conv2d(1, 4, 3),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Dropout(dropout),
+        nn.Linear(64, 8),
+        nn.ReLU(),
+        nn.Linear(8, 3),
+    )
     net(torch.rand(50, 1, 6, 6))
     net[0].bias.requires_grad_(False)
     net[5].weight.grad = torch.ones_like(net[5].weight)
@@ -63,8 +69,15 @@ def everything(model):
     hooks = [name for name in vars(nn.Module()) if "hooks" in name]
     return {
         "modes": {name: module.training for name, module in modules.items()},
-        "hooks": {(name, kind): list(getattr(module, kind, ())) for name, module in modules.items() for kind in hooks},
-        "weights": {name: (id(w), w.requires_grad, id(w.grad), w._version) for name, w in model.named_parameters()},
+        "hooks": {
+            (name, kind): list(getattr(module, kind, ()))
+            for name, module in modules.items()
+            for kind in hooks
+        },
+        "weights": {
+            name: (id(w), w.requires_grad, id(w.grad), w._version)
+            for name, w in model.named_parameters()
+        },
         "buffers": {name: (id(b), b.tolist()) for name, b in model.named_buffers()},
         "generator": torch.default_generator.get_state().tolist(),
         "filters": [str(one) for one in warnings.filters if "performance" in str(one[1])],
@@ -107,7 +120,9 @@ def asks_of(detector):
 def test_detectors(name, calls):
     net = network()
     labels = nescio.predict(net, images(200))[0].argmax(1)
-    labels[::9] = (labels[::9] + 1) % 3  # some answers are wrong, for the one that learns from those
+    labels[::9] = (
+        labels[::9] + 1
+    ) % 3  # some answers are wrong, for the one that learns from those
     detector = DETECTORS[name](net).fit(Samples(images(200), labels), accept=0.8)
     check(net, asks_of(detector), calls)
 
@@ -125,17 +140,24 @@ def test_methods(name, calls):
 
     model = method_for(name, make_net, 3, None, **own.get(name, {}))
     x = images(30)
-    asks = [partial(nescio.predict, model, x[start:], seed=seed) for start in (0, 10) for seed in (0, 1)]
+    asks = [
+        partial(nescio.predict, model, x[start:], seed=seed) for start in (0, 10) for seed in (0, 1)
+    ]
     check(model, asks, calls)
     model.eval()
-    check(model, [partial(model, x), partial(model, x[:7])], calls)  # as a server may run it, without us
+    check(
+        model, [partial(model, x), partial(model, x[:7])], calls
+    )  # as a server may run it, without us
 
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_gradients(frozen, calls):
     net, x = network().requires_grad_(not frozen), images(20)
     asks = [partial(gradient_l2, net, x[start:]) for start in (0, 10)]
-    asks += [partial(gradient_l2, net, x[:5], "conv1"), lambda: attack(net, x[:4], Attack(steps=5), seed=1).inputs]
+    asks += [
+        partial(gradient_l2, net, x[:5], "conv1"),
+        lambda: attack(net, x[:4], Attack(steps=5), seed=1).inputs,
+    ]
     asks.append(lambda: steepness(net, x[:6], lambda logits: logits[0].T)[1])
     check(net, asks, max(3, calls // 8))
 
@@ -197,7 +219,10 @@ def recurrent():
     class Recurrent(nn.Module):
         def __init__(self):
             super().__init__()
-            self.rnn, self.last = nn.LSTM(6, 8, batch_first=True, num_layers=2, dropout=0.5), nn.Linear(8, 3)
+            self.rnn, self.last = (
+                nn.LSTM(6, 8, batch_first=True, num_layers=2, dropout=0.5),
+                nn.Linear(8, 3),
+            )
 
         def forward(self, x):
             return self.last(self.rnn(x[:, 0])[0][:, -1])
@@ -209,7 +234,11 @@ def recurrent():
 @pytest.mark.parametrize("make", [Drawing, Switching, Closed, scripted, normalised, recurrent])
 def test_networks_of_all_makes(make, calls):
     model, x = make(), images(24)
-    asks = [partial(nescio.predict, model, x[start : start + 12], seed=seed) for start in (0, 12) for seed in (0, 1)]
+    asks = [
+        partial(nescio.predict, model, x[start : start + 12], seed=seed)
+        for start in (0, 12)
+        for seed in (0, 1)
+    ]
     if make is Drawing:
         asks += asks_of(nescio.ODIN(model).fit(images(100), accept=0.8))
         asks.append(partial(gradient_l2, model, x[:5]))
@@ -269,7 +298,9 @@ def test_tasks_of_asyncio():
     before, want = everything(net), detector.score(images(8, seed=2))
 
     async def serve():
-        return await asyncio.gather(*(asyncio.to_thread(detector.score, images(8, seed=2)) for _ in range(50)))
+        return await asyncio.gather(
+            *(asyncio.to_thread(detector.score, images(8, seed=2)) for _ in range(50))
+        )
 
     assert all(torch.equal(one, want) for one in asyncio.run(serve()))
     assert everything(net) == before
@@ -302,7 +333,9 @@ def test_data_may_wait_for_another_thread_while_they_are_read(what):
 
     work = partial(nescio.predict, other, images(2)) if what == "model" else process
     found = []
-    thread = threading.Thread(target=lambda: found.append(nescio.predict(network(), Waiting(work))), daemon=True)
+    thread = threading.Thread(
+        target=lambda: found.append(nescio.predict(network(), Waiting(work))), daemon=True
+    )
     thread.start()
     thread.join(60)
     assert [one.shape for one in found] == [(1, 4, 3)]
@@ -336,7 +369,9 @@ def test_forked_workers_of_a_loader(make):
     thread.start()
     try:
         for _ in range(3):
-            loader = DataLoader(Scored(detector), batch_size=4, num_workers=2, multiprocessing_context="fork")
+            loader = DataLoader(
+                Scored(detector), batch_size=4, num_workers=2, multiprocessing_context="fork"
+            )
             torch.testing.assert_close(torch.cat(list(loader)), want, rtol=1e-6, atol=1e-6)
     finally:
         done.set()

@@ -8,14 +8,20 @@ from sklearn.datasets import make_moons
 from torch import nn
 
 import nescio
-from nescio.logits import classes, mean_kernels
+from nescio.core.logits import classes, mean_kernels
 from nescio.methods import DUQ, Ensemble, Softmax
 from nescio.models import mlp
 from nescio.scores import OF_LOGITS
 
 # Appendix A.1, with the 1500 points of the authors' notebook; inputs are not normalised.
 TRAINING = {"epochs": 30, "batch_size": 64, "optimizer": "sgd", "learning_rate": 0.01}
-HEAD = {"centroid_size": 10, "length_scale": 0.3, "momentum": 0.99, "weight_spread": 1.0, "features": 20}
+HEAD = {
+    "centroid_size": 10,
+    "length_scale": 0.3,
+    "momentum": 0.99,
+    "weight_spread": 1.0,
+    "features": 20,
+}
 # Half as many steps, twice as long: as good, in half the time.
 QUICK = TRAINING | {"batch_size": 128, "learning_rate": 0.02}
 # With the penalty about one run in six keeps a streak of certainty far out, and which one does hangs on the last bits
@@ -61,7 +67,9 @@ def size(request):
 @pytest.fixture(scope="module")
 def duqs(size):
     how, runs = size
-    return {name: [trained(a_duq(name, seed), how, seed) for seed in range(runs[name])] for name in runs}
+    return {
+        name: [trained(a_duq(name, seed), how, seed) for seed in range(runs[name])] for name in runs
+    }
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +85,10 @@ def far_away(duqs):
     def certainty(model, seed):
         return float(model.confidence(nescio.predict(model, far_from(moons(seed)[0]))).mean())
 
-    return {name: median(certainty(model, seed) for seed, model in enumerate(models)) for name, models in duqs.items()}
+    return {
+        name: median(certainty(model, seed) for seed, model in enumerate(models))
+        for name, models in duqs.items()
+    }
 
 
 @pytest.mark.parametrize("penalty", RUNS)
@@ -116,9 +127,14 @@ def test_certainty_dies_away_along_every_ray_where_a_softmax_grows_certain(duqs,
         logits = [nescio.predict(model, scale * rays()) for scale in scales]
         unknown = torch.stack([OF_LOGITS["max_logit"](one) for one in logits])
         assert (unknown.diff(dim=0) > 0).all()  # also long after the kernels have underflowed
-        torch.testing.assert_close(unknown[-1] / unknown[-2], torch.full((1000,), 100.0).double(), rtol=1e-2, atol=0)
+        torch.testing.assert_close(
+            unknown[-1] / unknown[-2], torch.full((1000,), 100.0).double(), rtol=1e-2, atol=0
+        )
         assert (model.confidence(logits[-1]) == 0).all()
-    confidence = [float(softmax.confidence(nescio.predict(softmax, scale * rays())).mean()) for scale in scales]
+    confidence = [
+        float(softmax.confidence(nescio.predict(softmax, scale * rays())).mean())
+        for scale in scales
+    ]
     assert confidence == sorted(confidence)
     assert confidence[-1] > 0.999
 
@@ -127,7 +143,11 @@ def test_certainty_dies_away_along_every_ray_where_a_softmax_grows_certain(duqs,
 def fresh(seed):
     """A DUQ with centroids of its own, labelled inputs, and what it sees of them: `W_c f(x)`, `(N, C, n)`."""
     torch.manual_seed(seed)
-    model = DUQ(nn.Linear(2, 5), 3, centroid_size=4, length_scale=0.7, momentum=0.5, features=5).double().eval()
+    model = (
+        DUQ(nn.Linear(2, 5), 3, centroid_size=4, length_scale=0.7, momentum=0.5, features=5)
+        .double()
+        .eval()
+    )
     x, y = torch.randn(40, 2, dtype=torch.float64), torch.arange(40) % 3
     with torch.no_grad():
         return model, x, y, torch.einsum("cnd,bd->bcn", model.weight, model.net(x))
@@ -144,7 +164,9 @@ def test_centroids_tend_to_the_means_of_their_classes(fresh):
         model.after_step(x, y)
         kept = 0.5**k
         n = kept * first_count + (1 - kept) * count
-        torch.testing.assert_close(model.centroids, (kept * first + (1 - kept) * total) / n[:, None])
+        torch.testing.assert_close(
+            model.centroids, (kept * first + (1 - kept) * total) / n[:, None]
+        )
     torch.testing.assert_close(model.centroids, total / count[:, None], rtol=1e-14, atol=1e-14)
 
 
@@ -159,7 +181,9 @@ def test_class_means_have_the_smallest_distance_term(fresh):
         return torch.stack([own[y == c].mean() for c in range(3)])
 
     other = means + torch.randn_like(means)
-    torch.testing.assert_close(term(other) - term(means), (other - means).square().sum(1) / (2 * 4 * 0.7**2))
+    torch.testing.assert_close(
+        term(other) - term(means), (other - means).square().sum(1) / (2 * 4 * 0.7**2)
+    )
 
 
 def test_kernels_need_not_sum_to_one(fresh):
@@ -167,5 +191,9 @@ def test_kernels_need_not_sum_to_one(fresh):
     model, x, _, seen = fresh
     model.centroids.copy_(seen[0])  # each class has its centroid where it sees the first input
     logits = nescio.predict(model, torch.stack([x[0], 1e9 * x[1]]))
-    torch.testing.assert_close(mean_kernels(logits).sum(1), torch.tensor([3.0, 0.0], dtype=torch.float64))
-    torch.testing.assert_close(model.confidence(logits), torch.tensor([1.0, 0.0], dtype=torch.float64))
+    torch.testing.assert_close(
+        mean_kernels(logits).sum(1), torch.tensor([3.0, 0.0], dtype=torch.float64)
+    )
+    torch.testing.assert_close(
+        model.confidence(logits), torch.tensor([1.0, 0.0], dtype=torch.float64)
+    )

@@ -20,7 +20,10 @@ def test_confidence_tends_to_one_along_almost_every_ray(model):
     """Theorem 3.1 of *Why ReLU networks yield high-confidence predictions far away from the training data*."""
     angle = torch.linspace(0, 2 * torch.pi, 1001, dtype=torch.float64)[:-1]
     rays = torch.stack([angle.cos(), angle.sin()], 1)
-    confidence = [model.confidence(nescio.predict(model, scale * rays)).mean() for scale in (1e1, 1e2, 1e4, 1e6)]
+    confidence = [
+        model.confidence(nescio.predict(model, scale * rays)).mean()
+        for scale in (1e1, 1e2, 1e4, 1e6)
+    ]
     assert confidence == sorted(confidence)
     assert confidence[-1] > 0.999
 
@@ -30,5 +33,7 @@ def test_no_score_of_probabilities_notices_that_it_has_left(model, score):
     """Every such score keeps falling as an input is scaled up, also where probabilities have long rounded to one."""
     generator = torch.Generator().manual_seed(1)
     rays = torch.randn(300, 2, generator=generator, dtype=torch.float64)
-    values = torch.stack([nescio.scores.SCORES[score](nescio.predict(model, s * rays)) for s in (1e3, 1e4, 1e5, 1e6)])
+    values = torch.stack(
+        [nescio.scores.SCORES[score](nescio.predict(model, s * rays)) for s in (1e3, 1e4, 1e5, 1e6)]
+    )
     assert (values.diff(dim=0) < 0).double().mean() > 0.99

@@ -9,11 +9,11 @@ from torch import nn
 
 import nescio
 from nescio.audit import monotone, scaling
+from nescio.core.input_gradients import steepness
 from nescio.data import Normalise
 from nescio.methods import METHODS
 from nescio.models import mlp
 from nescio.scores import SCORES, natural
-from nescio.slopes import steepness
 
 SETTINGS = {
     "softmax": {},
@@ -87,7 +87,9 @@ def test_some_feature_is_monotone(features):
 
 
 def test_all_that_can_be_asked_of_the_model_is(model, record):
-    assert {gauge.score for gauge in record.gauges} == set(FOUR if model.name != "softmax" else ("max_prob", "entropy"))
+    assert {gauge.score for gauge in record.gauges} == set(
+        FOUR if model.name != "softmax" else ("max_prob", "entropy")
+    )
 
 
 def test_gradients_of_all_metrics_die_away(record):
@@ -105,7 +107,11 @@ def test_so_do_those_of_each_input(model, patients, features, record):
         far = near.clone()
         far[:, feature] *= 1e6
         steep, flat = (
-            steepness(model, x, lambda logits: torch.stack([natural(name, SCORES[name](logits)) for name in names]))[1]
+            steepness(
+                model,
+                x,
+                lambda logits: torch.stack([natural(name, SCORES[name](logits)) for name in names]),
+            )[1]
             for x in (near, far)
         )
         assert (flat < 1e-6 * steep).all()
@@ -132,7 +138,9 @@ def test_certainty_rises_to_its_limit(model, patients, features):
     for feature in features:
         factors = torch.ones(13, 3, dtype=torch.float64)
         factors[:, feature] = torch.logspace(0, 6, 13)
-        confidence = torch.stack([model.confidence(nescio.predict(model, factor * x)) for factor in factors])
+        confidence = torch.stack(
+            [model.confidence(nescio.predict(model, factor * x)) for factor in factors]
+        )
         assert (confidence[6:].diff(dim=0) > -1e-12).all()
         assert (confidence[-1] - confidence[-2]).abs().max() < 1e-9
         draws = nescio.predict(model, factors[-1] * x).softmax(-1).amax(-1)
@@ -149,17 +157,26 @@ def test_a_logistic_regression_ends_where_it_must():
     found = monotone(net, [0.0] * 3, [torch.inf] * 3)
     assert found.signs == ((-1, 1), (1, -1), (0, 0))
     record = scaling(net, x, rays=False)
-    slope, factors = (weight[1] - weight[0]).numpy(), torch.tensor(record.factors, dtype=torch.float64)
+    slope, factors = (
+        (weight[1] - weight[0]).numpy(),
+        torch.tensor(record.factors, dtype=torch.float64),
+    )
     for direction, change in zip(record.directions, slope, strict=True):
         moved = x.expand(len(factors), 3).clone()
         moved[:, direction.feature] *= factors
         margin = moved @ torch.from_numpy(slope) - 1.0
         largest = margin.abs().sigmoid()
         torch.testing.assert_close(torch.tensor(direction.confidence, dtype=torch.float64), largest)
-        course = direction.scores[0]  # 1 − max p = σ(−|m|), whose gradient is −σ(|m|) σ(−|m|) sign(m) (w₁ − w₀)
-        torch.testing.assert_close(torch.tensor(course.mean, dtype=torch.float64), (-margin.abs()).sigmoid())
+        course = direction.scores[
+            0
+        ]  # 1 − max p = σ(−|m|), whose gradient is −σ(|m|) σ(−|m|) sign(m) (w₁ − w₀)
+        torch.testing.assert_close(
+            torch.tensor(course.mean, dtype=torch.float64), (-margin.abs()).sigmoid()
+        )
         norm = largest * (-margin.abs()).sigmoid() * float((slope**2).sum() ** 0.5)
-        torch.testing.assert_close(torch.tensor(course.gradient_mean, dtype=torch.float64), norm, rtol=1e-7, atol=0)
+        torch.testing.assert_close(
+            torch.tensor(course.gradient_mean, dtype=torch.float64), norm, rtol=1e-7, atol=0
+        )
         if change:
             assert direction.confidence[-1] == 1.0
             ends_in = nescio.predict(net, moved[-1:])[0, 0].argmax()

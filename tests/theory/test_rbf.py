@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import nescio
-from nescio.logits import mean_log_probs
+from nescio.core.logits import mean_log_probs
 from nescio.methods import RBFNetwork
 
 EPS = (0.3, 1e-2, 1e-7)
@@ -78,12 +78,16 @@ def test_one_centre_that_speaks_for_one_class_comes_close_to_the_bound(eps, clas
     radius = model.uniform_radius(eps)
     off = off_uniform(model, radius * torch.tensor([[0.6, 0.8]], dtype=torch.float64)).item()
     assert off == pytest.approx((1 - 1 / classes) * eps / (1 + eps), rel=1e-6)
-    nearer = off_uniform(model, 0.9 * radius * torch.tensor([[0.6, 0.8]], dtype=torch.float64)).item()
+    nearer = off_uniform(
+        model, 0.9 * radius * torch.tensor([[0.6, 0.8]], dtype=torch.float64)
+    ).item()
     assert nearer > min(eps, 0.99 * (1 - 1 / classes))
 
 
 @pytest.mark.parametrize(("apart", "gamma"), [(3e3, None), (1e4, None), (1.0, 1e7)])
-def test_the_bound_holds_in_float32_where_kernels_are_narrow_for_how_far_centres_lie_apart(apart, gamma):
+def test_the_bound_holds_in_float32_where_kernels_are_narrow_for_how_far_centres_lie_apart(
+    apart, gamma
+):
     """Squares of distances that are made from squares of coordinates would be off by more than a kernel's width."""
     generator = torch.Generator().manual_seed(0)
     x, y = nescio.data.load("two_moons").train.take(slice(600))

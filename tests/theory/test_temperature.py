@@ -27,7 +27,9 @@ def rays():
 def test_it_is_as_certain_along_the_same_rays_and_of_the_same_classes(model, rays, temperature):
     """Division by a constant is affine: slopes and intercepts are divided, and what is steepest stays so."""
     x = torch.zeros_like(rays)
-    plain, scaled = (asymptote(one, x, rays) for one in (model, TemperatureScaled(model, temperature)))
+    plain, scaled = (
+        asymptote(one, x, rays) for one in (model, TemperatureScaled(model, temperature))
+    )
     assert plain.certain.double().mean() > 0.99
     assert torch.equal(scaled.certain, plain.certain)
     assert torch.equal(scaled.winner, plain.winner)

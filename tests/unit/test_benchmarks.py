@@ -10,17 +10,25 @@ import detectors
 import peers
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if "__main__" in path.read_text(encoding="utf-8"))
+SCRIPTS = sorted(
+    path.stem for path in FOLDER.glob("*.py") if "__main__" in path.read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize(
-    "name", ["predict", *(pytest.param(name, marks=pytest.mark.slow) for name in SCRIPTS if name != "predict")]
+    "name",
+    [
+        "predict",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in SCRIPTS if name != "predict"),
+    ],
 )
 def test_a_benchmark_runs_to_its_end(name, monkeypatch, capsys):
     if name == "detectors" and peers.pytorch_ood() is None:
         pytest.skip("pytorch-ood is not installed; it is in the extra bench")
     monkeypatch.setattr(sys, "argv", [name, "--toy"])
-    assert not runpy.run_path(str(FOLDER / f"{name}.py"))["main"]()  # a code other than 0 says that it is too slow
+    assert not runpy.run_path(str(FOLDER / f"{name}.py"))[
+        "main"
+    ]()  # a code other than 0 says that it is too slow
     rows = capsys.readouterr().out.splitlines()
     assert len(rows) >= 4
     assert any("nescio" in row or "ours" in row or "ratio" in row or "×" in row for row in rows)

@@ -9,12 +9,12 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import nescio
-from nescio.attacks import attack
+from nescio.core.attacks import attack
+from nescio.core.logits import classes
 from nescio.data import Samples, load
 from nescio.data.known import assemble
 from nescio.data.same import check_apart, same
 from nescio.errors import NescioError
-from nescio.logits import classes
 from nescio.methods import Softmax
 from nescio.models import mlp
 
@@ -87,9 +87,13 @@ ASKED = {
     "one input": lambda x: DETECTOR.predict(x[0]),
     "detector's fit": lambda x: nescio.Threshold(Takes()).fit(x),
     "evaluate": lambda x: nescio.evaluate(Takes(), (x, torch.arange(len(x)) % 4)),
-    "evaluate, unknown": lambda x: nescio.evaluate(Takes(), (torch.rand(40, 1, 8, 8), torch.arange(40) % 4), {"u": x}),
+    "evaluate, unknown": lambda x: nescio.evaluate(
+        Takes(), (torch.rand(40, 1, 8, 8), torch.arange(40) % 4), {"u": x}
+    ),
     "fit": lambda x: nescio.fit(Takes(), (x, torch.arange(len(x)) % 4), epochs=1),
-    "fit, dataset": lambda x: nescio.fit(Takes(), TensorDataset(x, torch.arange(len(x)) % 4), epochs=1),
+    "fit, dataset": lambda x: nescio.fit(
+        Takes(), TensorDataset(x, torch.arange(len(x)) % 4), epochs=1
+    ),
     "attack": lambda x: attack(Takes(), x),
     "loader": lambda x: nescio.predict(Takes(), DataLoader(TensorDataset(x), 8)),
     "array": lambda x: nescio.predict(Takes(), x.numpy()),
@@ -101,13 +105,19 @@ ASKED = {
 @pytest.mark.parametrize("kind", [torch.uint8, torch.int64, torch.int32, torch.bool])
 @pytest.mark.parametrize("asked", ASKED)
 def test_whole_numbers_are_refused_also_for_a_network_that_would_take_them(asked, kind):
-    with pytest.raises(NescioError, match=r"must be floating point .* divide bytes of images by 255, or call"):
+    with pytest.raises(
+        NescioError, match=r"must be floating point .* divide bytes of images by 255, or call"
+    ):
         ASKED[asked](BYTES.to(kind))
     assert nescio.predict(Takes(), BYTES.float()).shape == (1, 40, 4)  # as it is told to do
 
 
 def test_bytes_and_the_floats_they_are_given_out_as_are_the_same_data(known):
-    for floats in (known.test.inputs, known.test.inputs.double(), known.test._stored.numpy() / 255.0):
+    for floats in (
+        known.test.inputs,
+        known.test.inputs.double(),
+        known.test._stored.numpy() / 255.0,
+    ):
         assert same(known.test, floats)
         assert same(floats, known.test)
     assert not same(known.test, known.test._stored.float())
@@ -124,8 +134,16 @@ def test_cifar_as_inputs_is_as_right_as_the_set():
     except NescioError as error:
         pytest.skip(str(error))
     torch.manual_seed(0)
-    model = Softmax(nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(192, 10)), normalise=known.normalise)
-    nescio.fit(model, known.train.select(torch.arange(10_000)), epochs=2, batch_size=100, learning_rate=1e-2)
+    model = Softmax(
+        nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(192, 10)), normalise=known.normalise
+    )
+    nescio.fit(
+        model,
+        known.train.select(torch.arange(10_000)),
+        epochs=2,
+        batch_size=100,
+        learning_rate=1e-2,
+    )
     some = known.test.select(torch.arange(2000))
     right = (classes(nescio.predict(model, some)) == some.labels).double().mean()
     assert right > 0.25
@@ -145,8 +163,12 @@ def test_bytes_in_a_file_are_refused_unless_they_are_images(command, tmp_path, m
     x = np.random.default_rng(0).integers(0, 256, (60, 6, 6), dtype=np.uint8)
     for kind in (np.uint8, np.int64):
         np.savez("held.npz", inputs=x.astype(kind))
-        code, _, err = command("fit", "--model", "byte_nets:make", "--data", "held.npz", "--score", "max_prob")
+        code, _, err = command(
+            "fit", "--model", "byte_nets:make", "--data", "held.npz", "--score", "max_prob"
+        )
         assert (code, "divide bytes of images by 255" in " ".join(err.split())) == (2, True)
     np.savez("held.npz", images=x)
-    code, _, err = command("fit", "--model", "byte_nets:make", "--data", "held.npz", "--score", "max_prob")
+    code, _, err = command(
+        "fit", "--model", "byte_nets:make", "--data", "held.npz", "--score", "max_prob"
+    )
     assert code == 0, err

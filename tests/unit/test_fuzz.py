@@ -12,7 +12,12 @@ from fuzz.files import Files
 from fuzz.threads import Threads
 from nescio.errors import NescioError
 
-KINDS = {"files": (Files, 400), "arrays": (Arrays, 400), "threads": (Threads, 40), "faults": (Faults, 25)}
+KINDS = {
+    "files": (Files, 400),
+    "arrays": (Arrays, 400),
+    "threads": (Threads, 40),
+    "faults": (Faults, 25),
+}
 
 
 @pytest.mark.filterwarnings("ignore")  # of what is done with odd numbers
@@ -22,7 +27,9 @@ def test_nothing_is_found(kind, seed):
     with folder() as place:
         fuzzer = make(place, killing=False) if make is Faults else make(place)
         tally = run(fuzzer, seed, cases=cases)
-    found = [f"{one.what} × {n}: {one.where}, case {one.number}: {one.doing}" for one, n in tally.alike()]
+    found = [
+        f"{one.what} × {n}: {one.where}, case {one.number}: {one.doing}" for one, n in tally.alike()
+    ]
     assert not found, "\n".join(found)
     assert tally.cases == cases
 
@@ -56,7 +63,9 @@ def test_what_a_case_ends_in_is_told(tmp_path):
     tally = run(Known(tmp_path), 5, cases=12)
     assert set(ends) == set(range(6))
     assert tally.refused == ends.count(0)
-    assert [tally.count(what) for what in (TRACEBACK, WRONG, CHANGED, HANG)] == [ends.count(n) for n in (1, 2, 3, 4)]
+    assert [tally.count(what) for what in (TRACEBACK, WRONG, CHANGED, HANG)] == [
+        ends.count(n) for n in (1, 2, 3, 4)
+    ]
     first = tally.found[0]
     assert (tally.saved / str(first.number) / "made").read_text() == str(ends[first.number])
     assert first.doing in (tally.saved / str(first.number) / "finding.txt").read_text()

@@ -25,12 +25,14 @@ from safetensors.torch import save_file
 from torch import nn
 
 from nescio.cli import app
+from nescio.cli.options import names
 from nescio.data import load
-from nescio.options import names
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"(?:^<!-- test: (?P<mark>.*?) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+BLOCK = re.compile(
+    r"(?:^<!-- test: (?P<mark>.*?) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S
+)
 NEVER = {  # by their first words, and why
     "make": "installs, or runs these very tests",
     "pip": "installs",
@@ -50,7 +52,9 @@ class Block:
     @property
     def lines(self):
         """Its commands, as words."""
-        return [words for line in self.text.splitlines() if (words := shlex.split(line, comments=True))]
+        return [
+            words for line in self.text.splitlines() if (words := shlex.split(line, comments=True))
+        ]
 
     def runs(self, as_written):
         """Whether it is run, rather than only read."""
@@ -60,12 +64,18 @@ class Block:
         """Options that a command gets to be quick."""
         if not self.mark.startswith("quick "):
             return []
-        told = {name: more for name, *more in map(str.split, self.mark.removeprefix("quick ").split(";"))}
+        told = {
+            name: more
+            for name, *more in map(str.split, self.mark.removeprefix("quick ").split(";"))
+        }
         return told.get(words[1], [])
 
 
 def blocks(page):
-    found = [Block(one["kind"], one["text"], one["mark"] or "") for one in BLOCK.finditer(page.read_text("utf-8"))]
+    found = [
+        Block(one["kind"], one["text"], one["mark"] or "")
+        for one in BLOCK.finditer(page.read_text("utf-8"))
+    ]
     for one in found:
         assert re.match(r"(quick .+|slow|file [\w./]+|skip because .+|)$", one.mark), one.mark
     return [one for one in found if one.kind in ("sh", "python")]
@@ -89,20 +99,27 @@ def parsed(words):
 def never(words):
     """Whether a command is not to be run, by its name."""
     line = " ".join(words)
-    return not line.startswith(RUN_ALL_THE_SAME) and any(f"{line} ".startswith(f"{name} ") for name in NEVER)
+    return not line.startswith(RUN_ALL_THE_SAME) and any(
+        f"{line} ".startswith(f"{name} ") for name in NEVER
+    )
 
 
 def stand_ins(folder):
     """What the README says is the reader's own: code, weights, tables and images."""
-    (folder / "my_nets.py").write_text("from torch import nn\n\n\ndef make_net():\n    return nn.Sequential("
-                                       "nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))\n")  # fmt: skip
+    (folder / "my_nets.py").write_text(
+        "from torch import nn\n\n\ndef make_net():\n    return nn.Sequential("
+        "nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))\n"
+    )
     torch.manual_seed(0)
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
     save_file(net.state_dict(), folder / "w.safetensors")
     x, y = load("digits").test.take(slice(None))
     np.savez(folder / "held_out.npz", images=x[:300].numpy(), labels=y[:300].numpy())
     np.savez(folder / "known_test.npz", images=x[300:].numpy(), labels=y[300:].numpy())
-    rows = [",".join(f"pixel{i}" for i in range(64)), *(",".join(map(str, one.flatten().tolist())) for one in x[:5])]
+    rows = [
+        ",".join(f"pixel{i}" for i in range(64)),
+        *(",".join(map(str, one.flatten().tolist())) for one in x[:5]),
+    ]
     (folder / "inputs.csv").write_text("\n".join(rows) + "\n")
     for name in ("new_images", "other_images"):
         (folder / name).mkdir()
@@ -151,7 +168,9 @@ def run(page, folder, command, monkeypatch, capsys, as_written):
                     parsed(words)
                 if not block.runs(as_written) or never(words):
                     continue
-                assert words[0] == "nescio", f"{page.name}: {words[0]} is neither nescio nor in NEVER"
+                assert words[0] == "nescio", (
+                    f"{page.name}: {words[0]} is neither nescio nor in NEVER"
+                )
                 code, out, err = command(*words[1:], *([] if as_written else block.further(words)))
                 assert code == 0, f"{page.name}: {shlex.join(words)}\n{err}"
                 said.append(out)
@@ -176,7 +195,9 @@ def needs_more(page):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in PAGES if needs_more(page)], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if needs_more(page)], ids=lambda page: page.name
+)
 def test_a_page_runs_as_it_is_written(page, tmp_path, command, monkeypatch, capsys):
     check(page, run(page, tmp_path, command, monkeypatch, capsys, as_written=True))
 
@@ -197,7 +218,9 @@ def test_commands_in_running_text_have_commands_and_options_that_exist(text):
     if words[1] == "COMMAND":
         return
     command, rest = resolved(words)
-    known = {option for param in command.params for option in (*param.opts, *param.secondary_opts)} | {"--help"}
+    known = {
+        option for param in command.params for option in (*param.opts, *param.secondary_opts)
+    } | {"--help"}
     for word in rest:
         name = word.partition("=")[0]
         if name.startswith("-") and name not in known:
@@ -205,10 +228,16 @@ def test_commands_in_running_text_have_commands_and_options_that_exist(text):
             parsed([*words, "--data", "digits"])
 
 
-@pytest.mark.parametrize("text", [
-    "```sh\nnescio evaluat run\n```", "```sh\nnescio evaluate run --unknwon far\n```", "```python\nnescio.no_such\n```",
-    "```sh\nnescio compare run-softmax run-duq\n```", "```sh\nrm -rf x\n```",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```sh\nnescio evaluat run\n```",
+        "```sh\nnescio evaluate run --unknwon far\n```",
+        "```python\nnescio.no_such\n```",
+        "```sh\nnescio compare run-softmax run-duq\n```",
+        "```sh\nrm -rf x\n```",
+    ],
+)
 def test_a_page_that_is_wrong_is_found(text, tmp_path, command, monkeypatch, capsys):
     page = tmp_path / "page.md"
     page.write_text(f"# Page\n\n{text}\n")

@@ -92,7 +92,10 @@ def test_a_log_has_lines_if_asked_for(monkeypatch):
     with progress.bar(10, "score", True, done=2) as shown:
         shown.advance(6, "far")
         shown.advance(2)
-    assert log.getvalue().splitlines() == ["score: 8 of 10, about 1 s left, far", "score: 10 of 10, far"]
+    assert log.getvalue().splitlines() == [
+        "score: 8 of 10, about 1 s left, far",
+        "score: 10 of 10, far",
+    ]
     with progress.logged(), progress.bar(None, "get") as shown:
         shown.advance(1)
     assert log.getvalue().splitlines()[2:] == ["get: 1"]
@@ -134,7 +137,14 @@ def test_a_resumed_run_says_so(monkeypatch, tmp_path):
         model = nescio.methods.Softmax(mlp(4, 3, hidden=(4,)), normalise=known.normalise)
         if stop:
             model.after_step = stop
-        nescio.fit(model, known.train, epochs=3, batch_size=40, checkpoint=tmp_path / "c", progress=progress)
+        nescio.fit(
+            model,
+            known.train,
+            epochs=3,
+            batch_size=40,
+            checkpoint=tmp_path / "c",
+            progress=progress,
+        )
         lines = log.getvalue().splitlines()
         log.truncate(0)
         log.seek(0)

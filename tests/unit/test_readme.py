@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("table", [METHODS, DETECTORS, SCORES], ids=["methods", "detectors", "scores"])
+@pytest.mark.parametrize(
+    "table", [METHODS, DETECTORS, SCORES], ids=["methods", "detectors", "scores"]
+)
 def test_tables_are_generated(table):
     for name, thing in table.items():
         row = f"| `{name}` | {(thing.__doc__ or '').strip().splitlines()[0]} |"
@@ -24,22 +26,35 @@ def test_tables_are_generated(table):
 
 def test_no_command_loses_what_another_wrote():
     page = README.partition("## From the command line")[2].partition("## From Python")[0]
-    commands = [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
-    judged = [line.split()[2] for line in commands if line.startswith("nescio evaluate ") and " -o " not in line]
+    commands = [
+        line
+        for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+        for line in block.splitlines()
+    ]
+    judged = [
+        line.split()[2]
+        for line in commands
+        if line.startswith("nescio evaluate ") and " -o " not in line
+    ]
     assert len(judged) == len(set(judged)) > 0
 
 
 def test_links_lead_somewhere():
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
     for page in pages:
-        for target in re.findall(r"\]\(([\w./-]+\.(?:md|cff)|LICENSE)\)", page.read_text(encoding="utf-8")):
+        for target in re.findall(
+            r"\]\(([\w./-]+\.(?:md|cff)|LICENSE)\)", page.read_text(encoding="utf-8")
+        ):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 def test_commands_exist():
     from nescio.cli import app, data_app
 
-    known = {command.name or command.callback.__name__ for command in app.registered_commands} | {"data", "reproduce"}
+    known = {command.name or command.callback.__name__ for command in app.registered_commands} | {
+        "data",
+        "reproduce",
+    }
     used = set(re.findall(r"^nescio (\w+)", README, re.MULTILINE))
     assert used
     assert used <= known

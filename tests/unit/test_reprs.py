@@ -27,7 +27,10 @@ def test_an_evaluation_is_told_in_a_few_lines(model, known):
     assert len(lines) <= 8
     assert max(map(len, lines)) <= 120
     aurocs = [side.separation[0].auroc for side in record.unknown]
-    assert f"Evaluation: {100 * record.known.accuracy:.1f} % of 379 inputs of digits test right" in lines[0]
+    assert (
+        f"Evaluation: {100 * record.known.accuracy:.1f} % of 379 inputs of digits test right"
+        in lines[0]
+    )
     assert f"AUROC by max_prob: held out {aurocs[0]:.3f}, noise {aurocs[1]:.3f}" in lines[0]
     assert "method='softmax'" in str(record)
 
@@ -58,11 +61,16 @@ def test_a_fitted_detector_tells_its_threshold_and_what_is_promised_and_what_is_
     first, cut, promise, uncovered = str(detector).splitlines()
     assert first == "Combined(members=['energy', 'mahalanobis']) over Softmax"
     assert (
-        cut.strip() == f"threshold {float(detector.threshold_):g}, settled by {len(detector.calibration_)} known inputs"
+        cut.strip()
+        == f"threshold {float(detector.threshold_):g}, settled by {len(detector.calibration_)} known inputs"
     )
-    assert promise.strip() == ("Promised: a new known input, drawn as these were, is accepted with a probability of at "
-                               "least 0.9")  # fmt: skip
-    assert uncovered.strip().startswith("Unknown inputs: not guaranteed. Measure it: nescio.decide(")
+    assert promise.strip() == (
+        "Promised: a new known input, drawn as these were, is accepted with a probability of at "
+        "least 0.9"
+    )
+    assert uncovered.strip().startswith(
+        "Unknown inputs: not guaranteed. Measure it: nescio.decide("
+    )
 
 
 def test_thresholds_per_class_and_detectors_of_files(model, known, tmp_path):

@@ -6,7 +6,12 @@ from nescio.seeds import check_seed, derived_seed, start_from
 
 
 def test_seeds_of_different_things_differ():
-    found = {derived_seed(seed, what, n) for seed in range(5) for what in ("step", "epoch", "data") for n in range(50)}
+    found = {
+        derived_seed(seed, what, n)
+        for seed in range(5)
+        for what in ("step", "epoch", "data")
+        for n in range(50)
+    }
     assert len(found) == 5 * 3 * 50
     assert all(0 <= seed < 2**63 for seed in found)
     assert derived_seed(0, "step", 7) == derived_seed(0, "step", 7)

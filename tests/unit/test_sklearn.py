@@ -36,7 +36,10 @@ def test_scikit_learn_takes_every_method_for_one_of_its_own(estimator, check):
 def test_with_reject_two_of_its_checks_cannot_hold_and_the_page_says_so():
     page = (Path(__file__).parents[2] / "docs" / "scikit-learn.md").read_text(encoding="utf-8")
     assert "Without `reject` it passes" in page
-    for reject, failing in ((None, set()), (0.5, {"check_classifiers_classes", "check_classifiers_train"})):
+    for reject, failing in (
+        (None, set()),
+        (0.5, {"check_classifiers_classes", "check_classifiers_train"}),
+    ):
         told = check_estimator(quick(hidden=(100, 100), reject=reject), on_fail=None, on_skip=None)
         assert {one["check_name"] for one in told if one["status"] == "failed"} == failing
 
@@ -67,7 +70,10 @@ class TestQuality:
         train, test, labels, right = train_test_split(x[y < 7], y[y < 7], random_state=0)
         classifier = NescioClassifier(name, random_state=0).fit(train, labels)
         assert classifier.score(test, right) > 0.97
-        assert nescio.metrics.auroc(classifier.uncertainty(test), classifier.uncertainty(x[y >= 7])) > 0.92
+        assert (
+            nescio.metrics.auroc(classifier.uncertainty(test), classifier.uncertainty(x[y >= 7]))
+            > 0.92
+        )
 
     @pytest.mark.parametrize("name", QUICK)
     @pytest.mark.parametrize(("load", "least"), [(load_breast_cancer, 0.94), (load_iris, 0.93)])
@@ -82,7 +88,9 @@ class TestQuality:
         for seed in range(40):
             rng = np.random.default_rng(seed)
             new, _ = draw_blobs(rng, 2000)
-            classifier = NescioClassifier(name, hidden=(8,), epochs=3, reject=0.9, calibration=0.33, random_state=seed)
+            classifier = NescioClassifier(
+                name, hidden=(8,), epochs=3, reject=0.9, calibration=0.33, random_state=seed
+            )
             shares.append((classifier.fit(*draw_blobs(rng, 300)).predict(new) != -1).mean())
         spread = np.sqrt(0.9 * 0.1 / 101 + 0.9 * 0.1 / 2000)
         assert abs(np.mean(shares) - 0.9) < 3 * spread / np.sqrt(40)
@@ -94,21 +102,29 @@ class TestAnswers:
         x, y = iris
         classifier = quick().fit(x, y)
         logits = classifier.model_(torch.from_numpy(x)).detach().numpy()
-        np.testing.assert_allclose(classifier.predict_proba(x), scipy.special.softmax(logits, 1), rtol=1e-12)
+        np.testing.assert_allclose(
+            classifier.predict_proba(x), scipy.special.softmax(logits, 1), rtol=1e-12
+        )
         np.testing.assert_array_equal(classifier.predict(x), logits.argmax(1))
 
     def test_kernels_of_duq_become_shares(self, iris):
         x, y = iris
         classifier = quick("duq").fit(x, y)
         kernels = np.exp(classifier.model_(torch.from_numpy(x)).detach().numpy())
-        np.testing.assert_allclose(classifier.predict_proba(x), kernels / kernels.sum(1, keepdims=True), rtol=1e-9)
-        np.testing.assert_allclose(classifier.uncertainty(x), -np.log(kernels.max(1)), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            classifier.predict_proba(x), kernels / kernels.sum(1, keepdims=True), rtol=1e-9
+        )
+        np.testing.assert_allclose(
+            classifier.uncertainty(x), -np.log(kernels.max(1)), rtol=1e-9, atol=1e-12
+        )
 
     def test_the_uncertainty_may_be_another_score(self, iris):
         x, y = iris
         found = quick(uncertainty_score="entropy").fit(x, y)
         p = found.predict_proba(x)
-        np.testing.assert_allclose(found.uncertainty(x), scipy.stats.entropy(p, axis=1), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            found.uncertainty(x), scipy.stats.entropy(p, axis=1), rtol=1e-9, atol=1e-12
+        )
 
     def test_rejects_what_is_above_the_threshold(self, blobs):
         x, y = blobs
@@ -124,13 +140,17 @@ class TestAnswers:
         assert classifier.threshold_ is None
         assert set(classifier.predict(1000 * x)) <= {0, 1}
 
-    @pytest.mark.parametrize(("kinds", "unknown"), [
-        (np.array(["a", "bc"]), "unknown"),
-        (np.array(["a", "bc"], dtype=object), "unknown"),
-        (np.array([3, 7], dtype=np.uint8), -1),
-        (np.array([1.0, 2.0]), -1),
-        (np.array([False, True]), -1),
-    ], ids=lambda one: str(getattr(one, "dtype", one)))  # fmt: skip
+    @pytest.mark.parametrize(
+        ("kinds", "unknown"),
+        [
+            (np.array(["a", "bc"]), "unknown"),
+            (np.array(["a", "bc"], dtype=object), "unknown"),
+            (np.array([3, 7], dtype=np.uint8), -1),
+            (np.array([1.0, 2.0]), -1),
+            (np.array([False, True]), -1),
+        ],
+        ids=lambda one: str(getattr(one, "dtype", one)),
+    )
     def test_labels_of_any_kind(self, blobs, kinds, unknown):
         x, y = blobs
         told = quick(reject=0.8).fit(x, kinds[y]).predict(x)
@@ -152,7 +172,12 @@ class TestAnswers:
 
     def test_a_column_that_never_varies(self, iris):
         x, y = iris
-        assert quick(epochs=30).fit(np.c_[x, np.full(len(x), 5e5)], y).score(np.c_[x, np.full(len(x), 5e5)], y) > 0.9
+        assert (
+            quick(epochs=30)
+            .fit(np.c_[x, np.full(len(x), 5e5)], y)
+            .score(np.c_[x, np.full(len(x), 5e5)], y)
+            > 0.9
+        )
 
     @pytest.mark.parametrize("seed", range(5))
     def test_a_class_too_rare_for_every_batch(self, blobs, seed):
@@ -163,7 +188,10 @@ class TestAnswers:
 class TestTools:
     def test_pipeline_and_grid(self, blobs):
         pipeline = make_pipeline(StandardScaler(), quick(epochs=3))
-        grid = {"nescioclassifier__method": ["softmax", "duq"], "nescioclassifier__hidden": [(4,), (8, 8)]}
+        grid = {
+            "nescioclassifier__method": ["softmax", "duq"],
+            "nescioclassifier__hidden": [(4,), (8, 8)],
+        }
         found = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(*blobs)
         assert len(found.cv_results_["mean_test_score"]) == 4
         assert found.best_score_ > 0.8
@@ -172,7 +200,9 @@ class TestTools:
     @pytest.mark.slow  # each process loads torch anew
     def test_two_processes_find_what_one_finds(self, blobs):
         settings = {"scoring": "neg_log_loss", "error_score": "raise"}
-        one, two = (cross_val_score(quick(), *blobs, cv=2, n_jobs=jobs, **settings) for jobs in (1, 2))
+        one, two = (
+            cross_val_score(quick(), *blobs, cv=2, n_jobs=jobs, **settings) for jobs in (1, 2)
+        )
         np.testing.assert_array_equal(one, two)
 
     def test_clone_and_set_params(self, blobs):
@@ -194,7 +224,9 @@ class TestTools:
         x, y = blobs
         classifier = quick(reject=0.8).fit(x, y)
         nescio.save(classifier.detector_, tmp_path / "d.nescio")
-        np.testing.assert_array_equal(nescio.load(tmp_path / "d.nescio").predict(x).numpy(), classifier.predict(x))
+        np.testing.assert_array_equal(
+            nescio.load(tmp_path / "d.nescio").predict(x).numpy(), classifier.predict(x)
+        )
 
     def test_is_found_in_the_package(self):
         assert nescio.sklearn.NescioClassifier is NescioClassifier
@@ -214,12 +246,16 @@ class TestManners:
     @pytest.mark.parametrize("name", METHODS)
     def test_leaves_torch_as_it_was(self, name, blobs):
         x, y = blobs
-        before, threads, default = torch.get_rng_state(), torch.get_num_threads(), torch.get_default_dtype()
-        numpy_before = np.random.get_state()[1].copy()  # noqa: NPY002
+        before, threads, default = (
+            torch.get_rng_state(),
+            torch.get_num_threads(),
+            torch.get_default_dtype(),
+        )
+        numpy_before = np.random.get_state()[1].copy()
         classifier = quick(name, epochs=1, reject=0.9).fit(x, y)
         classifier.predict(x), classifier.predict_proba(x), classifier.uncertainty(x)
         assert torch.equal(torch.get_rng_state(), before)
-        assert (np.random.get_state()[1] == numpy_before).all()  # noqa: NPY002
+        assert (np.random.get_state()[1] == numpy_before).all()
         assert (torch.get_num_threads(), torch.get_default_dtype()) == (threads, default)
 
     @pytest.mark.parametrize("verbose", [False, True])
@@ -239,27 +275,53 @@ class TestManners:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(("change", "message"), [
-        ({"reject": 0.99}, r"reject=0\.99 takes at least 99 inputs set aside, and some to learn from, but "
-                           r"calibration=0\.2 of 300 is 60"),
-        ({"reject": 0.5, "calibration": 0.999}, "and some to learn from, but calibration=0.999 of 300 is 300"),
-        ({"reject": 1.0}, "reject must be a number between 0 and 1, which are excluded, not 1.0"),
-        ({"reject": 0.9, "calibration": 1.0}, "calibration must be a number between 0 and 1, which are excluded, not"),
-        ({"reject": "0.9"}, "reject must be a number"),
-        ({"reject": 0.9, "calibration": 0}, "calibration must be a number"),
-        ({"reject": 0.9, "unknown": 1}, "1 is a class of these data, and cannot also mean"),
-        ({"unknown": "none"}, "unknown='none' is not of the kind of the classes"),
-        ({"method": "duk"}, "unknown method 'duk'; did you mean 'duq'"),
-        ({"method": "duq", "method_settings": {"length": 1}}, "unknown setting of duq 'length'; did you mean "
-                                                              "'length_scale'"),
-        ({"method_settings": 3}, "method_settings must be a dict such as .*, not 3"),
-        ({"method_settings": {"samples": 5}}, "unknown setting of softmax 'samples'; there are none$"),
-        ({"uncertainty_score": "entropi"}, "unknown score 'entropi'"),
-        ({"uncertainty_score": "mutual_information"}, "compares draws, of which 'softmax' has none"),
-        ({"epochs": 0}, "epochs must be a whole number of at least 1"),
-        ({"hidden": -3}, r"hidden must be a list of widths, such as \(100, 100\), at most 1000 of them, not -3"),
-        ({"learning_rate": -1}, "learning_rate must be a number"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (
+                {"reject": 0.99},
+                r"reject=0\.99 takes at least 99 inputs set aside, and some to learn from, but "
+                r"calibration=0\.2 of 300 is 60",
+            ),
+            (
+                {"reject": 0.5, "calibration": 0.999},
+                "and some to learn from, but calibration=0.999 of 300 is 300",
+            ),
+            (
+                {"reject": 1.0},
+                "reject must be a number between 0 and 1, which are excluded, not 1.0",
+            ),
+            (
+                {"reject": 0.9, "calibration": 1.0},
+                "calibration must be a number between 0 and 1, which are excluded, not",
+            ),
+            ({"reject": "0.9"}, "reject must be a number"),
+            ({"reject": 0.9, "calibration": 0}, "calibration must be a number"),
+            ({"reject": 0.9, "unknown": 1}, "1 is a class of these data, and cannot also mean"),
+            ({"unknown": "none"}, "unknown='none' is not of the kind of the classes"),
+            ({"method": "duk"}, "unknown method 'duk'; did you mean 'duq'"),
+            (
+                {"method": "duq", "method_settings": {"length": 1}},
+                "unknown setting of duq 'length'; did you mean 'length_scale'",
+            ),
+            ({"method_settings": 3}, "method_settings must be a dict such as .*, not 3"),
+            (
+                {"method_settings": {"samples": 5}},
+                "unknown setting of softmax 'samples'; there are none$",
+            ),
+            ({"uncertainty_score": "entropi"}, "unknown score 'entropi'"),
+            (
+                {"uncertainty_score": "mutual_information"},
+                "compares draws, of which 'softmax' has none",
+            ),
+            ({"epochs": 0}, "epochs must be a whole number of at least 1"),
+            (
+                {"hidden": -3},
+                r"hidden must be a list of widths, such as \(100, 100\), at most 1000 of them, not -3",
+            ),
+            ({"learning_rate": -1}, "learning_rate must be a number"),
+        ],
+    )
     def test_settings_that_cannot_be(self, blobs, change, message):
         with pytest.raises(NescioError, match=message):
             quick().set_params(**change).fit(*blobs)
@@ -267,7 +329,10 @@ class TestErrors:
     @pytest.mark.parametrize("scale", [1e200, 1e307])
     def test_numbers_too_large_to_be_standardised(self, blobs, scale):
         x, y = blobs
-        with pytest.raises(NescioError, match=r"feature 1 cannot be standardised in float64: its values reach .*e\+"):
+        with pytest.raises(
+            NescioError,
+            match=r"feature 1 cannot be standardised in float64: its values reach .*e\+",
+        ):
             quick().fit(np.column_stack([x[:, 0], x[:, 1] * scale]), y)
 
     def test_minus_one_is_a_class_already(self, blobs):
@@ -277,11 +342,16 @@ class TestErrors:
         assert set(quick().fit(x, y - 1).predict(x)) == {-1, 0}
 
     def test_one_class(self, blobs):
-        with pytest.raises(NescioError, match="all 300 labels are of one class, 'a'; at least two are needed"):
+        with pytest.raises(
+            NescioError, match="all 300 labels are of one class, 'a'; at least two are needed"
+        ):
             quick().fit(blobs[0], ["a"] * 300)
 
     def test_a_class_that_is_set_aside_as_a_whole(self, blobs):
-        with pytest.raises(NescioError, match="no input of class 'b' is left to learn from, once 240 of 300 are set"):
+        with pytest.raises(
+            NescioError,
+            match="no input of class 'b' is left to learn from, once 240 of 300 are set",
+        ):
             quick(reject=0.9, calibration=0.8).fit(blobs[0], ["a"] * 299 + ["b"])
 
     def test_tables_as_scikit_learn_refuses_them(self, blobs):

@@ -70,7 +70,9 @@ class Budget:
             fits = self._fitting(count, begun)
             if fits >= total or count == total or time.monotonic() - begun > PILOT * self.left:
                 break
-            count = min(GROWTH * count, total)  # the more are done, the less what all have in common weighs
+            count = min(
+                GROWTH * count, total
+            )  # the more are done, the less what all have in common weighs
         return min(max(FIRST, fits), total)
 
     def _fitting(self, count: int, begun: float) -> int:

@@ -8,19 +8,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.audit.asymptote import Asymptote, asymptote, audited, checked_rays, chunk, exact
+from nescio.audit.affine.asymptote import Asymptote, asymptote, audited, checked_rays, chunk, exact
+from nescio.audit.affine.laws import NotAffineError
+from nescio.audit.affine.trace import Pieces, followed_rays, least_bends, settled
 from nescio.audit.budget import Budget, budget_of
-from nescio.audit.laws import NotAffineError
-from nescio.audit.trace import Pieces, followed_rays, least_bends, settled
+from nescio.core.logits import softmax_confidence
+from nescio.core.predict import predict
 from nescio.errors import NescioError, number, whole_number
-from nescio.logits import softmax_confidence
 from nescio.methods import DUQ, RBFNetwork, as_method
-from nescio.predict import predict
 from nescio.progress import Bar, bar
 from nescio.seeds import check_seed, derived_seed
 
 LIMIT = 400  # pieces of a ray that are looked at, unless more are asked for,
-WORK = 10**10  # or following all rays takes more choices of single units than this: minutes, on two cores
+WORK = (
+    10**10
+)  # or following all rays takes more choices of single units than this: minutes, on two cores
 PILOT = 8  # rays that tell whether the others are worth following
 STEPS = 92  # of a scan, each by a factor of √2: from a hundredth of the way back to 0, to some 10¹¹ times as far
 HALVINGS = 18  # of the step in which a scan found a ray certain
@@ -73,13 +75,23 @@ def certain_from(
     time, size = budget_of(budget), chunk(x, batch_size)
     with audited(model) as model:
         law = law_of(model, x, direction, size, check_seed(seed), progress)
-        return certain_along(model, x, direction, law, confidence, limit, time, size, seed, progress)
+        return certain_along(
+            model, x, direction, law, confidence, limit, time, size, seed, progress
+        )
 
 
 def certain_along(
-    model: nn.Module, x: Tensor, direction: Tensor, law: Asymptote | None, confidence: float, limit: int | None,
-    budget: Budget, batch_size: int, seed: int, progress: bool | None,
-) -> CertainFrom:  # fmt: skip
+    model: nn.Module,
+    x: Tensor,
+    direction: Tensor,
+    law: Asymptote | None,
+    confidence: float,
+    limit: int | None,
+    budget: Budget,
+    batch_size: int,
+    seed: int,
+    progress: bool | None,
+) -> CertainFrom:
     """What `certain_from` gives, of checked rays whose law is known, or known to be none."""
     if not number("confidence", confidence, least=0.5, most=1) < 1:
         raise NescioError("confidence must be below 1, which no softmax reaches")
@@ -92,7 +104,9 @@ def certain_along(
         if pieces and budget.seconds is None:
             follow(torch.arange(len(x)), shown)
         rest = (~proved).nonzero().flatten()
-        t[rest] = _scanned(model, x[rest], direction[rest], eps, law and _of(law, rest), batch_size, seed, shown)
+        t[rest] = _scanned(
+            model, x[rest], direction[rest], eps, law and _of(law, rest), batch_size, seed, shown
+        )
     if not pieces or budget.seconds is None:
         return CertainFrom(t, proved)
     generator = torch.Generator().manual_seed(derived_seed(seed, "followed", 0))
@@ -102,7 +116,12 @@ def certain_along(
 
 
 def law_of(
-    model: nn.Module, x: Tensor, direction: Tensor, batch_size: int, seed: int, progress: bool | None
+    model: nn.Module,
+    x: Tensor,
+    direction: Tensor,
+    batch_size: int,
+    seed: int,
+    progress: bool | None,
 ) -> Asymptote | None:
     """The law at infinity, or None if the model has none, or a confidence of its own, that is no softmax's."""
     if isinstance(model, DUQ | RBFNetwork):
@@ -118,16 +137,27 @@ def law_of(
 
 
 def _followed(
-    model: nn.Module, x: Tensor, direction: Tensor, eps: float, limit: int, batch_size: int, budget: Budget,
-    t: Tensor, proved: Tensor, order: Tensor, shown: Bar,
-) -> int:  # fmt: skip
+    model: nn.Module,
+    x: Tensor,
+    direction: Tensor,
+    eps: float,
+    limit: int,
+    batch_size: int,
+    budget: Budget,
+    t: Tensor,
+    proved: Tensor,
+    order: Tensor,
+    shown: Bar,
+) -> int:
     """Write on `t` and `proved` what following rays in some order finds, and return how many the budget let end."""
     tried = 0
     with exact(model, x) as double:
         for some in budget.batches(len(order), batch_size):
             rays = order[some]
             step = partial(budget.show, shown, int(proved.sum()), len(order))
-            found, done, cut = _followed_some(double, x[rays], direction[rays], eps, limit, budget, step)
+            found, done, cut = _followed_some(
+                double, x[rays], direction[rays], eps, limit, budget, step
+            )
             t[rays[done]], proved[rays] = found[done], done
             tried += len(rays) - cut
             budget.show(shown, int(proved.sum()), len(order))
@@ -135,11 +165,20 @@ def _followed(
 
 
 def pieces_of(
-    model: nn.Module, x: Tensor, direction: Tensor, law: Asymptote | None, limit: int | None, budget: Budget
+    model: nn.Module,
+    x: Tensor,
+    direction: Tensor,
+    law: Asymptote | None,
+    limit: int | None,
+    budget: Budget,
 ) -> int:
     """Up to how many pieces rays are worth following: none without one law each."""
     checked_limit(limit)
-    return 0 if law is None or law.slope.dim() == 3 else worth_following(model, x, direction, limit, budget)
+    return (
+        0
+        if law is None or law.slope.dim() == 3
+        else worth_following(model, x, direction, limit, budget)
+    )
 
 
 def checked_limit(limit: int | None) -> int:
@@ -147,7 +186,9 @@ def checked_limit(limit: int | None) -> int:
     return LIMIT if limit is None else whole_number("limit", limit, least=0)
 
 
-def worth_following(model: nn.Module, x: Tensor, direction: Tensor, limit: int | None, budget: Budget) -> int:
+def worth_following(
+    model: nn.Module, x: Tensor, direction: Tensor, limit: int | None, budget: Budget
+) -> int:
     """Up to how many pieces rays are worth following: none if, as some of them show, there are too many.
 
     Without a limit and a budget, following all of them must not take longer than some minutes either.
@@ -163,7 +204,13 @@ def worth_following(model: nn.Module, x: Tensor, direction: Tensor, limit: int |
 
 
 def _followed_some(
-    double: nn.Module, x: Tensor, direction: Tensor, eps: float, limit: int, budget: Budget, step: Callable[[], None]
+    double: nn.Module,
+    x: Tensor,
+    direction: Tensor,
+    eps: float,
+    limit: int,
+    budget: Budget,
+    step: Callable[[], None],
 ) -> tuple[Tensor, Tensor, int]:
     """The first certain t of rays, whether each was followed up to it, or to its end, and how many the budget cut."""
     t, still = x.new_full((len(x),), torch.inf), torch.ones(len(x), dtype=torch.bool)
@@ -192,7 +239,9 @@ def _scanned(
 
     def confidence(rays: Tensor, t: Tensor) -> Tensor:
         inputs = x[rays] + t.view(-1, *[1] * (x.dim() - 1)) * direction[rays]
-        return method.confidence(predict(method, inputs, batch_size=batch_size, seed=seed, progress=False)).double()
+        return method.confidence(
+            predict(method, inputs, batch_size=batch_size, seed=seed, progress=False)
+        ).double()
 
     rays = torch.arange(len(x))
     first, before = _first_step(x, direction), x.new_zeros(len(x))
@@ -211,7 +260,10 @@ def _scanned(
     for _ in range(HALVINGS if len(rays) else 0):
         middle = (low[rays] + high[rays]) / 2
         sure = confidence(rays, middle) >= 1 - eps
-        low[rays], high[rays] = torch.where(sure, low[rays], middle), torch.where(sure, middle, high[rays])
+        low[rays], high[rays] = (
+            torch.where(sure, low[rays], middle),
+            torch.where(sure, middle, high[rays]),
+        )
     return high
 
 
@@ -222,7 +274,9 @@ def _first_step(x: Tensor, direction: Tensor) -> Tensor:
     return first
 
 
-def _over(law: Asymptote, now: Tensor, found: Tensor, eps: float, high: Tensor, rays: Tensor) -> Tensor:
+def _over(
+    law: Asymptote, now: Tensor, found: Tensor, eps: float, high: Tensor, rays: Tensor
+) -> Tensor:
     """Which rays the law at infinity decides from now on, `(R,)`; where they will be certain is written on `high`."""
     most = law.limit.amax(1)
     if law.slope.dim() == 3:  # there is no closed form for a mean of softmaxes, but it settles

@@ -5,24 +5,34 @@ import math
 import torch
 from torch import Tensor
 
-from nescio.audit.asymptote import Asymptote
+from nescio.audit.affine.asymptote import Asymptote
+from nescio.audit.affine.trace import trace
 from nescio.audit.certainty import CertainFrom
 from nescio.audit.kernels import UnknownFrom
-from nescio.audit.trace import trace
+from nescio.core.predict import predict
 from nescio.methods import Method
-from nescio.predict import predict
 from nescio.records import Ray
 
 POINTS = 240  # factors at which each of them is
 
 
 def drawn_rays(
-    method: Method, x: Tensor, law: Asymptote | None, found: CertainFrom, kernels: UnknownFrom | None, count: int,
-    bends: int, seed: int,
-) -> tuple[Ray, ...]:  # fmt: skip
+    method: Method,
+    x: Tensor,
+    law: Asymptote | None,
+    found: CertainFrom,
+    kernels: UnknownFrom | None,
+    count: int,
+    bends: int,
+    seed: int,
+) -> tuple[Ray, ...]:
     """Some of the rays, as they are to be drawn: up to twice as far as anything happens on them."""
     chosen = _telling(found.t if kernels is None else kernels.t, count)
-    happens = [found.t, *([] if law is None else [law.start]), *([] if kernels is None else [kernels.t])]
+    happens = [
+        found.t,
+        *([] if law is None else [law.start]),
+        *([] if kernels is None else [kernels.t]),
+    ]
     last = max([1.0, *(float(t) for times in happens for t in times[chosen] if t.isfinite())])
     factors = torch.logspace(0, math.log10(2 * (1 + last)), POINTS, dtype=torch.float64)
     breakpoints = _breakpoints(method, x[chosen], bends)
@@ -44,15 +54,27 @@ def _breakpoints(method: Method, x: Tensor, limit: int) -> list[tuple[float, ...
 
 
 def _ray(
-    method: Method, x: Tensor, number: int, factors: Tensor, law: Asymptote | None, found: CertainFrom,
-    kernels: UnknownFrom | None, breakpoints: tuple[float, ...] | None, seed: int,
-) -> Ray:  # fmt: skip
+    method: Method,
+    x: Tensor,
+    number: int,
+    factors: Tensor,
+    law: Asymptote | None,
+    found: CertainFrom,
+    kernels: UnknownFrom | None,
+    breakpoints: tuple[float, ...] | None,
+    seed: int,
+) -> Ray:
     """One of the rays, `x (…)`."""
     logits = predict(method, factors.view(-1, *[1] * x.dim()) * x, seed=seed, progress=False)
     far, limit = None, None if kernels is None else float(kernels.limit[number])
     if law is not None:
-        slope, intercept = (part[..., number, :].reshape(-1, 1, part.shape[-1]) for part in (law.slope, law.intercept))
-        far = tuple(method.confidence(slope * (factors - 1)[:, None] + intercept).tolist())  # of (S, POINTS, C)
+        slope, intercept = (
+            part[..., number, :].reshape(-1, 1, part.shape[-1])
+            for part in (law.slope, law.intercept)
+        )
+        far = tuple(
+            method.confidence(slope * (factors - 1)[:, None] + intercept).tolist()
+        )  # of (S, POINTS, C)
         limit = float(law.limit[number].amax())
     return Ray(
         factors=tuple(factors.tolist()),

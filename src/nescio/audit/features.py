@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from nescio.arrays import items
 from nescio.errors import NescioError, unknown_name, whole_number
-from nescio.gate import items
 
 
 def feature_names(names: Any, width: int) -> list[str]:
@@ -18,8 +18,10 @@ def feature_names(names: Any, width: int) -> list[str]:
     found = [str(name) for name in items("names", names)]
     if len(found) != width or len(set(found)) != width:
         again = len(found) - len(set(found))
-        raise NescioError(f"{len(found)} names, {again} of them given before; expected {width} distinct ones, "
-                          "one for each feature")  # fmt: skip
+        raise NescioError(
+            f"{len(found)} names, {again} of them given before; expected {width} distinct ones, "
+            "one for each feature"
+        )
     return found
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.audit.asymptote import asymptote, audited, checked_rays, chunk, exact
+from nescio.audit.affine.asymptote import asymptote, audited, checked_rays, chunk, exact
+from nescio.audit.affine.trace import followed_rays
 from nescio.audit.budget import Budget, budget_of
 from nescio.audit.certainty import checked_limit, worth_following
-from nescio.audit.trace import followed_rays
 from nescio.errors import NescioError, number
 from nescio.methods import DUQ, RBFNetwork
 from nescio.progress import bar
@@ -65,8 +65,10 @@ def unknown_from(
         progress: a bar on standard error; by default only on a terminal.
     """
     if not isinstance(model, DUQ | RBFNetwork):
-        raise NescioError(f"a {type(model).__name__} was given, which need not grow uncertain far away; expected a DUQ "
-                          "or an RBFNetwork. nescio.audit.asymptote tells what others do")  # fmt: skip
+        raise NescioError(
+            f"a {type(model).__name__} was given, which need not grow uncertain far away; expected a DUQ "
+            "or an RBFNetwork. nescio.audit.asymptote tells what others do"
+        )
     x, direction = checked_rays(x, direction, model)
     checked_limit(limit)
     eps, time = checked_eps(eps), budget_of(budget)
@@ -75,11 +77,19 @@ def unknown_from(
     with audited(model) as model:
         with bar(len(x), "unknown", progress) as shown:
             for pair in zip(x.split(size), direction.split(size), strict=True):
-                parts.append(_of_duq(model, *pair, eps) if isinstance(model, DUQ) else _of_rbf(model, *pair, eps))
+                parts.append(
+                    _of_duq(model, *pair, eps)
+                    if isinstance(model, DUQ)
+                    else _of_rbf(model, *pair, eps)
+                )
                 shown.advance(len(pair[0]))
-        t, tight, left = (torch.cat([getattr(one, name) for one in parts]) for name in ("t", "exact", "limit"))
+        t, tight, left = (
+            torch.cat([getattr(one, name) for one in parts]) for name in ("t", "exact", "limit")
+        )
         found = UnknownFrom(t, tight, left)
-        if not isinstance(model, DUQ) or not (limit := worth_following(_features(model), x, direction, limit, time)):
+        if not isinstance(model, DUQ) or not (
+            limit := worth_following(_features(model), x, direction, limit, time)
+        ):
             return found
         return _followed(model, x, direction, found, eps, limit, size, time, progress)
 
@@ -105,9 +115,16 @@ def _of_duq(model: DUQ, x: Tensor, direction: Tensor, eps: float) -> UnknownFrom
 
 
 def _followed(
-    model: DUQ, x: Tensor, direction: Tensor, late: UnknownFrom, eps: float, limit: int, batch_size: int,
-    budget: Budget, progress: bool | None,
-) -> UnknownFrom:  # fmt: skip
+    model: DUQ,
+    x: Tensor,
+    direction: Tensor,
+    late: UnknownFrom,
+    eps: float,
+    limit: int,
+    batch_size: int,
+    budget: Budget,
+    progress: bool | None,
+) -> UnknownFrom:
     """What is exact also of rays that are certain for the last time before their last piece, up to which they go."""
     t, tight = late.t.clone(), late.exact.clone()
     order = (~tight).nonzero().flatten()
@@ -118,16 +135,25 @@ def _followed(
         for some in budget.batches(len(order), batch_size):
             rays = order[some]
             step = partial(budget.show, shown, len(order) - unfollowed, len(order))
-            t[rays], tight[rays], cut = _before(model, net, x[rays], direction[rays], t[rays], eps, limit, budget, step)
+            t[rays], tight[rays], cut = _before(
+                model, net, x[rays], direction[rays], t[rays], eps, limit, budget, step
+            )
             unfollowed -= len(rays) - cut
             budget.show(shown, len(order) - unfollowed, len(order))
     return UnknownFrom(t, tight, late.limit, unfollowed)
 
 
 def _before(
-    model: DUQ, net: nn.Module, x: Tensor, direction: Tensor, start: Tensor, eps: float, limit: int, budget: Budget,
+    model: DUQ,
+    net: nn.Module,
+    x: Tensor,
+    direction: Tensor,
+    start: Tensor,
+    eps: float,
+    limit: int,
+    budget: Budget,
     step: Callable[[], None],
-) -> tuple[Tensor, Tensor, int]:  # fmt: skip
+) -> tuple[Tensor, Tensor, int]:
     """The last certain t on rays that know nothing after `start`, whether they were followed so far, how many cut."""
     t, still = x.new_full((len(x),), -torch.inf), torch.ones(len(x), dtype=torch.bool)
     cut = 0
@@ -153,7 +179,11 @@ def _log_kernels(model: DUQ, slope: Tensor, intercept: Tensor) -> tuple[Tensor, 
     factor = -0.5 / scale.square()
     towards = torch.einsum("cnd,pd->pcn", weight, slope)
     away = torch.einsum("cnd,pd->pcn", weight, intercept) - model.centroids.double()
-    return (factor * towards.square().mean(2), 2 * factor * (towards * away).mean(2), factor * away.square().mean(2))
+    return (
+        factor * towards.square().mean(2),
+        2 * factor * (towards * away).mean(2),
+        factor * away.square().mean(2),
+    )
 
 
 def _last_root(a: Tensor, b: Tensor, c: Tensor, level: float, begin: Tensor, end: Tensor) -> Tensor:
@@ -168,7 +198,9 @@ def _last_root(a: Tensor, b: Tensor, c: Tensor, level: float, begin: Tensor, end
     earlier = torch.where(b > 0, -2 * rest / (b + root), (b - root) / (-2 * a))
     found = torch.where(falls & (inside >= 0), torch.minimum(later, end), -torch.inf)
     found = found.masked_fill(falls & (earlier > end), -torch.inf)
-    found = torch.where(~falls & (rest >= 0), end.expand_as(a), found)  # a constant: its slope is 0, too
+    found = torch.where(
+        ~falls & (rest >= 0), end.expand_as(a), found
+    )  # a constant: its slope is 0, too
     return found.masked_fill(found < begin, -torch.inf).amax(1)
 
 
@@ -178,13 +210,23 @@ def _of_rbf(model: RBFNetwork, x: Tensor, direction: Tensor, eps: float) -> Unkn
     law = asymptote(flat, x, direction, progress=False)
     centres = model.centres.double()
     if law.slope.shape[1] != centres.shape[1]:
-        raise NescioError(f"inputs of shape {tuple(x.shape[1:])}, but centres of {centres.shape[1]} features each")
+        raise NescioError(
+            f"inputs of shape {tuple(x.shape[1:])}, but centres of {centres.shape[1]} features each"
+        )
     # ‖s t + b − c‖² = r² has its later root at h + √(h² − (‖b − c‖² − r²)/‖s‖²), where h is the nearest point's t
     length = law.slope.square().sum(1, keepdim=True)  # (N, 1)
-    nearest = ((law.slope @ centres.T) - (law.slope * law.intercept).sum(1, keepdim=True)) / length  # (N, L)
-    apart = torch.cdist(law.intercept, centres, compute_mode="donot_use_mm_for_euclid_dist").square()
+    nearest = (
+        (law.slope @ centres.T) - (law.slope * law.intercept).sum(1, keepdim=True)
+    ) / length  # (N, L)
+    apart = torch.cdist(
+        law.intercept, centres, compute_mode="donot_use_mm_for_euclid_dist"
+    ).square()
     inside = nearest.square() - (apart - radius**2) / length
-    later = torch.where(inside >= 0, nearest + inside.clamp(min=0).sqrt(), -torch.inf).amax(1).clamp(min=0)
+    later = (
+        torch.where(inside >= 0, nearest + inside.clamp(min=0).sqrt(), -torch.inf)
+        .amax(1)
+        .clamp(min=0)
+    )
     later = later.masked_fill(length.squeeze(1) == 0, torch.inf)
     late = torch.maximum(later, law.start)
     uniform = torch.full_like(late, 1 / model.classes)

@@ -8,20 +8,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nescio.arrays import is_array
 from nescio.audit.features import positions
+from nescio.core.input_gradients import draws_and_classes, slopes
 from nescio.data.arrays import tensor
 from nescio.errors import NescioError, number, whole_number
-from nescio.gate import is_array
 from nescio.methods import Method, as_method
 from nescio.progress import bar
 from nescio.records import CounterExample, Monotonicity, Provenance
 from nescio.seeds import check_seed, derived_seed
-from nescio.slopes import draws_and_classes, slopes
 
 DECADES = 12  # of distances along an unbounded side, the largest being `reach`
 ROUNDING = 2.0**-50  # two slopes of logits that differ by less than this may well be the same
 NOISE = 1e-13  # a slope so much smaller than the largest, and of the other sign, may be rounding within the network
-LEAST = 1e-9  # what goes up and what goes down must differ by this, relatively, to tell which is more
+LEAST = (
+    1e-9  # what goes up and what goes down must differ by this, relatively, to tell which is more
+)
 TINY = 5e-324
 TOGETHER = 2**22  # slopes of logits at a time
 
@@ -68,12 +70,20 @@ def monotone(
     (True, True, ((-1, 1),))
     """
     started = time.monotonic()
-    points, low, high = whole_number("points", points, least=2), _bound("low", low), _bound("high", high)
+    points, low, high = (
+        whole_number("points", points, least=2),
+        _bound("low", low),
+        _bound("high", high),
+    )
     _check_box(low, high, reach)
     free = (low < high).flatten().nonzero().flatten().tolist()
     chosen = positions(features, [f"feature {position}" for position in range(low.numel())], free)
     if not chosen or (fixed := sorted(set(chosen) - set(free))):
-        raise NescioError("no features to look at" if not chosen else f"features {fixed} are fixed: low equals high")
+        raise NescioError(
+            "no features to look at"
+            if not chosen
+            else f"features {fixed} are fixed: low equals high"
+        )
     method, drawn = as_method(model), _drawn(low, high, points, reach, check_seed(seed))
     draws, classes = draws_and_classes(method, drawn[:1], seed=seed)
     together = max(1, TOGETHER // (draws * classes * low.numel()))
@@ -104,27 +114,39 @@ def monotone(
 
 def _bound(name: str, given: Any) -> Tensor:
     try:
-        bound = torch.as_tensor(tensor(given) if is_array(given) else given, dtype=torch.float64).detach().cpu()
+        bound = (
+            torch.as_tensor(tensor(given) if is_array(given) else given, dtype=torch.float64)
+            .detach()
+            .cpu()
+        )
     except NescioError:
         raise
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise NescioError(f"{name}={given!r}; expected a number for each feature") from error
     if bound.dim() == 0 or bound.numel() == 0 or bound.isnan().any():
         what = "NaN" if bound.isnan().any() else f"shape {tuple(bound.shape)}"
-        raise NescioError(f"{name} has {what}; expected a number for each feature, infinite where there is no bound")
+        raise NescioError(
+            f"{name} has {what}; expected a number for each feature, infinite where there is no bound"
+        )
     return bound
 
 
 def _check_box(low: Tensor, high: Tensor, reach: Any) -> None:
     if low.shape != high.shape:
-        raise NescioError(f"low has shape {tuple(low.shape)} and high {tuple(high.shape)}; expected the same")
+        raise NescioError(
+            f"low has shape {tuple(low.shape)} and high {tuple(high.shape)}; expected the same"
+        )
     empty = (low > high) | (low == torch.inf) | (high == -torch.inf)
     if empty.any():
         where = int(empty.flatten().nonzero()[0])
-        raise NescioError(f"feature {where} runs from {low.flatten()[where]:g} to {high.flatten()[where]:g}; "
-                          "expected low ≤ high with a finite number between them")  # fmt: skip
+        raise NescioError(
+            f"feature {where} runs from {low.flatten()[where]:g} to {high.flatten()[where]:g}; "
+            "expected low ≤ high with a finite number between them"
+        )
     if (low == high).all():
-        raise NescioError("low equals high everywhere: a box of a single point; expected low < high for some feature")
+        raise NescioError(
+            "low equals high everywhere: a box of a single point; expected low < high for some feature"
+        )
     number("reach", reach, 1e-300, 1e300)
 
 
@@ -135,7 +157,9 @@ def _drawn(low: Tensor, high: Tensor, points: int, reach: float, seed: int) -> T
     distance = reach * 10.0 ** (DECADES * (share - 1))
     left, right = low.isfinite(), high.isfinite()
     a, b = low.where(left, 0.0), high.where(right, 0.0)
-    beyond = torch.where(left, a + distance, torch.where(right, b - distance, distance * (sign - 0.5).sign()))
+    beyond = torch.where(
+        left, a + distance, torch.where(right, b - distance, distance * (sign - 0.5).sign())
+    )
     return torch.where(left & right, a * (1 - share) + b * share, beyond).clamp(low, high)
 
 
@@ -147,13 +171,22 @@ def _slopes(method: Method, x: Tensor, classes: int, chosen: list[int], seed: in
     still hides the others.
     """
     values, gradients = slopes(
-        method, x, lambda logits: logits.permute(0, 2, 1).flatten(0, 1), batch_size=len(x), seed=seed, progress=False
+        method,
+        x,
+        lambda logits: logits.permute(0, 2, 1).flatten(0, 1),
+        batch_size=len(x),
+        seed=seed,
+        progress=False,
     )  # (S C, B), (S C, B, …)
-    steep = gradients.flatten(2)[:, :, chosen].reshape(-1, classes, len(x), len(chosen)).cpu()  # (S, C, B, F)
+    steep = (
+        gradients.flatten(2)[:, :, chosen].reshape(-1, classes, len(x), len(chosen)).cpu()
+    )  # (S, C, B, F)
     if not steep.isfinite().all():
         bad = ~steep.isfinite().permute(2, 0, 1, 3).flatten(1).all(1)
-        raise NescioError(f"slopes are NaN or infinite at {int(bad.sum())} of {len(x)} points, the first of them "
-                          f"{x[bad][0].flatten()[:5].tolist()}; expected a differentiable model")  # fmt: skip
+        raise NescioError(
+            f"slopes are NaN or infinite at {int(bad.sum())} of {len(x)} points, the first of them "
+            f"{x[bad][0].flatten()[:5].tolist()}; expected a differentiable model"
+        )
     log_p = values.reshape(-1, classes, len(x)).cpu().log_softmax(1)
     return torch.stack([_slope_of(label, steep, log_p) for label in range(classes)], -1)
 
@@ -166,7 +199,9 @@ def _slope_of(label: int, steep: Tensor, log_p: Tensor) -> Tensor:
     change = change.masked_fill(unsure, 0.0)
     weight = (log_p[:, label, None] + log_p).unsqueeze(-1)  # log p_c p_k, (S, C, B, 1)
     up, down = (
-        torch.where(part > 0, weight + part.clamp(min=TINY).log(), -torch.inf).flatten(0, 1).logsumexp(0)
+        torch.where(part > 0, weight + part.clamp(min=TINY).log(), -torch.inf)
+        .flatten(0, 1)
+        .logsumexp(0)
         for part in (change, -change)
     )
     whole = torch.where(change != 0, weight, -torch.inf).flatten(0, 1).logsumexp(0)
@@ -190,9 +225,16 @@ class _Seen:
 
     def add(self, found: Tensor) -> None:
         """Slopes `(B, F, C)` of the next points; NaN says nothing."""
-        values, where = torch.stack([found, -found, -found.abs()]).nan_to_num(-torch.inf, torch.inf, -torch.inf).max(1)
+        values, where = (
+            torch.stack([found, -found, -found.abs()])
+            .nan_to_num(-torch.inf, torch.inf, -torch.inf)
+            .max(1)
+        )
         better = values > self.best
-        self.best, self.at = values.where(better, self.best), (where + self.count).where(better, self.at)
+        self.best, self.at = (
+            values.where(better, self.best),
+            (where + self.count).where(better, self.at),
+        )
         self.count += len(found)
 
     def sides(self) -> Tensor:
@@ -204,7 +246,9 @@ class _Seen:
         """+1, −1 or 0 of each feature × class."""
         up, down = self.sides()
         strict = self.best[2] < 0
-        signs: Tensor = (strict & (up > 0) & (down < 0)).int() - (strict & (down > 0) & (up < 0)).int()
+        signs: Tensor = (strict & (up > 0) & (down < 0)).int() - (
+            strict & (down > 0) & (up < 0)
+        ).int()
         return signs
 
     def counter_example(self, features: Sequence[int], drawn: Tensor) -> CounterExample | None:

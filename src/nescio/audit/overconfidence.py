@@ -6,19 +6,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.audit.asymptote import Asymptote, audited, checked_rays, chunk
+from nescio.audit.affine.asymptote import Asymptote, audited, checked_rays, chunk
+from nescio.audit.affine.laws import NotAffineError
 from nescio.audit.budget import Budget, budget_of
 from nescio.audit.certainty import certain_along, law_of, pieces_of
 from nescio.audit.drawn_rays import drawn_rays, finite
 from nescio.audit.inputs import Box, all_inputs, checked_box, uniform_in
 from nescio.audit.kernels import UnknownFrom, checked_eps, unknown_from
-from nescio.audit.laws import NotAffineError
+from nescio.core.input_gradients import draws_and_classes
+from nescio.core.predict import predict
 from nescio.errors import NescioError, number, whole_number
 from nescio.methods import DUQ, Method, RBFNetwork, as_method
-from nescio.predict import predict
 from nescio.records import Audit, Provenance
 from nescio.seeds import check_seed, derived_seed
-from nescio.slopes import draws_and_classes
 
 TRIALS = 10_000
 SHOWN = 5  # rays that are kept to be drawn
@@ -78,12 +78,19 @@ def overconfidence(
         method = as_method(model)
         draws, classes = draws_and_classes(method, x[:1], seed=seed)
         law = law_of(model, x, x, size, seed, progress)
-        found = certain_along(model, x, x, law, certain, limit, time_left.part(FOLLOWING), size, seed, progress)
+        found = certain_along(
+            model, x, x, law, certain, limit, time_left.part(FOLLOWING), size, seed, progress
+        )
         kernels = _kernels(model, x, eps, limit, time_left.part(FOLLOWING), batch_size, progress)
         factor, bends = 1 + found.t, pieces_of(model, x, x, law, limit, time_left)
         if found.unfollowed and len(x) - found.unfollowed < CHEAP * rays:
             bends = 0
-        settings = {"trials": trials, "limit": limit, "batch_size": batch_size, "budget": time_left.seconds}
+        settings = {
+            "trials": trials,
+            "limit": limit,
+            "batch_size": batch_size,
+            "budget": time_left.seconds,
+        }
         low, high = (None, None) if room is None else (_plain(room[0]), _plain(room[1]))
         return Audit(
             method=method.name,
@@ -103,12 +110,16 @@ def overconfidence(
             median_factor=finite(factor.median()),
             factors=_percentiles(factor),
             proved=_share(found.proved),
-            overconfident=None if room is None else _overconfident(method, x, factor, room, bold, size, seed),
+            overconfident=None
+            if room is None
+            else _overconfident(method, x, factor, room, bold, size, seed),
             ends_unknown=None if kernels is None else _share(kernels.t.isfinite()),
             unknown_factor=None if kernels is None else finite(1 + kernels.t.median()),
             unknown_factors=None if kernels is None else _percentiles(1 + kernels.t),
             unknown_exact=None if kernels is None else _share(kernels.exact),
-            rays=drawn_rays(method, x, law, found, kernels, min(rays, len(x)), bends, seed) if rays else (),
+            rays=drawn_rays(method, x, law, found, kernels, min(rays, len(x)), bends, seed)
+            if rays
+            else (),
             provenance=Provenance.now(seed, settings, time.monotonic() - started),
             budget=time_left.seconds,
             unfollowed=(found if kernels is None else kernels).unfollowed,
@@ -116,14 +127,28 @@ def overconfidence(
 
 
 def _kernels(
-    model: nn.Module, x: Tensor, eps: float, limit: int | None, budget: Budget, batch_size: int | None,
+    model: nn.Module,
+    x: Tensor,
+    eps: float,
+    limit: int | None,
+    budget: Budget,
+    batch_size: int | None,
     progress: bool | None,
-) -> UnknownFrom | None:  # fmt: skip
+) -> UnknownFrom | None:
     """From where on a model of kernels does not know; None of other models, and over networks without a law."""
     if not isinstance(model, DUQ | RBFNetwork):
         return None
     try:
-        return unknown_from(model, x, x, eps=eps, limit=limit, budget=budget, batch_size=batch_size, progress=progress)
+        return unknown_from(
+            model,
+            x,
+            x,
+            eps=eps,
+            limit=limit,
+            budget=budget,
+            batch_size=batch_size,
+            progress=progress,
+        )
     except NotAffineError:
         return None
 
@@ -136,7 +161,9 @@ def _starts(model: nn.Module, inputs: Any, box: Box | None, trials: int, seed: i
         return uniform_in(box, trials, seed)
     x = all_inputs(model, inputs, 4096, seed)
     if box is not None and box[0].shape != x.shape[1:]:
-        raise NescioError(f"a box of shape {tuple(box[0].shape)} for inputs of shape {tuple(x.shape[1:])}")
+        raise NescioError(
+            f"a box of shape {tuple(box[0].shape)} for inputs of shape {tuple(x.shape[1:])}"
+        )
     x = x[x.flatten(1).any(1)]
     if len(x) == 0:
         raise NescioError("all inputs are zeros, which cannot be scaled")
@@ -149,7 +176,11 @@ def _starts(model: nn.Module, inputs: Any, box: Box | None, trials: int, seed: i
 def _ends(law: Asymptote | None, kernels: UnknownFrom | None, classes: int) -> dict[str, Any]:
     """Where rays end, as proved by the law at infinity or by the kernels."""
     if kernels is not None:
-        return {"ends_certain": _share(kernels.limit >= 1), "ends_in": None, "end_confidence": _five(kernels.limit)}
+        return {
+            "ends_certain": _share(kernels.limit >= 1),
+            "ends_in": None,
+            "end_confidence": _five(kernels.limit),
+        }
     if law is None:
         return {"ends_certain": None, "ends_in": None, "end_confidence": None}
     counts = torch.bincount(law.winner[law.certain], minlength=classes)
@@ -183,7 +214,9 @@ def _percentiles(values: Tensor) -> tuple[float | None, ...]:
 
 
 def _five(values: Tensor) -> tuple[float, ...]:
-    return tuple(values.sort().values[torch.linspace(0, len(values) - 1, 5).floor().long()].tolist())
+    return tuple(
+        values.sort().values[torch.linspace(0, len(values) - 1, 5).floor().long()].tolist()
+    )
 
 
 def _plain(side: Tensor) -> tuple[float, ...]:

@@ -8,21 +8,21 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nescio.audit.asymptote import asymptote, audited, chunk
+from nescio.audit.affine.asymptote import asymptote, audited, chunk
+from nescio.audit.affine.laws import NotAffineError
 from nescio.audit.budget import Budget, budget_of
 from nescio.audit.certainty import certain_from
 from nescio.audit.features import feature_names, positions
 from nescio.audit.inputs import all_inputs
 from nescio.audit.kernels import checked_eps, unknown_from
-from nescio.audit.laws import NotAffineError
 from nescio.audit.monotone import monotone
+from nescio.core.input_gradients import draws_and_classes
+from nescio.core.logits import classes as claimed_classes
+from nescio.core.predict import predict
 from nescio.errors import NescioError
-from nescio.logits import classes as claimed_classes
 from nescio.methods import DUQ, Method, RBFNetwork, as_method
 from nescio.metrics.ranking import accepted_count
-from nescio.predict import predict
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Provenance, Reach
-from nescio.slopes import draws_and_classes
 
 BATCH = 256  # rows read at a time
 TOGETHER = 2**22  # numbers of rays looked at together
@@ -72,8 +72,10 @@ def per_feature(
     started = time.monotonic()
     rows = all_inputs(model, x, BATCH if batch_size is None else batch_size, seed)
     if rows.dim() != 2:
-        raise NescioError(f"inputs of shape {tuple(rows.shape[1:])}; expected rows (N, D) of a table, whose features "
-                          "have units. nescio.audit.scaling takes inputs of any shape")  # fmt: skip
+        raise NescioError(
+            f"inputs of shape {tuple(rows.shape[1:])}; expected rows (N, D) of a table, whose features "
+            "have units. nescio.audit.scaling takes inputs of any shape"
+        )
     known_as = feature_names(names, rows.shape[1])
     chosen = positions(features, known_as, range(len(known_as)))
     if not chosen:
@@ -89,13 +91,29 @@ def per_feature(
     with audited(method) as method:
         straight = _monotone(method, rows, chosen, seed, progress)
         for start in range(0, len(ways), size):
-            how = {"limit": limit, "budget": time_left.part(size / max(size, len(ways) - start)), "progress": progress}
+            how = {
+                "limit": limit,
+                "budget": time_left.part(size / max(size, len(ways) - start)),
+                "progress": progress,
+            }
             found, left_out = _sides(
-                method, rows, ways[start : start + size], confidence, eps, how, batch_size, seed, count
+                method,
+                rows,
+                ways[start : start + size],
+                confidence,
+                eps,
+                how,
+                batch_size,
+                seed,
+                count,
             )
             sides, unfollowed = sides + found, unfollowed + left_out
     by_feature = zip(chosen, sides[::2], sides[1::2], strict=True)
-    settings = {"features": [known_as[position] for position in chosen], "limit": limit, "batch_size": batch_size}
+    settings = {
+        "features": [known_as[position] for position in chosen],
+        "limit": limit,
+        "batch_size": batch_size,
+    }
     return FeatureAudit(
         method=method.name,
         rows=len(rows),
@@ -105,7 +123,14 @@ def per_feature(
         eps=float(eps) if isinstance(method, DUQ | RBFNetwork) else None,
         already=sides[0][1],
         features=tuple(
-            AuditedFeature(known_as[position], position, *_range(rows, position), straight.get(position), lower, higher)
+            AuditedFeature(
+                known_as[position],
+                position,
+                *_range(rows, position),
+                straight.get(position),
+                lower,
+                higher,
+            )
             for position, (lower, _), (higher, _) in by_feature
         ),
         provenance=Provenance.now(seed, settings, time.monotonic() - started),
@@ -122,13 +147,19 @@ def _class_names(given: Sequence[str] | None, count: int) -> tuple[str, ...]:
     return tuple(str(one) for one in given)
 
 
-def _monotone(method: Method, rows: Tensor, chosen: Sequence[int], seed: int, progress: bool | None) -> dict[int, bool]:
+def _monotone(
+    method: Method, rows: Tensor, chosen: Sequence[int], seed: int, progress: bool | None
+) -> dict[int, bool]:
     """Which features are monotone in the box of the rows; those that it holds fixed, or all of a DUQ, are left out."""
     low, high = rows.amin(0), rows.amax(0)
     free = [position for position in chosen if low[position] < high[position]]
-    if isinstance(method, DUQ) or not free:  # kernels are no probabilities: none need fall as another rises
+    if (
+        isinstance(method, DUQ) or not free
+    ):  # kernels are no probabilities: none need fall as another rises
         return {}
-    found = monotone(method, low, high, features=free, batch_size=1024, seed=seed, progress=progress)
+    found = monotone(
+        method, low, high, features=free, batch_size=1024, seed=seed, progress=progress
+    )
     return {position: position in found.monotone_features for position in free}
 
 
@@ -166,15 +197,21 @@ def _sides(
     kernels = isinstance(method, DUQ | RBFNetwork)
     with suppress(NotAffineError):  # then only distances are known
         if not kernels:
-            law = asymptote(method, *rays, batch_size=batch_size, seed=seed, progress=how["progress"])
-    certain = certain_from(method, *rays, confidence=confidence, batch_size=batch_size, seed=seed, **how)
+            law = asymptote(
+                method, *rays, batch_size=batch_size, seed=seed, progress=how["progress"]
+            )
+    certain = certain_from(
+        method, *rays, confidence=confidence, batch_size=batch_size, seed=seed, **how
+    )
     with suppress(NotAffineError):
         if kernels:
             unknown = unknown_from(method, *rays, eps=eps, batch_size=batch_size, **how)
     there = rays[0] + certain.t.nan_to_num(posinf=0.0)[:, None] * rays[1]
     logits = predict(method, there, batch_size=chunk(there, batch_size), seed=seed, progress=False)
     claimed = claimed_classes(logits).masked_fill(certain.t.isinf(), -1)
-    moved = claimed.masked_fill(certain.t == 0, -1)  # of a row that is certain as it is no step tells anything
+    moved = claimed.masked_fill(
+        certain.t == 0, -1
+    )  # of a row that is certain as it is no step tells anything
     found = []
     for place, (position, _) in enumerate(ways):
         own = slice(place * len(rows), (place + 1) * len(rows))
@@ -199,7 +236,9 @@ def _reach(t: Tensor, proved: Tensor, spread: float | None, beyond: float = -1.0
     """Distances `(N,)` in a few numbers; the quartiles are those of rows that are not there from the beginning."""
     got, proof = _share(t.isfinite()), _share(proved)
     t = t[t > beyond] if (t > beyond).any() else t
-    quarters = [t.kthvalue(accepted_count(len(t), share)).values.item() for share in (0.25, 0.5, 0.75)]
+    quarters = [
+        t.kthvalue(accepted_count(len(t), share)).values.item() for share in (0.25, 0.5, 0.75)
+    ]
     lower, median, upper = map(_finite, quarters)
     spreads = None if median is None or spread is None else _finite(median / spread)
     return Reach(got, proof, lower, median, upper, spreads)

@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nescio.arrays import is_array
 from nescio.audit.features import feature_names, positions
 from nescio.audit.inputs import all_inputs
+from nescio.core.input_gradients import check_finite, draws_and_classes, steepness
 from nescio.data.arrays import tensor
 from nescio.errors import NescioError
-from nescio.gate import is_array
 from nescio.methods import Method, as_method
 from nescio.metrics.ranking import accepted_count
 from nescio.progress import Bar, bar
 from nescio.records import Course, Direction, Gauge, Provenance, Scaling
 from nescio.scores import OF_LOGITS, OUTPUT, Score, natural, natural_name, score_names
-from nescio.slopes import check_finite, draws_and_classes, steepness
 
 FOUR = ("max_prob", "variance", "entropy", "mutual_information")  # those of the theorem
 FACTORS = tuple(10.0 ** (step / 4) for step in range(25))  # 1 to a million
@@ -82,8 +82,14 @@ def scaling(
     with bar(total, "scaling", progress) as shown:
         look = partial(_look, method, used, shown, batch_size, seed)
         gauges = _gauges(list(used), look(inputs, torch.ones_like(inputs[:1]))[0])
-        directions = [_direction(name, position, inputs, factors, gauges, look) for name, position in along]
-    settings = {"features": [name for name, _ in along], "scores": list(used), "batch_size": batch_size}
+        directions = [
+            _direction(name, position, inputs, factors, gauges, look) for name, position in along
+        ]
+    settings = {
+        "features": [name for name, _ in along],
+        "scores": list(used),
+        "batch_size": batch_size,
+    }
     return Scaling(
         method=method.name,
         inputs=len(inputs),
@@ -102,7 +108,9 @@ def _used(scores: Sequence[str | Score] | None, draws: int, paired: str) -> dict
         scores = [name for name in (*FOUR, paired) if draws > 1 or name in OUTPUT]
     given = [scores] if isinstance(scores, str) or callable(scores) else scores
     if not isinstance(given, Sequence) or not given:
-        raise NescioError(f"scores={scores!r}; expected names such as 'entropy', or functions of logits")
+        raise NescioError(
+            f"scores={scores!r}; expected names such as 'entropy', or functions of logits"
+        )
     used: dict[str, Score] = {}
     ours = {function: name for name, function in OF_LOGITS.items()}
     for score in given:
@@ -127,15 +135,25 @@ def _factors(alphas: Any, inputs: Tensor) -> Tensor:
     except NescioError:
         raise
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise NescioError(f"alphas={alphas!r}; expected a sequence of positive factors, ascending") from error
+        raise NescioError(
+            f"alphas={alphas!r}; expected a sequence of positive factors, ascending"
+        ) from error
     if factors.dim() != 1 or not len(factors):
-        raise NescioError(f"alphas of shape {tuple(factors.shape)}; expected (A,) with A ≥ 1 factors")
-    if not (factors.isfinite().all() and factors[0] > 0 and all(a < b for a, b in pairwise(factors.tolist()))):
+        raise NescioError(
+            f"alphas of shape {tuple(factors.shape)}; expected (A,) with A ≥ 1 factors"
+        )
+    if not (
+        factors.isfinite().all()
+        and factors[0] > 0
+        and all(a < b for a, b in pairwise(factors.tolist()))
+    ):
         raise NescioError(
             f"alphas={factors.tolist()}; expected finite factors above 0, each larger than the one before"
         )
     if not (inputs.abs().max() * factors[-1]).isfinite():
-        raise NescioError(f"the factor {factors[-1]:g} takes inputs of up to {inputs.abs().max():g} beyond all numbers")
+        raise NescioError(
+            f"the factor {factors[-1]:g} takes inputs of up to {inputs.abs().max():g} beyond all numbers"
+        )
     return factors
 
 
@@ -143,17 +161,31 @@ Look = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def _look(
-    method: Method, scores: Mapping[str, Score], shown: Bar, batch_size: int, seed: int, x: Tensor, alpha: Tensor
+    method: Method,
+    scores: Mapping[str, Score],
+    shown: Bar,
+    batch_size: int,
+    seed: int,
+    x: Tensor,
+    alpha: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Confidence and scores `(1 + K, A, M)` of `(M, …)` inputs times `(A, …)` factors, and the gradients' norms."""
 
     def quantities(logits: Tensor) -> Tensor:
-        found = {"confidence": method.confidence(logits)} | {name: score(logits) for name, score in scores.items()}
+        found = {"confidence": method.confidence(logits)} | {
+            name: score(logits) for name, score in scores.items()
+        }
         for name, values in found.items():
             if not isinstance(values, Tensor) or values.shape != logits.shape[1:2]:
-                what = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else f"a {type(values).__name__}"
-                raise NescioError(f"{name} gave {what} for logits {tuple(logits.shape)}; expected one number for each "
-                                  f"of {logits.shape[1]} inputs")  # fmt: skip
+                what = (
+                    f"shape {tuple(values.shape)}"
+                    if isinstance(values, Tensor)
+                    else f"a {type(values).__name__}"
+                )
+                raise NescioError(
+                    f"{name} gave {what} for logits {tuple(logits.shape)}; expected one number for each "
+                    f"of {logits.shape[1]} inputs"
+                )
         return torch.stack(list(found.values()))
 
     scaled = _scaled(x, alpha, batch_size, shown)
@@ -176,11 +208,18 @@ def _gauges(scores: Sequence[str], values: Tensor) -> tuple[Gauge, ...]:
     """The thresholds, from confidence and scores `(1 + K, 1, N)` of the inputs as they are."""
     place = accepted_count(values.shape[2], ACCEPTED)
     thresholds = values[1:, 0].kthvalue(place).values.tolist()
-    return tuple(Gauge(name, natural_name(name), cut) for name, cut in zip(scores, thresholds, strict=True))
+    return tuple(
+        Gauge(name, natural_name(name), cut) for name, cut in zip(scores, thresholds, strict=True)
+    )
 
 
 def _direction(
-    name: str, position: int | None, inputs: Tensor, factors: Tensor, gauges: tuple[Gauge, ...], look: Look
+    name: str,
+    position: int | None,
+    inputs: Tensor,
+    factors: Tensor,
+    gauges: tuple[Gauge, ...],
+    look: Look,
 ) -> Direction:
     flat = inputs.flatten(1)
     moves = flat.any(1) if position is None else flat[:, position] != 0

@@ -11,7 +11,6 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from nescio import __version__
-from nescio.atomic import noted
 from nescio.cli import stopped
 from nescio.cli.arguments import err, out
 from nescio.cli.attack import attack
@@ -23,13 +22,14 @@ from nescio.cli.demo import demo
 from nescio.cli.evaluate import evaluate
 from nescio.cli.fit import fit
 from nescio.cli.map import draw_map
+from nescio.cli.options import Command, MethodCommand
 from nescio.cli.recommend import recommend
 from nescio.cli.report import report
 from nescio.cli.reproduce import reproduce_app
 from nescio.cli.score import score
 from nescio.cli.train import train
 from nescio.errors import NescioError
-from nescio.options import Command, MethodCommand
+from nescio.files import noted
 from nescio.progress import logged
 from nescio.records.command import made_by
 
@@ -38,16 +38,25 @@ class _Stoppable(TyperGroup):
     """All commands: one that is stopped says what it has written."""
 
     def invoke(self, ctx: Any) -> Any:
-        with noted() as written, stopped.told(lambda: stopped.files(written)), stopped.terminated(), logged():
+        with (
+            noted() as written,
+            stopped.told(lambda: stopped.files(written)),
+            stopped.terminated(),
+            logged(),
+        ):
             return super().invoke(ctx)
 
 
 app = typer.Typer(
-    cls=_Stoppable, name="nescio", no_args_is_help=True, rich_markup_mode="markdown", add_completion=False,
+    cls=_Stoppable,
+    name="nescio",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    add_completion=False,
     pretty_exceptions_enable=False,
     help="Neural classifiers that say *I do not know*.",
     epilog="Start with `nescio demo`; then `nescio train softmax --data digits --hold-out 7,8,9 -o run`.",
-)  # fmt: skip
+)
 app.command()(demo)
 app.command(cls=MethodCommand)(train)
 app.command(cls=Command)(evaluate)
@@ -65,7 +74,9 @@ app.add_typer(reproduce_app, name="reproduce")
 
 
 @app.callback(invoke_without_command=True)
-def root(version: Annotated[bool, typer.Option("--version", help="Say which version this is.")] = False) -> None:
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Say which version this is.")] = False,
+) -> None:
     """Neural classifiers that say *I do not know*."""
     if version:
         out.print(f"nescio {__version__}")
@@ -76,7 +87,9 @@ def main() -> None:
     """Run the command line; bad input ends with its message and exit code 2, never with a traceback."""
     # torch reads this on its first allocation: huge pages make training on a CPU about a quarter faster
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
-    if _is_busy():  # read as torch is loaded: threads that wait for work sleep, and leave the cores to others
+    if (
+        _is_busy()
+    ):  # read as torch is loaded: threads that wait for work sleep, and leave the cores to others
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         with made_by(_typed()):
@@ -85,7 +98,9 @@ def main() -> None:
         if isinstance(error, BrokenPipeError):  # the reader of our output has gone
             sys.stderr.close()
             sys.exit(1)
-        err.print(f"[bold red]error:[/] {escape(_in_words(error))}", soft_wrap=True, highlight=False)
+        err.print(
+            f"[bold red]error:[/] {escape(_in_words(error))}", soft_wrap=True, highlight=False
+        )
         sys.exit(2)
 
 
@@ -104,6 +119,12 @@ def _in_words(error: Exception) -> str:
         return f"{error.filename}: is a file, where a folder was expected"
     if isinstance(error, OSError) and error.strerror:
         # what is written to a file names it
-        unnamed = "standard output: " if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT) else ""
-        return f"{error.filename}: {error.strerror}" if error.filename else f"{unnamed}{error.strerror}"
+        unnamed = (
+            "standard output: " if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT) else ""
+        )
+        return (
+            f"{error.filename}: {error.strerror}"
+            if error.filename
+            else f"{unnamed}{error.strerror}"
+        )
     return str(error)

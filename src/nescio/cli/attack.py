@@ -7,37 +7,56 @@ import typer
 from rich.markup import escape
 
 from nescio.cli.arguments import Force, Seed, out
+from nescio.cli.options import Root
 from nescio.cli.outputs import check_output
-from nescio.options import Root
-from nescio.percent import percent
+from nescio.metrics.percent import percent
 
 
 def attack(
-    runs: Annotated[list[Path], typer.Argument(
-        metavar="RUN", show_default=False, help="Folders written by `nescio train`, on the same images.")],
-    start: Annotated[str, typer.Option(
-        help="noise, to make it as certain as can be; or samples: test images, to make them wrong.")] = "noise",
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN",
+            show_default=False,
+            help="Folders written by `nescio train`, on the same images.",
+        ),
+    ],
+    start: Annotated[
+        str,
+        typer.Option(
+            help="noise, to make it as certain as can be; or samples: test images, to make them wrong."
+        ),
+    ] = "noise",
     images: Annotated[int, typer.Option(help="How many.", min=1, max=100)] = 8,
     steps: Annotated[int, typer.Option(help="Of the attack.", min=1)] = 40,
-    eps: Annotated[float | None, typer.Option(
-        help="How far a pixel may move; by default 0.3, and 0.1 for samples in colour.", show_default=False)] = None,
-    output: Annotated[Path, typer.Option(
-        "--output", "-o", help="The figure, svg, png or pdf; its record stands beside it.")] = Path("attack.svg"),
+    eps: Annotated[
+        float | None,
+        typer.Option(
+            help="How far a pixel may move; by default 0.3, and 0.1 for samples in colour.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="The figure, svg, png or pdf; its record stands beside it."
+        ),
+    ] = Path("attack.svg"),
     seed: Seed = 0,
     root: Root = None,
     force: Force = False,
-) -> None:  # fmt: skip
+) -> None:
     """See what an attack makes of images: a row for each model, with its confidence in every one.
 
     Example: `nescio attack run-softmax run-ceda run-acet -o attack.svg`
 
     Example: `nescio attack run-softmax run-acet --start samples --images 10 --steps 80 -o samples.png`
     """
-    from nescio.gallery import attack_gallery
-    from nescio.marks import FIGURE
+    from nescio.evaluation.gallery import attack_gallery
+    from nescio.file_kinds import FIGURE
     from nescio.report.figures import figure_format, save_figure
     from nescio.report.gallery import gallery_figure
-    from nescio.runs import open_runs
+    from nescio.store.run import open_runs
 
     figure_format(output)
     path = output.with_suffix(".json")
@@ -50,5 +69,8 @@ def attack(
     save_figure(gallery_figure(record), output)
     for row in record.rows:
         mean = sum(row.confidence) / len(row.confidence)
-        out.print(f"{escape(row.name)}: mean confidence [bold]{percent(mean)}[/] after the attack", soft_wrap=True)
+        out.print(
+            f"{escape(row.name)}: mean confidence [bold]{percent(mean)}[/] after the attack",
+            soft_wrap=True,
+        )
     out.print(f"Saved: {escape(str(path))}, {escape(str(output))}", soft_wrap=True)

@@ -6,9 +6,11 @@ import typer
 from rich.markup import escape
 
 from nescio.cli.arguments import Force, out
-from nescio.options import Root
+from nescio.cli.options import Root
 
-data_app = typer.Typer(no_args_is_help=True, help="The data sets nescio knows: which are here, and how to get others.")
+data_app = typer.Typer(
+    no_args_is_help=True, help="The data sets nescio knows: which are here, and how to get others."
+)
 
 
 @data_app.command("list")
@@ -25,7 +27,10 @@ def data_list(root: Root = None) -> None:
 
 @data_app.command("get")
 def data_get(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name of `nescio data list`.", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="A name of `nescio data list`.", show_default=False),
+    ],
     root: Root = None,
     force: Force = False,
 ) -> None:

@@ -10,9 +10,9 @@ from nescio.cli.arguments import Force, Seed, out
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for records and report.")] = Path(
-        "nescio-demo"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for records and report.")
+    ] = Path("nescio-demo"),
     seed: Seed = 0,
     force: Force = False,
 ) -> None:
@@ -22,7 +22,7 @@ def demo(
 
     Example: `nescio demo -o nescio-demo`
     """
-    from nescio.demo.tour import tour
+    from nescio.cli.tour.tour import tour
 
     kept = f"what was done so far is whole, in {output}, and the same command starts anew"
     with stopped.told(lambda: kept):

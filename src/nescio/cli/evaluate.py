@@ -19,15 +19,15 @@ from nescio.cli.network import (
     Weights,
     warn_if_stale,
 )
+from nescio.cli.options import Root
 from nescio.cli.outputs import check_output
 from nescio.errors import NescioError
-from nescio.options import Root
 from nescio.records import Decision, Evaluation
 from nescio.report.folded import resisted
 
 if TYPE_CHECKING:
-    from nescio.decision import Tally
-    from nescio.fitted import Subject
+    from nescio.evaluation.decide import Tally
+    from nescio.store.subject import Subject
 
 
 def evaluate(
@@ -35,21 +35,34 @@ def evaluate(
     model: Model = None,
     weights: Weights = None,
     data: Judged = None,
-    unknown: Annotated[list[str] | None, typer.Option(
-        help="Unknown data: held_out, noise (that of paper 2), uniform, normal, permuted, far, adversarial_noise, "
-             "adversarial_samples, a data set, a file; one or more.", show_default=False,
-    )] = None,
+    unknown: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Unknown data: held_out, noise (that of paper 2), uniform, normal, permuted, far, adversarial_noise, "
+            "adversarial_samples, a data set, a file; one or more.",
+            show_default=False,
+        ),
+    ] = None,
     scores: Scores = None,
-    attacked: Annotated[int, typer.Option(help="Inputs that the adversarial sets are tried on.", min=1)] = 1000,
-    output: Annotated[Path | None, typer.Option(
-        "--output", "-o", help="The record; else in the run's folder, or in this one.", show_default=False)] = None,
+    attacked: Annotated[
+        int, typer.Option(help="Inputs that the adversarial sets are tried on.", min=1)
+    ] = 1000,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The record; else in the run's folder, or in this one.",
+            show_default=False,
+        ),
+    ] = None,
     label: Label = None,
     class_names: ClassNames = "",
     batch_size: BatchSize = 256,
     seed: Seed = 0,
     root: Root = None,
     force: Force = False,
-) -> None:  # fmt: skip
+) -> None:
     """Evaluate a trained network, or a fitted detector, on known data and on unknown data.
 
     Beside the record it writes the inputs that the network was surest and least sure of, for `nescio report`, and of a
@@ -63,18 +76,20 @@ def evaluate(
 
     Example: `nescio evaluate --model my_nets:make_net --weights w.safetensors --data test.npz --unknown other.npz`
     """
-    from nescio.decision import Tally
     from nescio.detectors import Detector
-    from nescio.evaluate import evaluate as judge
-    from nescio.examples import Extremes
-    from nescio.fitted import plain_attention
+    from nescio.evaluation.decide import Tally
+    from nescio.evaluation.evaluate import evaluate as judge
+    from nescio.evaluation.extremes import Extremes
+    from nescio.evaluation.unknown_sets import unknown_sets
     from nescio.report.tables import evaluation_tables
-    from nescio.runs import EVALUATION
-    from nescio.unknowns import unknown_sets
+    from nescio.store.detector_folder import plain_attention
+    from nescio.store.run import EVALUATION
 
     started = time.monotonic()
     path, extremes, decided = _places(folder, output)
-    subject = Network(folder, model, weights, data, None, label, class_names, root).subject("evaluate")
+    subject = Network(folder, model, weights, data, None, label, class_names, root).subject(
+        "evaluate"
+    )
     known = subject.known
     read = [Path(name) for name in (subject.source, *(unknown or [])) if Path(name).is_file()]
     read += [given for given in (data, weights) if given is not None]
@@ -82,7 +97,9 @@ def evaluate(
     if isinstance(subject.model, Detector):
         kinds[decided] = "Decision record"
     for written, kind in kinds.items():
-        check_output(written, kind, read, [] if folder is None or output is None else [folder], EVALUATION)
+        check_output(
+            written, kind, read, [] if folder is None or output is None else [folder], EVALUATION
+        )
     warn_if_stale(subject)
     sets = unknown_sets(unknown or [], known, root, seed, subject.read)
     seen = Extremes.of(subject.model, classes=known.classes, features=known.features or None)
@@ -93,7 +110,12 @@ def evaluate(
         if tally is not None:
             tally.see(*batch)
 
-    how: dict[str, Any] = {"scores": scores, "attacked": attacked, "batch_size": batch_size, "seed": seed}
+    how: dict[str, Any] = {
+        "scores": scores,
+        "attacked": attacked,
+        "batch_size": batch_size,
+        "seed": seed,
+    }
     with plain_attention():
         record = judge(subject.model, subject.test, sets, watch=watch, **how)
     out.print(evaluation_tables(record))
@@ -106,8 +128,11 @@ def evaluate(
         saved.append(decided)
     out.print(f"Saved: {escape(', '.join(map(str, saved)))}", soft_wrap=True)
     if lost:
-        out.print(f"The record that this replaced was also of {escape(', '.join(lost))}; `-o` with another file keeps "
-                  "both.", soft_wrap=True)  # fmt: skip
+        out.print(
+            f"The record that this replaced was also of {escape(', '.join(lost))}; `-o` with another file keeps "
+            "both.",
+            soft_wrap=True,
+        )
 
 
 def _places(folder: Path | None, output: Path | None) -> tuple[Path, Path, Path]:
@@ -115,12 +140,16 @@ def _places(folder: Path | None, output: Path | None) -> tuple[Path, Path, Path]
 
     A detector's folder holds nothing but the detector.
     """
-    from nescio.fitted import is_fitted
-    from nescio.runs import DECISION, EVALUATION, EXAMPLES
+    from nescio.store.detector_folder import is_fitted
+    from nescio.store.run import DECISION, EVALUATION, EXAMPLES
 
     if output is not None:
         beside = f"{output.stem}-"
-        return output, output.with_name(f"{beside}{EXAMPLES}"), output.with_name(f"{beside}{DECISION}")
+        return (
+            output,
+            output.with_name(f"{beside}{EXAMPLES}"),
+            output.with_name(f"{beside}{DECISION}"),
+        )
     if folder is not None and not is_fitted(folder):
         return folder / EVALUATION, folder / EXAMPLES, folder / DECISION
     mark = "" if folder is None else f"{folder.resolve().name}-"
@@ -131,7 +160,10 @@ def _decide(tally: "Tally", subject: "Subject", record: Evaluation, seconds: flo
     """What a detector decided, printed; its promise is in its folder."""
     from nescio.report.decision import decision_words
 
-    made = replace(tally.record(record.known.name, record.provenance.settings, seconds), promise=subject.promise)
+    made = replace(
+        tally.record(record.known.name, record.provenance.settings, seconds),
+        promise=subject.promise,
+    )
     for words in decision_words(made):
         out.print(escape(words), soft_wrap=True, highlight=False)
     return made

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from nescio.atomic import check_replaceable
 from nescio.errors import NescioError
+from nescio.files import check_replaceable
 
 
 def check_output(
@@ -16,7 +16,7 @@ def check_output(
 
     Args:
         output: the file to write.
-        kind: of this file, as in `nescio.marks`; one of the same kind may be replaced.
+        kind: of this file, as in `nescio.file_kinds`; one of the same kind may be replaced.
         read: files, and folders of images or idx files.
         folders: of runs and detectors; a file in them of which these know nothing may be replaced.
         own: the file in such a folder that the command itself writes.
@@ -35,24 +35,39 @@ def _check_needed(output: Path, read: Iterable[Path], folders: Iterable[Path], o
     for folder in folders:
         for file in (folder / name for name in _kept(folder) if name != own):
             if output.samefile(file):
-                raise NescioError(f"{str(output)!r} belongs to the run or detector {str(folder)!r}, and would be "
-                                  "replaced; give another file to write")  # fmt: skip
+                raise NescioError(
+                    f"{str(output)!r} belongs to the run or detector {str(folder)!r}, and would be "
+                    "replaced; give another file to write"
+                )
 
 
 def _files(path: Path) -> Iterable[Path]:
-    from nescio.data.idx import idx_set_in
-    from nescio.data.image_tree import Tree
+    from nescio.data.formats.idx import idx_set_in
+    from nescio.data.formats.image_tree import Tree
 
     return (idx_set_in(path) or Tree.below(path).pictures) if path.is_dir() else [path]
 
 
 def _kept(folder: Path) -> Iterator[str]:
     """What is there of the files that a run or a detector consists of, and of the records beside them."""
-    from nescio import runs
-    from nescio.fitted.folder import FILES
+    from nescio.store import run as runs
+    from nescio.store.detector_folder import FILES
 
-    records = (runs.HISTORY, runs.EVALUATION, runs.EXAMPLES, runs.AUDIT, runs.FEATURES, runs.REGIONS, runs.SCALING,
-               runs.CONTEST, runs.RECOMMENDATION, runs.LENGTH_SCALE, runs.PENALTY)  # fmt: skip
+    records = (
+        runs.HISTORY,
+        runs.EVALUATION,
+        runs.EXAMPLES,
+        runs.AUDIT,
+        runs.FEATURES,
+        runs.REGIONS,
+        runs.SCALING,
+        runs.CONTEST,
+        runs.RECOMMENDATION,
+        runs.LENGTH_SCALE,
+        runs.PENALTY,
+    )
     for path in folder.iterdir() if folder.is_dir() else ():
-        if path.name in (*FILES, *records) or path.suffix == ".safetensors":  # of members there are several
+        if (
+            path.name in (*FILES, *records) or path.suffix == ".safetensors"
+        ):  # of members there are several
             yield path.name

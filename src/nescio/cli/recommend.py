@@ -8,9 +8,9 @@ from rich.markup import escape
 
 from nescio.cli.arguments import Force, Seed, out
 from nescio.cli.network import ClassNames, Held, Label, Model, Network, OrRun, Train, Weights, told
+from nescio.cli.options import Root
 from nescio.cli.outputs import check_output
 from nescio.errors import NescioError
-from nescio.options import Root
 
 
 def recommend(
@@ -19,19 +19,31 @@ def recommend(
     weights: Weights = None,
     data: Held = None,
     train: Train = None,
-    candidates: Annotated[list[str] | None, typer.Option(
-        help="Detectors or scores to try; by default all that are quick.", show_default=False)] = None,
+    candidates: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Detectors or scores to try; by default all that are quick.", show_default=False
+        ),
+    ] = None,
     accept: Annotated[float, typer.Option(help="Share of known inputs to accept.")] = 0.95,
-    inputs: Annotated[int, typer.Option(help="Known inputs to judge by, and outliers of each kind.", min=10)] = 1000,
-    output: Annotated[Path | None, typer.Option(
-        "--output", "-o", show_default=False,
-        help="Folder for the record and, in `recommended`, the detector; else the run's, or this one.")] = None,
+    inputs: Annotated[
+        int, typer.Option(help="Known inputs to judge by, and outliers of each kind.", min=10)
+    ] = 1000,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            show_default=False,
+            help="Folder for the record and, in `recommended`, the detector; else the run's, or this one.",
+        ),
+    ] = None,
     label: Label = None,
     class_names: ClassNames = "",
     seed: Seed = 0,
     root: Root = None,
     force: Force = False,
-) -> None:  # fmt: skip
+) -> None:
     """Find the detector that suits a trained network, by known data and outliers made from them alone.
 
     It is fitted on a half of the known data, and `nescio score` answers new inputs with it.
@@ -42,14 +54,17 @@ def recommend(
 
     Example: `nescio recommend run --candidates energy entropy combined --accept 0.99 -o found`
     """
-    from nescio.fitted import Best, is_fitted
     from nescio.report.recommendation import recommendation_table
-    from nescio.runs import RECOMMENDATION, RECOMMENDED
+    from nescio.store.detector_choice import Best
+    from nescio.store.detector_folder import is_fitted
+    from nescio.store.run import RECOMMENDATION, RECOMMENDED
 
     folder = output or run or Path()
     if is_fitted(folder):
-        raise NescioError(f"{str(folder)!r} holds a detector of `nescio fit`, and nothing else may be in it; give "
-                          "another folder with --output")  # fmt: skip
+        raise NescioError(
+            f"{str(folder)!r} holds a detector of `nescio fit`, and nothing else may be in it; give "
+            "another folder with --output"
+        )
     check_output(folder / RECOMMENDATION, "Recommendation record")
     best = Best(accept=accept, candidates=candidates, inputs=inputs, seed=seed)
     network = Network(run, model, weights, data, train, label, class_names, root)
@@ -57,5 +72,8 @@ def recommend(
     if best.record is not None:
         out.print(recommendation_table(best.record))
         best.record.save(folder / RECOMMENDATION)
-        out.print(f"Saved: {escape(str(folder / RECOMMENDATION))}, {escape(str(folder / RECOMMENDED))}", soft_wrap=True)
+        out.print(
+            f"Saved: {escape(str(folder / RECOMMENDATION))}, {escape(str(folder / RECOMMENDED))}",
+            soft_wrap=True,
+        )
     told(fitted, folder / RECOMMENDED)

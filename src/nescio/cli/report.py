@@ -10,14 +10,19 @@ from nescio.cli.arguments import Force, out
 
 
 def report(
-    records: Annotated[list[str], typer.Argument(
-        metavar="[NAME=]RECORDS", show_default=False,
-        help="Records of any kind, or folders of runs with all records in them. They are shown under NAME; else under "
-             "their folder's name, or their file's, with the folders above it where others are called so. Several runs "
-             "of one NAME are taken together; they must be of one method, on the same data.")],
+    records: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME=]RECORDS",
+            show_default=False,
+            help="Records of any kind, or folders of runs with all records in them. They are shown under NAME; else under "
+            "their folder's name, or their file's, with the folders above it where others are called so. Several runs "
+            "of one NAME are taken together; they must be of one method, on the same data.",
+        ),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
     force: Force = False,
-) -> None:  # fmt: skip
+) -> None:
     """What records hold, as one page: a verdict in plain words, then figures and tables. It needs no network.
 
     Example: `nescio report run -o report.html`
@@ -26,8 +31,8 @@ def report(
 
     Example: `nescio report duq=seed-0 duq=seed-1 run-softmax/evaluation.json run-softmax/audit.json`
     """
-    from nescio.atomic import check_replaceable, replacing
-    from nescio.marks import REPORT
+    from nescio.file_kinds import REPORT
+    from nescio.files import check_replaceable, replacing
     from nescio.report.page import report_page
     from nescio.report.reading import check_output, records_in
 

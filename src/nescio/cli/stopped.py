@@ -26,7 +26,9 @@ def told(kept: Callable[[], str]) -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         err.print(f"interrupted; {escape(kept())}", soft_wrap=True, highlight=False)
-        raise typer.Exit(128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)) from None
+        raise typer.Exit(
+            128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
+        ) from None
 
 
 @contextmanager
@@ -52,20 +54,21 @@ def files(written: Iterable[str]) -> str:
     if not paths:
         return "nothing was written"
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
-    return f"written so far, and whole: {', '.join(paths[:NAMED])}{more}; the same command starts anew"
+    return (
+        f"written so far, and whole: {', '.join(paths[:NAMED])}{more}; the same command starts anew"
+    )
 
 
 def checkpoints(folder: Path) -> str:
     """What there is of an unfinished training, in words."""
-    from nescio.runs import CHECKPOINT
-    from nescio.tensorfile import read_tensors
+    from nescio.core.tensorfile import read_tensors
+    from nescio.store.run import CHECKPOINT
 
     found = sorted(
-        folder.glob(f"{Path(CHECKPOINT).stem}*{Path(CHECKPOINT).suffix}"), key=lambda path: path.stat().st_mtime
+        folder.glob(f"{Path(CHECKPOINT).stem}*{Path(CHECKPOINT).suffix}"),
+        key=lambda path: path.stat().st_mtime,
     )
     if not found:
         return "no checkpoint was written yet, and the same command starts anew"
     _, about = read_tensors(found[-1], "checkpoint", ("settings", "progress", "state"))
-    return (
-        f"the checkpoint of epoch {len(about['progress']['epochs'])} is {found[-1]}; the same command resumes from it"
-    )
+    return f"the checkpoint of epoch {len(about['progress']['epochs'])} is {found[-1]}; the same command resumes from it"

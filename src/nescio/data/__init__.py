@@ -4,14 +4,14 @@ from nescio.data import noise
 from nescio.data.adapt import adapt
 from nescio.data.augment import AUGMENTATIONS
 from nescio.data.batches import batches, length
-from nescio.data.catalogue import NAMES
-from nescio.data.download import download
 from nescio.data.known import Known
 from nescio.data.load import load
 from nescio.data.normalise import Normalise
 from nescio.data.read import read
 from nescio.data.samples import Samples
-from nescio.data.status import Status, status
+from nescio.data.sources.catalogue import NAMES
+from nescio.data.sources.download import download
+from nescio.data.sources.status import Status, status
 from nescio.data.stream import Stream
 from nescio.data.table import Encoding
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nescio.arrays import items
 from nescio.data.samples import Samples
 from nescio.errors import NescioError, whole_number
-from nescio.gate import items
 
 
 def adapt(samples: Samples, shape: Sequence[int]) -> Samples:
@@ -26,8 +26,10 @@ def adapt(samples: Samples, shape: Sequence[int]) -> Samples:
     if len(samples.shape) == len(shape) == 1:
         raise NescioError(f"{where} has {samples.shape[0]} features; expected {shape[0]}")
     if len(samples.shape) != 3 or len(shape) != 3 or {samples.shape[0], shape[0]} - {1, 3}:
-        raise NescioError(f"{where} of shape {samples.shape} cannot take the shape {shape}; "
-                          "only images of 1 or 3 channels can be adapted")  # fmt: skip
+        raise NescioError(
+            f"{where} of shape {samples.shape} cannot take the shape {shape}; "
+            "only images of 1 or 3 channels can be adapted"
+        )
     parts = [_adapted(samples._stored[i : i + 1024], shape) for i in range(0, len(samples), 1024)]
     return Samples(torch.cat(parts), samples.labels, samples.columns, samples.name)
 
@@ -39,4 +41,8 @@ def _adapted(images: Tensor, shape: tuple[int, ...]) -> Tensor:
     if shape[1:] != x.shape[2:]:
         x = F.interpolate(x, size=shape[1:], mode="bilinear", antialias=True)
     x = x.expand(-1, shape[0], -1, -1)
-    return x.round().clamp(0, 255).to(torch.uint8) if images.dtype == torch.uint8 else x.clamp(0, 1).to(images.dtype)
+    return (
+        x.round().clamp(0, 255).to(torch.uint8)
+        if images.dtype == torch.uint8
+        else x.clamp(0, 1).to(images.dtype)
+    )

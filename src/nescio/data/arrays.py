@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nescio.arrays import numbers, plain
 from nescio.errors import NescioError
-from nescio.gate import numbers, plain
 
 Array = np.ndarray[Any, Any]
 _MOST_CLASSES = 10_000  # a label above this is a number of something else
@@ -23,7 +23,9 @@ def images(array: Array, where: str, gaps: bool = False) -> Tensor:
     elif array.ndim == 4 and array.shape[3] in (1, 3):
         array = array.transpose(0, 3, 1, 2)
     if array.ndim != 4 or array.shape[1] not in (1, 3) or 0 in array.shape:
-        raise NescioError(f"{where}: shape {array.shape}; expected images (N, H, W), (N, H, W, 3) or (N, 3, H, W)")
+        raise NescioError(
+            f"{where}: shape {array.shape}; expected images (N, H, W), (N, H, W, 3) or (N, 3, H, W)"
+        )
     if array.dtype == np.uint8:
         return torch.from_numpy(np.array(array, order="C"))
     if array.dtype.kind != "f":
@@ -31,7 +33,9 @@ def images(array: Array, where: str, gaps: bool = False) -> Tensor:
     values = array[np.isfinite(array)] if gaps else array
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
     if not (low >= 0 and high <= 1):  # also catches NaN
-        raise NescioError(f"{where}: float images hold {low:g} to {high:g}; expected values in [0, 1]")
+        raise NescioError(
+            f"{where}: float images hold {low:g} to {high:g}; expected values in [0, 1]"
+        )
     return torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
 
 
@@ -46,7 +50,9 @@ def table(array: Array, where: str, gaps: bool = False) -> Tensor:
     bad = np.argwhere(~np.isfinite(numbers))
     if len(bad) and not gaps:
         row, column = bad[0]
-        raise NescioError(f"{where}: row {row}, column {column} holds {array[row, column]}; expected finite numbers")
+        raise NescioError(
+            f"{where}: row {row}, column {column} holds {array[row, column]}; expected finite numbers"
+        )
     return torch.from_numpy(numbers)
 
 
@@ -69,10 +75,14 @@ def as_given(array: Array, where: str) -> Tensor:
     """
     check_some(array.shape, where)
     if array.ndim < 2 or 0 in array.shape or array.dtype.kind not in "fiub":
-        raise NescioError(f"{where}: shape {array.shape} {array.dtype}; expected numbers (N, …) with N ≥ 1")
+        raise NescioError(
+            f"{where}: shape {array.shape} {array.dtype}; expected numbers (N, …) with N ≥ 1"
+        )
     if array.dtype.kind != "f":
         if int(array.max()) > np.iinfo(np.int64).max:
-            raise NescioError(f"{where}: holds {array.max()}; expected whole numbers of at most 64 bits with a sign")
+            raise NescioError(
+                f"{where}: holds {array.max()}; expected whole numbers of at most 64 bits with a sign"
+            )
         return torch.from_numpy(np.array(array, dtype=np.int64, order="C"))
     kind = np.float64 if array.dtype.itemsize >= 8 else np.float32
     return torch.from_numpy(np.array(array, dtype=kind, order="C"))
@@ -81,12 +91,18 @@ def as_given(array: Array, where: str) -> Tensor:
 def labels(array: Array, count: int, where: str, classes: int | None = None) -> Tensor:
     """Labels `(N,)` from 0 to `classes − 1`, as int64; they may be floats that are whole numbers."""
     if array.dtype.kind not in "iubf" or array.shape != (count,):
-        raise NescioError(f"{where}: labels of shape {array.shape} {array.dtype}; expected ({count},) whole numbers")
-    if array.dtype.kind == "f" and len(odd := array[~np.isfinite(array) | (array != np.floor(array))]):
+        raise NescioError(
+            f"{where}: labels of shape {array.shape} {array.dtype}; expected ({count},) whole numbers"
+        )
+    if array.dtype.kind == "f" and len(
+        odd := array[~np.isfinite(array) | (array != np.floor(array))]
+    ):
         raise NescioError(f"{where}: a label is {odd[0]}; expected whole numbers")
     most = (_MOST_CLASSES if classes is None else classes) - 1
     if count and (int(array.min()) < 0 or int(array.max()) > most):
-        raise NescioError(f"{where}: labels from {array.min()} to {array.max()}; expected 0 to {most}")
+        raise NescioError(
+            f"{where}: labels from {array.min()} to {array.max()}; expected 0 to {most}"
+        )
     return torch.from_numpy(array.astype(np.int64))
 
 

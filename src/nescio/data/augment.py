@@ -13,7 +13,9 @@ def random_crop(x: Tensor, padding: int = 4) -> Tensor:
     """Images `(N, C, H, W)` moved by up to `padding` pixels each way, each on its own, with zeros coming in."""
     _check(x)
     n, channels, height, width = x.shape
-    top, left = (torch.randint(2 * padding + 1, (n, 1), device="cpu").to(x.device) for _ in range(2))
+    top, left = (
+        torch.randint(2 * padding + 1, (n, 1), device="cpu").to(x.device) for _ in range(2)
+    )
     rows = top + torch.arange(height, device=x.device)  # (N, H)
     columns = left + torch.arange(width, device=x.device)  # (N, W)
     image = torch.arange(n, device=x.device).view(n, 1, 1, 1)
@@ -34,4 +36,6 @@ AUGMENTATIONS: dict[str, Callable[[Tensor], Tensor]] = {"crop": random_crop, "fl
 
 def _check(x: Tensor) -> None:
     if x.dim() != 4:
-        raise NescioError(f"inputs of shape {tuple(x.shape)} cannot be augmented; expected images (N, C, H, W)")
+        raise NescioError(
+            f"inputs of shape {tuple(x.shape)} cannot be augmented; expected images (N, C, H, W)"
+        )

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
+from nescio.arrays import is_array, is_tensor, plain
 from nescio.data.arrays import tensor
 from nescio.data.samples import Samples
 from nescio.errors import NescioError, whole_number
-from nescio.gate import is_array, is_tensor, plain
 
 Batch = tuple[Tensor, Tensor | None]
 
@@ -48,18 +48,24 @@ def _stream(data: Any, batch_size: int) -> Iterator[Batch]:
     if _is_pair(data):
         inputs, labels = _rows(tensor(data[0])), tensor(data[1])
         if labels.shape != inputs.shape[:1]:
-            raise NescioError(f"labels of shape {tuple(labels.shape)}; expected one for each of {len(inputs)} inputs")
+            raise NescioError(
+                f"labels of shape {tuple(labels.shape)}; expected one for each of {len(inputs)} inputs"
+            )
         return _slices(inputs, labels, batch_size)
     if isinstance(data, Samples):
-        return (data.take(slice(start, start + batch_size)) for start in range(0, len(data), batch_size))
+        return (
+            data.take(slice(start, start + batch_size)) for start in range(0, len(data), batch_size)
+        )
     if isinstance(data, Dataset):
         # its own generator, so that looking at data does not advance the global one
         loader = DataLoader(data, batch_size, collate_fn=collated, generator=torch.Generator())
         return (_batch(one) for one in loader)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
         return (_batch(one) for one in data)
-    raise NescioError(f"data of type {type(data).__name__}; expected a tensor, an array, a pair (inputs, labels), "
-                      "a dataset, or an iterable of batches")  # fmt: skip
+    raise NescioError(
+        f"data of type {type(data).__name__}; expected a tensor, an array, a pair (inputs, labels), "
+        "a dataset, or an iterable of batches"
+    )
 
 
 def _some(stream: Iterator[Batch]) -> Iterator[Batch]:
@@ -93,14 +99,21 @@ def _rows(x: Tensor) -> Tensor:
 def _batch(one: Any) -> Batch:
     """A batch as it came from an iterable, checked."""
     if isinstance(one, list | tuple) and len(one) in (1, 2):
-        inputs, labels = _rows(tensor(one[0])), tensor(one[1]) if len(one) == 2 and one[1] is not None else None
+        inputs, labels = (
+            _rows(tensor(one[0])),
+            tensor(one[1]) if len(one) == 2 and one[1] is not None else None,
+        )
         if labels is not None and labels.shape[:1] != inputs.shape[:1]:
-            raise NescioError(f"a batch of {len(inputs)} inputs has labels of shape {tuple(labels.shape)}")
+            raise NescioError(
+                f"a batch of {len(inputs)} inputs has labels of shape {tuple(labels.shape)}"
+            )
         return inputs, labels
     if is_array(one):
         return _rows(tensor(one)), None
     size = f" of {len(one)}" if isinstance(one, list | tuple) else ""
-    raise NescioError(f"a batch of type {type(one).__name__}{size}; expected inputs, or a pair (inputs, labels)")
+    raise NescioError(
+        f"a batch of type {type(one).__name__}{size}; expected inputs, or a pair (inputs, labels)"
+    )
 
 
 def collated(items: list[Any]) -> Any:

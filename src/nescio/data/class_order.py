@@ -21,7 +21,10 @@ def in_order(texts: Iterable[str]) -> dict[str, str]:
     """
     distinct = set(texts)
     if all(_NUMBER.fullmatch(text) for text in distinct):
-        return {text: plain_name(text) for text in sorted(distinct, key=lambda text: (Decimal(text), text))}
+        return {
+            text: plain_name(text)
+            for text in sorted(distinct, key=lambda text: (Decimal(text), text))
+        }
     return {text: text for text in sorted(distinct, key=_rank)}
 
 

@@ -25,8 +25,10 @@ def halves(data: Any, seed: int = 0, batch_size: int = BATCH) -> tuple["Half", "
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     """
     if isinstance(data, Iterator):
-        raise NescioError("the data can be read only once, so they cannot be divided into two halves; give a dataset, "
-                          "a loader, or two sets")  # fmt: skip
+        raise NescioError(
+            "the data can be read only once, so they cannot be divided into two halves; give a dataset, "
+            "a loader, or two sets"
+        )
     sums: list[int] = []
     return Half(data, False, seed, sums, batch_size), Half(data, True, seed, sums, batch_size)
 
@@ -34,13 +36,18 @@ def halves(data: Any, seed: int = 0, batch_size: int = BATCH) -> tuple["Half", "
 class Half:
     """An iterable of batches; see `halves`."""
 
-    def __init__(self, data: Any, second: bool, seed: int, sums: list[int], batch_size: int) -> None:
+    def __init__(
+        self, data: Any, second: bool, seed: int, sums: list[int], batch_size: int
+    ) -> None:
         self.data, self.second, self.seed, self.batch_size = data, second, seed, batch_size
         self._sums = sums  # of the batches, as they were read the first time
 
     def __iter__(self) -> Iterator[Batch]:
         coins = torch.Generator().manual_seed(self.seed)
-        before, last = 0, torch.zeros(1, dtype=torch.bool)  # inputs so far, the coin of the pair under way
+        before, last = (
+            0,
+            torch.zeros(1, dtype=torch.bool),
+        )  # inputs so far, the coin of the pair under way
         for number, (x, y) in enumerate(batches(self.data, self.batch_size)):
             self._check_order(number, x)
             begun = before % 2
@@ -58,5 +65,7 @@ class Half:
         if number == len(self._sums):
             self._sums.append(found)
         elif found != self._sums[number]:
-            raise NescioError("the data come in another order each time they are read, so they cannot be divided into "
-                              "two halves; give data in a fixed order, or two sets")  # fmt: skip
+            raise NescioError(
+                "the data come in another order each time they are read, so they cannot be divided into "
+                "two halves; give data in a fixed order, or two sets"
+            )

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from nescio.arrays import items
 from nescio.data.class_order import plain_name
 from nescio.data.normalise import Normalise
 from nescio.data.samples import Samples
 from nescio.data.table import Encoding
 from nescio.errors import NescioError, unknown_name
-from nescio.gate import items
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,9 @@ def kept_classes(classes: tuple[str, ...], hold_out: Iterable[int | str], name: 
     kept = [i for i in range(len(classes)) if i not in held]
     if len(kept) < 2:
         without = f" without {', '.join(classes[i] for i in sorted(held))}" if held else ""
-        raise NescioError(f"{name}{without} has {len(kept)} class{'es' * (len(kept) != 1)}; expected at least 2")
+        raise NescioError(
+            f"{name}{without} has {len(kept)} class{'es' * (len(kept) != 1)}; expected at least 2"
+        )
     return kept
 
 
@@ -113,7 +115,9 @@ def _position(given: int | str, classes: tuple[str, ...]) -> int:
         return classes.index(given)
     if isinstance(given, str) and plain_name(given) in classes:
         return classes.index(plain_name(given))
-    if isinstance(given, str) and not (given.isdecimal() and len(given) < 10):  # int() refuses very long ones
+    if isinstance(given, str) and not (
+        given.isdecimal() and len(given) < 10
+    ):  # int() refuses very long ones
         raise unknown_name("class", given if len(given) <= 50 else f"{given[:50]}…", classes)
     wrong = NescioError(f"class {given!r} to hold out; expected a name or a whole number")
     if isinstance(given, bool | np.bool_):

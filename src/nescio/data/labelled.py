@@ -1,5 +1,6 @@
 """Labelled data of any make, as the training loop needs it: with a length, batches by position, and sound labels."""
 
+import re
 import zlib
 from typing import Any
 
@@ -22,7 +23,9 @@ def as_dataset(data: Any) -> Dataset[Any]:
         # bytes are no images unless a `Samples` says so; whole numbers are for a model with an embedding, or refused
         data = Samples(x if x.is_floating_point() else x.long(), tensor(data[1]), words=True)
     if not isinstance(data, Dataset) or not hasattr(data, "__len__"):
-        raise NescioError(f"expected a dataset of known length or a pair (inputs, labels), not {type(data).__name__}")
+        raise NescioError(
+            f"expected a dataset of known length or a pair (inputs, labels), not {type(data).__name__}"
+        )
     if len(data) == 0:
         raise NescioError("the data set is empty")
     return data
@@ -33,7 +36,11 @@ def take(data: Dataset[Any], index: Tensor) -> tuple[Tensor, Tensor]:
     if isinstance(data, Samples):
         return data.take(index)
     batch = collated([data[position] for position in index.tolist()])
-    if not isinstance(batch, list | tuple) or len(batch) != 2 or not all(isinstance(one, Tensor) for one in batch):
+    if (
+        not isinstance(batch, list | tuple)
+        or len(batch) != 2
+        or not all(isinstance(one, Tensor) for one in batch)
+    ):
         raise NescioError("the items of a training or validation set must be pairs (input, label)")
     return batch[0], whole(batch[1])
 
@@ -41,11 +48,15 @@ def take(data: Dataset[Any], index: Tensor) -> tuple[Tensor, Tensor]:
 def whole(labels: Tensor) -> Tensor:
     """Labels of any integer type as int64 `(N,)`, or an error if they are something else."""
     if labels.dim() != 1 or labels.is_floating_point() or labels.is_complex():
-        raise NescioError(f"labels must be whole numbers of shape (N,), not {labels.dtype} {tuple(labels.shape)}")
+        raise NescioError(
+            f"labels must be whole numbers of shape (N,), not {labels.dtype} {tuple(labels.shape)}"
+        )
     return labels.long()
 
 
-def split(data: Dataset[Any], validation: Any, seed: int) -> tuple[Dataset[Any], Dataset[Any] | None]:
+def split(
+    data: Dataset[Any], validation: Any, seed: int
+) -> tuple[Dataset[Any], Dataset[Any] | None]:
     """Training and validation data; a number is the share to set aside, drawn by the seed."""
     if not isinstance(validation, float | int | np.floating):
         return data, None if validation is None else as_dataset(validation)
@@ -68,7 +79,9 @@ def check_labels(labels: Tensor, classes: int) -> None:
     """An error if labels are not whole numbers from 0 to the number of classes less one."""
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
-        raise NescioError(f"labels must lie in 0 … {classes - 1} for {classes} classes, but range from {low} to {high}")
+        raise NescioError(
+            f"labels must lie in 0 … {classes - 1} for {classes} classes, but range from {low} to {high}"
+        )
 
 
 def fingerprint(data: Dataset[Any] | None) -> str:
@@ -82,3 +95,8 @@ def fingerprint(data: Dataset[Any] | None) -> str:
     for values in (data._stored, data.labels):
         mark = zlib.crc32(raw(values).numpy().data, mark)
     return f"{size}, crc {mark:08x}"
+
+
+def described(thing: object) -> str:
+    """How a function or a module prints, without addresses, which the next process would not know again."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing))

@@ -4,17 +4,17 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from nescio.data import embedded
-from nescio.data.bounds import there
-from nescio.data.catalogue import CATALOGUE, NAMES
-from nescio.data.csv_file import read_csv
-from nescio.data.formats import FORMATS, is_table, parts_at
+from nescio.data.formats.bounds import there
+from nescio.data.formats.csv import read_csv
+from nescio.data.formats.readers import FORMATS, is_table, parts_at
 from nescio.data.known import Known, assemble, held_classes
 from nescio.data.parts import Parts, named
 from nescio.data.samples import Samples
+from nescio.data.sources import embedded
+from nescio.data.sources.catalogue import CATALOGUE, NAMES
+from nescio.data.sources.on_disk import folders, found
 from nescio.data.split import stratified
 from nescio.data.tabular import Layout, tabular
-from nescio.data.where import folders, found
 from nescio.errors import NescioError, unknown_name
 from nescio.seeds import check_seed
 
@@ -51,10 +51,14 @@ def load_ordered(
 ) -> Known:
     """What `load` gives; with `older`, a path's classes in the order that earlier versions had them in."""
     if not isinstance(name, str | os.PathLike) or not str(name):
-        raise NescioError(f"{name!r} was given for a data set; expected one of {', '.join(NAMES)}, or a path")
+        raise NescioError(
+            f"{name!r} was given for a data set; expected one of {', '.join(NAMES)}, or a path"
+        )
     seed, held = check_seed(seed), held_classes(hold_out)
     if label is not None and (str(name) in CATALOGUE or not is_table(Path(name))):
-        raise NescioError(f"{name}: label column {label!r} was asked for; only a CSV file's can be chosen")
+        raise NescioError(
+            f"{name}: label column {label!r} was asked for; only a CSV file's can be chosen"
+        )
     if str(name) in embedded.DRAWN:
         return embedded.drawn(str(name), held, seed)
     if str(name) in embedded.STORED:
@@ -71,7 +75,11 @@ def load_ordered(
 
 
 def _from_catalogue(
-    name: str, root: str | os.PathLike[str] | None, held: tuple[int | str, ...], seed: int, impute: bool
+    name: str,
+    root: str | os.PathLike[str] | None,
+    held: tuple[int | str, ...],
+    seed: int,
+    impute: bool,
 ) -> Known:
     entry, source_and_paths = CATALOGUE[name], found(name, root)
     if source_and_paths is None:
@@ -84,7 +92,9 @@ def _from_catalogue(
 
 def _known(name: str, parts: Parts, held: tuple[int | str, ...], test: float, seed: int) -> Known:
     if any((part.labels < 0).any() for part in parts.samples.values()):
-        raise NescioError(f"{name}: has no labels to learn; its inputs can be scored, or be unknown data")
+        raise NescioError(
+            f"{name}: has no labels to learn; its inputs can be scored, or be unknown data"
+        )
     shapes = {part.shape for part in parts.samples.values()}
     if len(shapes) > 1:
         raise NescioError(
@@ -92,10 +102,14 @@ def _known(name: str, parts: Parts, held: tuple[int | str, ...], test: float, se
         )
     train_part = parts.samples.get("train")
     if train_part is not None and bool((train_part.labels == train_part.labels[0]).all()):
-        raise NescioError(f"{name}: all training inputs have one label; expected at least 2 classes")
+        raise NescioError(
+            f"{name}: all training inputs have one label; expected at least 2 classes"
+        )
     parts = named(parts, name)
     if "test" in parts.samples:
-        return assemble(name, parts.samples.get("train"), parts.samples["test"], parts.classes, held)
+        return assemble(
+            name, parts.samples.get("train"), parts.samples["test"], parts.classes, held
+        )
     whole: Samples = next(iter(parts.samples.values()))
     train, rest = stratified(whole.labels, test, seed, name)
     return assemble(name, whole.select(train), whole.select(rest), parts.classes, held)

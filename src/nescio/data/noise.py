@@ -35,7 +35,9 @@ def normal(x: Tensor, n: int | None = None, generator: Generator | None = None) 
     The images are those of Liang et al. (2018).
     """
     n = _count(x, n)
-    z = torch.randn((n, *x.shape[1:]), generator=generator, dtype=x.dtype, device=_device(generator)).to(x.device)
+    z = torch.randn(
+        (n, *x.shape[1:]), generator=generator, dtype=x.dtype, device=_device(generator)
+    ).to(x.device)
     return (0.5 + z).clamp(0, 1) if x.dim() == 4 else x.mean(0) + WIDER * x.std(0, correction=0) * z
 
 
@@ -60,13 +62,17 @@ def low_pass(x: Tensor, sigma: Tensor | float) -> Tensor:
     if not isinstance(sigma, Tensor | float | int) or (
         isinstance(sigma, Tensor) and sigma.shape not in ((), (1,), (len(x),))
     ):
-        raise NescioError(f"a low-pass filter takes one sigma, or one for each of {len(x)} images, not {sigma!r}")
+        raise NescioError(
+            f"a low-pass filter takes one sigma, or one for each of {len(x)} images, not {sigma!r}"
+        )
     sigma = torch.as_tensor(sigma, dtype=x.dtype, device=x.device).expand(len(x))
     if not bool(((sigma > 0) & sigma.isfinite()).all()):
         raise NescioError("sigma of a low-pass filter must be above 0")
     offsets = torch.arange(-REACH, REACH + 1, dtype=x.dtype, device=x.device)
     weights = (-0.5 * (offsets / sigma[:, None]).square()).softmax(1)  # (N, 15)
-    rows, columns = (_blur(weights, side)[:, None] for side in x.shape[2:])  # (N, 1, H, H) and (N, 1, W, W)
+    rows, columns = (
+        _blur(weights, side)[:, None] for side in x.shape[2:]
+    )  # (N, 1, H, H) and (N, 1, W, W)
     return rows @ x @ columns.mT
 
 
@@ -77,15 +83,19 @@ def stretched(x: Tensor) -> Tensor:
     return torch.where(high > low, (x - low) / (high - low).where(high > low, 1.0), x)
 
 
-def mixed(x: Tensor, n: int | None = None, generator: Generator | None = None, *, one_sigma: bool = False) -> Tensor:
+def mixed(
+    x: Tensor, n: int | None = None, generator: Generator | None = None, *, one_sigma: bool = False
+) -> Tensor:
     """The out-distribution of paper 2: one half permuted, one half uniform; images then low-passed and stretched.
 
     Each image has a sigma of its own in [1, 2.5], or with `one_sigma` the batch has one, as in the authors' code.
     """
     n = _count(x, n)
     if x.dim() == 4 and not (x.min() >= 0 and x.max() <= 1):
-        raise NescioError(f"this noise is made from images in [0, 1], with normalisation inside the model; these range "
-                          f"from {x.min():g} to {x.max():g}")  # fmt: skip
+        raise NescioError(
+            f"this noise is made from images in [0, 1], with normalisation inside the model; these range "
+            f"from {x.min():g} to {x.max():g}"
+        )
     half = n // 2
     made = permuted(x, n - half, generator)
     if half:
@@ -93,7 +103,9 @@ def mixed(x: Tensor, n: int | None = None, generator: Generator | None = None, *
     if x.dim() != 4:
         return made
     low, high = SIGMAS
-    return stretched(low_pass(made, low + (high - low) * _rand((1,) if one_sigma else (n,), x, generator)))
+    return stretched(
+        low_pass(made, low + (high - low) * _rand((1,) if one_sigma else (n,), x, generator))
+    )
 
 
 NOISES: dict[str, Callable[..., Tensor]] = {
@@ -102,7 +114,13 @@ NOISES: dict[str, Callable[..., Tensor]] = {
     "normal": normal,
     "permuted": permuted,
 }
-MADE = ("noise", "uniform", "normal", "permuted", "far")  # what `made` knows; noise is the mixed one, the paper's
+MADE = (
+    "noise",
+    "uniform",
+    "normal",
+    "permuted",
+    "far",
+)  # what `made` knows; noise is the mixed one, the paper's
 
 
 def samples(name: str, like: Samples, n: int | None = None, seed: int = 0) -> Samples:
@@ -116,7 +134,11 @@ def samples(name: str, like: Samples, n: int | None = None, seed: int = 0) -> Sa
         made = [NOISES[name](like.take(slice(None))[0], n, generator)]
     else:
         made = [
-            NOISES[name](like.take(torch.arange(start, min(start + CHUNK, n)) % len(like))[0], None, generator)
+            NOISES[name](
+                like.take(torch.arange(start, min(start + CHUNK, n)) % len(like))[0],
+                None,
+                generator,
+            )
             for start in range(0, n, CHUNK)
         ]
     return Samples(torch.cat(made), torch.full((n,), -1), name=f"{name} noise")
@@ -138,13 +160,19 @@ def far(like: Samples, factor: float = 100.0) -> Samples:
     mean = x.mean(0, dtype=torch.float64).to(x.dtype)
     moved = mean + factor * (x - mean)
     if not moved.isfinite().all():
-        raise NescioError(f"factor={factor} moves {like.name or 'the data'} beyond what {x.dtype} can hold")
-    return Samples(moved, torch.full((len(x),), -1), like.columns, f"{like.name} × {factor:g}".strip())
+        raise NescioError(
+            f"factor={factor} moves {like.name or 'the data'} beyond what {x.dtype} can hold"
+        )
+    return Samples(
+        moved, torch.full((len(x),), -1), like.columns, f"{like.name} × {factor:g}".strip()
+    )
 
 
 def _blur(weights: Tensor, side: int) -> Tensor:
     """The filters `(N, 15)` along a side as matrices `(N, side, side)`: row i holds what pixel i is made of."""
-    places = torch.arange(side, device=weights.device)[:, None] + torch.arange(-REACH, REACH + 1, device=weights.device)
+    places = torch.arange(side, device=weights.device)[:, None] + torch.arange(
+        -REACH, REACH + 1, device=weights.device
+    )
     places = places % (2 * side)  # mirrored, the image repeats after two sides
     places = torch.where(places < side, places, 2 * side - 1 - places)  # (side, 15)
     taken = torch.nn.functional.one_hot(places, side).to(weights.dtype)  # (side, 15, side)
@@ -152,7 +180,9 @@ def _blur(weights: Tensor, side: int) -> Tensor:
 
 
 def _rand(shape: tuple[int, ...] | torch.Size, like: Tensor, generator: Generator | None) -> Tensor:
-    return torch.rand(shape, generator=generator, dtype=like.dtype, device=_device(generator)).to(like.device)
+    return torch.rand(shape, generator=generator, dtype=like.dtype, device=_device(generator)).to(
+        like.device
+    )
 
 
 def _device(generator: Generator | None) -> torch.device:
@@ -162,7 +192,9 @@ def _device(generator: Generator | None) -> torch.device:
 
 def _count(x: Tensor, n: int | None) -> int:
     if not _dense(x) or not x.is_floating_point() or x.dim() < 2 or len(x) == 0:
-        raise NescioError(f"noise is made from a batch of floats (N, …) with N ≥ 1, not from {_given(x)}")
+        raise NescioError(
+            f"noise is made from a batch of floats (N, …) with N ≥ 1, not from {_given(x)}"
+        )
     return len(x) if n is None else whole_number("n", n)
 
 
@@ -179,9 +211,15 @@ def _dense(x: object) -> bool:
 def _given(x: object) -> str:
     if not isinstance(x, Tensor):
         return type(x).__name__
-    return f"{x.dtype} {tuple(x.shape)}" if _dense(x) else "a tensor that is sparse, nested or on the meta device"
+    return (
+        f"{x.dtype} {tuple(x.shape)}"
+        if _dense(x)
+        else "a tensor that is sparse, nested or on the meta device"
+    )
 
 
 def _check(like: Samples) -> None:
     if not isinstance(like, Samples):
-        raise NescioError(f"noise is made like a nescio.data.Samples, not like a {type(like).__name__}")
+        raise NescioError(
+            f"noise is made like a nescio.data.Samples, not like a {type(like).__name__}"
+        )

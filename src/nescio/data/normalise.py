@@ -24,10 +24,14 @@ class Normalise(nn.Module):
         super().__init__()
         mean, std = tensor(mean), tensor(std)
         if mean.shape != std.shape or mean.dim() == 0:
-            raise NescioError(f"a normalisation needs a mean and a std of one shape, not {tuple(mean.shape)} and "
-                              f"{tuple(std.shape)}")  # fmt: skip
+            raise NescioError(
+                f"a normalisation needs a mean and a std of one shape, not {tuple(mean.shape)} and "
+                f"{tuple(std.shape)}"
+            )
         if not bool((std > 0).all()):  # also of NaN
-            raise NescioError(f"a normalisation needs a positive std, not {std[~(std > 0)][0].item():g}")
+            raise NescioError(
+                f"a normalisation needs a positive std, not {std[~(std > 0)][0].item():g}"
+            )
         self.register_buffer("mean", mean)
         self.register_buffer("std", std)
 
@@ -37,8 +41,10 @@ class Normalise(nn.Module):
         expected = (self.mean.shape[0], "H", "W") if per_channel else tuple(self.mean.shape)
         given = (x.shape[1], "H", "W") if per_channel and x.dim() == 4 else tuple(x.shape[1:])
         if x.dim() == 0 or given != expected:
-            raise NescioError(f"inputs of shape {tuple(x.shape)} do not fit this normalisation; "
-                              f"expected ({', '.join(map(str, ('N', *expected)))})")  # fmt: skip
+            raise NescioError(
+                f"inputs of shape {tuple(x.shape)} do not fit this normalisation; "
+                f"expected ({', '.join(map(str, ('N', *expected)))})"
+            )
         return (x - self.mean) / self.std
 
     @classmethod
@@ -49,11 +55,15 @@ class Normalise(nn.Module):
         centred and left at its scale.
         """
         if not isinstance(samples, Samples):
-            raise NescioError(f"a {type(samples).__name__} was given to fit a normalisation on; expected Samples")
+            raise NescioError(
+                f"a {type(samples).__name__} was given to fit a normalisation on; expected Samples"
+            )
         images = len(samples.shape) == 3
         axes = (0, 2, 3) if images else (0,)
         first = samples.take(slice(1))[0].double()
-        origin = first[:, :, :1, :1] if images else first  # measured from here, a constant feature is exactly zero
+        origin = (
+            first[:, :, :1, :1] if images else first
+        )  # measured from here, a constant feature is exactly zero
         count = len(samples) * first.numel() / origin.numel()
         shift = torch.zeros_like(origin)
         for x in _chunks(samples):

@@ -26,7 +26,9 @@ def pasted(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
     _, _, height, width = x.shape
     row, column = torch.arange(height)[:, None] / height, torch.arange(width)[None] / width
     sides = torch.stack([(part < 0.5).expand(height, width) for part in (row, column)])
-    sides = torch.cat([sides, ~sides])[torch.randint(4, (len(x),), generator=generator)][:, None]  # (N, 1, H, W)
+    sides = torch.cat([sides, ~sides])[torch.randint(4, (len(x),), generator=generator)][
+        :, None
+    ]  # (N, 1, H, W)
     return torch.where(sides.to(x.device), x[_other(y, generator)], x)
 
 
@@ -36,7 +38,11 @@ def patches(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
     high, wide = max(1, height // 4), max(1, width // 4)
     rows, columns = height // high, width // wide
     whole = x[:, :, : rows * high, : columns * wide]
-    cut = whole.reshape(n, channels, rows, high, columns, wide).permute(0, 2, 4, 1, 3, 5).flatten(1, 2)
+    cut = (
+        whole.reshape(n, channels, rows, high, columns, wide)
+        .permute(0, 2, 4, 1, 3, 5)
+        .flatten(1, 2)
+    )
     order = torch.rand(n, rows * columns, generator=generator).argsort(1).to(x.device)
     moved = cut.gather(1, order[:, :, None, None, None].expand_as(cut))
     joined = moved.reshape(n, rows, columns, channels, high, wide).permute(0, 3, 1, 4, 2, 5)
@@ -73,7 +79,9 @@ def drawn(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
 def shuffled(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
     """Words of each input out of order, by an order of its own."""
     flat = x.flatten(1)
-    return flat.gather(1, torch.rand(flat.shape, generator=generator).argsort(1).to(x.device)).view_as(x)
+    return flat.gather(
+        1, torch.rand(flat.shape, generator=generator).argsort(1).to(x.device)
+    ).view_as(x)
 
 
 def continued(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
@@ -111,7 +119,12 @@ ROWS: dict[str, Maker] = {
     "averaged": averaged,
     "scaled": scaled,
 }
-WORDS: dict[str, Maker] = {"uniform": drawn, "permuted": shuffled, "pasted": continued, "averaged": blended}
+WORDS: dict[str, Maker] = {
+    "uniform": drawn,
+    "permuted": shuffled,
+    "pasted": continued,
+    "averaged": blended,
+}
 
 
 def made_outliers(x: Tensor, y: Tensor, seed: int = 0) -> dict[str, Tensor]:
@@ -121,9 +134,13 @@ def made_outliers(x: Tensor, y: Tensor, seed: int = 0) -> dict[str, Tensor]:
     words, whose values mean nothing, so that none is made that was not seen.
     """
     if x.dim() < 2 or x.dtype == torch.bool or x.is_complex():
-        raise NescioError(f"outliers are made from floats or words (N, …), not from {x.dtype} {tuple(x.shape)}")
+        raise NescioError(
+            f"outliers are made from floats or words (N, …), not from {x.dtype} {tuple(x.shape)}"
+        )
     if not x.is_floating_point():
-        return {name: make(x, y, torch.Generator().manual_seed(seed)) for name, make in WORDS.items()}
+        return {
+            name: make(x, y, torch.Generator().manual_seed(seed)) for name, make in WORDS.items()
+        }
     low, high = (float(value) for value in (x.min(), x.max()))
     if x.dim() != 4 or (low >= 0 and high <= 1):
         low, high = 0.0, 1.0
@@ -140,7 +157,13 @@ def _other(y: Tensor, generator: Generator) -> Tensor:
     order = torch.randperm(len(y), generator=generator).to(y.device)
     order = order[y[order].argsort(stable=True)]  # by class, and by chance within it
     own = y[order]
-    first, last = torch.searchsorted(own, y), torch.searchsorted(own, y, side="right")  # where its own class stands
+    first, last = (
+        torch.searchsorted(own, y),
+        torch.searchsorted(own, y, side="right"),
+    )  # where its own class stands
     others = len(y) - (last - first)
-    step = (torch.rand(len(y), generator=generator, dtype=torch.float64).to(y.device) * others.clamp(min=1)).long()
+    step = (
+        torch.rand(len(y), generator=generator, dtype=torch.float64).to(y.device)
+        * others.clamp(min=1)
+    ).long()
     return order[(last + step) % len(y)]

@@ -33,7 +33,9 @@ def part(
 ) -> Samples:
     """Samples of raw arrays, checked; without labels they are all −1."""
     x_ = as_given(x, where) if any_shape else inputs(x, where)
-    y_ = torch.full((len(x_),), -1) if y is None else labels(y, len(x_), where, len(classes) or None)
+    y_ = (
+        torch.full((len(x_),), -1) if y is None else labels(y, len(x_), where, len(classes) or None)
+    )
     return Samples(x_, y_, columns, words=any_shape)
 
 
@@ -41,15 +43,24 @@ def named(parts: Parts, name: str) -> Parts:
     """The parts with class names; labels without names are numbered anew, so that no class is one that nobody has."""
     if parts.classes:
         return parts
-    learned = parts.samples["train"] if "train" in parts.samples else next(iter(parts.samples.values()))
+    learned = (
+        parts.samples["train"] if "train" in parts.samples else next(iter(parts.samples.values()))
+    )
     present = torch.from_numpy(np.unique(learned.labels.numpy()))
     for what, samples in parts.samples.items():
         strange = samples.labels[~torch.isin(samples.labels, present)]
         if len(strange):
-            raise NescioError(f"{name}: the {what} part has label {int(strange[0])}, which no training input has; "
-                              f"expected one of {', '.join(map(str, present.tolist()))}")  # fmt: skip
+            raise NescioError(
+                f"{name}: the {what} part has label {int(strange[0])}, which no training input has; "
+                f"expected one of {', '.join(map(str, present.tolist()))}"
+            )
     renumbered = {
-        what: Samples(samples._stored, torch.searchsorted(present, samples.labels), samples.columns, samples.name)
+        what: Samples(
+            samples._stored,
+            torch.searchsorted(present, samples.labels),
+            samples.columns,
+            samples.name,
+        )
         for what, samples in parts.samples.items()
     }
     return Parts(renumbered, tuple(map(str, present.tolist())))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import torch
 
-from nescio.data.bounds import there
 from nescio.data.class_order import plain_name
-from nescio.data.csv_file import read_csv
-from nescio.data.formats import is_table, parts_at
+from nescio.data.formats.bounds import there
+from nescio.data.formats.csv import read_csv
+from nescio.data.formats.readers import is_table, parts_at
 from nescio.data.parts import Parts
 from nescio.data.samples import Samples
 from nescio.data.table import WARN, ZEROS, Encoding
@@ -61,11 +61,15 @@ def read_parts(
     if is_table(path):
         return _rows(path, label, encoding, impute, unseen)
     if label is not None:
-        raise NescioError(f"{path}: label column {label!r} was asked for; only a CSV file's can be chosen")
+        raise NescioError(
+            f"{path}: label column {label!r} was asked for; only a CSV file's can be chosen"
+        )
     return parts_at(path, any_shape)
 
 
-def _rows(path: Path, label: str | None, encoding: Encoding | None, impute: bool, unseen: str) -> Parts:
+def _rows(
+    path: Path, label: str | None, encoding: Encoding | None, impute: bool, unseen: str
+) -> Parts:
     table = read_csv(path)
     column = None if label is None else label_column(table, label, str(path))
     inputs = table if column is None else table.without(column)
@@ -80,7 +84,9 @@ def _rows(path: Path, label: str | None, encoding: Encoding | None, impute: bool
     return Parts({"all": Samples(x, labels)}, own)
 
 
-def relabelled(samples: Samples, named: tuple[str, ...], classes: Sequence[str] | None, name: str) -> Samples:
+def relabelled(
+    samples: Samples, named: tuple[str, ...], classes: Sequence[str] | None, name: str
+) -> Samples:
     """Samples whose labels are positions in `named`, with labels that are positions in `classes`.
 
     Labels without names are the names of classes that are numbers too, and else positions already.
@@ -88,9 +94,13 @@ def relabelled(samples: Samples, named: tuple[str, ...], classes: Sequence[str] 
     labels = samples.labels
     if classes is not None and not (labels < 0).any():
         own = named or tuple(map(str, range(int(labels.max()) + 1)))
-        place = {plain_name(name): i for i, name in enumerate(classes)} | {name: i for i, name in enumerate(classes)}
+        place = {plain_name(name): i for i, name in enumerate(classes)} | {
+            name: i for i, name in enumerate(classes)
+        }
         if named or all(name.isdecimal() for name in classes):
-            labels = torch.tensor([place.get(name, place.get(plain_name(name), -1)) for name in own])[labels]
+            labels = torch.tensor(
+                [place.get(name, place.get(plain_name(name), -1)) for name in own]
+            )[labels]
         else:
             labels = labels.where(labels < len(classes), -1)
     return samples.labelled(labels, name)

@@ -5,19 +5,32 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler, Subset, TensorDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    TensorDataset,
+)
 
+from nescio.arrays import is_array
 from nescio.data.arrays import tensor
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
-from nescio.gate import is_array
-from nescio.percent import percent
+from nescio.metrics.percent import percent
 
 LOOKED_AT = 256  # inputs of a set that are looked for in another
-WIDTHS, COMPARED = (16, 64, 256), 4096  # values of an input that make its key, and inputs that are compared whole
+WIDTHS, COMPARED = (
+    (16, 64, 256),
+    4096,
+)  # values of an input that make its key, and inputs that are compared whole
 PIECE = 4096  # inputs whose keys are made at once, in the cache
 _PARTS = (slice(1), slice(None))  # the first input tells most sets apart
-MOST, FEW = 0.5, 0.1  # share of inputs that may be in both sets, and of those that repeat, as the rows of a table do
+MOST, FEW = (
+    0.5,
+    0.1,
+)  # share of inputs that may be in both sets, and of those that repeat, as the rows of a table do
 
 
 def same(one: Any, other: Any) -> bool:
@@ -31,10 +44,15 @@ def same(one: Any, other: Any) -> bool:
     """
     one, other = _within(one), _within(other)
     if isinstance(one, Tensor) and isinstance(other, Tensor):
-        if one.shape != other.shape or (one.dtype != other.dtype and torch.uint8 not in (one.dtype, other.dtype)):
+        if one.shape != other.shape or (
+            one.dtype != other.dtype and torch.uint8 not in (one.dtype, other.dtype)
+        ):
             return False
         kind = _shorter(one.dtype, other.dtype)
-        return all(torch.equal(_in(kind, one[part]), _in(kind, other[part]).to(one.device)) for part in _PARTS)
+        return all(
+            torch.equal(_in(kind, one[part]), _in(kind, other[part]).to(one.device))
+            for part in _PARTS
+        )
     return one is not None and one is other
 
 
@@ -50,12 +68,16 @@ def check_apart(known: Any, train: Any) -> None:
     if _in_memory(one) and _in_memory(other) and _rows(one).shape[1:] == _rows(other).shape[1:]:
         share = _found(one, other, 1)
         if share > MOST and max(_found(other, other, 2), _found(one, one, 2)) < FEW:
-            raise NescioError(f"{percent(share, 0)} of the inputs to calibrate on are among those to learn from, {odd}")
+            raise NescioError(
+                f"{percent(share, 0)} of the inputs to calibrate on are among those to learn from, {odd}"
+            )
 
 
 def _within(data: Any) -> Any:
     """The inputs, where they are in memory; else what they are read from."""
-    while isinstance(data, tuple | TensorDataset | Samples) or (isinstance(data, DataLoader) and _takes_all(data)):
+    while isinstance(data, tuple | TensorDataset | Samples) or (
+        isinstance(data, DataLoader) and _takes_all(data)
+    ):
         if isinstance(data, Samples):
             data = data._stored
         elif isinstance(data, DataLoader):
@@ -134,7 +156,11 @@ def _columns(data: Any, part: slice) -> Tensor:
         places = torch.arange(part.start, part.stop, device=rows.device)
         axes: list[Any] = [slice(None), *torch.unravel_index(places, rows.shape[1:])]
         found = rows[tuple(axes)]
-    return (found if isinstance(data, Tensor) else found[torch.as_tensor(data.indices, device=found.device)]).cpu()
+    return (
+        found
+        if isinstance(data, Tensor)
+        else found[torch.as_tensor(data.indices, device=found.device)]
+    ).cpu()
 
 
 def _keys(rows: Tensor) -> Tensor:
@@ -142,9 +168,14 @@ def _keys(rows: Tensor) -> Tensor:
     weights = np.random.default_rng(0).random(rows.shape[1])
     found = np.zeros(len(rows))
     for start in range(0, len(rows), PIECE):
-        part, columns = found[start : start + PIECE], rows[start : start + PIECE].double().T.contiguous().numpy()
+        part, columns = (
+            found[start : start + PIECE],
+            rows[start : start + PIECE].double().T.contiguous().numpy(),
+        )
         for column, weight in zip(columns, weights, strict=True):
-            part += column * weight  # each step rounds on its own, so that it does so alike in every set
+            part += (
+                column * weight
+            )  # each step rounds on its own, so that it does so alike in every set
     return torch.from_numpy(found)
 
 
@@ -152,8 +183,12 @@ def _shorter(one: torch.dtype, other: torch.dtype) -> torch.dtype:
     """The type with fewer digits, in which both can be compared; of whole numbers the one that holds both."""
     if not one.is_floating_point and not other.is_floating_point:
         return torch.promote_types(one, other)
-    one, other = (torch.float32 if kind == torch.uint8 else kind for kind in (one, other))  # as images are given out
-    return max(one, other, key=lambda kind: torch.finfo(kind).eps if kind.is_floating_point else 0.0)
+    one, other = (
+        torch.float32 if kind == torch.uint8 else kind for kind in (one, other)
+    )  # as images are given out
+    return max(
+        one, other, key=lambda kind: torch.finfo(kind).eps if kind.is_floating_point else 0.0
+    )
 
 
 def _in(kind: torch.dtype, rows: Tensor) -> Tensor:

@@ -19,5 +19,7 @@ def stratified(labels: Tensor, test: float, seed: int, where: str) -> tuple[Tens
         count = round(len(places) * test)
         held[places[: min(max(count, 1), len(places) - 1)]] = True
     if not held.any():
-        raise NescioError(f"{where}: has one input of each class and nothing to test on; expected at least 2 of some")
+        raise NescioError(
+            f"{where}: has one input of each class and nothing to test on; expected at least 2 of some"
+        )
     return torch.from_numpy(np.flatnonzero(~held)), torch.from_numpy(np.flatnonzero(held))

@@ -11,19 +11,21 @@ from torch import Tensor
 
 from nescio.data.adapt import adapt
 from nescio.data.arrays import Array, as_given, inputs
-from nescio.data.bounds import there
-from nescio.data.csv_file import csv_batches
-from nescio.data.formats import is_table
-from nescio.data.idx import idx_set_in
-from nescio.data.image_tree import Tree
-from nescio.data.npz import array_batches
-from nescio.data.picture import is_picture, read_pictures
+from nescio.data.formats.bounds import there
+from nescio.data.formats.csv import csv_batches
+from nescio.data.formats.idx import idx_set_in
+from nescio.data.formats.image_tree import Tree
+from nescio.data.formats.npz import array_batches
+from nescio.data.formats.picture import is_picture, read_pictures
+from nescio.data.formats.readers import is_table
 from nescio.data.read import read
 from nescio.data.samples import Samples
 from nescio.data.table import ZEROS, Encoding
 from nescio.errors import NescioError
 
-Named = tuple[list[str], int | None, Tensor]  # what each input is called, how many there are in all, inputs
+Named = tuple[
+    list[str], int | None, Tensor
+]  # what each input is called, how many there are in all, inputs
 
 
 @dataclass(frozen=True)
@@ -91,22 +93,28 @@ class Stream:
             self.unseen[:] = encoding.unseen(table)
             some = x[x.isfinite()]  # others are only there with `gaps`
             if len(self.shape) == 3 and self.kind != "inputs" and ((some < 0) | (some > 1)).any():
-                raise NescioError(f"{str(self.path)!r}: pixels must lie in [0, 1], but range from {some.min():g} to "
-                                  f"{some.max():g}")  # fmt: skip
+                raise NescioError(
+                    f"{str(self.path)!r}: pixels must lie in [0, 1], but range from {some.min():g} to "
+                    f"{some.max():g}"
+                )
             yield self._numbers(start, len(x)), None, x.reshape(-1, *self.shape)
             start += len(x)
 
     def _pixels(self, columns: list[str]) -> Encoding:
         """Inputs as rows of numbers, one column for each, in order."""
         if len(columns) != math.prod(self.shape):
-            raise NescioError(f"{str(self.path)!r} has {len(columns)} columns, but an input {self.shape} has "
-                              f"{math.prod(self.shape)} numbers")  # fmt: skip
+            raise NescioError(
+                f"{str(self.path)!r} has {len(columns)} columns, but an input {self.shape} has "
+                f"{math.prod(self.shape)} numbers"
+            )
         return Encoding.numeric(columns)
 
     def _pictures(self) -> Iterator[Named]:
         """One by one into the model's shape, so that neither sizes nor colours need agree within a folder."""
         alone = not self.path.is_dir()
-        tree, folder = (Tree((self.path,)), self.path.parent) if alone else (Tree.below(self.path), self.path)
+        tree, folder = (
+            (Tree((self.path,)), self.path.parent) if alone else (Tree.below(self.path), self.path)
+        )
         self.skipped.extend(map(str, tree.others))
         for start in range(0, len(tree.pictures), self.batch_size):
             some = tree.pictures[start : start + self.batch_size]
@@ -139,19 +147,29 @@ class Stream:
         x = as_given(array, str(self.path))
         x = x if self.words or x.is_floating_point() else x.float()
         if x.shape[1:] != self.shape:
-            raise NescioError(f"{self.path}: inputs of shape {tuple(x.shape[1:])}; expected {self.shape}")
+            raise NescioError(
+                f"{self.path}: inputs of shape {tuple(x.shape[1:])}; expected {self.shape}"
+            )
         return x
 
     def _not_words(self, what: str) -> NescioError:
-        return NescioError(f"{self.path}: has {what}, but the detector was fitted on whole numbers, such as words; "
-                           "expected `inputs` of whole numbers in an npz file")  # fmt: skip
+        return NescioError(
+            f"{self.path}: has {what}, but the detector was fitted on whole numbers, such as words; "
+            "expected `inputs` of whole numbers in an npz file"
+        )
 
     def _check_kind(self, kind: str, what: str) -> None:
         """An error if inputs with three axes come as images to what was fitted on `inputs`, or the reverse."""
         if self.kind not in (None, kind) and len(self.shape) == 3:
-            own = "images in [0, 1]" if self.kind == "images" else "`inputs` of an npz file, taken as they are"
-            raise NescioError(f"{self.path}: has {what}, but the detector was fitted on {own}, and the values of one "
-                              "may not be those of the other; give both in the same way")  # fmt: skip
+            own = (
+                "images in [0, 1]"
+                if self.kind == "images"
+                else "`inputs` of an npz file, taken as they are"
+            )
+            raise NescioError(
+                f"{self.path}: has {what}, but the detector was fitted on {own}, and the values of one "
+                "may not be those of the other; give both in the same way"
+            )
 
     def _held(self, samples: Samples) -> Iterator[Named]:
         for start in range(0, len(samples), self.batch_size):

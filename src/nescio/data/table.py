@@ -13,13 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.data.csv_file import read_csv, row_place
+from nescio.data.formats.csv import read_csv, row_place
 from nescio.errors import NescioError, unknown_name
 
 _MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
 _TRUTH = {"true": 1.0, "false": 0.0}
 _IMPUTING = "(impute=True, or --impute) fills in the median or the most frequent value"
-ZEROS, WARN, REFUSE = UNSEEN = ("zeros", "warn", "refuse")  # what becomes of a category never seen in training
+ZEROS, WARN, REFUSE = UNSEEN = (
+    "zeros",
+    "warn",
+    "refuse",
+)  # what becomes of a category never seen in training
 _MOST_CATEGORIES = 1000  # a column of names or numbers of rows would become a feature for each row
 
 
@@ -38,15 +42,23 @@ class Column:
     @property
     def features(self) -> tuple[str, ...]:
         """The names of the features this column becomes."""
-        return (self.name,) if self.kind == "numeric" else tuple(f"{self.name}={one}" for one in self.categories)
+        return (
+            (self.name,)
+            if self.kind == "numeric"
+            else tuple(f"{self.name}={one}" for one in self.categories)
+        )
 
-    def encode(self, table: Mapping[str, Sequence[object]], gaps: bool = False) -> np.ndarray[Any, Any]:
+    def encode(
+        self, table: Mapping[str, Sequence[object]], gaps: bool = False
+    ) -> np.ndarray[Any, Any]:
         """The features `(N, F)` of a table's rows; a category that was not seen in training is all zeros.
 
         With `gaps` what is missing is NaN, and infinities are let through.
         """
         cells = table[self.name]
-        lost = np.array([gaps and self.fill is None and is_missing(cell) for cell in cells], dtype=bool)
+        lost = np.array(
+            [gaps and self.fill is None and is_missing(cell) for cell in cells], dtype=bool
+        )
         texts = ["" if lost[row] else self._filled(table, row) for row in range(len(cells))]
         if self.kind == "numeric":
             numbers = np.array([_number(one) for one in texts], dtype=np.float64)
@@ -54,8 +66,10 @@ class Column:
                 block = numbers.astype(np.float32)[:, None]
             for row in np.flatnonzero(~np.isfinite(block[:, 0]) & ~lost).tolist():
                 if not gaps or np.isnan(block[row, 0]):
-                    raise NescioError(f"column {self.name!r}, {row_place(table, row)}: {texts[row]!r} is not a finite "
-                                      "number")  # fmt: skip
+                    raise NescioError(
+                        f"column {self.name!r}, {row_place(table, row)}: {texts[row]!r} is not a finite "
+                        "number"
+                    )
             return block
         places = {one: i for i, one in enumerate(self.categories)}
         hot = np.array([places.get(one, -1) for one in texts])
@@ -75,8 +89,10 @@ class Column:
         if not is_missing(cell):
             return str(cell).strip()
         if self.fill is None:
-            raise NescioError(f"column {self.name!r}, {row_place(table, row)}: the value is missing; imputing in "
-                              f"training {_IMPUTING}")  # fmt: skip
+            raise NescioError(
+                f"column {self.name!r}, {row_place(table, row)}: the value is missing; imputing in "
+                f"training {_IMPUTING}"
+            )
         return str(self.fill)
 
 
@@ -114,10 +130,14 @@ class Encoding:
         where = "the table" if isinstance(source, Mapping) else str(source)
         lacking = [column.name for column in self.columns if column.name not in table]
         if lacking:
-            raise NescioError(f"{where} has no column {', '.join(map(repr, lacking))}; it has {', '.join(table)}")
+            raise NescioError(
+                f"{where} has no column {', '.join(map(repr, lacking))}; it has {', '.join(table)}"
+            )
         counts = {len(table[column.name]) for column in self.columns}
         if len(counts) != 1 or counts == {0}:
-            raise NescioError(f"{where} has columns of {sorted(counts)} rows; expected one number, at least 1")
+            raise NescioError(
+                f"{where} has columns of {sorted(counts)} rows; expected one number, at least 1"
+            )
         blocks = [column.encode(table, gaps) for column in self.columns]
         x = torch.from_numpy(np.concatenate(blocks, axis=1))
         marks = [] if unseen == ZEROS else self.unseen(table)
@@ -125,9 +145,12 @@ class Encoding:
         if rows and unseen == REFUSE:
             x[rows] = torch.nan
         elif rows:
-            warnings.warn(f"{len(rows)} of {len(x)} rows of {where} hold a category never seen in training, which is "
-                          f"all zeros, the first in {row_place(table, rows[0])}: {marks[rows[0]]}; unseen='refuse' "
-                          "makes them unknown to a detector, unseen='zeros' is silent", stacklevel=2)  # fmt: skip
+            warnings.warn(
+                f"{len(rows)} of {len(x)} rows of {where} hold a category never seen in training, which is "
+                f"all zeros, the first in {row_place(table, rows[0])}: {marks[rows[0]]}; unseen='refuse' "
+                "makes them unknown to a detector, unseen='zeros' is silent",
+                stacklevel=2,
+            )
         return x
 
     @property
@@ -143,13 +166,18 @@ class Encoding:
 
     @classmethod
     def fitted(
-        cls, table: Mapping[str, Sequence[object]], impute: bool = False, categorical: Iterable[str] = ()
+        cls,
+        table: Mapping[str, Sequence[object]],
+        impute: bool = False,
+        categorical: Iterable[str] = (),
     ) -> "Encoding":
         """Learn the encoding of these training rows; columns of text, and those named, are categorical."""
         if not impute:
             check_complete(table)
         forced = set(categorical)
-        return cls(tuple(_fitted(name, cells, impute, name in forced) for name, cells in table.items()))
+        return cls(
+            tuple(_fitted(name, cells, impute, name in forced) for name, cells in table.items())
+        )
 
     @classmethod
     def numeric(cls, names: Iterable[str]) -> "Encoding":
@@ -158,7 +186,11 @@ class Encoding:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return {"columns": [asdict(column) | {"categories": list(column.categories)} for column in self.columns]}
+        return {
+            "columns": [
+                asdict(column) | {"categories": list(column.categories)} for column in self.columns
+            ]
+        }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Encoding":
@@ -182,10 +214,14 @@ def check_complete(table: Mapping[str, Sequence[object]]) -> None:
     for name, cells in table.items():
         rows = [row for row, cell in enumerate(cells) if is_missing(cell)]
         if rows and len(rows) == len(cells):
-            raise NescioError(f"column {name!r} has no value in any of its {len(cells)} rows; leave it out")
+            raise NescioError(
+                f"column {name!r} has no value in any of its {len(cells)} rows; leave it out"
+            )
         if rows:
-            raise NescioError(f"column {name!r} lacks {len(rows)} of its {len(cells)} values, the first in "
-                              f"{row_place(table, rows[0])}; imputing {_IMPUTING}")  # fmt: skip
+            raise NescioError(
+                f"column {name!r} lacks {len(rows)} of its {len(cells)} values, the first in "
+                f"{row_place(table, rows[0])}; imputing {_IMPUTING}"
+            )
 
 
 def _from_dict(one: Any) -> Column:
@@ -196,7 +232,9 @@ def _from_dict(one: Any) -> Column:
     name, kind, categories, fill = one["name"], one["kind"], one["categories"], one.get("fill")
     if not isinstance(name, str) or not isinstance(categories, list | tuple):
         raise wrong
-    if not all(isinstance(text, str) for text in categories) or len(set(categories)) < len(categories):
+    if not all(isinstance(text, str) for text in categories) or len(set(categories)) < len(
+        categories
+    ):
         raise wrong
     if kind == "categorical" and categories and (fill is None or isinstance(fill, str)):
         return Column(name, kind, tuple(categories), fill)
@@ -206,7 +244,11 @@ def _from_dict(one: Any) -> Column:
 
 
 def _is_finite(fill: object) -> bool:
-    return isinstance(fill, float | int) and not isinstance(fill, bool) and abs(fill) <= sys.float_info.max
+    return (
+        isinstance(fill, float | int)
+        and not isinstance(fill, bool)
+        and abs(fill) <= sys.float_info.max
+    )
 
 
 def _fitted(name: str, cells: Sequence[object], impute: bool, categorical: bool) -> Column:
@@ -218,16 +260,23 @@ def _fitted(name: str, cells: Sequence[object], impute: bool, categorical: bool)
         return Column(name, "numeric", fill=float(np.median(numbers)) if impute else None)
     counts = Counter(texts)
     if len(counts) > _MOST_CATEGORIES:
-        raise NescioError(f"column {name!r} has {len(counts)} different texts; expected numbers, or at most "
-                          f"{_MOST_CATEGORIES} categories")  # fmt: skip
+        raise NescioError(
+            f"column {name!r} has {len(counts)} different texts; expected numbers, or at most "
+            f"{_MOST_CATEGORIES} categories"
+        )
     return Column(
-        name, "categorical", tuple(sorted(counts)), min(counts, key=lambda one: (-counts[one], one)) if impute else None
+        name,
+        "categorical",
+        tuple(sorted(counts)),
+        min(counts, key=lambda one: (-counts[one], one)) if impute else None,
     )
 
 
 def _number(one: str) -> float:
     """The number a cell holds, NaN if none."""
     try:
-        return float(one) if "_" not in one else math.nan  # Python reads 1_000; a table does not mean it
+        return (
+            float(one) if "_" not in one else math.nan
+        )  # Python reads 1_000; a table does not mean it
     except ValueError:
         return _TRUTH.get(one.lower(), math.nan)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nescio.data.class_order import in_older_order, in_order
-from nescio.data.csv_file import Rows, row_place
+from nescio.data.formats.csv import Rows, row_place
 from nescio.data.known import Known, assemble, kept_classes
 from nescio.data.samples import Samples
 from nescio.data.split import stratified
@@ -51,13 +51,17 @@ def tabular(
     kept = torch.isin(labels, torch.tensor(kept_classes(classes, hold_out, name)))
     inputs = table.without(label, *([layout.split] if layout.split else []), *layout.facts)
     if not inputs:
-        raise NescioError(f"{name}: the only column is {label!r}; expected comma-separated features beside it")
+        raise NescioError(
+            f"{name}: the only column is {label!r}; expected comma-separated features beside it"
+        )
     train, rest = _divided(table, layout.split, labels, test, seed, name)
     learned = [int(i) for i in train[kept[train]]]
     fitting = {key: [cells[i] for i in learned] for key, cells in inputs.items()}
     try:
         if not impute:
-            check_complete(inputs)  # before the fit, which sees the training rows alone and would count only those
+            check_complete(
+                inputs
+            )  # before the fit, which sees the training rows alone and would count only those
         encoding = Encoding.fitted(fitting, impute, layout.categorical)
         encoded = encoding.encode(inputs, unseen=ZEROS)
     except NescioError as error:
@@ -75,7 +79,11 @@ def label_column(table: Rows, label: str | None, where: str) -> str:
 
 
 def class_labels(
-    table: Rows, column: str, where: str, names: Mapping[str, str] | None = None, older: bool = False
+    table: Rows,
+    column: str,
+    where: str,
+    names: Mapping[str, str] | None = None,
+    older: bool = False,
 ) -> tuple[tuple[str, ...], Tensor]:
     """Class names and labels `(N,)`; without given names, those of `in_order`, or as an `older` version had them."""
     cells = table[column]
@@ -85,10 +93,14 @@ def class_labels(
     distinct = set(cells)
     names = names or (in_older_order if older else in_order)(distinct)
     if distinct - set(names):
-        raise NescioError(f"{where}: label {min(distinct - set(names))!r}; expected one of {', '.join(names)}")
+        raise NescioError(
+            f"{where}: label {min(distinct - set(names))!r}; expected one of {', '.join(names)}"
+        )
     classes = tuple(dict.fromkeys(names.values()))
     if len(classes) > max(100, len(cells) // 3):
-        raise NescioError(f"{where}: {len(classes)} different labels in {len(cells)} rows; is this column a class?")
+        raise NescioError(
+            f"{where}: {len(classes)} different labels in {len(cells)} rows; is this column a class?"
+        )
     place = {text: classes.index(name) for text, name in names.items()}
     return classes, torch.tensor([place[cell] for cell in cells])
 
@@ -100,5 +112,9 @@ def _divided(
         return stratified(labels, test, seed, name)
     said = np.array(table[split])
     if set(said) != {"train", "test"}:
-        raise NescioError(f"{name}: column {split!r} holds {', '.join(sorted(set(said))[:5])}; expected train and test")
-    return torch.from_numpy(np.flatnonzero(said == "train")), torch.from_numpy(np.flatnonzero(said == "test"))
+        raise NescioError(
+            f"{name}: column {split!r} holds {', '.join(sorted(set(said))[:5])}; expected train and test"
+        )
+    return torch.from_numpy(np.flatnonzero(said == "train")), torch.from_numpy(
+        np.flatnonzero(said == "test")
+    )

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nescio.detectors.conformal import p_values
+from nescio.core.logits import LARGEST, classes
+from nescio.core.predict import Runner, check_inputs, like_model, read, running
+from nescio.core.vocabulary import UnknownWordError
 from nescio.detectors.features import Seen
 from nescio.errors import NescioError
-from nescio.logits import LARGEST, classes
+from nescio.guarantees.conformal import p_values
 from nescio.methods import as_method
-from nescio.predict import Runner, check_inputs, like_model, read, running
-from nescio.words import UnknownWordError
 
 if TYPE_CHECKING:
     from nescio.detectors.detector import Detector
@@ -32,7 +32,9 @@ class Answers(NamedTuple):
 def answered(detector: "Detector", data: Any, batch_size: int) -> Answers:
     """All answers to data of any make, or to one input that has no axis for more."""
     if detector.threshold_.isnan().any():
-        raise NescioError(f"{type(detector).__name__} has no threshold yet: call .fit(known) with held-out data first")
+        raise NescioError(
+            f"{type(detector).__name__} has no threshold yet: call .fit(known) with held-out data first"
+        )
     rows, alone = detector.rows(data)
     with running(detector.model, requires_grad=detector.requires_grad) as runner:
         parts = [_answers(detector, runner, x) for x, _ in read(rows, batch_size)]
@@ -45,7 +47,9 @@ def _answers(detector: "Detector", runner: Runner, x: Tensor) -> Answers:
     answer = torch.full((len(x),), UNKNOWN, device=x.device)
     claimed = answer.clone()
     scores, confidence = torch.full((2, len(x)), torch.nan, dtype=torch.float64, device=x.device)
-    p = torch.zeros_like(scores)  # what has no score is odder than all that is known: no `p < 0.05` may accept it
+    p = torch.zeros_like(
+        scores
+    )  # what has no score is odder than all that is known: no `p < 0.05` may accept it
     # as the model would get them: what is finite may be too large for its type
     ready = like_model(x, detector.model)
     rows = ready.isfinite().flatten(1).all(1).nonzero().flatten()
@@ -64,7 +68,9 @@ def _answers(detector: "Detector", runner: Runner, x: Tensor) -> Answers:
     return Answers(answer, claimed, scores, p, confidence)
 
 
-def _seen(detector: "Detector", runner: Runner, x: Tensor, rows: Tensor) -> tuple[Tensor, Seen | None]:
+def _seen(
+    detector: "Detector", runner: Runner, x: Tensor, rows: Tensor
+) -> tuple[Tensor, Seen | None]:
     """Those of the rows that the model can be run on, and what it makes of them; None if there are none."""
     if not len(rows):
         return rows, None
@@ -81,7 +87,9 @@ def _cuts(detector: "Detector", claimed: Tensor, count: int) -> Tensor:
     """The threshold of each input by its class, of so many."""
     cut = detector.threshold_.to(claimed.device)
     if cut.dim() and len(cut) != count:
-        raise NescioError(f"there are thresholds for {len(cut)} classes, but the model knows {count}")
+        raise NescioError(
+            f"there are thresholds for {len(cut)} classes, but the model knows {count}"
+        )
     return cut[claimed] if cut.dim() else cut.expand(len(claimed))
 
 

@@ -8,20 +8,20 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from nescio.core.predict import read
 from nescio.data.halves import halves
 from nescio.data.same import check_apart
-from nescio.detectors.conformal import p_values
 from nescio.detectors.detector import Detector
 from nescio.detectors.explanation import Explanation
 from nescio.detectors.features import NoFeaturesError, Seen
-from nescio.detectors.merging import merged, surprise
 from nescio.detectors.named import detector_named
-from nescio.detectors.rounding import reached
 from nescio.detectors.threshold import NoEnergyError, Threshold
 from nescio.detectors.told import told
 from nescio.errors import NescioError
+from nescio.guarantees.conformal import p_values
+from nescio.guarantees.merging import merged, surprise
+from nescio.guarantees.rounding import reached
 from nescio.methods import Method, as_method
-from nescio.predict import read
 
 
 class Combined(Detector):
@@ -50,7 +50,9 @@ class Combined(Detector):
         super().__init__(model)
         given = usual_members(model) if members is None else members
         if not isinstance(given, list | tuple) or not given:
-            raise NescioError(f"members must be a list of detectors, such as ['energy', 'threshold'], not {members!r}")
+            raise NescioError(
+                f"members must be a list of detectors, such as ['energy', 'threshold'], not {members!r}"
+            )
         self.chosen = members is not None
         self.without: dict[str, str] = {}
         self._halved = False  # whether known data had to be shared out, in a fit
@@ -63,7 +65,13 @@ class Combined(Detector):
         self.layers = tuple(dict.fromkeys(layer for one in found for layer in one.layers))
 
     def fit(
-        self, known: Any, accept: float | None = None, *, train: Any = None, calibration: Any = None, **how: Any
+        self,
+        known: Any,
+        accept: float | None = None,
+        *,
+        train: Any = None,
+        calibration: Any = None,
+        **how: Any,
     ) -> Self:
         """Teach the members, read their p-values off other data, and settle the threshold on data of its own again.
 
@@ -76,7 +84,9 @@ class Combined(Detector):
                 a half of `known`, or a quarter if that has to teach, too.
         """
         if calibration is not None and train is None:
-            raise NescioError("calibration data were given, but nothing to learn from; give train=… too, or neither")
+            raise NescioError(
+                "calibration data were given, but nothing to learn from; give train=… too, or neither"
+            )
         for one, other in ((known, train), (known, calibration), (calibration, train)):
             check_apart(one, other)
         self._halved = train is not None and calibration is None
@@ -88,18 +98,29 @@ class Combined(Detector):
         except (NoFeaturesError, NoEnergyError) as error:
             if self.chosen:
                 raise
-            if once := [name for name, data in (("known", known), ("train", train)) if isinstance(data, Iterator)]:
-                raise NescioError(f"{error}. To take other members, {once[0]} would have to be read again, which it "
-                                  "can only once; give data that can be read twice, or members=[…]"
-                                  ) from error  # fmt: skip
-            self._do_without("mahalanobis" if isinstance(error, NoFeaturesError) else "energy", str(error))
+            if once := [
+                name
+                for name, data in (("known", known), ("train", train))
+                if isinstance(data, Iterator)
+            ]:
+                raise NescioError(
+                    f"{error}. To take other members, {once[0]} would have to be read again, which it "
+                    "can only once; give data that can be read twice, or members=[…]"
+                ) from error
+            self._do_without(
+                "mahalanobis" if isinstance(error, NoFeaturesError) else "energy", str(error)
+            )
             return self.fit(known, accept, train=train, calibration=calibration, **how)
         finally:
             self._calibration = None
 
     def set_aside(self, halved: bool) -> str:
         spared = "Threshold, or --score max_prob, sets nothing aside"
-        return f" (as many were set aside for the p-values of its members; {spared})" if halved or self._halved else ""
+        return (
+            f" (as many were set aside for the p-values of its members; {spared})"
+            if halved or self._halved
+            else ""
+        )
 
     def _do_without(self, name: str, why: str) -> None:
         """Scores that every model has in place of a usual member that cannot be had of this one."""
@@ -111,7 +132,9 @@ class Combined(Detector):
         calibration = self._calibration
         learners = [one for one in self._each() if one.learns]
         if calibration is None:
-            data, calibration = halves(data, seed=1, batch_size=self.batch_size) if learners else (data, data)
+            data, calibration = (
+                halves(data, seed=1, batch_size=self.batch_size) if learners else (data, data)
+            )
         for one in learners:
             one.learn(data)
         parts: list[Tensor] = []
@@ -125,7 +148,9 @@ class Combined(Detector):
         self.sweep(calibration, visit)
         scores = torch.cat(parts, 1)
         if not scores.isfinite().all():
-            raise NescioError("some members give NaN or infinite scores for data to calibrate them on")
+            raise NescioError(
+                "some members give NaN or infinite scores for data to calibrate them on"
+            )
         for one, row in zip(self._each(), scores.sort(1).values, strict=True):
             one.check_held(row)
             own = reached(row)
@@ -134,7 +159,10 @@ class Combined(Detector):
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         scores = self._scores(x, seen)
         calibrations = self._calibrations()
-        found = [surprise(own, held.to(own.device)) for own, held in zip(scores, calibrations, strict=True)]
+        found = [
+            surprise(own, held.to(own.device))
+            for own, held in zip(scores, calibrations, strict=True)
+        ]
         return torch.stack(found).mean(0)
 
     def member_p_values(self, data: Any, batch_size: int = 256) -> Tensor:
@@ -152,7 +180,10 @@ class Combined(Detector):
 
         def visit(x: Tensor, seen: Seen, _: Tensor | None) -> None:
             scores = self._scores(x, seen)
-            found = [p_values(own, held.to(own.device)) for own, held in zip(scores, calibrations, strict=True)]
+            found = [
+                p_values(own, held.to(own.device))
+                for own, held in zip(scores, calibrations, strict=True)
+            ]
             parts.append(torch.stack(found).where(scores.isfinite(), torch.nan))
 
         self.sweep(data, visit, batch_size)
@@ -163,14 +194,20 @@ class Combined(Detector):
         p = self.member_p_values(data, batch_size)
         return merged(p[:, None])[0] if p.dim() == 1 else merged(p)
 
-    def explain(self, data: Any, batch_size: int = 256, classes: Sequence[str] | None = None) -> list[Explanation]:
+    def explain(
+        self, data: Any, batch_size: int = 256, classes: Sequence[str] | None = None
+    ) -> list[Explanation]:
         """As of every detector, and which member finds each input oddest."""
         rows, _ = self.rows(data)
         return [one for x, _ in read(rows, batch_size) for one in self._explained(x, classes)]
 
     def _explained(self, x: Tensor, classes: Sequence[str] | None) -> list[Explanation]:
         found = super().explain(x, len(x), classes)
-        told = [index for index, one in enumerate(found) if one.claimed >= 0 and math.isfinite(one.score)]
+        told = [
+            index
+            for index, one in enumerate(found)
+            if one.claimed >= 0 and math.isfinite(one.score)
+        ]
         if told:
             least, oddest = self._member_p_values(x[told], len(told)).nan_to_num(torch.inf).min(0)
             for index, p, who in zip(told, least.tolist(), oddest.tolist(), strict=True):
@@ -181,7 +218,9 @@ class Combined(Detector):
     @property
     def member_names(self) -> tuple[str, ...]:
         """What members go by: their names or, of thresholds, those of their scores."""
-        return tuple(one.score_name if isinstance(one, Threshold) else one.name for one in self._each())
+        return tuple(
+            one.score_name if isinstance(one, Threshold) else one.name for one in self._each()
+        )
 
     def keep(self, **learned: Tensor) -> None:
         """Hold what was learned; what is a member's goes to it, such as `members.0.calibration_`."""
@@ -215,32 +254,47 @@ class Combined(Detector):
     def _calibrations(self) -> list[Tensor]:
         found = [one.calibration_ for one in self._each()]
         if not all(len(one) for one in found):
-            raise NescioError("Combined has no p-values yet: call .fit(known) with held-out data first")
+            raise NescioError(
+                "Combined has no p-values yet: call .fit(known) with held-out data first"
+            )
         return found
 
 
 def usual_members(model: nn.Module) -> list[str]:
     """The energy and Mahalanobis' distance, or scores alone for a model with draws or without a linear layer."""
     method = as_method(model)
-    if drawing := next((one for one in model.modules() if isinstance(one, Method) and one.sampled), None):
+    if drawing := next(
+        (one for one in model.modules() if isinstance(one, Method) and one.sampled), None
+    ):
         return [drawing.score, "energy", "mutual_information"]
-    featured = method.on_features or any(isinstance(module, nn.Linear) for module in model.modules())
+    featured = method.on_features or any(
+        isinstance(module, nn.Linear) for module in model.modules()
+    )
     return ["energy", "mahalanobis" if featured else method.score]
 
 
 def _member(model: nn.Module, given: Any) -> Detector:
     if isinstance(given, Detector):
         if given.model is not model:
-            raise NescioError(f"a {type(given).__name__} over another model was given; all must be over the same one")
+            raise NescioError(
+                f"a {type(given).__name__} over another model was given; all must be over the same one"
+            )
         given = given.name, given.settings()
-    name, settings = (given, {}) if isinstance(given, str) else given if _is_pair(given) else (None, {})
+    name, settings = (
+        (given, {}) if isinstance(given, str) else given if _is_pair(given) else (None, {})
+    )
     if name is None or name == Combined.name:
-        raise NescioError(f"a member must be the name of a detector or a score, such as 'energy', or a pair of a name "
-                          f"and settings, or a detector, but not a combined one; not {given!r}")  # fmt: skip
+        raise NescioError(
+            f"a member must be the name of a detector or a score, such as 'energy', or a pair of a name "
+            f"and settings, or a detector, but not a combined one; not {given!r}"
+        )
     return detector_named(model, name, **settings)
 
 
 def _is_pair(given: Any) -> bool:
     return (
-        isinstance(given, list | tuple) and len(given) == 2 and isinstance(given[0], str) and isinstance(given[1], dict)
+        isinstance(given, list | tuple)
+        and len(given) == 2
+        and isinstance(given[0], str)
+        and isinstance(given[1], dict)
     )

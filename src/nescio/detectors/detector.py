@@ -9,6 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from nescio.arrays import is_array, items
+from nescio.core.model_state import check_model
+from nescio.core.predict import Visit, sweep_through
 from nescio.data.arrays import tensor
 from nescio.data.halves import halves
 from nescio.data.same import check_apart
@@ -17,12 +20,9 @@ from nescio.detectors.explanation import Explanation
 from nescio.detectors.features import Seen, look
 from nescio.detectors.held_out import held_out
 from nescio.detectors.level import Level
-from nescio.detectors.risk import Controlled
 from nescio.detectors.told import told
 from nescio.errors import NescioError, whole_number
-from nescio.gate import is_array, items
-from nescio.predict import Visit, sweep_through
-from nescio.untouched import check_model
+from nescio.guarantees.risk import Controlled
 
 
 class Detector(nn.Module, ABC):
@@ -46,8 +46,12 @@ class Detector(nn.Module, ABC):
     """
 
     name: ClassVar[str]  # as in DETECTORS
-    learns: ClassVar[bool] = False  # whether it must learn from data other than those its threshold is settled on
-    requires_grad: ClassVar[bool | None] = None  # what weights are set to as it looks, or None to leave them
+    learns: ClassVar[bool] = (
+        False  # whether it must learn from data other than those its threshold is settled on
+    )
+    requires_grad: ClassVar[bool | None] = (
+        None  # what weights are set to as it looks, or None to leave them
+    )
     layers: tuple[str, ...] = ()
     progress: bool | None = None  # whether a pass shows a bar; by default only on a terminal
     shapes: ClassVar[dict[str, str]] = {}  # such as {"means_": "CF", "factor_": "FF"}
@@ -77,7 +81,11 @@ class Detector(nn.Module, ABC):
 
     def set_aside(self, halved: bool) -> str:
         """What else known data were used for, if only half of them settle the threshold; for an error about too few."""
-        return " (as many were set aside to learn from; data for that, train or --train, spare it)" if halved else ""
+        return (
+            " (as many were set aside to learn from; data for that, train or --train, spare it)"
+            if halved
+            else ""
+        )
 
     def check_held(self, scores: Tensor) -> None:
         """An error if scores `(N,)` of held-out data can tell nothing; few have one."""
@@ -86,7 +94,13 @@ class Detector(nn.Module, ABC):
         """What the model makes of a batch on its device: logits, and such features as are needed."""
         return look(model, x, self.layers)
 
-    def sweep(self, data: Any, visit: Visit[Seen], batch_size: int | None = None, progress: bool | None = None) -> None:
+    def sweep(
+        self,
+        data: Any,
+        visit: Visit[Seen],
+        batch_size: int | None = None,
+        progress: bool | None = None,
+    ) -> None:
         """One pass over data; `visit(x, seen, y)` gets each batch: inputs, what was made of them, labels or None."""
         shown = self.progress if progress is None else progress
         size = self.batch_size if batch_size is None else batch_size
@@ -144,7 +158,11 @@ class Detector(nn.Module, ABC):
         self.level = level
         order = held.reached.argsort()
         own = held.claimed[order] if per_class else held.claimed[:0]
-        learned = {"threshold_": threshold, "calibration_": held.reached[order], "calibration_class_": own}
+        learned = {
+            "threshold_": threshold,
+            "calibration_": held.reached[order],
+            "calibration_class_": own,
+        }
         self.keep(**learned)
         return self
 
@@ -174,7 +192,9 @@ class Detector(nn.Module, ABC):
     def of_batch(self, x: Tensor, seen: Seen) -> Tensor:
         """The scores of a batch, or an error if what the model made of it is not finite."""
         if not seen.logits.isfinite().all():
-            raise NescioError("the model's output for some inputs is NaN or infinite, so they have no score")
+            raise NescioError(
+                "the model's output for some inputs is NaN or infinite, so they have no score"
+            )
         scores = self.evidence(x, seen).to(x.device)
         if not scores.isfinite().all():
             raise NescioError(f"{type(self).__name__} gives NaN or infinite scores for some inputs")
@@ -192,18 +212,25 @@ class Detector(nn.Module, ABC):
         """
         return answered(self, data, batch_size).p_value
 
-    def explain(self, data: Any, batch_size: int = 256, classes: Sequence[str] | None = None) -> list[Explanation]:
+    def explain(
+        self, data: Any, batch_size: int = 256, classes: Sequence[str] | None = None
+    ) -> list[Explanation]:
         """What there is to say of each input: class, confidence, score, p-value, and the verdict in words.
 
         `classes` are names for them, such as `known.classes`; else words have numbers.
         """
-        answers, claimed, scores, p, confidence = (part.reshape(-1) for part in answered(self, data, batch_size))
+        answers, claimed, scores, p, confidence = (
+            part.reshape(-1) for part in answered(self, data, batch_size)
+        )
         cut = self.threshold_.to(claimed.device)
         cuts = cut[claimed.clamp(min=0)] if cut.dim() else cut.expand(len(scores))
         names = None if classes is None else [str(one) for one in items("classes", classes)]
         called = [_called(label, names) for label in claimed.tolist()]
         columns = (part.tolist() for part in (answers, claimed, confidence, scores, cuts, p))
-        return [Explanation.of(*row, of_class=bool(cut.dim())) for row in zip(*columns, called, strict=True)]
+        return [
+            Explanation.of(*row, of_class=bool(cut.dim()))
+            for row in zip(*columns, called, strict=True)
+        ]
 
     def rows(self, data: Any) -> tuple[Any, bool]:
         """Data with an axis of inputs, and whether it is one input that had none."""
@@ -240,5 +267,7 @@ def _called(label: int, classes: Sequence[str] | None) -> str:
     if classes is None or label < 0:
         return f"class {label}"
     if label >= len(classes):
-        raise NescioError(f"names for {len(classes)} classes were given, but the model knows a class {label}")
+        raise NescioError(
+            f"names for {len(classes)} classes were given, but the model knows a class {label}"
+        )
     return repr(classes[label])

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from nescio.percent import percent
+from nescio.metrics.percent import percent
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,21 @@ class Explanation:
 
 
 def _in_words(
-    answer: int, claimed: int, called: str, confidence: float, score: float, threshold: float, p: float, those: str
+    answer: int,
+    claimed: int,
+    called: str,
+    confidence: float,
+    score: float,
+    threshold: float,
+    p: float,
+    those: str,
 ) -> str:
     if claimed < 0 or math.isnan(score):
         return "I do not know: the input, or what the model makes of it, is not finite, or it holds an unknown word."
     odd = f"{percent(p)} of {those} look at least as odd"
     if answer < 0:
-        return (f"I do not know: the score {score:.4g} is above {threshold:.4g}; {odd}. The model alone would say "
-                f"{called}, with confidence {percent(confidence)}.")  # fmt: skip
+        return (
+            f"I do not know: the score {score:.4g} is above {threshold:.4g}; {odd}. The model alone would say "
+            f"{called}, with confidence {percent(confidence)}."
+        )
     return f"{called[0].upper()}{called[1:]}, with confidence {percent(confidence)}; {odd}."

@@ -7,12 +7,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._C._functorch import is_batchedtensor  # what a layer inside vmap returns: all draws at once
+from torch._C._functorch import (
+    is_batchedtensor,  # what a layer inside vmap returns: all draws at once
+)
 
+from nescio.core.predict import draws_of, run
+from nescio.core.shared_block import SharedBlock
 from nescio.errors import NescioError
 from nescio.methods import Method
-from nescio.predict import draws_of, run
-from nescio.shared import SharedBlock
 
 
 class NoFeaturesError(NescioError):
@@ -21,8 +23,13 @@ class NoFeaturesError(NescioError):
 
 HEAD = "(head)"  # stands for the input of the last linear layer
 ROUNDING = 1e-5  # of the largest logit
-SPATIAL = (nn.modules.conv._ConvNd, nn.modules.batchnorm._NormBase, nn.modules.pooling._MaxPoolNd,
-           nn.modules.pooling._AvgPoolNd, nn.modules.pooling._AdaptiveAvgPoolNd)  # fmt: skip
+SPATIAL = (
+    nn.modules.conv._ConvNd,
+    nn.modules.batchnorm._NormBase,
+    nn.modules.pooling._MaxPoolNd,
+    nn.modules.pooling._AvgPoolNd,
+    nn.modules.pooling._AdaptiveAvgPoolNd,
+)
 
 
 @dataclass(frozen=True)
@@ -46,14 +53,21 @@ class Seen:
         """That of some inputs of the batch."""
         rows = rows.to(self.logits.device)
         features = {name: value[rows] for name, value in self.features.items()}
-        return Seen(self.logits[:, rows], features, self.head, None if self.raised is None else self.raised[rows])
+        return Seen(
+            self.logits[:, rows],
+            features,
+            self.head,
+            None if self.raised is None else self.raised[rows],
+        )
 
 
 def head_of(seen: Seen, who: str) -> tuple[nn.Linear, Tensor]:
     """The last linear layer and what it returned, `(B, C)`, or an error to whoever needs it if there is none."""
     if seen.head is None or seen.raised is None:
-        raise NescioError(f"{who} needs a model that ends in a linear layer, but the logits of this one come from none "
-                          "(those of DUQ are kernels); take a detector on features, such as Mahalanobis")  # fmt: skip
+        raise NescioError(
+            f"{who} needs a model that ends in a linear layer, but the logits of this one come from none "
+            "(those of DUQ are kernels); take a detector on features, such as Mahalanobis"
+        )
     return seen.head, seen.raised
 
 
@@ -66,15 +80,21 @@ def look(model: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> Seen:
     with torch.no_grad(), _as_written(model), kept.of(model, layers):
         logits = draws_of(run(model, x.clone()), len(x))
     if layers and (len(logits) > 1 or kept.batched):
-        raise NoFeaturesError(f"the model has draws ({len(logits)}), each with features of its own; give one network, "
-                          "such as ensemble.member(0), or take a detector on the logits")  # fmt: skip
-    found = {name: _rows(*kept.returned[name], len(x), name) for name in layers if name in kept.returned}
+        raise NoFeaturesError(
+            f"the model has draws ({len(logits)}), each with features of its own; give one network, "
+            "such as ensemble.member(0), or take a detector on the logits"
+        )
+    found = {
+        name: _rows(*kept.returned[name], len(x), name) for name in layers if name in kept.returned
+    }
     head = raised = None
     if HEAD in layers and HEAD not in found:
         head, found[HEAD], raised = _head(kept.linear, logits[0], model, x)
     for name in layers:
         if name not in found:
-            raise NescioError(f"no layer {name!r} is run that could be taken for features. {_layers_of(model, x)}")
+            raise NescioError(
+                f"no layer {name!r} is run that could be taken for features. {_layers_of(model, x)}"
+            )
     return Seen(logits, found, head, raised)
 
 
@@ -95,7 +115,9 @@ class _Kept:
 
     def __init__(self) -> None:
         self.returned: dict[str, tuple[nn.Module, Any]] = {}
-        self.linear: list[tuple[nn.Linear, Tensor, Tensor]] = []  # each that ran, what it was given and returned
+        self.linear: list[
+            tuple[nn.Linear, Tensor, Tensor]
+        ] = []  # each that ran, what it was given and returned
 
     @property
     def batched(self) -> bool:
@@ -107,15 +129,26 @@ class _Kept:
     def of(self, model: nn.Module, layers: Sequence[str]) -> Iterator[None]:
         """A block in which layers of a model that run are watched."""
         modules = dict(model.named_modules())
-        on_features = next((one for one in modules.values() if isinstance(one, Method) and one.on_features), None)
+        on_features = next(
+            (one for one in modules.values() if isinstance(one, Method) and one.on_features), None
+        )
         watched = {name: modules[name] for name in layers if name in modules}
         if HEAD in layers and on_features is not None:  # a method whose network ends in features
             watched[HEAD] = on_features.net
-        watched = {name: one for name, one in watched.items() if not isinstance(one, torch.jit.ScriptModule)}
-        hooks = [module.register_forward_hook(self._keeper(name)) for name, module in watched.items()]
+        watched = {
+            name: one
+            for name, one in watched.items()
+            if not isinstance(one, torch.jit.ScriptModule)
+        }
+        hooks = [
+            module.register_forward_hook(self._keeper(name)) for name, module in watched.items()
+        ]
         if HEAD in layers and on_features is None:
             linear = [module for module in modules.values() if isinstance(module, nn.Linear)]
-            hooks += [module.register_forward_hook(self._keep_linear, with_kwargs=True) for module in linear]
+            hooks += [
+                module.register_forward_hook(self._keep_linear, with_kwargs=True)
+                for module in linear
+            ]
         try:
             yield
         finally:
@@ -125,11 +158,16 @@ class _Kept:
     def _keeper(self, name: str) -> Any:
         def hook(module: nn.Module, _: tuple[Any, ...], returned: Any) -> None:
             # a copy, since what comes next may write on it
-            self.returned[name] = module, returned.clone() if isinstance(returned, Tensor) else returned
+            self.returned[name] = (
+                module,
+                returned.clone() if isinstance(returned, Tensor) else returned,
+            )
 
         return hook
 
-    def _keep_linear(self, module: nn.Module, given: tuple[Any, ...], named: dict[str, Any], returned: Any) -> None:
+    def _keep_linear(
+        self, module: nn.Module, given: tuple[Any, ...], named: dict[str, Any], returned: Any
+    ) -> None:
         if isinstance(module, nn.Linear):
             self.linear.append((module, given[0] if given else named["input"], returned))
 
@@ -143,8 +181,14 @@ def _head(
             features, raised = (_rows(module, value, len(x), HEAD) for value in (given, returned))
             if _same_answers(raised, logits):
                 return module, features, raised
-    what = "no linear layer that it runs gives the model's logits" if ran else "the model runs no linear layer"
-    raise NoFeaturesError(f"{what}, so that none has an input to take for features. {_layers_of(model, x)}")
+    what = (
+        "no linear layer that it runs gives the model's logits"
+        if ran
+        else "the model runs no linear layer"
+    )
+    raise NoFeaturesError(
+        f"{what}, so that none has an input to take for features. {_layers_of(model, x)}"
+    )
 
 
 def _same_answers(raised: Tensor, logits: Tensor) -> bool:
@@ -168,9 +212,16 @@ def _never_falls(raised: Tensor, logits: Tensor) -> bool:
 
 def _rows(module: nn.Module, found: Any, count: int, name: str) -> Tensor:
     """Features `(B, F)` of what a layer returned: the mean over positions of images, series or words."""
-    if not isinstance(found, Tensor) or found.dim() < 2 or len(found) != count or not found.is_floating_point():
+    if (
+        not isinstance(found, Tensor)
+        or found.dim() < 2
+        or len(found) != count
+        or not found.is_floating_point()
+    ):
         what = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-        raise NescioError(f"the features of {name!r} are {what}; expected a tensor (B, …) for {count} inputs")
+        raise NescioError(
+            f"the features of {name!r} are {what}; expected a tensor (B, …) for {count} inputs"
+        )
     if found.dim() == 3 and not isinstance(module, SPATIAL):
         return found.mean(1)  # (B, words, F)
     return found.flatten(2).mean(2) if found.dim() > 2 else found  # (B, F, …)
@@ -182,9 +233,14 @@ def _layers_of(model: nn.Module, x: Tensor) -> str:
     kept = _Kept()
     with torch.no_grad(), _as_written(model), kept.of(model, names):
         run(model, x[:1].clone())
-    shapes = {name: tuple(out.shape[1:]) if isinstance(out, Tensor) else "" for name, (_, out) in kept.returned.items()}
+    shapes = {
+        name: tuple(out.shape[1:]) if isinstance(out, Tensor) else ""
+        for name, (_, out) in kept.returned.items()
+    }
     if not shapes and any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
         return "Its modules are scripted or traced, and cannot be looked into; give the network it was made from"
     if not shapes:
         return "It runs no module that has a name"
-    return "Give one by name: " + ", ".join(f"{name} {shapes[name]}" for name in names if name in shapes)
+    return "Give one by name: " + ", ".join(
+        f"{name} {shapes[name]}" for name in names if name in shapes
+    )

@@ -4,12 +4,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from nescio.core.logits import classes
 from nescio.data.labelled import check_labels, whole
 from nescio.detectors.features import Seen
 from nescio.detectors.moments import Moments
 from nescio.detectors.on_features import FeatureDetector
 from nescio.errors import NescioError, number
-from nescio.logits import classes
 
 LARGEST = 2**29  # entries of all covariances: 4 GiB
 
@@ -40,8 +40,10 @@ class GaussianDetector(FeatureDetector):
             rows, count = self.features(seen), seen.logits.shape[2]
             if found is None:
                 if each and count * rows.shape[1] ** 2 > LARGEST:
-                    raise NescioError(f"{count} covariances of {rows.shape[1]} features do not fit into memory; take "
-                                      "Mahalanobis, which has one for all classes, or a smaller layer")  # fmt: skip
+                    raise NescioError(
+                        f"{count} covariances of {rows.shape[1]} features do not fit into memory; take "
+                        "Mahalanobis, which has one for all classes, or a smaller layer"
+                    )
                 found = Moments(count, rows.shape[1], each)
             labels = classes(seen.logits) if y is None else whole(y)
             check_labels(labels, count)

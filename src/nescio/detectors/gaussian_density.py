@@ -41,7 +41,10 @@ class GaussianDensity(GaussianDetector):
         found = self.moments(data, each=True)
         total, there = found.count.sum(), found.count > 0
         least = least_variance(found.scatter.sum(0) / total, self.floor)
-        spread = [whitening(found.scatter[label] / found.count[label], least) for label in there.nonzero().flatten()]
+        spread = [
+            whitening(found.scatter[label] / found.count[label], least)
+            for label in there.nonzero().flatten()
+        ]
         factors, log_volumes = (torch.stack(part) for part in zip(*spread, strict=True))
         log_shares = (found.count[there] / total).log()
         log_peaks = log_shares + log_volumes - found.mean.shape[1] / 2 * math.log(2 * math.pi)
@@ -49,5 +52,7 @@ class GaussianDensity(GaussianDetector):
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         rows = self.comparable(seen)
-        far = [squares(whitened(rows, *one)) for one in zip(self.means_, self.factors_, strict=True)]
+        far = [
+            squares(whitened(rows, *one)) for one in zip(self.means_, self.factors_, strict=True)
+        ]
         return -(self.log_peaks_.to(rows.device) - torch.stack(far, 1) / 2).logsumexp(1)

@@ -5,16 +5,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from nescio.core.logits import classes
 from nescio.detectors.features import Seen
 from nescio.detectors.level import Held, right_answers
-from nescio.detectors.rounding import noise
 from nescio.errors import NescioError
-from nescio.logits import classes
+from nescio.guarantees.rounding import noise
 
 if TYPE_CHECKING:
     from nescio.detectors.detector import Detector
 
-COMPARED, ALONE = 8, 3  # inputs that are scored again: some one by one, the others in a batch of their own
+COMPARED, ALONE = (
+    8,
+    3,
+)  # inputs that are scored again: some one by one, the others in a batch of their own
 SAME = 1e-3  # logits that differ by less, as a share of the largest, are the same but for rounding
 
 
@@ -28,13 +31,21 @@ def held_out(detector: "Detector", known: Any, judge: bool = False, aside: str =
         nonlocal first, count, dims
         right = right_answers(seen.logits, y).to(x.device) if judge else None
         parts.append((detector.of_batch(x, seen), classes(seen.logits).to(x.device), right))
-        first = (x[:COMPARED], seen.logits[:, :COMPARED], parts[0][0][:COMPARED]) if first is None else first
+        first = (
+            (x[:COMPARED], seen.logits[:, :COMPARED], parts[0][0][:COMPARED])
+            if first is None
+            else first
+        )
         count, dims = seen.logits.shape[2], x.dim() - 1
 
     detector.sweep(known, visit)
     detector.keep(input_dims_=torch.tensor(dims))
     scores, claimed, right = zip(*parts, strict=True)
-    told = None if any(one is None for one in right) else torch.cat([one for one in right if one is not None])
+    told = (
+        None
+        if any(one is None for one in right)
+        else torch.cat([one for one in right if one is not None])
+    )
     every = torch.cat(scores)
     detector.check_held(every)
     moved = 0.0 if first is None else noise(_changes(detector, *first), first[2], every)
@@ -52,9 +63,10 @@ def _changes(detector: "Detector", x: Tensor, logits: Tensor, scores: Tensor) ->
         detector.sweep([*torch.split(x[:ALONE], 1), x[ALONE:]], visit, progress=False)
     except NescioError as error:
         if len(parts) < ALONE and len(x) > 1:
-            raise NescioError(f"the model answers {len(x)} inputs, but not one alone: {error}. New inputs may come one "
-                              "by one; a batch norm needs its running statistics for that (track_running_stats)"
-                              ) from error  # fmt: skip
+            raise NescioError(
+                f"the model answers {len(x)} inputs, but not one alone: {error}. New inputs may come one "
+                "by one; a batch norm needs its running statistics for that (track_running_stats)"
+            ) from error
         raise
     again, others = torch.cat([own for own, _ in parts]), torch.cat([own for _, own in parts], 1)
     if (others - logits).abs().max() > SAME * logits.abs().max():

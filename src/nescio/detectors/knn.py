@@ -37,13 +37,20 @@ class KNN(FeatureDetector):
     squares_: Tensor  # of their lengths, which are 1 or 0 but for rounding
 
     def __init__(
-        self, model: nn.Module, layer: str | None = None, k: int | None = None, size: int = 20_000, seed: int = 0
+        self,
+        model: nn.Module,
+        layer: str | None = None,
+        k: int | None = None,
+        size: int = 20_000,
+        seed: int = 0,
     ) -> None:
         super().__init__(model, layer)
         self.size, self.seed = whole_number("size", size), check_seed(seed)
         self.k = None if k is None else whole_number("k", k)
         if self.k is not None and self.k > self.size:
-            raise NescioError(f"k={self.k} neighbours of size={self.size} that are kept; expected k to be at most size")
+            raise NescioError(
+                f"k={self.k} neighbours of size={self.size} that are kept; expected k to be at most size"
+            )
         self.register_buffer("neighbours_", torch.empty(0, 0))
         self.register_buffer("squares_", torch.empty(0))
 
@@ -52,9 +59,13 @@ class KNN(FeatureDetector):
         self.sweep(data, lambda _, seen, __: kept.add(unit(self.features(seen))))
         rows = kept.rows
         if self.k is not None and len(rows) < self.k:
-            raise NescioError(f"{len(rows)} inputs to learn from have no {self.k} nearest; give at least {self.k}, or "
-                              "a smaller k")  # fmt: skip
-        if not torch.stack(rows.aminmax()).isfinite().all():  # of each would take as much memory again
+            raise NescioError(
+                f"{len(rows)} inputs to learn from have no {self.k} nearest; give at least {self.k}, or "
+                "a smaller k"
+            )
+        if (
+            not torch.stack(rows.aminmax()).isfinite().all()
+        ):  # of each would take as much memory again
             raise NescioError("the features of some inputs to learn from are NaN or infinite")
         self.keep(neighbours_=rows, squares_=torch.linalg.vector_norm(rows, dim=1).square())
 
@@ -79,7 +90,9 @@ def unit(features: Tensor) -> Tensor:
     """
     scaled = torch.empty_like(features, dtype=torch.float32, memory_format=torch.contiguous_format)
     for some, out in zip(torch.split(features, PIECE), torch.split(scaled, PIECE), strict=True):
-        length = torch.linalg.vector_norm(some, dim=1, keepdim=True, dtype=torch.float64)  # whose squares have room
+        length = torch.linalg.vector_norm(
+            some, dim=1, keepdim=True, dtype=torch.float64
+        )  # whose squares have room
         out.copy_(some / length.where(length > 0, 1.0))
     return scaled
 
@@ -124,4 +137,6 @@ def _largest(found: Tensor, k: int) -> tuple[Tensor, Tensor]:
     columns = found.view(len(found), GROUP, -1)  # (B, GROUP, M / GROUP)
     top = columns.amax(1).topk(k, dim=1).indices
     best = columns.gather(2, top[:, None].expand(-1, GROUP, -1)).flatten(1).topk(k, dim=1)
-    return best.values, top.gather(1, best.indices % k) + best.indices.div(k, rounding_mode="floor") * columns.shape[2]
+    return best.values, top.gather(1, best.indices % k) + best.indices.div(
+        k, rounding_mode="floor"
+    ) * columns.shape[2]

@@ -16,7 +16,12 @@ RESTARTS = 50
 
 
 def logistic(
-    share: float, strength: float, rows: Rows, wrong: NDArray[np.bool_], weight: Rows, start: Rows | None = None
+    share: float,
+    strength: float,
+    rows: Rows,
+    wrong: NDArray[np.bool_],
+    weight: Rows,
+    start: Rows | None = None,
 ) -> Rows:
     """Weights and, last, the intercept `(F + 1,)` that minimise the penalised loss; the intercept is not penalised.
 
@@ -32,11 +37,15 @@ def logistic(
     if share == 0:
         return _smooth(strength, rows, wrong, weight)
     from scipy.optimize import minimize
-    from scipy.special import expit  # here and below: a third of a second of start-up for those who never ask
+    from scipy.special import (
+        expit,  # here and below: a third of a second of start-up for those who never ask
+    )
 
     sign = np.where(wrong, 1.0, -1.0)
     count = rows.shape[1]
-    penalty = 1.0 / (strength * weight.sum())  # the whole is divided by the sum of the weights, so that it is near 1
+    penalty = 1.0 / (
+        strength * weight.sum()
+    )  # the whole is divided by the sum of the weights, so that it is near 1
     shares = weight / weight.sum()
 
     def objective(halves: Rows) -> tuple[float, Rows]:
@@ -47,18 +56,26 @@ def logistic(
         slope = rows.T @ pull + penalty * (1 - share) * w
         loss = shares @ np.logaddexp(0.0, -margin)
         loss += penalty * (share * (positive.sum() + negative.sum()) + (1 - share) / 2 * (w @ w))
-        return float(loss), np.concatenate([slope + penalty * share, penalty * share - slope, [pull.sum()]])
+        return float(loss), np.concatenate(
+            [slope + penalty * share, penalty * share - slope, [pull.sum()]]
+        )
 
     found = np.zeros(count + 1) if start is None else start
     bounds = [(0.0, None)] * (2 * count) + [(None, None)]
     near = max(1e-10, 1e-3 * penalty)
     goal = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": near, "maxcor": 30}
-    for _ in range(RESTARTS):  # a step that gains nothing ends a search, also far from the goal; a new one goes on
+    for _ in range(
+        RESTARTS
+    ):  # a step that gains nothing ends a search, also far from the goal; a new one goes on
         halves = np.concatenate([found[:-1].clip(0), (-found[:-1]).clip(0), found[-1:]])
-        result = minimize(objective, halves, jac=True, method="L-BFGS-B", bounds=bounds, options=goal)
+        result = minimize(
+            objective, halves, jac=True, method="L-BFGS-B", bounds=bounds, options=goal
+        )
         found = np.append(result.x[:count] - result.x[count:-1], result.x[-1])
         slope = result.jac.copy()
-        slope[:-1] = np.where(result.x[:-1] > 0, slope[:-1], slope[:-1].clip(max=0))  # at a bound only one way is open
+        slope[:-1] = np.where(
+            result.x[:-1] > 0, slope[:-1], slope[:-1].clip(max=0)
+        )  # at a bound only one way is open
         if np.abs(slope).max() <= near:
             break
     return found

@@ -47,7 +47,11 @@ class Mahalanobis(GaussianDetector):
         covariance = found.scatter / found.count.sum()
         factor, _ = whitening(covariance, least_variance(covariance, self.floor))
         centre, _ = found.overall
-        return {"centre_": centre, "factor_": factor, "means_": (found.mean[found.count > 0] - centre) @ factor}
+        return {
+            "centre_": centre,
+            "factor_": factor,
+            "means_": (found.mean[found.count > 0] - centre) @ factor,
+        }
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         rows = whitened(self.comparable(seen), self.centre_, self.factor_)

@@ -7,15 +7,21 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from nescio.core.predict import sweep_through
+from nescio.core.weight_gradients import BatchGradients, batch_gradients
 from nescio.detectors.detector import Detector
 from nescio.detectors.features import Seen
 from nescio.detectors.level import right_answers
 from nescio.detectors.meta_fit import HIDDEN, KINDS, MetaFit, fit_meta
 from nescio.errors import NescioError, unknown_name
-from nescio.gradients import BatchGradients, batch_gradients
-from nescio.predict import sweep_through
 from nescio.records import MetaWeights, Provenance
-from nescio.scores.gradient import EXTRA, GradientFeatures, columns, gradient_features, joined_features
+from nescio.scores.gradient import (
+    EXTRA,
+    GradientFeatures,
+    columns,
+    gradient_features,
+    joined_features,
+)
 from nescio.seeds import check_seed
 
 FEWEST = 10  # of answers to trust, and of answers to mistrust, that anything can be learned from
@@ -45,13 +51,19 @@ class MetaClassifier(Detector):
     hidden_bias_: Tensor
 
     def __init__(
-        self, model: nn.Module, features: Sequence[str] | None = None, kind: str = "lasso", seed: int = 0
+        self,
+        model: nn.Module,
+        features: Sequence[str] | None = None,
+        kind: str = "lasso",
+        seed: int = 0,
     ) -> None:
         super().__init__(model)
         if kind not in KINDS:
             raise unknown_name("kind of meta-classifier", kind, KINDS)
         if features is not None and not _is_list_of_names(features):
-            raise NescioError(f"features must be a list of names, such as ['all/l2', 'entropy'], not {features!r}")
+            raise NescioError(
+                f"features must be a list of names, such as ['all/l2', 'entropy'], not {features!r}"
+            )
         self.kind, self.seed = kind, check_seed(seed)
         self.features = None if features is None else tuple(features)
         self.feature_names = self.features or ()
@@ -60,7 +72,12 @@ class MetaClassifier(Detector):
         self._keep(_nothing(kind, len(self.feature_names)))
 
     def fit(
-        self, known: Any, accept: float | None = None, *, unknown: Mapping[str, Any] | None = None, **how: Any
+        self,
+        known: Any,
+        accept: float | None = None,
+        *,
+        unknown: Mapping[str, Any] | None = None,
+        **how: Any,
     ) -> Self:
         """Learn which answers to mistrust, then settle the threshold on known data it has not learned from.
 
@@ -81,7 +98,10 @@ class MetaClassifier(Detector):
     def learn(self, data: Any) -> None:
         started, sets = time.monotonic(), self._mistrusted
         rows, right, names = judged_features(self.model, data)
-        others = {name: gradient_features(self.model, data, log=True).values for name, data in sets.items()}
+        others = {
+            name: gradient_features(self.model, data, log=True).values
+            for name, data in sets.items()
+        }
         counts = {name: len(values) for name, values in others.items()}
         check_counts(int(right.sum()), int((~right).sum()), counts)
         chosen = chosen_features(self.features, names)
@@ -98,14 +118,24 @@ class MetaClassifier(Detector):
             right=int(right.sum()),
             wrong=int((~right).sum()),
             unknown=counts,
-            provenance=Provenance.now(self.seed, {"features": self.features}, time.monotonic() - started),
+            provenance=Provenance.now(
+                self.seed, {"features": self.features}, time.monotonic() - started
+            ),
         )
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
         if not self.feature_names or self.weights_.isnan().any():
-            raise NescioError("MetaClassifier has learned nothing yet: call .fit(known) with labelled data first")
-        layers = list(dict.fromkeys(name.rpartition("/")[0] for name in self.feature_names if name not in EXTRA))
-        values, names = gradient_features(self.model, x, layers, log=True, batch_size=len(x), progress=False)
+            raise NescioError(
+                "MetaClassifier has learned nothing yet: call .fit(known) with labelled data first"
+            )
+        layers = list(
+            dict.fromkeys(
+                name.rpartition("/")[0] for name in self.feature_names if name not in EXTRA
+            )
+        )
+        values, names = gradient_features(
+            self.model, x, layers, log=True, batch_size=len(x), progress=False
+        )
         if missing := [name for name in self.feature_names if name not in names]:
             raise unknown_name("feature", missing[0], names)
         rows = values[:, [names.index(name) for name in self.feature_names]]
@@ -117,14 +147,21 @@ class MetaClassifier(Detector):
     def _keep(self, found: MetaFit) -> None:
         """What was learned, as buffers, which are saved and moved with the rest."""
         *hidden, (weights, bias) = found.layers
-        learned = {"centre_": found.centre, "scale_": found.scale, "weights_": weights[0], "bias_": bias}
+        learned = {
+            "centre_": found.centre,
+            "scale_": found.scale,
+            "weights_": weights[0],
+            "bias_": bias,
+        }
         if hidden:
             learned |= {"hidden_weights_": hidden[0][0], "hidden_bias_": hidden[0][1]}
         self.keep(**learned)
 
     def _kept(self) -> MetaFit:
         hidden = [(self.hidden_weights_, self.hidden_bias_)] if self.kind == "nn" else []
-        return MetaFit(self.centre_, self.scale_, (*hidden, (self.weights_[None], self.bias_)), None)
+        return MetaFit(
+            self.centre_, self.scale_, (*hidden, (self.weights_[None], self.bias_)), None
+        )
 
 
 def judged_features(model: nn.Module, known: Any) -> tuple[Tensor, Tensor, tuple[str, ...]]:
@@ -163,17 +200,25 @@ def chosen_features(given: Sequence[str] | None, names: tuple[str, ...]) -> tupl
 def check_counts(right: int, wrong: int, unknown: Mapping[str, int]) -> None:
     """An error that says what is missing if there is too little to learn from."""
     if right < FEWEST:
-        raise NescioError(f"only {right} of {right + wrong} known inputs are classified rightly; a meta-classifier "
-                          f"needs at least {FEWEST} answers to trust")  # fmt: skip
+        raise NescioError(
+            f"only {right} of {right + wrong} known inputs are classified rightly; a meta-classifier "
+            f"needs at least {FEWEST} answers to trust"
+        )
     if wrong + sum(unknown.values()) < FEWEST:
-        raise NescioError(f"only {wrong} of {right + wrong} known inputs are classified wrongly, and there are "
-                          f"{sum(unknown.values())} unknown ones; a meta-classifier needs at least {FEWEST} answers to "
-                          "mistrust: fit it on more held-out data, or give some unknown ones, such as "
-                          "unknown={'uniform': nescio.data.noise.samples('uniform', known.test, 200)}")  # fmt: skip
+        raise NescioError(
+            f"only {wrong} of {right + wrong} known inputs are classified wrongly, and there are "
+            f"{sum(unknown.values())} unknown ones; a meta-classifier needs at least {FEWEST} answers to "
+            "mistrust: fit it on more held-out data, or give some unknown ones, such as "
+            "unknown={'uniform': nescio.data.noise.samples('uniform', known.test, 200)}"
+        )
 
 
 def _is_list_of_names(given: object) -> bool:
-    return isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(one, str) for one in given)
+    return (
+        isinstance(given, Sequence)
+        and not isinstance(given, str)
+        and all(isinstance(one, str) for one in given)
+    )
 
 
 def _nothing(kind: str, features: int) -> MetaFit:

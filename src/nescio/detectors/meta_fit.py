@@ -15,14 +15,27 @@ from nescio.detectors.logistic import logistic
 from nescio.methods import Softmax
 from nescio.models import mlp
 from nescio.seeds import derived_seed
-from nescio.training import fit
+from nescio.training.train import fit
 
-REGRESSIONS: dict[str, float | None] = {"glm": None, "lasso": 1.0, "ridge": 0.0, "elastic_net": 0.5}  # share of L1
+REGRESSIONS: dict[str, float | None] = {
+    "glm": None,
+    "lasso": 1.0,
+    "ridge": 0.0,
+    "elastic_net": 0.5,
+}  # share of L1
 KINDS = (*REGRESSIONS, "nn")
 HIDDEN = 15
-STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # C of scikit-learn: the smaller, the stronger the penalty
+STRENGTHS = (
+    1e-3,
+    1e-2,
+    1e-1,
+    1.0,
+    10.0,
+)  # C of scikit-learn: the smaller, the stronger the penalty
 FOLDS = 5
-TRUSTED = 3000  # of the trusted rows, this many at most decide the strength, and stand for the others
+TRUSTED = (
+    3000  # of the trusted rows, this many at most decide the strength, and stand for the others
+)
 Rows = NDArray[np.float64]
 
 
@@ -47,12 +60,16 @@ def fit_meta(kind: str, features: Tensor, wrong: Tensor, seed: int = 0) -> MetaF
     """Learn from float64 features `(N, F)` which rows are `wrong`, `(N,)` of bools; both kinds must be there."""
     centre, spread = features.mean(0), features.std(0, correction=0)
     size = features.abs().amax(0)
-    scale = spread.where(spread > 1e-9 * size, 1.0)  # what is constant but for rounding tells nothing, and must not
+    scale = spread.where(
+        spread > 1e-9 * size, 1.0
+    )  # what is constant but for rounding tells nothing, and must not
     rows = (features - centre) / scale
     if kind == "nn":
         return MetaFit(centre, scale, _network(rows, wrong, seed), None)
     # scikit-learn's seeds have 32 bits
-    strength, weight, bias = _regression(kind, rows.cpu().numpy(), wrong.cpu().numpy(), seed % 2**32)
+    strength, weight, bias = _regression(
+        kind, rows.cpu().numpy(), wrong.cpu().numpy(), seed % 2**32
+    )
     layer = torch.from_numpy(weight).to(features), torch.from_numpy(bias).to(features)
     return MetaFit(centre, scale, (layer,), strength)
 
@@ -62,16 +79,28 @@ def _network(rows: Tensor, wrong: Tensor, seed: int) -> tuple[tuple[Tensor, Tens
         torch.manual_seed(derived_seed(seed, "weights", 0))
         net = mlp(rows.shape[1], 2, hidden=(HIDDEN,))
     fit(
-        Softmax(net), Samples(rows.float().cpu(), wrong.long().cpu()), epochs=60, batch_size=256, optimizer="adam",
-        learning_rate=3e-3, weight_decay=1e-3, schedule="cosine", seed=seed, progress=False,
-    )  # fmt: skip
+        Softmax(net),
+        Samples(rows.float().cpu(), wrong.long().cpu()),
+        epochs=60,
+        batch_size=256,
+        optimizer="adam",
+        learning_rate=3e-3,
+        weight_decay=1e-3,
+        schedule="cosine",
+        seed=seed,
+        progress=False,
+    )
     first, last = (layer for layer in net.modules() if isinstance(layer, torch.nn.Linear))
-    odds = torch.tensor([[-1.0, 1.0]], dtype=torch.float64)  # of being wrong: one logit less the other
+    odds = torch.tensor(
+        [[-1.0, 1.0]], dtype=torch.float64
+    )  # of being wrong: one logit less the other
     weights = [(first.weight, first.bias), (odds @ last.weight.double(), odds @ last.bias.double())]
     return tuple((w.detach().to(rows), b.detach().to(rows)) for w, b in weights)
 
 
-def _regression(kind: str, rows: Rows, wrong: NDArray[np.bool_], seed: int) -> tuple[float | None, Rows, Rows]:
+def _regression(
+    kind: str, rows: Rows, wrong: NDArray[np.bool_], seed: int
+) -> tuple[float | None, Rows, Rows]:
     """The strength that was chosen, weights `(1, F)` and intercept `(1,)`."""
     share = REGRESSIONS[kind]
     weight = np.ones(len(rows))
@@ -85,7 +114,9 @@ def _regression(kind: str, rows: Rows, wrong: NDArray[np.bool_], seed: int) -> t
 
 def _strength(share: float, rows: Rows, wrong: NDArray[np.bool_], seed: int) -> float:
     """The strength with the least log-loss over rows that were left out, each fold starting from the strongest."""
-    from scipy.special import expit  # here and below: half a second of start-up for those who never ask
+    from scipy.special import (
+        expit,  # here and below: half a second of start-up for those who never ask
+    )
     from sklearn.metrics import log_loss
     from sklearn.model_selection import StratifiedKFold
 

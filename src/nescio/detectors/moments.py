@@ -31,7 +31,9 @@ class Moments:
 
     def add(self, rows: Tensor, labels: Tensor) -> None:
         """Take in features `(B, F)` and their classes `(B,)`."""
-        rows = rows if rows.dtype == torch.float64 else rows.float()  # sums of halves would overflow
+        rows = (
+            rows if rows.dtype == torch.float64 else rows.float()
+        )  # sums of halves would overflow
         rows, labels = rows.to(self.mean.device), labels.to(self.mean.device)
         self._waits += len(rows)
         if self._waits >= PIECE:
@@ -53,14 +55,21 @@ class Moments:
 
     def _merge(self) -> None:
         sums = self.mean.new_zeros(self.mean.shape)
-        for rows, labels in self._waiting:  # by pieces, for sums of more would cost singles their digits
-            for some, which in zip(torch.split(rows, PIECE), torch.split(labels, PIECE), strict=True):
+        for (
+            rows,
+            labels,
+        ) in self._waiting:  # by pieces, for sums of more would cost singles their digits
+            for some, which in zip(
+                torch.split(rows, PIECE), torch.split(labels, PIECE), strict=True
+            ):
                 sums += _sums(some, which, len(self.count))
         every = torch.cat([labels for _, labels in self._waiting])
         count = every.bincount(minlength=len(self.count)).double()
         mean = sums / count.clamp(min=1)[:, None]
         total = self.count + count
-        apart = (mean - self.mean) * (self.count * count / total.clamp(min=1)).sqrt()[:, None]  # (C, F)
+        apart = (mean - self.mean) * (self.count * count / total.clamp(min=1)).sqrt()[
+            :, None
+        ]  # (C, F)
         if self.each:
             rows = torch.cat([rows for rows, _ in self._waiting])
             for label in count.nonzero().flatten().tolist():
@@ -77,10 +86,14 @@ class Moments:
         """Rows that wait less the means `(C, F)` of their classes, by pieces, each in the memory of the one before."""
         means = means.to(self._waiting[0][0].dtype)
         if self._room.dtype != means.dtype or not len(self._room):
-            self._room = means.new_empty(PIECE, means.shape[1])  # what is never written to costs nothing
+            self._room = means.new_empty(
+                PIECE, means.shape[1]
+            )  # what is never written to costs nothing
         filled = 0
         for rows, labels in self._waiting:
-            for some, which in zip(torch.split(rows, PIECE), torch.split(labels, PIECE), strict=True):
+            for some, which in zip(
+                torch.split(rows, PIECE), torch.split(labels, PIECE), strict=True
+            ):
                 if filled + len(some) > PIECE:
                     yield self._room[:filled]
                     filled = 0

@@ -11,7 +11,13 @@ from nescio.errors import NescioError, unknown_name
 from nescio.scores import SAMPLED
 from nescio.scores import SCORES as ALL
 
-SCORES = ("max_prob", "entropy", "max_logit", "energy", "mutual_information")  # that thresholds are tried on
+SCORES = (
+    "max_prob",
+    "entropy",
+    "max_logit",
+    "energy",
+    "mutual_information",
+)  # that thresholds are tried on
 UNTRIED = {  # unless they are named, and why not
     "threshold": "it is tried by each of its scores",
     "meta": "it learns from wrong answers, of which there may be few, and takes long; name it to have it tried",
@@ -48,8 +54,14 @@ def candidate_names(given: Sequence[str] | None, draws: int) -> list[str]:
     if given is None:
         scores = [name for name in SCORES if draws > 1 or name not in SAMPLED]
         return [*scores, *(name for name in DETECTORS if name not in UNTRIED)]
-    if not isinstance(given, list | tuple) or not given or not all(isinstance(name, str) for name in given):
-        raise NescioError(f"candidates must be names of detectors or scores, such as ['energy'], not {given!r}")
+    if (
+        not isinstance(given, list | tuple)
+        or not given
+        or not all(isinstance(name, str) for name in given)
+    ):
+        raise NescioError(
+            f"candidates must be names of detectors or scores, such as ['energy'], not {given!r}"
+        )
     for name in given:
         check_name(name)
     return list(dict.fromkeys(given))

@@ -5,13 +5,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nescio.core.logits import LARGEST
+from nescio.core.predict import draws_of, going_back, like_model, run, running
+from nescio.core.random_streams import rewinding
 from nescio.detectors.detector import Detector
 from nescio.detectors.features import Seen
 from nescio.errors import NescioError, number
-from nescio.logits import LARGEST
-from nescio.predict import draws_of, going_back, like_model, run, running
 from nescio.scores import max_prob
-from nescio.streams import rewinding
 
 MOVED = "(logits of the moved inputs)"
 ROOM, FEWEST = 2**16, 16  # numbers of inputs, and inputs, that are run at once
@@ -41,11 +41,17 @@ class ODIN(Detector):
     def look(self, model: nn.Module, x: Tensor) -> Seen:
         """Logits, and in place of features those of the inputs moved, from two passes forward and one back."""
         if not x.is_floating_point():
-            raise NescioError(f"ODIN moves inputs by small steps, so they must be floats, not {x.dtype}")
+            raise NescioError(
+                f"ODIN moves inputs by small steps, so they must be floats, not {x.dtype}"
+            )
         if torch.is_inference_mode_enabled():
-            raise NescioError("ODIN needs gradients, which there are none of within torch.inference_mode()")
+            raise NescioError(
+                "ODIN needs gradients, which there are none of within torch.inference_mode()"
+            )
         logits, moved = zip(*(self._step(model, some) for some in _pieces(x)), strict=True)
-        return Seen(torch.cat(logits, 1), {MOVED: torch.cat(moved, 1).transpose(0, 1)})  # inputs come first there
+        return Seen(
+            torch.cat(logits, 1), {MOVED: torch.cat(moved, 1).transpose(0, 1)}
+        )  # inputs come first there
 
     def _step(self, model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
         """Logits `(S, B, C)`, and those after a step."""
@@ -63,17 +69,23 @@ class ODIN(Detector):
         logits = seen.features[MOVED].transpose(0, 1)
         # an input that has no such step, or not within what the model gives numbers for, stays where it is
         fine = logits.isfinite().all(2).all(0)
-        return max_prob(torch.where(fine[:, None], logits, seen.logits.to(logits)) / self.temperature)
+        return max_prob(
+            torch.where(fine[:, None], logits, seen.logits.to(logits)) / self.temperature
+        )
 
     def _gradient(self, logits: Tensor, x: Tensor) -> Tensor:
         """A positive multiple of that of the cross-entropy, `∇ₓ log(1 − p̄)`: nothing is lost where p̄ is next to 1."""
         fine = (logits.abs() < LARGEST).all(2).all(0)  # of others there is no score
         score = max_prob(torch.where(fine[:, None], logits, 0.0).double() / self.temperature).sum()
         with going_back():
-            found = torch.autograd.grad(score, x, allow_unused=True)[0] if score.requires_grad else None
+            found = (
+                torch.autograd.grad(score, x, allow_unused=True)[0] if score.requires_grad else None
+            )
         if found is None:
-            raise NescioError("the model has no gradient in its input: what it returns is constant, detached or made "
-                              "under torch.no_grad(); expected logits that can be differentiated")  # fmt: skip
+            raise NescioError(
+                "the model has no gradient in its input: what it returns is constant, detached or made "
+                "under torch.no_grad(); expected logits that can be differentiated"
+            )
         return found
 
     def settings(self) -> dict[str, Any]:

@@ -23,7 +23,9 @@ class FeatureDetector(Detector):
     def __init__(self, model: nn.Module, layer: str | None = None) -> None:
         super().__init__(model)
         if layer is not None and (not isinstance(layer, str) or not layer):
-            raise NescioError(f"layer must be the name of a module, such as 'features.3', not {layer!r}")
+            raise NescioError(
+                f"layer must be the name of a module, such as 'features.3', not {layer!r}"
+            )
         self.layer = layer
         self.layers = (HEAD if layer is None else layer,)
 
@@ -37,10 +39,14 @@ class FeatureDetector(Detector):
         for name, axes in self.shapes.items():
             learned = self.get_buffer(name)
             if not learned.numel():
-                raise NescioError(f"{type(self).__name__} has learned nothing yet: call .fit(known) first")
+                raise NescioError(
+                    f"{type(self).__name__} has learned nothing yet: call .fit(known) first"
+                )
             if "F" in axes and learned.shape[axes.index("F")] != rows.shape[1]:
                 width = learned.shape[axes.index("F")]
-                raise NescioError(f"{type(self).__name__} has learned {width} features, but these are {rows.shape[1]}")
+                raise NescioError(
+                    f"{type(self).__name__} has learned {width} features, but these are {rows.shape[1]}"
+                )
         return rows
 
     def settings(self) -> dict[str, Any]:

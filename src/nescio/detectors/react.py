@@ -33,7 +33,9 @@ class ReAct(Detector):
     layers = (HEAD,)
     clip_: Tensor
 
-    def __init__(self, model: nn.Module, percentile: float = 90.0, size: int = 5_000, seed: int = 0) -> None:
+    def __init__(
+        self, model: nn.Module, percentile: float = 90.0, size: int = 5_000, seed: int = 0
+    ) -> None:
         super().__init__(model)
         self.percentile = number("percentile", percentile, most=100)
         self.size, self.seed = whole_number("size", size), check_seed(seed)
@@ -47,7 +49,9 @@ class ReAct(Detector):
             kept.add(seen.features[HEAD].float())
 
         self.sweep(data, visit)
-        if not torch.stack(kept.rows.aminmax()).isfinite().all():  # of each would take as much memory again
+        if (
+            not torch.stack(kept.rows.aminmax()).isfinite().all()
+        ):  # of each would take as much memory again
             raise NescioError("the features of some inputs to learn from are NaN or infinite")
         clip = float(np.percentile(kept.rows.numpy(), self.percentile))
         self.keep(clip_=torch.tensor(clip, dtype=torch.float64))

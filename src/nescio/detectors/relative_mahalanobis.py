@@ -25,10 +25,14 @@ class RelativeMahalanobis(Mahalanobis):
 
     def learned_from(self, found: Moments) -> dict[str, Tensor]:
         if (found.count > 0).sum() < 2:
-            raise NescioError("all inputs to learn from are of one class, so that it is as near as all classes are; "
-                              "RelativeMahalanobis needs at least two. Take Mahalanobis")  # fmt: skip
+            raise NescioError(
+                "all inputs to learn from are of one class, so that it is as near as all classes are; "
+                "RelativeMahalanobis needs at least two. Take Mahalanobis"
+            )
         total = found.count.sum()
-        background, _ = whitening(found.overall[1] / total, least_variance(found.scatter / total, self.floor))
+        background, _ = whitening(
+            found.overall[1] / total, least_variance(found.scatter / total, self.floor)
+        )
         return super().learned_from(found) | {"background_": background}
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:

@@ -42,14 +42,16 @@ class Reservoir:
 
     def _put(self, rows: Tensor, chance: np.ndarray[Any, np.dtype[np.float64]]) -> None:
         """Some rows in the place of others; by numpy, which is quicker with so few numbers."""
-        assert self._kept is not None  # noqa: S101 - it was made before
+        assert self._kept is not None
         number = self.seen + np.arange(len(rows))
         place = np.where(number < self.size, number, (chance * (number + 1)).astype(np.int64))
         (here,) = np.nonzero(place < self.size)
         # of rows that fall on one place the last stays, as if they had come one by one
         places, backwards = np.unique(place[here][::-1], return_index=True)
         last = torch.from_numpy(here[len(here) - 1 - backwards])
-        self._kept.index_copy_(0, torch.from_numpy(places), rows.index_select(0, last.to(rows.device)).to(self._kept))
+        self._kept.index_copy_(
+            0, torch.from_numpy(places), rows.index_select(0, last.to(rows.device)).to(self._kept)
+        )
 
     @property
     def rows(self) -> Tensor:

@@ -34,11 +34,15 @@ class Threshold(Detector):
 
     def check_held(self, scores: Tensor) -> None:
         if self.score_name == "energy" and bool((scores.abs() < NOTHING).all()):
-            raise NoEnergyError("the model returns log-probabilities, whose energy is 0 for every input; take another "
-                                "score, such as max_prob")  # fmt: skip
+            raise NoEnergyError(
+                "the model returns log-probabilities, whose energy is 0 for every input; take another "
+                "score, such as max_prob"
+            )
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
-        return scores_of([self.score_name], self.model, x, seen.logits.to(x.device))[self.score_name]
+        return scores_of([self.score_name], self.model, x, seen.logits.to(x.device))[
+            self.score_name
+        ]
 
     def settings(self) -> dict[str, Any]:
         return {"score": self.score_name}

@@ -62,10 +62,14 @@ class ViM(FeatureDetector):
         origin, count = origin_of(head).to(found.mean), found.count.sum()
         offset = found.mean[0] - origin
         second = found.scatter / count + torch.outer(offset, offset)  # moment around the origin
-        residual = torch.linalg.eigh(second)[1][:, : len(origin) - self._dimension(len(origin))]  # ascending
+        residual = torch.linalg.eigh(second)[1][
+            :, : len(origin) - self._dimension(len(origin))
+        ]  # ascending
         left = squares(whitened(kept.rows, origin, residual)).sqrt().mean()
         left = left.clamp(min=LEAST * second.trace().sqrt())
-        alpha = abs(largest) / count / left if left > 0 else torch.zeros_like(left)  # all features are at the origin
+        alpha = (
+            abs(largest) / count / left if left > 0 else torch.zeros_like(left)
+        )  # all features are at the origin
         self.keep(origin_=origin, residual_=residual.contiguous(), alpha_=alpha)
 
     def evidence(self, x: Tensor, seen: Seen) -> Tensor:
@@ -77,7 +81,9 @@ class ViM(FeatureDetector):
         if self.dimension is None:
             return 1000 if features >= 2048 else 512 if features >= 768 else features // 2
         if self.dimension >= features:
-            raise NescioError(f"dimension={self.dimension} of {features} features leaves nothing; give a smaller one")
+            raise NescioError(
+                f"dimension={self.dimension} of {features} features leaves nothing; give a smaller one"
+            )
         return self.dimension
 
     def settings(self) -> dict[str, Any]:
@@ -94,4 +100,6 @@ def origin_of(head: nn.Linear) -> Tensor:
 def parameters_of(head: nn.Linear) -> tuple[Tensor, Tensor]:
     """Weights `(C, F)` and bias `(C,)` in float64, the latter zero if the layer has none."""
     weight = head.weight.detach().double()
-    return weight, weight.new_zeros(len(weight)) if head.bias is None else head.bias.detach().double()
+    return weight, weight.new_zeros(
+        len(weight)
+    ) if head.bias is None else head.bias.detach().double()

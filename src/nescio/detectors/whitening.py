@@ -31,7 +31,10 @@ def whitened(rows: Tensor, centre: Tensor, factor: Tensor) -> Tensor:
 def squares(rows: Tensor) -> Tensor:
     """The squared length of each row `(B, F)`: `(B,)` in float64."""
     # by pieces whose doubles stay in the cache, for as much new memory takes several times as long
-    lengths = [torch.linalg.vector_norm(piece, dim=1, dtype=torch.float64) for piece in torch.split(rows, PIECE)]
+    lengths = [
+        torch.linalg.vector_norm(piece, dim=1, dtype=torch.float64)
+        for piece in torch.split(rows, PIECE)
+    ]
     return torch.cat(lengths).square()
 
 

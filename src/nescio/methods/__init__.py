@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from nescio.core.model_state import check_model
 from nescio.errors import unknown_name
 from nescio.methods.acet import ACET
 from nescio.methods.anchored import AnchoredEnsemble
@@ -17,7 +18,6 @@ from nescio.methods.mc_dropout import MCDropout
 from nescio.methods.method import Method, Moment
 from nescio.methods.rbf import RBFNetwork
 from nescio.methods.softmax import Softmax
-from nescio.untouched import check_model
 
 METHODS: dict[str, type[Method]] = {
     "softmax": Softmax,
@@ -30,7 +30,13 @@ METHODS: dict[str, type[Method]] = {
     "duq": DUQ,
     "rbf": RBFNetwork,
 }
-GIVEN = ("net", "make_net", "normalise", "classes", "features")  # what a method takes beside its settings
+GIVEN = (
+    "net",
+    "make_net",
+    "normalise",
+    "classes",
+    "features",
+)  # what a method takes beside its settings
 
 
 def own_settings(method: str) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nescio.attacks import Attack, ascend, frozen
+from nescio.core.attacks import Attack, ascend, frozen
+from nescio.core.model_state import in_eval
 from nescio.data.normalise import Normalise
 from nescio.errors import NescioError, number, whole_number
 from nescio.methods.ceda import CEDA
-from nescio.untouched import in_eval
 
 
 class ACET(CEDA):
@@ -49,9 +49,13 @@ class ACET(CEDA):
         super().__init__(net, noise, weight, out_loss=out_loss, normalise=normalise)
         self.eps, self.steps = number("eps", eps), whole_number("steps", steps, least=0)
         self.step_size = None if step_size is None else number("step_size", step_size)
-        self.first_steps = None if first_steps is None else whole_number("first_steps", first_steps, least=0)
+        self.first_steps = (
+            None if first_steps is None else whole_number("first_steps", first_steps, least=0)
+        )
         if (self.first_steps or 0) > self.steps:
-            raise NescioError(f"first_steps={first_steps} are more than steps={steps}, which they are to grow to")
+            raise NescioError(
+                f"first_steps={first_steps} are more than steps={steps}, which they are to grow to"
+            )
 
     def outliers(self, x: Tensor) -> Tensor:
         noise = super().outliers(x)
@@ -72,7 +76,9 @@ class ACET(CEDA):
         return Attack("confidence", self.eps, steps, step_size)
 
     def _rise(self, x: Tensor, _: Tensor | None) -> Tensor:
-        return self.certainty(self(x.clone()))  # a clone, for a network whose first layer works in place
+        return self.certainty(
+            self(x.clone())
+        )  # a clone, for a network whose first layer works in place
 
     def settings(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("eps", "steps", "step_size", "first_steps")}

@@ -37,7 +37,9 @@ class AnchoredEnsemble(Ensemble):
     ) -> None:
         super().__init__(make_net, members, normalise, bootstrap, stacked)
         self.prior_std = None if prior_std is None else number("prior_std", prior_std, *SPREADS)
-        self.spreads = {name: self.prior_std or math.sqrt(2 / inputs) for name, inputs in self._inputs().items()}
+        self.spreads = {
+            name: self.prior_std or math.sqrt(2 / inputs) for name, inputs in self._inputs().items()
+        }
         for place, (name, weight) in enumerate(self._anchored().items()):
             self.register_buffer(f"anchor_{place}", torch.randn_like(weight) * self.spreads[name])
 
@@ -49,15 +51,18 @@ class AnchoredEnsemble(Ensemble):
         """`‖Γ^½ (θ_j − θ_0j)‖²` of each member, `(M,)`: minus the log of its prior, up to a constant."""
         weights, anchors = self._anchored(), self.anchors()
         each = [
-            (weights[name] - anchors[name]).flatten(1).square().sum(1) / (2 * self.spreads[name] ** 2)
+            (weights[name] - anchors[name]).flatten(1).square().sum(1)
+            / (2 * self.spreads[name] ** 2)
             for name in anchors
         ]
         return torch.stack(each).sum(0)
 
     def objectives(self, logits: Tensor, y: Tensor) -> Tensor:
         if self.moment is None:
-            raise NescioError("the loss of an anchored ensemble depends on the size of the training set; train with "
-                              "nescio.fit, or set model.moment = nescio.methods.Moment(…) first")  # fmt: skip
+            raise NescioError(
+                "the loss of an anchored ensemble depends on the size of the training set; train with "
+                "nescio.fit, or set model.moment = nescio.methods.Moment(…) first"
+            )
         return super().objectives(logits, y) + self.penalty() / self.moment.inputs
 
     def settings(self) -> dict[str, Any]:
@@ -66,18 +71,27 @@ class AnchoredEnsemble(Ensemble):
     def _part(self, member: int) -> "Ensemble":
         part = super()._part(member)
         for place in range(len(self.spreads)):
-            part.register_buffer(f"anchor_{place}", self.get_buffer(f"anchor_{place}")[member : member + 1])
+            part.register_buffer(
+                f"anchor_{place}", self.get_buffer(f"anchor_{place}")[member : member + 1]
+            )
         return part
 
     def _inputs(self) -> dict[str, int]:
         nets = [self.member(0)] if self.stacked else self._list()
-        shapes = [{name: net.get_parameter(name).shape for name in affine_weights(net)} for net in nets]
+        shapes = [
+            {name: net.get_parameter(name).shape for name in affine_weights(net)} for net in nets
+        ]
         if any(own != shapes[0] for own in shapes):
-            raise NescioError("the members of an anchored ensemble must have layers of the same shapes")
+            raise NescioError(
+                "the members of an anchored ensemble must have layers of the same shapes"
+            )
         return affine_weights(nets[0])
 
     def _anchored(self) -> dict[str, Tensor]:
         """The weights that have an anchor, `(M, …)` each."""
         if self.stacked:
             return {name: self.net.get_parameter(name) for name in self.spreads}
-        return {name: torch.stack([net.get_parameter(name) for net in self._list()]) for name in self.spreads}
+        return {
+            name: torch.stack([net.get_parameter(name) for net in self._list()])
+            for name in self.spreads
+        }

@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nescio.core.logits import softmax_confidence
+from nescio.core.random_streams import generator
 from nescio.errors import NescioError, number, unknown_name, whole_number
-from nescio.logits import softmax_confidence
 from nescio.methods.draws import pieces, with_own_weights
 from nescio.methods.layers import affine_weights
 from nescio.methods.method import Method
 from nescio.methods.prior import SPREADS, prior_of
-from nescio.streams import generator
 
 KL_WEIGHTS = ("uniform", "decreasing")
 _TOGETHER = 2**25  # weights drawn at a time: 128 MiB in float32
@@ -24,7 +24,9 @@ _KEPT = 2**28  # weights kept from batch to batch, at most: 1 GiB
 
 def _noise(shape: tuple[int, ...], like: Tensor, source: torch.Generator | None) -> Tensor:
     """Standard normal numbers, the same ones whatever the floating type: a model in float64 makes the same draws."""
-    return torch.randn(shape, dtype=torch.float32, device=like.device, generator=source).to(like.dtype)
+    return torch.randn(shape, dtype=torch.float32, device=like.device, generator=source).to(
+        like.dtype
+    )
 
 
 class BayesByBackprop(Method):
@@ -73,7 +75,9 @@ class BayesByBackprop(Method):
         self.drawn = tuple(affine_weights(net))
         rho = self.std + math.log(-math.expm1(-self.std))  # softplus(rho) is the spread
         means = [net.get_parameter(name) for name in self.drawn]
-        self.rho = nn.ParameterList(nn.Parameter(torch.full_like(mean, rho), mean.requires_grad) for mean in means)
+        self.rho = nn.ParameterList(
+            nn.Parameter(torch.full_like(mean, rho), mean.requires_grad) for mean in means
+        )
         self._kept: list[dict[str, Tensor]] | None = None  # draws, while they are held
 
     def posterior(self) -> dict[str, tuple[Tensor, Tensor]]:
@@ -92,7 +96,9 @@ class BayesByBackprop(Method):
 
     def divergence(self, drawn: dict[str, Tensor]) -> Tensor:
         """`KL(posterior ‖ prior)`; for a scale mixture estimated from drawn weights."""
-        each = [self.prior.divergence(*found, drawn[name]) for name, found in self.posterior().items()]
+        each = [
+            self.prior.divergence(*found, drawn[name]) for name, found in self.posterior().items()
+        ]
         return torch.stack(each).sum()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -127,8 +133,10 @@ class BayesByBackprop(Method):
         """What part of the KL this batch bears: shares of an epoch sum to one, times beta, once warmed up."""
         moment = self.moment
         if moment is None:
-            raise NescioError("the loss of Bayes by backprop depends on how many batches an epoch has; train with "
-                              "nescio.fit, or set model.moment = nescio.methods.Moment(…) at each step")  # fmt: skip
+            raise NescioError(
+                "the loss of Bayes by backprop depends on how many batches an epoch has; train with "
+                "nescio.fit, or set model.moment = nescio.methods.Moment(…) at each step"
+            )
         batches = moment.steps_per_epoch
         share = 1 / batches
         if self.kl_weights == "decreasing":
@@ -140,5 +148,12 @@ class BayesByBackprop(Method):
         return softmax_confidence(logits)
 
     def settings(self) -> dict[str, Any]:
-        return {"samples": self.samples, "prior": self.given, "std": self.std, "beta": self.beta,
-                "warm_up": self.warm_up, "elbo_samples": self.elbo_samples, "kl_weights": self.kl_weights}  # fmt: skip
+        return {
+            "samples": self.samples,
+            "prior": self.given,
+            "std": self.std,
+            "beta": self.beta,
+            "warm_up": self.warm_up,
+            "elbo_samples": self.elbo_samples,
+            "kl_weights": self.kl_weights,
+        }

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nescio.core.logits import softmax_confidence
 from nescio.errors import number, unknown_name
-from nescio.logits import softmax_confidence
 from nescio.methods.method import Method
 from nescio.methods.outliers import Outliers
 

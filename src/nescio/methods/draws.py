@@ -7,10 +7,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.modules.batchnorm import _NormBase
 
-from nescio.replica import replica
+from nescio.core.replica import replica
 
 _TOGETHER = 2**16  # inputs × draws that are run at a time
-_IMAGES_TOGETHER = 2**12  # the same for networks with convolutions, whose inputs need more memory on their way
+_IMAGES_TOGETHER = (
+    2**12
+)  # the same for networks with convolutions, whose inputs need more memory on their way
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 Stacked = Tensor | dict[str, Tensor]
@@ -33,24 +35,31 @@ def one_by_one(run: Callable[..., Tensor], *stacked: Stacked) -> Tensor:
     return torch.stack([run(*rows) for rows in zip(*map(_rows, stacked), strict=True)])
 
 
-def with_own_weights(net: nn.Module, weights: dict[str, Tensor], x: Tensor, own_inputs: bool = False) -> Tensor:
+def with_own_weights(
+    net: nn.Module, weights: dict[str, Tensor], x: Tensor, own_inputs: bool = False
+) -> Tensor:
     """A network with each of several sets of weights `(S, …)`: logits `(S, N, C)` of inputs `(N, …)`.
 
     With `own_inputs` each has inputs of its own, `(S, N, …)`.
     """
-    net = net if net.training else replica(net) or net  # weights are put into the modules, which other threads may run
+    net = (
+        net if net.training else replica(net) or net
+    )  # weights are put into the modules, which other threads may run
     # a convolution with weights for each draw is a grouped one, up to five times slower on a CPU than one by one
     grouped = x.device.type == "cpu" and _convolves(net)
     # statistics of batches are written in place, and what fails halfway has written some already
     counted = any(
-        isinstance(module, _NormBase) and module.training and module.track_running_stats for module in net.modules()
+        isinstance(module, _NormBase) and module.training and module.track_running_stats
+        for module in net.modules()
     )
     # a tensor of another kind, as audits use, goes through one draw at a time
     alone = type(x) is not Tensor or len(next(iter(weights.values()))) == 1
     over = one_by_one if grouped or counted or alone else at_once
     if own_inputs:
         return over(lambda one, inputs: functional_call(net, one, (inputs,)), weights, x)
-    return over(lambda one: functional_call(net, one, (x.clone(),)), weights)  # a network may write on its input
+    return over(
+        lambda one: functional_call(net, one, (x.clone(),)), weights
+    )  # a network may write on its input
 
 
 def pieces(x: Tensor, draws: int, net: nn.Module) -> tuple[Tensor, ...]:

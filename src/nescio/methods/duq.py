@@ -7,16 +7,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nescio.core.logits import mean_kernels
+from nescio.core.model_state import in_eval
 from nescio.data.labelled import check_labels, whole
 from nescio.errors import NescioError, number, unknown_name, whole_number
-from nescio.logits import mean_kernels
+from nescio.methods.double_backward import cheap_twice
 from nescio.methods.method import Method
 from nescio.methods.penalty import SIDES, gradient_penalty, hutchinson, slopes_of
-from nescio.methods.twice import cheap_twice
 from nescio.models import feature_width
-from nescio.untouched import in_eval
 
-TARGETS = ("kernel sum", "kernels", "features")  # what the penalty is on: section 2.1, and appendix C's two others
+TARGETS = (
+    "kernel sum",
+    "kernels",
+    "features",
+)  # what the penalty is on: section 2.1, and appendix C's two others
 COUNT = 12.0  # inputs a class counts for before any was seen: about those of one batch of 128
 
 
@@ -63,7 +67,9 @@ class DUQ(Method):
     ) -> None:
         super().__init__(net, normalise)
         self.classes = whole_number("classes", classes, least=2, below=2**30)
-        self.features = whole_number("features", _width(net) if features is None else features, below=2**30)
+        self.features = whole_number(
+            "features", _width(net) if features is None else features, below=2**30
+        )
         self.centroid_size = whole_number(
             "centroid_size", self.features if centroid_size is None else centroid_size, below=2**30
         )
@@ -72,26 +78,40 @@ class DUQ(Method):
         self.momentum = number("momentum", momentum, most=1)
         if self.momentum == 1:
             raise NescioError("momentum must be below 1, with which the centroids would never move")
-        for kind, given, known in (("side of the penalty (its weight is gradient_penalty)", penalty, SIDES),
-                                   ("penalty_target", penalty_target, TARGETS)):  # fmt: skip
+        for kind, given, known in (
+            ("side of the penalty (its weight is gradient_penalty)", penalty, SIDES),
+            ("penalty_target", penalty_target, TARGETS),
+        ):
             if given not in known:
                 raise unknown_name(kind, given, known)
         if not isinstance(learn_length_scale, bool):
-            raise NescioError(f"learn_length_scale must be True or False, not {learn_length_scale!r}")
-        self.penalty, self.penalty_target, self.learn_length_scale = penalty, penalty_target, learn_length_scale
+            raise NescioError(
+                f"learn_length_scale must be True or False, not {learn_length_scale!r}"
+            )
+        self.penalty, self.penalty_target, self.learn_length_scale = (
+            penalty,
+            penalty_target,
+            learn_length_scale,
+        )
         self.weight_spread = number("weight_spread", weight_spread, least=1e-6, most=1e6)
         if self.gradient_penalty and any(hasattr(module, "_orig_mod") for module in net.modules()):
-            raise NescioError("torch.compile makes networks that cannot be differentiated twice, as a gradient penalty "
-                              "asks for; compile after training")  # fmt: skip
+            raise NescioError(
+                "torch.compile makes networks that cannot be differentiated twice, as a gradient penalty "
+                "asks for; compile after training"
+            )
         shape = self.classes, self.centroid_size
         size = self.classes * self.centroid_size * self.features
         whole_number("classes × centroid_size × features", size, below=2**40)
-        self.weight = nn.Parameter(torch.randn(*shape, self.features) * self.weight_spread)  # W (C, n, d)
+        self.weight = nn.Parameter(
+            torch.randn(*shape, self.features) * self.weight_spread
+        )  # W (C, n, d)
         self.register_buffer("counts", torch.full((self.classes,), COUNT))  # N (C,)
         self.register_buffer("centroids", torch.randn(shape))  # e (C, n)
         self.register_buffer("met", torch.zeros(self.classes, dtype=torch.bool))
         if learn_length_scale:
-            self.log_length_scale = nn.Parameter(torch.full((self.classes,), math.log(self.length_scale)))
+            self.log_length_scale = nn.Parameter(
+                torch.full((self.classes,), math.log(self.length_scale))
+            )
 
     counts: Tensor
     centroids: Tensor
@@ -113,7 +133,9 @@ class DUQ(Method):
             features = self._features(x)
             logits = self._log_kernels(features)
             norms = slopes_of(self._penalised(features, logits), x)
-        return cross_entropies(logits, y) + self.gradient_penalty * gradient_penalty(norms, self.penalty), logits
+        return cross_entropies(logits, y) + self.gradient_penalty * gradient_penalty(
+            norms, self.penalty
+        ), logits
 
     def validation_loss(self, logits: Tensor, y: Tensor) -> Tensor:
         """The cross-entropies of its kernels, as in training; a softmax would only compare them with each other."""
@@ -131,8 +153,13 @@ class DUQ(Method):
             features = self._features(self.normalise(x)).to(self.weight.dtype)
         own = F.one_hot(y, self.classes).to(features.dtype)  # (N, C)
         present = own.sum(0)
-        with torch.autocast(features.device.type, enabled=False):  # a small share of a coarse number would be lost
-            means = torch.einsum("cnd,cd->cn", self.weight, own.T @ features) / present.clamp(min=1)[:, None]
+        with torch.autocast(
+            features.device.type, enabled=False
+        ):  # a small share of a coarse number would be lost
+            means = (
+                torch.einsum("cnd,cd->cn", self.weight, own.T @ features)
+                / present.clamp(min=1)[:, None]
+            )
         self.counts.lerp_(present, 1 - self.momentum)
         share = torch.where(present > 0, (1 - self.momentum) * present / self.counts, 0.0)
         self.centroids.lerp_(means, share[:, None])
@@ -146,24 +173,42 @@ class DUQ(Method):
         return logits[0].amax(-1)
 
     def settings(self) -> dict[str, Any]:
-        names = ("classes", "centroid_size", "length_scale", "gradient_penalty", "penalty", "momentum",
-                 "penalty_target", "learn_length_scale", "weight_spread", "features")  # fmt: skip
+        names = (
+            "classes",
+            "centroid_size",
+            "length_scale",
+            "gradient_penalty",
+            "penalty",
+            "momentum",
+            "penalty_target",
+            "learn_length_scale",
+            "weight_spread",
+            "features",
+        )
         return {name: getattr(self, name) for name in names}
 
     def _features(self, x: Tensor) -> Tensor:
         features: Tensor = self.net(x)
         if not isinstance(features, Tensor):
-            raise NescioError(f"the network must return a tensor of features, not {type(features).__name__}")
+            raise NescioError(
+                f"the network must return a tensor of features, not {type(features).__name__}"
+            )
         if features.shape != (len(x), self.features):
-            raise NescioError(f"the network gives features of shape {tuple(features.shape)} for {len(x)} inputs, "
-                              f"not ({len(x)}, {self.features}), as this DUQ was made for; see features=")  # fmt: skip
-        if self.moment is None and not features.isfinite().all():  # in training the loop tells, and of checkpoints too
+            raise NescioError(
+                f"the network gives features of shape {tuple(features.shape)} for {len(x)} inputs, "
+                f"not ({len(x)}, {self.features}), as this DUQ was made for; see features="
+            )
+        if (
+            self.moment is None and not features.isfinite().all()
+        ):  # in training the loop tells, and of checkpoints too
             raise NescioError("the network gives features that are NaN or infinite")
         return features
 
     def _log_kernels(self, features: Tensor) -> Tensor:
         """`(N, C)` of features `(N, d)`."""
-        seen = F.linear(features, self.weight.flatten(0, 1)).view(-1, self.classes, self.centroid_size)
+        seen = F.linear(features, self.weight.flatten(0, 1)).view(
+            -1, self.classes, self.centroid_size
+        )
         distances = (seen - self.centroids).square().mean(2)
         if self.learn_length_scale:
             return -0.5 * distances * torch.exp(-2 * self.log_length_scale)
@@ -172,7 +217,9 @@ class DUQ(Method):
     def _penalised(self, features: Tensor, logits: Tensor) -> Tensor:
         if self.penalty_target == "features":
             return hutchinson(features)
-        return logits.exp().sum(1) if self.penalty_target == "kernel sum" else hutchinson(logits.exp())
+        return (
+            logits.exp().sum(1) if self.penalty_target == "kernel sum" else hutchinson(logits.exp())
+        )
 
     def _labels(self, x: Tensor, y: Tensor) -> Tensor:
         """Labels `(N,)` of the classes there are, or an error; the training loop has looked at its own."""
@@ -182,16 +229,20 @@ class DUQ(Method):
             raise NescioError(f"labels must be a tensor of whole numbers, not {type(y).__name__}")
         y = whole(y)
         if len(x) == 0 or len(x) != len(y):
-            raise NescioError(f"a batch of {len(x)} inputs with {len(y)} labels; expected one or more of both alike")
+            raise NescioError(
+                f"a batch of {len(x)} inputs with {len(y)} labels; expected one or more of both alike"
+            )
         check_labels(y, self.classes)
         return y
 
     def _meet(self, y: Tensor) -> None:
         """An error if no second class has been seen: there is nothing yet that a centroid could be told from."""
         if (y == y[0]).all() and not (self.met.sum() - self.met[y[0]].long()):
-            raise NescioError(f"a batch of {len(y)} with one class only, {int(y[0])}, before any other was seen; DUQ "
-                              "tells classes from each other, so it must begin with a batch that holds two: use larger "
-                              "batches")  # fmt: skip
+            raise NescioError(
+                f"a batch of {len(y)} with one class only, {int(y[0])}, before any other was seen; DUQ "
+                "tells classes from each other, so it must begin with a batch that holds two: use larger "
+                "batches"
+            )
 
 
 def cross_entropies(log_kernels: Tensor, y: Tensor) -> Tensor:

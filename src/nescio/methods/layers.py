@@ -20,12 +20,18 @@ def affine_weights(net: nn.Module) -> dict[str, int]:
     for path, module in net.named_modules():
         if not isinstance(module, AFFINE):
             continue
-        if is_parametrized(module) or "weight" not in module._parameters:  # the latter in torch's older way
-            raise NescioError(f"the weights of layer {path!r} are parametrised, and so have no prior of their own; "
-                              "take it off with torch.nn.utils.parametrize.remove_parametrizations")  # fmt: skip
+        if (
+            is_parametrized(module) or "weight" not in module._parameters
+        ):  # the latter in torch's older way
+            raise NescioError(
+                f"the weights of layer {path!r} are parametrised, and so have no prior of their own; "
+                "take it off with torch.nn.utils.parametrize.remove_parametrizations"
+            )
         # a transposed convolution has its inputs first, divided into groups
         inputs = (
-            module.weight[:, 0].numel() // module.groups if isinstance(module, TRANSPOSED) else module.weight[0].numel()
+            module.weight[:, 0].numel() // module.groups
+            if isinstance(module, TRANSPOSED)
+            else module.weight[0].numel()
         )
         for name, weight in module.named_parameters(path, recurse=False):
             if id(weight) not in shared:

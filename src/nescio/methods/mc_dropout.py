@@ -12,20 +12,30 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from nescio.core.logits import softmax_confidence
+from nescio.core.random_streams import RandomStream, generator, rewinding
+from nescio.core.replica import private
 from nescio.errors import NescioError, whole_number
-from nescio.logits import softmax_confidence
 from nescio.methods.draws import at_once, pieces
 from nescio.methods.method import Method
-from nescio.replica import private
 from nescio.seeds import derived_seed
-from nescio.streams import RandomStream, generator, rewinding
 
 DROPOUT = 0.2  # of a network made for it, when none is asked for
 _FORWARDS = [
     kind.forward
-    for kind in (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+    for kind in (
+        nn.Dropout,
+        nn.Dropout1d,
+        nn.Dropout2d,
+        nn.Dropout3d,
+        nn.AlphaDropout,
+        nn.FeatureAlphaDropout,
+    )
 ]
-_WITHOUT_BATCH = {nn.Dropout1d: 2, nn.Dropout3d: 4}  # axes of an input that such a layer takes for a single one
+_WITHOUT_BATCH = {
+    nn.Dropout1d: 2,
+    nn.Dropout3d: 4,
+}  # axes of an input that such a layer takes for a single one
 _SATURATED = -1.7580993408473766  # where SELU, and a unit that alpha dropout silences, ends
 
 
@@ -47,21 +57,27 @@ class MCDropout(Method):
     score = "entropy"
     sampled = True
 
-    def __init__(self, net: nn.Module, normalise: nn.Module | None = None, samples: int = 50) -> None:
+    def __init__(
+        self, net: nn.Module, normalise: nn.Module | None = None, samples: int = 50
+    ) -> None:
         super().__init__(net, normalise)
         self.samples = whole_number("samples", samples, below=1_000_001)
         self._axes = _Axes()
         if not _dropouts(net):
-            raise NescioError(f"this {type(net).__name__} has no dropout module with p > 0, so every draw would be the "
-                              "same; make it with nn.Dropout layers (functional dropout is off at prediction), such as "
-                              "nescio.models.mlp(…, dropout=0.2)")  # fmt: skip
+            raise NescioError(
+                f"this {type(net).__name__} has no dropout module with p > 0, so every draw would be the "
+                "same; make it with nn.Dropout layers (functional dropout is off at prediction), such as "
+                "nescio.models.mlp(…, dropout=0.2)"
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.normalise(x)
         if self.training:
             logits: Tensor = self.net(x)
             return logits
-        seed = int(torch.randint(2**62, (), generator=generator()))  # of a pass, or as torch's generator stands
+        seed = int(
+            torch.randint(2**62, (), generator=generator())
+        )  # of a pass, or as torch's generator stands
         with private(self.net) as net:  # which is hooked
             key = (
                 tuple(x.shape[1:]),
@@ -71,9 +87,11 @@ class MCDropout(Method):
             self._axes.known = {key: thinned.axes}
             draws = torch.cat([thinned.draws(piece) for piece in pieces(x, self.samples, net)], 1)
             if self.samples > 1 and _all_the_same(draws) and not thinned.differ_at_all(x):
-                raise NescioError(f"all {self.samples} draws are the same for {len(x)} inputs: the dropout modules "
-                                  f"({', '.join(_dropouts(net))}) do not change the output. Are they used in the "
-                                  "forward pass, and is their p large enough?")  # fmt: skip
+                raise NescioError(
+                    f"all {self.samples} draws are the same for {len(x)} inputs: the dropout modules "
+                    f"({', '.join(_dropouts(net))}) do not change the output. Are they used in the "
+                    "forward pass, and is their p large enough?"
+                )
         return draws
 
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,7 +119,12 @@ class _Thinned:
     """
 
     def __init__(
-        self, net: nn.Module, x: Tensor, seed: int, samples: int, axes: list[int | None] | None = None
+        self,
+        net: nn.Module,
+        x: Tensor,
+        seed: int,
+        samples: int,
+        axes: list[int | None] | None = None,
     ) -> None:
         self.net, self.seed, self.samples = net, seed, samples
         found = _dropouts(net).values()
@@ -111,7 +134,9 @@ class _Thinned:
         self.masks: dict[int, Tensor] = {}  # (S, …) for each call within a run
         self.draw: Any = 0
         self.calls = 0
-        self.axes = self._found_axes(x) if axes is None else axes  # that of the inputs, call by call
+        self.axes = (
+            self._found_axes(x) if axes is None else axes
+        )  # that of the inputs, call by call
         for module in self.foreign:
             module.training = True
         for module in self.own:
@@ -150,7 +175,10 @@ class _Thinned:
     def _shapes(self, x: Tensor) -> list[torch.Size]:
         """The shapes of what dropout modules of ours return, call by call, while they still hand on their input."""
         seen: list[torch.Size] = []
-        hooks = [module.register_forward_hook(lambda _, __, out: seen.append(out.shape)) for module in self.own]
+        hooks = [
+            module.register_forward_hook(lambda _, __, out: seen.append(out.shape))
+            for module in self.own
+        ]
         with rewinding(), torch.no_grad():
             self.net(x)
         for hook in hooks:
@@ -164,7 +192,9 @@ class _Thinned:
             return output * 0
         if not isinstance(module, nn.AlphaDropout | nn.FeatureAlphaDropout):
             return output * (keep / (1 - module.p))
-        scale = ((_SATURATED**2 * module.p + 1) * (1 - module.p)) ** -0.5  # as alpha dropout keeps mean and variance
+        scale = (
+            (_SATURATED**2 * module.p + 1) * (1 - module.p)
+        ) ** -0.5  # as alpha dropout keeps mean and variance
         dropped: Tensor = output * (keep * scale) + scale * _SATURATED * (1 - keep - module.p)
         return dropped
 
@@ -177,8 +207,12 @@ class _Thinned:
         known = self.masks.get(call)
         if known is None or known.shape[1:] != shape:
             # numpy's numbers, since those of torch would be drawn once more for each draw inside vmap
-            numbers = np.random.default_rng((self.seed, call)).random((self.samples, *shape), dtype=np.float32)
-            known = self.masks[call] = torch.from_numpy(numbers >= module.p).to(output.device, output.dtype)
+            numbers = np.random.default_rng((self.seed, call)).random(
+                (self.samples, *shape), dtype=np.float32
+            )
+            known = self.masks[call] = torch.from_numpy(numbers >= module.p).to(
+                output.device, output.dtype
+            )
         return known
 
 
@@ -187,13 +221,17 @@ def _noise_shape(module: _DropoutNd, shape: Sequence[int], axis: int | None) -> 
     sizes = [1 if at == axis else size for at, size in enumerate(shape)]
     if isinstance(module, nn.Dropout | nn.AlphaDropout):
         return tuple(sizes)
-    single = any(isinstance(module, kind) and len(sizes) == axes for kind, axes in _WITHOUT_BATCH.items())
+    single = any(
+        isinstance(module, kind) and len(sizes) == axes for kind, axes in _WITHOUT_BATCH.items()
+    )
     channels = 1 if single else 2
     return (*sizes[:channels], *[1] * (len(sizes) - channels))
 
 
 def _dropouts(net: nn.Module) -> dict[str, _DropoutNd]:
-    return {name: one for name, one in net.named_modules() if isinstance(one, _DropoutNd) and one.p > 0}
+    return {
+        name: one for name, one in net.named_modules() if isinstance(one, _DropoutNd) and one.p > 0
+    }
 
 
 def _growing(two: torch.Size, three: torch.Size) -> int | None:
@@ -201,7 +239,9 @@ def _growing(two: torch.Size, three: torch.Size) -> int | None:
 
     None, where inputs share an axis with something else: then every entry has a mask of its own.
     """
-    return next((axis for axis, sizes in enumerate(zip(two, three, strict=False)) if sizes == (2, 3)), None)
+    return next(
+        (axis for axis, sizes in enumerate(zip(two, three, strict=False)) if sizes == (2, 3)), None
+    )
 
 
 def _all_the_same(draws: Tensor) -> bool:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from nescio.core.logits import log_confidence, mean_log_probs
+from nescio.core.model_state import check_model
 from nescio.errors import NescioError
-from nescio.logits import log_confidence, mean_log_probs
 from nescio.seeds import derived_seed
-from nescio.untouched import check_model
 
 
 @dataclass(frozen=True)
@@ -36,22 +36,30 @@ class Method(nn.Module, ABC):
 
     name: ClassVar[str]  # as in METHODS
     score: ClassVar[str]  # the score its paper pairs with it, as in SCORES
-    sampled: ClassVar[bool] = False  # whether it returns several draws, which SAMPLED scores compare
-    on_features: ClassVar[bool] = False  # whether its network ends in features, and it makes the logits itself
+    sampled: ClassVar[bool] = (
+        False  # whether it returns several draws, which SAMPLED scores compare
+    )
+    on_features: ClassVar[bool] = (
+        False  # whether its network ends in features, and it makes the logits itself
+    )
     on_network: ClassVar[bool] = True  # whether there is a network within at all
 
     def __init__(self, net: nn.Module, normalise: nn.Module | None = None) -> None:
         super().__init__()
         check_network(net)
         if not isinstance(normalise, nn.Module | None):
-            raise NescioError(f"normalise must be a module such as known.normalise, or None, not {normalise!r}")
+            raise NescioError(
+                f"normalise must be a module such as known.normalise, or None, not {normalise!r}"
+            )
         self.net = net
         # a copy, since one that comes with the data goes into many models, and each may be moved or cast
         self.normalise = nn.Identity() if normalise is None else copy.deepcopy(normalise)
         self.moment: Moment | None = None  # set by the training loop before each step
 
     @classmethod
-    def of(cls, make_net: Callable[[], nn.Module], normalise: nn.Module | None = None, **settings: Any) -> Self:
+    def of(
+        cls, make_net: Callable[[], nn.Module], normalise: nn.Module | None = None, **settings: Any
+    ) -> Self:
         """The method over a network, or several, that a function makes."""
         return cls(make_net(), normalise=normalise, **settings)
 
@@ -84,7 +92,9 @@ class Method(nn.Module, ABC):
 
     def order(self, inputs: int, seed: int, epoch: int) -> Tensor:
         """The order in which an epoch takes the training data: positions `(inputs,)`, or a row for each member."""
-        return torch.randperm(inputs, generator=torch.Generator().manual_seed(derived_seed(seed, "epoch", epoch)))
+        return torch.randperm(
+            inputs, generator=torch.Generator().manual_seed(derived_seed(seed, "epoch", epoch))
+        )
 
     def parts(self) -> "Sequence[Method]":
         """What is to be trained one after the other: the method itself, unless it is made of several."""
@@ -107,5 +117,7 @@ def check_network(net: object) -> None:
     """An error if this is no network, or a method, whose own loss would never be asked."""
     check_model(net)
     if isinstance(net, Method):
-        raise NescioError(f"a {type(net).__name__} was given for a network, but is a method itself; give the network "
-                          "it was made over")  # fmt: skip
+        raise NescioError(
+            f"a {type(net).__name__} was given for a network, but is a method itself; give the network "
+            "it was made over"
+        )

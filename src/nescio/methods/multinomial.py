@@ -31,7 +31,9 @@ def solve(rows: Tensor, y: Tensor, classes: int, ridge: float, near: float = 1e-
 
     found = torch.zeros(classes * rows.shape[1], dtype=torch.float64).numpy()
     goal = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": near, "maxcor": 30}
-    for _ in range(RESTARTS):  # a step that gains nothing ends a search, also short of the goal; a new one goes on
+    for _ in range(
+        RESTARTS
+    ):  # a step that gains nothing ends a search, also short of the goal; a new one goes on
         result = minimize(objective, found, jac=True, method="L-BFGS-B", options=goal)
         found = result.x
         if abs(result.jac).max() <= near:

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, default_collate
 
-from nescio.data.labelled import fingerprint
+from nescio.data.labelled import described, fingerprint
 from nescio.data.noise import NOISES
 from nescio.data.samples import Samples
 from nescio.errors import NescioError, unknown_name
-from nescio.settings import described
 
 BROUGHT = "outliers"  # what settings call data of the user's, which are not saved with a model
 
@@ -30,13 +29,19 @@ class Outliers:
             noise = Samples(*noise)
         if isinstance(noise, str) and noise not in (*NOISES, BROUGHT):
             raise unknown_name("noise", noise, NOISES)
-        if isinstance(noise, type | Tensor) or not (isinstance(noise, str | Dataset) or callable(noise)):
-            raise NescioError(f"noise must be a name ({', '.join(NOISES)}), a data set of outliers or a function of a "
-                              f"batch, not {type(noise).__name__}")  # fmt: skip
+        if isinstance(noise, type | Tensor) or not (
+            isinstance(noise, str | Dataset) or callable(noise)
+        ):
+            raise NescioError(
+                f"noise must be a name ({', '.join(NOISES)}), a data set of outliers or a function of a "
+                f"batch, not {type(noise).__name__}"
+            )
         if isinstance(noise, Dataset) and (
             isinstance(noise, IterableDataset) or not hasattr(noise, "__len__") or len(noise) == 0
         ):
-            raise NescioError("a data set of outliers must have a length above 0, and items by position")
+            raise NescioError(
+                "a data set of outliers must have a length above 0, and items by position"
+            )
         self.noise = noise
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Outliers":
@@ -57,7 +62,9 @@ class Outliers:
         made = self._made(x)
         if not isinstance(made, Tensor) or made.shape != x.shape:
             given = tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__
-            raise NescioError(f"noise for inputs of shape {tuple(x.shape)} has the shape {given}; expected the same")
+            raise NescioError(
+                f"noise for inputs of shape {tuple(x.shape)} has the shape {given}; expected the same"
+            )
         if not made.is_floating_point():
             raise NescioError(f"the noise is {made.dtype}; expected floats, images in [0, 1]")
         if not made.isfinite().all():
@@ -66,11 +73,15 @@ class Outliers:
 
     def _made(self, x: Tensor) -> Any:
         if self.noise == BROUGHT:
-            raise NescioError("this model learned from outliers that are not saved with it; to train it further, make "
-                              "it with noise=… and load its weights")  # fmt: skip
+            raise NescioError(
+                "this model learned from outliers that are not saved with it; to train it further, make "
+                "it with noise=… and load its weights"
+            )
         if isinstance(self.noise, Dataset):
             return self._taken(torch.randint(len(self.noise), (len(x),)))  # type: ignore[arg-type]
-        make: Callable[[Tensor], Any] = NOISES[self.noise] if isinstance(self.noise, str) else self.noise
+        make: Callable[[Tensor], Any] = (
+            NOISES[self.noise] if isinstance(self.noise, str) else self.noise
+        )
         return make(x)
 
     def _taken(self, index: Tensor) -> Any:

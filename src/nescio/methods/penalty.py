@@ -14,8 +14,10 @@ def slopes_of(outputs: Tensor, x: Tensor) -> Tensor:
     if outputs.requires_grad:
         (gradient,) = torch.autograd.grad(outputs.sum(), x, create_graph=True, allow_unused=True)
     if gradient is None:
-        raise NescioError("a gradient penalty needs a network that can be differentiated in its input; what this one "
-                          "returns is constant, detached or made under torch.no_grad()")  # fmt: skip
+        raise NescioError(
+            "a gradient penalty needs a network that can be differentiated in its input; what this one "
+            "returns is constant, detached or made under torch.no_grad()"
+        )
     norms: Tensor = torch.linalg.vector_norm(gradient.flatten(1), dim=1)
     return norms
 
@@ -30,7 +32,11 @@ def gradient_penalty(norms: Tensor, side: str) -> Tensor:
     >>> gradient_penalty(torch.tensor([0.0, 3.0]), "one-sided")
     tensor(4.)
     """
-    return (norms - 1).square().mean() if side == "two-sided" else (norms.square() - 1).clamp(min=0).mean()
+    return (
+        (norms - 1).square().mean()
+        if side == "two-sided"
+        else (norms.square() - 1).clamp(min=0).mean()
+    )
 
 
 def hutchinson(outputs: Tensor) -> Tensor:

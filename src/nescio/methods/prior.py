@@ -21,7 +21,9 @@ class Gaussian:
 
     def log_prob(self, weight: Tensor) -> Tensor:
         """The log density of each weight."""
-        return -0.5 * (weight / self.std).square() - math.log(self.std) - 0.5 * math.log(2 * math.pi)
+        return (
+            -0.5 * (weight / self.std).square() - math.log(self.std) - 0.5 * math.log(2 * math.pi)
+        )
 
     def divergence(self, mean: Tensor, std: Tensor, drawn: Tensor) -> Tensor:
         """`KL(N(mean, std²) ‖ prior)`, summed over weights, in closed form."""
@@ -62,6 +64,8 @@ def prior_of(given: Any) -> Gaussian | ScaleMixture:
     if not isinstance(given, Sequence) or isinstance(given, str):
         return Gaussian(number("a prior's spread", given, *SPREADS))
     if len(given) != 3:
-        raise NescioError(f"a prior is a spread, or (share, spread, spread) of a mixture, not {given!r}")
+        raise NescioError(
+            f"a prior is a spread, or (share, spread, spread) of a mixture, not {given!r}"
+        )
     share = number("the share of a mixture", given[0], 1e-10, 1 - 1e-10)
     return ScaleMixture(share, *(number("a prior's spread", one, *SPREADS) for one in given[1:]))

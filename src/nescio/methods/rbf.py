@@ -11,13 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from nescio.core.logits import softmax_confidence
+from nescio.core.predict import check_inputs, like_model
 from nescio.data.arrays import tensor
 from nescio.data.labelled import check_labels, take
 from nescio.errors import NescioError, number, unknown_name, whole_number
-from nescio.logits import softmax_confidence
 from nescio.methods.method import Method
 from nescio.methods.multinomial import solve
-from nescio.predict import check_inputs, like_model
 from nescio.seeds import derived_seed
 
 SOLVERS = ("auto", "exact", "steps")
@@ -83,12 +83,16 @@ class RBFNetwork(Method):
         else:
             self.count = whole_number("centres", centres, below=2**30)
             # room for those of a file or of a training to come
-            place = torch.empty(0, 0) if width is None else torch.full((self.count, width), torch.nan)
+            place = (
+                torch.empty(0, 0) if width is None else torch.full((self.count, width), torch.nan)
+            )
         self.register_buffer("centres", place)  # (L, d), normalised
         self.weight = nn.Parameter(place.new_zeros(self.classes, len(place)))  # α (K, L)
 
     @classmethod
-    def of(cls, make_net: Callable[[], nn.Module], normalise: nn.Module | None = None, **settings: Any) -> Self:
+    def of(
+        cls, make_net: Callable[[], nn.Module], normalise: nn.Module | None = None, **settings: Any
+    ) -> Self:
         """The method itself; `make_net` is not asked, since there is no network within."""
         return cls(normalise=normalise, **settings)
 
@@ -96,7 +100,9 @@ class RBFNetwork(Method):
         x, gamma = self._flat(x), self._chosen()
         logits = torch.zeros(len(x), self.classes, dtype=torch.float64, device=x.device)
         size = max(1, BLOCK // max(1, len(x)))
-        for centres, weight in zip(torch.split(self.centres, size), torch.split(self.weight, size, 1), strict=True):
+        for centres, weight in zip(
+            torch.split(self.centres, size), torch.split(self.weight, size, 1), strict=True
+        ):
             logits = logits + kernels(x, centres, gamma) @ weight.T.double()
         return logits.to(x.dtype)
 
@@ -118,10 +124,15 @@ class RBFNetwork(Method):
             self.weight = nn.Parameter(self.weight.new_zeros(self.classes, len(self.centres)))
         if self.gamma is None:
             self.gamma = self._choose_gamma(train, held, inputs, seed)
-        if self.solver == "steps" or (self.solver == "auto" and inputs * len(self.centres) > LARGEST):
+        if self.solver == "steps" or (
+            self.solver == "auto" and inputs * len(self.centres) > LARGEST
+        ):
             return False
         centres = self.centres.double()
-        found, labels = centres.new_empty(inputs, len(centres)), torch.empty(inputs, dtype=torch.long)
+        found, labels = (
+            centres.new_empty(inputs, len(centres)),
+            torch.empty(inputs, dtype=torch.long),
+        )
         for index in torch.split(torch.arange(inputs), max(1, min(1024, BLOCK // len(centres)))):
             x, labels[index] = self._rows(train, index)
             found[index] = kernels(x, centres, self.gamma)
@@ -145,12 +156,18 @@ class RBFNetwork(Method):
         """
         gamma = self._chosen()
         if number("eps", eps, most=1 - 1 / self.classes) == 0:
-            raise NescioError("eps must be above 0; only infinitely far away are all classes exactly alike")
+            raise NescioError(
+                "eps must be above 0; only infinitely far away are all classes exactly alike"
+            )
         weight = self.weight.double()
         if not weight.isfinite().all():
-            raise NescioError("the weights of this RBF network are NaN or infinite, and promise nothing")
+            raise NescioError(
+                "the weights of this RBF network are NaN or infinite, and promise nothing"
+            )
         rows = max(1, BLOCK // self.classes)
-        widest = max(float(torch.cdist(block, weight, p=1).amax()) for block in torch.split(weight, rows))
+        widest = max(
+            float(torch.cdist(block, weight, p=1).amax()) for block in torch.split(weight, rows)
+        )
         gap = math.log1p(self.classes * eps)  # what two logits may differ by
         return math.sqrt(math.log(widest / gap) / gamma) if widest > gap else 0.0
 
@@ -165,7 +182,9 @@ class RBFNetwork(Method):
         flat, centres = self._flat(x).double(), self.centres.double()
         blocks = torch.split(flat, max(1, BLOCK // len(centres)))
         exact = "donot_use_mm_for_euclid_dist"
-        return torch.cat([torch.cdist(block, centres, compute_mode=exact).amin(1) for block in blocks])
+        return torch.cat(
+            [torch.cdist(block, centres, compute_mode=exact).amin(1) for block in blocks]
+        )
 
     def _has_centres(self) -> bool:
         return self.centres.numel() > 0 and bool(self.centres[0, 0].isfinite())
@@ -173,7 +192,9 @@ class RBFNetwork(Method):
     def _chosen(self) -> float:
         """Gamma, or an error if it or the centres are still to be chosen."""
         if self.gamma is None or not self._has_centres():
-            raise NescioError("this RBF network has no centres or no gamma yet; give both, or train it with nescio.fit")
+            raise NescioError(
+                "this RBF network has no centres or no gamma yet; give both, or train it with nescio.fit"
+            )
         return self.gamma
 
     def _flat(self, x: Tensor) -> Tensor:
@@ -181,17 +202,25 @@ class RBFNetwork(Method):
         rows: Tensor = self.net(self.normalise(x))
         width = self.centres.shape[1]
         if width and rows.shape[1:] != (width,):
-            raise NescioError(f"inputs of shape {tuple(x.shape)}, but the centres have {width} features each")
+            raise NescioError(
+                f"inputs of shape {tuple(x.shape)}, but the centres have {width} features each"
+            )
         return rows
 
     def _given(self, centres: Tensor, width: int | None) -> Tensor:
         """Centres that came from outside, normalised, as rows."""
         if centres.dim() < 2 or 0 in centres.shape:
-            raise NescioError(f"centres must be inputs (L, …), at least one, not of shape {tuple(centres.shape)}")
+            raise NescioError(
+                f"centres must be inputs (L, …), at least one, not of shape {tuple(centres.shape)}"
+            )
         check_inputs(centres, self)
-        rows: Tensor = self.net(self.normalise(centres.to(torch.get_default_dtype()))).detach().clone()
+        rows: Tensor = (
+            self.net(self.normalise(centres.to(torch.get_default_dtype()))).detach().clone()
+        )
         if width is not None and rows.shape[1] != width:
-            raise NescioError(f"centres of {rows.shape[1]} features were given, but features={width}")
+            raise NescioError(
+                f"centres of {rows.shape[1]} features were given, but features={width}"
+            )
         if not rows.isfinite().all():
             raise NescioError("the centres hold NaN or infinite values once they are normalised")
         return rows
@@ -210,16 +239,22 @@ class RBFNetwork(Method):
     def _choose_centres(self, train: Dataset[Any], inputs: int, seed: int) -> Tensor:
         count = min(inputs, MOST) if self.count is None else self.count
         if count > inputs:
-            raise NescioError(f"{count} centres were asked for, but there are only {inputs} training inputs")
+            raise NescioError(
+                f"{count} centres were asked for, but there are only {inputs} training inputs"
+            )
         if count == inputs:
             return self._rows(train, torch.arange(inputs))[0]
         sample = _some(inputs, max(SAMPLE, count), derived_seed(seed, "centres", 0))
         return _k_means(self._rows(train, sample)[0], count, derived_seed(seed, "k-means", 0))
 
-    def _choose_gamma(self, train: Dataset[Any], held: Dataset[Any] | None, inputs: int, seed: int) -> float:
+    def _choose_gamma(
+        self, train: Dataset[Any], held: Dataset[Any] | None, inputs: int, seed: int
+    ) -> float:
         """The value out of a grid that gives validation data the best likelihood, in a problem of moderate size."""
         if inputs < 2:
-            raise NescioError("gamma is chosen by data set aside, which takes at least 2 training inputs; give gamma=…")
+            raise NescioError(
+                "gamma is chosen by data set aside, which takes at least 2 training inputs; give gamma=…"
+            )
         index = _some(inputs, TRIAL, derived_seed(seed, "gamma", 0))
         aside = max(1, len(index) // 5) if held is None else 0
         x, y = self._rows(train, index[aside:])
@@ -228,7 +263,9 @@ class RBFNetwork(Method):
         else:
             some = _some(len(held), TRIAL, derived_seed(seed, "gamma", 1))  # type: ignore[arg-type]
             judge_x, judge_y = self._rows(held, some)
-        centres = self.centres[_some(len(self.centres), TRIAL // 2, derived_seed(seed, "gamma", 2))].double()
+        centres = self.centres[
+            _some(len(self.centres), TRIAL // 2, derived_seed(seed, "gamma", 2))
+        ].double()
         apart, judge_apart = (squared_distances(rows, centres) for rows in (x, judge_x))
         positive = apart[apart > 1e-12 * apart.amax()]  # that of an input to itself tells nothing
         scale = 1 / float(positive.median()) if len(positive) else 1.0
@@ -236,7 +273,9 @@ class RBFNetwork(Method):
 
         def surprise(gamma: float) -> float:
             weight = solve((-gamma * apart).exp(), y, self.classes, RIDGE, near=1e-6)
-            return float(self.validation_loss(((-gamma * judge_apart).exp() @ weight.T)[None], judge_y))
+            return float(
+                self.validation_loss(((-gamma * judge_apart).exp() @ weight.T)[None], judge_y)
+            )
 
         return min((min(max(times * scale, 1e-12), 1e12) for times in GRID), key=surprise)
 
@@ -272,6 +311,8 @@ def _k_means(rows: Tensor, count: int, seed: int) -> Tensor:
 
     means = MiniBatchKMeans(count, n_init=3, random_state=seed % 2**32)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct inputs than centres: some are then equal
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # fewer distinct inputs than centres: some are then equal
         means.fit(rows.cpu().numpy())
     return torch.as_tensor(means.cluster_centers_).to(rows)

@@ -31,7 +31,10 @@ def _layout(net: nn.Module) -> list[Any]:
     tensors = [*net.named_parameters(), *net.named_buffers()]
     return [
         repr(net),
-        *((name, value.shape, value.dtype, value.device, value.requires_grad) for name, value in tensors),
+        *(
+            (name, value.shape, value.dtype, value.device, value.requires_grad)
+            for name, value in tensors
+        ),
         *map(type, net.modules()),
     ]
 
@@ -49,14 +52,24 @@ def _alike(one: Any, other: Any) -> bool:
         return False
     if isinstance(one, Tensor):
         kinds = [(v.shape, v.dtype, v.device, v.layout, v.requires_grad) for v in (one, other)]
-        return kinds[0] == kinds[1] and one.layout == torch.strided and not one.is_meta and torch.equal(one, other)
+        return (
+            kinds[0] == kinds[1]
+            and one.layout == torch.strided
+            and not one.is_meta
+            and torch.equal(one, other)
+        )
     if isinstance(one, np.ndarray):
         return one.dtype == other.dtype and np.array_equal(one, other)
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_alike(value, other[key]) for key, value in one.items())
+        return one.keys() == other.keys() and all(
+            _alike(value, other[key]) for key, value in one.items()
+        )
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(_alike, one, other))
-    return isinstance(one, bool | int | float | complex | str | bytes | torch.device | torch.dtype) and one == other
+    return (
+        isinstance(one, bool | int | float | complex | str | bytes | torch.device | torch.dtype)
+        and one == other
+    )
 
 
 def side_by_side(nets: Sequence[nn.Module]) -> nn.Module:
@@ -67,9 +80,16 @@ def side_by_side(nets: Sequence[nn.Module]) -> nn.Module:
 
 def with_tensors(net: nn.Module, tensors: dict[str, Tensor]) -> nn.Module:
     """The network with other tensors in place of its own, also where two layers share one."""
-    weights = {id(w): nn.Parameter(tensors[name].detach(), w.requires_grad) for name, w in net.named_parameters()}
+    weights = {
+        id(w): nn.Parameter(tensors[name].detach(), w.requires_grad)
+        for name, w in net.named_parameters()
+    }
     buffers = {id(buffer): tensors[name].detach() for name, buffer in net.named_buffers()}
     for module in net.modules():
-        module._parameters.update({name: weights[id(w)] for name, w in module._parameters.items() if w is not None})
-        module._buffers.update({name: buffers[id(b)] for name, b in module._buffers.items() if b is not None})
+        module._parameters.update(
+            {name: weights[id(w)] for name, w in module._parameters.items() if w is not None}
+        )
+        module._buffers.update(
+            {name: buffers[id(b)] for name, b in module._buffers.items() if b is not None}
+        )
     return net

@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from nescio.logits import softmax_confidence
+from nescio.core.logits import softmax_confidence
 from nescio.methods.method import Method
 
 

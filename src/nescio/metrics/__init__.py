@@ -1,7 +1,15 @@
 """Metrics: pure functions of arrays (numpy, or anything numpy can read), with scores larger = less known throughout."""
 
 from nescio.metrics.predictions import Reliability, accuracy, brier, ece, mmc, nll, reliability
-from nescio.metrics.ranking import Separation, aupr_in, aupr_out, auroc, balanced_threshold, fpr_at_tpr, separation
+from nescio.metrics.ranking import (
+    Separation,
+    aupr_in,
+    aupr_out,
+    auroc,
+    balanced_threshold,
+    fpr_at_tpr,
+    separation,
+)
 from nescio.metrics.rejection import RejectionCurve, rejection_curve
 from nescio.metrics.roc import RocCurve, roc_curve
 

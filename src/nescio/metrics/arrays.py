@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nescio.arrays import as_array
 from nescio.errors import NescioError
-from nescio.gate import as_array
 
 Array = NDArray[Any]
 
@@ -96,10 +96,14 @@ def in_range(name: str, array: Array, low: float, high: float | None) -> None:
     smallest, largest = array.min().item(), array.max().item()
     if smallest < low - ROUNDING or (high is not None and largest > high + ROUNDING):
         expected = f"at least {low}" if high is None else f"values in [{low}, {high}]"
-        raise NescioError(f"{name} has values from {smallest:.8g} to {largest:.8g}; expected {expected}")
+        raise NescioError(
+            f"{name} has values from {smallest:.8g} to {largest:.8g}; expected {expected}"
+        )
 
 
 def same_length(name: str, array: Array, other_name: str, other: Array) -> None:
     """Raise if two arrays that speak of the same inputs differ in their number."""
     if len(array) != len(other):
-        raise NescioError(f"{name} has {len(array)} inputs and {other_name} has {len(other)}; expected as many")
+        raise NescioError(
+            f"{name} has {len(array)} inputs and {other_name} has {len(other)}; expected as many"
+        )

@@ -55,7 +55,9 @@ def nll(log_probs: ArrayLike, labels: ArrayLike) -> float:
     rows = probability_rows("log_probs", log_probs, log=True)
     truth = integer_vector("labels", labels, low=0, classes=rows.shape[1])
     same_length("log_probs", rows, "labels", truth)
-    return 0.0 - float(rows[np.arange(len(rows)), truth].mean(dtype=np.float64))  # 0 − x: a perfect answer is not −0.0
+    return 0.0 - float(
+        rows[np.arange(len(rows)), truth].mean(dtype=np.float64)
+    )  # 0 − x: a perfect answer is not −0.0
 
 
 def brier(probs: ArrayLike, labels: ArrayLike) -> float:
@@ -118,5 +120,7 @@ def _binned(confidence: ArrayLike, correct: ArrayLike, bins: int) -> tuple[Array
     upper = (np.arange(1, bins) / bins).astype(certainty.dtype)
     bin_of = upper.searchsorted(certainty, side="left")
     count = np.bincount(bin_of, minlength=bins)
-    sure, well = (np.bincount(bin_of, weights=values, minlength=bins) for values in (certainty, right))
+    sure, well = (
+        np.bincount(bin_of, weights=values, minlength=bins) for values in (certainty, right)
+    )
     return count, sure, well

@@ -56,7 +56,9 @@ def separation(known_scores: ArrayLike, unknown_scores: ArrayLike, tpr: float = 
         precision_in.append(known_precision(groups))
         precision_out.append(unknown_precision(groups, n, m))
     accepted = int(unknown.searchsorted(known[place - 1], side="right"))
-    return Separation(fsum(wins) / (2 * n * m), fsum(precision_in) / n, fsum(precision_out) / m, accepted / m)
+    return Separation(
+        fsum(wins) / (2 * n * m), fsum(precision_in) / n, fsum(precision_out) / m, accepted / m
+    )
 
 
 def auroc(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
@@ -97,7 +99,10 @@ def aupr_out(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
     """
     known, unknown = score_pair(known_scores, unknown_scores)
     n, m = len(known), len(unknown)
-    return fsum(unknown_precision(groups, n, m) for groups in merge(np.sort(known), np.sort(unknown))) / m
+    return (
+        fsum(unknown_precision(groups, n, m) for groups in merge(np.sort(known), np.sort(unknown)))
+        / m
+    )
 
 
 def fpr_at_tpr(known_scores: ArrayLike, unknown_scores: ArrayLike, tpr: float = 0.95) -> float:
@@ -126,7 +131,9 @@ def balanced_threshold(known_scores: ArrayLike, unknown_scores: ArrayLike) -> fl
     known, unknown = (np.sort(side) for side in score_pair(known_scores, unknown_scores))
     places = np.unique(np.concatenate([known, unknown]))
     accepted, wrongly = (side.searchsorted(places, side="right") for side in (known, unknown))
-    return float(places[np.argmax(accepted * len(unknown) - wrongly * len(known))])  # whole numbers: ties are exact
+    return float(
+        places[np.argmax(accepted * len(unknown) - wrongly * len(known))]
+    )  # whole numbers: ties are exact
 
 
 def accepted_count(n: int, tpr: float) -> int:
@@ -144,13 +151,26 @@ def merge(known: Array, unknown: Array) -> Iterator[Groups]:
     With every BLOCK-th score of each side as a pivot a block is never larger than that, however many scores are equal.
     """
     pivots = np.unique(np.concatenate([known[::BLOCK], unknown[::BLOCK]]))
-    known_start, known_stop = known.searchsorted(pivots, "left"), known.searchsorted(pivots, "right")
-    unknown_start, unknown_stop = unknown.searchsorted(pivots, "left"), unknown.searchsorted(pivots, "right")
-    yield Groups(*(np.asarray(c, np.float64) for c in (known_start, known_stop, unknown_start, unknown_stop)))
-    known_next, unknown_next = np.append(known_start[1:], len(known)), np.append(unknown_start[1:], len(unknown))
+    known_start, known_stop = (
+        known.searchsorted(pivots, "left"),
+        known.searchsorted(pivots, "right"),
+    )
+    unknown_start, unknown_stop = (
+        unknown.searchsorted(pivots, "left"),
+        unknown.searchsorted(pivots, "right"),
+    )
+    yield Groups(
+        *(np.asarray(c, np.float64) for c in (known_start, known_stop, unknown_start, unknown_stop))
+    )
+    known_next, unknown_next = (
+        np.append(known_start[1:], len(known)),
+        np.append(unknown_start[1:], len(unknown)),
+    )
     for between in np.flatnonzero((known_stop < known_next) | (unknown_stop < unknown_next)):
         i, j = known_stop[between], unknown_stop[between]
-        known_count, unknown_count = merge_block(known[i : known_next[between]], unknown[j : unknown_next[between]])
+        known_count, unknown_count = merge_block(
+            known[i : known_next[between]], unknown[j : unknown_next[between]]
+        )
         known_count += i
         unknown_count += j
         yield Groups(known_count[:-1], known_count[1:], unknown_count[:-1], unknown_count[1:])

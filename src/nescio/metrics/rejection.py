@@ -33,7 +33,12 @@ class RejectionCurve:
             raise NescioError(f"points is {points}; expected at least 2")
         n = len(self.rejected)
         keep = np.linspace(0, n - 1, min(points, n)).round().astype(np.int64)
-        return replace(self, rejected=self.rejected[keep], accuracy=self.accuracy[keep], maximum=self.maximum[keep])
+        return replace(
+            self,
+            rejected=self.rejected[keep],
+            accuracy=self.accuracy[keep],
+            maximum=self.maximum[keep],
+        )
 
 
 def rejection_curve(
@@ -65,4 +70,6 @@ def rejection_curve(
     # within a group of equal scores the expected number of hits grows linearly
     expected = np.interp(kept, np.append(0, last + 1), np.append(0, hits[last]))
     kept_accuracy, maximum = expected / kept, np.minimum(1.0, len(known) / kept)
-    return RejectionCurve((n - kept) / n, kept_accuracy, maximum, float(kept_accuracy.mean()), float(maximum.mean()))
+    return RejectionCurve(
+        (n - kept) / n, kept_accuracy, maximum, float(kept_accuracy.mean()), float(maximum.mean())
+    )

@@ -38,7 +38,11 @@ class RocCurve:
             return self
         along = self.unknown + self.known  # no two points are equal, so it always grows
         steps = np.linspace(0.0, 2.0, points)
-        return replace(self, unknown=np.interp(steps, along, self.unknown), known=np.interp(steps, along, self.known))
+        return replace(
+            self,
+            unknown=np.interp(steps, along, self.unknown),
+            known=np.interp(steps, along, self.known),
+        )
 
 
 def roc_curve(known_scores: ArrayLike, unknown_scores: ArrayLike) -> RocCurve:
@@ -55,5 +59,7 @@ def roc_curve(known_scores: ArrayLike, unknown_scores: ArrayLike) -> RocCurve:
     known, unknown = score_pair(known_scores, unknown_scores)
     n, m = len(known), len(unknown)
     known_count, unknown_count = merge_block(np.sort(known), np.sort(unknown))
-    wins = twice_wins(Groups(known_count[:-1], known_count[1:], unknown_count[:-1], unknown_count[1:]))
+    wins = twice_wins(
+        Groups(known_count[:-1], known_count[1:], unknown_count[:-1], unknown_count[1:])
+    )
     return RocCurve(unknown_count / m, known_count / n, wins / (2 * n * m))

@@ -35,7 +35,9 @@ def network_for(name: str, shape: tuple[int, ...], classes: int | None, **more: 
             size *= side
         return mlp(size, classes, **more)
     if len(shape) != 3:
-        raise NescioError(f"network {name!r} takes images (C, H, W), but the inputs have shape {shape}; use 'mlp'")
+        raise NescioError(
+            f"network {name!r} takes images (C, H, W), but the inputs have shape {shape}; use 'mlp'"
+        )
     extra: dict[str, Any] = {"channels": shape[0], **more}
     if name in ("lenet", "conv3", "cnn16"):  # their dense layer knows the size of the image
         if shape[1] != shape[2]:
@@ -52,7 +54,10 @@ def build(recipe: dict[str, Any]) -> nn.Module:
         raise unknown_name("network", name, NETWORKS)
     try:
         return NETWORKS[name](**arguments)
-    except (TypeError, RuntimeError) as error:  # an argument it does not have, or a size no tensor can have
+    except (
+        TypeError,
+        RuntimeError,
+    ) as error:  # an argument it does not have, or a size no tensor can have
         raise NescioError(f"network {name!r} cannot be made from {arguments}: {error}") from error
 
 

@@ -15,13 +15,17 @@ class ChannelsLast(nn.Module):
     """The same images, laid out with the channels innermost."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.shape[1] == 1:  # both layouts at once, which torch takes for the other one unless the strides say so
+        if (
+            x.shape[1] == 1
+        ):  # both layouts at once, which torch takes for the other one unless the strides say so
             return x.reshape(x.shape[0], *x.shape[2:], 1).permute(0, 3, 1, 2)
         return x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)  # as `vmap` knows it, too
 
 
 @recorded
-def lenet(classes: int | None = None, channels: int = 1, size: int = 28, dropout: float = 0.0) -> nn.Module:
+def lenet(
+    classes: int | None = None, channels: int = 1, size: int = 28, dropout: float = 0.0
+) -> nn.Module:
     """LeNet of *Why ReLU networks yield high-confidence predictions*: 5×5 convolutions of 32 and 64, dense 1024.
 
     `dropout`, of which the paper has none, stands before the last layer.
@@ -30,11 +34,18 @@ def lenet(classes: int | None = None, channels: int = 1, size: int = 28, dropout
     flat = 64 * (size // 4) ** 2
     net = nn.Sequential(
         ChannelsLast(),
-        nn.Conv2d(channels, 32, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Conv2d(32, 64, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Flatten(), nn.Linear(flat, 1024), nn.ReLU(),
-        *thinned(dropout), *_head(1024, classes),
-    )  # fmt: skip
+        nn.Conv2d(channels, 32, 5, padding=2),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 5, padding=2),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(flat, 1024),
+        nn.ReLU(),
+        *thinned(dropout),
+        *_head(1024, classes),
+    )
     for layer in net:  # He's initialisation; the authors cut its tails in the convolutions
         if isinstance(layer, nn.Conv2d):
             spread = math.sqrt(2 / layer.weight[0].numel())
@@ -47,7 +58,9 @@ def lenet(classes: int | None = None, channels: int = 1, size: int = 28, dropout
 
 
 @recorded
-def conv3(classes: int | None = None, channels: int = 1, size: int = 28, dropout: float = 0.0) -> nn.Module:
+def conv3(
+    classes: int | None = None, channels: int = 1, size: int = 28, dropout: float = 0.0
+) -> nn.Module:
     """The network of DUQ's FashionMNIST runs: 64, 128, 128 filters with BatchNorm, then 256 features.
 
     `dropout`, of which the paper has none, stands before the last layer.
@@ -57,16 +70,30 @@ def conv3(classes: int | None = None, channels: int = 1, size: int = 28, dropout
     check_sizes(**{"side left after three poolings": last})
     return nn.Sequential(
         ChannelsLast(),
-        nn.Conv2d(channels, 64, 3, padding=1), nn.BatchNorm2d(64), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Conv2d(64, 128, 3, padding=1), nn.BatchNorm2d(128), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Conv2d(128, 128, 3), nn.BatchNorm2d(128), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Flatten(), nn.Linear(128 * last**2, 256), nn.ReLU(),
-        *thinned(dropout), *_head(256, classes),
-    )  # fmt: skip
+        nn.Conv2d(channels, 64, 3, padding=1),
+        nn.BatchNorm2d(64),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(64, 128, 3, padding=1),
+        nn.BatchNorm2d(128),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(128, 128, 3),
+        nn.BatchNorm2d(128),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(128 * last**2, 256),
+        nn.ReLU(),
+        *thinned(dropout),
+        *_head(256, classes),
+    )
 
 
 @recorded
-def cnn16(classes: int | None = None, channels: int = 1, size: int = 28, dropout: float = 0.33) -> nn.Module:
+def cnn16(
+    classes: int | None = None, channels: int = 1, size: int = 28, dropout: float = 0.33
+) -> nn.Module:
     """The network of *Classification uncertainty by gradient metrics*: three convolutions of 16, leaky ReLU, dropout.
 
     The paper puts dropout after the first convolution and after the dense layer, whose width it leaves out; its dense
@@ -77,12 +104,19 @@ def cnn16(classes: int | None = None, channels: int = 1, size: int = 28, dropout
     check_sizes(**{"side left after three convolutions": last})
     return nn.Sequential(
         ChannelsLast(),
-        nn.Conv2d(channels, 16, 3), nn.MaxPool2d(2), nn.LeakyReLU(0.1), *thinned(dropout),
-        nn.Conv2d(16, 16, 3), nn.MaxPool2d(2), nn.LeakyReLU(0.1),
-        nn.Conv2d(16, 16, 3), nn.LeakyReLU(0.1),
-        nn.Flatten(), *thinned(dropout),
+        nn.Conv2d(channels, 16, 3),
+        nn.MaxPool2d(2),
+        nn.LeakyReLU(0.1),
+        *thinned(dropout),
+        nn.Conv2d(16, 16, 3),
+        nn.MaxPool2d(2),
+        nn.LeakyReLU(0.1),
+        nn.Conv2d(16, 16, 3),
+        nn.LeakyReLU(0.1),
+        nn.Flatten(),
+        *thinned(dropout),
         *_head(16 * last**2, classes),
-    )  # fmt: skip
+    )
 
 
 def _head(features: int, classes: int | None) -> list[nn.Module]:

@@ -37,5 +37,7 @@ def thinned(dropout: float) -> list[nn.Module]:
 def check_sizes(**sizes: int | None) -> None:
     """An error naming the first size that is not a positive whole number (None passes: not asked for)."""
     for name, size in sizes.items():
-        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or not 1 <= size < 2**30):
+        if size is not None and (
+            not isinstance(size, int) or isinstance(size, bool) or not 1 <= size < 2**30
+        ):
             raise NescioError(f"{name} must be a positive whole number (below 2**30), not {size!r}")

@@ -19,7 +19,9 @@ class BasicBlock(nn.Module):
         self.norm2 = nn.BatchNorm2d(after)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or before != after:
-            self.shortcut = nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after)
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         out = F.relu(self.norm1(self.conv1(x)))
@@ -79,9 +81,13 @@ def resnet20(classes: int | None = None, channels: int = 3, dropout: float = 0.0
     return net
 
 
-def _residual(layers: list[nn.Module], features: int, classes: int | None, dropout: float) -> nn.Module:
+def _residual(
+    layers: list[nn.Module], features: int, classes: int | None, dropout: float
+) -> nn.Module:
     head = [] if classes is None else [nn.Linear(features, classes)]
-    net = nn.Sequential(ChannelsLast(), *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), *thinned(dropout), *head)
+    net = nn.Sequential(
+        ChannelsLast(), *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), *thinned(dropout), *head
+    )
     for module in net.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -51,7 +51,9 @@ class Direction:
     name: str
     feature: int | None  # its position in the flattened input; None for rays
     moved: int  # inputs that are not 0 there, and so can be moved by a factor
-    certain_from: float | None  # from here on the median input's confidence exceeds 99.9 %; None if it never does
+    certain_from: (
+        float | None
+    )  # from here on the median input's confidence exceeds 99.9 %; None if it never does
     confidence: tuple[float, ...] | None  # mean, factor by factor
     median_confidence: tuple[float, ...] | None
     scores: tuple[Course, ...] | None
@@ -114,7 +116,9 @@ class Monotonicity(Record):
     partially_unbounded: bool
     points: int
     features: tuple[int, ...]  # those looked at
-    signs: tuple[tuple[int, ...], ...]  # of each feature × class: +1 rising, −1 falling, 0 not seen to be strictly so
+    signs: tuple[
+        tuple[int, ...], ...
+    ]  # of each feature × class: +1 rising, −1 falling, 0 not seen to be strictly so
     monotone_features: tuple[int, ...]
     monotone: bool
     counter_example: CounterExample | None
@@ -152,10 +156,16 @@ class Reach:
 class FeatureSide:
     """Rows moved along one feature, to lower or to higher values, for ever."""
 
-    ends: tuple[int, ...] | None  # how many rows end in each class; None if the model has no law at infinity
-    ends_certain: float | None  # share of the rows in which the probability of that class tends to 1
+    ends: (
+        tuple[int, ...] | None
+    )  # how many rows end in each class; None if the model has no law at infinity
+    ends_certain: (
+        float | None
+    )  # share of the rows in which the probability of that class tends to 1
     certain: Reach  # until the model is certain for the first time
-    certain_of: tuple[int, ...]  # of how many of the rows that `certain` is of it then claims each class
+    certain_of: tuple[
+        int, ...
+    ]  # of how many of the rows that `certain` is of it then claims each class
     unknown: Reach | None  # until a model of kernels stays uncertain for ever; None for others
 
     def __post_init__(self) -> None:
@@ -190,12 +200,16 @@ class FeatureAudit(Record):
     classes: tuple[str, ...]
     draws: int
     confidence: float  # what counts as certain
-    eps: float | None  # a model of kernels does not know where its confidence exceeds its least by less; else None
+    eps: (
+        float | None
+    )  # a model of kernels does not know where its confidence exceeds its least by less; else None
     already: float  # share of the rows that the model is certain of as they are
     features: tuple[AuditedFeature, ...]
     provenance: Provenance
     budget: float | None = None  # seconds that the audit had; None: as many as it took
-    unfollowed: int = 0  # ways of rows that it left no time to follow, so that their distances are not proved
+    unfollowed: int = (
+        0  # ways of rows that it left no time to follow, so that their distances are not proved
+    )
 
     def __post_init__(self) -> None:
         check_counts(self, "rows", "draws", "unfollowed")
@@ -232,9 +246,13 @@ class Regions(Record):
     window: tuple[tuple[float, ...], ...]  # (left, right), (bottom, top)
     count: int
     unbounded: int  # how many go on for ever
-    covered: float  # share of the window that the polygons, which do not overlap, fill; 1 up to rounding
+    covered: (
+        float  # share of the window that the polygons, which do not overlap, fill; 1 up to rounding
+    )
     cells: tuple[Cell, ...]
-    boundary: tuple[tuple[tuple[float, ...], ...], ...]  # segments on which two classes tie for the largest logit
+    boundary: tuple[
+        tuple[tuple[float, ...], ...], ...
+    ]  # segments on which two classes tie for the largest logit
     points: Points | None  # training data
     provenance: Provenance
 

@@ -19,12 +19,16 @@ def check_lengths(what: object, /, **lists: Sized | None) -> None:
     _check_lengths(what, lists, "the same", empty=True)
 
 
-def _check_lengths(what: object, lists: dict[str, Sized | None], expected: str, empty: bool) -> None:
+def _check_lengths(
+    what: object, lists: dict[str, Sized | None], expected: str, empty: bool
+) -> None:
     lengths = {name: len(one) for name, one in lists.items() if one is not None}
     if len(set(lengths.values())) > 1 or (not empty and 0 in lengths.values()):
         told = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise NescioError(f"a record is damaged: lengths of what goes together in {_a(what)}: {told}; "
-                          f"expected {expected}")  # fmt: skip
+        raise NescioError(
+            f"a record is damaged: lengths of what goes together in {_a(what)}: {told}; "
+            f"expected {expected}"
+        )
 
 
 def check_shares(what: object, *names: str) -> None:
@@ -67,9 +71,13 @@ def check_size(what: object, name: str, *sizes: int) -> None:
         damaged(what, name, f"{' or '.join(map(str, sizes))} of them")
 
 
-def check_pairs(what: object, name: str, found: Collection[Collection[float]], least: int = 0) -> None:
+def check_pairs(
+    what: object, name: str, found: Collection[Collection[float]], least: int = 0
+) -> None:
     """An error if points of the plane do not have two numbers each that can be reckoned with, or are too few."""
-    if len(found) < least or any(len(point) != 2 or max(map(abs, point)) > LARGEST for point in found):
+    if len(found) < least or any(
+        len(point) != 2 or max(map(abs, point)) > LARGEST for point in found
+    ):
         damaged(what, name, f"pairs of numbers of at most {LARGEST:g}, {least} or more")
 
 

@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass
 
-from nescio.records.checks import check_counts, check_not_negative, check_shares, check_together, damaged
+from nescio.records.checks import (
+    check_counts,
+    check_not_negative,
+    check_shares,
+    check_together,
+    damaged,
+)
 from nescio.records.record import Provenance, Record
 
 
@@ -12,7 +18,9 @@ class Contestant:
 
     name: str  # in DETECTORS or, of a threshold, of its score
     auroc: dict[str, float]
-    fpr95: dict[str, float]  # share of unknown inputs accepted when 95 % of known inputs are accepted
+    fpr95: dict[
+        str, float
+    ]  # share of unknown inputs accepted when 95 % of known inputs are accepted
     mean: float  # AUROC over the sets
     fit_seconds: float  # to learn and to settle the threshold, the model's own time included
     seconds_per_1000: float  # to score so many known inputs, the model's own time included
@@ -45,4 +53,6 @@ class Contest(Record):
                     damaged(one, name, "one number for each unknown set")
 
     def headline(self) -> str:
-        return "mean AUROC of " + ", ".join(f"{one.name} {one.mean:.3f}" for one in self.contestants[:3])
+        return "mean AUROC of " + ", ".join(
+            f"{one.name} {one.mean:.3f}" for one in self.contestants[:3]
+        )

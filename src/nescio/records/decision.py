@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from nescio.percent import percent
+from nescio.metrics.percent import percent
 from nescio.records.checks import check_counts, check_shares, check_size
 from nescio.records.record import Provenance, Record
 
@@ -28,9 +28,13 @@ class Decision(Record):
     method: str
     detector: str  # in DETECTORS or, of a threshold, of its score
     settings: dict[str, Any]  # of the detector
-    promise: str | None  # in words; None of a detector that was loaded, which has forgotten how it was fitted
+    promise: (
+        str | None
+    )  # in words; None of a detector that was loaded, which has forgotten how it was fitted
     accept: float | None  # the share of known inputs that was asked for
-    bound: float | None  # what is guaranteed of it: the probability that a new known input is accepted is no smaller
+    bound: (
+        float | None
+    )  # what is guaranteed of it: the probability that a new known input is accepted is no smaller
     risk: float | None  # the share of wrong answers among accepted ones that was allowed
     confidence: float | None  # with which it is kept
     thresholds: tuple[float, ...]  # one, or one for each class; what scores higher is refused
@@ -38,7 +42,9 @@ class Decision(Record):
     known: str
     inputs: int  # test inputs of the known kinds
     accepted: float  # share of them
-    usual: tuple[float, ...] | None  # least and largest such share that chance alone gives in 95 % of cases
+    usual: (
+        tuple[float, ...] | None
+    )  # least and largest such share that chance alone gives in 95 % of cases
     accuracy: float | None  # of the model's answers to all of them
     accepted_accuracy: float | None  # of the answers to those that are accepted
     unknown: tuple[RefusedSet, ...]

@@ -2,8 +2,14 @@
 
 from dataclasses import dataclass
 
-from nescio.percent import percent
-from nescio.records.checks import check_counts, check_not_negative, check_positive, check_shares, check_together
+from nescio.metrics.percent import percent
+from nescio.records.checks import (
+    check_counts,
+    check_not_negative,
+    check_positive,
+    check_shares,
+    check_together,
+)
 from nescio.records.record import Provenance, Record
 
 
@@ -65,7 +71,11 @@ class Histogram:
     def __post_init__(self) -> None:
         check_counts(self, "counts")
         check_together(self, counts=self.counts)
-        check_together(self, edges=self.edges[1:], **{f"counts of {name}": one for name, one in self.counts.items()})
+        check_together(
+            self,
+            edges=self.edges[1:],
+            **{f"counts of {name}": one for name, one in self.counts.items()},
+        )
 
 
 @dataclass(frozen=True)
@@ -107,7 +117,7 @@ class KnownSide:
 
 @dataclass(frozen=True)
 class Against:
-    """An attack that made unknown data for the model itself; see `nescio.attacks.Attack`."""
+    """An attack that made unknown data for the model itself; see `nescio.core.attacks.Attack`."""
 
     tried: int  # inputs it was tried on; perhaps only those that ended in a wrong class are judged
     objective: str
@@ -154,13 +164,22 @@ class Evaluation(Record):
     unknown: tuple[UnknownSide, ...]
     histograms: tuple[Histogram, ...]
     provenance: Provenance
-    confidence: Histogram | None = None  # over [0, 1], of what the method says; None in records from before it was kept
+    confidence: Histogram | None = (
+        None  # over [0, 1], of what the method says; None in records from before it was kept
+    )
 
     def __post_init__(self) -> None:
         check_counts(self, "classes", "draws")
 
     def headline(self) -> str:
         known = f"{percent(self.known.accuracy)} of {self.known.inputs} inputs of {self.known.name} right"
-        found = {side.name: one.auroc for side in self.unknown for one in side.separation if one.score == self.score}
-        told = ", ".join(f"{name} {'–' if auroc is None else f'{auroc:.3f}'}" for name, auroc in found.items())
+        found = {
+            side.name: one.auroc
+            for side in self.unknown
+            for one in side.separation
+            if one.score == self.score
+        }
+        told = ", ".join(
+            f"{name} {'–' if auroc is None else f'{auroc:.3f}'}" for name, auroc in found.items()
+        )
         return f"{known}; AUROC by {self.score}: {told}" if told else known

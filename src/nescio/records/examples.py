@@ -17,7 +17,9 @@ class Example:
     confidence: float
     score: float  # larger = less known
     image: Image | None  # small, and grey or in colour; None of other inputs
-    span: tuple[float, ...] | None  # least and largest value where they leave [0, 1]; the image is stretched from them
+    span: (
+        tuple[float, ...] | None
+    )  # least and largest value where they leave [0, 1]; the image is stretched from them
     values: tuple[float, ...] | None  # of a table's row, in its own units
 
     def __post_init__(self) -> None:

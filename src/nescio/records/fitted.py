@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nescio.percent import percent
+from nescio.metrics.percent import percent
 from nescio.records.checks import check_counts, check_shares
 from nescio.records.record import Provenance, Record, as_json
 
@@ -20,11 +20,15 @@ class Fitted(Record):
 
     detector: str  # as in DETECTORS
     settings: dict[str, Any]  # of the detector
-    factory: str | None  # what made the user's network, `package.module:factory`; None of a network of ours
+    factory: (
+        str | None
+    )  # what made the user's network, `package.module:factory`; None of a network of ours
     network: str  # where the network is: "graph" or "weights", each a file of the folder, or "detector": with that
     why: str | None  # there is no graph of the user's network
     shape: tuple[int, ...]  # of one input
-    kind: str | None  # how the user's network was given them: "images", in [0, 1], or "inputs", as they were
+    kind: (
+        str | None
+    )  # how the user's network was given them: "images", in [0, 1], or "inputs", as they were
     classes: tuple[str, ...]
     encoding: dict[str, Any] | None  # of a table's columns
     data: str  # what the threshold was settled on
@@ -33,11 +37,19 @@ class Fitted(Record):
     promise: str  # in words
     thresholds: tuple[float, ...]  # one, or one for each class
     provenance: Provenance
-    files: dict[str, str] = dataclasses.field(default_factory=dict)  # the folder's others, each with its SHA-256
+    files: dict[str, str] = dataclasses.field(
+        default_factory=dict
+    )  # the folder's others, each with its SHA-256
     digest: str = ""  # of all the above, and of what follows
-    dtype: str = "float32"  # of inputs: "int64" of words; floats come in the precision of the network
-    refused: dict[str, float] | None = None  # share of each kind of made outliers, where they were tried
-    run: dict[str, Any] | None = None  # of a network of ours, the data it was trained on: `runs.Facts`, as plain data
+    dtype: str = (
+        "float32"  # of inputs: "int64" of words; floats come in the precision of the network
+    )
+    refused: dict[str, float] | None = (
+        None  # share of each kind of made outliers, where they were tried
+    )
+    run: dict[str, Any] | None = (
+        None  # of a network of ours, the data it was trained on: `runs.Facts`, as plain data
+    )
 
     def __post_init__(self) -> None:
         check_counts(self, "shape", "inputs")

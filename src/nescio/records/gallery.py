@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from nescio.records.checks import check_image, check_lengths, check_shares, check_word
 from nescio.records.record import Provenance, Record
 
-Image = tuple[tuple[tuple[float, ...], ...], ...]  # channels × rows × columns, in [0, 1], to three digits
+Image = tuple[
+    tuple[tuple[float, ...], ...], ...
+]  # channels × rows × columns, in [0, 1], to three digits
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,10 @@ class Gallery(Record):
         for image in self.images:
             check_image(self, "images", image)
         for row in self.rows:
-            said = {"answers": row.answers, "confidence": row.confidence, "confidence_before": row.confidence_before}
+            said = {
+                "answers": row.answers,
+                "confidence": row.confidence,
+                "confidence_before": row.confidence_before,
+            }
             check_lengths(row, kinds=self.kinds, images=row.images, **said)
         check_lengths(self, images=self.images, kinds=self.kinds)

@@ -49,13 +49,26 @@ class History(Record):
     def together(cls, members: Sequence["History"], seed: int) -> "History":
         """The history of an ensemble whose members were trained one after the other."""
         longest = max(len(member.epochs) for member in members)
-        epochs = [[member.epochs[i] for member in members if i < len(member.epochs)] for i in range(longest)]
+        epochs = [
+            [member.epochs[i] for member in members if i < len(member.epochs)]
+            for i in range(longest)
+        ]
         first = members[0].provenance
         seconds = sum(member.provenance.seconds for member in members)
-        origin = dataclasses.replace(first, seed=seed, settings={**first.settings, "seed": seed}, seconds=seconds)
+        origin = dataclasses.replace(
+            first, seed=seed, settings={**first.settings, "seed": seed}, seconds=seconds
+        )
         stopped = any(member.stopped_early for member in members)
         steps = sum(member.steps for member in members)
-        return cls(members[0].method, tuple(map(_mean_epoch, epochs)), steps, None, stopped, origin, tuple(members))
+        return cls(
+            members[0].method,
+            tuple(map(_mean_epoch, epochs)),
+            steps,
+            None,
+            stopped,
+            origin,
+            tuple(members),
+        )
 
 
 def _mean_epoch(epochs: Sequence[Epoch]) -> Epoch:
@@ -64,4 +77,6 @@ def _mean_epoch(epochs: Sequence[Epoch]) -> Epoch:
         return None if None in values else sum(values) / len(values)
 
     averaged = {field.name: mean(field.name) for field in dataclasses.fields(Epoch)}
-    return Epoch(**averaged | {"epoch": epochs[0].epoch, "seconds": sum(epoch.seconds for epoch in epochs)})
+    return Epoch(
+        **averaged | {"epoch": epochs[0].epoch, "seconds": sum(epoch.seconds for epoch in epochs)}
+    )

@@ -23,10 +23,14 @@ def parsed(text: str) -> Any:
     try:
         body = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_once)
         _check_depth(body)
-        if r"\ud" in text.lower():  # as halves of a character are written, with or without the other half
+        if (
+            r"\ud" in text.lower()
+        ):  # as halves of a character are written, with or without the other half
             json.dumps(body, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise NescioError(f"no JSON of ours (it holds half a character, {error.object[error.start]!r})") from error
+        raise NescioError(
+            f"no JSON of ours (it holds half a character, {error.object[error.start]!r})"
+        ) from error
     except RecursionError as error:
         raise NescioError("no JSON of ours (it is nested too deep)") from error
     except ValueError as error:
@@ -42,7 +46,9 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is given twice")
+        raise ValueError(
+            f"{next(name for name in names if names.count(name) > 1)!r} is given twice"
+        )
     return found
 
 

@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass
 
-from nescio.records.checks import check_counts, check_lengths, check_not_negative, check_positive, check_shares
+from nescio.records.checks import (
+    check_counts,
+    check_lengths,
+    check_not_negative,
+    check_positive,
+    check_shares,
+)
 from nescio.records.record import Provenance, Record
 
 
@@ -32,7 +38,9 @@ class Radius(Record):
     accuracy: float  # of the RBF network on test data
     promises: tuple[Promise, ...]
     distance: tuple[float, ...]  # of some inputs to their nearest centre
-    departs: tuple[float, ...]  # how far a probability of the RBF network is from 1/K there, at most
+    departs: tuple[
+        float, ...
+    ]  # how far a probability of the RBF network is from 1/K there, at most
     other: tuple[float, ...]  # the same of a ReLU network
     provenance: Provenance
 

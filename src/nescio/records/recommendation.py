@@ -15,7 +15,9 @@ class Ranked:
     mean: float
     worst: float
     seconds: float  # to fit, and to score without the model's own time
-    refused: dict[str, float] | None = None  # share of each kind; None in records from before it was kept
+    refused: dict[str, float] | None = (
+        None  # share of each kind; None in records from before it was kept
+    )
 
     def __post_init__(self) -> None:
         check_shares(self, "auroc", "mean", "worst", "refused")
@@ -41,4 +43,6 @@ class Recommendation(Record):
         check_counts(self, "inputs", "calibrated", "classes", "draws")
 
     def headline(self) -> str:
-        return f"{self.detector}, of " + ", ".join(f"{one.name} {one.mean:.3f}" for one in self.ranking[:3])
+        return f"{self.detector}, of " + ", ".join(
+            f"{one.name} {one.mean:.3f}" for one in self.ranking[:3]
+        )

@@ -13,8 +13,8 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from nescio.atomic import replacing
 from nescio.errors import NescioError
+from nescio.files import replacing
 from nescio.records.checks import check_not_negative
 from nescio.records.command import command
 from nescio.records.parsing import parsed
@@ -88,7 +88,9 @@ class Provenance:
     settings: dict[str, Any]
     seconds: float
     versions: dict[str, str]
-    command: str | None = None  # what was typed; None of what was made from Python, or before it was kept
+    command: str | None = (
+        None  # what was typed; None of what was made from Python, or before it was kept
+    )
 
     PACKAGES: ClassVar = ("nescio", "torch", "numpy", "scikit-learn")
 
@@ -120,7 +122,9 @@ def _not_of(kind: type[Record]) -> str:
 def to_plain(value: Any) -> Any:
     """Dataclasses, tuples and dicts as what JSON knows."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {
+            field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
     if isinstance(value, dict):
         return {_text(str(key)): to_plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -150,12 +154,23 @@ def from_plain(kind: Any, value: Any, where: str) -> Any:
         hints = typing.get_type_hints(kind)
         names = [field.name for field in dataclasses.fields(kind)]
         # what has a default came later, and an older file lacks it
-        needed = {field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING}
+        needed = {
+            field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING
+        }
         if not isinstance(value, dict) or not needed <= set(value) <= set(names):
             raise NescioError(f"{where}: expected the fields {', '.join(names)}")
-        return kind(**{name: from_plain(hints[name], item, f"{where}.{name}") for name, item in value.items()})  # type: ignore[operator]
+        return kind(
+            **{
+                name: from_plain(hints[name], item, f"{where}.{name}")
+                for name, item in value.items()
+            }
+        )  # type: ignore[operator]
     if origin in (typing.Union, types.UnionType):
-        return None if value is None else from_plain(next(k for k in inner if k is not type(None)), value, where)
+        return (
+            None
+            if value is None
+            else from_plain(next(k for k in inner if k is not type(None)), value, where)
+        )
     if origin is tuple and isinstance(value, list):
         return tuple(from_plain(inner[0], item, f"{where}[{i}]") for i, item in enumerate(value))
     if origin is dict and isinstance(value, dict):
@@ -164,7 +179,11 @@ def from_plain(kind: Any, value: Any, where: str) -> Any:
         return to_plain(value)  # an error if it is infinite, as a number with many digits is
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return _finite(value, where)
-    if isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+    if (
+        isinstance(kind, type)
+        and isinstance(value, kind)
+        and (kind is bool or not isinstance(value, bool))
+    ):
         return value
     raise NescioError(f"{where}: expected {kind}, not {value!r}")
 

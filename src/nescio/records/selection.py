@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass
 
-from nescio.records.checks import check_counts, check_not_negative, check_shares, check_word, damaged
+from nescio.records.checks import (
+    check_counts,
+    check_not_negative,
+    check_shares,
+    check_word,
+    damaged,
+)
 from nescio.records.record import Provenance, Record
 
 

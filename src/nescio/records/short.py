@@ -13,7 +13,9 @@ FEW = 6  # numbers or names that are listed
 def short(record: Any, headline: str = "") -> str:
     """A frozen dataclass as its name, a headline, and a line or more of fields."""
     fields = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
-    told = ", ".join(f"{name}={_value(value)}" for name, value in fields.items() if value is not None)
+    told = ", ".join(
+        f"{name}={_value(value)}" for name, value in fields.items() if value is not None
+    )
     lines = textwrap.wrap(told, WIDTH - 2, break_long_words=False, break_on_hyphens=False)
     return "\n  ".join([f"{type(record).__name__}{f': {headline}' if headline else ''}", *lines])
 
@@ -38,13 +40,17 @@ def _called(value: Any) -> str:
     """One of several: a dataclass by its name, or that of its score, or else its kind."""
     if not dataclasses.is_dataclass(value):
         return _value(value)
-    return str(getattr(value, "name", None) or getattr(value, "score", None) or type(value).__name__)
+    return str(
+        getattr(value, "name", None) or getattr(value, "score", None) or type(value).__name__
+    )
 
 
 def _within(value: Any) -> str:
     """A dataclass in a record: only its plain facts."""
     facts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    plain = [f"{name}={_value(one)}" for name, one in facts.items() if isinstance(one, str | float | int)]
+    plain = [
+        f"{name}={_value(one)}" for name, one in facts.items() if isinstance(one, str | float | int)
+    ]
     return f"{type(value).__name__}({', '.join(plain)})"
 
 

@@ -14,13 +14,31 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nescio.atomic import check_replaceable
-from nescio.marks import FIGURE, PAGE
-from nescio.percent import percent
+from nescio.file_kinds import FIGURE, PAGE
+from nescio.files import check_replaceable
+from nescio.metrics.percent import percent
 from nescio.records import Evaluation, Histogram, UnknownSide
-from nescio.report.figures import COLOURS, DASHES, draw_shares, legend_below, save_figure, shown, text_width
+from nescio.report.figures import (
+    COLOURS,
+    DASHES,
+    draw_shares,
+    legend_below,
+    save_figure,
+    shown,
+    text_width,
+)
 from nescio.report.markdown import save_markdown
-from nescio.report.runs import Records, Runs, compared, mean, notes, of_score, older, over_runs, side_of
+from nescio.report.runs import (
+    Records,
+    Runs,
+    compared,
+    mean,
+    notes,
+    of_score,
+    older,
+    over_runs,
+    side_of,
+)
 from nescio.report.side_by_side import side_by_side
 from nescio.report.tables import CONVENTIONS, FIGURES, auroc_colour, new_table
 
@@ -68,17 +86,25 @@ def write_comparison(
     return table if len(sets) > MOST_TABLES else comparison_table(records, unknown, score)
 
 
-def roc_figure(records: Records, unknown: str | Sequence[str] | None = None, score: str | None = None) -> Figure:
+def roc_figure(
+    records: Records, unknown: str | Sequence[str] | None = None, score: str | None = None
+) -> Figure:
     """Which shares of known and unknown inputs each method accepts, a panel for each unknown set; AUROC in the legend.
 
     Known inputs are the positives. A method of several runs has a thin line for each, and mean ± standard deviation.
     """
     runs, sets = compared(records, unknown)
-    figure, panels = _panels(len(sets), "unknown inputs accepted", "known inputs accepted", named=len(runs))
+    figure, panels = _panels(
+        len(sets), "unknown inputs accepted", "known inputs accepted", named=len(runs)
+    )
     for axes, name in zip(panels, sets, strict=True):
-        axes.plot([0, 1], [0, 1], color="0.7", linewidth=0.8, linestyle=(0, (1, 3)))  # tossing a coin
+        axes.plot(
+            [0, 1], [0, 1], color="0.7", linewidth=0.8, linestyle=(0, (1, 3))
+        )  # tossing a coin
         for label, group, style in _styled(runs):
-            area = over_runs([of_score(one, side_of(one, name).separation, score).auroc for one in group])
+            area = over_runs(
+                [of_score(one, side_of(one, name).separation, score).auroc for one in group]
+            )
             for curve in (of_score(one, side_of(one, name).roc, score) for one in group):
                 axes.plot(curve.unknown, curve.known, **style)
             axes.plot([], [], label=f"{shown(label)}  {area}", **style | {"linewidth": 1.8})
@@ -88,14 +114,18 @@ def roc_figure(records: Records, unknown: str | Sequence[str] | None = None, sco
     return _titled(figure, runs, "known inputs told from unknown ones")
 
 
-def rejection_figure(records: Records, unknown: str | Sequence[str] | None = None, score: str | None = None) -> Figure:
+def rejection_figure(
+    records: Records, unknown: str | Sequence[str] | None = None, score: str | None = None
+) -> Figure:
     """Accuracy of what each method keeps of known and unknown inputs together, a panel for each unknown set.
 
     The dashed line is the theoretical maximum: every known input right, and every unknown one rejected first. The
     legend gives the mean of the accuracy over all shares rejected.
     """
     runs, sets = compared(records, unknown)
-    figure, panels = _panels(len(sets), "share rejected", "accuracy of the rest", named=len(runs) + 1)
+    figure, panels = _panels(
+        len(sets), "share rejected", "accuracy of the rest", named=len(runs) + 1
+    )
     for axes, name in zip(panels, sets, strict=True):
         bounds = {}
         for label, group, style in _styled(runs):
@@ -122,11 +152,18 @@ def confidence_figure(records: Records, unknown: str | Sequence[str] | None = No
     Confidence is what the method says itself: the largest probability, and for DUQ the largest kernel.
     """
     runs, sets = compared(records, unknown)
-    figure, panels = _panels(len(runs), "confidence", "share of inputs\n(square-root scale)", height=2.4)
+    figure, panels = _panels(
+        len(runs), "confidence", "share of inputs\n(square-root scale)", height=2.4
+    )
     for axes, (label, group) in zip(panels, runs.items(), strict=True):
         found = _confidence(group, ("known", *sets))
-        shares = [np.mean([_shares(one.counts[side]) for one in found], axis=0) for side in ("known", *sets)]
-        draw_shares(axes, found[0].edges, list(zip((group[0].known.name, *sets), shares, strict=True)))
+        shares = [
+            np.mean([_shares(one.counts[side]) for one in found], axis=0)
+            for side in ("known", *sets)
+        ]
+        draw_shares(
+            axes, found[0].edges, list(zip((group[0].known.name, *sets), shares, strict=True))
+        )
         # a network that is sure of nearly all it sees would leave everything else too flat to be seen
         axes.set_yscale("function", functions=(_root, np.square))
         axes.yaxis.set_major_locator(FixedLocator((0, 0.01, 0.05, 0.1, 0.2, 0.5, 1)))
@@ -150,11 +187,15 @@ def attacked_figure(records: Records, name: str = ATTACKED) -> Figure:
     for i, (axes, (label, group)) in enumerate(zip(panels, runs.items(), strict=True)):
         found, sides = _confidence(group, (name,)), [side_of(one, name) for one in group]
         counts = np.mean([one.counts[name] for one in found], axis=0)
-        axes.stairs(np.maximum(counts, least), found[0].edges, baseline=least, fill=True, color=LINES[i % 6])
+        axes.stairs(
+            np.maximum(counts, least), found[0].edges, baseline=least, fill=True, color=LINES[i % 6]
+        )
         middle = float(np.mean([side.mmc for side in sides]))
         axes.axvline(middle, **BOUND)
         words = f"{_changed(sides)}, mean confidence {percent(middle)}"
-        size = 10 * min(1.0, (PANEL - 0.6) / max(text_width(words, 10), text_width(shown(label), 10)))
+        size = 10 * min(
+            1.0, (PANEL - 0.6) / max(text_width(words, 10), text_width(shown(label), 10))
+        )
         axes.set_title(f"{shown(label)}\n{words}", fontsize=size)
     panels[0].set(xlim=(0, 1), yscale="log", ylim=(least, None))  # of all panels
     return _titled(figure, runs, f"confidence in {name.replace('_', ' ')}")
@@ -168,7 +209,11 @@ def _changed(sides: Sequence[UnknownSide]) -> str:
 
 def _confidence(group: Sequence[Evaluation], sets: Sequence[str]) -> list[Histogram]:
     """How confidence is distributed in each run, or an error if one does not know."""
-    found = [one.confidence for one in group if one.confidence and set(sets) <= set(one.confidence.counts)]
+    found = [
+        one.confidence
+        for one in group
+        if one.confidence and set(sets) <= set(one.confidence.counts)
+    ]
     if len(found) < len(group):
         raise older(group[0], "distribution of confidence")
     return found
@@ -191,14 +236,25 @@ def _table(runs: Runs, name: str, score: str | None) -> Table:
     table.padding = (0, 1, 0, 0)
     table.add_column("method", min_width=8, overflow="fold")
     table.add_column("runs", justify="right")
-    for column in ("accu-\nracy", "MMC\nknown", "MMC un-\nknown", "AUROC", "AUPR\nIn", "AUPR\nOut", "FPR95"):
+    for column in (
+        "accu-\nracy",
+        "MMC\nknown",
+        "MMC un-\nknown",
+        "AUROC",
+        "AUPR\nIn",
+        "AUPR\nOut",
+        "FPR95",
+    ):
         table.add_column(column, **FIGURES)
     for label, group in runs.items():
         sides = [side_of(one, name) for one in group]
-        found = [of_score(one, side.separation, score) for one, side in zip(group, sides, strict=True)]
+        found = [
+            of_score(one, side.separation, score) for one, side in zip(group, sides, strict=True)
+        ]
         aurocs = [one.auroc for one in found]
         table.add_row(
-            Text(label), str(len(group)),
+            Text(label),
+            str(len(group)),
             over_runs([one.known.accuracy for one in group], share=True),
             over_runs([one.known.mmc for one in group], share=True),
             over_runs([side.mmc for side in sides], share=True),
@@ -206,7 +262,7 @@ def _table(runs: Runs, name: str, score: str | None) -> Table:
             over_runs([one.aupr_in for one in found]),
             over_runs([one.aupr_out for one in found]),
             over_runs([one.fpr95 for one in found], share=True),
-        )  # fmt: skip
+        )
     return table
 
 
@@ -225,7 +281,9 @@ def _styled(runs: Runs) -> Iterator[tuple[str, list[Evaluation], dict[str, Any]]
         yield label, group, {"color": LINES[i % 6], "linestyle": DASHES[i % 5], "linewidth": width}
 
 
-def _panels(count: int, across: str, up: str, height: float = 3.6, named: int = 0) -> tuple[Figure, list[Axes]]:
+def _panels(
+    count: int, across: str, up: str, height: float = 3.6, named: int = 0
+) -> tuple[Figure, list[Axes]]:
     """A figure and its panels, with room for a legend of so many names below each."""
     columns = 2 if count == 4 else min(ACROSS, count)  # two by two leaves no gap
     rows = math.ceil(count / columns)
@@ -251,13 +309,21 @@ def _explain(axes: Axes, figures: str) -> None:
     widest = max(text_width(label, 9) for label in axes.get_legend_handles_labels()[1])
     size = 9 * min(1.0, (PANEL - 1.2) / widest)
     axes.legend(
-        title=figures, fontsize=size, title_fontsize=size, alignment="left", frameon=False, borderaxespad=0,
-        loc="upper left", bbox_to_anchor=(0, -0.2),
-    )  # fmt: skip
+        title=figures,
+        fontsize=size,
+        title_fontsize=size,
+        alignment="left",
+        frameon=False,
+        borderaxespad=0,
+        loc="upper left",
+        bbox_to_anchor=(0, -0.2),
+    )
 
 
 def _titled(figure: Figure, runs: Runs, what: str) -> Figure:
     known = shown(next(iter(runs.values()))[0].known.name)
     fits = text_width(f"{known}: {what}", 12) < figure.get_figwidth() - 0.2
-    figure.suptitle(f"{known}: {what}" if fits else f"{known}:\n{what}", x=0.01, ha="left", fontsize=12)
+    figure.suptitle(
+        f"{known}: {what}" if fits else f"{known}:\n{what}", x=0.01, ha="left", fontsize=12
+    )
     return figure

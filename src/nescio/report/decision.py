@@ -4,7 +4,7 @@ import math
 
 from matplotlib.figure import Figure
 
-from nescio.percent import percent
+from nescio.metrics.percent import percent
 from nescio.records import Decision
 from nescio.report.figures import COLOURS, shown
 from nescio.report.fitted import EVERYTHING
@@ -33,22 +33,30 @@ def threshold_words(detector: str, thresholds: tuple[float, ...], inputs: str) -
 
 
 def _threshold(record: Decision) -> str:
-    return threshold_words(record.detector, record.thresholds, f"{record.calibrated:,} known inputs")
+    return threshold_words(
+        record.detector, record.thresholds, f"{record.calibrated:,} known inputs"
+    )
 
 
 def _promise(record: Decision) -> list[str]:
-    measured = f"Measured: {percent(record.accepted)} of {record.inputs:,} known test inputs were accepted"
+    measured = (
+        f"Measured: {percent(record.accepted)} of {record.inputs:,} known test inputs were accepted"
+    )
     if record.promise is None:
         return ["What it promised is not in this record.", f"{measured}."]
     words = [f"Promised: {record.promise}."]
     if record.usual is None:
         return [*words, f"{measured}."]
     low, high = record.usual
-    words.append(f"{measured}; with that many inputs chance alone gives anything between {percent(low)} and "
-                 f"{percent(high)}.")  # fmt: skip
+    words.append(
+        f"{measured}; with that many inputs chance alone gives anything between {percent(low)} and "
+        f"{percent(high)}."
+    )
     if record.accepted < low:
-        words.append("That is less than chance explains: these test inputs are unlike those that settled the "
-                     "threshold, and the promise does not hold for them.")  # fmt: skip
+        words.append(
+            "That is less than chance explains: these test inputs are unlike those that settled the "
+            "threshold, and the promise does not hold for them."
+        )
     return words
 
 
@@ -72,18 +80,45 @@ def _refused(record: Decision) -> list[str]:
 
 def decision_figure(record: Decision) -> Figure:
     """A bar for each set, as long as the share of it that is accepted, with what is guaranteed of the known."""
-    sets = [(record.known, record.accepted), *((one.name, 1 - one.refused) for one in record.unknown)]
+    sets = [
+        (record.known, record.accepted),
+        *((one.name, 1 - one.refused) for one in record.unknown),
+    ]
     figure = Figure(figsize=(7.0, 1.1 + 0.36 * len(sets)), layout="constrained")
     axes = figure.subplots()
     for row, (name, share) in enumerate(sets):
-        axes.barh(row, share, height=0.62, color=UNKNOWN if row else KNOWN, hatch="//" if row else None,
-                  edgecolor="white", linewidth=0)  # fmt: skip
+        axes.barh(
+            row,
+            share,
+            height=0.62,
+            color=UNKNOWN if row else KNOWN,
+            hatch="//" if row else None,
+            edgecolor="white",
+            linewidth=0,
+        )
         end = max(share, record.bound or 0.0) if row == 0 else share
-        axes.annotate(percent(share), (end, row), (4, 0), textcoords="offset points", va="center", fontsize=9)
-        axes.annotate(shown(name), (0, row), (-6, 0), textcoords="offset points", va="center", ha="right", fontsize=9.5)
+        axes.annotate(
+            percent(share), (end, row), (4, 0), textcoords="offset points", va="center", fontsize=9
+        )
+        axes.annotate(
+            shown(name),
+            (0, row),
+            (-6, 0),
+            textcoords="offset points",
+            va="center",
+            ha="right",
+            fontsize=9.5,
+        )
     if record.bound is not None:
         axes.plot([record.bound] * 2, [-0.45, 0.45], color="black", linewidth=2)
-        axes.annotate("guaranteed", (record.bound, -0.45), (0, 2), textcoords="offset points", ha="center", fontsize=8)
+        axes.annotate(
+            "guaranteed",
+            (record.bound, -0.45),
+            (0, 2),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+        )
     axes.set(
         xlim=(0, 1.14),
         ylim=(len(sets) - 0.4, -0.9),

@@ -17,15 +17,21 @@ from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
-from nescio.atomic import replacing
 from nescio.errors import NescioError, unknown_name
-from nescio.marks import MADE_BY
+from nescio.file_kinds import MADE_BY
+from nescio.files import replacing
 from nescio.records import Evaluation, History
 from nescio.report.own import own
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; known data is always the first
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
-DASHES: tuple[Any, ...] = ("-", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)))  # for those who see no colours
+DASHES: tuple[Any, ...] = (
+    "-",
+    "-.",
+    ":",
+    (0, (3, 1, 1, 1, 1, 1)),
+    (0, (8, 2)),
+)  # for those who see no colours
 # whose figures they are and, since they are to be the same each time, no date
 METADATA: dict[str, dict[str, str | None]] = {
     "svg": {"Creator": MADE_BY, "Date": None},
@@ -55,16 +61,22 @@ def any_letters() -> Iterator[None]:
 def text_width(text: str, size: float) -> float:
     """How wide a figure shows a line, in inches."""
     with any_letters():
-        width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=size), ismath=False)
+        width, _, _ = text_to_path.get_text_width_height_descent(
+            text, FontProperties(size=size), ismath=False
+        )
     return float(width) / 72
 
 
-def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str], size: float) -> None:
+def legend_below(
+    figure: Figure, handles: Sequence[Any], labels: Sequence[str], size: float
+) -> None:
     """A legend under all panels, in as many columns as there is room for; each further row makes the figure taller."""
     letter = size / 72  # inches; the mark and the gaps of a column are five of them wide
     column = max((text_width(label, size) for label in labels), default=0.0) + 5 * letter
     columns = max(1, min(len(labels), int((figure.get_figwidth() - letter) / column)))
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=size)
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=size
+    )
     more = math.ceil(len(labels) / columns) - 1
     figure.set_figheight(figure.get_figheight() + more * 1.7 * letter)
 
@@ -80,10 +92,14 @@ def histograms(record: Evaluation, score: str | None = None) -> Figure:
         f"{shown(score)}  (larger = less known)",
         "share of inputs",
     )
-    draw_shares(axes, found[score].edges, [
-        (record.known.name if side == "known" else side, np.array(counts) / max(1, sum(counts)))
-        for side, counts in found[score].counts.items()
-    ])  # fmt: skip
+    draw_shares(
+        axes,
+        found[score].edges,
+        [
+            (record.known.name if side == "known" else side, np.array(counts) / max(1, sum(counts)))
+            for side, counts in found[score].counts.items()
+        ],
+    )
     return _explained(figure, axes)
 
 
@@ -92,16 +108,23 @@ def draw_shares(axes: Any, edges: Sequence[float], sets: Sequence[tuple[str, Arr
     # five dashes and eight colours: forty sets before two look alike
     for colour, dashes, (name, heights) in zip(_colours(), cycle(DASHES), sets, strict=False):
         axes.stairs(heights, edges, fill=True, alpha=0.3, color=colour)
-        axes.stairs(heights, edges, color=colour, label=shown(name), linewidth=1.5, linestyle=dashes)
+        axes.stairs(
+            heights, edges, color=colour, label=shown(name), linewidth=1.5, linestyle=dashes
+        )
 
 
 def rejections(record: Evaluation, score: str | None = None) -> Figure:
     """Accuracy of what is kept as the least known inputs are rejected, with the best that could be reached, dashed."""
     score = score or record.score
     figure, axes = _axes(
-        f"{shown(record.method)}: accuracy when the least known are rejected", "share rejected", "accuracy of the rest"
+        f"{shown(record.method)}: accuracy when the least known are rejected",
+        "share rejected",
+        "accuracy of the rest",
     )
-    sides = [(record.known.name, record.known.rejection), *((side.name, side.rejection) for side in record.unknown)]
+    sides = [
+        (record.known.name, record.known.rejection),
+        *((side.name, side.rejection) for side in record.unknown),
+    ]
     for colour, (name, curves) in zip(_colours(), sides, strict=False):
         if (curve := own(curves, score)) is None:
             continue
@@ -124,13 +147,20 @@ def rocs(record: Evaluation, score: str | None = None) -> Figure:
     )
     axes.plot([0, 1], [0, 1], color="0.55", linewidth=1, linestyle=":")
     # known data has the first look everywhere, and is no line here
-    for colour, dashes, side in zip(_colours()[1:], islice(cycle(DASHES), 1, None), record.unknown, strict=False):
+    for colour, dashes, side in zip(
+        _colours()[1:], islice(cycle(DASHES), 1, None), record.unknown, strict=False
+    ):
         if (curve := own(side.roc, score)) is None:
             continue
         auroc = next((one.auroc for one in side.separation if one.score == curve.score), None)
         area = "" if auroc is None else f": AUROC {auroc:.3f}"
         axes.plot(
-            curve.unknown, curve.known, color=colour, linestyle=dashes, linewidth=1.8, label=f"{shown(side.name)}{area}"
+            curve.unknown,
+            curve.known,
+            color=colour,
+            linestyle=dashes,
+            linewidth=1.8,
+            label=f"{shown(side.name)}{area}",
         )
     axes.set(xlim=(-0.01, 1), ylim=(0, 1.02))
     return _explained(figure, axes)
@@ -143,13 +173,31 @@ def calibration(records: Sequence[tuple[str, Evaluation]]) -> Figure:
     for height, (_, record) in enumerate(records):
         right, sure = record.known.accuracy, record.known.mmc
         axes.plot([right, sure], [height, height], color="0.6", linewidth=2, zorder=1)
-        axes.plot([right], [height], "o", color=COLOURS[0], markersize=9, label=None if height else "accuracy")
-        axes.plot([sure], [height], "D", color=COLOURS[1], markersize=7, label=None if height else "mean confidence")
+        axes.plot(
+            [right],
+            [height],
+            "o",
+            color=COLOURS[0],
+            markersize=9,
+            label=None if height else "accuracy",
+        )
+        axes.plot(
+            [sure],
+            [height],
+            "D",
+            color=COLOURS[1],
+            markersize=7,
+            label=None if height else "mean confidence",
+        )
     axes.set_yticks(range(len(records)), [shown(name) for name, _ in records])
     axes.set_ylim(len(records) - 0.5, -0.5)  # the first on top
     values = [value for _, record in records for value in (record.known.accuracy, record.known.mmc)]
-    axes.set_xlim(max(-0.01, min(values) - 0.05), min(1.01, max(values) + 0.05))  # a small gap should look small
-    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %" if -1e-9 < value < 1 + 1e-9 else "")
+    axes.set_xlim(
+        max(-0.01, min(values) - 0.05), min(1.01, max(values) + 0.05)
+    )  # a small gap should look small
+    axes.xaxis.set_major_formatter(
+        lambda value, _: f"{100 * value:g} %" if -1e-9 < value < 1 + 1e-9 else ""
+    )
     axes.set_xlabel("share of known inputs")
     axes.spines[["top", "right"]].set_visible(False)
     return _explained(figure, axes)
@@ -162,13 +210,30 @@ def training(record: History, name: str) -> Figure:
     panels = figure.subplots(1, 2)
     for axes, what in zip(panels, ("loss", "accuracy"), strict=True):
         marker = "o" if len(epochs) == 1 else ""
-        axes.plot(epochs, [getattr(one, what) for one in record.epochs], marker=marker, linestyle="-", color=COLOURS[0],
-                  linewidth=1.8, label="training")  # fmt: skip
+        axes.plot(
+            epochs,
+            [getattr(one, what) for one in record.epochs],
+            marker=marker,
+            linestyle="-",
+            color=COLOURS[0],
+            linewidth=1.8,
+            label="training",
+        )
         held = [getattr(one, f"validation_{what}") for one in record.epochs]
         if None not in held:
-            axes.plot(epochs, held, marker=marker, linestyle="--", color=COLOURS[1], linewidth=1.8, label="validation")
+            axes.plot(
+                epochs,
+                held,
+                marker=marker,
+                linestyle="--",
+                color=COLOURS[1],
+                linewidth=1.8,
+                label="validation",
+            )
         if record.best_epoch is not None:
-            axes.axvline(record.best_epoch, color="0.5", linewidth=1, linestyle=":", label="best epoch")
+            axes.axvline(
+                record.best_epoch, color="0.5", linewidth=1, linestyle=":", label="best epoch"
+            )
         axes.set(xlabel="epoch", ylabel=what)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.spines[["top", "right"]].set_visible(False)
@@ -182,7 +247,9 @@ def training(record: History, name: str) -> Figure:
 def figure_format(path: str | os.PathLike[str]) -> str:
     """The format that a file's name asks for, or the error for a file that no figure can be written to."""
     if os.path.isdir(path):
-        raise NescioError(f"{os.fspath(path)!r} is a folder; expected the path of a figure to write")
+        raise NescioError(
+            f"{os.fspath(path)!r} is a folder; expected the path of a figure to write"
+        )
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise NescioError(f"a figure ends in {', '.join(SUFFIXES)}, not {os.fspath(path)!r}")
@@ -196,7 +263,11 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], force: bool = Fals
     """
     kind = figure_format(path)
     about = METADATA[kind]
-    with replacing(path, force=force) as file, any_letters(), mpl.rc_context({"svg.hashsalt": "nescio"}):
+    with (
+        replacing(path, force=force) as file,
+        any_letters(),
+        mpl.rc_context({"svg.hashsalt": "nescio"}),
+    ):
         figure.savefig(file, format=kind, dpi=150, metadata=about)
 
 

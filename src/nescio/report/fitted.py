@@ -13,9 +13,13 @@ FEW = 12  # classes that are listed
 
 def fitted_words(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[str | Table]:
     """Lines to print and, if thresholds are per class, a table with the number of inputs each was settled by."""
-    settings = ", ".join(f"{name}: {_short(value)}" for name, value in facts.settings.items() if value is not None)
+    settings = ", ".join(
+        f"{name}: {_short(value)}" for name, value in facts.settings.items() if value is not None
+    )
     over = f" over {facts.factory}" if facts.factory else ""
-    yield escape(f"{facts.detector}{f' ({settings})' if settings else ''}{over}, {len(facts.classes)} classes")
+    yield escape(
+        f"{facts.detector}{f' ({settings})' if settings else ''}{over}, {len(facts.classes)} classes"
+    )
     if facts.factory is not None:
         yield escape(f"Outputs: {_outputs(facts.classes)}")
     if facts.taught is not None:
@@ -37,13 +41,17 @@ def fitted_words(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[
     if facts.network == "graph":
         yield "The network is kept as plain operations, and verified: scoring needs none of its code"
     if facts.network == "weights":
-        yield escape(f"The network could not be kept without its code: {facts.why}. So scoring must name it")
+        yield escape(
+            f"The network could not be kept without its code: {facts.why}. So scoring must name it"
+        )
     yield f"Next: [cyan]{escape(f'nescio score {folder} new_inputs -o answers.csv{make}')}[/]"
 
 
 def _may_learn_more(facts: Fitted) -> bool:
     """Whether it learned from a part of the known inputs what training data would teach it better; not so `meta`."""
-    return (facts.taught or "").startswith("a part of") and "meta" not in str([facts.detector, facts.settings])
+    return (facts.taught or "").startswith("a part of") and "meta" not in str(
+        [facts.detector, facts.settings]
+    )
 
 
 def _outputs(names: Sequence[str]) -> str:
@@ -59,7 +67,11 @@ def _short(value: object) -> str:
         and all(isinstance(one, list | tuple) and len(one) == 2 for one in value)
     ):
         return " and ".join(_member(*one) for one in value)
-    return f"{len(value)} of them" if isinstance(value, list | tuple) and len(value) > 4 else str(value)
+    return (
+        f"{len(value)} of them"
+        if isinstance(value, list | tuple) and len(value) > 4
+        else str(value)
+    )
 
 
 def _member(name: object, settings: object) -> str:

@@ -24,7 +24,11 @@ def folded(records: Sequence[Evaluation]) -> list[Evaluation]:
 def resisted(record: Evaluation) -> dict[str, int]:
     """How many attacks were tried, by the name of each set that is not there since none of them made the model err."""
     found = record.provenance.settings.get("resisted")
-    return {name: tried for name, tried in found.items() if isinstance(tried, int)} if isinstance(found, dict) else {}
+    return (
+        {name: tried for name, tried in found.items() if isinstance(tried, int)}
+        if isinstance(found, dict)
+        else {}
+    )
 
 
 def _of_one_network(one: Evaluation, other: Evaluation) -> bool:
@@ -42,9 +46,11 @@ def _together(first: Evaluation, second: Evaluation) -> Evaluation:
     if held := {**resisted(second), **resisted(first)}:
         origin = replace(origin, settings={**origin.settings, "resisted": held})
     return replace(
-        first, unknown=(*first.unknown, *(side for side in second.unknown if side.name not in there)),
-        confidence=_counted(first.confidence, second.confidence), provenance=origin,
-    )  # fmt: skip
+        first,
+        unknown=(*first.unknown, *(side for side in second.unknown if side.name not in there)),
+        confidence=_counted(first.confidence, second.confidence),
+        provenance=origin,
+    )
 
 
 def _counted(first: Histogram | None, second: Histogram | None) -> Histogram | None:

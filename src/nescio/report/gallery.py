@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from nescio.errors import NescioError
-from nescio.percent import percent
+from nescio.metrics.percent import percent
 from nescio.records import Gallery, GalleryRow
 from nescio.records.gallery import Image
 from nescio.report.figures import COLOURS, shown, text_width
@@ -26,7 +26,10 @@ def gallery_figure(record: Gallery) -> Figure:
     """
     if not record.images or not record.rows:
         raise NescioError("a figure of a gallery needs images and models; given: none")
-    names = ["noise" if record.start == "noise" else "test images", *(row.name for row in record.rows)]
+    names = [
+        "noise" if record.start == "noise" else "test images",
+        *(row.name for row in record.rows),
+    ]
     # letters drawn in whole pixels may be a little wider than their outlines
     side = 1.08 * max(text_width(shown(name), 10) for name in names) + 0.2
     lines = _title(record)
@@ -39,18 +42,31 @@ def gallery_figure(record: Gallery) -> Figure:
     figure.text(0.1 / wide, 1 - 0.1 / high, "\n".join(lines), ha="left", va="top", fontsize=size)
     for i, name in enumerate(names):
         y = high - top - row * i - CELL  # of the lower edge of a row of images
-        figure.text((side - 0.1) / wide, (y + CELL / 2) / high, shown(name), ha="right", va="center", fontsize=10)
+        figure.text(
+            (side - 0.1) / wide,
+            (y + CELL / 2) / high,
+            shown(name),
+            ha="right",
+            va="center",
+            fontsize=10,
+        )
         for j, image in enumerate(record.images if i == 0 else record.rows[i - 1].images):
-            axes = figure.add_axes(((side + CELL * j + 0.04) / wide, y / high, (CELL - 0.08) / wide, CELL / high))
+            axes = figure.add_axes(
+                ((side + CELL * j + 0.04) / wide, y / high, (CELL - 0.08) / wide, CELL / high)
+            )
             _draw(axes, image)
-            words, colour = (_short(record.kinds[j]), "0.3") if i == 0 else _said(record, record.rows[i - 1], j)
+            words, colour = (
+                (_short(record.kinds[j]), "0.3") if i == 0 else _said(record, record.rows[i - 1], j)
+            )
             axes.set_xlabel(words, fontsize=_fitting(words), color=colour, labelpad=3)
     return figure
 
 
 def _title(record: Gallery) -> list[str]:
     how = record.provenance.settings.get("attack", {})
-    strength = f" (ε = {how['eps']:g}, {how['steps']} steps)" if {"eps", "steps"} <= set(how) else ""
+    strength = (
+        f" (ε = {how['eps']:g}, {how['steps']} steps)" if {"eps", "steps"} <= set(how) else ""
+    )
     if record.start == "noise":
         first = f"{shown(record.data)}: noise, and what an attack makes of it{strength}"
         return [first, "under each image the model's confidence, before → after"]
@@ -73,7 +89,9 @@ def _said(record: Gallery, row: GalleryRow, j: int) -> tuple[str, str]:
     after = percent(row.confidence[j])
     if record.start == "noise":
         return f"{percent(row.confidence_before[j])} → {after}", "0.1"
-    return f"{_short(row.answers[j])}\n{after}", "0.1" if row.answers[j] == record.kinds[j] else WRONG
+    return f"{_short(row.answers[j])}\n{after}", "0.1" if row.answers[j] == record.kinds[
+        j
+    ] else WRONG
 
 
 def _short(name: str) -> str:
@@ -83,4 +101,6 @@ def _short(name: str) -> str:
 
 def _fitting(words: str) -> float:
     """A size of letters with which the longest line is no wider than an image."""
-    return LETTERS * min(1.0, (CELL - 0.1) / max(text_width(line, LETTERS) for line in words.splitlines()))
+    return LETTERS * min(
+        1.0, (CELL - 0.1) / max(text_width(line, LETTERS) for line in words.splitlines())
+    )

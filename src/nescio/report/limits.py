@@ -24,7 +24,9 @@ def limits_figure(records: Mapping[str, Scaling], number: int = 0) -> Figure:
         raise NescioError("a figure of scaled inputs takes one or more records; given: none")
     along = {name: record.directions[number] for name, record in records.items()}
     if len({direction.name for direction in along.values()}) > 1:
-        raise NescioError(f"records along different features: {', '.join(one.name for one in along.values())}")
+        raise NescioError(
+            f"records along different features: {', '.join(one.name for one in along.values())}"
+        )
     gauges = {gauge.score: gauge.label for record in records.values() for gauge in record.gauges}
     figure = Figure(figsize=(PANEL * (1 + len(gauges)) + 0.6, 3.6), layout="constrained")
     first, *others = figure.subplots(1, 1 + len(gauges), sharex=True, squeeze=False)[0]
@@ -39,7 +41,9 @@ def limits_figure(records: Mapping[str, Scaling], number: int = 0) -> Figure:
     first.set_title("mean confidence", fontsize=10)
     for axes, label in zip(others, gauges.values(), strict=True):
         axes.set_yscale("log")
-        axes.set_title(shown(f"mean ‖∇ₓ({label})‖₂" if "−" in label else f"mean ‖∇ₓ {label}‖₂"), fontsize=10)
+        axes.set_title(
+            shown(f"mean ‖∇ₓ({label})‖₂" if "−" in label else f"mean ‖∇ₓ {label}‖₂"), fontsize=10
+        )
         _floor(axes)
     for axes in (first, *others):
         axes.set_xlabel(f"factor of {shown(next(iter(along.values())).name)}")
@@ -47,9 +51,12 @@ def limits_figure(records: Mapping[str, Scaling], number: int = 0) -> Figure:
         axes.margins(x=0)
     handles, labels = first.get_legend_handles_labels()
     legend_below(figure, handles, labels, size=9)
-    figure.suptitle("one feature, ever farther away: confidence grows, and no score notices any "
-                    "more", x=0.01, ha="left",
-                    fontsize=11)  # fmt: skip
+    figure.suptitle(
+        "one feature, ever farther away: confidence grows, and no score notices any more",
+        x=0.01,
+        ha="left",
+        fontsize=11,
+    )
     return figure
 
 
@@ -60,13 +67,19 @@ def _styles() -> list[dict[str, Any]]:
     ]
 
 
-def _draw_gradient(axes: Axes, record: Scaling, direction: Direction, score: str, style: dict[str, Any]) -> None:
+def _draw_gradient(
+    axes: Axes, record: Scaling, direction: Direction, score: str, style: dict[str, Any]
+) -> None:
     for course in direction.scores or ():
         if course.score == score:
-            axes.plot(record.factors, np.maximum(course.gradient_mean, np.finfo(float).tiny), **style)
+            axes.plot(
+                record.factors, np.maximum(course.gradient_mean, np.finfo(float).tiny), **style
+            )
 
 
 def _floor(axes: Axes) -> None:
     """A gradient that has died leaves through the floor."""
-    heights = [float(value) for line in axes.lines for value in np.asarray(line.get_ydata(), float)] or [1.0]
+    heights = [
+        float(value) for line in axes.lines for value in np.asarray(line.get_ydata(), float)
+    ] or [1.0]
     axes.set_ylim(max(max(heights) * DEPTH, min(heights)) / 3, max(heights) * 3)

@@ -19,7 +19,10 @@ PANEL = 2.2  # inches
 DECADES = 8  # of gradient norms that are told apart
 MARKERS = "os^Dv"  # beside colours, for those who see none
 CONFIDENCE = "confidence"
-UNBOUNDED = ("max_logit", "energy")  # scores that go on far from the points, where one scale would hide all near them
+UNBOUNDED = (
+    "max_logit",
+    "energy",
+)  # scores that go on far from the points, where one scale would hide all near them
 BEYOND = 4.0  # times the range at the points that the colours of these go
 COMPARING = ("expected_entropy", "variance", "mutual_information")  # scores that need several draws
 
@@ -54,16 +57,24 @@ def check_grid(one: Map, called: str, score: str) -> None:
     surface = _surface(one, score)
     for rows in (surface.values, surface.slopes) if surface else ():
         if not one.x or not one.y or [len(row) for row in rows] != [len(one.x)] * len(one.y):
-            raise NescioError(f"the map of {called} on {one.data} cannot be drawn: expected a value of {score} for "
-                              f"each of {len(one.x)} by {len(one.y)} points, and some points")  # fmt: skip
+            raise NescioError(
+                f"the map of {called} on {one.data} cannot be drawn: expected a value of {score} for "
+                f"each of {len(one.x)} by {len(one.y)} points, and some points"
+            )
 
 
 def _names(maps: Sequence[Map], scores: Sequence[str] | None) -> list[str]:
     if not maps or len({(one.data, one.classes) for one in maps}) > 1:
         given = ", ".join(dict.fromkeys(one.data for one in maps)) or "none"
-        raise NescioError(f"a figure takes one or more maps, all of one data set and its classes; given: {given}")
+        raise NescioError(
+            f"a figure takes one or more maps, all of one data set and its classes; given: {given}"
+        )
     found = list(dict.fromkeys(surface.name for one in maps for surface in one.scores))
-    names = [scores] if isinstance(scores, str) else list(dict.fromkeys(scores or found or [CONFIDENCE]))
+    names = (
+        [scores]
+        if isinstance(scores, str)
+        else list(dict.fromkeys(scores or found or [CONFIDENCE]))
+    )
     for name in names:
         if name not in (*found, CONFIDENCE):
             raise unknown_name("score of these maps", name, [*found, CONFIDENCE])
@@ -78,11 +89,17 @@ def _titles(maps: Sequence[Map], titles: Sequence[str] | None) -> list[str]:
     return list(map(shown, titles))
 
 
-def _panels(maps: Sequence[Map], titles: Sequence[str], scores: int) -> tuple[Figure, list[list[Any]]]:
+def _panels(
+    maps: Sequence[Map], titles: Sequence[str], scores: int
+) -> tuple[Figure, list[list[Any]]]:
     """A figure, and for each score the axes of each map, which say whose they are."""
-    across = scores if scores > 1 else 2 if len(maps) == 4 else min(ACROSS, len(maps))  # two by two leaves no gap
+    across = (
+        scores if scores > 1 else 2 if len(maps) == 4 else min(ACROSS, len(maps))
+    )  # two by two leaves no gap
     down = len(maps) if scores > 1 else math.ceil(len(maps) / across)
-    figure = Figure(figsize=(max(PANEL * across, 3.2) + 1.2, PANEL * down + 1.5), layout="compressed")
+    figure = Figure(
+        figsize=(max(PANEL * across, 3.2) + 1.2, PANEL * down + 1.5), layout="compressed"
+    )
     grid = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
     for axes in grid.flat:
         axes.set_aspect("equal")
@@ -101,28 +118,52 @@ def _panels(maps: Sequence[Map], titles: Sequence[str], scores: int) -> tuple[Fi
         axes.set_title(title, fontsize=10)
     for axes in grid.flat[len(maps) :]:
         axes.set_axis_off()
-    for axes in grid[-2][len(grid[-1]) - (grid.size - len(maps)) :] if len(grid) > 1 else ():  # nothing below them
+    for axes in (
+        grid[-2][len(grid[-1]) - (grid.size - len(maps)) :] if len(grid) > 1 else ()
+    ):  # nothing below them
         axes.tick_params(labelbottom=True)
         axes.set_xlabel(across_name, fontsize=8)
     return figure, [list(grid.flat[: len(maps)])]
 
 
-def _draw(figure: Figure, column: list[Any], maps: Sequence[Map], name: str, saturation: bool, alone: bool) -> None:
+def _draw(
+    figure: Figure, column: list[Any], maps: Sequence[Map], name: str, saturation: bool, alone: bool
+) -> None:
     """One score of every map, all in one scale of colours, with the bar that explains it."""
     found = {i: surface for i, one in enumerate(maps) if (surface := _surface(one, name))}
-    values = {i: np.array(surface.slopes if saturation else surface.values) for i, surface in found.items()}
-    near = [_at_points(maps[i], grid) for i, grid in values.items()] if name in UNBOUNDED and not saturation else None
-    norm = _norm(list(values.values()) if near is None else near, saturation, 1.0 if near is None else BEYOND)
+    values = {
+        i: np.array(surface.slopes if saturation else surface.values)
+        for i, surface in found.items()
+    }
+    near = (
+        [_at_points(maps[i], grid) for i, grid in values.items()]
+        if name in UNBOUNDED and not saturation
+        else None
+    )
+    norm = _norm(
+        list(values.values()) if near is None else near, saturation, 1.0 if near is None else BEYOND
+    )
     # confidence is the one quantity that is large where a model is certain
     colours = "Purples_r" if name == CONFIDENCE and not saturation else "Purples"
     for i, (axes, one) in enumerate(zip(column, maps, strict=True)):
         if i in values:
-            mesh = axes.pcolormesh(one.x, one.y, values[i], norm=norm, cmap=colours, shading="nearest", rasterized=True)
+            mesh = axes.pcolormesh(
+                one.x, one.y, values[i], norm=norm, cmap=colours, shading="nearest", rasterized=True
+            )
             _scatter(axes, one)
         else:
             lone = one.draws == 1 and name in COMPARING
             why = "one draw:\nnothing to compare" if lone else "not in this map"
-            axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", fontsize=9, color="0.4")
+            axes.text(
+                0.5,
+                0.5,
+                why,
+                transform=axes.transAxes,
+                ha="center",
+                va="center",
+                fontsize=9,
+                color="0.4",
+            )
     label = shown(next(iter(found.values())).label)
     if saturation:
         label = f"‖∇ₓ({label})‖₂" if "−" in label else f"‖∇ₓ {label}‖₂"
@@ -179,9 +220,14 @@ def _mark(label: int) -> dict[str, Any]:
 
 def _explain(figure: Figure, one: Map, saturation: bool) -> None:
     """What the colours and the points stand for."""
-    what = "white = no longer notices a change" if saturation else "white = certain, dark = uncertain"
+    what = (
+        "white = no longer notices a change" if saturation else "white = certain, dark = uncertain"
+    )
     title = f"{shown(one.data)}: {what}"
     fits = text_width(title, 11) < figure.get_figwidth()
     figure.suptitle(title if fits else title.replace(": white", ":\nwhite"), fontsize=11)
-    marks = [Line2D([], [], linestyle="", markersize=4, **_mark(label)) for label in range(len(one.classes))]
+    marks = [
+        Line2D([], [], linestyle="", markersize=4, **_mark(label))
+        for label in range(len(one.classes))
+    ]
     legend_below(figure, marks, list(map(shown, one.classes)), size=8)

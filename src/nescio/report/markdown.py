@@ -2,8 +2,8 @@
 
 import os
 
-from nescio.atomic import replacing
-from nescio.marks import MARKDOWN
+from nescio.file_kinds import MARKDOWN
+from nescio.files import replacing
 
 
 def save_markdown(text: str, path: str | os.PathLike[str]) -> None:

@@ -15,14 +15,16 @@ from matplotlib.lines import Line2D
 from numpy.linalg import LinAlgError
 
 from nescio.errors import NescioError
-from nescio.percent import per_cent
+from nescio.metrics.percent import per_cent
 from nescio.report.figures import any_letters
 
 SVG, LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
 WIDE = 7.5  # inches from which on a narrow screen shows a part of a figure at a time
 LONG = 16  # letters of a cell from which on it is given room
 MANY = 2  # models that are told of one after the other
-HEAVY = 100_000  # characters of a figure, above which what is drawn in colour becomes a picture of dots
+HEAVY = (
+    100_000  # characters of a figure, above which what is drawn in colour becomes a picture of dots
+)
 DOTS = 110  # per inch of such a picture
 COLOUR = re.compile(r"(?<=: )#([0-9a-f]{6})(?=;|$)")
 
@@ -43,7 +45,12 @@ def figure(picture: Figure, alt: str, caption: str = "") -> Markup:
     svg = _drawn(picture)
     if len(svg) > HEAVY:
         for axes in picture.axes:
-            for part in (*axes.collections, *axes.images, *axes.patches, *filter(_coloured, axes.lines)):
+            for part in (
+                *axes.collections,
+                *axes.images,
+                *axes.patches,
+                *filter(_coloured, axes.lines),
+            ):
                 part.set_rasterized(True)
         lighter = _drawn(picture)
         svg = min(svg, lighter, key=len)
@@ -51,18 +58,24 @@ def figure(picture: Figure, alt: str, caption: str = "") -> Markup:
     room = "scroll wide" if picture.get_figwidth() > WIDE else "scroll"
     return Markup(
         '<figure><div class="{}" tabindex=0 role=group aria-label="{}">{}</div>{}</figure>'
-    ).format(room, f"figure: {alt}", _in_page(svg, alt), below)  # fmt: skip
+    ).format(room, f"figure: {alt}", _in_page(svg, alt), below)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str = "", digits: int = 3) -> Markup:
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str = "", digits: int = 3
+) -> Markup:
     """A table that a click on a heading sorts; numbers are shown with so many digits, None as a dash."""
-    numeric = [any(isinstance(row[i], float | int | Shown) for row in rows) for i in range(len(columns))]
+    numeric = [
+        any(isinstance(row[i], float | int | Shown) for row in rows) for i in range(len(columns))
+    ]
     head = Markup("").join(
         Markup("<th scope=col{}>{}</th>").format(Markup(" class=number") if number else "", column)
         for column, number in zip(columns, numeric, strict=True)
     )
     body = Markup("").join(
-        Markup("<tr>{}</tr>").format(Markup("").join(_cell(cell, digits, first=not i) for i, cell in enumerate(row)))
+        Markup("<tr>{}</tr>").format(
+            Markup("").join(_cell(cell, digits, first=not i) for i, cell in enumerate(row))
+        )
         for row in rows
     )
     above = Markup("<caption>{}</caption>").format(caption) if caption else Markup("")
@@ -74,20 +87,24 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str =
 
 def terms(pairs: Sequence[tuple[str, str]]) -> Markup:
     """Words with their meanings, as a list."""
-    inside = Markup("").join(Markup("<div><dt>{}</dt><dd>{}</dd></div>").format(*pair) for pair in pairs)
+    inside = Markup("").join(
+        Markup("<div><dt>{}</dt><dd>{}</dd></div>").format(*pair) for pair in pairs
+    )
     return Markup("<dl class=terms>{}</dl>").format(inside)
 
 
 def heading(text: str, level: int = 3) -> Markup:
     """A heading within a section."""
-    return Markup(f"<h{level}>{{}}</h{level}>").format(text)  # noqa: S704 - a number
+    return Markup(f"<h{level}>{{}}</h{level}>").format(text)
 
 
 def items(words: Sequence[str]) -> Markup:
     """Sentences as a list; nothing if there are none."""
     if not words:
         return Markup("")
-    return Markup("<ul>{}</ul>").format(Markup("").join(Markup("<li>{}</li>").format(word) for word in words))
+    return Markup("<ul>{}</ul>").format(
+        Markup("").join(Markup("<li>{}</li>").format(word) for word in words)
+    )
 
 
 def more(summary: str, inside: Markup) -> Markup:
@@ -133,8 +150,13 @@ def _drawn(picture: Figure) -> str:
     with any_letters(), mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "nescio"}):
         try:
             picture.savefig(made, format="svg", transparent=True, dpi=DOTS, metadata={"Date": None})
-        except (LinAlgError, OverflowError) as error:  # of points as far apart as no work of ours puts them
-            raise NescioError(f"a record holds numbers too far apart to be drawn in one figure ({error})") from error
+        except (
+            LinAlgError,
+            OverflowError,
+        ) as error:  # of points as far apart as no work of ours puts them
+            raise NescioError(
+                f"a record holds numbers too far apart to be drawn in one figure ({error})"
+            ) from error
     return made.getvalue()
 
 
@@ -147,13 +169,15 @@ def _in_page(svg: str, alt: str) -> Markup:
     """The drawing as a part of a page: named, in the page's colours and letters, its ids like those of no other."""
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", LINK[1:-5])
-    root = ElementTree.fromstring(svg)  # noqa: S314 - matplotlib wrote it just now
+    root = ElementTree.fromstring(svg)
     for part in root.findall(f"{{{SVG}}}metadata"):
         root.remove(part)
     mark = hashlib.sha256((svg + alt).encode()).hexdigest()[:8]
     for part in root.iter():
         if part.tag in (f"{{{SVG}}}g", f"{{{SVG}}}defs"):
-            part.attrib.pop("id", None)  # nothing refers to a group, and every figure calls them the same
+            part.attrib.pop(
+                "id", None
+            )  # nothing refers to a group, and every figure calls them the same
         for name, value in part.attrib.items():
             part.set(name, _own(name, value, mark))
         if "style" in part.attrib:
@@ -163,7 +187,7 @@ def _in_page(svg: str, alt: str) -> Markup:
     root.insert(0, title)
     root.set("role", "img")
     root.set("aria-label", alt)
-    return Markup(ElementTree.tostring(root, encoding="unicode"))  # noqa: S704 - all text in it is escaped here
+    return Markup(ElementTree.tostring(root, encoding="unicode"))
 
 
 def _own(name: str, value: str, mark: str) -> str:
@@ -194,7 +218,11 @@ def _themed(colour: str) -> str:
 
 def _cell(value: Cell, digits: int, first: bool) -> Markup:
     if isinstance(value, Shown):
-        sort = Markup("") if value.value is None else Markup(' data-value="{}"').format(repr(float(value.value)))
+        sort = (
+            Markup("")
+            if value.value is None
+            else Markup(' data-value="{}"').format(repr(float(value.value)))
+        )
         return Markup("<td class=number{}>{}</td>").format(sort, value.text)
     if value is None:
         return Markup("<td class=number>–</td>")
@@ -203,8 +231,12 @@ def _cell(value: Cell, digits: int, first: bool) -> Markup:
     if isinstance(value, str):
         if first:
             return Markup("<th scope=row>{}</th>").format(value)
-        return (Markup("<td class=words>{}</td>") if len(value) > LONG else Markup("<td>{}</td>")).format(value)
-    return Markup('<td class=number data-value="{}">{}</td>').format(repr(value), number(value, digits))
+        return (
+            Markup("<td class=words>{}</td>") if len(value) > LONG else Markup("<td>{}</td>")
+        ).format(value)
+    return Markup('<td class=number data-value="{}">{}</td>').format(
+        repr(value), number(value, digits)
+    )
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -215,4 +247,8 @@ def number(value: float, digits: int = 3) -> str:
     """
     if isinstance(value, int):
         return str(value)
-    return f"{value:.1e}" if 0 < abs(value) < 0.5 * 10**-digits or abs(value) >= 1e9 else f"{value:.{digits}f}"
+    return (
+        f"{value:.1e}"
+        if 0 < abs(value) < 0.5 * 10**-digits or abs(value) >= 1e9
+        else f"{value:.{digits}f}"
+    )

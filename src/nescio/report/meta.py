@@ -24,13 +24,19 @@ def learned_from(record: MetaWeights) -> str:
 def kept_weights(record: MetaWeights) -> dict[str, float]:
     """The features that count, the weightiest first; an error for a network, which has no weight for each."""
     if not isinstance(record, MetaWeights):
-        raise NescioError(f"expected the record of a fitted MetaClassifier, not {record!r}; a detector that was loaded "
-                          "has none: save it too, by detector.record.save(path)")  # fmt: skip
+        raise NescioError(
+            f"expected the record of a fitted MetaClassifier, not {record!r}; a detector that was loaded "
+            "has none: save it too, by detector.record.save(path)"
+        )
     if record.weights is None:
-        raise NescioError("a network has no single weight for a feature; fit a regression, such as kind='lasso', to "
-                          "see what counts")  # fmt: skip
+        raise NescioError(
+            "a network has no single weight for a feature; fit a regression, such as kind='lasso', to "
+            "see what counts"
+        )
     pairs = zip(record.features, record.weights, strict=True)
-    return {name: weight for name, weight in sorted(pairs, key=lambda pair: -abs(pair[1])) if weight}
+    return {
+        name: weight for name, weight in sorted(pairs, key=lambda pair: -abs(pair[1])) if weight
+    }
 
 
 def weights_table(record: MetaWeights) -> RenderableType:
@@ -57,7 +63,9 @@ def weights_figure(record: MetaWeights, most: int = 30) -> Figure:
     axes.axvline(0, color="0.3", linewidth=0.8)
     axes.set_xlabel("weight of the standardised feature  (above 0: the more, the less trust)")
     title = f"{record.kind}: {len(found)} of {len(record.features)} features"
-    axes.set_title(title if len(found) < most else f"{title}, the weightiest", loc="left", fontsize=11)
+    axes.set_title(
+        title if len(found) < most else f"{title}, the weightiest", loc="left", fontsize=11
+    )
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
     return figure

@@ -19,7 +19,11 @@ class Place:
     def name(self) -> str:
         """Those parts; the whole path if there are no more."""
         whole = self.path.with_name(self.path.stem) if self.path.is_file() else self.path
-        return str(self.path) if self.parts >= len(whole.parts) else Path(*whole.parts[-self.parts :]).as_posix()
+        return (
+            str(self.path)
+            if self.parts >= len(whole.parts)
+            else Path(*whole.parts[-self.parts :]).as_posix()
+        )
 
 
 def names_of(places: Sequence[Place], taken: Collection[str] = ()) -> dict[Path, str]:
@@ -33,8 +37,11 @@ def names_of(places: Sequence[Place], taken: Collection[str] = ()) -> dict[Path,
 def _shared(places: Sequence[Place], taken: Collection[str]) -> list[Place]:
     """Those that need a longer name, and have one."""
     count = Counter(place.name for place in places)
-    return [place for place in places
-            if (count[place.name] > 1 or place.name in taken) and place.parts < len(place.path.parts)]  # fmt: skip
+    return [
+        place
+        for place in places
+        if (count[place.name] > 1 or place.name in taken) and place.parts < len(place.path.parts)
+    ]
 
 
 def not_alike(found: Sequence[tuple[Path, Record]]) -> str | None:
@@ -44,9 +51,15 @@ def not_alike(found: Sequence[tuple[Path, Record]]) -> str | None:
         found: each with the place of its run. One run may well be judged on several data.
     """
     # the history of members that were trained one after the other is of the members' method
-    for kinds in ([one for one in found if isinstance(one[1], History)],
-                  [one for one in found if not isinstance(one[1], History)]):  # fmt: skip
-        methods = {method: path for path, one in kinds if isinstance(method := getattr(one, "method", None), str)}
+    for kinds in (
+        [one for one in found if isinstance(one[1], History)],
+        [one for one in found if not isinstance(one[1], History)],
+    ):
+        methods = {
+            method: path
+            for path, one in kinds
+            if isinstance(method := getattr(one, "method", None), str)
+        }
         if len(methods) > 1:
             return f"methods: {_listed(methods)}"
     data: dict[Path, set[str]] = {}

@@ -84,7 +84,9 @@ NEEDED: dict[type[Record], tuple[str, ...]] = {
 LARGEST = 3_000_000  # bytes of a page
 NAMED = 3  # models that its title calls by name
 # no text can hold these: halves of characters, and signs that are none
-UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+UNWRITABLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+)
 FIGURES = re.compile(r"<figure>.*?</figure>", re.DOTALL)
 MARK = re.compile(r' id="([0-9a-f]{8})-')  # of a figure, before each of its ids
 
@@ -100,7 +102,9 @@ def report_page(records: Sequence[tuple[str, Record]]) -> str:
     given = Given(tuple((_writable(name), _writable(record)) for name, record in records))
     for name, record in given.records:
         _check(name, record)
-    sections = _numbered([_unbroken(made) for make in SECTIONS if (made := make(given)) is not None])
+    sections = _numbered(
+        [_unbroken(made) for make in SECTIONS if (made := make(given)) is not None]
+    )
     while len(page := _filled(given, sections).encode()) >= LARGEST:
         largest = max(sections, key=lambda section: sum(map(len, FIGURES.findall(section.body))))
         sections[sections.index(largest)] = _without_figures(largest)
@@ -110,13 +114,15 @@ def report_page(records: Sequence[tuple[str, Record]]) -> str:
 def _check(name: str, record: Record) -> None:
     for field in NEEDED.get(type(record), ()):
         if not getattr(record, field):
-            raise NescioError(f"{name!r} has a {type(record).__name__} record without {field}, which cannot be shown")
+            raise NescioError(
+                f"{name!r} has a {type(record).__name__} record without {field}, which cannot be shown"
+            )
 
 
 def _unbroken(section: Section) -> Section:
     """No line ends between a number and its per cent."""
     body = re.sub(r"(?<=\d) %", "\u00a0%", section.body)
-    return dataclasses.replace(section, body=Markup(body))  # noqa: S704 - it was escaped before
+    return dataclasses.replace(section, body=Markup(body))
 
 
 def _numbered(sections: Sequence[Section]) -> list[Section]:
@@ -130,7 +136,7 @@ def _numbered(sections: Sequence[Section]) -> list[Section]:
         return re.sub(rf'(?<=[#"]){mark[1]}-', f"f{number}-", found[0])
 
     return [
-        dataclasses.replace(one, body=Markup(FIGURES.sub(own_ids, one.body)))  # noqa: S704 - it was escaped before
+        dataclasses.replace(one, body=Markup(FIGURES.sub(own_ids, one.body)))
         for one in sections
     ]
 
@@ -138,15 +144,22 @@ def _numbered(sections: Sequence[Section]) -> list[Section]:
 def _without_figures(section: Section) -> Section:
     words = FIGURES.sub("", section.body)
     if words == section.body:
-        raise NescioError(f"the records are too many for one page of {LARGEST // 10**6} MB: even without figures "
-                          f"{section.title!r} has {len(words.encode()) / 10**6:.1f} MB")  # fmt: skip
-    note = paragraphs(["Its figures are left out: with them this page would be too large. Give fewer records."])
-    return dataclasses.replace(section, body=note + Markup(words))  # noqa: S704 - what is left of escaped text
+        raise NescioError(
+            f"the records are too many for one page of {LARGEST // 10**6} MB: even without figures "
+            f"{section.title!r} has {len(words.encode()) / 10**6:.1f} MB"
+        )
+    note = paragraphs(
+        ["Its figures are left out: with them this page would be too large. Give fewer records."]
+    )
+    return dataclasses.replace(section, body=note + Markup(words))
 
 
 def _filled(given: Given, sections: Sequence[Section]) -> str:
     environment = Environment(
-        loader=PackageLoader("nescio", "report"), autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True
+        loader=PackageLoader("nescio", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
     )
     script = _file("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -160,12 +173,14 @@ def _filled(given: Given, sections: Sequence[Section]) -> str:
     }
     return environment.get_template("page.html").render(
         title=_title(given),
-        subtitle="from 1 record" if len(given.records) == 1 else f"from {len(given.records)} records",
+        subtitle="from 1 record"
+        if len(given.records) == 1
+        else f"from {len(given.records)} records",
         sections=sections,
         policy="; ".join(f"{name} {value}" for name, value in policy.items()),
         version=Provenance.now(0, {}, 0).versions["nescio"],
-        css=Markup(_file("page.css")),  # noqa: S704 - ours
-        script=Markup(script),  # noqa: S704 - ours
+        css=Markup(_file("page.css")),
+        script=Markup(script),
     )
 
 
@@ -174,14 +189,18 @@ def _title(given: Given) -> str:
     models = _models(given)
     if not models:
         names = list(dict.fromkeys(name for name, _ in given.records))
-        return f"What was found: {listed(names) if len(names) <= NAMED else f'{len(names)} results'}"
+        return (
+            f"What was found: {listed(names) if len(names) <= NAMED else f'{len(names)} results'}"
+        )
     told = listed(models) if len(models) <= NAMED else f"{len(models)} models"
     return f"What {told} {'knows, and what it does not' if len(models) == 1 else 'know, and what they do not'}"
 
 
 def _models(given: Given) -> list[str]:
     """Names of models; that of a training alone, beside which others are judged, only if there is no other."""
-    of_models = [(name, record) for name, record in given.records if not isinstance(record, NO_MODELS)]
+    of_models = [
+        (name, record) for name, record in given.records if not isinstance(record, NO_MODELS)
+    ]
     judged = [(name, record) for name, record in of_models if not isinstance(record, History)]
     return list(dict.fromkeys(name for name, _ in judged or of_models))
 
@@ -199,6 +218,8 @@ def _writable(value: Any) -> Any:
     if isinstance(value, dict):
         return {_writable(key): _writable(item) for key, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: _writable(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        fields = {
+            field.name: _writable(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
         return dataclasses.replace(value, **fields)
     return value

@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from nescio.percent import per_cent
+from nescio.metrics.percent import per_cent
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Reach
 from nescio.report.figures import COLOURS, legend_below, shown
 from nescio.report.markup import Cell, Shown
@@ -40,7 +40,11 @@ def _or_never(value: float | None) -> float:
 
 
 def _of_kernels(record: FeatureAudit) -> bool:
-    return all(side.unknown is not None for feature in record.features for side in (feature.lower, feature.higher))
+    return all(
+        side.unknown is not None
+        for feature in record.features
+        for side in (feature.lower, feature.higher)
+    )
 
 
 def _reach(record: FeatureAudit, side: FeatureSide) -> Reach:
@@ -51,8 +55,10 @@ def _reach(record: FeatureAudit, side: FeatureSide) -> Reach:
 def per_feature_table(record: FeatureAudit) -> RenderableType:
     """For each feature, the nearest first: how far to go down and up until the model is certain, and where it ends."""
     bar, kernels = _percent(record.confidence), _of_kernels(record)
-    table = new_table(f"{record.method}: {record.rows} rows, each moved along one feature; "
-                      f"{_percent(round(record.already, 3))} are {bar} certain as they are")  # fmt: skip
+    table = new_table(
+        f"{record.method}: {record.rows} rows, each moved along one feature; "
+        f"{_percent(round(record.already, 3))} are {bar} certain as they are"
+    )
     table.padding = (0, 1, 0, 0)
     table.add_column("feature", min_width=12, overflow="fold")
     table.add_column("seen", justify="right", overflow="fold")
@@ -65,7 +71,11 @@ def per_feature_table(record: FeatureAudit) -> RenderableType:
         for side in (feature.lower, feature.higher):
             found = _reach(record, side)
             last = _distance(side.certain) if kernels else _end(side, record.classes)
-            cells += [_distance(found), "–" if found.spreads is None else _figure(found.spreads), last]
+            cells += [
+                _distance(found),
+                "–" if found.spreads is None else _figure(found.spreads),
+                last,
+            ]
         name = f"{feature.name} {MARK}" if feature.monotone else feature.name
         table.add_row(Text(name), f"{_figure(feature.low)} – {_figure(feature.high)}", *cells)
     return Group(table, Text(explained(record), style="dim"))
@@ -73,18 +83,27 @@ def per_feature_table(record: FeatureAudit) -> RenderableType:
 
 def explained(record: FeatureAudit) -> str:
     """What the columns of the table mean, and how much of them is proved."""
-    bar, sides = _percent(record.confidence), [side for one in record.features for side in (one.lower, one.higher)]
+    bar, sides = (
+        _percent(record.confidence),
+        [side for one in record.features for side in (one.lower, one.higher)],
+    )
     proved = sum(_reach(record, side).proved for side in sides) / len(sides)
     sides_proved = f"{_percent(proved)} of this is proved."
     if kernels := _of_kernels(record):
-        moved = ("lower, higher by: how far the median row is moved, in the feature's own unit,\n"
-                 "from where on the model knows nothing for ever.")  # fmt: skip
+        moved = (
+            "lower, higher by: how far the median row is moved, in the feature's own unit,\n"
+            "from where on the model knows nothing for ever."
+        )
         last = f"certain after: until the model is {bar} certain, as far as a scan saw."
         if proved < 1:
-            sides_proved = f"All are proved to be enough; {_percent(1 - proved)} need not be the least."
+            sides_proved = (
+                f"All are proved to be enough; {_percent(1 - proved)} need not be the least."
+            )
     else:
-        moved = ("lower, higher by: how far the median row is moved, of those not certain already,\n"
-                 f"in the feature's own unit, until the model is {bar} certain.")  # fmt: skip
+        moved = (
+            "lower, higher by: how far the median row is moved, of those not certain already,\n"
+            f"in the feature's own unit, until the model is {bar} certain."
+        )
         last = "ends in: the class most rows end in, moved on for ever; unsure: none for sure."
     lines = [
         moved,
@@ -94,9 +113,13 @@ def explained(record: FeatureAudit) -> str:
     ]
     if record.unfollowed and record.budget is not None:
         ways = record.rows * len(sides)
-        lines.append(f"Ways followed: {ways - record.unfollowed:,} of {ways:,}. {more_time(record.budget)}")
+        lines.append(
+            f"Ways followed: {ways - record.unfollowed:,} of {ways:,}. {more_time(record.budget)}"
+        )
     if any(one.monotone for one in record.features) and not kernels:
-        lines.append(f"{MARK} monotone: no probability was seen both to rise and to fall in the range seen.")
+        lines.append(
+            f"{MARK} monotone: no probability was seen both to rise and to fall in the range seen."
+        )
     return "\n".join(lines)
 
 
@@ -105,13 +128,20 @@ def per_feature_cells(record: FeatureAudit) -> tuple[list[str], list[list[Cell]]
     kernels = _of_kernels(record)
     last = "certain after" if kernels else "ends in"
     columns = ["feature", "seen from", "to"]
-    columns += [name for way in ("lower", "higher") for name in (f"{way} by", f"{way}, in sd", f"{way}: {last}")]
+    columns += [
+        name
+        for way in ("lower", "higher")
+        for name in (f"{way} by", f"{way}, in sd", f"{way}: {last}")
+    ]
     rows: list[list[Cell]] = []
     for feature in nearest_first(record):
         name = f"{feature.name} {MARK}" if feature.monotone else feature.name
         cells: list[Cell] = [
             name,
-            *(Shown(_figure(value).replace(",", ""), value) for value in (feature.low, feature.high)),
+            *(
+                Shown(_figure(value).replace(",", ""), value)
+                for value in (feature.low, feature.high)
+            ),
         ]
         for side in (feature.lower, feature.higher):
             found = _reach(record, side)
@@ -123,7 +153,9 @@ def per_feature_cells(record: FeatureAudit) -> tuple[list[str], list[list[Cell]]
 
 def _far(found: Reach) -> Shown:
     # no commas: a spreadsheet takes what is copied for a number
-    return Shown(_distance(found).plain.replace(",", ""), LAST if found.median is None else found.median)
+    return Shown(
+        _distance(found).plain.replace(",", ""), LAST if found.median is None else found.median
+    )
 
 
 def _distance(found: Reach) -> Text:
@@ -138,7 +170,9 @@ def _end(side: FeatureSide, classes: Sequence[str]) -> Text:
     if (label := _ending(side)) is None:
         return Text(f"unsure {per_cent(1 - side.ends_certain, 0)}%", style="dim")
     share_of_rows = side.ends[label] / sum(side.ends)
-    return Text(classes[label] if share_of_rows == 1 else f"{classes[label]} {per_cent(share_of_rows, 0)}%")
+    return Text(
+        classes[label] if share_of_rows == 1 else f"{classes[label]} {per_cent(share_of_rows, 0)}%"
+    )
 
 
 def _ending(side: FeatureSide) -> int | None:
@@ -181,7 +215,9 @@ def per_feature_figure(record: FeatureAudit) -> Figure:
 
 def _widest(record: FeatureAudit) -> float:
     """Where the axis ends, in spreads, with room for the figures beside the bars."""
-    found = [_reach(record, side).spreads for one in record.features for side in (one.lower, one.higher)]
+    found = [
+        _reach(record, side).spreads for one in record.features for side in (one.lower, one.higher)
+    ]
     return 8 * max([LINEAR, *(spreads for spreads in found if spreads is not None)])
 
 
@@ -199,19 +235,39 @@ def _draw_bar(axes: Axes, height: int, way: int, found: Reach, reach: float, col
     if found.median is None:
         words, end = "never", 0.0
     else:
-        words = "already" if found.median == 0 else f"{'−' if way < 0 else '+'}{_figure(found.median)}"
+        words = (
+            "already" if found.median == 0 else f"{'−' if way < 0 else '+'}{_figure(found.median)}"
+        )
         end = 0.0 if found.spreads is None else found.spreads
     style: dict[str, Any] = {"color": "0.45", "style": "italic"} if end == 0 else {"color": "black"}
     lift = 0
     if end and found.median is not None and found.lower is not None:
         spread = end / found.median
-        later = reach if found.upper is None else found.upper * spread  # not all get there: the line leaves the figure
+        later = (
+            reach if found.upper is None else found.upper * spread
+        )  # not all get there: the line leaves the figure
         axes.barh(height, way * end, height=0.62, color=colour)
-        axes.plot([way * found.lower * spread, way * later], [height, height], color="black", linewidth=0.9)
-        end, lift = max(end, min(later, reach / 6)), 7 if later > reach / 6 else 0  # words above a line that goes on
+        axes.plot(
+            [way * found.lower * spread, way * later],
+            [height, height],
+            color="black",
+            linewidth=0.9,
+        )
+        end, lift = (
+            max(end, min(later, reach / 6)),
+            7 if later > reach / 6 else 0,
+        )  # words above a line that goes on
     side = "right" if way < 0 else "left"
-    axes.annotate(words, (way * end, height), (4 * way, lift), textcoords="offset points", ha=side,
-                  va="center", fontsize=8.5, **style)  # fmt: skip
+    axes.annotate(
+        words,
+        (way * end, height),
+        (4 * way, lift),
+        textcoords="offset points",
+        ha=side,
+        va="center",
+        fontsize=8.5,
+        **style,
+    )
 
 
 def _dress(axes: Axes, reach: float) -> None:
@@ -220,7 +276,9 @@ def _dress(axes: Axes, reach: float) -> None:
     ticks = [-one for one in reversed(decades)] + [0.0] + decades
     axes.set_xticks(ticks, [_figure(abs(tick)) for tick in ticks])
     axes.set_xticks([], minor=True)
-    axes.set_xlabel("← lower      distance in spreads (standard deviations of the rows)      higher →")
+    axes.set_xlabel(
+        "← lower      distance in spreads (standard deviations of the rows)      higher →"
+    )
     axes.axvline(0, color="black", linewidth=0.9)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)

@@ -34,7 +34,9 @@ def row_of(pictures: Sequence[Markup]) -> Markup:
 def png(image: Image) -> str:
     """An image, channels × rows × columns in [0, 1], as the address of a PNG that holds it."""
     pixels = np.rint(np.clip(np.array(image), 0, 1) * 255).astype(np.uint8)
-    made = Png.fromarray(pixels[0]) if len(pixels) == 1 else Png.fromarray(pixels.transpose(1, 2, 0))
+    made = (
+        Png.fromarray(pixels[0]) if len(pixels) == 1 else Png.fromarray(pixels.transpose(1, 2, 0))
+    )
     file = io.BytesIO()
     made.save(file, format="PNG", optimize=True)
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
@@ -42,7 +44,7 @@ def png(image: Image) -> str:
 
 def lighter(figure: Markup) -> Markup:
     """A figure whose heavy pictures have few colours, which takes a fraction of the bytes and is not seen."""
-    return Markup(EMBEDDED.sub(_with_palette, figure))  # noqa: S704 - only what stands in base64 is changed
+    return Markup(EMBEDDED.sub(_with_palette, figure))
 
 
 def _with_palette(found: re.Match[str]) -> str:
@@ -50,5 +52,7 @@ def _with_palette(found: re.Match[str]) -> str:
         return found[0]
     file = io.BytesIO()
     with Png.open(io.BytesIO(base64.b64decode(found[1]))) as full:
-        full.quantize(COLOURS, Png.Quantize.FASTOCTREE, dither=Png.Dither.NONE).save(file, format="PNG", optimize=True)
+        full.quantize(COLOURS, Png.Quantize.FASTOCTREE, dither=Png.Dither.NONE).save(
+            file, format="PNG", optimize=True
+        )
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -47,13 +47,17 @@ def check_output(given: Sequence[str], output: Path) -> None:
     """
     page = output.resolve()
     if ".json" in (output.suffix.lower(), page.suffix.lower()):
-        raise NescioError(f"a page does not end in .json, as records do: {str(output)!r}; expected such as report.html")
+        raise NescioError(
+            f"a page does not end in .json, as records do: {str(output)!r}; expected such as report.html"
+        )
     for _, path in map(_named, given):
         # an output that is not there yet may still be a folder on the way to a record, once links are followed
         if page in (path.resolve(), *path.resolve().parents) or (
             output.exists() and path.exists() and output.samefile(path)
         ):
-            raise NescioError(f"the page would take the place of what it is made from: {str(output)!r}")
+            raise NescioError(
+                f"the page would take the place of what it is made from: {str(output)!r}"
+            )
 
 
 def _named(word: str) -> tuple[str, Path]:
@@ -69,7 +73,9 @@ def _named(word: str) -> tuple[str, Path]:
 def _of_word(word: str) -> list[_Found]:
     name, path = _named(word)
     if not path.exists():
-        raise NescioError(f"there is no file or folder {str(path)!r}; expected a record, or a folder with some")
+        raise NescioError(
+            f"there is no file or folder {str(path)!r}; expected a record, or a folder with some"
+        )
     if path.is_dir():
         return _in_folder(path, name)
     return [_Found(path.resolve(), read_record(path), name, _place(path))]
@@ -93,15 +99,19 @@ def _once(found: Sequence[_Found]) -> list[_Found]:
 
 def _check_alike(name: str, found: Sequence[_Found]) -> None:
     if differ := not_alike([(one.place.path, one.record) for one in found]):
-        raise NescioError(f"what is taken together as {name!r} is of different {differ}; expected runs of one method "
-                          "on the same data: give others another NAME=")  # fmt: skip
+        raise NescioError(
+            f"what is taken together as {name!r} is of different {differ}; expected runs of one method "
+            "on the same data: give others another NAME="
+        )
 
 
 def _in_folder(folder: Path, name: str) -> list[_Found]:
     inside = _from(folder, name, folder)
     if not inside:
-        raise NescioError(f"there is no record in the folder {str(folder)!r}, nor in those in it; `nescio train`, "
-                          "`evaluate`, `audit` and others write records, *.json")  # fmt: skip
+        raise NescioError(
+            f"there is no record in the folder {str(folder)!r}, nor in those in it; `nescio train`, "
+            "`evaluate`, `audit` and others write records, *.json"
+        )
     return inside
 
 
@@ -114,9 +124,13 @@ def _from(folder: Path, name: str, top: Path, run: Place | None = None) -> list[
     places = [place] * len(files)
     if run is None and _of_many(records):
         of_run, places = False, [_place(file, place.parts + 1) for file in files]
-    inside = [_Found(file.resolve(), record, name, there)
-              for file, record, there in zip(files, records, places, strict=True)]  # fmt: skip
-    return inside + [one for path in _below(folder) for one in _from(path, name, top, place if of_run else run)]
+    inside = [
+        _Found(file.resolve(), record, name, there)
+        for file, record, there in zip(files, records, places, strict=True)
+    ]
+    return inside + [
+        one for path in _below(folder) for one in _from(path, name, top, place if of_run else run)
+    ]
 
 
 def _of_many(records: Sequence[Record]) -> bool:

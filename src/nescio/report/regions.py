@@ -15,7 +15,10 @@ from nescio.report.maps import MARKERS
 
 BOUNDED, UNBOUNDED = COLOURS[5], COLOURS[4]  # sky blue and orange, which stay apart in grey, too
 TINTS = (0.18, 0.26, 0.34)  # how much of a colour: neighbours mostly differ
-INK, EDGE = "#0b0f14", "#575a5e"  # on regions, whose tints stay light on a dark page; pure greys follow its theme
+INK, EDGE = (
+    "#0b0f14",
+    "#575a5e",
+)  # on regions, whose tints stay light on a dark page; pure greys follow its theme
 MANY = 1000  # regions from which on edges are hairlines
 
 
@@ -45,14 +48,21 @@ def regions_figure(record: Regions) -> Figure:
 def _draw_cells(axes: Any, record: Regions) -> list[Any]:
     width = 0.6 if record.count < MANY else 0.25
     handles = []
-    for unbounded, colour, label in ((False, BOUNDED, "bounded region"), (True, UNBOUNDED, "goes on to infinity")):
+    for unbounded, colour, label in (
+        (False, BOUNDED, "bounded region"),
+        (True, UNBOUNDED, "goes on to infinity"),
+    ):
         cells = [cell for cell in record.cells if cell.unbounded == unbounded]
         if not cells:
             continue
         polygons = [np.array(cell.corners) for cell in cells]
         faces = [_tint(colour, _strength(cell)) for cell in cells]
-        axes.add_collection(PolyCollection(polygons, facecolors=faces, edgecolors=EDGE, linewidths=width))
-        handles.append(Patch(facecolor=_tint(colour, TINTS[-1]), edgecolor="0.35", linewidth=0.6, label=label))
+        axes.add_collection(
+            PolyCollection(polygons, facecolors=faces, edgecolors=EDGE, linewidths=width)
+        )
+        handles.append(
+            Patch(facecolor=_tint(colour, TINTS[-1]), edgecolor="0.35", linewidth=0.6, label=label)
+        )
     return handles
 
 
@@ -79,11 +89,18 @@ def _draw_boundary(axes: Any, record: Regions) -> list[Any]:
 def _draw_points(axes: Any, record: Regions) -> list[Any]:
     if record.points is None:
         return []
-    x, y, labels = (np.array(values) for values in (record.points.x, record.points.y, record.points.labels))
+    x, y, labels = (
+        np.array(values) for values in (record.points.x, record.points.y, record.points.labels)
+    )
     handles = []
     for label, name in enumerate(record.classes):
         chosen = labels == label
-        mark: dict[str, Any] = {"color": COLOURS[label % len(COLOURS)], "marker": MARKERS[label % len(MARKERS)]}
-        axes.scatter(x[chosen], y[chosen], s=9, edgecolors="white", linewidths=0.3, zorder=3, **mark)
+        mark: dict[str, Any] = {
+            "color": COLOURS[label % len(COLOURS)],
+            "marker": MARKERS[label % len(MARKERS)],
+        }
+        axes.scatter(
+            x[chosen], y[chosen], s=9, edgecolors="white", linewidths=0.3, zorder=3, **mark
+        )
         handles.append(Line2D([], [], linestyle="", markersize=5, label=shown(name), **mark))
     return handles

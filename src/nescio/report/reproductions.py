@@ -15,22 +15,27 @@ from nescio.report.tables import FIGURES, new_table
 PAPERS = {
     1: "Know your limits: monotonicity & softmax make neural classifiers overconfident on OOD data",
     2: "Why ReLU networks yield high-confidence predictions far away from the training data and how to mitigate the "
-       "problem",
+    "problem",
     3: "Classification uncertainty of deep neural networks based on gradient information",
     4: "Uncertainty estimation using a single deep deterministic neural network",
-}  # fmt: skip
+}
 VERDICTS = {True: "yes", False: "no", None: "not clear"}  # of a claim
 COLOURS = {True: "green", False: "red", None: "yellow"}
 LONG = 20  # rows; a longer table is folded away on the page of all
-MEANING = ("Mean ± standard deviation over our runs; a difference is ours less the paper's, and – stands where the "
-           "paper gives no number. Times are those of the whole work, training included, also where experiments share "
-           "their networks.")  # fmt: skip
+MEANING = (
+    "Mean ± standard deviation over our runs; a difference is ours less the paper's, and – stands where the "
+    "paper gives no number. Times are those of the whole work, training included, also where experiments share "
+    "their networks."
+)
 SHARED = "Times were taken on a two-core machine that was shared with other work, so that they are upper bounds."
 
 
 def reproduction_table(record: Reproduction) -> RenderableType:
     """For the terminal: the numbers side by side, the claims, what is not as in the paper, and remarks."""
-    parts: list[RenderableType] = [Text(heading(record), style="bold"), Text(_facts(record), style="dim")]
+    parts: list[RenderableType] = [
+        Text(heading(record), style="bold"),
+        Text(_facts(record), style="dim"),
+    ]
     if record.compared:
         table = new_table("the paper's numbers and ours")
         table.add_column("", overflow="fold")
@@ -44,7 +49,11 @@ def reproduction_table(record: Reproduction) -> RenderableType:
         for name in ("holds", "claim", "what we saw"):
             table.add_column(name, overflow="fold")
         for claim in record.claims:
-            table.add_row(Text(VERDICTS[claim.holds], COLOURS[claim.holds]), Text(claim.says), Text(claim.seen))
+            table.add_row(
+                Text(VERDICTS[claim.holds], COLOURS[claim.holds]),
+                Text(claim.says),
+                Text(claim.seen),
+            )
         parts.append(table)
     if record.differs:
         table = new_table("what is not as in the paper")
@@ -69,8 +78,13 @@ def experiments_table(
         table.add_column(name, overflow="fold", no_wrap=name in ("name", "paper", "quick took"))
     for one in experiments:
         data = Text("; ").join(_data(one, missing[one.name]))
-        table.add_row(one.name, f"{one.paper}, {one.item}", Text(f"{one.title}\n") + data, "\n".join(one.scales),
-                      in_time(took[one.name]) if one.name in took else "–")  # fmt: skip
+        table.add_row(
+            one.name,
+            f"{one.paper}, {one.item}",
+            Text(f"{one.title}\n") + data,
+            "\n".join(one.scales),
+            in_time(took[one.name]) if one.name in took else "–",
+        )
     return table
 
 
@@ -88,20 +102,39 @@ def _data(experiment: Any, missing: Sequence[str]) -> list[Text]:
 
 def reproduction_markdown(record: Reproduction) -> str:
     """The page of one experiment, to stand beside its record and pictures."""
-    lines = [f"# {escaped(heading(record))}", "", f"{escaped(_of_paper(record))}. {_facts(record)}.", ""]
+    lines = [
+        f"# {escaped(heading(record))}",
+        "",
+        f"{escaped(_of_paper(record))}. {_facts(record)}.",
+        "",
+    ]
     lines += ["```sh", record.command, "```", ""]
     for picture in record.pictures:
         lines += [f"![{escaped(picture)}]({picture})", ""]
     if record.compared:
-        lines += ["## The paper's numbers and ours", "", *_compared(record.compared), "", MEANING, ""]
+        lines += [
+            "## The paper's numbers and ours",
+            "",
+            *_compared(record.compared),
+            "",
+            MEANING,
+            "",
+        ]
     if record.claims:
         lines += ["## What the paper says", "", *_claims(record.claims), ""]
     if record.differs:
         rows = [(one.setting, one.paper, one.ours, one.why) for one in record.differs]
-        lines += ["## What is not as in the paper", "", *_table(("setting", "paper", "ours", "why"), rows), ""]
+        lines += [
+            "## What is not as in the paper",
+            "",
+            *_table(("setting", "paper", "ours", "why"), rows),
+            "",
+        ]
     if record.remarks:
         lines += ["## Remarks", "", *(f"- {escaped(remark)}" for remark in record.remarks), ""]
-    versions = ", ".join(f"{name} {version}" for name, version in record.provenance.versions.items())
+    versions = ", ".join(
+        f"{name} {version}" for name, version in record.provenance.versions.items()
+    )
     return "\n".join([*lines, f"Made with {escaped(versions)}.", ""])
 
 
@@ -112,12 +145,19 @@ def results_markdown(records: Mapping[str, Reproduction], command: str) -> str:
         records: by the folder of each, as seen from the page.
         command: what made the page.
     """
-    ordered = sorted(records.items(), key=lambda one: (one[1].paper, _in_order(one[1].item), one[0]))
+    ordered = sorted(
+        records.items(), key=lambda one: (one[1].paper, _in_order(one[1].item), one[0])
+    )
     lines = [
-        "# The papers' tables and figures, made again", "",
-        f"Made by `{command}` from the records in each folder: no number here is typed by hand.", MEANING, SHARED, "",
-        *_summary(ordered), "",
-    ]  # fmt: skip
+        "# The papers' tables and figures, made again",
+        "",
+        f"Made by `{command}` from the records in each folder: no number here is typed by hand.",
+        MEANING,
+        SHARED,
+        "",
+        *_summary(ordered),
+        "",
+    ]
     for paper, found in groupby(ordered, lambda one: one[1].paper):
         lines += [f"## Paper {paper}: {PAPERS.get(paper, '')}".rstrip(": "), ""]
         for folder, record in found:
@@ -181,15 +221,29 @@ def _part(folder: str, record: Reproduction) -> list[str]:
     if record.compared:
         table = _compared(record.compared)
         if len(record.compared) > LONG:
-            lines += [f"<details><summary>{len(record.compared)} numbers</summary>", "", *table, "", "</details>", ""]
+            lines += [
+                f"<details><summary>{len(record.compared)} numbers</summary>",
+                "",
+                *table,
+                "",
+                "</details>",
+                "",
+            ]
         else:
             lines += [*table, ""]
     if record.claims:
         lines += [*_claims(record.claims), ""]
     if record.differs:
         settings = ", ".join(one.setting for one in record.differs)
-        lines += [f"[Not as in the paper]({page}#what-is-not-as-in-the-paper): {escaped(settings)}.", ""]
-    return [*lines, *(f"- {escaped(remark)}" for remark in record.remarks), *([""] if record.remarks else [])]
+        lines += [
+            f"[Not as in the paper]({page}#what-is-not-as-in-the-paper): {escaped(settings)}.",
+            "",
+        ]
+    return [
+        *lines,
+        *(f"- {escaped(remark)}" for remark in record.remarks),
+        *([""] if record.remarks else []),
+    ]
 
 
 def _page(folder: str) -> str:
@@ -211,12 +265,19 @@ def _summary(records: Sequence[tuple[str, Reproduction]]) -> list[str]:
     )
     rows = []
     for folder, record in records:
-        rows.append((
-            f"[{escaped(record.name)}]({_page(folder)})", f"{record.paper}, {escaped(record.item)}",
-            escaped(record.title), record.scale, str(record.seeds),
-            str(sum(one.paper is not None for one in record.compared)), _median(record.compared),
-            _held(record.claims), in_time(record.provenance.seconds),
-        ))  # fmt: skip
+        rows.append(
+            (
+                f"[{escaped(record.name)}]({_page(folder)})",
+                f"{record.paper}, {escaped(record.item)}",
+                escaped(record.title),
+                record.scale,
+                str(record.seeds),
+                str(sum(one.paper is not None for one in record.compared)),
+                _median(record.compared),
+                _held(record.claims),
+                in_time(record.provenance.seconds),
+            )
+        )
     return _table(columns, rows, escape=False)
 
 
@@ -227,7 +288,9 @@ def _median(compared: Sequence[Compared]) -> str:
         if one.paper is not None:
             by_unit.setdefault(one.unit, []).append(abs(one.ours - one.paper))
     found = [(unit, statistics.median(sizes)) for unit, sizes in by_unit.items()]
-    return "; ".join(f"{number(value, unit)} {escaped(unit)}".rstrip() for unit, value in found) or "–"
+    return (
+        "; ".join(f"{number(value, unit)} {escaped(unit)}".rstrip() for unit, value in found) or "–"
+    )
 
 
 def _compared(compared: Sequence[Compared]) -> list[str]:
@@ -250,7 +313,10 @@ def _cells(one: Compared) -> tuple[str, str, str]:
 
 
 def _claims(claims: Sequence[Claim]) -> list[str]:
-    rows = [(claim.says, "**no**" if claim.holds is False else VERDICTS[claim.holds], claim.seen) for claim in claims]
+    rows = [
+        (claim.says, "**no**" if claim.holds is False else VERDICTS[claim.holds], claim.seen)
+        for claim in claims
+    ]
     return _table(("the paper says", "holds", "what we saw"), rows)
 
 
@@ -261,7 +327,9 @@ def _held(claims: Sequence[Claim]) -> str:
     return f"{verdicts.count(True)} of {len(claims)}{unclear}" if claims else "–"
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], rule: str = "", escape: bool = True) -> list[str]:
+def _table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], rule: str = "", escape: bool = True
+) -> list[str]:
     cells = [[escaped(cell) if escape else cell for cell in row] for row in rows]
     return [
         f"| {' | '.join(columns)} |",

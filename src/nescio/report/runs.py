@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from typing import TypeVar
 
 from nescio.errors import NescioError, unknown_name
-from nescio.percent import per_cent
+from nescio.metrics.percent import per_cent
 from nescio.records import Evaluation, Rejection, Roc, Separation, UnknownSide
 from nescio.report.tables import attack_in_words
 
@@ -42,7 +42,9 @@ def mean(values: Sequence[float | None]) -> float | None:
     return fmean(defined) if len(defined) == len(values) else None
 
 
-def compared(records: Records, unknown: str | Sequence[str] | None = None) -> tuple[Runs, list[str]]:
+def compared(
+    records: Records, unknown: str | Sequence[str] | None = None
+) -> tuple[Runs, list[str]]:
     """The runs of each method, and the unknown sets to compare them on; an error if they are not of the same data."""
     if isinstance(records, Mapping):
         runs = {name: list(group) for name, group in records.items()}
@@ -52,13 +54,22 @@ def compared(records: Records, unknown: str | Sequence[str] | None = None) -> tu
     if not every or not all(runs.values()):
         raise NescioError("a comparison takes one or more evaluations of each method; given: none")
     shared = [side.name for side in every[0].unknown if all(_has(one, side.name) for one in every)]
-    names = [unknown] if isinstance(unknown, str) else list(dict.fromkeys(shared if unknown is None else unknown))
+    names = (
+        [unknown]
+        if isinstance(unknown, str)
+        else list(dict.fromkeys(shared if unknown is None else unknown))
+    )
     for name in names:
         for one in every:
             if not _has(one, name):
-                raise unknown_name(f"set in a record of {one.method}", name, [side.name for side in one.unknown])
+                raise unknown_name(
+                    f"set in a record of {one.method}", name, [side.name for side in one.unknown]
+                )
     if not names:
-        given = "; ".join(f"{one.method}: {', '.join(side.name for side in one.unknown) or 'none'}" for one in every)
+        given = "; ".join(
+            f"{one.method}: {', '.join(side.name for side in one.unknown) or 'none'}"
+            for one in every
+        )
         raise NescioError(f"these records have no unknown data in common ({given})")
     data = dict.fromkeys(_data(one, names) for one in every)
     if len(data) > 1:
@@ -79,8 +90,12 @@ def _runs(records: Sequence[Evaluation]) -> Runs:
 
 
 def _data(record: Evaluation, names: Sequence[str]) -> str:
-    sides = [side_of(record, name) for name in names]  # an attack may fail on more inputs of one model than of another
-    sizes = ", ".join(f"{side.attack.tried if side.attack else side.inputs} of {side.name}" for side in sides)
+    sides = [
+        side_of(record, name) for name in names
+    ]  # an attack may fail on more inputs of one model than of another
+    sizes = ", ".join(
+        f"{side.attack.tried if side.attack else side.inputs} of {side.name}" for side in sides
+    )
     return f"{record.known.inputs} inputs of {record.known.name} with {sizes}"
 
 
@@ -106,8 +121,10 @@ def of_score(record: Evaluation, all_scores: Sequence[OfScore], score: str | Non
 
 def older(record: Evaluation, what: str) -> NescioError:
     """The error for a record that lacks what later ones have."""
-    return NescioError(f"a record of {record.method} has no {what}: it was written before nescio kept them; "
-                       "evaluate the model again")  # fmt: skip
+    return NescioError(
+        f"a record of {record.method} has no {what}: it was written before nescio kept them; "
+        "evaluate the model again"
+    )
 
 
 def notes(runs: Runs, sets: Sequence[str], score: str | None, conventions: str) -> list[str]:
@@ -125,8 +142,14 @@ def notes(runs: Runs, sets: Sequence[str], score: str | None, conventions: str) 
 def _attacks(runs: Runs, name: str) -> list[str]:
     """How an attack made a set and, where it keeps only what ended in a wrong class, of how many."""
     sides = {label: [side_of(one, name) for one in group] for label, group in runs.items()}
-    attacks = {label: [side.attack for side in group if side.attack] for label, group in sides.items()}
-    ways = {label: list(dict.fromkeys(map(attack_in_words, group))) for label, group in attacks.items() if group}
+    attacks = {
+        label: [side.attack for side in group if side.attack] for label, group in sides.items()
+    }
+    ways = {
+        label: list(dict.fromkeys(map(attack_in_words, group)))
+        for label, group in attacks.items()
+        if group
+    }
     if not ways:
         return []
     first = next(iter(ways.values()))
@@ -135,8 +158,13 @@ def _attacks(runs: Runs, name: str) -> list[str]:
     else:
         how = "; ".join(f"{label} by {' and '.join(way)}" for label, way in ways.items())
     every = [one for group in attacks.values() for one in group]
-    lines = [f"Attack of {name} on {every[0].tried} inputs: {how}."]  # as many for all that are compared
+    lines = [
+        f"Attack of {name} on {every[0].tried} inputs: {how}."
+    ]  # as many for all that are compared
     if any(one.objective == "loss" for one in every):
-        wrong = ", ".join(f"{label} {' / '.join(str(side.inputs) for side in group)}" for label, group in sides.items())
+        wrong = ", ".join(
+            f"{label} {' / '.join(str(side.inputs) for side in group)}"
+            for label, group in sides.items()
+        )
         lines.append(f"Of these {every[0].tried}, ended in a wrong class and were judged: {wrong}.")
     return lines

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nescio.percent import per_cent
+from nescio.metrics.percent import per_cent
 from nescio.records import Course, Direction, Gauge, Scaling
 from nescio.report.figures import COLOURS, legend_below, shown
 from nescio.report.markup import Cell, Shown, percentage
@@ -43,7 +43,9 @@ def _badness(direction: Direction) -> tuple[bool, int, float, float]:
 
 def scaling_table(record: Scaling) -> RenderableType:
     """For each feature, worst first: when the model grows certain, what each score makes of it, and a verdict."""
-    table = new_table(f"{record.method}: {record.inputs} inputs, scaled up to {_factor(record.factors[-1])}")
+    table = new_table(
+        f"{record.method}: {record.inputs} inputs, scaled up to {_factor(record.factors[-1])}"
+    )
     table.padding = (0, 1, 0, 0)
     table.add_column("feature", min_width=16, overflow="fold")
     for name in ("certain_from", "confi-_dence", *(gauge.score for gauge in record.gauges)):
@@ -61,20 +63,31 @@ def scaling_table(record: Scaling) -> RenderableType:
 
 def scaling_cells(record: Scaling) -> tuple[list[str], list[list[Cell]]]:
     """The same table as headings and cells, for a page; shares are in per cent."""
-    columns = ["feature", "certain from", "confidence, %", *(f"{gauge.score} flags, %" for gauge in record.gauges)]
+    columns = [
+        "feature",
+        "certain from",
+        "confidence, %",
+        *(f"{gauge.score} flags, %" for gauge in record.gauges),
+    ]
     rows: list[list[Cell]] = []
     for one in worst_first(record):
         cells: list[Cell] = [one.name, None, None, *([None] * len(record.gauges))]
         if one.scores is not None and one.confidence is not None:
             never = Shown("never", LAST)
-            certain = never if one.certain_from is None else Shown(_factor(one.certain_from), one.certain_from)
+            certain = (
+                never
+                if one.certain_from is None
+                else Shown(_factor(one.certain_from), one.certain_from)
+            )
             shares = (one.confidence[-1], *(course.flagged[-1] for course in one.scores))
             cells[1:] = [certain, *map(percentage, shares)]
         rows.append([*cells, _verdict(one.scores).plain])
     return [*columns, "noticed by"], rows
 
 
-def _add_row(table: Table, direction: Direction, gauges: Sequence[Gauge], last: bool = False) -> None:
+def _add_row(
+    table: Table, direction: Direction, gauges: Sequence[Gauge], last: bool = False
+) -> None:
     if direction.scores is None or direction.confidence is None:
         cells = ["–"] * (2 + len(gauges))
     else:
@@ -90,12 +103,19 @@ def _add_row(table: Table, direction: Direction, gauges: Sequence[Gauge], last: 
 def _verdict(courses: Sequence[Course] | None) -> Text:
     if courses is None:
         return Text("0 everywhere", style="dim")
-    noticing = [course.score.replace("_", " ").replace("information", "info") for course in courses if course.notices]
+    noticing = [
+        course.score.replace("_", " ").replace("information", "info")
+        for course in courses
+        if course.notices
+    ]
     if not noticing:
         return Text("no score", style="red")
     if len(noticing) == 1:
         return Text(noticing[0], style="green")
-    return Text("all" if len(noticing) == len(courses) else f"{len(noticing)} of {len(courses)}", style="green")
+    return Text(
+        "all" if len(noticing) == len(courses) else f"{len(noticing)} of {len(courses)}",
+        style="green",
+    )
 
 
 def _factor(value: float) -> str:
@@ -111,14 +131,22 @@ def scaling_figure(record: Scaling) -> Figure:
     for number, gauge in enumerate(gauges):
         above, below = rows[:, number]
         _draw(record, number, above, below)
-        above.axhline(gauge.threshold, color="black", linewidth=0.9, linestyle=":", label="threshold that accepts 95 %")
+        above.axhline(
+            gauge.threshold,
+            color="black",
+            linewidth=0.9,
+            linestyle=":",
+            label="threshold that accepts 95 %",
+        )
         above.set_title(shown(gauge.label), fontsize=10)
         below.set_xlabel("factor")
     rows[0, 0].set_ylabel("mean score")
     rows[1, 0].set_ylabel("mean ‖∇ₓ score‖₂")
     handles, labels = rows[0, 0].get_legend_handles_labels()
     legend_below(figure, handles, labels, size=9)
-    title = f"{shown(record.method)}: {record.inputs} inputs, ever farther away – does a score notice?"
+    title = (
+        f"{shown(record.method)}: {record.inputs} inputs, ever farther away – does a score notice?"
+    )
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
 
@@ -127,7 +155,9 @@ def _draw(record: Scaling, number: int, above: Axes, below: Axes) -> None:
     """The lines of one score: telling features in colour, the others thin and grey behind them, the ray in black."""
     features = [one for one in record.directions if one.feature is not None]
     rays = [one for one in record.directions if one.feature is None]
-    styles: list[tuple[Direction, dict[str, Any]]] = [(one, {"color": "0.75", "linewidth": 0.7}) for one in features]
+    styles: list[tuple[Direction, dict[str, Any]]] = [
+        (one, {"color": "0.75", "linewidth": 0.7}) for one in features
+    ]
     for one, colour in zip(_telling(record), LINES, strict=False):
         styles.append((one, {"color": colour, "linewidth": 1.8, "label": shown(one.name)}))
     ray = {"color": "black", "linewidth": 1.8, "linestyle": "--"}
@@ -136,13 +166,17 @@ def _draw(record: Scaling, number: int, above: Axes, below: Axes) -> None:
         if direction.scores is not None:
             course = direction.scores[number]
             above.plot(record.factors, course.mean, **style)
-            below.plot(record.factors, np.maximum(course.gradient_mean, np.finfo(float).tiny), **style)
+            below.plot(
+                record.factors, np.maximum(course.gradient_mean, np.finfo(float).tiny), **style
+            )
     _scales(above, below)
 
 
 def _telling(record: Scaling) -> list[Direction]:
     """All features that move if they are few; else those that go by least noticed, and those that are noticed most."""
-    moved = [one for one in worst_first(record) if one.feature is not None and one.scores is not None]
+    moved = [
+        one for one in worst_first(record) if one.feature is not None and one.scores is not None
+    ]
     half = len(LINES) // 2
     return moved if len(moved) <= len(LINES) else moved[:half] + moved[-half:]
 
@@ -151,7 +185,9 @@ def _scales(above: Axes, below: Axes) -> None:
     """Factors and gradients on log scales; a gradient that has died leaves through the floor."""
     above.set_xscale("log")
     below.set_yscale("log")
-    heights = [value for line in below.lines for value in np.asarray(line.get_ydata(), float)] or [1.0]
+    heights = [value for line in below.lines for value in np.asarray(line.get_ydata(), float)] or [
+        1.0
+    ]
     below.set_ylim(max(max(heights) * DEPTH, min(heights)) / 3, max(heights) * 3)
     for axes in (above, below):
         axes.spines[["top", "right"]].set_visible(False)

@@ -22,7 +22,10 @@ ROOM = 0.4  # inches that the label of a value takes along the axis
 
 def verdict(record: Selection) -> str:
     """What was chosen and why, in one line; few wrong answers are a weak ground, so they are counted."""
-    best, wrong = _figure(record.chosen, record.measure), (1 - (record.chosen.accuracy or 0.0)) * record.inputs
+    best, wrong = (
+        _figure(record.chosen, record.measure),
+        (1 - (record.chosen.accuracy or 0.0)) * record.inputs,
+    )
     return (
         f"{record.setting} {record.value:g} chosen: {best}, the best {record.criterion} ({record.inputs} inputs, "
         f"{wrong:.0f} of them answered wrongly)"
@@ -39,7 +42,13 @@ def selection_table(record: Selection) -> Table:
     for trial in record.trials:
         figures = [_figure(trial, measure) for measure in measures]
         style = "bold green" if trial.value == record.value else "red" if trial.failed else ""
-        table.add_row(f"{trial.value:g}", *figures, f"{trial.seconds:.1f}", Text(_remark(record, trial)), style=style)
+        table.add_row(
+            f"{trial.value:g}",
+            *figures,
+            f"{trial.seconds:.1f}",
+            Text(_remark(record, trial)),
+            style=style,
+        )
     return table
 
 
@@ -58,7 +67,11 @@ def _remark(record: Selection, trial: Trial) -> str:
         return "chosen"
     if trial.failed is not None:
         return f"failed: {trial.failed}"
-    return "undefined: no wrong answer, or no right one" if getattr(trial, record.measure) is None else ""
+    return (
+        "undefined: no wrong answer, or no right one"
+        if getattr(trial, record.measure) is None
+        else ""
+    )
 
 
 def selection_figure(record: Selection) -> Figure:
@@ -72,7 +85,9 @@ def selection_figure(record: Selection) -> Figure:
     name = NAMES.get(record.setting, shown(record.setting))
     _label_values(rows[-1], record, places, figure.get_figwidth())
     rows[-1].set_xlabel(name)
-    figure.suptitle(f"{shown(record.method)}: {name} = {record.value:g}", x=0.01, ha="left", fontsize=12)
+    figure.suptitle(
+        f"{shown(record.method)}: {name} = {record.value:g}", x=0.01, ha="left", fontsize=12
+    )
     seeds = max(len(trial.accuracies) for trial in record.trials)
     count = f"{record.inputs} inputs" + (f", {seeds} seeds" if seeds > 1 else "")
     reason = textwrap.fill(f"chosen by the {record.criterion} ({count})", 90).replace("$", r"\$")
@@ -97,7 +112,14 @@ def _draw(record: Selection, measure: str, axes: Axes, places: dict[float, float
         if getattr(trial, measure) is None:
             _cross(axes, places[trial.value], "undefined" if trial.failed is None else "failed")
         elif len(seeds) > 1:
-            axes.plot([places[trial.value]] * len(seeds), seeds, ".", color=colour, alpha=0.4, markeredgewidth=0)
+            axes.plot(
+                [places[trial.value]] * len(seeds),
+                seeds,
+                ".",
+                color=colour,
+                alpha=0.4,
+                markeredgewidth=0,
+            )
     means = [(places[one.value], getattr(one, measure), one) for one in record.trials]
     sound = [(x, y, one) for x, y, one in means if y is not None]
     for (x, y, one), (next_x, next_y, _) in pairwise(sound):
@@ -107,8 +129,15 @@ def _draw(record: Selection, measure: str, axes: Axes, places: dict[float, float
     axes.axvline(places[record.value], color=CHOSEN, linewidth=6, alpha=0.25, zorder=0)
     best = getattr(record.chosen, measure)
     axes.plot(places[record.value], best, "o", color=CHOSEN, markersize=9, zorder=5)
-    axes.annotate(_figure(record.chosen, measure), (places[record.value], best), (9, 5), textcoords="offset points",
-                  fontsize=9, color=CHOSEN, weight="bold")  # fmt: skip
+    axes.annotate(
+        _figure(record.chosen, measure),
+        (places[record.value], best),
+        (9, 5),
+        textcoords="offset points",
+        fontsize=9,
+        color=CHOSEN,
+        weight="bold",
+    )
     axes.set_ylabel("accuracy" if measure == "accuracy" else "AUROC")
     if measure == "accuracy":
         axes.yaxis.set_major_formatter(PercentFormatter(1))
@@ -121,7 +150,14 @@ def _cross(axes: Axes, x: float, word: str) -> None:
     foot = axes.get_xaxis_transform()
     axes.plot(x, 0.05, "x", color=BAD, transform=foot)
     axes.annotate(
-        word, (x, 0.05), (0, 6), xycoords=foot, textcoords="offset points", ha="center", fontsize=8, color=BAD
+        word,
+        (x, 0.05),
+        (0, 6),
+        xycoords=foot,
+        textcoords="offset points",
+        ha="center",
+        fontsize=8,
+        color=BAD,
     )
 
 
@@ -133,4 +169,6 @@ def _label_values(axes: Axes, record: Selection, places: dict[float, float], wid
     for value, place in sorted(places.items()):
         if all(abs(place - other) >= room for other in labels):
             labels[place] = f"{value:g}"
-    axes.set_xticks(sorted(places.values()), [labels.get(place, "") for place in sorted(places.values())])
+    axes.set_xticks(
+        sorted(places.values()), [labels.get(place, "") for place in sorted(places.values())]
+    )

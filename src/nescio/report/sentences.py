@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from nescio.percent import percent
+from nescio.metrics.percent import percent
 from nescio.records import (
     Audit,
     AuditedFeature,
@@ -36,7 +36,12 @@ SETS = {  # of `nescio evaluate --unknown`, in words
     "adversarial_samples": "inputs changed to fool it",
 }
 HONEST, FAIR = 0.02, 0.05  # ECE up to which confidence is as good as its word, or a fair guide
-SURELY, MOSTLY, OFTEN, BARELY = 0.99, 0.9, 0.7, 0.55  # AUROC from which on a set is told apart so well
+SURELY, MOSTLY, OFTEN, BARELY = (
+    0.99,
+    0.9,
+    0.7,
+    0.55,
+)  # AUROC from which on a set is told apart so well
 FEW = 10  # wrong answers, below which nothing is made of them
 LEAST = 0.5  # a larger share of directions is most of them; only where it is all, none are named
 
@@ -47,7 +52,11 @@ def in_words(name: str) -> str:
     >>> in_words("held_out"), in_words("mnist")
     ('classes that it never learned (held_out)', '“mnist”')
     """
-    return f"{SETS[name]} ({name})" if name in SETS and SETS[name] != name else SETS.get(name, f"“{name}”")
+    return (
+        f"{SETS[name]} ({name})"
+        if name in SETS and SETS[name] != name
+        else SETS.get(name, f"“{name}”")
+    )
 
 
 def listed(words: Sequence[str]) -> str:
@@ -63,13 +72,21 @@ def points(share: float) -> str:
 def knows(runs: Sequence[Evaluation]) -> list[str]:
     """What runs of one model on the same data make of the inputs they should know."""
     known = runs[0].known
-    right, sure, off = (fmean(getattr(one.known, name) for one in runs) for name in ("accuracy", "mmc", "ece"))
+    right, sure, off = (
+        fmean(getattr(one.known, name) for one in runs) for name in ("accuracy", "mmc", "ece")
+    )
     several = f", in the mean of {len(runs)} runs" if len(runs) > 1 else ""
-    told = [f"It answers {percent(right)} of {known.inputs} inputs of {known.name} rightly{several}."]
-    told.append(f"It says that it is {percent(sure)} sure on average. {_calibrated(right, sure, off)}")
+    told = [
+        f"It answers {percent(right)} of {known.inputs} inputs of {known.name} rightly{several}."
+    ]
+    told.append(
+        f"It says that it is {percent(sure)} sure on average. {_calibrated(right, sure, off)}"
+    )
     doubts = mean([_auroc(one.known.misclassification, one) for one in runs])
     if doubts is not None:
-        told.append(_doubts(doubts, sum(round((1 - one.known.accuracy) * one.known.inputs) for one in runs)))
+        told.append(
+            _doubts(doubts, sum(round((1 - one.known.accuracy) * one.known.inputs) for one in runs))
+        )
     return told
 
 
@@ -79,16 +96,28 @@ def _calibrated(right: float, sure: float, off: float) -> str:
     if off <= FAIR:
         return f"That is a fair guide: its confidence is off by {points(off)}."
     way = (
-        ", and mostly too high" if sure - right > off / 2 else ", and mostly too low" if right - sure > off / 2 else ""
+        ", and mostly too high"
+        if sure - right > off / 2
+        else ", and mostly too low"
+        if right - sure > off / 2
+        else ""
     )
     return f"Do not take it at its word: its confidence is off by {points(off)}{way}."
 
 
 def _doubts(auroc: float, wrong: int) -> str:
-    if wrong < FEW:  # the figure stands in the tables, so that here, too, it is given for what it is
-        return (f"{_wrong(wrong)} less certain than a right one {percent(auroc)} of the time; so few do not show "
-                "whether it doubts where it errs.")  # fmt: skip
-    how = "It often doubts where it errs" if auroc >= OFTEN else "Its doubts hardly tell where it errs"
+    if (
+        wrong < FEW
+    ):  # the figure stands in the tables, so that here, too, it is given for what it is
+        return (
+            f"{_wrong(wrong)} less certain than a right one {percent(auroc)} of the time; so few do not show "
+            "whether it doubts where it errs."
+        )
+    how = (
+        "It often doubts where it errs"
+        if auroc >= OFTEN
+        else "Its doubts hardly tell where it errs"
+    )
     if auroc >= MOSTLY:
         how = "It doubts where it errs"
     return f"{how}: one of its {wrong} wrong answers looks less certain than a right one {percent(auroc)} of the time."
@@ -110,8 +139,10 @@ def meets_unknown(runs: Sequence[Evaluation]) -> list[str]:
         sentences = [f"{first}: {_noticed(best, found[best])}", f"Worst: {sentences[0]}"]
     if len(found) > 2:
         well = sum(value >= MOSTLY for value in found.values())
-        sentences.append(f"It was shown {len(found)} kinds of unknown inputs: for {well or 'none'} of them an input "
-                         f"looks less familiar than a known one at least {percent(MOSTLY)} of the time.")  # fmt: skip
+        sentences.append(
+            f"It was shown {len(found)} kinds of unknown inputs: for {well or 'none'} of them an input "
+            f"looks less familiar than a known one at least {percent(MOSTLY)} of the time."
+        )
     sides = [side_of(one, worst) for one in runs]
     found_by = [own(side.separation, one.score) for one, side in zip(runs, sides, strict=True)]
     passed = mean([None if one is None else one.fpr95 for one in found_by])
@@ -128,15 +159,20 @@ def _resisted(runs: Sequence[Evaluation]) -> list[str]:
     for one in runs:
         for name, count in resisted(one).items():
             tried.setdefault(name, []).append(count)
-    return [f"{name}: none of {sum(counts)} attacks made the model err"
-            f"{f' in {len(counts)} of {len(runs)} runs' if len(counts) < len(runs) else ''}."
-            for name, counts in tried.items()]  # fmt: skip
+    return [
+        f"{name}: none of {sum(counts)} attacks made the model err"
+        f"{f' in {len(counts)} of {len(runs)} runs' if len(counts) < len(runs) else ''}."
+        for name, counts in tried.items()
+    ]
 
 
 def separated(runs: Sequence[Evaluation]) -> dict[str, float]:
     """AUROC on each unknown set that all runs have, by the score that the model is paired with; the mean of runs."""
-    shared = [side.name for side in runs[0].unknown
-              if all(any(other.name == side.name for other in one.unknown) for one in runs)]  # fmt: skip
+    shared = [
+        side.name
+        for side in runs[0].unknown
+        if all(any(other.name == side.name for other in one.unknown) for one in runs)
+    ]
     found = {}
     for name in shared:
         value = mean([_auroc(side_of(one, name).separation, one) for one in runs])
@@ -161,7 +197,9 @@ def _noticed(name: str, auroc: float) -> str:
         (0.0, f"it takes {what} for more familiar than what it knows"),
     )
     how = next(words for least, words in ways if auroc >= least)
-    return f"{how}. One of them looks less familiar than a known input {percent(auroc)} of the time."
+    return (
+        f"{how}. One of them looks less familiar than a known input {percent(auroc)} of the time."
+    )
 
 
 def far_away(record: Audit) -> list[str]:
@@ -174,30 +212,49 @@ def judged_far(record: Audit) -> str:
     if record.law == "affine":
         if record.ends_certain == 1:
             return f"Far away it is sure of whatever it is shown, along all {record.trials:,} directions tried."
-        return ("Far away it becomes certain along most directions." if (record.ends_certain or 0.0) > LEAST
-                else "Far away it does not become certain along most directions.")  # fmt: skip
+        return (
+            "Far away it becomes certain along most directions."
+            if (record.ends_certain or 0.0) > LEAST
+            else "Far away it does not become certain along most directions."
+        )
     if record.law == "kernels":
         if record.ends_unknown == 1:
             return f"Far away it says that it does not know, along all {record.trials:,} directions tried."
-        return ("Far away it says along most directions that it does not know." if (record.ends_unknown or 0.0) > LEAST
-                else "Far away it is not proved to say that it does not know, along most directions.")  # fmt: skip
-    return ("Far away it was seen to become certain along most directions." if record.reached > LEAST
-            else "Far away it was not seen to become certain along most directions.")  # fmt: skip
+        return (
+            "Far away it says along most directions that it does not know."
+            if (record.ends_unknown or 0.0) > LEAST
+            else "Far away it is not proved to say that it does not know, along most directions."
+        )
+    return (
+        "Far away it was seen to become certain along most directions."
+        if record.reached > LEAST
+        else "Far away it was not seen to become certain along most directions."
+    )
 
 
 def scaled(record: Scaling) -> list[str]:
     """Whether any score notices inputs that are scaled away, feature by feature and as a whole."""
     largest = times(record.factors[-1])
-    features = [one for one in record.directions if one.feature is not None and one.scores is not None]
+    features = [
+        one for one in record.directions if one.feature is not None and one.scores is not None
+    ]
     told = []
     if features:
-        missed = [one.name for one in features if not any(course.notices for course in one.scores or ())]
+        missed = [
+            one.name for one in features if not any(course.notices for course in one.scores or ())
+        ]
         if missed:
-            some = listed([f"“{name}”" for name in missed[:3]]) + (" and others" if len(missed) > 3 else "")
-            told.append(f"Of {len(features)} features that were scaled up to {largest}, {len(missed)} went unnoticed "
-                        f"by every score: {some}.")  # fmt: skip
+            some = listed([f"“{name}”" for name in missed[:3]]) + (
+                " and others" if len(missed) > 3 else ""
+            )
+            told.append(
+                f"Of {len(features)} features that were scaled up to {largest}, {len(missed)} went unnoticed "
+                f"by every score: {some}."
+            )
         else:
-            told.append(f"Each of {len(features)} features, scaled up to {largest}, is noticed by at least one score.")
+            told.append(
+                f"Each of {len(features)} features, scaled up to {largest}, is noticed by at least one score."
+            )
     for ray in record.directions:
         if ray.feature is None and ray.scores is not None:
             noticing = [course.score for course in ray.scores if course.notices]
@@ -212,17 +269,28 @@ def moved(record: FeatureAudit) -> list[str]:
     if feature is None:
         return []
     kernels = feature.lower.unknown is not None
-    goal = "know nothing from there on" if kernels else f"reach a confidence of {percent(record.confidence)}"
+    goal = (
+        "know nothing from there on"
+        if kernels
+        else f"reach a confidence of {percent(record.confidence)}"
+    )
     row = "the median row" if kernels else "the median of the rows it is not yet so sure of"
-    told = [] if kernels else [f"As they are, it is so sure of {percent(record.already)} of {record.rows} rows."]
+    told = (
+        []
+        if kernels
+        else [f"As they are, it is so sure of {percent(record.already)} of {record.rows} rows."]
+    )
     if (way := _nearest_way(feature)) is None:
         return [f"No single feature, moved however far, makes it {goal} in {row}.", *told]
     word, distance, spreads = way
     if distance == 0:
         return [f"The median row needs no move for it to {goal}.", *told]
     apart = "" if spreads is None else f", {spreads:.3g} of its standard deviations"
-    return [f"The least that a single feature has to be wrong for it to {goal}, in {row}: “{feature.name}” {word} by "
-            f"{distance:.3g}{apart}.", *told]  # fmt: skip
+    return [
+        f"The least that a single feature has to be wrong for it to {goal}, in {row}: “{feature.name}” {word} by "
+        f"{distance:.3g}{apart}.",
+        *told,
+    ]
 
 
 def _nearest_way(feature: AuditedFeature) -> tuple[str, float, float | None] | None:
@@ -243,24 +311,43 @@ def detector_of(record: Fitted) -> str:
 def fitted(record: Fitted, beside: str | None = None) -> list[str]:
     """Which threshold was settled, on what, and what it promises; `beside` names the detector that is recommended."""
     one = len(record.thresholds) == 1
-    what = f"threshold, {record.thresholds[0]:.6g}, was" if one else "thresholds, one for each class, were"
-    lead = "Use the detector that was" if beside is None else f"If not {beside}, there is a detector that was"
-    return [f"{lead} fitted on {detector_of(record)}: its {what} settled by {record.inputs} inputs of "
-            f"{record.data}.", f"What that promises: {record.promise}."]  # fmt: skip
+    what = (
+        f"threshold, {record.thresholds[0]:.6g}, was"
+        if one
+        else "thresholds, one for each class, were"
+    )
+    lead = (
+        "Use the detector that was"
+        if beside is None
+        else f"If not {beside}, there is a detector that was"
+    )
+    return [
+        f"{lead} fitted on {detector_of(record)}: its {what} settled by {record.inputs} inputs of "
+        f"{record.data}.",
+        f"What that promises: {record.promise}.",
+    ]
 
 
 def recommended(record: Recommendation) -> list[str]:
     """Which detector was found to suit the model, and what its threshold promises."""
     best = next((one for one in record.ranking if one.name == record.detector), record.ranking[0])
     hardest = min(best.auroc, key=best.auroc.__getitem__)
-    told = [f"Use {record.detector}: of {len(record.ranking)} detectors it was the best by {record.criterion}, "
-            f"{best.mean:.3f}; against what it is worst at, “{hardest}”, it has {best.worst:.3f}."]  # fmt: skip
+    told = [
+        f"Use {record.detector}: of {len(record.ranking)} detectors it was the best by {record.criterion}, "
+        f"{best.mean:.3f}; against what it is worst at, “{hardest}”, it has {best.worst:.3f}."
+    ]
     accept = record.provenance.settings.get("accept")
     if isinstance(accept, float):
-        told.append(f"Its threshold was settled by {record.calibrated} known inputs, so that a new known input, drawn "
-                    f"as these were, is accepted with a probability of at least {accept:g}.")  # fmt: skip
-        refused = ", ".join(f"{name} {percent(value)}" for name, value in (best.refused or {}).items())
-        told.append(f"{UNCOVERED}{f'; of the outliers it was tried on it refuses: {refused}' if refused else ''}.")
+        told.append(
+            f"Its threshold was settled by {record.calibrated} known inputs, so that a new known input, drawn "
+            f"as these were, is accepted with a probability of at least {accept:g}."
+        )
+        refused = ", ".join(
+            f"{name} {percent(value)}" for name, value in (best.refused or {}).items()
+        )
+        told.append(
+            f"{UNCOVERED}{f'; of the outliers it was tried on it refuses: {refused}' if refused else ''}."
+        )
     return told
 
 
@@ -268,8 +355,10 @@ def contested(record: Contest) -> list[str]:
     """Which detector won, against the data it was shown."""
     best = record.contestants[0]
     against = listed([in_words(name) for name in record.unknown])
-    return [f"Of {len(record.contestants)} detectors tried against {against}, {best.name} told known from unknown "
-            f"best: AUROC {best.mean:.3f} in the mean."]  # fmt: skip
+    return [
+        f"Of {len(record.contestants)} detectors tried against {against}, {best.name} told known from unknown "
+        f"best: AUROC {best.mean:.3f} in the mean."
+    ]
 
 
 def reproduced(record: Reproduction) -> list[str]:
@@ -277,11 +366,15 @@ def reproduced(record: Reproduction) -> list[str]:
     told = []
     beside = sum(one.paper is not None for one in record.compared)
     if beside:
-        told.append(f"{record.item} of paper {record.paper} ({record.title}): {beside} figures stand beside the "
-                    f"paper’s; {farthest(record.compared)}.")  # fmt: skip
+        told.append(
+            f"{record.item} of paper {record.paper} ({record.title}): {beside} figures stand beside the "
+            f"paper’s; {farthest(record.compared)}."
+        )
     if record.claims:
         verdicts = [claim.holds for claim in record.claims]
         unclear = f"; of {verdicts.count(None)} they cannot tell" if None in verdicts else ""
-        told.append(f"{record.item} of paper {record.paper}: {verdicts.count(True)} of {len(verdicts)} claims hold in "
-                    f"our runs{unclear}.")  # fmt: skip
+        told.append(
+            f"{record.item} of paper {record.paper}: {verdicts.count(True)} of {len(verdicts)} claims hold in "
+            f"our runs{unclear}."
+        )
     return told

@@ -14,10 +14,14 @@ from nescio.report.figures import COLOURS, shown
 from nescio.report.tables import FIGURES, new_table
 
 MEASURES = {"auroc": "AUROC", "aupr_in": "AUPR-In", "aupr_out": "AUPR-Out"}
-Published = Mapping[tuple[str, str], Mapping[str, float]]  # of a row and a set: a paper's figures in per cent
+Published = Mapping[
+    tuple[str, str], Mapping[str, float]
+]  # of a row and a set: a paper's figures in per cent
 
 
-def separation_tables(record: Separations, measures: Sequence[str] = tuple(MEASURES)) -> RenderableType:
+def separation_tables(
+    record: Separations, measures: Sequence[str] = tuple(MEASURES)
+) -> RenderableType:
     """One table for each measure: per cent, mean ± standard deviation over the splits; the best of a column is bold."""
     parts: list[RenderableType] = [Text(heading(record), style="bold")]
     for measure in measures:
@@ -28,15 +32,22 @@ def separation_tables(record: Separations, measures: Sequence[str] = tuple(MEASU
         best = _best(record, measure)
         for _, rows in groupby(record.rows, lambda row: row.group):
             for row in rows:
-                cells = [Text(_cell(getattr(found, measure)), style="bold" if best[name] == row.name else "")
-                         for name, found in row.against.items()]  # fmt: skip
+                cells = [
+                    Text(
+                        _cell(getattr(found, measure)),
+                        style="bold" if best[name] == row.name else "",
+                    )
+                    for name, found in row.against.items()
+                ]
                 table.add_row(Text(row.name), *cells)
             table.add_section()
         parts.append(table)
     return Group(*parts)
 
 
-def separation_page(record: Separations, published: Published, measures: Sequence[str] = tuple(MEASURES)) -> str:
+def separation_page(
+    record: Separations, published: Published, measures: Sequence[str] = tuple(MEASURES)
+) -> str:
     """The same tables in Markdown, with a paper's figures, where it has them, in brackets."""
     lines = [f"{heading(record)} In brackets: the paper.", ""]
     for measure in measures:
@@ -48,7 +59,10 @@ def separation_page(record: Separations, published: Published, measures: Sequenc
             for name, found in row.against.items():
                 mark = "**" if best[name] == row.name else ""
                 there = published.get((row.name, name), {}).get(measure)
-                cells.append(f"{mark}{_cell(getattr(found, measure))}{mark}" + (f" ({there:.2f})" if there else ""))
+                cells.append(
+                    f"{mark}{_cell(getattr(found, measure))}{mark}"
+                    + (f" ({there:.2f})" if there else "")
+                )
             lines.append(f"| {_escaped(row.name)} | {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)
@@ -57,8 +71,10 @@ def separation_page(record: Separations, published: Published, measures: Sequenc
 def heading(record: Separations) -> str:
     """What the tables are of, in a sentence."""
     right = 100 * statistics.fmean(record.accuracy)
-    return (f"{record.network} on {record.data}, splits: {len(record.accuracy)}, {right:.2f} % right on average; "
-            "per cent, mean ± standard deviation over the splits.")  # fmt: skip
+    return (
+        f"{record.network} on {record.data}, splits: {len(record.accuracy)}, {right:.2f} % right on average; "
+        "per cent, mean ± standard deviation over the splits."
+    )
 
 
 def violin_figure(record: Separations) -> Figure:
@@ -66,11 +82,17 @@ def violin_figure(record: Separations) -> Figure:
     count = len(record.spreads)
     names = list(record.spreads[0].values)
     figure = Figure(figsize=(1.6 + 0.85 * len(names), 0.6 + 2.3 * count), layout="constrained")
-    for axes, spread in zip(figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0], record.spreads, strict=True):
+    for axes, spread in zip(
+        figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0], record.spreads, strict=True
+    ):
         _draw(axes, spread)
         axes.set_xticks(range(len(names)), [shown(name) for name in names], rotation=30, ha="right")
-    figure.suptitle(f"{shown(record.network)} on {shown(record.data)}: how unsure it is of each set (log scale)",
-                    x=0.01, ha="left", fontsize=11)  # fmt: skip
+    figure.suptitle(
+        f"{shown(record.network)} on {shown(record.data)}: how unsure it is of each set (log scale)",
+        x=0.01,
+        ha="left",
+        fontsize=11,
+    )
     return figure
 
 
@@ -96,7 +118,9 @@ def _sets(record: Separations) -> list[str]:
 def _best(record: Separations, measure: str) -> dict[str, str]:
     """The row with the largest mean, for each set."""
     return {
-        name: max(record.rows, key=lambda row: statistics.fmean(getattr(row.against[name], measure))).name
+        name: max(
+            record.rows, key=lambda row: statistics.fmean(getattr(row.against[name], measure))
+        ).name
         for name in _sets(record)
     }
 
@@ -108,4 +132,6 @@ def _escaped(name: str) -> str:
 
 def _cell(values: Sequence[float]) -> str:
     mean = 100 * statistics.fmean(values)
-    return f"{mean:.2f} ± {100 * statistics.stdev(values):.2f}" if len(values) > 1 else f"{mean:.2f}"
+    return (
+        f"{mean:.2f} ± {100 * statistics.stdev(values):.2f}" if len(values) > 1 else f"{mean:.2f}"
+    )

@@ -17,7 +17,9 @@ COLUMNS = ("MMC", "AUROC", "FPR95")
 WIDTHS = (6, 7, 7)  # of a group's figures, with the gaps before them
 GAP = 2  # between groups
 NAMES = 14  # columns that names of sets have at least, if they need them
-TERMS = "TE: test error.\n" + "\n".join(line for line in CONVENTIONS.splitlines() if not line.startswith("AUPR"))
+TERMS = "TE: test error.\n" + "\n".join(
+    line for line in CONVENTIONS.splitlines() if not line.startswith("AUPR")
+)
 
 
 @dataclass(frozen=True)
@@ -35,24 +37,41 @@ class SideBySide:
     known: str
     methods: tuple[str, ...]
     errors: tuple[str, ...]  # test error of each method
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]  # of each set: its name, and a cell for each method
+    rows: tuple[
+        tuple[str, tuple[Cell, ...]], ...
+    ]  # of each set: its name, and a cell for each method
     notes: tuple[str, ...]
 
     def markdown(self) -> str:
         """The table in Markdown, with its notes as a list; names that hold marks of Markdown or HTML stay names."""
-        heads = [_plain(f"{name}, TE {error}") for name, error in zip(self.methods, self.errors, strict=True)]
+        heads = [
+            _plain(f"{name}, TE {error}")
+            for name, error in zip(self.methods, self.errors, strict=True)
+        ]
         lines = [
-            _line([_plain(f"{self.known} against unknown sets"), *(part for head in heads for part in (head, "", ""))]),
+            _line(
+                [
+                    _plain(f"{self.known} against unknown sets"),
+                    *(part for head in heads for part in (head, "", "")),
+                ]
+            ),
             _line([":---", *["---:"] * 3 * len(heads)]),
             _line(["", *COLUMNS * len(heads)]),
         ]
-        lines += [_line([_plain(name), *(f for cell in cells for f in cell.figures)]) for name, cells in self.rows]
+        lines += [
+            _line([_plain(name), *(f for cell in cells for f in cell.figures)])
+            for name, cells in self.rows
+        ]
         return "\n".join([*lines, "", *(f"- {_plain(note)}" for note in self.notes), ""])
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
         widest = max(len(name) for name, _ in self.rows)
         group = GAP + sum(WIDTHS)
-        across = max(1, (options.max_width - min(widest, NAMES)) // group)  # groups that stand side by side
+        across = max(
+            1, (options.max_width - min(widest, NAMES)) // group
+        )  # groups that stand side by side
         for first in range(0, len(self.methods), across):
             methods = range(first, min(first + across, len(self.methods)))
             yield self._table(methods, options.max_width - len(methods) * group)
@@ -61,7 +80,10 @@ class SideBySide:
     def _table(self, methods: Sequence[int], room: int) -> RenderableType:
         """Some methods side by side, after names in so much room; a group is one column, as no head spans several."""
         table = new_table(f"{self.known} against unknown sets")
-        table.padding, table.show_edge = (0, GAP - 1, 0, 0), False  # rich adds one more between columns
+        table.padding, table.show_edge = (
+            (0, GAP - 1, 0, 0),
+            False,
+        )  # rich adds one more between columns
         table.add_column("", overflow="fold", vertical="top")
         for i in methods:
             head = Text(f"{self.methods[i]}, TE {self.errors[i]}\n", overflow="fold")
@@ -71,7 +93,9 @@ class SideBySide:
         return table
 
 
-def side_by_side(records: Records, unknown: str | Sequence[str] | None = None, score: str | None = None) -> SideBySide:
+def side_by_side(
+    records: Records, unknown: str | Sequence[str] | None = None, score: str | None = None
+) -> SideBySide:
     """The table of evaluations on the same data, with mean ± standard deviation where a method has several runs.
 
     Args:
@@ -80,13 +104,19 @@ def side_by_side(records: Records, unknown: str | Sequence[str] | None = None, s
     runs, sets = compared(records, unknown)
     known = next(iter(runs.values()))[0].known
     groups = list(runs.values())
-    cells = [Cell((over_runs([one.known.mmc for one in group], share=True), "–", "–"), None) for group in groups]
+    cells = [
+        Cell((over_runs([one.known.mmc for one in group], share=True), "–", "–"), None)
+        for group in groups
+    ]
     rows = [(known.name, tuple(cells))]
     for name in sets:
         cells = []
         for group in groups:
             sides = [side_of(one, name) for one in group]
-            found = [of_score(one, side.separation, score) for one, side in zip(group, sides, strict=True)]
+            found = [
+                of_score(one, side.separation, score)
+                for one, side in zip(group, sides, strict=True)
+            ]
             aurocs = [one.auroc for one in found]
             figures = (
                 over_runs([side.mmc for side in sides], share=True),
@@ -95,11 +125,20 @@ def side_by_side(records: Records, unknown: str | Sequence[str] | None = None, s
             )
             cells.append(Cell(figures, mean(aurocs)))
         rows.append((name, tuple(cells)))
-    errors = tuple(over_runs([1 - one.known.accuracy for one in group], share=True, digits=2) for group in groups)
-    sizes = {side.name: side.inputs for name in sets if not (side := side_of(groups[0][0], name)).attack}
-    inputs = ", ".join(f"{count} of {name}" for name, count in {known.name: known.inputs, **sizes}.items())
+    errors = tuple(
+        over_runs([1 - one.known.accuracy for one in group], share=True, digits=2)
+        for group in groups
+    )
+    sizes = {
+        side.name: side.inputs for name in sets if not (side := side_of(groups[0][0], name)).attack
+    }
+    inputs = ", ".join(
+        f"{count} of {name}" for name, count in {known.name: known.inputs, **sizes}.items()
+    )
     terms = f"Inputs: {inputs}.\n{TERMS}"
-    return SideBySide(known.name, tuple(runs), errors, tuple(rows), tuple(notes(runs, sets, score, terms)))
+    return SideBySide(
+        known.name, tuple(runs), errors, tuple(rows), tuple(notes(runs, sets, score, terms))
+    )
 
 
 def _group(cell: Cell) -> Text:

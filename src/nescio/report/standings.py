@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from nescio.percent import percent
+from nescio.metrics.percent import percent
 from nescio.records import Audit, Evaluation
 from nescio.report.folded import folded
 from nescio.report.section import Given
@@ -21,7 +21,9 @@ def rivals(given: Given) -> list[Rivals]:
     for name, record in given.of(Evaluation):
         data = record.known.name, record.known.inputs
         together.setdefault(data, {}).setdefault(name, []).append(record)
-    return [{name: folded(records) for name, records in group.items()} for group in together.values()]
+    return [
+        {name: folded(records) for name, records in group.items()} for group in together.values()
+    ]
 
 
 def standings(given: Given) -> dict[str, list[str]]:
@@ -31,7 +33,9 @@ def standings(given: Given) -> dict[str, list[str]]:
     for group in rivals(given):
         known = next(iter(group.values()))[0].known
         judged = _known(group) + _unknown(group) if len(group) > 1 else []
-        told[f"{known.name}, {known.inputs:,} inputs"] = judged + _far([one for name, one in audits if name in group])
+        told[f"{known.name}, {known.inputs:,} inputs"] = judged + _far(
+            [one for name, one in audits if name in group]
+        )
         audits = [(name, one) for name, one in audits if name not in group]
     told["Far away"] = _far([one for _, one in audits])
     return {data: sentences for data, sentences in told.items() if sentences}
@@ -49,19 +53,27 @@ def _known(group: Rivals) -> list[str]:
 
 def _unknown(group: Rivals) -> list[str]:
     found = {name: separated(runs) for name, runs in group.items()}
-    shared = [name for name in next(iter(found.values())) if all(name in one for one in found.values())]
+    shared = [
+        name for name in next(iter(found.values())) if all(name in one for one in found.values())
+    ]
     if not shared:
         return []
     average = {name: fmean(one[side] for side in shared) for name, one in found.items()}
-    what = in_words(shared[0]) if len(shared) == 1 else f"{len(shared)} kinds of unknown inputs, in the mean"
+    what = (
+        in_words(shared[0])
+        if len(shared) == 1
+        else f"{len(shared)} kinds of unknown inputs, in the mean"
+    )
     told = [f"Best at telling known inputs from {what}: {_ahead(average, _area)}."]
     leader = max(average, key=average.__getitem__)
     for side in shared if len(shared) > 1 else ():
         here = {name: one[side] for name, one in found.items()}
         top = max(here, key=here.__getitem__)
         if _area(here[top]) != _area(here[leader]):
-            told.append(f"Against {in_words(side)}, though, {top} is best: {_area(here[top])} to {leader}’s "
-                        f"{here[leader]:.3f}.")  # fmt: skip
+            told.append(
+                f"Against {in_words(side)}, though, {top} is best: {_area(here[top])} to {leader}’s "
+                f"{here[leader]:.3f}."
+            )
     return told
 
 
@@ -94,8 +106,10 @@ def _end(record: Audit) -> str:
     if record.law == "affine" and certain > LEAST:
         return f"Proved to end far away certain, along {_which(certain)}"
     if record.law == "affine" and record.end_confidence is not None:
-        return (f"Proved not to become certain far away along most directions, but {percent(record.end_confidence[2])} "
-                "sure in the median")  # fmt: skip
+        return (
+            f"Proved not to become certain far away along most directions, but {percent(record.end_confidence[2])} "
+            "sure in the median"
+        )
     return "Not proved to end far away one way or the other"
 
 

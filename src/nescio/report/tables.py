@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nescio.percent import per_cent
+from nescio.metrics.percent import per_cent
 from nescio.records import Against, Evaluation, UnknownSide
 from nescio.report.own import own
 
@@ -32,7 +32,11 @@ def evaluation_tables(record: Evaluation) -> RenderableType:
             parts.append(_by_score(record))
         parts.append(Text("\n".join([CONVENTIONS, *_attacks(record.unknown)]), style="dim"))
     for name, tried in record.provenance.settings.get("resisted", {}).items():
-        parts.append(Text(f"{name}: none of {tried} attacks made the model err, so there is nothing to judge it by."))
+        parts.append(
+            Text(
+                f"{name}: none of {tried} attacks made the model err, so there is nothing to judge it by."
+            )
+        )
     return Group(*parts)
 
 
@@ -42,18 +46,28 @@ def _attacks(sides: Sequence[UnknownSide]) -> list[str]:
     for side in sides:
         if (attack := side.attack) is not None:
             kept = "" if side.inputs == attack.tried else f"; {side.inputs} ended in a wrong class"
-            lines.append(f"{side.name}: {attack_in_words(attack)}, tried on {attack.tried} inputs{kept}.")
+            lines.append(
+                f"{side.name}: {attack_in_words(attack)}, tried on {attack.tried} inputs{kept}."
+            )
     return lines
 
 
 def _known(record: Evaluation) -> Table:
     known = record.known
-    table = new_table(f"{record.method} on {known.name}: {known.inputs} inputs, {record.classes} classes")
+    table = new_table(
+        f"{record.method} on {known.name}: {known.inputs} inputs, {record.classes} classes"
+    )
     for name in ("accuracy", "MMC", "NLL", "Brier", "ECE", "AUROC correct/wrong"):
         table.add_column(name, **FIGURES)
     wrong = own(known.misclassification, record.score)
-    table.add_row(share(known.accuracy), share(known.mmc), _figure(known.nll), _figure(known.brier),
-                  share(known.ece), _figure(None if wrong is None else wrong.auroc))  # fmt: skip
+    table.add_row(
+        share(known.accuracy),
+        share(known.mmc),
+        _figure(known.nll),
+        _figure(known.brier),
+        share(known.ece),
+        _figure(None if wrong is None else wrong.auroc),
+    )
     return table
 
 
@@ -66,7 +80,12 @@ def _unknown(record: Evaluation) -> Table:
     for side in record.unknown:
         row: list[RenderableType] = [Text(side.name), str(side.inputs), share(side.mmc)]
         if (found := own(side.separation, record.score)) is not None:
-            row += [_auroc(found.auroc), _figure(found.aupr_in), _figure(found.aupr_out), share(found.fpr95)]
+            row += [
+                _auroc(found.auroc),
+                _figure(found.aupr_in),
+                _figure(found.aupr_out),
+                share(found.fpr95),
+            ]
         table.add_row(*row)
     return table
 
@@ -85,7 +104,13 @@ def _by_score(record: Evaluation) -> Table:
 
 def new_table(title: str) -> Table:
     """An empty table in the style of them all."""
-    return Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, title_style="bold")
+    return Table(
+        title=Text(title),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        title_style="bold",
+    )
 
 
 def folded(name: str, width: int) -> str:
@@ -140,6 +165,10 @@ def status_table(found: Sequence[Any]) -> Table:
     for name in ("name", "kind", "here", "where", "what"):
         table.add_column(name, overflow="fold", no_wrap=name == "name")
     for one in found:
-        here = Text("yes", style="green") if one.present else Text("get" if one.downloadable else "no", style="yellow")
+        here = (
+            Text("yes", style="green")
+            if one.present
+            else Text("get" if one.downloadable else "no", style="yellow")
+        )
         table.add_row(one.name, one.kind, here, Text(str(one.where or "")), Text(one.about))
     return table

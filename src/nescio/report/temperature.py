@@ -18,6 +18,10 @@ def temperature_table(record: Temperature) -> RenderableType:
     table.add_column("")
     for name in ("accuracy", "NLL", "ECE"):
         table.add_column(name, **FIGURES)
-    table.add_row("before", share(record.accuracy), f"{record.nll_before:.3f}", share(record.ece_before))
-    table.add_row("after", share(record.accuracy), f"{record.nll_after:.3f}", share(record.ece_after))
+    table.add_row(
+        "before", share(record.accuracy), f"{record.nll_before:.3f}", share(record.ece_before)
+    )
+    table.add_row(
+        "after", share(record.accuracy), f"{record.nll_after:.3f}", share(record.ece_after)
+    )
     return Group(table, Text(WARNING, style="dim"))

@@ -12,16 +12,26 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
 
-from nescio.atomic import check_replaceable, replacing
 from nescio.data import Known, Samples, status
 from nescio.errors import NescioError
+from nescio.files import check_replaceable, replacing
 from nescio.methods.method import Method
-from nescio.records import Claim, Compared, Differs, History, Provenance, Record, Reproduction, from_plain, to_plain
+from nescio.records import (
+    Claim,
+    Compared,
+    Differs,
+    History,
+    Provenance,
+    Record,
+    Reproduction,
+    from_plain,
+    to_plain,
+)
 from nescio.records.parsing import parsed
 from nescio.report.figures import save_figure
 from nescio.reproduce.folder import RECORD, claim
 from nescio.reproduce.spent import Spent
-from nescio.runs import Source, train_run
+from nescio.store.run import Source, train_run
 
 SCALES = ("quick", "paper")
 STAGES = "stages.json"
@@ -112,7 +122,11 @@ class Work:
         """Data to learn; of a dry run only a batch of it."""
         known = source.load(self.root)
         return (
-            replace(known, train=None if known.train is None else some(known.train), test=some(known.test))
+            replace(
+                known,
+                train=None if known.train is None else some(known.train),
+                test=some(known.test),
+            )
             if self.dry
             else known
         )
@@ -122,25 +136,47 @@ class Work:
         return some(samples) if self.dry else samples
 
     def trained(
-        self, name: str, source: Source, method: str, network: str, seed: int,
-        own: Mapping[str, Any] | None = None, dropout: float | None = None, *, epochs: int, most: int | None = None,
+        self,
+        name: str,
+        source: Source,
+        method: str,
+        network: str,
+        seed: int,
+        own: Mapping[str, Any] | None = None,
+        dropout: float | None = None,
+        *,
+        epochs: int,
+        most: int | None = None,
         **settings: Any,
-    ) -> tuple[Method, History]:  # fmt: skip
+    ) -> tuple[Method, History]:
         """A network of a run folder of that name: found there, gone on with, or trained, on `most` inputs if given.
 
         Experiments that name a run alike must give it the same settings; another scale has a folder of its own.
         """
         folder = self._shared_folder(name)
         settings = {"epochs": self.count(epochs, 1), "checkpoint_every": None, **settings}
-        self._say(folder.name, f": {method} on {source.name}, seed {seed}, epochs: {settings['epochs']}")
+        self._say(
+            folder.name, f": {method} on {source.name}, seed {seed}, epochs: {settings['epochs']}"
+        )
         known = self.known(source)
         if most is not None and known.train is not None:
-            known = replace(known, train=known.train.select(torch.arange(min(most, len(known.train)))))
+            known = replace(
+                known, train=known.train.select(torch.arange(min(most, len(known.train))))
+            )
         with self.spent.on(folder.name):
             model, history = train_run(
-                folder, source, known, method, network, "cpu", seed, own or {}, dropout, self.root,
+                folder,
+                source,
+                known,
+                method,
+                network,
+                "cpu",
+                seed,
+                own or {},
+                dropout,
+                self.root,
                 **settings,
-            )  # fmt: skip
+            )
         self.spent.knows({folder.name: history.provenance.seconds})
         return model, history
 
@@ -160,7 +196,10 @@ class Work:
         `make` may train; what it trained, and how long that took, is kept with the stage.
         """
         path, stages = self.folder / f"{name}.json", self._stages()
-        wanted, kept = to_plain({"scale": self.scale, "dry": self.dry, **settings}), stages.pop(name, {})
+        wanted, kept = (
+            to_plain({"scale": self.scale, "dry": self.dry, **settings}),
+            stages.pop(name, {}),
+        )
         took = from_plain(dict[str, float], kept.pop(SPENT, {}), f"{STAGES}[{name!r}][{SPENT!r}]")
         if path.exists() and kept == wanted and (found := self._kept(name, kind, path)) is not None:
             if not took and isinstance(origin := getattr(found, "provenance", None), Provenance):
@@ -213,7 +252,9 @@ class Work:
                 f"{os.fspath(path)!r} is no list of stages ({error}); without it all are done again"
             ) from error
         if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
-            raise NescioError(f"{os.fspath(path)!r} is no list of stages; without it all are done again")
+            raise NescioError(
+                f"{os.fspath(path)!r} is no list of stages; without it all are done again"
+            )
         return found
 
     def _keep(self, stages: Mapping[str, Any]) -> None:
@@ -236,20 +277,37 @@ def reproduce(experiment: Experiment, work: Work, command: str) -> Reproduction:
     The time in the record is that of all its stages and of all networks it used, whenever they were made.
     """
     if work.scale not in experiment.scales:
-        raise NescioError(f"{experiment.name} is run at the scale {' or '.join(experiment.scales)}, not {work.scale}")
+        raise NescioError(
+            f"{experiment.name} is run at the scale {' or '.join(experiment.scales)}, not {work.scale}"
+        )
     if experiment.once and work.seeds != 1:
-        raise NescioError(f"{experiment.name} is run once, whatever the seed: it takes 1 seed, not {work.seeds}")
+        raise NescioError(
+            f"{experiment.name} is run once, whatever the seed: it takes 1 seed, not {work.seeds}"
+        )
     if missing := experiment.missing(work.scale, work.root):
-        raise NescioError(f"{experiment.name} needs data that are not here: {', '.join(missing)}; get them with "
-                          f"`nescio data get {missing[0]}`{' and so on' if len(missing) > 1 else ''}")  # fmt: skip
+        raise NescioError(
+            f"{experiment.name} needs data that are not here: {', '.join(missing)}; get them with "
+            f"`nescio data get {missing[0]}`{' and so on' if len(missing) > 1 else ''}"
+        )
     claim(work.folder, experiment.name, work.scale, work.seeds)
     with work.spent.on("the rest"):
         found = experiment.run(work)
     record = Reproduction(
-        name=experiment.name, paper=experiment.paper, item=experiment.item, title=experiment.title, scale=work.scale,
-        seeds=work.seeds, command=command, compared=found.compared, claims=found.claims, differs=found.differs,
-        remarks=found.remarks, pictures=tuple(work.pictures),
-        provenance=Provenance.now(0, {"scale": work.scale, "seeds": work.seeds}, work.spent.total()),
-    )  # fmt: skip
+        name=experiment.name,
+        paper=experiment.paper,
+        item=experiment.item,
+        title=experiment.title,
+        scale=work.scale,
+        seeds=work.seeds,
+        command=command,
+        compared=found.compared,
+        claims=found.claims,
+        differs=found.differs,
+        remarks=found.remarks,
+        pictures=tuple(work.pictures),
+        provenance=Provenance.now(
+            0, {"scale": work.scale, "seeds": work.seeds}, work.spent.total()
+        ),
+    )
     record.save(work.folder / RECORD)
     return record

@@ -15,8 +15,10 @@ def claim(folder: Path, name: str, scale: str, seeds: int) -> None:
     if path.is_file():
         kept = Reproduction.load(path)
         if (kept.name, kept.scale) != (name, scale) or kept.seeds > seeds:
-            raise NescioError(f"{os.fspath(folder)!r} holds {_told(kept.name, kept.scale, kept.seeds)}, which "
-                              f"{_told(name, scale, seeds)} would replace; name another folder with -o")  # fmt: skip
+            raise NescioError(
+                f"{os.fspath(folder)!r} holds {_told(kept.name, kept.scale, kept.seeds)}, which "
+                f"{_told(name, scale, seeds)} would replace; name another folder with -o"
+            )
     folder.mkdir(parents=True, exist_ok=True)  # what stands in its way is told before the work
 
 

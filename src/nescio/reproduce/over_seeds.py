@@ -18,7 +18,9 @@ class Published:
     spread: float | None = None
 
 
-def over_seeds(what: str, values: Sequence[float], paper: Published | float | None = None, unit: str = "") -> Compared:
+def over_seeds(
+    what: str, values: Sequence[float], paper: Published | float | None = None, unit: str = ""
+) -> Compared:
     """The mean over runs and, of several, their standard deviation; shares become per cent if that is the unit.
 
     >>> over_seeds("test error", [0.01, 0.02], paper=0.5, unit="%").ours
@@ -26,7 +28,9 @@ def over_seeds(what: str, values: Sequence[float], paper: Published | float | No
     """
     value, off = (paper.value, paper.spread) if isinstance(paper, Published) else (paper, None)
     ours = [100 * share for share in values] if unit == "%" else values
-    return Compared(what, value, _short(fmean(ours)), off, _short(stdev(ours)) if len(ours) > 1 else None, unit)
+    return Compared(
+        what, value, _short(fmean(ours)), off, _short(stdev(ours)) if len(ours) > 1 else None, unit
+    )
 
 
 def above(ours: Sequence[float], theirs: Sequence[float]) -> bool | None:
@@ -39,10 +43,12 @@ def above(ours: Sequence[float], theirs: Sequence[float]) -> bool | None:
     (True, False, None)
     """
     spreads = [stdev(group) for group in (ours, theirs) if len(group) > 1]
-    error = math.hypot(*(
-        (stdev(group) if len(group) > 1 else max(spreads, default=0.0)) / math.sqrt(len(group))
-        for group in (ours, theirs)
-    ))  # fmt: skip
+    error = math.hypot(
+        *(
+            (stdev(group) if len(group) > 1 else max(spreads, default=0.0)) / math.sqrt(len(group))
+            for group in (ours, theirs)
+        )
+    )
     return _clear(fmean(ours) - fmean(theirs), error)
 
 

@@ -12,13 +12,21 @@ import torch
 
 from nescio.audit import overconfidence
 from nescio.data import Known
-from nescio.maps import uncertainty_map
+from nescio.evaluation.maps import uncertainty_map
 from nescio.records import Audit, Claim, Map, Surface
 from nescio.report.maps import map_figure
 from nescio.reproduce.experiment import Experiment, Found, Work
 from nescio.reproduce.over_seeds import above, in_words, over_seeds
-from nescio.reproduce.paper1_models import ENSEMBLES, FIVE, SINGLE, models, title, training_of, unlike
-from nescio.runs import Source
+from nescio.reproduce.paper1_models import (
+    ENSEMBLES,
+    FIVE,
+    SINGLE,
+    models,
+    title,
+    training_of,
+    unlike,
+)
+from nescio.store.run import Source
 
 SURE = 0.99  # the confidence that we call certain in a map
 
@@ -27,13 +35,17 @@ def figure1(work: Work) -> Found:
     """Maps of entropy, how certain each model is on their rim, and in how many directions it is for ever."""
     made = models(work, lambda seed: Source("three_blobs", seed=seed))
     directions = work.count(360, 8)
-    fine = work.count(work.pick(60, 120), 12)  # of the first seed, which is drawn; of the others only the rim counts
+    fine = work.count(
+        work.pick(60, 120), 12
+    )  # of the first seed, which is drawn; of the others only the rim counts
     maps: dict[str, list[Map]] = {}
     ends: dict[str, list[Audit]] = {}
 
     def mapped(method: str, seed: int, resolution: int) -> Map:
         model, known = made(method, seed)
-        return _thinned(uncertainty_map(model, known, ["entropy"], resolution=resolution, seed=seed))
+        return _thinned(
+            uncertainty_map(model, known, ["entropy"], resolution=resolution, seed=seed)
+        )
 
     def ended(method: str, seed: int) -> Audit:
         model, known = made(method, seed)
@@ -43,7 +55,10 @@ def figure1(work: Work) -> Found:
 
     for method in FIVE:
         for seed in range(work.seeds):
-            how, resolution = {"seed": seed, "training": training_of(work, method)}, fine if seed == 0 else fine // 2
+            how, resolution = (
+                {"seed": seed, "training": training_of(work, method)},
+                fine if seed == 0 else fine // 2,
+            )
             look = partial(mapped, method, seed, resolution)
             maps.setdefault(method, []).append(
                 work.stage(f"map-{method}-{seed}", Map, look, **how, resolution=resolution)
@@ -53,29 +68,53 @@ def figure1(work: Work) -> Found:
                 work.stage(f"far-{method}-{seed}", Audit, end, **how, directions=directions)
             )
     work.picture(
-        "entropy.svg", map_figure([maps[method][0] for method in FIVE], ["entropy"], titles=list(map(title, FIVE)))
+        "entropy.svg",
+        map_figure(
+            [maps[method][0] for method in FIVE], ["entropy"], titles=list(map(title, FIVE))
+        ),
     )
     work.picture(
         "saturation.svg",
-        map_figure([maps[method][0] for method in FIVE], ["entropy"], saturation=True, titles=list(map(title, FIVE))),
+        map_figure(
+            [maps[method][0] for method in FIVE],
+            ["entropy"],
+            saturation=True,
+            titles=list(map(title, FIVE)),
+        ),
     )
     return _figure1_found(work, maps, ends)
 
 
-def _figure1_found(work: Work, maps: Mapping[str, list[Map]], ends: Mapping[str, list[Audit]]) -> Found:
+def _figure1_found(
+    work: Work, maps: Mapping[str, list[Map]], ends: Mapping[str, list[Audit]]
+) -> Found:
     rims = {name: [rim(one) for one in found] for name, found in maps.items()}
     doubts = {name: [rim_entropy(one) for one in found] for name, found in maps.items()}
     certain = {name: [one.ends_certain or 0.0 for one in found] for name, found in ends.items()}
     share = {title(name): fmean(values) for name, values in rims.items()}
     one = fmean(rims["softmax"])
     compared = [
-        *(over_seeds(f"{title(name)}: rim of the map with a confidence above {SURE:.0%}".replace("%", " %"),
-                     values, unit="%") for name, values in rims.items()),
-        *(over_seeds(f"{title(name)}: mean entropy on the rim, of the largest there is", values,
-                     unit="%") for name, values in doubts.items()),
-        *(over_seeds(f"{title(name)}: directions proved to end at confidence 1", values, unit="%")
-          for name, values in certain.items()),
-    ]  # fmt: skip
+        *(
+            over_seeds(
+                f"{title(name)}: rim of the map with a confidence above {SURE:.0%}".replace(
+                    "%", " %"
+                ),
+                values,
+                unit="%",
+            )
+            for name, values in rims.items()
+        ),
+        *(
+            over_seeds(
+                f"{title(name)}: mean entropy on the rim, of the largest there is", values, unit="%"
+            )
+            for name, values in doubts.items()
+        ),
+        *(
+            over_seeds(f"{title(name)}: directions proved to end at confidence 1", values, unit="%")
+            for name, values in certain.items()
+        ),
+    ]
     claims = (
         Claim(
             "Single discriminators display large open-ended decision regions with low entropy, even where training "
@@ -95,23 +134,39 @@ def _figure1_found(work: Work, maps: Mapping[str, list[Map]], ends: Mapping[str,
             f"rim certain: {in_words(share, '{:.0%}')}",
         ),
     )
-    return Found(tuple(compared), claims, unlike(work, f"three Gaussian clusters, {work.pick(1000, 500)} points",
-                                                  "not told: three or more classes; in its code two moons, 500 points",
-                                                  "the figure shows more than two classes"),
-                 _figure1_remarks(rims, certain))  # fmt: skip
+    return Found(
+        tuple(compared),
+        claims,
+        unlike(
+            work,
+            f"three Gaussian clusters, {work.pick(1000, 500)} points",
+            "not told: three or more classes; in its code two moons, 500 points",
+            "the figure shows more than two classes",
+        ),
+        _figure1_remarks(rims, certain),
+    )
 
 
-def _figure1_remarks(rims: Mapping[str, list[float]], certain: Mapping[str, list[float]]) -> tuple[str, ...]:
+def _figure1_remarks(
+    rims: Mapping[str, list[float]], certain: Mapping[str, list[float]]
+) -> tuple[str, ...]:
     """What a mean over draws does at infinity, which the paper's figure cannot show."""
     words = ["The paper gives the figure without numbers; the shares are ours."]
-    if above([-value for value in rims["mc_dropout"]], [-value for name in ENSEMBLES for value in rims[name]]):
-        words.append("MC dropout, one network, is less certain on the rim than both ensembles: its draws differ more "
-                     "than networks that were trained apart.")  # fmt: skip
+    if above(
+        [-value for value in rims["mc_dropout"]],
+        [-value for name in ENSEMBLES for value in rims[name]],
+    ):
+        words.append(
+            "MC dropout, one network, is less certain on the rim than both ensembles: its draws differ more "
+            "than networks that were trained apart."
+        )
     split = [title(name) for name in FIVE if fmean(certain[name]) < 0.5]
     if split:
-        words.append(f"Of {', '.join(split)} most directions do not end at confidence 1: each draw ends certain, but "
-                     "not all "
-                     "of the same class. A mean over such draws stays below 1, and constant, for ever.")  # fmt: skip
+        words.append(
+            f"Of {', '.join(split)} most directions do not end at confidence 1: each draw ends certain, but "
+            "not all "
+            "of the same class. A mean over such draws stays below 1, and constant, for ever."
+        )
     return tuple(words)
 
 
@@ -135,10 +190,19 @@ def _thinned(record: Map) -> Map:
     """Three digits of each slope, of which an eye sees the order, and fewer points: a smaller file."""
 
     def short(surface: Surface) -> Surface:
-        return replace(surface, values=_digits(surface.values, 4), slopes=_digits(surface.slopes, 3))
+        return replace(
+            surface, values=_digits(surface.values, 4), slopes=_digits(surface.slopes, 3)
+        )
 
-    points = replace(record.points, **{name: getattr(record.points, name)[::2] for name in ("x", "y", "labels")})
-    return replace(record, scores=tuple(map(short, record.scores)), confidence=short(record.confidence), points=points)
+    points = replace(
+        record.points, **{name: getattr(record.points, name)[::2] for name in ("x", "y", "labels")}
+    )
+    return replace(
+        record,
+        scores=tuple(map(short, record.scores)),
+        confidence=short(record.confidence),
+        points=points,
+    )
 
 
 def _digits(rows: tuple[tuple[float, ...], ...], digits: int) -> tuple[tuple[float, ...], ...]:
@@ -146,7 +210,7 @@ def _digits(rows: tuple[tuple[float, ...], ...], digits: int) -> tuple[tuple[flo
 
 
 def _middle(known: Known) -> tuple[torch.Tensor, float]:
-    assert known.train is not None  # noqa: S101 - data in the plane have a training part
+    assert known.train is not None
     x, _ = known.train.take(slice(None))
     low, high = x.double().amin(0), x.double().amax(0)
     return (low + high) / 2, float((high - low).max()) / 2
@@ -158,5 +222,11 @@ def _circle(count: int) -> torch.Tensor:
 
 
 EXPERIMENTS = (
-    Experiment("limits-figure1", 1, "Figure 1", "Predictive entropy of five models, far beyond their data", figure1),
+    Experiment(
+        "limits-figure1",
+        1,
+        "Figure 1",
+        "Predictive entropy of five models, far beyond their data",
+        figure1,
+    ),
 )

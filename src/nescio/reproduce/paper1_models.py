@@ -9,16 +9,16 @@ from typing import Any
 import torch
 
 from nescio.data import Known
-from nescio.maps import HIDDEN, small_model
+from nescio.evaluation.maps import HIDDEN, small_model
 from nescio.methods import METHODS, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.methods.method import Method
 from nescio.models import mlp
 from nescio.records import Differs
 from nescio.reproduce.experiment import Work
-from nescio.runs import Source
 from nescio.seeds import derived_seed
-from nescio.training import fit
+from nescio.store.run import Source
+from nescio.training.train import fit
 
 SINGLE = ("softmax", "mc_dropout", "bayes_by_backprop")  # the first row of the figure
 ENSEMBLES = ("ensemble", "anchored")
@@ -40,13 +40,22 @@ _NN = Tuned((25, 25, 25), 0.014552, 0.000538)
 TUNED = {
     "softmax": _NN,
     "mc_dropout": Tuned((25,) * 4, 0.205046, 0.000526, {"samples": 50}),
-    "bayes_by_backprop": Tuned((25,), 0.267797, 0.00689, {
-        "samples": 50, "prior": (0.196422, 0.606531, 0.904837), "std": math.log1p(math.exp(-7.649002)),
-        "beta": 0.102995, "warm_up": 0.4, "elbo_samples": 3,
-    }),
+    "bayes_by_backprop": Tuned(
+        (25,),
+        0.267797,
+        0.00689,
+        {
+            "samples": 50,
+            "prior": (0.196422, 0.606531, 0.904837),
+            "std": math.log1p(math.exp(-7.649002)),
+            "beta": 0.102995,
+            "warm_up": 0.4,
+            "elbo_samples": 3,
+        },
+    ),
     "ensemble": replace(_NN, own={"members": 10}),
     "anchored": replace(_NN, own={"members": 10}),
-}  # fmt: skip
+}
 
 
 def title(method: str) -> str:
@@ -59,7 +68,7 @@ def model_of(work: Work, method: str, known: Known, seed: int) -> Method:
     if work.quick:
         return small_model(method, known, epochs=work.count(EPOCHS, 1), seed=seed)[0].eval()
     how, train = TUNED[method], known.train
-    assert train is not None  # noqa: S101 - data in the plane have a training part
+    assert train is not None
     make = partial(mlp, known.shape[0], hidden=how.hidden, dropout=how.dropout)
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
@@ -67,9 +76,15 @@ def model_of(work: Work, method: str, known: Known, seed: int) -> Method:
     half = min(500, len(train) // 2)
     held = train.select(torch.arange(half, min(half + 250, len(train))))
     fit(
-        model, train.select(torch.arange(half)), epochs=work.count(20, 1), batch_size=64, validation=held, patience=5,
-        learning_rate=how.learning_rate, seed=seed,
-    )  # fmt: skip
+        model,
+        train.select(torch.arange(half)),
+        epochs=work.count(20, 1),
+        batch_size=64,
+        validation=held,
+        patience=5,
+        learning_rate=how.learning_rate,
+        seed=seed,
+    )
     return model.eval()
 
 
@@ -78,7 +93,9 @@ def training_of(work: Work, method: str) -> dict[str, Any]:
     return {"hidden": HIDDEN, "epochs": EPOCHS} if work.quick else asdict(TUNED[method])
 
 
-def models(work: Work, source: Callable[[int], Source]) -> Callable[[str, int], tuple[Method, Known]]:
+def models(
+    work: Work, source: Callable[[int], Source]
+) -> Callable[[str, int], tuple[Method, Known]]:
     """A model and its data by name and seed, trained when a stage first asks for it."""
 
     @cache
@@ -93,11 +110,22 @@ def unlike(work: Work, data: str, theirs: str, why: str) -> tuple[Differs, ...]:
     """What is not as in the paper, or in its authors' code."""
     common = [
         Differs("data", theirs, data, why),
-        Differs("mutual information", "its code averages over the wrong axis", "H(p̄) − E[H(p)]", "a slip in the code"),
-        Differs("MC dropout", "its code leaves dropout off when it draws", "on", "a slip in the code"),
-        Differs("anchored penalty", "norm not squared, times the prior's spread, over the batch",
-                "that of Pearce et al. (2020)", "a slip in the code"),
-    ]  # fmt: skip
+        Differs(
+            "mutual information",
+            "its code averages over the wrong axis",
+            "H(p̄) − E[H(p)]",
+            "a slip in the code",
+        ),
+        Differs(
+            "MC dropout", "its code leaves dropout off when it draws", "on", "a slip in the code"
+        ),
+        Differs(
+            "anchored penalty",
+            "norm not squared, times the prior's spread, over the batch",
+            "that of Pearce et al. (2020)",
+            "a slip in the code",
+        ),
+    ]
     if work.quick:
         widths = f"{len(HIDDEN)} layers of {HIDDEN[0]}"
         common.append(
@@ -111,9 +139,21 @@ def unlike(work: Work, data: str, theirs: str, why: str) -> tuple[Differs, ...]:
         common.append(Differs("members of an ensemble", "10", "5", "quicker"))
     else:
         common += [
-            Differs("loss", "in its code one sigmoid, classes weighed by batch", "cross-entropy of a softmax"),
-            Differs("first means of Bayes by backprop", "in its code 0.285", "the network's own first weights"),
-            Differs("anchors and first weights of anchored ensembles", "in its code N(0, √(2/k))",
-                    "anchors N(0, 2/k), first weights as of other networks", "k is the width"),
-        ]  # fmt: skip
+            Differs(
+                "loss",
+                "in its code one sigmoid, classes weighed by batch",
+                "cross-entropy of a softmax",
+            ),
+            Differs(
+                "first means of Bayes by backprop",
+                "in its code 0.285",
+                "the network's own first weights",
+            ),
+            Differs(
+                "anchors and first weights of anchored ensembles",
+                "in its code N(0, √(2/k))",
+                "anchors N(0, 2/k), first weights as of other networks",
+                "k is the width",
+            ),
+        ]
     return tuple(common)

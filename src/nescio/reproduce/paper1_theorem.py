@@ -13,7 +13,7 @@ from nescio.report.limits import limits_figure
 from nescio.reproduce.experiment import Experiment, Found, Work
 from nescio.reproduce.over_seeds import in_words, over_seeds
 from nescio.reproduce.paper1_models import FIVE, models, title, training_of, unlike
-from nescio.runs import Source
+from nescio.store.run import Source
 
 VANISHED = 1e-12  # what is left of a gradient that has gone to 0, in float64
 
@@ -47,12 +47,22 @@ def theorem(work: Work) -> Found:
         for seed in range(work.seeds):
             how = {"seed": seed, "training": training_of(work, method)}
             found.setdefault(method, []).append(
-                work.stage(f"scaling-{method}-{seed}", Scaling, partial(scaled, method, seed), **how, rows=rows)
+                work.stage(
+                    f"scaling-{method}-{seed}",
+                    Scaling,
+                    partial(scaled, method, seed),
+                    **how,
+                    rows=rows,
+                )
             )
             seen.setdefault(method, []).append(
-                work.stage(f"monotone-{method}-{seed}", Monotonicity, partial(looked, method, seed), **how)
+                work.stage(
+                    f"monotone-{method}-{seed}", Monotonicity, partial(looked, method, seed), **how
+                )
             )
-    work.picture("theorem.svg", limits_figure({title(name): runs[0] for name, runs in found.items()}))
+    work.picture(
+        "theorem.svg", limits_figure({title(name): runs[0] for name, runs in found.items()})
+    )
     return _theorem_found(work, found, seen)
 
 
@@ -61,27 +71,47 @@ def _scores(method: str) -> list[str]:
     return list(FOUR if METHODS[method].sampled else ("max_prob", "entropy"))
 
 
-def _theorem_found(work: Work, found: Mapping[str, list[Scaling]], seen: Mapping[str, list[Monotonicity]]) -> Found:
+def _theorem_found(
+    work: Work, found: Mapping[str, list[Scaling]], seen: Mapping[str, list[Monotonicity]]
+) -> Found:
     confidence = {name: [_of(one).confidence[-1] for one in runs] for name, runs in found.items()}
     before = {name: [_of(one).confidence[0] for one in runs] for name, runs in found.items()}
     slopes = {
-        name: [max(c.gradient_largest[-1] for c in _of(one).scores) for one in runs] for name, runs in found.items()
+        name: [max(c.gradient_largest[-1] for c in _of(one).scores) for one in runs]
+        for name, runs in found.items()
     }
     first = {
-        name: [max(c.gradient_largest[0] for c in _of(one).scores) for one in runs] for name, runs in found.items()
+        name: [max(c.gradient_largest[0] for c in _of(one).scores) for one in runs]
+        for name, runs in found.items()
     }
-    scores = {name: [max(c.mean[-1] for c in _of(one).scores) for one in runs] for name, runs in found.items()}
+    scores = {
+        name: [max(c.mean[-1] for c in _of(one).scores) for one in runs]
+        for name, runs in found.items()
+    }
     factor = next(iter(found.values()))[0].factors[-1]
     rising = sum(bool(one.monotone) for runs in seen.values() for one in runs)
     every = sum(map(len, seen.values()))
     compared = [
-        *(over_seeds(f"{title(name)}: mean confidence as they are", before[name], unit="%")
-          for name in found),
-        *(over_seeds(f"{title(name)}: mean confidence at ×{factor:,.0f} (in the limit: 100 %)",
-                     confidence[name], unit="%") for name in found),
-        *(over_seeds(f"{title(name)}: largest gradient of a metric at ×{factor:,.0f} (in the limit: 0)", slopes[name])
-          for name in found),
-    ]  # fmt: skip
+        *(
+            over_seeds(f"{title(name)}: mean confidence as they are", before[name], unit="%")
+            for name in found
+        ),
+        *(
+            over_seeds(
+                f"{title(name)}: mean confidence at ×{factor:,.0f} (in the limit: 100 %)",
+                confidence[name],
+                unit="%",
+            )
+            for name in found
+        ),
+        *(
+            over_seeds(
+                f"{title(name)}: largest gradient of a metric at ×{factor:,.0f} (in the limit: 0)",
+                slopes[name],
+            )
+            for name in found
+        ),
+    ]
     claims = (
         Claim(
             "The gradient of every metric vanishes as one feature is scaled (lemmas 4 to 9).",
@@ -109,22 +139,35 @@ def _theorem_found(work: Work, found: Mapping[str, list[Scaling]], seen: Mapping
             rising == every,
             f"{rising} of {every} models were seen to be strictly monotone for x ≥ 1",
         ),
-    )  # fmt: skip
-    return Found(tuple(compared), claims, unlike(work, "two overlapping Gaussians, of which p(y|x) is monotone in x",
-                                                   "none: the theorem is proved, not measured",
-                                                   "something to look at it by"),
-                 _theorem_remarks(confidence, rising, every))  # fmt: skip
+    )
+    return Found(
+        tuple(compared),
+        claims,
+        unlike(
+            work,
+            "two overlapping Gaussians, of which p(y|x) is monotone in x",
+            "none: the theorem is proved, not measured",
+            "something to look at it by",
+        ),
+        _theorem_remarks(confidence, rising, every),
+    )
 
 
-def _theorem_remarks(confidence: Mapping[str, list[float]], rising: int, every: int) -> tuple[str, ...]:
+def _theorem_remarks(
+    confidence: Mapping[str, list[float]], rising: int, every: int
+) -> tuple[str, ...]:
     short = [title(name) for name, values in confidence.items() if min(values) <= CERTAIN]
     words = []
     if short:
-        words.append(f"{', '.join(short)}: not all draws end certain, or not of the same class, since a draw need not "
-                     "be monotone. The metrics come to rest above 0, and notice nothing beyond.")  # fmt: skip
+        words.append(
+            f"{', '.join(short)}: not all draws end certain, or not of the same class, since a draw need not "
+            "be monotone. The metrics come to rest above 0, and notice nothing beyond."
+        )
     if rising < every:
-        words.append("Assumption 1 is about what networks learn, and they learn it only up to an error: where the "
-                     "data are sparse some bend, or die. What happens far away is looked at all the same.")  # fmt: skip
+        words.append(
+            "Assumption 1 is about what networks learn, and they learn it only up to an error: where the "
+            "data are sparse some bend, or die. What happens far away is looked at all the same."
+        )
     return tuple(words)
 
 
@@ -134,6 +177,11 @@ def _of(record: Scaling) -> Any:
 
 
 EXPERIMENTS = (
-    Experiment("limits-theorem", 1, "Theorem 1", "One feature scaled: confidence goes to 1, and every gradient to 0",
-               theorem),
-)  # fmt: skip
+    Experiment(
+        "limits-theorem",
+        1,
+        "Theorem 1",
+        "One feature scaled: confidence goes to 1, and every gradient to 0",
+        theorem,
+    ),
+)

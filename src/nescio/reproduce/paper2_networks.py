@@ -10,11 +10,11 @@ from itertools import product
 from typing import Any
 
 from nescio.data import Known
-from nescio.data.status import status
+from nescio.data.sources.status import status
 from nescio.methods.method import Method
 from nescio.records import Differs, History
 from nescio.reproduce.experiment import Work
-from nescio.runs import Source
+from nescio.store.run import Source
 
 KINDS = {"plain": "softmax", "ceda": "ceda", "acet": "acet"}  # and the method that trains each
 SHOWN = {"plain": "plain", "ceda": "CEDA", "acet": "ACET", "free": "plain, no weight decay"}
@@ -44,15 +44,35 @@ MISSING = ("CIFAR-100", "LSUN classrooms", "ImageNet−")
 QUICK = {
     "mnist": Plan("mnist", "lenet", MNIST_SETS, epochs=4, steps=10, first_steps=2),
     # LeNet, without batch norm, would end up uniform for all images alike: CEDA's loss is flat there
-    "cifar10": Plan("cifar10", "resnet20", ("svhn",), epochs=8, steps=5, optimizer="sgd", learning_rate=0.1,
-                    first_steps=1, missing=MISSING),
-}  # fmt: skip
+    "cifar10": Plan(
+        "cifar10",
+        "resnet20",
+        ("svhn",),
+        epochs=8,
+        steps=5,
+        optimizer="sgd",
+        learning_rate=0.1,
+        first_steps=1,
+        missing=MISSING,
+    ),
+}
 PAPER = {
     "mnist": Plan("mnist", "lenet", MNIST_SETS, PAPER_EPOCHS, PAPER_STEPS, augment=("crop",)),
-    "cifar10": Plan("cifar10", "resnet20", ("svhn",), PAPER_EPOCHS, PAPER_STEPS, "sgd", 0.1, ("crop", "flip"),
-                    missing=MISSING),
-}  # fmt: skip
-EMBEDDED = {"digits": Plan("digits", "lenet", (), epochs=3, steps=3, first_steps=1)}  # to try it all without files
+    "cifar10": Plan(
+        "cifar10",
+        "resnet20",
+        ("svhn",),
+        PAPER_EPOCHS,
+        PAPER_STEPS,
+        "sgd",
+        0.1,
+        ("crop", "flip"),
+        missing=MISSING,
+    ),
+}
+EMBEDDED = {
+    "digits": Plan("digits", "lenet", (), epochs=3, steps=3, first_steps=1)
+}  # to try it all without files
 
 
 def plan_of(work: Work, data: str) -> Plan:
@@ -69,10 +89,17 @@ def networks(work: Work, plan: Plan, kinds: Sequence[str] = tuple(KINDS)) -> Net
     found: Networks = {}
     for kind, seed in product(kinds, range(work.seeds)):
         how = training_of(plan, kind)
-        train = cache(partial(
-            work.trained, f"relu-{plan.data}-{kind}-{work.scale}-{seed}", Source(plan.data),
-            KINDS.get(kind, "softmax"), seed=seed, checkpoint_every=100, **how,
-        ))  # fmt: skip
+        train = cache(
+            partial(
+                work.trained,
+                f"relu-{plan.data}-{kind}-{work.scale}-{seed}",
+                Source(plan.data),
+                KINDS.get(kind, "softmax"),
+                seed=seed,
+                checkpoint_every=100,
+                **how,
+            )
+        )
         work.stage(history_name(plan, kind, seed), History, partial(_history, train), **how)
         found[kind, seed] = partial(_model, train)
     return found
@@ -89,10 +116,14 @@ def training_of(plan: Plan, kind: str) -> dict[str, Any]:
     return {
         "network": plan.network,
         "own": {} if kind != "acet" else {"steps": plan.steps, "first_steps": plan.first_steps},
-        "epochs": plan.epochs, "batch_size": 128, "optimizer": plan.optimizer, "schedule": "step",
+        "epochs": plan.epochs,
+        "batch_size": 128,
+        "optimizer": plan.optimizer,
+        "schedule": "step",
         "learning_rate": plan.learning_rate / (2 if halved else 1),
-        "weight_decay": {"plain": 1e-3, "free": 0.0}.get(kind, 2e-3), "augment": list(plan.augment),
-    }  # fmt: skip
+        "weight_decay": {"plain": 1e-3, "free": 0.0}.get(kind, 2e-3),
+        "augment": list(plan.augment),
+    }
 
 
 def history_name(plan: Plan, kind: str, seed: int) -> str:
@@ -125,22 +156,50 @@ def unlike(plan: Plan, known: Known, work: Work) -> list[Differs]:
     found = []
     if plan.epochs != PAPER_EPOCHS:
         moved = "random crops" + (", random mirroring" if plan.data == "cifar10" else "")
-        found.append(Differs("training", f"{PAPER_EPOCHS} epochs, {moved}", f"{plan.epochs} epochs, of images as they "
-                             "are", "to fit within an hour on two cores"))  # fmt: skip
-    found.append(Differs("weight decay", "5e-4 for all", "1e-3 of the plain network, 2e-3 of CEDA and ACET",
-                         "what their code's 5e-4 ‖w‖² beside halved losses comes to"))  # fmt: skip
-    if plan.network != "lenet":
-        found.append(Differs("batch norm", "has no weight decay (their code)", "has it as all weights"))
-    if plan.steps != PAPER_STEPS:
-        found.append(Differs("search of ACET", f"{PAPER_STEPS} steps of 0.0075",
-                             f"{plan.first_steps} steps at the beginning and {plan.steps} at the end, each ε over "
-                             "their number",
-                             "most of the time goes there"))  # fmt: skip
-    found.append(Differs("inputs", "as they are", "normalised within the network", "as all our networks"))
+        found.append(
+            Differs(
+                "training",
+                f"{PAPER_EPOCHS} epochs, {moved}",
+                f"{plan.epochs} epochs, of images as they are",
+                "to fit within an hour on two cores",
+            )
+        )
     found.append(
-        Differs("low-pass of the noise", "one σ for a batch", "one σ for each image", "more kinds of noise in a batch")
+        Differs(
+            "weight decay",
+            "5e-4 for all",
+            "1e-3 of the plain network, 2e-3 of CEDA and ACET",
+            "what their code's 5e-4 ‖w‖² beside halved losses comes to",
+        )
+    )
+    if plan.network != "lenet":
+        found.append(
+            Differs("batch norm", "has no weight decay (their code)", "has it as all weights")
+        )
+    if plan.steps != PAPER_STEPS:
+        found.append(
+            Differs(
+                "search of ACET",
+                f"{PAPER_STEPS} steps of 0.0075",
+                f"{plan.first_steps} steps at the beginning and {plan.steps} at the end, each ε over "
+                "their number",
+                "most of the time goes there",
+            )
+        )
+    found.append(
+        Differs("inputs", "as they are", "normalised within the network", "as all our networks")
+    )
+    found.append(
+        Differs(
+            "low-pass of the noise",
+            "one σ for a batch",
+            "one σ for each image",
+            "more kinds of noise in a batch",
+        )
     )
     count = 0 if known.train is None else len(known.train)
     if plan.data == "cifar10" and not work.dry and count < 50_000:
-        found.append(Differs("training images", "50 000", f"{count:,}".replace(",", " "), "those at hand"))
+        found.append(
+            Differs("training images", "50 000", f"{count:,}".replace(",", " "), "those at hand")
+        )
     return found

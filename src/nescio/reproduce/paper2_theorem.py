@@ -9,20 +9,20 @@ import torch
 from torch import Tensor
 
 from nescio.audit import overconfidence
+from nescio.core.predict import predict
 from nescio.data import Known
-from nescio.evaluate import evaluate
-from nescio.maps import HIDDEN
+from nescio.evaluation.evaluate import evaluate
+from nescio.evaluation.maps import HIDDEN
 from nescio.methods import RBFNetwork, Softmax
 from nescio.methods.method import Method
 from nescio.models import mlp
-from nescio.predict import predict
 from nescio.records import Audit, Claim, Promise, Provenance, Radius
 from nescio.report.radius import radius_figure
 from nescio.reproduce.experiment import Experiment, Found, Work
 from nescio.reproduce.over_seeds import in_words, over_seeds
-from nescio.runs import Source
 from nescio.seeds import derived_seed
-from nescio.training import fit
+from nescio.store.run import Source
+from nescio.training.train import fit
 
 DATA = ("two_moons", "digits")  # 2 features and 2 classes; 64 features and 10 classes
 EPS = (0.1, 0.01, 0.001)
@@ -38,7 +38,10 @@ def theorem32(work: Work) -> Found:
     found: dict[str, list[Radius]] = {}
     ends: dict[str, list[Audit]] = {}
     for name, seed in product(DATA, range(work.seeds)):
-        known, how = work.known(Source(name, seed=seed)), {"seed": seed, "points": points, "epochs": epochs}
+        known, how = (
+            work.known(Source(name, seed=seed)),
+            {"seed": seed, "points": points, "epochs": epochs},
+        )
         trained = cache(partial(_trained, known, epochs, seed))
         make = partial(_measured, trained, known, points, epochs, seed)
         found.setdefault(name, []).append(work.stage(f"{name}-{seed}", Radius, make, **how))
@@ -46,28 +49,41 @@ def theorem32(work: Work) -> Found:
         ends.setdefault(name, []).append(work.stage(f"{name}-relu-{seed}", Audit, far, **how))
     work.picture("radius.svg", radius_figure([runs[0] for runs in found.values()]))
     compared = [
-        over_seeds(f"{name}: largest |p − 1/K| beyond the radius for ε = {eps:g} (bound: {eps:g})",
-                   [one.promises[i].worst for one in runs])
-        for name, runs in found.items() for i, eps in enumerate(EPS)
-    ]  # fmt: skip
+        over_seeds(
+            f"{name}: largest |p − 1/K| beyond the radius for ε = {eps:g} (bound: {eps:g})",
+            [one.promises[i].worst for one in runs],
+        )
+        for name, runs in found.items()
+        for i, eps in enumerate(EPS)
+    ]
     compared += [
-        over_seeds(f"{name}: radius for ε = {eps:g}, over the median distance of test inputs to their nearest centre",
-                   [one.promises[i].radius / _usual(one) for one in runs])
-        for name, runs in found.items() for i, eps in enumerate(EPS)
-    ]  # fmt: skip
-    compared += [over_seeds(f"{name}: RBF network, test error", [1 - one.accuracy for one in runs], unit="%")
-                 for name, runs in found.items()]  # fmt: skip
+        over_seeds(
+            f"{name}: radius for ε = {eps:g}, over the median distance of test inputs to their nearest centre",
+            [one.promises[i].radius / _usual(one) for one in runs],
+        )
+        for name, runs in found.items()
+        for i, eps in enumerate(EPS)
+    ]
+    compared += [
+        over_seeds(f"{name}: RBF network, test error", [1 - one.accuracy for one in runs], unit="%")
+        for name, runs in found.items()
+    ]
     every = [promise for runs in found.values() for one in runs for promise in one.promises]
     certain = {name: min(one.ends_certain or 0.0 for one in runs) for name, runs in ends.items()}
     claims = (
-        Claim("Beyond the radius every probability is within ε of 1/K.",
-              all(one.worst <= one.eps + ROUNDING for one in every) and all(one.beyond > 0 for one in every),
-              f"{sum(one.beyond for one in every):,} inputs; at most {max(one.worst / one.eps for one in every):.2g} "
-              "of the ε promised"),
-        Claim("In contrast to ReLU networks, which produce high confidence predictions far away.",
-              min(certain.values()) > NEARLY,
-              f"directions in which a ReLU network is proved to end at confidence 1: {in_words(certain, '{:.1%}')}"),
-    )  # fmt: skip
+        Claim(
+            "Beyond the radius every probability is within ε of 1/K.",
+            all(one.worst <= one.eps + ROUNDING for one in every)
+            and all(one.beyond > 0 for one in every),
+            f"{sum(one.beyond for one in every):,} inputs; at most {max(one.worst / one.eps for one in every):.2g} "
+            "of the ε promised",
+        ),
+        Claim(
+            "In contrast to ReLU networks, which produce high confidence predictions far away.",
+            min(certain.values()) > NEARLY,
+            f"directions in which a ReLU network is proved to end at confidence 1: {in_words(certain, '{:.1%}')}",
+        ),
+    )
     tight = max(one.worst / one.eps for one in every)
     remarks = (
         "The paper has no experiment on this theorem; here are two, on embedded data.",
@@ -92,7 +108,7 @@ def _measured(trained: Trained, known: Known, points: int, epochs: int, seed: in
     shown = torch.linspace(0, len(x) - 1, min(KEPT, len(x))).long()
     kept = distance.argsort()[shown]
     weight = kernels.weight.detach().double()
-    assert kernels.gamma is not None  # noqa: S101 - `fit` has found one
+    assert kernels.gamma is not None
     return Radius(
         data=known.name,
         classes=len(known.classes),
@@ -119,7 +135,7 @@ def _far(trained: Trained, known: Known, directions: int, seed: int) -> Audit:
 
 def _trained(known: Known, epochs: int, seed: int) -> tuple[RBFNetwork, Method]:
     """The RBF network, whose weights are found at once, and a ReLU network on the same data."""
-    assert known.train is not None  # noqa: S101 - embedded data have a training part
+    assert known.train is not None
     features, classes = known.train.take(slice(0, 1))[0].numel(), len(known.classes)
     kernels = RBFNetwork(classes=classes, features=features, normalise=known.normalise)
     fit(kernels, known.train, epochs=1, seed=seed)
@@ -133,7 +149,7 @@ def _trained(known: Known, epochs: int, seed: int) -> tuple[RBFNetwork, Method]:
 
 def _around(known: Known, count: int, reach: float, seed: int) -> Tensor:
     """Raw inputs in random directions from training inputs, up to so many units of the normalised input away."""
-    assert known.train is not None  # noqa: S101 - embedded data have a training part
+    assert known.train is not None
     generator = torch.Generator().manual_seed(derived_seed(seed, "directions", 0))
     inputs = known.train.take(slice(None))[0].double()
     start = inputs[torch.randint(len(inputs), (count,), generator=generator)]
@@ -160,5 +176,11 @@ def _usual(record: Radius) -> float:
 
 
 EXPERIMENTS = (
-    Experiment("relu-theorem32", 2, "Theorem 3.2", "Far from all centres an RBF network is uniform up to ε", theorem32),
+    Experiment(
+        "relu-theorem32",
+        2,
+        "Theorem 3.2",
+        "Far from all centres an RBF network is uniform up to ε",
+        theorem32,
+    ),
 )

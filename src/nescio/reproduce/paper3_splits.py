@@ -22,15 +22,15 @@ from nescio.data.normalise import Normalise
 from nescio.detectors.meta import check_counts, judged_features
 from nescio.detectors.meta_fit import REGRESSIONS, fit_meta
 from nescio.errors import NescioError
-from nescio.evaluate import evaluate
+from nescio.evaluation.evaluate import evaluate
+from nescio.evaluation.unknown_sets import unknown_set
 from nescio.methods import Softmax
 from nescio.models import network_for
 from nescio.records import History, Provenance, Repeated, Row, Separations, Spread
-from nescio.schedule import Step
 from nescio.scores.gradient import gradient_features
 from nescio.seeds import derived_seed
-from nescio.training import fit
-from nescio.unknowns import unknown_set
+from nescio.training.schedule import Step
+from nescio.training.train import fit
 
 SINGLE = {  # rows of table 1, and the columns of `gradient_features` they are
     "softmax": "max_prob",
@@ -59,7 +59,9 @@ class Plan:
     train: int
     validation: int
     test: int
-    digits: tuple[str, ...] = ()  # further data of the known classes, whose wrong answers are a set of their own
+    digits: tuple[
+        str, ...
+    ] = ()  # further data of the known classes, whose wrong answers are a set of their own
     hold_out: tuple[str, ...] = ()
     epochs: int = 20
     batch_size: int = 256
@@ -70,21 +72,39 @@ class Plan:
 
 
 MNIST = Plan(
-    data="mnist", network="cnn16",
+    data="mnist",
+    network="cnn16",
     unknown=("nist_letters", "omniglot", "notmnist", "cifar10", "normal", "uniform"),
     mixed=("omniglot", "notmnist", "cifar10", "normal", "uniform"),
     mixes=((), ("uniform",), ("uniform", "cifar10"), ("uniform", "cifar10", "omniglot")),
-    train=45_000, validation=10_000, test=15_000, digits=("emnist_digits",),
-)  # fmt: skip
+    train=45_000,
+    validation=10_000,
+    test=15_000,
+    digits=("emnist_digits",),
+)
 DIGITS = Plan(
-    data="digits", network="lenet", unknown=("held_out", "normal", "uniform"), mixed=("held_out", "normal", "uniform"),
-    mixes=((), ("uniform",)), train=120, validation=540, test=540, hold_out=("7", "8", "9"), epochs=20, batch_size=32,
-    learning_rate=0.01, most=400, each=100, networks=2,
-)  # fmt: skip
+    data="digits",
+    network="lenet",
+    unknown=("held_out", "normal", "uniform"),
+    mixed=("held_out", "normal", "uniform"),
+    mixes=((), ("uniform",)),
+    train=120,
+    validation=540,
+    test=540,
+    hold_out=("7", "8", "9"),
+    epochs=20,
+    batch_size=32,
+    learning_rate=0.01,
+    most=400,
+    each=100,
+    networks=2,
+)
 PLANS = {plan.data: plan for plan in (MNIST, DIGITS)}
 
 
-def separations(plan: Plan, splits: int, folder: Path, root: str | None = None, seed: int = 0) -> Separations:
+def separations(
+    plan: Plan, splits: int, folder: Path, root: str | None = None, seed: int = 0
+) -> Separations:
     """The record of all splits; each is written when it is done, and is not made again if it is there."""
     found = []
     for split in range(splits):
@@ -93,7 +113,9 @@ def separations(plan: Plan, splits: int, folder: Path, root: str | None = None, 
         if path.exists():
             record = Separations.load(path)
             if record.provenance.settings != settings or record.provenance.seed != seed:
-                raise NescioError(f"{str(path)!r} was made with other settings; choose another folder")
+                raise NescioError(
+                    f"{str(path)!r} was made with other settings; choose another folder"
+                )
         else:
             record = one_split(plan, split, folder, root, seed, settings)
             record.save(path)
@@ -117,10 +139,16 @@ def one_split(
     told, few = _sets(plan, known, root, own)
     judge = _Judge(_features(plan, model, test, told, root))
     familiar = {name: gradient_features(model, data, log=True).values for name, data in few.items()}
-    table = [judge.row(name, "single", _column(names.index(column))) for name, column in SINGLE.items()]
-    table += [judge.row(kind, "regression", fit_meta(kind, rows, ~right, own)) for kind in REGRESSIONS]
+    table = [
+        judge.row(name, "single", _column(names.index(column))) for name, column in SINGLE.items()
+    ]
+    table += [
+        judge.row(kind, "regression", fit_meta(kind, rows, ~right, own)) for kind in REGRESSIONS
+    ]
     for mix in plan.mixes:
-        table.append(_network_row(plan, judge, rows, right, {name: familiar[name] for name in mix}, own))
+        table.append(
+            _network_row(plan, judge, rows, right, {name: familiar[name] for name in mix}, own)
+        )
     return Separations(
         data=known.name,
         network=plan.network,
@@ -132,7 +160,9 @@ def one_split(
     )
 
 
-def _features(plan: Plan, model: Softmax, test: Samples, told: dict[str, Samples], root: str | None) -> Features:
+def _features(
+    plan: Plan, model: Softmax, test: Samples, told: dict[str, Samples], root: str | None
+) -> Features:
     """Of right answers, of wrong ones, of each unknown set, and of the mixed ones together; empty sets are left out."""
     values, right, _ = judged_features(model, test)
     found = {RIGHT: values[right], WRONG: values[~right]}
@@ -153,7 +183,9 @@ def divided(known: Known, sizes: Sequence[int], seed: int) -> list[Samples]:
     parts = [part for part in (known.train, known.test) if part is not None]
     whole = Samples.joined(parts, known.name)
     if sum(sizes) > len(whole):
-        raise NescioError(f"{known.name} has {len(whole)} labelled inputs, but {sum(sizes)} are asked for")
+        raise NescioError(
+            f"{known.name} has {len(whole)} labelled inputs, but {sum(sizes)} are asked for"
+        )
     order = torch.randperm(len(whole), generator=torch.Generator().manual_seed(seed))
     ends = np.cumsum([0, *sizes]).tolist()
     return [whole.select(order[a:b]) for a, b in pairwise(ends)]
@@ -172,30 +204,49 @@ def together(records: Sequence[Separations]) -> Separations:
     return replace(
         first,
         accuracy=tuple(value for record in records for value in record.accuracy),
-        sets={name: tuple(count for record in records for count in record.sets[name]) for name in shared},
+        sets={
+            name: tuple(count for record in records for count in record.sets[name])
+            for name in shared
+        },
         rows=tuple(rows),
-        provenance=replace(first.provenance, seconds=sum(record.provenance.seconds for record in records)),
+        provenance=replace(
+            first.provenance, seconds=sum(record.provenance.seconds for record in records)
+        ),
     )
 
 
 def _joined(parts: Sequence[Repeated]) -> Repeated:
-    return Repeated(*(tuple(v for part in parts for v in getattr(part, name)) for name in asdict(parts[0])))
+    return Repeated(
+        *(tuple(v for part in parts for v in getattr(part, name)) for name in asdict(parts[0]))
+    )
 
 
-def _trained(plan: Plan, known: Known, train: Samples, seed: int, checkpoint: Path) -> tuple[Softmax, History]:
+def _trained(
+    plan: Plan, known: Known, train: Samples, seed: int, checkpoint: Path
+) -> tuple[Softmax, History]:
     """As in the paper, but for a fixed number of epochs at a learning rate, its tenth and its hundredth."""
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
         net = network_for(plan.network, known.shape, len(known.classes))
     model = Softmax(net, normalise=Normalise.fitted(train))
     history = fit(
-        model, train, epochs=plan.epochs, batch_size=plan.batch_size, optimizer="sgd", learning_rate=plan.learning_rate,
-        weight_decay=1e-3, schedule=Step(at=(0.6, 0.85), factor=0.1), seed=seed, checkpoint=checkpoint,
-    )  # fmt: skip
+        model,
+        train,
+        epochs=plan.epochs,
+        batch_size=plan.batch_size,
+        optimizer="sgd",
+        learning_rate=plan.learning_rate,
+        weight_decay=1e-3,
+        schedule=Step(at=(0.6, 0.85), factor=0.1),
+        seed=seed,
+        checkpoint=checkpoint,
+    )
     return model.eval(), history
 
 
-def _sets(plan: Plan, known: Known, root: str | None, seed: int) -> tuple[dict[str, Samples], dict[str, Samples]]:
+def _sets(
+    plan: Plan, known: Known, root: str | None, seed: int
+) -> tuple[dict[str, Samples], dict[str, Samples]]:
     """The unknown sets to be told, and a few inputs of each to learn from; no input is in both."""
     told, few = {}, {}
     for name in plan.unknown:
@@ -214,9 +265,17 @@ class _Judge:
 
     def row(self, name: str, group: str, *scores: Any) -> Row:
         """What a score gives or, of several, what they give on average."""
-        against = {other: [self._told(score, other) for score in scores] for other in self.features if other != RIGHT}
+        against = {
+            other: [self._told(score, other) for score in scores]
+            for other in self.features
+            if other != RIGHT
+        }
         means = {other: np.mean(found, axis=0) for other, found in against.items()}
-        return Row(name, group, {other: Repeated(*((float(v),) for v in found)) for other, found in means.items()})
+        return Row(
+            name,
+            group,
+            {other: Repeated(*((float(v),) for v in found)) for other, found in means.items()},
+        )
 
     def values(self, column: int) -> dict[str, tuple[float, ...]]:
         """Some values of a column on each set, for a figure."""
@@ -235,14 +294,23 @@ def _numbers(values: Tensor) -> NDArray[np.float64]:
     return values.detach().cpu().numpy()
 
 
-def _network_row(plan: Plan, judge: _Judge, rows: Tensor, right: Tensor, few: Features, seed: int) -> Row:
+def _network_row(
+    plan: Plan, judge: _Judge, rows: Tensor, right: Tensor, few: Features, seed: int
+) -> Row:
     """The network that learns from validation data and a few inputs of some unknown sets."""
     values = torch.cat([rows, *few.values()])
     wrong = torch.cat([~right, right.new_ones(len(values) - len(rows))])
-    fitted = [fit_meta("nn", values, wrong, derived_seed(seed, "network", number)) for number in range(plan.networks)]
+    fitted = [
+        fit_meta("nn", values, wrong, derived_seed(seed, "network", number))
+        for number in range(plan.networks)
+    ]
     return judge.row(" + ".join(["validation", *few]), "network", *fitted)
 
 
 def _plain(plan: Plan) -> dict[str, Any]:
-    return {name: [list(v) if isinstance(v, tuple) else v for v in value] if isinstance(value, tuple) else value
-            for name, value in asdict(plan).items()}  # fmt: skip
+    return {
+        name: [list(v) if isinstance(v, tuple) else v for v in value]
+        if isinstance(value, tuple)
+        else value
+        for name, value in asdict(plan).items()
+    }

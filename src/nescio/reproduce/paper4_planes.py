@@ -15,8 +15,8 @@ from sklearn.datasets import make_moons
 from torch import Tensor
 
 from nescio.data import Known, Samples, load
-from nescio.evaluate import evaluate
-from nescio.maps import uncertainty_map
+from nescio.evaluation.evaluate import evaluate
+from nescio.evaluation.maps import uncertainty_map
 from nescio.methods import DUQ, Ensemble, Method
 from nescio.models import mlp
 from nescio.records import Claim, Compared, Differs, Evaluation, Map, Points
@@ -25,17 +25,31 @@ from nescio.reproduce.experiment import Experiment, Found, Work
 from nescio.reproduce.over_seeds import over_seeds
 from nescio.reproduce.paper4_published import LOSSES
 from nescio.reproduce.paper4_runs import auroc, confidence_shares
-from nescio.runs import training_part
-from nescio.training import fit
+from nescio.store.run import training_part
+from nescio.training.train import fit
 
 WINDOW = ((-2.5, 3.5), (-3.0, 3.0))  # of the moons, as the paper shows them
 OVERLAP = ((-5.0, 5.0), (-5.0, 5.0))  # of the Gaussians
 FAR = 1.0  # from every training point
 SURE, CERTAIN, UNCERTAIN = 0.9, 0.75, 0.25  # of one answer; of the mean over a region
-TRAINING: dict[str, Any] = {"batch_size": 64, "optimizer": "sgd", "learning_rate": 0.01}  # appendix A.1
+TRAINING: dict[str, Any] = {
+    "batch_size": 64,
+    "optimizer": "sgd",
+    "learning_rate": 0.01,
+}  # appendix A.1
 EPOCHS = 30
-HEAD: dict[str, Any] = {"centroid_size": 10, "length_scale": 0.3, "momentum": 0.99, "weight_spread": 1.0}
-ENSEMBLE, TWO_SIDED, NONE, ONE_SIDED = "deep ensemble", "DUQ", "DUQ, no penalty", "DUQ, one-sided penalty"
+HEAD: dict[str, Any] = {
+    "centroid_size": 10,
+    "length_scale": 0.3,
+    "momentum": 0.99,
+    "weight_spread": 1.0,
+}
+ENSEMBLE, TWO_SIDED, NONE, ONE_SIDED = (
+    "deep ensemble",
+    "DUQ",
+    "DUQ, no penalty",
+    "DUQ, one-sided penalty",
+)
 PENALTY = {TWO_SIDED: (1.0, "two-sided"), NONE: (0.0, "two-sided"), ONE_SIDED: (1.0, "one-sided")}
 GAUSSIAN_PENALTY = 0.3
 EMPTY = "far away"
@@ -46,7 +60,11 @@ def figure1(work: Work) -> Found:
     found = judged(work, (ENSEMBLE, TWO_SIDED))
     ensemble, duq = found[ENSEMBLE], found[TWO_SIDED]
     draw(work, "figure1.svg", found)
-    on, away, sure = median(map(on_data, duq)), median(map(far_away, duq)), median(map(far_and_sure, ensemble))
+    on, away, sure = (
+        median(map(on_data, duq)),
+        median(map(far_away, duq)),
+        median(map(far_and_sure, ensemble)),
+    )
     return Found(
         compared=_measured(found),
         claims=(
@@ -78,18 +96,25 @@ def figure4(work: Work) -> Found:
     return Found(
         compared=_measured(found),
         claims=(
-            Claim("Without gradient penalty the model is certain even far away from the data",
-                  away[NONE] > max(UNCERTAIN, 2 * away[TWO_SIDED]),
-                  f"{seen} (wanted: above {UNCERTAIN}, and more than twice as much as DUQ)"),
-            Claim("With only a one-sided penalty the uncertainty is significantly worse than with a two-sided one",
-                  away[ONE_SIDED] > max(UNCERTAIN, 2 * away[TWO_SIDED]),
-                  f"{seen} (wanted: above {UNCERTAIN}, and more than twice as much as DUQ)"),
-            Claim("It does not improve on that without a penalty", away[ONE_SIDED] > away[NONE] / 2,
-                  f"{seen} (wanted: not halved)"),
+            Claim(
+                "Without gradient penalty the model is certain even far away from the data",
+                away[NONE] > max(UNCERTAIN, 2 * away[TWO_SIDED]),
+                f"{seen} (wanted: above {UNCERTAIN}, and more than twice as much as DUQ)",
+            ),
+            Claim(
+                "With only a one-sided penalty the uncertainty is significantly worse than with a two-sided one",
+                away[ONE_SIDED] > max(UNCERTAIN, 2 * away[TWO_SIDED]),
+                f"{seen} (wanted: above {UNCERTAIN}, and more than twice as much as DUQ)",
+            ),
+            Claim(
+                "It does not improve on that without a penalty",
+                away[ONE_SIDED] > away[NONE] / 2,
+                f"{seen} (wanted: not halved)",
+            ),
         ),
         differs=(*_settings(work), _ONE_SCALE),
         remarks=_streaks(found[TWO_SIDED]),
-    )  # fmt: skip
+    )
 
 
 def figure3(work: Work) -> Found:
@@ -100,9 +125,14 @@ def figure3(work: Work) -> Found:
     def make(seed: int) -> Evaluation:
         return between(*learned(seed), work)
 
-    runs = [work.stage(f"duq-{seed}", Evaluation, partial(make, seed), **how) for seed in range(work.seeds)]
+    runs = [
+        work.stage(f"duq-{seed}", Evaluation, partial(make, seed), **how)
+        for seed in range(work.seeds)
+    ]
     chosen = _middle(runs)
-    shown = work.stage("map", Map, lambda: mapped(work, *learned(chosen), OVERLAP, chosen), seed=chosen, **how)
+    shown = work.stage(
+        "map", Map, lambda: mapped(work, *learned(chosen), OVERLAP, chosen), seed=chosen, **how
+    )
     work.picture("figure3.svg", map_figure([shown], ["confidence"], titles=[TWO_SIDED]))
     middle, beside_it = [far_away(one) for one in runs], [on_data(one) for one in runs]
     return Found(
@@ -119,12 +149,16 @@ def figure3(work: Work) -> Found:
             ),
         ),
         differs=(
-            Differs("data and training", "not told", f"unit Gaussians at (∓1, 0), 1000 points; as on two moons, "
-                    f"λ = {GAUSSIAN_PENALTY}", "the paper only shows the figure"),
+            Differs(
+                "data and training",
+                "not told",
+                f"unit Gaussians at (∓1, 0), 1000 points; as on two moons, λ = {GAUSSIAN_PENALTY}",
+                "the paper only shows the figure",
+            ),
             *HEADS,
             _ONE_SCALE,
         ),
-    )  # fmt: skip
+    )
 
 
 def judged(work: Work, titles: Sequence[str]) -> dict[str, list[Evaluation]]:
@@ -162,7 +196,10 @@ def draw(work: Work, name: str, found: dict[str, list[Evaluation]]) -> None:
 
 def moons(seed: int, points: int) -> Known:
     """Two moons to train on, and 1000 other points to test on; inputs are taken as they are, not normalised."""
-    drawn = make_moons(points, noise=0.1, random_state=seed), make_moons(1000, noise=0.1, random_state=1000 + seed)
+    drawn = (
+        make_moons(points, noise=0.1, random_state=seed),
+        make_moons(1000, noise=0.1, random_state=1000 + seed),
+    )
     train, test = (Samples(torch.tensor(x, dtype=torch.float32), torch.tensor(y)) for x, y in drawn)
     return Known("two moons", train, test, ("upper", "lower"), None, "tabular", ("x", "y"))
 
@@ -172,7 +209,9 @@ def moon_model(work: Work, title: str, seed: int) -> Method:
     known = moons(seed, work.pick(1500, 1000))
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model: Method = Ensemble(lambda: mlp(2, 2, (20, 20, 20))) if title == ENSEMBLE else duq(*PENALTY[title])
+        model: Method = (
+            Ensemble(lambda: mlp(2, 2, (20, 20, 20))) if title == ENSEMBLE else duq(*PENALTY[title])
+        )
     # the paper trains its ensemble without weight decay, so that the members may differ
     return _fitted(work, model, known, seed, 0.0 if title == ENSEMBLE else 1e-4)
 
@@ -188,7 +227,9 @@ def gaussian_model(work: Work, seed: int) -> tuple[Method, Known]:
 
 def duq(penalty: float, side: str) -> DUQ:
     """DUQ over the paper's small network, with no ReLU at the end: a feature may have either sign."""
-    return DUQ(mlp(2, 20, hidden=(20, 20)), 2, gradient_penalty=penalty, penalty=side, features=20, **HEAD)
+    return DUQ(
+        mlp(2, 20, hidden=(20, 20)), 2, gradient_penalty=penalty, penalty=side, features=20, **HEAD
+    )
 
 
 def _fitted(work: Work, model: Method, known: Known, seed: int, weight_decay: float) -> Method:
@@ -211,7 +252,11 @@ def between(model: Method, known: Known, work: Work) -> Evaluation:
 
 
 def mapped(
-    work: Work, model: Method, known: Known, window: tuple[tuple[float, float], tuple[float, float]], seed: int
+    work: Work,
+    model: Method,
+    known: Known,
+    window: tuple[tuple[float, float], tuple[float, float]],
+    seed: int,
 ) -> Map:
     """The model's confidence over a window, with some of its data, so that what is under them shows."""
     size = work.count(work.pick(80, 150), 5)
@@ -246,8 +291,11 @@ MEASURES: dict[str, Callable[[Evaluation], float]] = {
 
 def _measured(found: Mapping[str, Sequence[Evaluation]]) -> tuple[Compared, ...]:
     """Every measure of every model."""
-    return tuple(over_seeds(f"{title}: {what}", [measure(one) for one in runs])
-                 for title, runs in found.items() for what, measure in MEASURES.items())  # fmt: skip
+    return tuple(
+        over_seeds(f"{title}: {what}", [measure(one) for one in runs])
+        for title, runs in found.items()
+        for what, measure in MEASURES.items()
+    )
 
 
 def _middle(runs: Sequence[Evaluation]) -> int:
@@ -267,13 +315,19 @@ def _settings(work: Work) -> tuple[Differs, ...]:
     )
 
 
-HEADS = (Differs("first weights W_c of DUQ", "not told", "N(0, 1)", "as in the authors' notebook"), *LOSSES)
-_ONE_SCALE = Differs("colours", "each panel scaled to its own values", "all on one scale", "to be compared")
+HEADS = (
+    Differs("first weights W_c of DUQ", "not told", "N(0, 1)", "as in the authors' notebook"),
+    *LOSSES,
+)
+_ONE_SCALE = Differs(
+    "colours", "each panel scaled to its own values", "all on one scale", "to be compared"
+)
 _COLOURS = Differs(
-    "colours", "each panel scaled to its own values; entropy of the ensemble",
+    "colours",
+    "each panel scaled to its own values; entropy of the ensemble",
     "the confidence of every model, on one scale",
     "so that panels can be compared",
-)  # fmt: skip
+)
 
 
 def _streaks(runs: Sequence[Evaluation]) -> tuple[str, ...]:
@@ -281,14 +335,27 @@ def _streaks(runs: Sequence[Evaluation]) -> tuple[str, ...]:
     stray = sum(far_away(one) > UNCERTAIN for one in runs)
     if not stray:
         return ()
-    return (f"DUQ with the two-sided penalty kept a streak of certainty far from its data (a mean above {UNCERTAIN}) "
-            f"in {stray} of {len(runs)} runs: the penalty is on training points only, and promises nothing "
-            "elsewhere.",)  # fmt: skip
+    return (
+        f"DUQ with the two-sided penalty kept a streak of certainty far from its data (a mean above {UNCERTAIN}) "
+        f"in {stray} of {len(runs)} runs: the penalty is on training points only, and promises nothing "
+        "elsewhere.",
+    )
 
 
 _SEEDS = {"quick": 5, "paper": 5}  # cheap, and runs differ
 EXPERIMENTS = (
-    Experiment("duq-figure1", 4, "Figure 1", "Two moons: a deep ensemble and DUQ", figure1, seeds=_SEEDS),
-    Experiment("duq-figure3", 4, "Figure 3", "DUQ where two classes overlap", figure3, seeds=_SEEDS),
-    Experiment("duq-figure4", 4, "Figure 4", "DUQ without a penalty, and with a one-sided one", figure4, seeds=_SEEDS),
+    Experiment(
+        "duq-figure1", 4, "Figure 1", "Two moons: a deep ensemble and DUQ", figure1, seeds=_SEEDS
+    ),
+    Experiment(
+        "duq-figure3", 4, "Figure 3", "DUQ where two classes overlap", figure3, seeds=_SEEDS
+    ),
+    Experiment(
+        "duq-figure4",
+        4,
+        "Figure 4",
+        "DUQ without a penalty, and with a one-sided one",
+        figure4,
+        seeds=_SEEDS,
+    ),
 )

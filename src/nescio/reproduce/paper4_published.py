@@ -6,10 +6,19 @@ from nescio.reproduce.over_seeds import Published
 # in which DUQ is as in the authors' code, and not as the paper prints it
 LOSSES = (
     Differs("penalty", "(‖g‖² − 1)²", "(‖g‖ − 1)²", "as in the authors' code"),
-    Differs("cross-entropies of the classes (equation 3)", "their sum", "their mean", "as in the authors' code"),
-    Differs("first centroids", "N(0, 0.05)", "N(0, 1), as the mean of 12 inputs", "N(0, 1) is in the authors' code for "
-            "two moons and FashionMNIST"),
-)  # fmt: skip
+    Differs(
+        "cross-entropies of the classes (equation 3)",
+        "their sum",
+        "their mean",
+        "as in the authors' code",
+    ),
+    Differs(
+        "first centroids",
+        "N(0, 0.05)",
+        "N(0, 1), as the mean of 12 inputs",
+        "N(0, 1) is in the authors' code for two moons and FashionMNIST",
+    ),
+)
 PENALTIES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 # table 1, for each weight of the penalty: accuracy in per cent, AUROC against not-MNIST and against MNIST
 TABLE1 = {
@@ -59,4 +68,7 @@ CIFAR_ACCURACY = {
 CIFAR_SHARE = 28.0  # section 4.3, of figure 8: the best accuracy there can be on CIFAR-10 and SVHN, in per cent
 # section 4.3, run time: seconds of an epoch on a GPU; at test time as a multiple of the softmax network's
 EPOCH = {"softmax": 21.0, "ensemble": 105.0, "DUQ": 27.0, "DUQ with penalty": 103.0}
-PREDICTION = {"DUQ": 1.25, "ensemble": 5.0}  # "25 % slower", "about 4 times faster than" the ensemble: 4 · 1.25
+PREDICTION = {
+    "DUQ": 1.25,
+    "ensemble": 5.0,
+}  # "25 % slower", "about 4 times faster than" the ensemble: 4 · 1.25

@@ -14,17 +14,20 @@ from torch import nn
 
 from nescio.data import Known
 from nescio.errors import NescioError
-from nescio.evaluate import evaluate
+from nescio.evaluation.evaluate import evaluate
+from nescio.evaluation.unknown_sets import unknown_set
 from nescio.methods import Softmax
 from nescio.methods.method import Method
 from nescio.records import Evaluation, History, Rejection, Roc
 from nescio.report.runs import of_score, side_of
 from nescio.reproduce.experiment import Work
-from nescio.runs import Source
-from nescio.unknowns import unknown_set
+from nescio.store.run import Source
 
 Made = Callable[[Method, Known], nn.Module]
-DUQ_EPOCHS, SOFTMAX_EPOCHS = 6, 3  # at quick scale: an hour for three DUQ and five networks with a softmax
+DUQ_EPOCHS, SOFTMAX_EPOCHS = (
+    6,
+    3,
+)  # at quick scale: an hour for three DUQ and five networks with a softmax
 FEWEST = 3  # members of an ensemble in a dry run
 THIRDS = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 128, "schedule": "thirds"}
 
@@ -71,13 +74,17 @@ def duq_run(work: Work, pair: Pair, penalty: float) -> Run:
 def small_run(penalty: float) -> Run:
     """DUQ with a penalty in little time: a tenth of the images, and centroids that follow in so few steps."""
     own = {"length_scale": 0.2, "gradient_penalty": penalty, "momentum": 0.99}
-    return Run(f"duq-fashion-penalty-{penalty:g}", "duq", 6, 1e-4, ("max_logit", "energy"), own, most=6000)
+    return Run(
+        f"duq-fashion-penalty-{penalty:g}", "duq", 6, 1e-4, ("max_logit", "energy"), own, most=6000
+    )
 
 
 def ensemble_run(work: Work, pair: Pair, members: int) -> Run:
     """The deep ensemble; weight decay is that of the authors' code for networks with a softmax."""
     epochs, own = work.pick(SOFTMAX_EPOCHS, pair.epochs), {"members": work.count(members, FEWEST)}
-    return Run(f"ensemble-{pair.name}", "ensemble", epochs, 5e-4, ("entropy", "mutual_information"), own)
+    return Run(
+        f"ensemble-{pair.name}", "ensemble", epochs, 5e-4, ("entropy", "mutual_information"), own
+    )
 
 
 def judged_members(
@@ -90,11 +97,15 @@ def judged_members(
         found = Softmax(model.networks()[i], normalise=known.normalise)
         return made(found, known) if made else found
 
-    return [judged(work, pair, alone, 0, f"-member-{i}{part}", partial(member, i))
-            for i in range(work.count(members, FEWEST))]  # fmt: skip
+    return [
+        judged(work, pair, alone, 0, f"-member-{i}{part}", partial(member, i))
+        for i in range(work.count(members, FEWEST))
+    ]
 
 
-def judged(work: Work, pair: Pair, run: Run, seed: int, part: str = "", made: Made | None = None) -> Evaluation:
+def judged(
+    work: Work, pair: Pair, run: Run, seed: int, part: str = "", made: Made | None = None
+) -> Evaluation:
     """A run against unknown data: from its record if that is kept, else trained as far as it is not yet.
 
     With `made`, which has a name of its own, `part`, what it makes of the trained network is judged instead. The
@@ -102,15 +113,26 @@ def judged(work: Work, pair: Pair, run: Run, seed: int, part: str = "", made: Ma
     """
     shared = replace(work, folder=work.runs / f"judged-{work.scale}{'-dry' if work.dry else ''}")
     settings = {"pair": asdict(pair), "run": asdict(run), "seed": seed}
-    training = {**settings, "run": {name: value for name, value in asdict(run).items() if name != "scores"}}
+    training = {
+        **settings,
+        "run": {name: value for name, value in asdict(run).items() if name != "scores"},
+    }
     source = Source(pair.data)
 
     @cache
     def trained() -> tuple[Method, History]:
         return work.trained(
-            f"{run.name}-{seed}", source, run.method, pair.network, seed, run.own,
-            epochs=run.epochs, most=run.most, weight_decay=run.weight_decay, **pair.training,
-        )  # fmt: skip
+            f"{run.name}-{seed}",
+            source,
+            run.method,
+            pair.network,
+            seed,
+            run.own,
+            epochs=run.epochs,
+            most=run.most,
+            weight_decay=run.weight_decay,
+            **pair.training,
+        )
 
     def evaluated() -> Evaluation:
         model, known = trained()[0], work.known(source)
@@ -126,18 +148,25 @@ def judged(work: Work, pair: Pair, run: Run, seed: int, part: str = "", made: Ma
 
 def judged_all(work: Work, pair: Pair, plan: Plan) -> dict[str, list[Evaluation]]:
     """Every run of a plan, from as many seeds as it says."""
-    return {label: [judged(work, pair, run, seed) for seed in range(seeds)] for label, (run, seeds) in plan.items()}
+    return {
+        label: [judged(work, pair, run, seed) for seed in range(seeds)]
+        for label, (run, seeds) in plan.items()
+    }
 
 
 def training_time(work: Work, plan: Plan) -> str:
     """How long the trainings of a plan took, of the time in all."""
     found = []
     for label, (run, seeds) in plan.items():
-        histories = [History.load(work.folder / f"{_history(run, seed)}.json") for seed in range(seeds)]
+        histories = [
+            History.load(work.folder / f"{_history(run, seed)}.json") for seed in range(seeds)
+        ]
         minutes = sum(one.provenance.seconds for one in histories) / 60
         threads = sorted({one.provenance.settings["threads"] for one in histories})
         many = f"{seeds} runs, " if seeds > 1 else ""
-        found.append(f"{label} {minutes:.0f} minutes ({many}threads: {' or '.join(map(str, threads))})")
+        found.append(
+            f"{label} {minutes:.0f} minutes ({many}threads: {' or '.join(map(str, threads))})"
+        )
     return f"Trainings, which experiments share, took: {', '.join(found)}."
 
 
@@ -166,7 +195,9 @@ def rejection(record: Evaluation, unknown: str) -> Rejection:
 def confidence_shares(record: Evaluation, side: str, bins: int = 10) -> NDArray[np.float64]:
     """The shares of inputs by confidence, in so many bins over [0, 1]; those kept are 50."""
     if record.confidence is None:
-        raise NescioError(f"a record of {record.method} does not keep how its confidence is distributed")
+        raise NescioError(
+            f"a record of {record.method} does not keep how its confidence is distributed"
+        )
     counts = np.array(record.confidence.counts[side], dtype=float)
     shares: NDArray[np.float64] = counts.reshape(bins, -1).sum(1) / counts.sum()
     return shares

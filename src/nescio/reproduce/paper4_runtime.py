@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nescio.core.predict import predict
 from nescio.methods import DUQ, Ensemble, Method, Softmax
 from nescio.methods.method import Moment
 from nescio.models import network_for
-from nescio.predict import predict
 from nescio.records import Claim, Compared, Differs, Provenance, Timings
 from nescio.reproduce.experiment import Experiment, Found, Work
 from nescio.reproduce.over_seeds import over_seeds
@@ -34,31 +34,60 @@ def runtime(work: Work) -> Found:
     found = work.stage("timings", Timings, lambda: timed(work, network, shape), network=network)
     taken = {name: median(rounds) for name, rounds in found.seconds.items()}
     ratio = {name: taken[name] / taken[name.partition(": ")[0] + ": " + SOFTMAX] for name in taken}
-    penalised, plain, kernels = ratio[TRAIN + PENALISED], ratio[TRAIN + PLAIN], ratio[PREDICT + PLAIN]
+    penalised, plain, kernels = (
+        ratio[TRAIN + PENALISED],
+        ratio[TRAIN + PLAIN],
+        ratio[PREDICT + PLAIN],
+    )
     faster = taken[PREDICT + ENSEMBLE] / taken[PREDICT + PLAIN]
     return Found(
-        compared=(*_rows(ratio, TRAIN, "a step of training, times softmax", _epochs()),
-                  *_rows(ratio, PREDICT, "prediction, times softmax", PREDICTION)),
+        compared=(
+            *_rows(ratio, TRAIN, "a step of training, times softmax", _epochs()),
+            *_rows(ratio, PREDICT, "prediction, times softmax", PREDICTION),
+        ),
         claims=(
-            Claim("DUQ with gradient penalty takes no longer to train than a deep ensemble of 5",
-                  penalised <= ratio[TRAIN + ENSEMBLE],
-                  f"{penalised:.2f} against {ratio[TRAIN + ENSEMBLE]:.2f} steps of a softmax network"),
-            Claim("Computing the Jacobian is expensive: without the penalty an epoch takes a fraction of the time",
-                  plain < penalised / 2, f"{plain:.2f} against {penalised:.2f} steps of a softmax network"),
-            Claim("At test time there is only a marginal overhead over a softmax based model",
-                  kernels < LITTLE, f"{kernels:.2f} times as long (wanted: below {LITTLE})"),
-            Claim("DUQ is about 4 times faster than a deep ensemble of 5 at test time",
-                  faster > 3, f"{faster:.2f} times as fast (wanted: above 3)"),
+            Claim(
+                "DUQ with gradient penalty takes no longer to train than a deep ensemble of 5",
+                penalised <= ratio[TRAIN + ENSEMBLE],
+                f"{penalised:.2f} against {ratio[TRAIN + ENSEMBLE]:.2f} steps of a softmax network",
+            ),
+            Claim(
+                "Computing the Jacobian is expensive: without the penalty an epoch takes a fraction of the time",
+                plain < penalised / 2,
+                f"{plain:.2f} against {penalised:.2f} steps of a softmax network",
+            ),
+            Claim(
+                "At test time there is only a marginal overhead over a softmax based model",
+                kernels < LITTLE,
+                f"{kernels:.2f} times as long (wanted: below {LITTLE})",
+            ),
+            Claim(
+                "DUQ is about 4 times faster than a deep ensemble of 5 at test time",
+                faster > 3,
+                f"{faster:.2f} times as fast (wanted: above 3)",
+            ),
         ),
         differs=(
-            Differs("machine", "a 1080 Ti GPU", f"a CPU, {found.threads} threads", "ratios alone are compared"),
-            Differs("network and data", "not told; in the section on CIFAR-10, so ResNet-18",
-                    f"{network}, batches of {found.batch} random images {shape[1]}×{shape[2]}",
-                    "the network that our runs are of" if work.quick else "the same work for any image"),
-            Differs("the penalty's gradient", "plain double backward",
-                    "rules of our own for convolution, BatchNorm, ReLU and pooling", "as our training has it"),
+            Differs(
+                "machine",
+                "a 1080 Ti GPU",
+                f"a CPU, {found.threads} threads",
+                "ratios alone are compared",
+            ),
+            Differs(
+                "network and data",
+                "not told; in the section on CIFAR-10, so ResNet-18",
+                f"{network}, batches of {found.batch} random images {shape[1]}×{shape[2]}",
+                "the network that our runs are of" if work.quick else "the same work for any image",
+            ),
+            Differs(
+                "the penalty's gradient",
+                "plain double backward",
+                "rules of our own for convolution, BatchNorm, ReLU and pooling",
+                "as our training has it",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def timed(work: Work, network: str, shape: tuple[int, ...]) -> Timings:
@@ -70,8 +99,13 @@ def timed(work: Work, network: str, shape: tuple[int, ...]) -> Timings:
         tasks = {**training(network, shape, batch), **prediction(network, shape, many)}
         rounds = in_turns(tasks, work.count(15, 1))
     settings = {"batch": batch, "images": many, "rounds": len(rounds[TRAIN + SOFTMAX])}
-    return Timings(network, batch, torch.get_num_threads(), rounds,
-                   Provenance.now(0, settings, time.monotonic() - started))  # fmt: skip
+    return Timings(
+        network,
+        batch,
+        torch.get_num_threads(),
+        rounds,
+        Provenance.now(0, settings, time.monotonic() - started),
+    )
 
 
 def training(network: str, shape: tuple[int, ...], batch: int) -> dict[str, Callable[[], Any]]:
@@ -113,7 +147,9 @@ def prediction(network: str, shape: tuple[int, ...], images: int) -> dict[str, C
         PLAIN: _duq(network, shape, 0.0),
         ENSEMBLE: Ensemble(lambda: network_for(network, shape, CLASSES), MEMBERS),
     }
-    return {PREDICT + name: partial(predict, model, x, progress=False) for name, model in models.items()}
+    return {
+        PREDICT + name: partial(predict, model, x, progress=False) for name, model in models.items()
+    }
 
 
 def in_turns(tasks: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, tuple[float, ...]]:
@@ -136,10 +172,24 @@ def _epochs() -> dict[str, float]:
     return {name: seconds / EPOCH[SOFTMAX] for name, seconds in EPOCH.items()}
 
 
-def _rows(ratio: Mapping[str, float], kind: str, what: str, paper: Mapping[str, float]) -> tuple[Compared, ...]:
-    names = [name.removeprefix(kind) for name in ratio if name.startswith(kind) and name != kind + SOFTMAX]
+def _rows(
+    ratio: Mapping[str, float], kind: str, what: str, paper: Mapping[str, float]
+) -> tuple[Compared, ...]:
+    names = [
+        name.removeprefix(kind)
+        for name in ratio
+        if name.startswith(kind) and name != kind + SOFTMAX
+    ]
     return tuple(over_seeds(f"{name}: {what}", [ratio[kind + name]], paper[name]) for name in names)
 
 
-EXPERIMENTS = (Experiment("duq-runtime", 4, "Run time", "What DUQ costs beside softmax and an ensemble",
-                          runtime, once=True),)  # fmt: skip
+EXPERIMENTS = (
+    Experiment(
+        "duq-runtime",
+        4,
+        "Run time",
+        "What DUQ costs beside softmax and an ensemble",
+        runtime,
+        once=True,
+    ),
+)

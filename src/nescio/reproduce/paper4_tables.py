@@ -29,7 +29,14 @@ from nescio.reproduce.paper4_compared import (
     short,
     unequal,
 )
-from nescio.reproduce.paper4_published import CIFAR_ACCURACY, FASHION_ACCURACY, PENALTIES, TABLE1, TABLE2, TABLE3
+from nescio.reproduce.paper4_published import (
+    CIFAR_ACCURACY,
+    FASHION_ACCURACY,
+    PENALTIES,
+    TABLE1,
+    TABLE2,
+    TABLE3,
+)
 from nescio.reproduce.paper4_runs import (
     CIFAR,
     FASHION,
@@ -40,22 +47,33 @@ from nescio.reproduce.paper4_runs import (
     small_run,
     training_time,
 )
-from nescio.runs import training_part
+from nescio.store.run import training_part
 
 SINGLE, MAHALANOBIS = "single model", "Mahalanobis (ll)"
 SMALL = (0.0, 0.05, 0.5)  # weights that fit a quick run
-TOLERANCE = 0.003  # of accuracies, the sum of the paper's spreads: what we take "competitive" to allow
+TOLERANCE = (
+    0.003  # of accuracies, the sum of the paper's spreads: what we take "competitive" to allow
+)
 Sweep = dict[float, list[float]]  # by weight, of each run
 
 
 def table1(work: Work) -> Found:
     """Accuracy and AUROC as the penalty grows."""
     weights = work.pick(SMALL, PENALTIES)
-    plan = {_weight(weight): (small_run(weight) if work.quick else duq_run(work, FASHION, weight), work.seeds)
-            for weight in weights}  # fmt: skip
+    plan = {
+        _weight(weight): (
+            small_run(weight) if work.quick else duq_run(work, FASHION, weight),
+            work.seeds,
+        )
+        for weight in weights
+    }
     rows = dict(zip(weights, judged_all(work, FASHION, plan).values(), strict=True))
     where = ", on 6000 images" if work.quick else ""
-    compared = [one for weight, runs in rows.items() for one in _penalty_row(_weight(weight) + where, runs, weight)]
+    compared = [
+        one
+        for weight, runs in rows.items()
+        for one in _penalty_row(_weight(weight) + where, runs, weight)
+    ]
     if work.quick:
         whole = {"λ = 0, on all images": (duq_run(work, FASHION, 0.0), work.seeds)}
         for name, group in judged_all(work, FASHION, whole).items():
@@ -63,26 +81,40 @@ def table1(work: Work) -> Found:
         plan |= whole
     accuracy = {weight: [one.known.accuracy for one in runs] for weight, runs in rows.items()}
     letters, digits = (
-        {weight: [auroc(one, name) for one in runs] for weight, runs in rows.items()} for name in ("notmnist", "mnist")
+        {weight: [auroc(one, name) for one in runs] for weight, runs in rows.items()}
+        for name in ("notmnist", "mnist")
     )
     return Found(
         compared=tuple(compared),
         claims=(
-            Claim("Accuracy goes down as λ increases", above(accuracy[0.0], accuracy[max(rows)]),
-                  f"{_course(accuracy, 100, '%')} (wanted: less at the largest λ than at 0)"),
-            Claim("The best λ for NotMNIST is also the best for MNIST", _same_best(letters, digits),
-                  f"NotMNIST: {_course(letters)}; MNIST: {_course(digits)}"),
-            Claim("The gradient penalty improves AUROC slightly",
-                  all_of(above(values[CHOSEN], values[0.0]) for values in (letters, digits)),
-                  f"from λ = 0 to {CHOSEN}: {fmean(letters[0.0]):.3f} to {fmean(letters[CHOSEN]):.3f} on NotMNIST, "
-                  f"{fmean(digits[0.0]):.3f} to {fmean(digits[CHOSEN]):.3f} on MNIST"),
+            Claim(
+                "Accuracy goes down as λ increases",
+                above(accuracy[0.0], accuracy[max(rows)]),
+                f"{_course(accuracy, 100, '%')} (wanted: less at the largest λ than at 0)",
+            ),
+            Claim(
+                "The best λ for NotMNIST is also the best for MNIST",
+                _same_best(letters, digits),
+                f"NotMNIST: {_course(letters)}; MNIST: {_course(digits)}",
+            ),
+            Claim(
+                "The gradient penalty improves AUROC slightly",
+                all_of(above(values[CHOSEN], values[0.0]) for values in (letters, digits)),
+                f"from λ = 0 to {CHOSEN}: {fmean(letters[0.0]):.3f} to {fmean(letters[CHOSEN]):.3f} on NotMNIST, "
+                f"{fmean(digits[0.0]):.3f} to {fmean(digits[CHOSEN]):.3f} on MNIST",
+            ),
         ),
         differs=(*_table1_differs(work), *fashion_differs(work, chosen=False, ensemble=False)),
         remarks=(
-            *(("The sweep over λ is of short runs on a tenth of the images.",) if work.quick else ()),
-            *short(work, compared), training_time(work, plan),
+            *(
+                ("The sweep over λ is of short runs on a tenth of the images.",)
+                if work.quick
+                else ()
+            ),
+            *short(work, compared),
+            training_time(work, plan),
         ),
-    )  # fmt: skip
+    )
 
 
 def table2(work: Work) -> Found:
@@ -94,8 +126,14 @@ def table2(work: Work) -> Found:
         SINGLE: single(MEMBERS),
         MAHALANOBIS: single(work.pick(1, MEMBERS), "-mahalanobis", _mahalanobis),
     }
-    table = [over_seeds(f"{_ours(name)}: AUROC, FashionMNIST against MNIST", [auroc(one, "mnist") for one in group],
-                    TABLE2[name]) for name, group in runs.items()]  # fmt: skip
+    table = [
+        over_seeds(
+            f"{_ours(name)}: AUROC, FashionMNIST against MNIST",
+            [auroc(one, "mnist") for one in group],
+            TABLE2[name],
+        )
+        for name, group in runs.items()
+    ]
     table += accuracies(runs, FASHION_ACCURACY)
     told = {name: [auroc(one, "mnist") for one in group] for name, group in runs.items()}
     means = {name: fmean(values) for name, values in told.items()}
@@ -105,31 +143,55 @@ def table2(work: Work) -> Found:
     return Found(
         compared=tuple(table),
         claims=(
-            Claim("DUQ outperforms all other classification based methods",
-                  all_of(above(told[DUQ], values) for name, values in told.items() if name != DUQ),
-                  ", ".join(f"{_ours(name)}: {value:.3f}" for name, value in means.items())),
-            Claim("DUQ achieves competitive accuracy", accuracy[DUQ] > accuracy[SINGLE] - TOLERANCE,
-                  f"{accuracy[DUQ]:.1%} against {accuracy[SINGLE]:.1%} of the single model (wanted: at most "
-                  f"{100 * TOLERANCE:.1f} points less, the sum of the paper's spreads)"),
+            Claim(
+                "DUQ outperforms all other classification based methods",
+                all_of(above(told[DUQ], values) for name, values in told.items() if name != DUQ),
+                ", ".join(f"{_ours(name)}: {value:.3f}" for name, value in means.items()),
+            ),
+            Claim(
+                "DUQ achieves competitive accuracy",
+                accuracy[DUQ] > accuracy[SINGLE] - TOLERANCE,
+                f"{accuracy[DUQ]:.1%} against {accuracy[SINGLE]:.1%} of the single model (wanted: at most "
+                f"{100 * TOLERANCE:.1f} points less, the sum of the paper's spreads)",
+            ),
         ),
         differs=(
             *fashion_differs(work),
-            Differs("single models", "not told if trained for themselves", "the members of an ensemble, each alone"),
-            Differs("score of the single model", "not told", "the largest probability", f"entropy gives {entropy:.3f}"),
-            Differs("Mahalanobis distance", "by Ren et al. (2019), of another network",
-                    "on the features of our single model, without a step in the input or a tuned sum of layers",
-                    "one forward pass, and no unknown data to tune on"),
+            Differs(
+                "single models",
+                "not told if trained for themselves",
+                "the members of an ensemble, each alone",
+            ),
+            Differs(
+                "score of the single model",
+                "not told",
+                "the largest probability",
+                f"entropy gives {entropy:.3f}",
+            ),
+            Differs(
+                "Mahalanobis distance",
+                "by Ren et al. (2019), of another network",
+                "on the features of our single model, without a step in the input or a tuned sum of layers",
+                "one forward pass, and no unknown data to tune on",
+            ),
         ),
         remarks=(
             f"LL ratio ({TABLE2['LL ratio (generative model)'].value} in the paper, from Ren et al. 2019) is of a "
             "generative model, PixelCNN++, which is not part of nescio.",
-            *((f"The Mahalanobis distance of our single model's features reaches {means[MAHALANOBIS]:.3f} and is "
-               "ahead of DUQ; what the paper quotes is of another network.",)
-              if means[MAHALANOBIS] > means[DUQ] else ()),
+            *(
+                (
+                    f"The Mahalanobis distance of our single model's features reaches {means[MAHALANOBIS]:.3f} and is "
+                    "ahead of DUQ; what the paper quotes is of another network.",
+                )
+                if means[MAHALANOBIS] > means[DUQ]
+                else ()
+            ),
             f"By `energy`, the sum of all kernels, the same DUQ networks reach {energy:.3f}.",
-            *unequal(work), *short(work, table), training_time(work, plan),
+            *unequal(work),
+            *short(work, table),
+            training_time(work, plan),
         ),
-    )  # fmt: skip
+    )
 
 
 def table3(work: Work) -> Found:
@@ -144,24 +206,38 @@ def table3(work: Work) -> Found:
         SINGLE: judged_members(work, CIFAR, whole, work.seeds),
         **{f"deep ensemble of {size}": cifar_ensembles(work, size) for size in (3, 5, 10, MOST)},
     }
-    table = [over_seeds(f"{name}: AUROC, CIFAR-10 against SVHN", [auroc(one, "svhn") for one in group], TABLE3[name])
-             for name, group in runs.items()]  # fmt: skip
+    table = [
+        over_seeds(
+            f"{name}: AUROC, CIFAR-10 against SVHN",
+            [auroc(one, "svhn") for one in group],
+            TABLE3[name],
+        )
+        for name, group in runs.items()
+    ]
     table += accuracies(runs, CIFAR_ACCURACY)
     means = {name: fmean(auroc(one, "svhn") for one in group) for name, group in runs.items()}
     return Found(
         compared=tuple(table),
         claims=(
-            Claim("There is a big improvement going from λ = 0 to λ = 0.5",
-                  means["DUQ, λ = 0.5"] > means["DUQ, λ = 0"] + 0.03,
-                  f"{means['DUQ, λ = 0']:.3f} and {means['DUQ, λ = 0.5']:.3f} (wanted: more than 0.03)"),
-            Claim("Deep Ensembles performs the best", max(means, key=means.__getitem__).startswith("deep"),
-                  ", ".join(f"{name}: {value:.3f}" for name, value in means.items())),
+            Claim(
+                "There is a big improvement going from λ = 0 to λ = 0.5",
+                means["DUQ, λ = 0.5"] > means["DUQ, λ = 0"] + 0.03,
+                f"{means['DUQ, λ = 0']:.3f} and {means['DUQ, λ = 0.5']:.3f} (wanted: more than 0.03)",
+            ),
+            Claim(
+                "Deep Ensembles performs the best",
+                max(means, key=means.__getitem__).startswith("deep"),
+                ", ".join(f"{name}: {value:.3f}" for name, value in means.items()),
+            ),
         ),
         differs=cifar_differs(work),
-        remarks=(f"LL ratio ({TABLE3['LL ratio (generative model)'].value} in the paper) is of a generative model, "
-                 "which is not part of nescio.", *short(work, table),
-                 training_time(work, plan | {"the ensemble": (whole, 1)})),
-    )  # fmt: skip
+        remarks=(
+            f"LL ratio ({TABLE3['LL ratio (generative model)'].value} in the paper) is of a generative model, "
+            "which is not part of nescio.",
+            *short(work, table),
+            training_time(work, plan | {"the ensemble": (whole, 1)}),
+        ),
+    )
 
 
 def _mahalanobis(model: Method, known: Known) -> Mahalanobis:
@@ -174,7 +250,9 @@ def _penalty_row(name: str, runs: Sequence[Evaluation], weight: float) -> list[C
     accuracy, letters, digits = TABLE1[weight]
     return [
         over_seeds(f"{name}: accuracy", [one.known.accuracy for one in runs], accuracy, "%"),
-        over_seeds(f"{name}: AUROC against NotMNIST", [auroc(one, "notmnist") for one in runs], letters),
+        over_seeds(
+            f"{name}: AUROC against NotMNIST", [auroc(one, "notmnist") for one in runs], letters
+        ),
         over_seeds(f"{name}: AUROC against MNIST", [auroc(one, "mnist") for one in runs], digits),
     ]
 
@@ -188,8 +266,10 @@ def _weight(weight: float) -> str:
 
 
 def _course(values: Sweep, times: float = 1.0, unit: str = "") -> str:
-    return ", ".join(f"{_weight(weight)}: {times * fmean(runs):.{1 if unit else 3}f}{unit and ' ' + unit}"
-                     for weight, runs in values.items())  # fmt: skip
+    return ", ".join(
+        f"{_weight(weight)}: {times * fmean(runs):.{1 if unit else 3}f}{unit and ' ' + unit}"
+        for weight, runs in values.items()
+    )
 
 
 def _same_best(letters: Sweep, digits: Sweep) -> bool | None:
@@ -210,17 +290,42 @@ def _table1_differs(work: Work) -> tuple[Differs, ...]:
     weights = ", ".join(f"{weight:g}" for weight in SMALL)
     return (
         Differs("values of λ", "seven", weights, "those that fit an hour"),
-        Differs("rows “on 6000 images”", "60 000 images, 30 epochs, γ = 0.999",
-                f"6000 images, 6 epochs, γ = 0.99, {work.seeds} of each",
-                "a step with the penalty takes three times as long"),
-    )  # fmt: skip
+        Differs(
+            "rows “on 6000 images”",
+            "60 000 images, 30 epochs, γ = 0.999",
+            f"6000 images, 6 epochs, γ = 0.99, {work.seeds} of each",
+            "a step with the penalty takes three times as long",
+        ),
+    )
 
 
 EXPERIMENTS = (
-    Experiment("duq-table1", 4, "Table 1", "The weight of the gradient penalty on FashionMNIST", table1, FASHION_SETS,
-               seeds=SEEDS),
-    Experiment("duq-table2", 4, "Table 2", "FashionMNIST against MNIST, methods compared", table2, FASHION_SETS,
-               seeds=SEEDS),
-    Experiment("duq-table3", 4, "Table 3", "CIFAR-10 against SVHN, methods compared", table3, CIFAR_SETS,
-               scales=("paper",), seeds=SEEDS),
-)  # fmt: skip
+    Experiment(
+        "duq-table1",
+        4,
+        "Table 1",
+        "The weight of the gradient penalty on FashionMNIST",
+        table1,
+        FASHION_SETS,
+        seeds=SEEDS,
+    ),
+    Experiment(
+        "duq-table2",
+        4,
+        "Table 2",
+        "FashionMNIST against MNIST, methods compared",
+        table2,
+        FASHION_SETS,
+        seeds=SEEDS,
+    ),
+    Experiment(
+        "duq-table3",
+        4,
+        "Table 3",
+        "CIFAR-10 against SVHN, methods compared",
+        table3,
+        CIFAR_SETS,
+        scales=("paper",),
+        seeds=SEEDS,
+    ),
+)

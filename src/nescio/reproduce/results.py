@@ -4,9 +4,9 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from nescio.atomic import check_replaceable
 from nescio.errors import NescioError
-from nescio.marks import PAGE as MARKDOWN
+from nescio.file_kinds import PAGE as MARKDOWN
+from nescio.files import check_replaceable
 from nescio.records import Reproduction
 from nescio.report.markdown import save_markdown
 from nescio.report.reproductions import escaped, reproduction_markdown, results_markdown
@@ -18,7 +18,9 @@ PAGE = "README.md"
 
 def found_results(folder: Path) -> dict[str, Reproduction]:
     """The records of all experiments that were run, by the name of the folder of each; none if there is no folder."""
-    return {path.parent.name: Reproduction.load(path) for path in sorted(folder.glob(f"*/{RECORD}"))}
+    return {
+        path.parent.name: Reproduction.load(path) for path in sorted(folder.glob(f"*/{RECORD}"))
+    }
 
 
 def write_page(folder: Path, record: Reproduction) -> None:
@@ -30,7 +32,9 @@ def write_results(folder: Path, output: Path, command: str) -> int:
     """The page of all results, and the one beside each record; how many there are."""
     found = found_results(folder)
     if not found:
-        raise NescioError(f"there are no results in {str(folder)!r}: no folder in it has a {RECORD}")
+        raise NescioError(
+            f"there are no results in {str(folder)!r}: no folder in it has a {RECORD}"
+        )
     for path in (output, *(folder / name / PAGE for name in found)):
         check_replaceable(path, MARKDOWN)  # all before any is written
     for name, record in found.items():
@@ -43,7 +47,12 @@ def write_results(folder: Path, output: Path, command: str) -> int:
 
 def _not_run(names: Collection[str]) -> str:
     """A line on experiments that have no record, if any, and one on what is no experiment."""
-    left = [f"`{one.name}`, {one.item} of paper {one.paper} (scale {' or '.join(one.scales)})"
-            for one in EXPERIMENTS.values() if one.name not in names]  # fmt: skip
+    left = [
+        f"`{one.name}`, {one.item} of paper {one.paper} (scale {' or '.join(one.scales)})"
+        for one in EXPERIMENTS.values()
+        if one.name not in names
+    ]
     lines = [f"{'; '.join(left)}."] if left else []
-    return "\n".join(["", "## Not run", "", *lines, *([""] if lines else []), escaped(not_made()), ""])
+    return "\n".join(
+        ["", "## Not run", "", *lines, *([""] if lines else []), escaped(not_made()), ""]
+    )

@@ -39,7 +39,9 @@ SAMPLED: dict[str, Score] = {  # these compare draws, and need S ≥ 2
     "mutual_information": mutual_information,
 }
 OF_LOGITS: dict[str, Score] = OUTPUT | SAMPLED
-GRADIENT: dict[str, Callable[..., Tensor]] = {  # of a model and its inputs; `gradient_l2:conv2` is that of one layer
+GRADIENT: dict[
+    str, Callable[..., Tensor]
+] = {  # of a model and its inputs; `gradient_l2:conv2` is that of one layer
     "gradient_l1": gradient_l1,
     "gradient_l2": gradient_l2,
     "gradient_min": gradient_min,
@@ -65,8 +67,10 @@ def score_names(given: Sequence[str] | None, table: Mapping[str, Any] = SCORES) 
             raise unknown_name("score", name, table)
         plain = name.partition(":")[0] if _layered(name) else name
         if plain in GRADIENT and plain not in table:
-            raise NescioError(f"{name} looks into the network, and is no function of its logits alone; here only "
-                              f"{', '.join(table)} will do")  # fmt: skip
+            raise NescioError(
+                f"{name} looks into the network, and is no function of its logits alone; here only "
+                f"{', '.join(table)} will do"
+            )
         if plain not in table:
             raise unknown_name("score", name, table)
     return list(dict.fromkeys(names))
@@ -77,7 +81,9 @@ def usual_scores(draws: int) -> list[str]:
     return list(OF_LOGITS if draws > 1 else OUTPUT)
 
 
-def scores_of(names: Sequence[str], model: nn.Module, x: Tensor, logits: Tensor) -> dict[str, Tensor]:
+def scores_of(
+    names: Sequence[str], model: nn.Module, x: Tensor, logits: Tensor
+) -> dict[str, Tensor]:
     """Scores `(B,)` by name, of a batch of inputs whose logits `(S, B, C)` are at hand.
 
     Those of the gradient, all together, cost one more pass forward and back.
@@ -86,7 +92,9 @@ def scores_of(names: Sequence[str], model: nn.Module, x: Tensor, logits: Tensor)
     rest = [name.partition(":") for name in names if name not in OF_LOGITS]
     if rest:
         layers = list(dict.fromkeys(layer or "all" for _, _, layer in rest))
-        values, columns = gradient_features(model, x, layers, log=True, batch_size=len(x), progress=False)
+        values, columns = gradient_features(
+            model, x, layers, log=True, batch_size=len(x), progress=False
+        )
         for name, mark, layer in rest:
             statistic = name.removeprefix("gradient_")
             found[name + mark + layer] = values[:, columns.index(f"{layer or 'all'}/{statistic}")]

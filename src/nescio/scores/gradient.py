@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from nescio.core.logits import mean_log_probs
+from nescio.core.predict import sweep_through
+from nescio.core.weight_gradients import STATISTICS, BatchGradients, Moments, batch_gradients
 from nescio.errors import NescioError
-from nescio.gradients import STATISTICS, BatchGradients, Moments, batch_gradients
-from nescio.logits import mean_log_probs
-from nescio.predict import sweep_through
 from nescio.scores.output import entropy, log_entropy, max_prob
 
 ALL = "all"
@@ -63,24 +63,34 @@ def gradient_features(
     names = layer_names(layers)
     found: list[GradientFeatures] = []
     sweep_through(
-        partial(batch_gradients, layers=names), model, data,
+        partial(batch_gradients, layers=names),
+        model,
+        data,
         lambda x, gradients, _: found.append(columns(gradients, log, x.device)),
-        "gradients", batch_size=batch_size, seed=seed, progress=progress, requires_grad=True,
-    )  # fmt: skip
+        "gradients",
+        batch_size=batch_size,
+        seed=seed,
+        progress=progress,
+        requires_grad=True,
+    )
     return joined_features(found)
 
 
 def joined_features(found: Sequence[GradientFeatures]) -> GradientFeatures:
     """Batches of features put together."""
     if len({part.names for part in found}) > 1:
-        raise NescioError("the model uses other layers for some batches than for others, so their statistics have no "
-                          "common columns")  # fmt: skip
+        raise NescioError(
+            "the model uses other layers for some batches than for others, so their statistics have no "
+            "common columns"
+        )
     return GradientFeatures(torch.cat([part.values for part in found]), found[0].names)
 
 
 def layer_names(given: Sequence[str] | None) -> list[str] | None:
     """Names of layers as they may be given: one alone, several, or None for all."""
-    if not isinstance(given, Sequence | None) or not all(isinstance(name, str) for name in given or ()):
+    if not isinstance(given, Sequence | None) or not all(
+        isinstance(name, str) for name in given or ()
+    ):
         raise NescioError(f"layers must be names of layers, such as 'all', not {given!r}")
     return [given] if isinstance(given, str) else given if given is None else list(given)
 

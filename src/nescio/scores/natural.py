@@ -2,7 +2,10 @@
 
 from torch import Tensor
 
-_LOGARITHMIC = {"max_prob": "1 − max p", "margin": "1 − (p₁ − p₂)"}  # kept as logs, and what they are logs of
+_LOGARITHMIC = {
+    "max_prob": "1 − max p",
+    "margin": "1 − (p₁ − p₂)",
+}  # kept as logs, and what they are logs of
 
 
 def natural(name: str, values: Tensor) -> Tensor:

@@ -8,7 +8,14 @@ import math
 import torch
 from torch import Tensor
 
-from nescio.logits import apart, extremes, largest_log_probs, mean_log_probs, of_one_draw, sound_logits
+from nescio.core.logits import (
+    apart,
+    extremes,
+    largest_log_probs,
+    mean_log_probs,
+    of_one_draw,
+    sound_logits,
+)
 
 _FLOOR = -600.0  # exp(−600) ≈ 1e-261: below this a float64 soon has no room left
 
@@ -85,7 +92,9 @@ def energy(logits: Tensor) -> Tensor:
     """
     low, high = extremes(logits)
     # where they are not too far apart, one number is near enough to the largest of every input, and quicker to have
-    largest = high if high - low < -_FLOOR else logits.detach().amax((0, 2), keepdim=True).double()  # (1, N, 1)
+    largest = (
+        high if high - low < -_FLOOR else logits.detach().amax((0, 2), keepdim=True).double()
+    )  # (1, N, 1)
     # in place, since new memory would take as long again
     total = logits.to(torch.float64, copy=True).sub_(largest).exp_().sum((0, 2), keepdim=True)
     return total.log_().add_(largest - math.log(len(logits))).neg_().flatten()

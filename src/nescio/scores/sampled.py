@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from nescio.core.logits import log_probs, mean_over_draws, of_one_draw
 from nescio.errors import NescioError
-from nescio.logits import log_probs, mean_over_draws, of_one_draw
 from nescio.scores.output import in_order, log_entropy, log_or_nothing
 
 
@@ -47,13 +47,19 @@ def mutual_information(logits: Tensor) -> Tensor:
     log_p, log_q = _draws(logits)
     mean_p, _ = mean_over_draws(log_p, log_q)
     log_ratio = log_p - mean_p  # at most log S
-    series = log_ratio.square() * (0.5 + log_ratio / 3 + log_ratio.square() / 8)  # φ(e^d) for small d
-    phi = torch.where(log_ratio.abs() < 1e-4, series, log_ratio.exp() * log_ratio - torch.expm1(log_ratio))
+    series = log_ratio.square() * (
+        0.5 + log_ratio / 3 + log_ratio.square() / 8
+    )  # φ(e^d) for small d
+    phi = torch.where(
+        log_ratio.abs() < 1e-4, series, log_ratio.exp() * log_ratio - torch.expm1(log_ratio)
+    )
     return in_order((mean_p + log_or_nothing(phi)).logsumexp((0, 2)) - math.log(len(log_p)))
 
 
 def _draws(logits: Tensor) -> tuple[Tensor, Tensor]:
     if of_one_draw(logits):
-        raise NescioError("this score compares draws, but the logits hold one draw (S = 1); use a method that draws "
-                          "(several members or samples), or a score of the output such as 'entropy'")  # fmt: skip
+        raise NescioError(
+            "this score compares draws, but the logits hold one draw (S = 1); use a method that draws "
+            "(several members or samples), or a score of the output such as 'entropy'"
+        )
     return log_probs(logits)

@@ -5,8 +5,8 @@ import torch
 
 from nescio.audit import budget as budgets
 from nescio.audit import certain_from, overconfidence, per_feature, regions_in, unknown_from
+from nescio.audit.affine.plane import CrowdedError
 from nescio.audit.budget import Budget, seconds_in
-from nescio.audit.plane import CrowdedError
 from nescio.errors import NescioError
 from nescio.methods import DUQ
 from nescio.models import mlp
@@ -41,7 +41,9 @@ def rays():
     return torch.randn(2, 60, 2, generator=torch.Generator().manual_seed(1)).double()
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-1", "0", "0s", "5 days", "1e3", "inf", "nan", "9" * 200])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "-1", "0", "0s", "5 days", "1e3", "inf", "nan", "9" * 200]
+)
 def test_a_budget_that_is_no_time_is_refused(text):
     with pytest.raises(NescioError, match="budget"):
         seconds_in(text)
@@ -76,7 +78,8 @@ def test_a_part_of_a_budget_is_of_what_is_left(clock):
 
 
 @pytest.mark.parametrize(
-    ("each", "fixed", "count"), [(0.01, 0.0, 1000), (1.0, 0.0, 50), (1.0, 3.0, 32), (100.0, 0.0, 16)]
+    ("each", "fixed", "count"),
+    [(0.01, 0.0, 1000), (1.0, 0.0, 50), (1.0, 3.0, 32), (100.0, 0.0, 16)],
 )
 def test_as_many_are_affordable_as_fit(each, fixed, count, clock):
     def work(some):
@@ -95,8 +98,12 @@ def test_what_is_proved_in_a_budget_is_what_is_proved_without(net, rays, monkeyp
         found = certain_from(net, *rays, budget=5.0)
         assert least <= found.proved.sum() <= most
         assert found.unfollowed == (~found.proved).sum()
-        torch.testing.assert_close(found.t[found.proved], everything.t[found.proved], rtol=1e-12, atol=0)
-        assert (found.t[~found.proved] >= everything.t[~found.proved] * (1 - 1e-6)).all()  # a scan is late, if it errs
+        torch.testing.assert_close(
+            found.t[found.proved], everything.t[found.proved], rtol=1e-12, atol=0
+        )
+        assert (
+            found.t[~found.proved] >= everything.t[~found.proved] * (1 - 1e-6)
+        ).all()  # a scan is late, if it errs
 
 
 def test_a_cut_audit_of_kernels_is_late_enough_for_sure(rays, monkeypatch):
@@ -119,7 +126,10 @@ def test_records_say_what_the_budget_was_and_what_it_left_out(net, rays, monkeyp
     assert (cut.budget, cut.unfollowed, cut.proved) == (5.0, 60, 0.0)
     assert cut == type(cut).from_json(cut.to_json())
     assert cut.provenance.settings["budget"] == 5.0
-    assert (cut.ends_certain, cut.ends_in) == (whole.ends_certain, whole.ends_in)  # the law at infinity needs no time
+    assert (cut.ends_certain, cut.ends_in) == (
+        whole.ends_certain,
+        whole.ends_in,
+    )  # the law at infinity needs no time
     moved = per_feature(net, rays[0][:5], budget=5)
     assert (moved.budget, moved.unfollowed) == (5.0, 20)
     with pytest.raises(CrowdedError, match="when the budget was spent"):

@@ -8,9 +8,9 @@ from torch import nn
 
 import nescio
 from nescio.audit import certain_from, certainty, trace
+from nescio.audit.affine.trace import least_bends
 from nescio.audit.budget import Budget
 from nescio.audit.certainty import HALVINGS, LIMIT, worth_following
-from nescio.audit.trace import least_bends
 from nescio.errors import NescioError
 from nescio.methods import DUQ, Ensemble, MCDropout, RBFNetwork, Softmax
 from nescio.models import mlp
@@ -42,7 +42,9 @@ def test_two_classes_have_a_closed_form(limit):
     found = certain_from(linear([[-0.5], [0.0]], [2.0, 0.0]), START, AHEAD, limit=limit)
     assert found.t.item() == pytest.approx((2 + math.log(999)) / 0.5, rel=1e-12 if limit else 1e-5)
     assert found.proved.item() is bool(limit)
-    other = certain_from(linear([[-0.5], [0.0]], [2.0, 0.0]), START, AHEAD, confidence=0.6, limit=limit)
+    other = certain_from(
+        linear([[-0.5], [0.0]], [2.0, 0.0]), START, AHEAD, confidence=0.6, limit=limit
+    )
     assert other.t.item() == 0.0  # e² to 1 is more than that already
 
 
@@ -102,7 +104,9 @@ def test_one_that_never_is_certain_is_proved_so_to_infinity():
 def test_certain_only_on_the_way_is_found_by_following():
     """Log-odds rise to 8 at t = 8 and fall back to 0 at t = 16: the end knows nothing of it."""
     hat = nn.Sequential(
-        linear([[1.0], [1.0], [1.0]], [0.0, -8.0, -16.0]), nn.ReLU(), linear([[1.0, -2.0, 1.0], [0.0] * 3])
+        linear([[1.0], [1.0], [1.0]], [0.0, -8.0, -16.0]),
+        nn.ReLU(),
+        linear([[1.0, -2.0, 1.0], [0.0] * 3]),
     )
     found = certain_from(hat, START, AHEAD)
     assert found.t.item() == pytest.approx(math.log(999), rel=1e-12)
@@ -114,7 +118,9 @@ def test_an_ensemble_is_certain_when_the_mean_of_softmaxes_is(seed):
     ensemble = Ensemble([linear([[1.0], [0.0]]), linear([[3.0], [0.0]])])
     found = certain_from(ensemble, START, AHEAD, seed=seed)
     t = found.t.item()
-    assert (1 / (1 + math.exp(-t)) + 1 / (1 + math.exp(-3 * t))) / 2 == pytest.approx(0.999, abs=1e-7)
+    assert (1 / (1 + math.exp(-t)) + 1 / (1 + math.exp(-3 * t))) / 2 == pytest.approx(
+        0.999, abs=1e-7
+    )
     assert not found.proved.item()
 
 

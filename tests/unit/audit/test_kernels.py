@@ -34,7 +34,9 @@ def test_a_line_through_a_centroid_has_a_closed_form():
     model = duq(nn.Identity(), 1, length_scale=0.5)
     for eps in (0.9, 0.1, 1e-3, 1e-12):
         found = unknown_from(model, torch.tensor([[-3.0]]), AHEAD, eps=eps)
-        assert found.t.item() == pytest.approx(3 + 1 + 0.5 * math.sqrt(-2 * math.log(eps)), rel=1e-12)
+        assert found.t.item() == pytest.approx(
+            3 + 1 + 0.5 * math.sqrt(-2 * math.log(eps)), rel=1e-12
+        )
         assert found.exact.item()
         assert found.limit.item() == 0
 
@@ -57,7 +59,9 @@ def test_a_ray_that_stops_at_a_centroid_is_known_for_ever():
     found = unknown_from(model, START, AHEAD, eps=0.5)
     assert found.t.item() == math.inf
     assert found.limit.item() == pytest.approx(left, rel=1e-12)
-    above = unknown_from(model, START, AHEAD, eps=left + 1e-3)  # but so certain it is only near the centroid
+    above = unknown_from(
+        model, START, AHEAD, eps=left + 1e-3
+    )  # but so certain it is only near the centroid
     assert 4.5 < above.t.item() < 5.0
     assert above.exact.item()
     assert certainty(model, START, AHEAD, above.t).item() == pytest.approx(left + 1e-3, rel=1e-12)
@@ -66,12 +70,17 @@ def test_a_ray_that_stops_at_a_centroid_is_known_for_ever():
 def test_what_is_met_just_before_the_last_breakpoint_is_found():
     """Features bend at 9.2 and, for the last time, at 10; the centroid at 9.8 is met in between, at t = 9.6."""
     net = nn.Sequential(nn.Linear(1, 3), nn.ReLU(), nn.Linear(3, 1)).double()
-    for layer, weight, bias in ((net[0], [[1.0]] * 3, [0.0, -9.2, -10.0]), (net[2], [[1.0, 0.5, 100.0]], [0.0])):
+    for layer, weight, bias in (
+        (net[0], [[1.0]] * 3, [0.0, -9.2, -10.0]),
+        (net[2], [[1.0, 0.5, 100.0]], [0.0]),
+    ):
         layer.weight.data[:], layer.bias.data[:] = torch.tensor(weight), torch.tensor(bias)
     model = duq(net, 1, length_scale=0.02)
     model.centroids[:] = 9.8
     found = unknown_from(model, START, AHEAD, eps=0.1)
-    assert found.t.item() == pytest.approx(9.6 + 0.02 * math.sqrt(-2 * math.log(0.1)) / 1.5, abs=1e-5)
+    assert found.t.item() == pytest.approx(
+        9.6 + 0.02 * math.sqrt(-2 * math.log(0.1)) / 1.5, abs=1e-5
+    )
     assert found.exact.item()
 
 
@@ -79,14 +88,18 @@ def test_what_is_met_just_before_the_last_breakpoint_is_found():
 def test_agrees_with_the_model(eps, seed):
     torch.manual_seed(seed)
     model = DUQ(mlp(3, hidden=(16, 16)), 3, length_scale=0.3).double()
-    model.centroids[:] = model.net(torch.randn(3, 3).double())[:, None].mul(model.weight).sum(2).detach()
+    model.centroids[:] = (
+        model.net(torch.randn(3, 3).double())[:, None].mul(model.weight).sum(2).detach()
+    )
     x, d = torch.randn(2, 60, 3, dtype=torch.float64)
     found = unknown_from(model, x, d, eps=eps)
     assert found.exact.all()
     assert found.t.isfinite().all()
     crossed = found.t > 0
     assert crossed.sum() > 10  # else there would be nothing to see
-    torch.testing.assert_close(certainty(model, x, d, found.t)[crossed], torch.full_like(found.t, eps)[crossed])
+    torch.testing.assert_close(
+        certainty(model, x, d, found.t)[crossed], torch.full_like(found.t, eps)[crossed]
+    )
     assert (certainty(model, x, d, found.t)[~crossed] < eps).all()
     for factor in torch.logspace(-7, 4, 150).tolist():
         assert (certainty(model, x, d, found.t * (1 + factor) + factor) < eps).all()
@@ -147,7 +160,9 @@ def test_batches_of_any_size_give_the_same(seed):
     torch.manual_seed(seed)
     model = DUQ(mlp(3, hidden=(16,)), 3, length_scale=0.3)
     x, d = torch.randn(2, 20, 3)
-    torch.testing.assert_close(unknown_from(model, x, d).t, unknown_from(model, x, d, batch_size=3).t)
+    torch.testing.assert_close(
+        unknown_from(model, x, d).t, unknown_from(model, x, d, batch_size=3).t
+    )
 
 
 def test_bad_input_is_told(seed):

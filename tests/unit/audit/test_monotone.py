@@ -7,8 +7,8 @@ from torch import nn
 
 import nescio
 from nescio.audit import monotone
+from nescio.core.logits import mean_log_probs
 from nescio.errors import NescioError
-from nescio.logits import mean_log_probs
 from nescio.records import Monotonicity
 from small_nets import Draws
 
@@ -46,11 +46,14 @@ def slope_by_hand(model, point, feature, label):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("low", "high", "unbounded"), [
-    ([-1, -1], [1, 1], False),
-    ([0, -INF], [INF, 3], True),
-    ([-INF, -INF], [INF, INF], True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("low", "high", "unbounded"),
+    [
+        ([-1, -1], [1, 1], False),
+        ([0, -INF], [INF, 3], True),
+        ([-INF, -INF], [INF, INF], True),
+    ],
+)
 def test_a_logistic_regression_is_monotone_by_the_sign_of_its_weights(low, high, unbounded, dtype):
     found = monotone(linear([[1.0, -0.5], [0.2, 3.0]], dtype), low, high, points=500)
     assert found.signs == ((1, -1), (-1, 1))  # w₀ − w₁ = (0.8, −3.5)
@@ -107,7 +110,9 @@ def test_a_feature_that_both_classes_weigh_alike_has_no_slope(weight):
     assert found.signs[1] == (0, 0, 0)
     assert found.signs[0][0] == 1
     assert found.signs[0][2] == -1
-    assert monotone(linear([[1.3, weight], [0.4, weight]]), [0, 0], [1, INF]).counter_example.slopes == (0.0,)
+    assert monotone(
+        linear([[1.3, weight], [0.4, weight]]), [0, 0], [1, INF]
+    ).counter_example.slopes == (0.0,)
 
 
 def test_a_fixed_feature_is_not_looked_at():
@@ -135,7 +140,7 @@ def test_slopes_do_not_underflow_where_draws_contradict_each_other():
     assert found.signs == ((1, -1),)
     assert slope_by_hand(Draws(slow, fast), [3000.0], 0, 0) == 0
     with mpmath.workdps(8000):
-        p = lambda x: (1 / (1 + mpmath.exp(-2 * x)) + 1 / (1 + mpmath.exp(4 * x))) / 2  # noqa: E731
+        p = lambda x: (1 / (1 + mpmath.exp(-2 * x)) + 1 / (1 + mpmath.exp(4 * x))) / 2
         assert p(mpmath.mpf(3001)) > p(mpmath.mpf(3000))
 
 
@@ -146,8 +151,12 @@ def test_slopes_are_exact_in_the_mixture_of_draws(seed):
     with mpmath.workdps(80):
         for (point,), slope in zip(example.points, example.slopes, strict=True):
             ps = [1 / (1 + mpmath.exp(-k * mpmath.mpf(point))) for k in (2, -1.5)]
-            exact = sum(k * p * (1 - p) for k, p in zip((2, -1.5), ps, strict=True)) / sum(p * (1 - p) for p in ps)
-            assert slope == pytest.approx(float(exact) * (1 if example.label == 1 else -1), rel=1e-10)
+            exact = sum(k * p * (1 - p) for k, p in zip((2, -1.5), ps, strict=True)) / sum(
+                p * (1 - p) for p in ps
+            )
+            assert slope == pytest.approx(
+                float(exact) * (1 if example.label == 1 else -1), rel=1e-10
+            )
 
 
 def rising(draw):
@@ -164,7 +173,9 @@ def rising(draw):
 
 def test_a_draw_that_stands_still_hides_no_other():
     """Some masks drop every unit; the mean probability rises all the same, if only in its thousandth digit."""
-    assert monotone(nescio.methods.MCDropout(rising(0), samples=50), [0.0], [INF]).signs == ((-1, 1),)
+    assert monotone(nescio.methods.MCDropout(rising(0), samples=50), [0.0], [INF]).signs == (
+        (-1, 1),
+    )
     still, moving = linear([[0.0], [0.0]]), linear([[0.0], [1.0]])
     assert monotone(Draws(still, moving), [0], [INF]).signs == ((-1, 1),)
     assert monotone(Draws(still, still), [0], [INF]).counter_example.slopes == (0.0,)
@@ -252,7 +263,9 @@ def test_points_reach_as_far_as_told_and_no_farther():
     assert x[1].max() <= 3
     assert 3 - 1e4 <= x[1].min() < -1e3
     assert (x[2] > 0).double().mean().item() == pytest.approx(0.5, abs=0.05)
-    assert (x[2].abs() > 1).double().mean().item() == pytest.approx(4 / 12, abs=0.05)  # the outer 4 of 12 decades
+    assert (x[2].abs() > 1).double().mean().item() == pytest.approx(
+        4 / 12, abs=0.05
+    )  # the outer 4 of 12 decades
     assert x[3].min() >= -1
     assert x[3].max() <= 1
     assert x[3].mean().item() == pytest.approx(0, abs=0.05)
@@ -264,7 +277,9 @@ def test_image_boxes_and_records(tmp_path):
     low, high = torch.zeros(1, 3, 3), torch.ones(1, 3, 3)
     high[0, 2, 1] = INF
     found = monotone(net, low, high, features=[7, 0], points=50)
-    weights = torch.autograd.functional.jacobian(lambda x: net(x)[0], torch.zeros(1, 1, 3, 3, dtype=torch.float64))
+    weights = torch.autograd.functional.jacobian(
+        lambda x: net(x)[0], torch.zeros(1, 1, 3, 3, dtype=torch.float64)
+    )
     slopes = (weights[1] - weights[0]).flatten()[[7, 0]]
     assert found.signs == tuple((-int(s), int(s)) for s in slopes.sign())
     assert found.high[7] is None
@@ -276,8 +291,13 @@ def test_image_boxes_and_records(tmp_path):
 
 
 def test_model_and_randomness_are_left_alone_and_the_seed_decides():
-    net = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Dropout(0.5)).train()
-    before, random = {key: value.clone() for key, value in net.state_dict().items()}, torch.random.get_rng_state()
+    net = nn.Sequential(
+        nn.ReLU(inplace=True), nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Dropout(0.5)
+    ).train()
+    before, random = (
+        {key: value.clone() for key, value in net.state_dict().items()},
+        torch.random.get_rng_state(),
+    )
     first = monotone(net, [-1, -1], [1, 1], points=64)
     assert torch.equal(random, torch.random.get_rng_state())
     assert all(torch.equal(value, before[key]) for key, value in net.state_dict().items())
@@ -285,35 +305,40 @@ def test_model_and_randomness_are_left_alone_and_the_seed_decides():
     assert all(weight.requires_grad and weight.grad is None for weight in net.parameters())
     again = monotone(net, [-1, -1], [1, 1], points=64, batch_size=7)
     assert again.counter_example == first.counter_example
-    assert monotone(net, [-1, -1], [1, 1], points=64, seed=1).counter_example != first.counter_example
+    assert (
+        monotone(net, [-1, -1], [1, 1], points=64, seed=1).counter_example != first.counter_example
+    )
 
 
 def test_it_is_reached_from_the_package():
     assert nescio.audit.monotone is monotone
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"low": [0, 2]}, "feature 1 runs from 2 to 1"),
-    ({"low": [INF, 0]}, "feature 0 runs from inf"),
-    ({"low": [-INF, 0], "high": [-INF, 1]}, "feature 0 runs from -inf to -inf"),
-    ({"low": [0, torch.nan]}, "low has NaN"),
-    ({"high": [1]}, r"low has shape \(2,\) and high \(1,\)"),
-    ({"high": 1.0}, "high has shape"),
-    ({"high": []}, "high has shape"),
-    ({"high": "far"}, "high='far'"),
-    ({"high": [[1, 2], [3]]}, "expected a number for each"),
-    ({"low": [1, 1]}, "low equals high everywhere"),
-    ({"low": [0, 0, 0], "high": [1, 1, 1]}, "cannot be run on a batch of shape"),
-    ({"features": [2]}, "below 2, not 2"),
-    ({"features": []}, "no features"),
-    ({"points": 1}, "points must be"),
-    ({"reach": 0}, "reach must be"),
-    ({"reach": INF}, "reach must be"),
-    ({"reach": "far"}, "reach must be"),
-    ({"batch_size": 0}, "batch_size"),
-    ({"seed": -1}, "seed"),
-    ({"model": torch.sin}, "expected a torch.nn.Module"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"low": [0, 2]}, "feature 1 runs from 2 to 1"),
+        ({"low": [INF, 0]}, "feature 0 runs from inf"),
+        ({"low": [-INF, 0], "high": [-INF, 1]}, "feature 0 runs from -inf to -inf"),
+        ({"low": [0, torch.nan]}, "low has NaN"),
+        ({"high": [1]}, r"low has shape \(2,\) and high \(1,\)"),
+        ({"high": 1.0}, "high has shape"),
+        ({"high": []}, "high has shape"),
+        ({"high": "far"}, "high='far'"),
+        ({"high": [[1, 2], [3]]}, "expected a number for each"),
+        ({"low": [1, 1]}, "low equals high everywhere"),
+        ({"low": [0, 0, 0], "high": [1, 1, 1]}, "cannot be run on a batch of shape"),
+        ({"features": [2]}, "below 2, not 2"),
+        ({"features": []}, "no features"),
+        ({"points": 1}, "points must be"),
+        ({"reach": 0}, "reach must be"),
+        ({"reach": INF}, "reach must be"),
+        ({"reach": "far"}, "reach must be"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"seed": -1}, "seed"),
+        ({"model": torch.sin}, "expected a torch.nn.Module"),
+    ],
+)
 def test_bad_input_is_told(change, message):
     given = {"model": linear([[1.0, 2.0], [0.0, 0.0]]), "low": [0, 0], "high": [1, 1]} | change
     with pytest.raises(NescioError, match=message):

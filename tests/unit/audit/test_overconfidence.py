@@ -34,15 +34,21 @@ def moons():
 def test_a_linear_network_has_a_closed_form():
     """Log-odds are α x: an input is certain from log 999 / |x| on, and at once if that is below 1."""
     x = torch.tensor([[1.0], [-2.0], [4.0], [-10.0]])
-    found = overconfidence(linear([[1.0], [0.0]], [0.0, 0.0]), x, (torch.tensor([-3.0]), torch.tensor([3.0])))
+    found = overconfidence(
+        linear([[1.0], [0.0]], [0.0, 0.0]), x, (torch.tensor([-3.0]), torch.tensor([3.0]))
+    )
     exact = sorted(max(1.0, math.log(999) / abs(value)) for value in x.flatten().tolist())
     assert [found.factors[0], found.factors[100]] == pytest.approx([exact[0], exact[-1]], rel=1e-12)
-    assert found.median_factor == pytest.approx(exact[1], rel=1e-12)  # of an even number the lower one
+    assert found.median_factor == pytest.approx(
+        exact[1], rel=1e-12
+    )  # of an even number the lower one
     assert (found.ends_certain, found.ends_in, found.end_confidence) == (1.0, (2, 2), (1.0,) * 5)
     assert (found.reached, found.at_once, found.proved) == (1.0, 0.25, 1.0)
     # all are scaled beyond 3, and put back there: the odds are e³ to 1, a confidence of 0.953
     assert found.overconfident == 1.0
-    far = overconfidence(linear([[1.0], [0.0]], [0.0, 0.0]), x, (torch.tensor([-2.9]), torch.tensor([2.9])))
+    far = overconfidence(
+        linear([[1.0], [0.0]], [0.0, 0.0]), x, (torch.tensor([-2.9]), torch.tensor([2.9]))
+    )
     assert far.overconfident == 0.0
     assert (far.law, far.drawn, far.trials) == ("affine", False, 4)
     assert (*far.low, *far.high) == pytest.approx((-2.9, 2.9))
@@ -81,11 +87,17 @@ def test_the_figures_are_those_of_the_parts(moons, seed):
     assert found.median_factor == 1 + first.t.median()
     assert found.proved == 1.0
     factor = (1 + first.t)[:, None]
-    back = nescio.predict(model, torch.minimum(torch.maximum(factor * x, low), high))[0].softmax(1).amax(1)
+    back = (
+        nescio.predict(model, torch.minimum(torch.maximum(factor * x, low), high))[0]
+        .softmax(1)
+        .amax(1)
+    )
     assert found.overconfident == pytest.approx((back > 0.95).double().mean().item())
     again = overconfidence(model, box=(low, high), trials=300, seed=seed)
     assert again.factors == found.factors
-    assert overconfidence(model, box=(low, high), trials=300, seed=seed + 1).factors != found.factors
+    assert (
+        overconfidence(model, box=(low, high), trials=300, seed=seed + 1).factors != found.factors
+    )
 
 
 def test_rays_are_drawn_as_the_network_is(moons, seed):
@@ -99,14 +111,20 @@ def test_rays_are_drawn_as_the_network_is(moons, seed):
         assert ray.limit == 1.0
         assert all(1 <= bend <= ray.start + 1e-9 for bend in ray.breakpoints)
         assert ray.start == pytest.approx(ray.breakpoints[-1])
-        late = [(a, b) for t, a, b in zip(ray.factors, ray.confidence, ray.asymptote, strict=True) if t > ray.start]
+        late = [
+            (a, b)
+            for t, a, b in zip(ray.factors, ray.confidence, ray.asymptote, strict=True)
+            if t > ray.start
+        ]
         assert late
         assert all(a == pytest.approx(b, abs=1e-6) for a, b in late)
 
 
 def test_draws_end_where_the_mean_of_their_softmaxes_does():
     """Two of three members agree on the right, and all on the left."""
-    absolute = nn.Sequential(linear([[-1.0], [1.0]], [0.0, 0.0]), nn.ReLU(), linear([[0.0] * 2, [1.0] * 2], [0.0, 0.0]))
+    absolute = nn.Sequential(
+        linear([[-1.0], [1.0]], [0.0, 0.0]), nn.ReLU(), linear([[0.0] * 2, [1.0] * 2], [0.0, 0.0])
+    )
     members = [linear([[1.0], [0.0]], [0.0, 0.0]), linear([[2.0], [0.0]], [0.0, 0.0]), absolute]
     found = overconfidence(Ensemble(members, stacked=False), torch.tensor([[1.0], [-1.0]]))
     assert found.draws == 3
@@ -136,7 +154,9 @@ def test_dropout_has_a_law_for_each_mask(hidden, seed):
     law = asymptote(model, x, x, seed=seed)
     assert law.slope.shape == (20, 10, 3)
     t = 10 * law.start.max() + 1
-    torch.testing.assert_close(nescio.predict(model, x + t * x, seed=seed), law.at(t), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        nescio.predict(model, x + t * x, seed=seed), law.at(t), rtol=1e-9, atol=1e-9
+    )
     assert (law.slope[0] != law.slope[1]).any()
     found = overconfidence(model, x, seed=seed)
     sure = (law.limit.amax(1) > 1 - 1e-12).double().mean()
@@ -167,7 +187,9 @@ def test_every_method_can_be_audited(name, seed):
     settings = {"classes": 2} if method.on_features else {}
     if not method.on_network:
         settings |= {"centres": torch.randn(5, 2), "gamma": 1.0}
-    model = method.of(lambda: mlp(2, None if method.on_features else 2, hidden=(8,), dropout=0.3), **settings)
+    model = method.of(
+        lambda: mlp(2, None if method.on_features else 2, hidden=(8,), dropout=0.3), **settings
+    )
     found = overconfidence(model, torch.randn(20, 2), seed=seed)
     assert found.method == name
     assert found.law == ("kernels" if method.on_features else "affine")
@@ -178,7 +200,12 @@ def test_a_network_without_a_law_is_measured(seed):
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 3))
     found = overconfidence(net, torch.randn(20, 2))
-    assert (found.law, found.ends_certain, found.ends_in, found.proved) == ("unknown", None, None, 0.0)
+    assert (found.law, found.ends_certain, found.ends_in, found.proved) == (
+        "unknown",
+        None,
+        None,
+        0.0,
+    )
     assert all(ray.asymptote is None and ray.limit is None for ray in found.rays)
 
 
@@ -246,4 +273,6 @@ def test_bad_input_is_told():
         overconfidence(net, box=(0 * ones, ones), trials=0)
     with pytest.raises(NescioError, match="NaN"):
         overconfidence(net, torch.full((2, 2), torch.nan))
-    assert overconfidence(net, torch.tensor([[0.0, 0.0], [1.0, 1.0]])).trials == 1  # zeros are passed over
+    assert (
+        overconfidence(net, torch.tensor([[0.0, 0.0], [1.0, 1.0]])).trials == 1
+    )  # zeros are passed over

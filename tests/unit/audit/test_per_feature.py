@@ -81,7 +81,9 @@ def test_a_logistic_regression_does_what_is_known_by_hand(rows):
 def test_distances_are_those_of_rows_that_are_not_certain_yet():
     """Of odds 0, 2 and twice 9, only the first two have a way to go."""
     odds = torch.tensor([0.0, 2.0, 9.0, 9.0])
-    audit = per_feature(logistic(), torch.stack([odds / WEIGHT[0], 0 * odds, 0 * odds], 1), features=[0])
+    audit = per_feature(
+        logistic(), torch.stack([odds / WEIGHT[0], 0 * odds, 0 * odds], 1), features=[0]
+    )
     side = audit.features[0].higher
     ways = [(ODDS - BIAS - way) / WEIGHT[0] for way in (0, 2)]
     assert audit.already == 0.5
@@ -115,11 +117,15 @@ def test_a_unit_that_dies_leaves_the_model_unsure():
     """Odds of `10 relu(1 − x)`: certain of class 1 below, even above."""
     net = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 2)).double()
     with torch.no_grad():
-        for weight, value in zip(net.parameters(), ([[-1.0]], [1.0], [[0.0], [10.0]], [0.0, 0.0]), strict=True):
+        for weight, value in zip(
+            net.parameters(), ([[-1.0]], [1.0], [[0.0], [10.0]], [0.0, 0.0]), strict=True
+        ):
             weight.copy_(torch.tensor(value))
     (feature,) = per_feature(net, torch.tensor([[0.5], [0.7]])).features
     lower, higher = feature.lower, feature.higher
-    assert found_in(lower.certain) == pytest.approx([ODDS / 10 - 0.5, ODDS / 10 - 0.5, ODDS / 10 - 0.3])
+    assert found_in(lower.certain) == pytest.approx(
+        [ODDS / 10 - 0.5, ODDS / 10 - 0.5, ODDS / 10 - 0.3]
+    )
     assert (lower.ends, lower.ends_certain) == ((0, 2), 1)
     assert found_in(higher.certain) == [None] * 3
     assert (higher.certain.rows, higher.certain.proved, higher.ends_certain) == (0, 1, 0)
@@ -154,7 +160,11 @@ def test_half_of_the_rows_are_enough_for_a_median():
     even = reach(5.0, 0.0)
     assert (even.rows, even.median, even.upper) == (0.5, pytest.approx(ODDS - 5), None)
     less = reach(5.0, 0.0, 0.0)
-    assert (less.rows, less.lower, less.median) == (pytest.approx(1 / 3), pytest.approx(ODDS - 5), None)
+    assert (less.rows, less.lower, less.median) == (
+        pytest.approx(1 / 3),
+        pytest.approx(ODDS - 5),
+        None,
+    )
 
 
 def test_agrees_with_a_grid(wild, seed):
@@ -179,7 +189,9 @@ def test_agrees_with_a_grid(wild, seed):
                 assert within(mine) == pytest.approx(within(theirs), abs=0.005)
             assert side.ends == tuple(end.argmax(1).bincount(minlength=3).tolist())
             assert side.ends_certain == (end.amax(1) == 1).double().mean()
-    assert sum(side.certain.proved for one in audit.features for side in (one.lower, one.higher)) == 4
+    assert (
+        sum(side.certain.proved for one in audit.features for side in (one.lower, one.higher)) == 4
+    )
 
 
 def test_members_of_an_ensemble_are_measured(rows):
@@ -209,9 +221,13 @@ def test_what_is_not_affine_is_measured(seed):
         assert side.certain.rows == 1
         with torch.no_grad():
             grid = torch.linspace(0, 1, 4001, dtype=torch.float64) * 1.5 * side.certain.upper
-            confidence = torch.stack([net(row + sign * grid[:, None]).softmax(1).amax(1) for row in rows])
+            confidence = torch.stack(
+                [net(row + sign * grid[:, None]).softmax(1).amax(1) for row in rows]
+            )
         first = grid[(confidence >= 0.999).int().argmax(1)]
-        assert found_in(side.certain) == pytest.approx(quartiles(first.tolist()), abs=grid[1].item())
+        assert found_in(side.certain) == pytest.approx(
+            quartiles(first.tolist()), abs=grid[1].item()
+        )
 
 
 @pytest.fixture
@@ -231,7 +247,9 @@ def test_duq_knows_nothing_beyond_a_root(kernels):
     (feature,) = audit.features
     width = math.sqrt(2 * math.log(1000))
     assert found_in(feature.lower.unknown) == pytest.approx([width + 0.5, width + 0.5, width + 1.5])
-    assert found_in(feature.higher.unknown) == pytest.approx([width + 0.5, width + 0.5, width + 1.5])
+    assert found_in(feature.higher.unknown) == pytest.approx(
+        [width + 0.5, width + 0.5, width + 1.5]
+    )
     assert feature.lower.certain.proved == 0
     assert feature.lower.unknown.spreads == pytest.approx((width + 0.5) / 0.5)
     assert (feature.lower.unknown.rows, feature.lower.unknown.proved) == (1, 1)
@@ -243,7 +261,12 @@ def test_duq_knows_nothing_beyond_a_root(kernels):
 
 def test_an_rbf_network_knows_nothing_far_away():
     model = RBFNetwork(torch.tensor([[0.0, 0.0], [2.0, 1.0]]), gamma=1.0, classes=2)
-    nescio.fit(model, (torch.tensor([[0.0, 0.0], [2.0, 1.0]]), torch.tensor([0, 1])), epochs=1, progress=False)
+    nescio.fit(
+        model,
+        (torch.tensor([[0.0, 0.0], [2.0, 1.0]]), torch.tensor([0, 1])),
+        epochs=1,
+        progress=False,
+    )
     for feature in per_feature(model, torch.tensor([[0.0, 0.5], [1.0, 0.5]])).features:
         for sign, side in ((-1, feature.lower), (1, feature.higher)):
             assert (side.unknown.rows, side.unknown.proved, side.ends) == (1, 0, None)
@@ -277,8 +300,12 @@ def test_distances_are_in_the_units_of_the_feature(wild, seed):
     assert less.monotone == metres.monotone
     for one, other in ((metres.lower, less.lower), (metres.higher, less.higher)):
         far = [None if value is None else 1024 * value for value in found_in(one.certain)]
-        assert found_in(other.certain) == [None if value is None else pytest.approx(value) for value in far]
-        assert other.certain.spreads == (None if one.certain.spreads is None else pytest.approx(one.certain.spreads))
+        assert found_in(other.certain) == [
+            None if value is None else pytest.approx(value) for value in far
+        ]
+        assert other.certain.spreads == (
+            None if one.certain.spreads is None else pytest.approx(one.certain.spreads)
+        )
         assert (other.ends, other.ends_certain) == (one.ends, one.ends_certain)
 
 
@@ -342,28 +369,39 @@ def test_another_bar(rows):
     found = per_feature(logistic(), rows[:1], features=[0], confidence=0.9)
     odds = float(rows[0].numpy() @ WEIGHT + BIAS)
     distance = 0.0 if abs(odds) >= math.log(9) else (math.log(9) - odds) / 0.7
-    assert (found.confidence, found.features[0].higher.certain.median) == (0.9, pytest.approx(distance))
+    assert (found.confidence, found.features[0].higher.certain.median) == (
+        0.9,
+        pytest.approx(distance),
+    )
 
 
 def test_without_following_rays_nothing_is_proved_first(wild):
     rows = torch.zeros(2, 2, dtype=torch.float64)
-    followed, scanned = (per_feature(wild, rows, limit=limit).features[0].higher for limit in (1000, 0))
+    followed, scanned = (
+        per_feature(wild, rows, limit=limit).features[0].higher for limit in (1000, 0)
+    )
     assert (followed.certain.proved, scanned.certain.proved) == (1, 0)
     assert (scanned.ends, scanned.ends_certain) == (followed.ends, followed.ends_certain)
 
 
 def test_record_goes_through_json(wild, kernels, tmp_path):
-    for number, audit in enumerate((
-        per_feature(wild, torch.tensor([[0.0, 1.0], [1.0, 1.0]]), seed=3),
-        per_feature(kernels, torch.tensor([[0.5]])),
-    )):  # fmt: skip
+    for number, audit in enumerate(
+        (
+            per_feature(wild, torch.tensor([[0.0, 1.0], [1.0, 1.0]]), seed=3),
+            per_feature(kernels, torch.tensor([[0.5]])),
+        )
+    ):
         audit.save(tmp_path / f"{number}.json")
         assert FeatureAudit.load(tmp_path / f"{number}.json") == audit
     assert per_feature(wild, torch.zeros(1, 2), seed=3).provenance.seed == 3
 
 
 def test_model_and_rows_are_left_alone_and_batchnorm_is_told_once(rows):
-    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)).double().train()
+    net = (
+        nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
+        .double()
+        .train()
+    )
     before = {key: value.clone() for key, value in net.state_dict().items()}
     kept, random = rows.clone(), torch.random.get_rng_state()
     with pytest.warns(UserWarning, match="eval mode") as told:
@@ -375,26 +413,29 @@ def test_model_and_rows_are_left_alone_and_batchnorm_is_told_once(rows):
     assert all(torch.equal(value, before[key]) for key, value in net.state_dict().items())
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"x": torch.ones(2, 1, 4, 4)}, r"shape \(1, 4, 4\); expected rows \(N, D\) of a table"),
-    ({"x": torch.tensor([[0.0, torch.nan, 1.0]])}, "input 0 holds NaN"),
-    ({"x": torch.ones(2, 3).long()}, "floating point"),
-    ({"x": torch.zeros(0, 3)}, "empty"),
-    ({"x": torch.ones(2, 5)}, "cannot be run"),
-    ({"model": "softmax"}, "expected a torch.nn.Module"),
-    ({"features": []}, "no features"),
-    ({"features": [3]}, "position"),
-    ({"features": ["wieght"], "names": ["height", "weight", "age"]}, "did you mean 'weight'"),
-    ({"names": ["a", "b"]}, "2 names"),
-    ({"classes": ["ill"]}, "each of 2 classes"),
-    ({"classes": "il"}, "each of 2 classes"),
-    ({"confidence": 0.4}, "confidence must be"),
-    ({"confidence": 1.0}, "confidence must be"),
-    ({"eps": 0.0}, "eps must be"),
-    ({"limit": -1}, "limit must be"),
-    ({"batch_size": 0}, "batch_size"),
-    ({"seed": -1}, "seed"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": torch.ones(2, 1, 4, 4)}, r"shape \(1, 4, 4\); expected rows \(N, D\) of a table"),
+        ({"x": torch.tensor([[0.0, torch.nan, 1.0]])}, "input 0 holds NaN"),
+        ({"x": torch.ones(2, 3).long()}, "floating point"),
+        ({"x": torch.zeros(0, 3)}, "empty"),
+        ({"x": torch.ones(2, 5)}, "cannot be run"),
+        ({"model": "softmax"}, "expected a torch.nn.Module"),
+        ({"features": []}, "no features"),
+        ({"features": [3]}, "position"),
+        ({"features": ["wieght"], "names": ["height", "weight", "age"]}, "did you mean 'weight'"),
+        ({"names": ["a", "b"]}, "2 names"),
+        ({"classes": ["ill"]}, "each of 2 classes"),
+        ({"classes": "il"}, "each of 2 classes"),
+        ({"confidence": 0.4}, "confidence must be"),
+        ({"confidence": 1.0}, "confidence must be"),
+        ({"eps": 0.0}, "eps must be"),
+        ({"limit": -1}, "limit must be"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"seed": -1}, "seed"),
+    ],
+)
 def test_bad_input_is_told(change, message):
     given = {"model": logistic(), "x": torch.ones(2, 3, dtype=torch.float64)} | change
     with pytest.raises(NescioError, match=message):

@@ -10,8 +10,8 @@ from torch import nn
 
 import nescio
 from nescio.audit import scaling
+from nescio.core.logits import softmax_confidence
 from nescio.errors import NescioError
-from nescio.logits import softmax_confidence
 from nescio.records import Scaling
 from nescio.scores import OF_LOGITS, natural
 from small_nets import Draws
@@ -70,12 +70,19 @@ def test_a_logistic_regression_does_what_is_known_by_hand():
 def test_certain_from_the_first_factor_beyond_the_one_known_by_hand(position):
     x, factors = np.array([0.7, -0.4, 2.0]), np.geomspace(1, 1e3, 200)
     rest = DIFFERENCE @ x - DIFFERENCE[position] * x[position]
-    crossing = max((s * math.log(999) - rest) / (DIFFERENCE[position] * x[position]) for s in (1, -1))
-    found = scaling(logistic(), torch.tensor(x)[None], features=position, rays=False, alphas=factors)
+    crossing = max(
+        (s * math.log(999) - rest) / (DIFFERENCE[position] * x[position]) for s in (1, -1)
+    )
+    found = scaling(
+        logistic(), torch.tensor(x)[None], features=position, rays=False, alphas=factors
+    )
     assert found.directions[0].certain_from == factors[factors > crossing][0]
     below = factors[factors < crossing]
     assert (
-        scaling(logistic(), torch.tensor(x)[None], features=position, alphas=below).directions[0].certain_from is None
+        scaling(logistic(), torch.tensor(x)[None], features=position, alphas=below)
+        .directions[0]
+        .certain_from
+        is None
     )
 
 
@@ -94,7 +101,12 @@ def test_certainty_must_last():
 
 def test_by_default_the_scores_of_the_theorem_that_the_draws_allow(ensemble, inputs):
     many, one = scaling(ensemble, inputs, alphas=[1]), scaling(ensemble.nets[0], inputs, alphas=[1])
-    assert [gauge.score for gauge in many.gauges] == ["max_prob", "variance", "entropy", "mutual_information"]
+    assert [gauge.score for gauge in many.gauges] == [
+        "max_prob",
+        "variance",
+        "entropy",
+        "mutual_information",
+    ]
     assert [gauge.score for gauge in one.gauges] == ["max_prob", "entropy"]
     assert [gauge.label for gauge in one.gauges] == ["1 − max p", "entropy"]
 
@@ -104,14 +116,24 @@ def test_agrees_with_one_input_at_a_time(ensemble, inputs):
     """Every figure of the record, by a loop and plain autograd."""
     alphas, names = [0.5, 20, 400], list(OF_LOGITS)
     record = scaling(ensemble, inputs, alphas=alphas, scores=names, batch_size=29)
-    kept = {name: sorted(natural(name, OF_LOGITS[name](ensemble(inputs))).tolist())[math.ceil(0.95 * 21) - 1]
-            for name in names}  # fmt: skip
-    assert {gauge.score: gauge.threshold for gauge in record.gauges} == pytest.approx(kept, rel=1e-9)
+    kept = {
+        name: sorted(natural(name, OF_LOGITS[name](ensemble(inputs))).tolist())[
+            math.ceil(0.95 * 21) - 1
+        ]
+        for name in names
+    }
+    assert {gauge.score: gauge.threshold for gauge in record.gauges} == pytest.approx(
+        kept, rel=1e-9
+    )
     assert [one.moved for one in record.directions] == [21, 16, 21, 21]
     for direction in record.directions:
         rows = [x for x in inputs if direction.feature is None or x[direction.feature] != 0]
         for i, factor in enumerate(alphas):
-            confidence, values, norms = [], {name: [] for name in names}, {name: [] for name in names}
+            confidence, values, norms = (
+                [],
+                {name: [] for name in names},
+                {name: [] for name in names},
+            )
             for row in rows:
                 x = row.clone()
                 x[slice(None) if direction.feature is None else direction.feature] *= factor
@@ -121,21 +143,34 @@ def test_agrees_with_one_input_at_a_time(ensemble, inputs):
                 for name in names:
                     value = natural(name, OF_LOGITS[name](logits))
                     values[name].append(value.item())
-                    norms[name].append(torch.autograd.grad(value.sum(), x, retain_graph=True)[0].norm().item())
+                    norms[name].append(
+                        torch.autograd.grad(value.sum(), x, retain_graph=True)[0].norm().item()
+                    )
             assert direction.confidence[i] == pytest.approx(np.mean(confidence))
-            assert direction.median_confidence[i] == pytest.approx(sorted(confidence)[(len(rows) - 1) // 2])
+            assert direction.median_confidence[i] == pytest.approx(
+                sorted(confidence)[(len(rows) - 1) // 2]
+            )
             for course in direction.scores:
                 cut = kept[course.score] + 1e-9 * abs(kept[course.score])
                 near = {"rel": 1e-6, "abs": 0}
                 assert course.mean[i] == pytest.approx(np.mean(values[course.score]), **near)
-                assert course.gradient_mean[i] == pytest.approx(np.mean(norms[course.score]), **near)
-                assert course.gradient_largest[i] == pytest.approx(np.max(norms[course.score]), **near)
-                assert course.flagged[i] == pytest.approx(np.mean(np.array(values[course.score]) > cut))
+                assert course.gradient_mean[i] == pytest.approx(
+                    np.mean(norms[course.score]), **near
+                )
+                assert course.gradient_largest[i] == pytest.approx(
+                    np.max(norms[course.score]), **near
+                )
+                assert course.flagged[i] == pytest.approx(
+                    np.mean(np.array(values[course.score]) > cut)
+                )
                 assert course.notices == (course.flagged[-1] >= 0.5)
 
 
 def test_draws_that_contradict_each_other_are_noticed_and_a_single_one_is_not():
-    one, other = logistic(np.array([[1.0, 0.1], [0.0, 0.0]])), logistic(np.array([[-1.0, 0.1], [0.0, 0.0]]))
+    one, other = (
+        logistic(np.array([[1.0, 0.1], [0.0, 0.0]])),
+        logistic(np.array([[-1.0, 0.1], [0.0, 0.0]])),
+    )
     x = 0.5 + torch.rand(20, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     direction = scaling(Draws(one, other), x).directions[0]
     assert all(course.notices for course in direction.scores)
@@ -155,21 +190,35 @@ def test_a_score_of_the_users_own(inputs):
     assert course.mean[1] == pytest.approx((abs(x @ DIFFERENCE) / math.sqrt(2)).mean())
     assert course.gradient_mean[1] == pytest.approx(np.linalg.norm(DIFFERENCE) / math.sqrt(2))
     with pytest.raises(NescioError, match=r"<lambda> gave shape \(1, 21\).* for each of 21 inputs"):
-        scaling(logistic(), inputs, alphas=[1], scores=[lambda logits: logits.sum(-1)], batch_size=100)
+        scaling(
+            logistic(), inputs, alphas=[1], scores=[lambda logits: logits.sum(-1)], batch_size=100
+        )
 
 
 def test_scores_by_function_are_those_by_name_and_others_keep_apart(inputs):
     how = {"alphas": [1, 10], "rays": False}
-    named, given = (scaling(logistic(), inputs, scores=[score], **how) for score in ("max_prob", OF_LOGITS["max_prob"]))
+    named, given = (
+        scaling(logistic(), inputs, scores=[score], **how)
+        for score in ("max_prob", OF_LOGITS["max_prob"])
+    )
     assert named.gauges == given.gauges
     assert named.directions == given.directions
 
     def entropy(logits):
         return logits.square().sum((0, 2))
 
-    found = scaling(logistic(), inputs, scores=["entropy", entropy, lambda v: v.mean((0, 2)), lambda v: v.amax((0, 2))],
-                    **how)  # fmt: skip
-    assert [gauge.score for gauge in found.gauges] == ["entropy", "entropy 2", "<lambda>", "<lambda> 4"]
+    found = scaling(
+        logistic(),
+        inputs,
+        scores=["entropy", entropy, lambda v: v.mean((0, 2)), lambda v: v.amax((0, 2))],
+        **how,
+    )
+    assert [gauge.score for gauge in found.gauges] == [
+        "entropy",
+        "entropy 2",
+        "<lambda>",
+        "<lambda> 4",
+    ]
     assert len({gauge.threshold for gauge in found.gauges}) == 4
     with pytest.raises(NescioError, match="gave a int for logits"):
         scaling(logistic(), inputs, scores=[len], **how)
@@ -183,7 +232,9 @@ def test_a_negative_threshold_flags_what_lies_above_it(seed):
         net.bias.fill_(100.0)
     x = torch.linspace(1, 2, 40, dtype=torch.float64)[:, None]
     found = scaling(net, x, alphas=[1, 1.5, 10], scores=["energy"], rays=False)
-    assert found.gauges[0].threshold == pytest.approx(x[37].item() - 100 - math.log(2))  # the 38th of 40 accepts 95 %
+    assert found.gauges[0].threshold == pytest.approx(
+        x[37].item() - 100 - math.log(2)
+    )  # the 38th of 40 accepts 95 %
     flagged = found.directions[0].scores[0].flagged
     assert flagged[0] == pytest.approx(2 / 40)
     assert flagged[1] == pytest.approx((1.5 * x > x[37]).double().mean().item())
@@ -192,7 +243,9 @@ def test_a_negative_threshold_flags_what_lies_above_it(seed):
 
 def test_half_flagged_is_noticed():
     net = logistic(np.array([[1.0], [0.0]]))
-    x = torch.tensor([[-1.0], [1.0]], dtype=torch.float64)  # class 0 falls for one and rises for the other
+    x = torch.tensor(
+        [[-1.0], [1.0]], dtype=torch.float64
+    )  # class 0 falls for one and rises for the other
     found = scaling(net, x, alphas=[1, 2], scores=[lambda logits: -logits[0, :, 0]], rays=False)
     assert found.directions[0].scores[0].flagged[-1] == 0.5
     assert found.directions[0].scores[0].notices
@@ -203,7 +256,10 @@ def test_the_confidence_is_the_methods_own(inputs):
         def confidence(self, logits):
             return 0.5 * super().confidence(logits)
 
-    mine, plain = (scaling(kind(logistic()), inputs, alphas=[1, 1e6]) for kind in (Humble, nescio.methods.Softmax))
+    mine, plain = (
+        scaling(kind(logistic()), inputs, alphas=[1, 1e6])
+        for kind in (Humble, nescio.methods.Softmax)
+    )
     for one, other in zip(mine.directions, plain.directions, strict=True):
         assert one.confidence == pytest.approx([value / 2 for value in other.confidence])
         assert one.certain_from is None
@@ -226,16 +282,29 @@ def test_inputs_that_are_zero_cannot_be_moved():
     record = scaling(logistic(), x)
     assert [one.moved for one in record.directions] == [0, 1, 1, 2]
     still = record.directions[0]
-    assert (still.certain_from, still.confidence, still.median_confidence, still.scores) == (None,) * 4
+    assert (still.certain_from, still.confidence, still.median_confidence, still.scores) == (
+        None,
+    ) * 4
     assert Scaling.from_json(record.to_json()) == record
 
 
 def test_features_by_name_or_position_in_the_order_given(inputs):
     names = ["height", "weight", "age"]
     record = scaling(logistic(), inputs, names=names, features=["age", 0, "age"], alphas=[1, 2])
-    assert [(one.name, one.feature) for one in record.directions] == [("age", 2), ("height", 0), ("ray", None)]
-    assert scaling(logistic(), inputs, names=names, features="weight", rays=False).directions[0].feature == 1
-    assert [one.name for one in scaling(logistic(), inputs, features=(), alphas=[1]).directions] == ["ray"]
+    assert [(one.name, one.feature) for one in record.directions] == [
+        ("age", 2),
+        ("height", 0),
+        ("ray", None),
+    ]
+    assert (
+        scaling(logistic(), inputs, names=names, features="weight", rays=False)
+        .directions[0]
+        .feature
+        == 1
+    )
+    assert [
+        one.name for one in scaling(logistic(), inputs, features=(), alphas=[1]).directions
+    ] == ["ray"]
 
 
 def test_images_move_along_rays_unless_asked(seed):
@@ -254,13 +323,17 @@ def test_a_float32_model_is_looked_at_in_float64():
     x = torch.tensor([[0.7, -0.4, 2.0]])
     net = logistic(dtype=torch.float32)
     found = scaling(net, x, alphas=[300], features=[1]).directions[0]
-    odds = (net.weight[0].double() - net.weight[1].double()) @ (x[0].double() * torch.tensor([1.0, 300.0, 1.0]))
+    odds = (net.weight[0].double() - net.weight[1].double()) @ (
+        x[0].double() * torch.tensor([1.0, 300.0, 1.0])
+    )
     assert found.scores[0].mean[0] == pytest.approx(exact(odds.item())[1], rel=1e-10, abs=0)
     assert found.scores[0].mean[0] < 1e-70
 
 
 def test_model_inputs_and_randomness_are_left_alone(inputs):
-    net = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5)).train()
+    net = nn.Sequential(
+        nn.ReLU(inplace=True), nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5)
+    ).train()
     before = {key: value.clone() for key, value in net.state_dict().items()}
     kept, random = inputs.clone(), torch.random.get_rng_state()
     first = scaling(net, inputs, alphas=[1, 10])
@@ -299,38 +372,50 @@ class Rooted(nn.Linear):
         return super().forward(x.abs().sqrt())
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"x": torch.tensor([[0.0, torch.nan, 1.0]])}, "input 0 holds NaN"),
-    ({"x": torch.tensor([[0.0, 1.0, 1.0], [torch.inf, 1.0, 1.0]])}, "input 1 holds"),
-    ({"x": torch.zeros(0, 3)}, "empty"),
-    ({"x": torch.ones(3)}, "batch axis"),
-    ({"x": torch.ones(2, 5)}, "cannot be run"),
-    ({"x": torch.ones(2, 3).long()}, "floating point"),
-    ({"x": torch.full((2, 3), 1e305, dtype=torch.float64)}, "1e.06 takes inputs of up to 1e.305 beyond"),
-    ({"model": "softmax"}, "expected a torch.nn.Module"),
-    ({"model": Rooted(3, 2), "x": torch.tensor([[0.0, 1.0, 1.0]])}, "NaN or infinite for 1 of 1"),
-    ({"alphas": []}, "shape"),
-    ({"alphas": 3.0}, "shape"),
-    ({"alphas": ["a"]}, "expected a sequence"),
-    ({"alphas": [1, 3, 3]}, "each larger"),
-    ({"alphas": [3, 1]}, "each larger"),
-    ({"alphas": [0, 1]}, "above 0"),
-    ({"alphas": [1, torch.inf]}, "finite"),
-    ({"alphas": [torch.nan]}, "finite"),
-    ({"features": [3]}, "feature's position must be a whole number of at least 0 and below 3, not 3"),
-    ({"features": [-1]}, "position"),
-    ({"features": [True]}, "position"),
-    ({"features": 0.5}, "position"),
-    ({"features": ["wieght"], "names": ["height", "weight", "age"]}, "did you mean 'weight'"),
-    ({"names": ["a", "b"]}, "2 names"),
-    ({"names": ["a", "b", "a"]}, "1 of them given before"),
-    ({"names": "abc"}, "expected a name for each"),
-    ({"features": [], "rays": False}, "nothing to move"),
-    ({"scores": ["entropi"]}, "did you mean 'entropy'"),
-    ({"scores": ["variance"]}, "compares draws"),
-    ({"batch_size": 0}, "batch_size"),
-    ({"seed": -1}, "seed"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": torch.tensor([[0.0, torch.nan, 1.0]])}, "input 0 holds NaN"),
+        ({"x": torch.tensor([[0.0, 1.0, 1.0], [torch.inf, 1.0, 1.0]])}, "input 1 holds"),
+        ({"x": torch.zeros(0, 3)}, "empty"),
+        ({"x": torch.ones(3)}, "batch axis"),
+        ({"x": torch.ones(2, 5)}, "cannot be run"),
+        ({"x": torch.ones(2, 3).long()}, "floating point"),
+        (
+            {"x": torch.full((2, 3), 1e305, dtype=torch.float64)},
+            "1e.06 takes inputs of up to 1e.305 beyond",
+        ),
+        ({"model": "softmax"}, "expected a torch.nn.Module"),
+        (
+            {"model": Rooted(3, 2), "x": torch.tensor([[0.0, 1.0, 1.0]])},
+            "NaN or infinite for 1 of 1",
+        ),
+        ({"alphas": []}, "shape"),
+        ({"alphas": 3.0}, "shape"),
+        ({"alphas": ["a"]}, "expected a sequence"),
+        ({"alphas": [1, 3, 3]}, "each larger"),
+        ({"alphas": [3, 1]}, "each larger"),
+        ({"alphas": [0, 1]}, "above 0"),
+        ({"alphas": [1, torch.inf]}, "finite"),
+        ({"alphas": [torch.nan]}, "finite"),
+        (
+            {"features": [3]},
+            "feature's position must be a whole number of at least 0 and below 3, not 3",
+        ),
+        ({"features": [-1]}, "position"),
+        ({"features": [True]}, "position"),
+        ({"features": 0.5}, "position"),
+        ({"features": ["wieght"], "names": ["height", "weight", "age"]}, "did you mean 'weight'"),
+        ({"names": ["a", "b"]}, "2 names"),
+        ({"names": ["a", "b", "a"]}, "1 of them given before"),
+        ({"names": "abc"}, "expected a name for each"),
+        ({"features": [], "rays": False}, "nothing to move"),
+        ({"scores": ["entropi"]}, "did you mean 'entropy'"),
+        ({"scores": ["variance"]}, "compares draws"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"seed": -1}, "seed"),
+    ],
+)
 def test_bad_input_is_told(change, message):
     given = {"model": logistic(), "x": torch.ones(2, 3)} | change
     with pytest.raises(NescioError, match=message):

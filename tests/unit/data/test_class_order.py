@@ -12,15 +12,18 @@ from nescio.data.class_order import in_older_order, in_order, plain_name
 from nescio.data.load import load_ordered
 
 
-@pytest.mark.parametrize("names", [
-    [str(i) for i in range(12)],
-    [f"k{i}" for i in range(12)],
-    ["-10", "-2", "0", "3", "20"],
-    ["7", "10", "a", "b2c", "b10a", "b10b"],
-    ["0.5", "2", "10.25", "1e2"],
-    ["<=50K", ">50K"],
-    ["00", "01", "1", "02"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "names",
+    [
+        [str(i) for i in range(12)],
+        [f"k{i}" for i in range(12)],
+        ["-10", "-2", "0", "3", "20"],
+        ["7", "10", "a", "b2c", "b10a", "b10b"],
+        ["0.5", "2", "10.25", "1e2"],
+        ["<=50K", ">50K"],
+        ["00", "01", "1", "02"],
+    ],
+)
 def test_names_are_counted(names):
     shuffled = random.Random(0).sample(names, len(names))
     assert in_order(shuffled) == {name: plain_name(name) for name in names}
@@ -33,7 +36,11 @@ def test_whole_floats_become_whole_numbers():
     assert plain_name("-0.0") == "0"
     for text in ("1e999999999", "1e-999999999", "1.5", "1e15", "x", "", "nan", "inf", "9" * 5000):
         assert plain_name(text) == text
-    assert list(in_order(["9" * 5000, "1e999999999", "1e-999999999"])) == ["1e-999999999", "9" * 5000, "1e999999999"]
+    assert list(in_order(["9" * 5000, "1e999999999", "1e-999999999"])) == [
+        "1e-999999999",
+        "9" * 5000,
+        "1e999999999",
+    ]
     assert list(in_order(["1.0", "x"]).values()) == ["1.0", "x"]  # not all are numbers
 
 
@@ -54,14 +61,18 @@ def test_folders_are_counted_and_older_versions_had_them_as_text(tmp_path):
     for label in range(12):
         (tmp_path / str(label)).mkdir()
         for copy in "ab":
-            Image.fromarray(np.full((4, 4), label, np.uint8)).save(tmp_path / str(label) / f"{copy}.png")
+            Image.fromarray(np.full((4, 4), label, np.uint8)).save(
+                tmp_path / str(label) / f"{copy}.png"
+            )
     samples = data.read(tmp_path)
     assert torch.equal(samples.labels, samples._stored[:, 0, 0, 0].long())
-    assert [name for names, *_ in data.Stream(tmp_path, (1, 4, 4), None, 5) for name in names] == list(
-        samples.columns["file"]
-    )
+    assert [
+        name for names, *_ in data.Stream(tmp_path, (1, 4, 4), None, 5) for name in names
+    ] == list(samples.columns["file"])
     assert data.load(tmp_path).classes == tuple(map(str, range(12)))
     older = load_ordered(tmp_path, older=True)
     assert older.classes == ("0", "1", "10", "11", *"23456789")
-    assert [older.classes[label] for label in older.test.labels] == [str(int(x[0, 0, 0])) for x in older.test._stored]
+    assert [older.classes[label] for label in older.test.labels] == [
+        str(int(x[0, 0, 0])) for x in older.test._stored
+    ]
     assert list(in_older_order(["10.0", "2.0", "3"])) == ["3", "10.0", "2.0"]

@@ -15,7 +15,9 @@ def values(half):
 @pytest.mark.parametrize("count", [1, 2, 7, 1000, 1537])
 def test_every_input_is_in_one_half(count):
     first, second = halves(torch.arange(float(count))[:, None])
-    one, two = ([value for x, _ in half for value in x.flatten().tolist()] for half in (first, second))
+    one, two = (
+        [value for x, _ in half for value in x.flatten().tolist()] for half in (first, second)
+    )
     assert sorted(one + two) == list(range(count))
     assert abs(len(one) - len(two)) <= 1
 

@@ -10,7 +10,17 @@ from nescio.errors import NescioError
 
 @pytest.mark.parametrize(
     "hold_out",
-    [2, "2", np.int64(2), np.uint8(2), [2], {"2"}, np.array([2]), torch.tensor([2]), (np.int32(2), "2")],
+    [
+        2,
+        "2",
+        np.int64(2),
+        np.uint8(2),
+        [2],
+        {"2"},
+        np.array([2]),
+        torch.tensor([2]),
+        (np.int32(2), "2"),
+    ],
     ids=repr,
 )
 def test_a_class_may_be_given_in_many_ways(hold_out: Any) -> None:
@@ -28,7 +38,21 @@ def test_nothing_held_out(hold_out: Any) -> None:
 
 @pytest.mark.parametrize(
     "hold_out",
-    [True, [False], np.True_, [np.False_], 1.5, [1.5], [None], [[1]], object(), "7" * 5000, ["7" * 5000], "2.0", "²"],
+    [
+        True,
+        [False],
+        np.True_,
+        [np.False_],
+        1.5,
+        [1.5],
+        [None],
+        [[1]],
+        object(),
+        "7" * 5000,
+        ["7" * 5000],
+        "2.0",
+        "²",
+    ],
     ids=lambda one: repr(one)[:20],
 )
 def test_what_is_no_class(hold_out: Any) -> None:

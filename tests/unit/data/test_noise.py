@@ -16,7 +16,9 @@ def images(seed):
 
 @pytest.fixture
 def rows(seed):
-    return torch.randn(500, 3, generator=torch.Generator().manual_seed(seed)) * torch.tensor([1.0, 10.0, 0.1])
+    return torch.randn(500, 3, generator=torch.Generator().manual_seed(seed)) * torch.tensor(
+        [1.0, 10.0, 0.1]
+    )
 
 
 def generator(seed=0):
@@ -29,7 +31,10 @@ def test_permuted_images_keep_their_pixels_whole(images):
     for one, other in zip(before, after, strict=True):
         assert np.array_equal(np.unique(one, axis=0), np.unique(other, axis=0))
         assert not np.array_equal(one, other)
-    orders = [[np.flatnonzero((b == p).all(1))[0] for p in a] for b, a in zip(before[:2], after[:2], strict=True)]
+    orders = [
+        [np.flatnonzero((b == p).all(1))[0] for p in a]
+        for b, a in zip(before[:2], after[:2], strict=True)
+    ]
     assert orders[0] != orders[1]  # each image has an order of its own
 
 
@@ -51,7 +56,9 @@ def test_permuted_rows_keep_columns_and_lose_what_ties_them():
 @pytest.mark.parametrize("sigma", [1.0, 1.7, 2.5])
 def test_low_pass_is_a_gaussian_filter(images, sigma):
     made = noise.low_pass(images.double(), sigma)
-    expected = gaussian_filter(images.double().numpy(), (0, 0, sigma, sigma), mode="reflect", radius=7)
+    expected = gaussian_filter(
+        images.double().numpy(), (0, 0, sigma, sigma), mode="reflect", radius=7
+    )
     np.testing.assert_allclose(made.numpy(), expected, rtol=1e-12, atol=1e-14)
 
 
@@ -59,7 +66,9 @@ def test_low_pass_with_a_sigma_for_each_image(images):
     sigmas = torch.linspace(1, 2.5, len(images))
     together = noise.low_pass(images, sigmas)
     for i in (0, 17, 39):
-        torch.testing.assert_close(together[i], noise.low_pass(images[i : i + 1], float(sigmas[i]))[0])
+        torch.testing.assert_close(
+            together[i], noise.low_pass(images[i : i + 1], float(sigmas[i]))[0]
+        )
 
 
 def test_low_pass_of_images_smaller_than_the_filter():
@@ -95,12 +104,18 @@ def test_the_mix_is_smooth(images):
 
 def test_sigmas_are_drawn_for_each_image_or_for_the_batch():
     def roughness(**how):
-        made = noise.mixed(torch.zeros(80, 1, 64, 64), generator=generator(), **how)[40:]  # the uniform half
-        return made.diff(dim=3).abs().mean((1, 2, 3)) / made.std((1, 2, 3))  # it falls as sigma grows
+        made = noise.mixed(torch.zeros(80, 1, 64, 64), generator=generator(), **how)[
+            40:
+        ]  # the uniform half
+        return made.diff(dim=3).abs().mean((1, 2, 3)) / made.std(
+            (1, 2, 3)
+        )  # it falls as sigma grows
 
     own, one = roughness(), roughness(one_sigma=True)
     assert own.std() > 4 * one.std()
-    wide, narrow = (noise.low_pass(torch.rand(40, 1, 64, 64, generator=generator()), s) for s in (2.5, 1.0))
+    wide, narrow = (
+        noise.low_pass(torch.rand(40, 1, 64, 64, generator=generator()), s) for s in (2.5, 1.0)
+    )
     ends = [(x.diff(dim=3).abs().mean() / x.std()).item() for x in (wide, narrow)]
     assert ends[0] * 0.8 < own.min() < ends[0] * 1.2
     assert ends[1] * 0.8 < own.max() < ends[1] * 1.2
@@ -110,7 +125,9 @@ def test_rows_of_the_mix_lie_in_the_wider_box(rows):
     made = noise.mixed(rows, generator=generator())
     low, high = rows.amin(0), rows.amax(0)
     assert ((made[:250] >= low) & (made[:250] <= high)).all()
-    assert ((made[250:] < low) | (made[250:] > high)).any(1).double().mean() > 0.8  # of three columns, 26/27 outside
+    assert ((made[250:] < low) | (made[250:] > high)).any(
+        1
+    ).double().mean() > 0.8  # of three columns, 26/27 outside
 
 
 @pytest.mark.parametrize("name", noise.NOISES)
@@ -164,9 +181,17 @@ def test_bad_input_is_told(images):
 
 
 @pytest.mark.parametrize("make", [noise.uniform, noise.normal, noise.permuted, noise.stretched])
-@pytest.mark.parametrize("change", [
-    lambda x: x.to_sparse(), lambda x: x.to("meta"), lambda x: torch.nested.nested_tensor(list(x), layout=torch.jagged),
-], ids=["sparse", "meta", "nested"])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.to_sparse(),
+        lambda x: x.to("meta"),
+        lambda x: torch.nested.nested_tensor(list(x), layout=torch.jagged),
+    ],
+    ids=["sparse", "meta", "nested"],
+)
 def test_numbers_that_are_not_in_memory_are_refused(make, change, images):
-    with pytest.raises(NescioError, match=r"not (from )?a tensor that is sparse, nested or on the meta device"):
+    with pytest.raises(
+        NescioError, match=r"not (from )?a tensor that is sparse, nested or on the meta device"
+    ):
         make(change(images))

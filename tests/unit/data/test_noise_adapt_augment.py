@@ -12,7 +12,9 @@ from nescio.errors import NescioError
 
 
 def bytes_of(count: int, *shape: int) -> Samples:
-    images = torch.randint(256, (count, *shape), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    images = torch.randint(
+        256, (count, *shape), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
     return Samples(images, torch.arange(count) % 2, {"i": np.arange(count)}, "photographs")
 
 
@@ -23,7 +25,9 @@ def test_uniform_images_fill_the_unit_cube() -> None:
     assert made.inputs.min() >= 0
     assert made.inputs.max() < 1
     assert made.inputs.mean().item() == pytest.approx(0.5, abs=0.01)
-    assert torch.equal(made.inputs, noise.samples("uniform", bytes_of(3, 1, 6, 6), 500, seed=1).inputs)
+    assert torch.equal(
+        made.inputs, noise.samples("uniform", bytes_of(3, 1, 6, 6), 500, seed=1).inputs
+    )
 
 
 def test_uniform_tables_fill_three_times_the_box() -> None:
@@ -98,7 +102,9 @@ def test_floats_stay_floats_and_chunks_do_not_matter() -> None:
     small = adapt(samples, (1, 2, 2))
     assert small.inputs.dtype == torch.float32
     assert small.inputs.shape == (1030, 1, 2, 2)
-    assert torch.equal(small.inputs[1025:], adapt(Samples(x[1025:], torch.zeros(5).long()), (1, 2, 2)).inputs)
+    assert torch.equal(
+        small.inputs[1025:], adapt(Samples(x[1025:], torch.zeros(5).long()), (1, 2, 2)).inputs
+    )
     assert adapt(samples, (3, 4, 4)) is samples
 
 
@@ -119,7 +125,12 @@ def test_each_crop_is_a_window_of_the_padded_image() -> None:
     padded = torch.nn.functional.pad(x, (2, 2, 2, 2))
     seen = set()
     for image, crop in zip(padded, random_crop(x, 2), strict=True):
-        places = [(i, j) for i in range(5) for j in range(5) if torch.equal(image[:, i : i + 5, j : j + 6], crop)]
+        places = [
+            (i, j)
+            for i in range(5)
+            for j in range(5)
+            if torch.equal(image[:, i : i + 5, j : j + 6], crop)
+        ]
         assert len(places) == 1
         seen.add(places[0])
     assert len(seen) > 15  # of 25: each image moves on its own

@@ -10,7 +10,9 @@ from nescio.errors import NescioError
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.sampled_from([(1,), (5,), (1, 3, 4), (3, 2, 2), (2, 3)]), st.integers(2, 3000), st.sampled_from([0.0, 1e4, -3e5])
+    st.sampled_from([(1,), (5,), (1, 3, 4), (3, 2, 2), (2, 3)]),
+    st.integers(2, 3000),
+    st.sampled_from([0.0, 1e4, -3e5]),
 )
 def test_fitted_agrees_with_numpy(shape: tuple[int, ...], count: int, offset: float) -> None:
     x = np.random.default_rng(count).normal(offset, 2.0, (count, *shape)).astype(np.float32)
@@ -18,8 +20,12 @@ def test_fitted_agrees_with_numpy(shape: tuple[int, ...], count: int, offset: fl
     fitted = Normalise.fitted(Samples(torch.from_numpy(x), torch.zeros(count).long()))
     expected = x.astype(np.float64).mean(axes), x.astype(np.float64).std(axes)
     assert fitted.mean.shape == ((shape[0], 1, 1) if len(shape) == 3 else shape)
-    np.testing.assert_allclose(fitted.mean.numpy().reshape(expected[0].shape), expected[0], rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(fitted.std.numpy().reshape(expected[1].shape), expected[1], rtol=1e-5)
+    np.testing.assert_allclose(
+        fitted.mean.numpy().reshape(expected[0].shape), expected[0], rtol=1e-6, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        fitted.std.numpy().reshape(expected[1].shape), expected[1], rtol=1e-5
+    )
 
 
 def test_fitted_on_bytes_speaks_of_the_floats_a_model_sees() -> None:

@@ -49,9 +49,13 @@ def test_two_in_one_are_of_different_classes(generator):
 
 def test_every_input_of_another_class_is_as_likely_a_partner(generator):
     y = torch.tensor([0] * 4 + [1, 2, 2])
-    partners = torch.stack([2 * averaged(marked(y), y, generator)[:, 0, 0, 0] - torch.arange(7) for _ in range(3000)])
+    partners = torch.stack(
+        [2 * averaged(marked(y), y, generator)[:, 0, 0, 0] - torch.arange(7) for _ in range(3000)]
+    )
     share = (partners[:, 4:5] == torch.arange(7)).double().mean(0)  # of the one input of class 1
-    torch.testing.assert_close(share, torch.tensor([1, 1, 1, 1, 0, 1, 1]) / 6.0, rtol=0, atol=0.03, check_dtype=False)
+    torch.testing.assert_close(
+        share, torch.tensor([1, 1, 1, 1, 0, 1, 1]) / 6.0, rtol=0, atol=0.03, check_dtype=False
+    )
 
 
 def test_one_class_alone_still_makes_outliers(generator):
@@ -64,9 +68,14 @@ def test_patches_move_whole(generator, images):
     made = patches(x, y, generator)
     assert not torch.equal(made, x)
     torch.testing.assert_close(made.sort(dim=3).values.sum(), x.sum())
-    assert torch.equal(made[:, :, :, 12:], x[:, :, :, 12:])  # 13 pixels are four patches of 3, and one left over
+    assert torch.equal(
+        made[:, :, :, 12:], x[:, :, :, 12:]
+    )  # 13 pixels are four patches of 3, and one left over
     places = [(r, c) for r in range(0, 10, 2) for c in range(0, 12, 3)]
-    whole, moved = ({tuple(one[0, 0, r : r + 2, c : c + 3].flatten().tolist()) for r, c in places} for one in (x, made))
+    whole, moved = (
+        {tuple(one[0, 0, r : r + 2, c : c + 3].flatten().tolist()) for r, c in places}
+        for one in (x, made)
+    )
     assert moved == whole
 
 
@@ -96,7 +105,10 @@ def test_each_kind_keeps_the_shape_and_follows_from_the_seed(shape, generator):
 
 def test_images_in_other_units_are_made_in_theirs(images):
     x, y = images
-    plain, moved = made_outliers((x - x.min()) / (x.max() - x.min()), y), made_outliers(10 * x - 3, y)
+    plain, moved = (
+        made_outliers((x - x.min()) / (x.max() - x.min()), y),
+        made_outliers(10 * x - 3, y),
+    )
     room, low = 10 * (x.max() - x.min()), 10 * x.min() - 3
     for name in plain:
         torch.testing.assert_close(moved[name], low + room * plain[name], rtol=1e-3, atol=1e-3)
@@ -105,7 +117,9 @@ def test_images_in_other_units_are_made_in_theirs(images):
 @pytest.mark.parametrize("kind", [torch.int64, torch.int32])
 def test_words_are_out_of_order_of_two_or_by_chance_and_always_some_that_were_seen(generator, kind):
     y = torch.arange(40) % 3
-    x = (1000 * torch.arange(40)[:, None] + 7 * torch.arange(9)).to(kind)  # each says its input and place
+    x = (1000 * torch.arange(40)[:, None] + 7 * torch.arange(9)).to(
+        kind
+    )  # each says its input and place
     before, found, other = x.clone(), made_outliers(x, y), made_outliers(x, y, 1)
     assert list(found) == list(WORDS)
     for name, made in found.items():
@@ -127,7 +141,9 @@ def test_words_are_out_of_order_of_two_or_by_chance_and_always_some_that_were_se
         assert (y[partner[:, 0]] != y).all()
     assert 0.4 < (found["averaged"] == x).double().mean() < 0.6
     rare = torch.tensor([[1, 1, 1, 2]] * 1000)
-    assert 0.45 < (made_outliers(rare, torch.arange(1000) % 2)["uniform"] == 2).double().mean() < 0.55
+    assert (
+        0.45 < (made_outliers(rare, torch.arange(1000) % 2)["uniform"] == 2).double().mean() < 0.55
+    )
 
 
 def test_refuses_what_is_no_batch_of_floats_or_words():

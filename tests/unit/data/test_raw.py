@@ -5,19 +5,31 @@ import pytest
 import torch
 from torch import nn
 
+from nescio.core.tensorfile import read_tensors, write_tensors
 from nescio.data import Samples
 from nescio.data.halves import halves
 from nescio.data.labelled import fingerprint
 from nescio.data.raw import raw
 from nescio.methods import Ensemble
-from nescio.saving import fingerprint as model_fingerprint
-from nescio.tensorfile import read_tensors, write_tensors
+from nescio.store.model_file import fingerprint as model_fingerprint
 
 WIDE = torch.arange(24, dtype=torch.float32).reshape(4, 6)
-LAYOUTS = [WIDE, WIDE[:, ::2], WIDE.T, WIDE[1:2, 0], WIDE[:1, :1], WIDE[0, 0], WIDE[:0], WIDE.half(), WIDE > 3]
+LAYOUTS = [
+    WIDE,
+    WIDE[:, ::2],
+    WIDE.T,
+    WIDE[1:2, 0],
+    WIDE[:1, :1],
+    WIDE[0, 0],
+    WIDE[:0],
+    WIDE.half(),
+    WIDE > 3,
+]
 
 
-@pytest.mark.parametrize("values", LAYOUTS, ids=lambda values: f"{tuple(values.shape)}-{values.stride()}")
+@pytest.mark.parametrize(
+    "values", LAYOUTS, ids=lambda values: f"{tuple(values.shape)}-{values.stride()}"
+)
 def test_bytes_are_those_of_numpy(values):
     assert raw(values).numpy().tobytes() == np.ascontiguousarray(values.numpy()).tobytes()
 

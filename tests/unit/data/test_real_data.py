@@ -10,7 +10,9 @@ import torch
 from nescio import data
 from nescio.errors import NescioError
 
-pytestmark = pytest.mark.skipif("NESCIO_DATA" not in os.environ, reason="NESCIO_DATA names no folder of data files")
+pytestmark = pytest.mark.skipif(
+    "NESCIO_DATA" not in os.environ, reason="NESCIO_DATA names no folder of data files"
+)
 
 PARTS = {  # train, test, shape, classes
     "fashion_mnist": (60000, 10000, (1, 28, 28), 10),
@@ -38,7 +40,17 @@ def test_mnist_is_mnist() -> None:
     known = data.load("mnist", hold_out=[9])
     assert known.train is not None
     assert known.held_out is not None
-    assert torch.bincount(known.train.labels).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851]
+    assert torch.bincount(known.train.labels).tolist() == [
+        5923,
+        6742,
+        5958,
+        6131,
+        5842,
+        5421,
+        5918,
+        6265,
+        5851,
+    ]
     assert len(known.held_out) == 5949 + 1009
     assert len(known.test) == 10000 - 1009
 
@@ -52,7 +64,9 @@ def test_cifar_has_the_published_moments() -> None:
     assert fitted.mean.flatten().tolist() == pytest.approx([0.4914, 0.4822, 0.4465], abs=0.005)
     assert fitted.std.flatten().tolist() == pytest.approx([0.2470, 0.2435, 0.2616], abs=0.005)
     small = data.adapt(known.test.select(torch.arange(100)), (1, 28, 28))
-    assert small._stored.float().mean().item() == pytest.approx(known.test._stored[:100].float().mean().item(), abs=0.5)
+    assert small._stored.float().mean().item() == pytest.approx(
+        known.test._stored[:100].float().mean().item(), abs=0.5
+    )
 
 
 def test_hearts_come_from_four_hospitals() -> None:

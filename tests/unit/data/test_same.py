@@ -59,14 +59,19 @@ LEAKS = {
     "in another type": lambda x: (x, x.double()),
     "a part": lambda x: (x[100:250], x),
     "a subset": lambda x: (Subset(TensorDataset(x), range(100)), TensorDataset(x)),
-    "of a subset": lambda x: (x[100:250], DataLoader(Subset(TensorDataset(x), list(range(400))), 32)),
+    "of a subset": lambda x: (
+        x[100:250],
+        DataLoader(Subset(TensorDataset(x), list(range(400))), 32),
+    ),
     "but for few": lambda x: (torch.cat([x[:80], x[:20] + 1]), x),
 }
 
 
 @pytest.mark.parametrize("given", LEAKS.values(), ids=LEAKS)
 def test_what_is_mostly_part_of_the_other_is_refused(given, rows):
-    with pytest.raises(NescioError, match="of the inputs to calibrate on are among those to learn from"):
+    with pytest.raises(
+        NescioError, match="of the inputs to calibrate on are among those to learn from"
+    ):
         check_apart(*given(rows))
 
 
@@ -80,7 +85,10 @@ def test_other_inputs_of_the_same_kind_are_not(rows):
 
 def test_a_loader_takes_what_its_sampler_chooses(rows):
     data = TensorDataset(rows)
-    first, second = (DataLoader(data, 64, sampler=SubsetRandomSampler(part)) for part in (range(300), range(300, 600)))
+    first, second = (
+        DataLoader(data, 64, sampler=SubsetRandomSampler(part))
+        for part in (range(300), range(300, 600))
+    )
     check_apart(first, second)
     assert same(first, first)
     assert same(DataLoader(data, 64, shuffle=True), DataLoader(data, 32))
@@ -99,7 +107,9 @@ def test_few_levels_do_not_hide_a_leak(seed):
     """Many rows are alike in some values then, but not in all."""
     generator = torch.Generator().manual_seed(seed)
     bits = (torch.rand(3000, 100, generator=generator) < 0.5).float()
-    levels = torch.nn.functional.one_hot(torch.randint(0, 10, (5000, 8), generator=generator), 10).flatten(1)
+    levels = torch.nn.functional.one_hot(
+        torch.randint(0, 10, (5000, 8), generator=generator), 10
+    ).flatten(1)
     for rows in (bits, levels.float(), levels):
         check_apart(rows[: len(rows) // 2], rows[len(rows) // 2 :])
         with pytest.raises(NescioError, match="100 % of the inputs to calibrate on"):
@@ -120,7 +130,9 @@ FEW = {
 def test_values_of_any_kind_make_keys(make, seed):
     """Also those that differ in few bits: of many rows none is missed, and a third of them in both sets is no leak."""
     generator = torch.Generator().manual_seed(seed)
-    rows = make(lambda levels, width: torch.randint(0, levels, (60_000, width), generator=generator))
+    rows = make(
+        lambda levels, width: torch.randint(0, levels, (60_000, width), generator=generator)
+    )
     train, known = rows[:50_000], rows[torch.randperm(50_000, generator=generator)[:2000]]
     with pytest.raises(NescioError, match=r"100 % of the inputs"):
         check_apart(known, train)
@@ -135,7 +147,9 @@ def test_whole_numbers_are_compared_in_a_type_that_holds_both():
 def test_rows_that_agree_in_what_varies_most_are_not_the_same(seed):
     generator = torch.Generator().manual_seed(seed)
     person = 100 * torch.randn(300, 16, generator=generator)
-    first, second = (torch.cat([person, torch.randn(300, 50, generator=generator)], 1) for _ in range(2))
+    first, second = (
+        torch.cat([person, torch.randn(300, 50, generator=generator)], 1) for _ in range(2)
+    )
     check_apart(first, second)
 
 

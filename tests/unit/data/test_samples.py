@@ -11,7 +11,9 @@ from nescio.errors import NescioError
 
 def some(count: int = 6) -> Samples:
     images = torch.arange(count * 12, dtype=torch.uint8).view(count, 3, 2, 2)
-    return Samples(images, torch.arange(count) % 3, {"site": np.array(list("abcdef"[:count]))}, "some")
+    return Samples(
+        images, torch.arange(count) % 3, {"site": np.array(list("abcdef"[:count]))}, "some"
+    )
 
 
 def test_bytes_are_given_out_as_floats_between_zero_and_one() -> None:
@@ -56,13 +58,17 @@ def test_joined_keeps_order_and_shared_columns() -> None:
         (torch.zeros(3), torch.zeros(3).long(), r"expected \(N, …\)"),
     ],
 )
-def test_what_cannot_be_samples_is_refused(inputs: torch.Tensor, labels: torch.Tensor, said: str) -> None:
+def test_what_cannot_be_samples_is_refused(
+    inputs: torch.Tensor, labels: torch.Tensor, said: str
+) -> None:
     with pytest.raises(NescioError, match=said):
         Samples(inputs, labels, name="bad")
 
 
 def test_arrays_are_taken_as_tensors_are() -> None:
-    samples = Samples(np.ones((3, 2), np.float32), np.arange(3, dtype=np.uint8), {"site": ["a", "b", "c"]})  # type: ignore[dict-item]
+    samples = Samples(
+        np.ones((3, 2), np.float32), np.arange(3, dtype=np.uint8), {"site": ["a", "b", "c"]}
+    )  # type: ignore[dict-item]
     assert samples.inputs.tolist() == torch.ones(3, 2).tolist()
     assert samples.labels.dtype == torch.int64
     assert samples.select(torch.tensor([2])).columns["site"].tolist() == ["c"]

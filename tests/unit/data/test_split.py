@@ -7,8 +7,12 @@ from nescio.data.split import stratified
 from nescio.errors import NescioError
 
 
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.floats(0.05, 0.95), st.integers(0, 5))
-def test_every_position_is_on_one_side_and_every_class_on_both(labels: list[int], share: float, seed: int) -> None:
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=60), st.floats(0.05, 0.95), st.integers(0, 5)
+)
+def test_every_position_is_on_one_side_and_every_class_on_both(
+    labels: list[int], share: float, seed: int
+) -> None:
     assume(len(set(labels)) < len(labels))
     y = torch.tensor(labels)
     train, test = stratified(y, share, seed, "here")

@@ -15,7 +15,8 @@ from nescio.errors import NescioError
 
 HEADER = "age,colour,member,label\n"
 ROWS = "".join(
-    f"{20 + i},{('red', 'blue', 'green')[i % 3]},{('true', 'False')[i % 2]},{('no', 'yes')[i % 2]}\n" for i in range(30)
+    f"{20 + i},{('red', 'blue', 'green')[i % 3]},{('true', 'False')[i % 2]},{('no', 'yes')[i % 2]}\n"
+    for i in range(30)
 )
 
 
@@ -57,7 +58,9 @@ def test_whole_number_labels_are_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("odd", ["--5", "7" * 5000, "-", "²", "1_0"])
 def test_odd_labels_leave_the_numbers_in_order(tmp_path: Path, odd: str) -> None:
-    path = csv_file(tmp_path, "x,y\n" + "".join(f"{i},{(10, odd, 9, -2)[i % 4]}\n" for i in range(16)))
+    path = csv_file(
+        tmp_path, "x,y\n" + "".join(f"{i},{(10, odd, 9, -2)[i % 4]}\n" for i in range(16))
+    )
     assert data.load(path).classes == ("-2", "9", "10", odd)
 
 
@@ -67,16 +70,22 @@ def test_new_rows_are_encoded_as_the_training_rows_were(tmp_path: Path) -> None:
     plain = json.loads(json.dumps(known.encoding.to_dict()))
     encoding = Encoding.from_dict(plain)
     assert encoding == known.encoding
-    new = csv_file(tmp_path, "note,member,colour,age\nhi,TRUE,green,3.5\nyo,0,violet,-1e3\n", "new.csv")
+    new = csv_file(
+        tmp_path, "note,member,colour,age\nhi,TRUE,green,3.5\nyo,0,violet,-1e3\n", "new.csv"
+    )
     found = encoding.encode(new, unseen="zeros").tolist()
     assert found == [[3.5, 0, 1, 0, 1], [-1000, 0, 0, 0, 0]]  # violet was never seen
     assert data.read(new, encoding=encoding, unseen="zeros").inputs.tolist() == found
-    assert encoding.encode({"age": [1], "colour": ["red"], "member": [False]}).tolist() == [[1, 0, 0, 1, 0]]
+    assert encoding.encode({"age": [1], "colour": ["red"], "member": [False]}).tolist() == [
+        [1, 0, 0, 1, 0]
+    ]
 
 
 def test_labels_of_new_rows_follow_the_given_classes(tmp_path: Path) -> None:
     known = data.load(csv_file(tmp_path))
-    new = csv_file(tmp_path, HEADER + "1,red,true,yes\n2,red,true,maybe\n3,red,true,no\n", "new.csv")
+    new = csv_file(
+        tmp_path, HEADER + "1,red,true,yes\n2,red,true,maybe\n3,red,true,no\n", "new.csv"
+    )
     samples = data.read(new, label="label", encoding=known.encoding, classes=known.classes)
     assert samples.labels.tolist() == [1, -1, 0]
 
@@ -102,7 +111,10 @@ def test_new_rows_that_do_not_fit(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_missing_values_are_refused_or_filled_from_training_rows(tmp_path: Path) -> None:
-    lines = [f"{i if i % 5 else ''},{('a', 'a', 'b')[i % 3] if i % 7 else 'NA'},{i % 2}\n" for i in range(60)]
+    lines = [
+        f"{i if i % 5 else ''},{('a', 'a', 'b')[i % 3] if i % 7 else 'NA'},{i % 2}\n"
+        for i in range(60)
+    ]
     path = csv_file(tmp_path, "x,c,y\n" + "".join(lines))
     said = r"people\.csv: column 'x' lacks 12 of its 60 values, the first in line 2; .*impute=True, or --impute"
     with pytest.raises(NescioError, match=said):
@@ -122,11 +134,17 @@ def test_missing_values_are_refused_or_filled_from_training_rows(tmp_path: Path)
 @pytest.mark.parametrize("row", range(1, 13))
 def test_a_missing_value_is_found_in_whichever_part_it_is(tmp_path: Path, row: int) -> None:
     cells = ["" if i == row else str(i) for i in range(1, 13)]
-    path = csv_file(tmp_path, "x,y\n" + "".join(f"{cell},{i % 3}\n" for i, cell in enumerate(cells)))
+    path = csv_file(
+        tmp_path, "x,y\n" + "".join(f"{cell},{i % 3}\n" for i, cell in enumerate(cells))
+    )
     for hold_out in ((), ("1",)):
-        with pytest.raises(NescioError, match=f"column 'x' lacks 1 of its 12 values, the first in line {row + 1};"):
+        with pytest.raises(
+            NescioError, match=f"column 'x' lacks 1 of its 12 values, the first in line {row + 1};"
+        ):
             data.load(path, hold_out=hold_out)
-    with pytest.raises(NescioError, match=f"lacks 1 of its 12 values, the first in line {row + 1};"):
+    with pytest.raises(
+        NescioError, match=f"lacks 1 of its 12 values, the first in line {row + 1};"
+    ):
         data.read(path, label="y")
 
 
@@ -158,8 +176,14 @@ def test_the_encoding_learns_from_kept_training_rows_only(tmp_path: Path) -> Non
         ("a,b\n" + "".join(f"1,{i / 7}\n" for i in range(400)), "is this column a class"),
         ("a,b\n" + "".join(f"name{i},{i % 2}\n" for i in range(2000)), "different texts"),
         ("a,b\n" + "".join(f"NA,{i % 2}\n" for i in range(20)), "no value"),
-        ("a,b\n" + "".join(f"nan,{i % 2}\n" if i else "1,1\n" for i in range(20)), "column 'a' lacks"),
-        ("a,b\n" + "".join(f"{'inf' if i == 3 else i},{i % 2}\n" for i in range(20)), "column 'a', line 5: 'inf'"),
+        (
+            "a,b\n" + "".join(f"nan,{i % 2}\n" if i else "1,1\n" for i in range(20)),
+            "column 'a' lacks",
+        ),
+        (
+            "a,b\n" + "".join(f"{'inf' if i == 3 else i},{i % 2}\n" for i in range(20)),
+            "column 'a', line 5: 'inf'",
+        ),
     ],
 )
 def test_tables_that_make_no_data_set(tmp_path: Path, text: str, said: str) -> None:
@@ -175,9 +199,9 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 
 NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
-WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=5).filter(
-    lambda word: word.lower() not in {"?", "na", "n/a", "nan", "null"}
-)
+WORDS = st.text(
+    st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=5
+).filter(lambda word: word.lower() not in {"?", "na", "n/a", "nan", "null"})
 
 
 @settings(max_examples=40, deadline=None)
@@ -194,13 +218,25 @@ def test_numbers_survive_and_words_are_one_hot(rows: list[tuple[float, str]]) ->
 
 
 def test_a_median_and_the_most_frequent_word() -> None:
-    encoding = Encoding.fitted({"n": [1, 5, math.nan, 100], "w": ["b", "a", "b", None]}, impute=True)
+    encoding = Encoding.fitted(
+        {"n": [1, 5, math.nan, 100], "w": ["b", "a", "b", None]}, impute=True
+    )
     assert [column.fill for column in encoding.columns] == [5.0, "b"]
 
 
 @pytest.mark.parametrize(
     "plain",
-    [{}, [], None, 3, {"columns": []}, {"columns": 3}, {"columns": "ab"}, {"columns": {"a": 1}}, {"columns": [[]]}],
+    [
+        {},
+        [],
+        None,
+        3,
+        {"columns": []},
+        {"columns": 3},
+        {"columns": "ab"},
+        {"columns": {"a": 1}},
+        {"columns": [[]]},
+    ],
     ids=repr,
 )
 def test_what_is_no_encoding(plain: Any) -> None:
@@ -217,12 +253,27 @@ SOUND = [
 @pytest.mark.parametrize(
     "change",
     [
-        {"name": 1}, {"name": None}, {"name": []}, {"name": "b"}, {"kind": "odd"}, {"kind": []}, {"kind": None},
-        {"categories": "x"}, {"categories": None}, {"categories": ["x"]}, {"categories": [[1]]}, {"fill": []},
-        {"fill": "x"}, {"fill": True}, {"fill": math.nan}, {"fill": math.inf}, {"fill": 10**400}, {"extra": 1},
+        {"name": 1},
+        {"name": None},
+        {"name": []},
+        {"name": "b"},
+        {"kind": "odd"},
+        {"kind": []},
+        {"kind": None},
+        {"categories": "x"},
+        {"categories": None},
+        {"categories": ["x"]},
+        {"categories": [[1]]},
+        {"fill": []},
+        {"fill": "x"},
+        {"fill": True},
+        {"fill": math.nan},
+        {"fill": math.inf},
+        {"fill": 10**400},
+        {"extra": 1},
     ],
     ids=lambda one: repr(one)[:30],
-)  # fmt: skip
+)
 def test_a_numeric_column_that_was_tampered_with(change: dict[str, Any]) -> None:
     assert Encoding.from_dict({"columns": SOUND}).features == ("a", "b=x", "b=y")
     with pytest.raises(NescioError, match="not a table's encoding") as error:
@@ -233,11 +284,18 @@ def test_a_numeric_column_that_was_tampered_with(change: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     "change",
     [
-        {"categories": [[1]]}, {"categories": [1]}, {"categories": ["x", None]}, {"categories": ["x", "x"]},
-        {"categories": []}, {"categories": {"x": 1}}, {"fill": []}, {"fill": 1.0}, {"kind": "numeric"},
+        {"categories": [[1]]},
+        {"categories": [1]},
+        {"categories": ["x", None]},
+        {"categories": ["x", "x"]},
+        {"categories": []},
+        {"categories": {"x": 1}},
+        {"fill": []},
+        {"fill": 1.0},
+        {"kind": "numeric"},
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_a_categorical_column_that_was_tampered_with(change: dict[str, Any]) -> None:
     with pytest.raises(NescioError, match="not a table's encoding"):
         Encoding.from_dict({"columns": [SOUND[0], SOUND[1] | change]})
@@ -246,10 +304,14 @@ def test_a_categorical_column_that_was_tampered_with(change: dict[str, Any]) -> 
 @pytest.mark.parametrize("lacking", ["name", "kind", "categories"])
 def test_a_column_that_lacks_something(lacking: str) -> None:
     with pytest.raises(NescioError, match="not a table's encoding"):
-        Encoding.from_dict({"columns": [{key: value for key, value in SOUND[0].items() if key != lacking}]})
+        Encoding.from_dict(
+            {"columns": [{key: value for key, value in SOUND[0].items() if key != lacking}]}
+        )
 
 
-def test_cells_are_told_by_their_line_in_every_batch_and_without_a_file_by_their_row(tmp_path: Path) -> None:
+def test_cells_are_told_by_their_line_in_every_batch_and_without_a_file_by_their_row(
+    tmp_path: Path,
+) -> None:
     path = csv_file(tmp_path, "a,b\n" + "1,2\n\n" * 7 + "1,two\n")
     with pytest.raises(NescioError, match="column 'b', line 16: 'two'"):
         list(data.Stream(path, (2,), None, 3))

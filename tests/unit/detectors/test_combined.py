@@ -8,10 +8,10 @@ import nescio
 from nescio import Combined, Threshold
 from nescio.data import Samples
 from nescio.data.halves import halves
-from nescio.detectors.conformal import p_values
 from nescio.detectors.held_out import held_out
-from nescio.detectors.merging import merged, surprise
 from nescio.errors import NescioError
+from nescio.guarantees.conformal import p_values
+from nescio.guarantees.merging import merged, surprise
 from nescio.models import mlp
 
 
@@ -67,16 +67,26 @@ def test_a_merged_p_value_is_valid_under_the_worst_dependence():
 
 def test_merging_agrees_with_the_closed_form_and_refuses_what_is_no_p_value():
     p = torch.tensor([[0.001, 0.5, 1.0], [0.004, 0.5, 1.0]], dtype=torch.float64)
-    torch.testing.assert_close(merged(p), torch.tensor([0.002 * math.e, 1.0, 1.0], dtype=torch.float64))
+    torch.testing.assert_close(
+        merged(p), torch.tensor([0.002 * math.e, 1.0, 1.0], dtype=torch.float64)
+    )
     assert torch.equal(merged(p[:1]), p[0].log().exp())
-    for bad in (torch.zeros(2, 3), torch.full((2, 3), 1.1), torch.ones(3), torch.ones(0, 3), torch.full((1, 1), -0.1)):
+    for bad in (
+        torch.zeros(2, 3),
+        torch.full((2, 3), 1.1),
+        torch.ones(3),
+        torch.ones(0, 3),
+        torch.full((1, 1), -0.1),
+    ):
         with pytest.raises(NescioError, match="p-values"):
             merged(bad)
 
 
 def test_surprise_is_the_p_value_made_to_grow(seed):
     generator = torch.Generator().manual_seed(seed)
-    held = torch.randn(50, generator=generator, dtype=torch.float64).round(decimals=1).sort().values  # with ties
+    held = (
+        torch.randn(50, generator=generator, dtype=torch.float64).round(decimals=1).sort().values
+    )  # with ties
     scores = torch.linspace(-6, 8, 1001, dtype=torch.float64)
     found, p = surprise(scores, held), p_values(scores, held)
     assert (found[scores >= held[0]].diff() > 0).all()
@@ -86,7 +96,11 @@ def test_surprise_is_the_p_value_made_to_grow(seed):
     torch.testing.assert_close(surprise(held, held).neg().exp(), p_values(held, held))
     steep = found[scores > held[-1]].diff() / scores.diff()[0]
     torch.testing.assert_close(steep, torch.full_like(steep, 1 / (held[-1] - held[25])))
-    assert surprise(torch.tensor([torch.nan, torch.inf, 0.0]), held).isnan().tolist() == [True, True, False]
+    assert surprise(torch.tensor([torch.nan, torch.inf, 0.0]), held).isnan().tolist() == [
+        True,
+        True,
+        False,
+    ]
     alike = surprise(torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.full((9,), 2.0))
     assert alike[0] == alike[1] == 0
     assert (alike[1:].diff() > 0).all()
@@ -103,7 +117,8 @@ def test_a_member_that_finds_all_usual_does_not_silence_the_others(model, known)
 
 
 @pytest.mark.parametrize(
-    "members", [["max_logit", "energy"], pytest.param(["max_logit", "entropy"], marks=pytest.mark.slow)]
+    "members",
+    [["max_logit", "energy"], pytest.param(["max_logit", "entropy"], marks=pytest.mark.slow)],
 )
 def test_both_p_values_of_known_inputs_hold_in_small_samples(axes, members):
     """Over many fits: of members that say nearly the same, and of members that say different things."""
@@ -118,13 +133,17 @@ def test_both_p_values_of_known_inputs_hold_in_small_samples(axes, members):
         share = (found <= level).double().mean(2)
         spread = 4 * share.std(0) / len(share) ** 0.5
         assert (share.mean(0) <= level + spread).all()
-        assert share[:, 1].mean() >= level - 1 / 40 - spread[1]  # the second calibration wastes nothing
+        assert (
+            share[:, 1].mean() >= level - 1 / 40 - spread[1]
+        )  # the second calibration wastes nothing
 
 
 def test_nothing_is_calibrated_on_what_it_learned_from(model, known, monkeypatch):
     """Of known data a quarter teaches, a quarter gives p-values, and a half settles the threshold."""
     detector = Combined(model, ["energy", ("meta", {"kind": "glm", "features": ["all/l2"]})])
-    noisy = Samples(known.test.inputs + 0.6 * torch.randn(known.test.inputs.shape), known.test.labels)
+    noisy = Samples(
+        known.test.inputs + 0.6 * torch.randn(known.test.inputs.shape), known.test.labels
+    )
     seen = {"taught": [], "ranked": [], "judged": []}
     meta, learn = detector.members[1], detector.members[1].learn
     scores = detector._scores
@@ -168,13 +187,17 @@ def test_given_training_data_known_data_are_halved(model, known):
 def test_score_is_the_mean_surprise_of_its_members(model, known):
     detector = Combined(model, ["energy", "max_prob"]).fit(known.test)
     x = known.held_out
-    expected = [surprise(Threshold(model, name).score(x), one.calibration_)
-                for name, one in zip(("energy", "max_prob"), detector.members, strict=True)]  # fmt: skip
+    expected = [
+        surprise(Threshold(model, name).score(x), one.calibration_)
+        for name, one in zip(("energy", "max_prob"), detector.members, strict=True)
+    ]
     torch.testing.assert_close(detector.score(x), torch.stack(expected).mean(0))
     p = detector.member_p_values(x)
     for row, name, one in zip(p, ("energy", "max_prob"), detector.members, strict=True):
         assert torch.equal(row, p_values(Threshold(model, name).score(x), one.calibration_))
-    torch.testing.assert_close(detector.merged_p_value(x), (math.e * (p[0] * p[1]).sqrt()).clamp(max=1))
+    torch.testing.assert_close(
+        detector.merged_p_value(x), (math.e * (p[0] * p[1]).sqrt()).clamp(max=1)
+    )
     assert detector.merged_p_value(x.take(slice(0, 3))[0][2]) == detector.merged_p_value(x)[2]
 
 
@@ -197,7 +220,9 @@ def test_runs_the_model_once_for_all_members(model, known):
 
 
 def test_members_come_by_name_with_settings_or_made(model):
-    detector = Combined(model, ["energy", ("threshold", {"score": "entropy"}), Threshold(model, "margin"), "meta"])
+    detector = Combined(
+        model, ["energy", ("threshold", {"score": "entropy"}), Threshold(model, "margin"), "meta"]
+    )
     assert detector.member_names == ("energy", "entropy", "margin", "meta")
     assert detector.settings()["members"][1] == ["threshold", {"score": "entropy"}]
     assert all(one.model is model for one in detector.members)
@@ -240,20 +265,32 @@ def test_says_who_finds_it_oddest(model, known):
     fine = [index for index in range(30) if index != 4]
     least, oddest = detector.member_p_values(x[fine]).min(0)
     for index, p, who in zip(fine, least.tolist(), oddest.tolist(), strict=True):
-        assert found[index].verdict.endswith(f"Oddest to {detector.member_names[who]}: p = {p:.2g}.")
+        assert found[index].verdict.endswith(
+            f"Oddest to {detector.member_names[who]}: p = {p:.2g}."
+        )
     assert "Oddest" not in found[4].verdict
 
 
 def test_saving_keeps_what_members_learned_and_one_model(model, known, tmp_path):
-    noisy = Samples(known.test.inputs + 0.6 * torch.randn(known.test.inputs.shape), known.test.labels)
-    detector = Combined(model, ["energy", ("meta", {"kind": "nn", "features": ["all/l2", "entropy"]})]).fit(noisy)
+    noisy = Samples(
+        known.test.inputs + 0.6 * torch.randn(known.test.inputs.shape), known.test.labels
+    )
+    detector = Combined(
+        model, ["energy", ("meta", {"kind": "nn", "features": ["all/l2", "entropy"]})]
+    ).fit(noisy)
     nescio.save(detector, tmp_path / "d")
     again = nescio.load(tmp_path / "d")
     assert torch.equal(again.score(known.held_out), detector.score(known.held_out))
-    assert torch.equal(again.merged_p_value(known.held_out), detector.merged_p_value(known.held_out))
+    assert torch.equal(
+        again.merged_p_value(known.held_out), detector.merged_p_value(known.held_out)
+    )
     assert all(one.model is again.model for one in again.members)
     nescio.save(model, tmp_path / "m")
-    learned = sum(b.numel() * b.element_size() for n, b in detector.named_buffers() if not n.startswith("model."))
+    learned = sum(
+        b.numel() * b.element_size()
+        for n, b in detector.named_buffers()
+        if not n.startswith("model.")
+    )
     assert (tmp_path / "d").stat().st_size < (tmp_path / "m").stat().st_size + learned + 4096
 
 
@@ -295,12 +332,23 @@ class Draws(nn.Module):
 
 
 @pytest.mark.parametrize("batch_size", [1, 256])
-@pytest.mark.parametrize(("make", "left", "taken"), [
-    (Draws, ["mahalanobis"], ("energy", "max_prob")),
-    (Functional, ["mahalanobis"], ("energy", "max_prob")),
-    (lambda: nn.Sequential(nn.Linear(2, 3), nn.LogSoftmax(1)), ["energy"], ("mahalanobis", "max_prob")),
-    (lambda: nn.Sequential(Functional(), nn.LogSoftmax(1)), ["mahalanobis", "energy"], ("max_prob", "entropy")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("make", "left", "taken"),
+    [
+        (Draws, ["mahalanobis"], ("energy", "max_prob")),
+        (Functional, ["mahalanobis"], ("energy", "max_prob")),
+        (
+            lambda: nn.Sequential(nn.Linear(2, 3), nn.LogSoftmax(1)),
+            ["energy"],
+            ("mahalanobis", "max_prob"),
+        ),
+        (
+            lambda: nn.Sequential(Functional(), nn.LogSoftmax(1)),
+            ["mahalanobis", "energy"],
+            ("max_prob", "entropy"),
+        ),
+    ],
+)
 def test_what_a_model_does_not_have_is_done_without(make, left, taken, batch_size):
     torch.manual_seed(0)
     x = torch.randn(400, 2)
@@ -316,7 +364,9 @@ def test_members_that_were_asked_for_are_not_exchanged():
     with pytest.raises(NescioError, match="no linear layer"):
         nescio.Combined(Functional(), ["energy", "mahalanobis"]).fit(torch.randn(400, 2))
     with pytest.raises(NescioError, match="log-probabilities, whose energy is 0"):
-        nescio.Threshold(nn.Sequential(nn.Linear(2, 3), nn.LogSoftmax(1)), "energy").fit(torch.randn(400, 2))
+        nescio.Threshold(nn.Sequential(nn.Linear(2, 3), nn.LogSoftmax(1)), "energy").fit(
+            torch.randn(400, 2)
+        )
 
 
 def test_an_input_that_some_member_has_no_number_for_is_explained(known, seed, monkeypatch):

@@ -6,10 +6,10 @@ from torch import nn
 
 import nescio
 from feature_data import C, F, drawn, others
+from nescio.core.tensorfile import read_tensors, write_tensors
 from nescio.data import Samples
 from nescio.detectors import DETECTORS
 from nescio.errors import NescioError
-from nescio.tensorfile import read_tensors, write_tensors
 
 ASKED = {"knn": {"k": 3, "size": 40}, "combined": {"members": ["energy", "knn", "mahalanobis"]}}
 
@@ -20,7 +20,11 @@ def one_nan(v):
     return changed
 
 
-FEWER = ("calibration_", "means_", "residual_")  # of which a fit on other data may leave fewer, or more
+FEWER = (
+    "calibration_",
+    "means_",
+    "residual_",
+)  # of which a fit on other data may leave fewer, or more
 DAMAGE = {
     "an axis less": lambda v: v.sum(0) if v.dim() else v,
     "axes in one": lambda v: v.flatten() if v.dim() != 1 else v,
@@ -39,7 +43,7 @@ DAMAGE = {
     "infinite": lambda v: torch.full_like(v, -torch.inf) if v.is_floating_point() else v,
     "below": lambda v: -v - 1 if not v.is_floating_point() else v,
     "huge": lambda v: v + 2**62 if not v.is_floating_point() else v,
-}  # fmt: skip
+}
 
 
 def a_net():
@@ -48,7 +52,10 @@ def a_net():
 
 
 def answers(detector, x):
-    return [*(getattr(detector, ask)(x).tolist() for ask in ("score", "predict", "p_value")), detector.explain(x)]
+    return [
+        *(getattr(detector, ask)(x).tolist() for ask in ("score", "predict", "p_value")),
+        detector.explain(x),
+    ]
 
 
 def damaged_of(path, net, x, right):
@@ -64,10 +71,12 @@ def damaged_of(path, net, x, right):
                 found = answers(nescio.load(path, model=net), x)
             except NescioError:
                 continue
-            except Exception as error:  # noqa: BLE001 - that there is none is the point
+            except Exception as error:
                 yield key, damage, repr(error)
             else:
-                if found != right and not (key.endswith(FEWER) and damage in ("fewer", "fewer across", "twice")):
+                if found != right and not (
+                    key.endswith(FEWER) and damage in ("fewer", "fewer across", "twice")
+                ):
                     yield key, damage, "other answers"
 
 
@@ -76,7 +85,9 @@ def damaged_of(path, net, x, right):
 def test_a_file_signed_anew_is_refused_or_answers_as_before(name, how, tmp_path):
     net, data = a_net(), drawn(0)
     right = net(data.inputs).argmax(1)
-    labels = torch.where(torch.arange(len(data)) // 2 % 4 > 0, right, (right + 1) % C)  # mostly right
+    labels = torch.where(
+        torch.arange(len(data)) // 2 % 4 > 0, right, (right + 1) % C
+    )  # mostly right
     held, train = (Samples(data.inputs[i::2], labels[i::2]) for i in range(2))
     detector = DETECTORS[name](net, **ASKED.get(name, {})).fit(held, train=train, **how)
     nescio.save(detector, tmp_path / "d")

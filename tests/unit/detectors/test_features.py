@@ -51,7 +51,9 @@ def test_finds_what_the_last_linear_layer_is_given(net, x):
 def test_one_pass_serves_all_layers(net, x):
     seen = look(net, x, [HEAD, "stem", "gate"])
     assert net.runs == 1
-    torch.testing.assert_close(seen.features["stem"], net.stem(x).mean((2, 3)).detach())  # the mean over places
+    torch.testing.assert_close(
+        seen.features["stem"], net.stem(x).mean((2, 3)).detach()
+    )  # the mean over places
     assert seen.features["gate"].shape == (5, 4)
     assert not net.stem._forward_hooks
     assert not net.fc._forward_hooks
@@ -70,7 +72,9 @@ def test_some_of_the_inputs(net, x):
 
 
 def test_words_and_series_are_averaged_over_their_places(x):
-    words = nn.Sequential(nn.Flatten(2), nn.Linear(36, 7), nn.Flatten(), nn.Linear(7, 3))  # (B, 1 word, 7)
+    words = nn.Sequential(
+        nn.Flatten(2), nn.Linear(36, 7), nn.Flatten(), nn.Linear(7, 3)
+    )  # (B, 1 word, 7)
     assert look(words, x, ["1"]).features["1"].shape == (5, 7)
     series = nn.Sequential(nn.Flatten(2), nn.Conv1d(1, 4, 3), nn.Flatten(), nn.Linear(4 * 34, 3))
     assert look(series, x, ["1"]).features["1"].shape == (5, 4)
@@ -97,16 +101,30 @@ def test_a_module_that_is_not_run_is_told(net, x):
 def test_no_linear_layer_or_one_that_is_not_the_last_is_told(x):
     with pytest.raises(NescioError, match=r"no linear layer.* 0 \(3, 6, 6\)"):
         look(nn.Sequential(nn.Conv2d(1, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()), x, [HEAD])
-    with pytest.raises(NescioError, match=r"no linear layer that it runs gives the model's logits.* 3 \(3, 1\)"):
-        look(nn.Sequential(nn.Flatten(), nn.Linear(36, 4), nn.Unflatten(1, (4, 1)), nn.Conv1d(4, 3, 1), nn.Flatten()),
-             x, [HEAD])  # fmt: skip
+    with pytest.raises(
+        NescioError, match=r"no linear layer that it runs gives the model's logits.* 3 \(3, 1\)"
+    ):
+        look(
+            nn.Sequential(
+                nn.Flatten(),
+                nn.Linear(36, 4),
+                nn.Unflatten(1, (4, 1)),
+                nn.Conv1d(4, 3, 1),
+                nn.Flatten(),
+            ),
+            x,
+            [HEAD],
+        )
 
 
-@pytest.mark.parametrize("make", [
-    lambda: nescio.methods.Ensemble(lambda: nescio.models.mlp(36, 3), members=2),
-    lambda: nescio.methods.MCDropout(nescio.models.mlp(36, 3, dropout=0.5), samples=3),
-    lambda: nescio.methods.MCDropout(nescio.models.mlp(36, 3, dropout=0.5), samples=1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nescio.methods.Ensemble(lambda: nescio.models.mlp(36, 3), members=2),
+        lambda: nescio.methods.MCDropout(nescio.models.mlp(36, 3, dropout=0.5), samples=3),
+        lambda: nescio.methods.MCDropout(nescio.models.mlp(36, 3, dropout=0.5), samples=1),
+    ],
+)
 def test_models_with_draws_are_told_that_each_has_its_own(make, x):
     with pytest.raises(NescioError, match="draws"):
         look(make().eval(), x, [HEAD])
@@ -120,7 +138,9 @@ def test_a_layer_without_a_batch_is_told(net, x):
     net = nn.Sequential(nn.Flatten(), nn.Linear(36, 3))
     net.whole = Whole()
     net.forward = lambda x: (net.whole(x), net[1](net[0](x)))[1]
-    with pytest.raises(NescioError, match=r"'whole' are \(\); expected a tensor \(B, …\) for 5 inputs"):
+    with pytest.raises(
+        NescioError, match=r"'whole' are \(\); expected a tensor \(B, …\) for 5 inputs"
+    ):
         look(net, x, ["whole"])
 
 
@@ -156,7 +176,9 @@ def test_what_comes_next_may_write_on_a_layers_output(x):
 def test_a_scripted_network_is_told(x):
     net = torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(36, 3)))
     for layer in (HEAD, "1"):
-        with pytest.raises(NescioError, match="scripted or traced, and cannot be looked into") as caught:
+        with pytest.raises(
+            NescioError, match="scripted or traced, and cannot be looked into"
+        ) as caught:
             look(net, x, [layer])
         assert "by name" not in str(caught.value)
 

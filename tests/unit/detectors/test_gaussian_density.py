@@ -28,7 +28,9 @@ def test_agrees_with_scipy(seed):
     data.inputs[data.labels == 1] *= 1.5  # a covariance of its own
     found = precise(GaussianDensity, data, floor=0).score(x.double())
     torch.testing.assert_close(found, expected(data, x), rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(fitted(GaussianDensity, data, floor=0).score(x), expected(data, x), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(
+        fitted(GaussianDensity, data, floor=0).score(x), expected(data, x), rtol=1e-3, atol=1e-4
+    )
 
 
 def test_a_class_without_inputs_is_left_out_and_one_class_is_enough(seed):
@@ -43,15 +45,21 @@ def test_a_class_of_one_input_is_a_ball(seed):
     """Its variance is the floor: a tenth of the mean one within classes."""
     data, alone = drawn(seed), torch.full((1, F), 100.0)
     both = Samples(
-        torch.cat([data.inputs[data.labels != 1], alone]), torch.cat([data.labels[data.labels != 1], torch.tensor([1])])
+        torch.cat([data.inputs[data.labels != 1], alone]),
+        torch.cat([data.labels[data.labels != 1], torch.tensor([1])]),
     )
     detector = fitted(GaussianDensity, both)
     rows, labels = both.inputs.double(), both.labels
-    scatter = sum(((rows[labels == label] - rows[labels == label].mean(0)) ** 2).sum() for label in range(3))
+    scatter = sum(
+        ((rows[labels == label] - rows[labels == label].mean(0)) ** 2).sum() for label in range(3)
+    )
     ball = multivariate_normal(alone[0].numpy(), float(0.1 * scatter / len(rows) / F) * np.eye(F))
     x = alone + torch.randn(20, F)
     torch.testing.assert_close(
-        detector.score(x), torch.from_numpy(-ball.logpdf(x.double().numpy()) + np.log(len(rows))), rtol=1e-6, atol=1e-6
+        detector.score(x),
+        torch.from_numpy(-ball.logpdf(x.double().numpy()) + np.log(len(rows))),
+        rtol=1e-6,
+        atol=1e-6,
     )
 
 
@@ -72,7 +80,9 @@ def test_neither_batches_nor_order_matter(seed):
     once = fitted(GaussianDensity, data).score(x)
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
     for other in (in_batches(data, 7), data.select(order)):
-        torch.testing.assert_close(fitted(GaussianDensity, other).score(x), once, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(
+            fitted(GaussianDensity, other).score(x), once, rtol=1e-5, atol=1e-5
+        )
 
 
 def test_refuses_what_would_not_fit_into_memory(seed, monkeypatch):

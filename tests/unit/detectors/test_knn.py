@@ -35,7 +35,8 @@ def plain(features, classes=3):
 def by_scikit_learn(rows, others, k):
     """The k-th smallest distance, in float64 and without its shortcut by products."""
     rows, others = (
-        part.double().numpy() / np.linalg.norm(part.double().numpy(), axis=1, keepdims=True) for part in (rows, others)
+        part.double().numpy() / np.linalg.norm(part.double().numpy(), axis=1, keepdims=True)
+        for part in (rows, others)
     )
     found = NearestNeighbors(n_neighbors=k, algorithm="ball_tree").fit(others).kneighbors(rows)[0]
     return torch.tensor(found[:, -1])
@@ -47,7 +48,9 @@ def test_score_is_the_distance_that_scikit_learn_finds(k, scale, seed):
     torch.manual_seed(seed)
     others, rows = scale * torch.randn(300, 12), scale * torch.randn(40, 12)
     detector = KNN(plain(12), k=k).fit(in_disguise(others), train=others)
-    torch.testing.assert_close(detector.score(rows), by_scikit_learn(rows, others, k), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(
+        detector.score(rows), by_scikit_learn(rows, others, k), rtol=1e-6, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("block", [1, 3, 10, 64, 299, 300, 5000])
@@ -57,7 +60,9 @@ def test_blocks_of_any_size_find_the_same(block, seed, monkeypatch):
     torch.manual_seed(seed)
     rows, others = torch.randn(20, 5), torch.randn(300, 5)
     expected = torch.cdist(rows.double(), others.double()).sort(dim=1).values[:, 9]
-    torch.testing.assert_close(kth_distance(rows, others, others.square().sum(1), 10), expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(
+        kth_distance(rows, others, others.square().sum(1), 10), expected, rtol=1e-6, atol=0
+    )
 
 
 def test_small_distances_keep_their_digits(seed):
@@ -66,7 +71,9 @@ def test_small_distances_keep_their_digits(seed):
     row = unit(torch.randn(1, 40))
     near = unit(row + 1e-5 * torch.randn(1, 40))
     exact = (row.double() - near.double()).norm()
-    assert kth_distance(row, near, near.square().sum(1), 1).item() == pytest.approx(exact.item(), rel=1e-12)
+    assert kth_distance(row, near, near.square().sum(1), 1).item() == pytest.approx(
+        exact.item(), rel=1e-12
+    )
     assert kth_distance(row, row, row.square().sum(1), 1) == 0
 
 
@@ -75,7 +82,9 @@ def test_features_of_length_zero_have_a_distance():
     some = torch.cat([torch.zeros(3, 4), torch.eye(4)])
     detector = KNN(plain(4), k=3).fit(in_disguise(some.repeat(5, 1)), train=some)
     # the three nearest of zero are the zeros; of a unit row itself, and then two zeros, before others at √2
-    torch.testing.assert_close(detector.score(some[2:4]), torch.tensor([0.0, 1.0], dtype=torch.float64))
+    torch.testing.assert_close(
+        detector.score(some[2:4]), torch.tensor([0.0, 1.0], dtype=torch.float64)
+    )
     assert KNN(plain(4), k=4).fit(in_disguise(some.repeat(5, 1)), train=some).score(some[:1]) == 1
 
 
@@ -149,7 +158,9 @@ def test_features_that_are_not_finite():
         KNN(Endless(), layer="first").fit(in_disguise(x), train=x)
 
 
-@pytest.mark.parametrize("how", [{"k": 0}, {"k": 1.5}, {"k": True}, {"size": 0}, {"k": 11, "size": 10}, {"seed": -1}])
+@pytest.mark.parametrize(
+    "how", [{"k": 0}, {"k": 1.5}, {"k": True}, {"size": 0}, {"k": 11, "size": 10}, {"seed": -1}]
+)
 def test_bad_arguments(how):
     with pytest.raises(NescioError, match=next(iter(how))):
         KNN(plain(2), **how)

@@ -35,7 +35,9 @@ def violation(share, strength, rows, wrong, found):
     """By how much the conditions of an optimum fail, where a penalty of 1 stands on each weight."""
     sign, w = np.where(wrong, 1.0, -1.0), found[:-1]
     slope = -strength * rows.T @ (sign * expit(-sign * (rows @ w + found[-1]))) + (1 - share) * w
-    return np.where(w != 0, np.abs(slope + share * np.sign(w)), (np.abs(slope) - share).clip(0)).max()
+    return np.where(
+        w != 0, np.abs(slope + share * np.sign(w)), (np.abs(slope) - share).clip(0)
+    ).max()
 
 
 @pytest.mark.parametrize("draw", range(4))  # searches that stall do so for some
@@ -63,7 +65,9 @@ def test_agrees_with_scikit_learn_where_that_gets_there(share, solver, seed):
     rows = draw.normal(size=(400, 5))
     wrong = rows[:, 0] - rows[:, 1] + draw.normal(size=400) > 1
     weight = draw.uniform(0.5, 2, 400)
-    peer = LogisticRegression(C=0.1, l1_ratio=share, solver=solver, tol=1e-10, max_iter=100_000, random_state=0)
+    peer = LogisticRegression(
+        C=0.1, l1_ratio=share, solver=solver, tol=1e-10, max_iter=100_000, random_state=0
+    )
     peer.fit(rows, wrong, weight)
     found = logistic(share, 0.1, rows, wrong, weight)
     np.testing.assert_allclose(found, [*peer.coef_[0], *peer.intercept_], atol=2e-4)
@@ -80,5 +84,12 @@ def test_without_a_penalty_the_slope_is_zero(seed):
 def test_a_start_nearby_leads_to_the_same_place(seed):
     rows, wrong = collinear(seed)
     cold = logistic(1.0, 0.1, rows, wrong, np.ones(len(rows)))
-    warm = logistic(1.0, 0.1, rows, wrong, np.ones(len(rows)), logistic(1.0, 0.01, rows, wrong, np.ones(len(rows))))
+    warm = logistic(
+        1.0,
+        0.1,
+        rows,
+        wrong,
+        np.ones(len(rows)),
+        logistic(1.0, 0.01, rows, wrong, np.ones(len(rows))),
+    )
     np.testing.assert_allclose(rows @ warm[:-1], rows @ cold[:-1], atol=0.02)

@@ -4,6 +4,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 import nescio
+from nescio.core.tensorfile import read_tensors, write_tensors
 from nescio.data import Samples, noise
 from nescio.detectors import MetaClassifier
 from nescio.detectors.meta import chosen_features
@@ -12,7 +13,6 @@ from nescio.errors import NescioError
 from nescio.models import mlp
 from nescio.records import MetaWeights
 from nescio.scores import gradient_features
-from nescio.tensorfile import read_tensors, write_tensors
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +54,19 @@ def test_finds_the_cause(kind, seed):
 def test_the_regression_without_penalty_is_that_of_scikit_learn(seed):
     rows, wrong, _ = rows_with_a_cause(seed)
     peer = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(rows, wrong)
-    torch.testing.assert_close(fit_meta("glm", rows, wrong)(rows), torch.tensor(peer.decision_function(rows)),
-                               rtol=2e-3, atol=2e-3)  # fmt: skip
+    torch.testing.assert_close(
+        fit_meta("glm", rows, wrong)(rows),
+        torch.tensor(peer.decision_function(rows)),
+        rtol=2e-3,
+        atol=2e-3,
+    )
 
 
 def test_a_sparse_model_leaves_out_what_does_not_count(seed):
     rows, wrong, _ = rows_with_a_cause(seed, features=30)
-    weights = {kind: fit_meta(kind, rows, wrong, seed).layers[0][0][0] for kind in ("lasso", "ridge")}
+    weights = {
+        kind: fit_meta(kind, rows, wrong, seed).layers[0][0][0] for kind in ("lasso", "ridge")
+    }
     assert (weights["lasso"][:2].abs() > 0.3).all()
     assert (weights["lasso"][2:] == 0).sum() >= 10
     assert (weights["ridge"] != 0).all()
@@ -82,7 +88,10 @@ def test_quality(kind, model, known, rest):
         rest, unknown={"uniform": noise.samples("uniform", known.test, 200)}
     )
     record = nescio.evaluate(
-        detector, known.test, {"normal": noise.samples("normal", known.test, 300, seed=3)}, scores=["max_prob"]
+        detector,
+        known.test,
+        {"normal": noise.samples("normal", known.test, 300, seed=3)},
+        scores=["max_prob"],
     )
     softmax, own = record.unknown[0].separation
     assert own.score == "meta"
@@ -96,7 +105,9 @@ def test_score_is_what_the_fit_says_of_the_features(model, rest):
     values, names = gradient_features(model, rest, log=True)
     assert detector.feature_names == names
     rows = (values - detector.centre_) / detector.scale_
-    torch.testing.assert_close(detector.score(rest), rows @ detector.weights_ + detector.bias_, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        detector.score(rest), rows @ detector.weights_ + detector.bias_, rtol=1e-9, atol=1e-9
+    )
 
 
 def test_what_was_learned_is_readable(model, known, rest, tmp_path):
@@ -123,13 +134,19 @@ def test_survives_saving(kind, model, known, rest, tmp_path):
     assert torch.equal(again.predict(known.held_out), detector.predict(known.held_out))
 
 
-@pytest.mark.parametrize(("change", "match"), [
-    (lambda t: t["detector.centre_"].fill_(torch.nan), "in part NaN"),
-    (lambda t: t["detector.weights_"][0].fill_(torch.inf), "in part NaN or infinite"),
-    (lambda t: t.update({"detector.foo_": torch.zeros(2)}), "adds foo_"),
-    (lambda t: t.pop("detector.bias_"), "lacks or adds bias_"),
-    (lambda t: t.update({"detector.scale_": torch.ones(4, dtype=torch.float64)}), "scale_ is torch.float64"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda t: t["detector.centre_"].fill_(torch.nan), "in part NaN"),
+        (lambda t: t["detector.weights_"][0].fill_(torch.inf), "in part NaN or infinite"),
+        (lambda t: t.update({"detector.foo_": torch.zeros(2)}), "adds foo_"),
+        (lambda t: t.pop("detector.bias_"), "lacks or adds bias_"),
+        (
+            lambda t: t.update({"detector.scale_": torch.ones(4, dtype=torch.float64)}),
+            "scale_ is torch.float64",
+        ),
+    ],
+)
 def test_a_file_that_no_fit_left_is_refused(model, rest, tmp_path, change, match):
     path = tmp_path / "d.nescio"
     nescio.save(MetaClassifier(model, ["l2"], "ridge").fit(rest), path)
@@ -163,8 +180,11 @@ def test_only_the_layers_it_needs_are_looked_into(model, known, rest, monkeypatc
     detector = MetaClassifier(model, ["linear2/l2", "max_prob"]).fit(rest)
     asked = []
     original = nescio.scores.gradient.batch_gradients
-    monkeypatch.setattr(nescio.scores.gradient, "batch_gradients",
-                        lambda *a, layers: asked.append(layers) or original(*a, layers=layers))  # fmt: skip
+    monkeypatch.setattr(
+        nescio.scores.gradient,
+        "batch_gradients",
+        lambda *a, layers: asked.append(layers) or original(*a, layers=layers),
+    )
     detector.predict(known.test)
     assert asked == [["linear2"]] * len(asked)
     assert MetaClassifier(model, ["entropy"]).fit(rest).score(known.test).isfinite().all()
@@ -173,19 +193,31 @@ def test_only_the_layers_it_needs_are_looked_into(model, known, rest, monkeypatc
 def test_too_little_to_learn_from(model, known, rest):
     wrong = nescio.predict(model, rest)[0].argmax(1) != rest.labels
     fine, bad = rest.select((~wrong).nonzero()[:, 0]), rest.select(wrong.nonzero()[:, 0])
-    with pytest.raises(NescioError, match=r"only 0 of \d+ known inputs are classified wrongly.*at least 10"):
+    with pytest.raises(
+        NescioError, match=r"only 0 of \d+ known inputs are classified wrongly.*at least 10"
+    ):
         MetaClassifier(model).fit(fine)
-    MetaClassifier(model, kind="glm").fit(fine, unknown={"uniform": noise.samples("uniform", known.test, 10)})
+    MetaClassifier(model, kind="glm").fit(
+        fine, unknown={"uniform": noise.samples("uniform", known.test, 10)}
+    )
     with pytest.raises(NescioError, match="9 unknown ones"):
-        MetaClassifier(model).fit(fine, unknown={"uniform": noise.samples("uniform", known.test, 9)})
+        MetaClassifier(model).fit(
+            fine, unknown={"uniform": noise.samples("uniform", known.test, 9)}
+        )
     with pytest.raises(NescioError, match=r"only 0 of .* rightly"):
         MetaClassifier(model).fit(bad)
 
 
-@pytest.mark.parametrize(("how", "match"), [
-    ({"kind": "svm"}, "kind of meta-classifier"), ({"features": "l2"}, "list of names"),
-    ({"features": [3]}, "list of names"), ({"features": 5}, "list of names"), ({"seed": -1}, "seed"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("how", "match"),
+    [
+        ({"kind": "svm"}, "kind of meta-classifier"),
+        ({"features": "l2"}, "list of names"),
+        ({"features": [3]}, "list of names"),
+        ({"features": 5}, "list of names"),
+        ({"seed": -1}, "seed"),
+    ],
+)
 def test_refuses(model, how, match):
     with pytest.raises(NescioError, match=match):
         MetaClassifier(model, **how)
@@ -211,6 +243,8 @@ def test_refuses_data_it_cannot_learn_from(model, known, rest):
 
 def test_same_seed_same_numbers(model, known, rest):
     for kind in ("nn", "elastic_net"):
-        one, two, other = (MetaClassifier(model, kind=kind, seed=s).fit(rest).score(known.test) for s in (1, 1, 2))
+        one, two, other = (
+            MetaClassifier(model, kind=kind, seed=s).fit(rest).score(known.test) for s in (1, 1, 2)
+        )
         assert torch.equal(one, two)
         assert kind != "nn" or not torch.equal(one, other)

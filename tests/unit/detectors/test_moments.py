@@ -24,7 +24,9 @@ def added(rows, labels, batch, each, classes=4):
 @pytest.mark.parametrize("each", [False, True])
 @pytest.mark.parametrize("batch", [1, 17, 200])
 def test_agrees_with_all_rows_at_once(each, batch, seed, monkeypatch):
-    monkeypatch.setattr("nescio.detectors.moments.PIECE", 40)  # so that batches wait, are merged and are divided
+    monkeypatch.setattr(
+        "nescio.detectors.moments.PIECE", 40
+    )  # so that batches wait, are merged and are divided
     monkeypatch.setattr("nescio.detectors.moments.NARROWEST", 2)  # several strips
     rows, labels = drawn(seed)
     found = added(rows, labels, batch, each)
@@ -62,7 +64,9 @@ def test_a_large_batch_keeps_the_digits_of_its_mean(seed):
     rows, labels = 10_000 + torch.randn(120_000, 3, generator=generator), torch.arange(120_000) % 3
     found = added(rows, labels, 120_000, False)
     expected = torch.stack([rows[labels == label].double().mean(0) for label in range(3)])
-    torch.testing.assert_close(found.mean[:3], expected, rtol=1e-6, atol=0)  # 6e-8 is a single's last digit
+    torch.testing.assert_close(
+        found.mean[:3], expected, rtol=1e-6, atol=0
+    )  # 6e-8 is a single's last digit
 
 
 def test_refuses_what_is_not_finite_and_too_little():

@@ -47,11 +47,15 @@ def by_hand(net, x, temperature, eps):
 @pytest.mark.parametrize("eps", [0.0, 0.0014, 0.1])
 @pytest.mark.parametrize("draws", [1, 3])
 def test_score_is_that_of_autograd_by_hand(temperature, eps, draws, seed):
-    net = (small(seed) if draws == 1 else Draws(*(small(seed + draw) for draw in range(draws)))).double()
+    net = (
+        small(seed) if draws == 1 else Draws(*(small(seed + draw) for draw in range(draws)))
+    ).double()
     torch.manual_seed(seed)
     x = torch.randn(30, 2).double()
     found = ODIN(net, temperature, eps).score(x)
-    torch.testing.assert_close(-(1 - found.exp()), by_hand(net, x, temperature, eps), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(
+        -(1 - found.exp()), by_hand(net, x, temperature, eps), rtol=1e-9, atol=1e-12
+    )
 
 
 def test_the_step_of_a_linear_model_with_two_classes(seed):
@@ -190,7 +194,9 @@ def test_a_model_without_a_gradient():
         ODIN(Detached()).score(torch.rand(3, 2))
 
 
-@pytest.mark.parametrize("how", [{"temperature": 0}, {"temperature": "a"}, {"eps": -0.1}, {"eps": float("nan")}])
+@pytest.mark.parametrize(
+    "how", [{"temperature": 0}, {"temperature": "a"}, {"eps": -0.1}, {"eps": float("nan")}]
+)
 def test_bad_arguments(how):
     with pytest.raises(NescioError, match=next(iter(how))):
         ODIN(torch.nn.Linear(2, 2), **how)

@@ -15,7 +15,9 @@ def test_is_the_distance_to_a_class_less_that_to_all(seed):
     data, x = drawn(seed), torch.cat([drawn(seed).inputs, others(seed)])
     whole = EmpiricalCovariance().fit(data.inputs.double().numpy())
     x = x.double()
-    expected = precise(Mahalanobis, data, floor=0).score(x) - torch.from_numpy(whole.mahalanobis(x.numpy()))
+    expected = precise(Mahalanobis, data, floor=0).score(x) - torch.from_numpy(
+        whole.mahalanobis(x.numpy())
+    )
     found = precise(RelativeMahalanobis, data, floor=0).score(x)
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
@@ -44,7 +46,9 @@ def test_neither_batches_nor_order_matter(seed):
     # a difference of distances is as exact as these are in single precision, however little of them it leaves
     near = 1e-6 * float(fitted(Mahalanobis, data).score(x).max())
     for other in (in_batches(data, 7), in_batches(data, 300), data.select(order)):
-        torch.testing.assert_close(fitted(RelativeMahalanobis, other).score(x), once, rtol=0, atol=near)
+        torch.testing.assert_close(
+            fitted(RelativeMahalanobis, other).score(x), once, rtol=0, atol=near
+        )
 
 
 def test_a_class_without_inputs_is_left_out(seed):

@@ -23,7 +23,8 @@ def expected(model, train, x, dimension):
     outside = np.eye(len(origin)) - principal.T @ principal
     alpha = (train @ weight.T + bias).max(1).mean() / np.linalg.norm(moved @ outside, axis=1).mean()
     return torch.from_numpy(
-        alpha * np.linalg.norm((x - origin) @ outside, axis=1) - logsumexp(x @ weight.T + bias, axis=1)
+        alpha * np.linalg.norm((x - origin) @ outside, axis=1)
+        - logsumexp(x @ weight.T + bias, axis=1)
     )
 
 
@@ -37,7 +38,9 @@ def test_agrees_with_its_formulas(seed, dimension):
     torch.testing.assert_close(found.score(x), wanted, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(("features", "dimension"), [(1, 0), (2, 1), (767, 383), (768, 512), (2048, 1000)])
+@pytest.mark.parametrize(
+    ("features", "dimension"), [(1, 0), (2, 1), (767, 383), (768, 512), (2048, 1000)]
+)
 def test_as_many_principal_directions_as_in_the_paper(features, dimension):
     assert ViM(head())._dimension(features) == dimension
 
@@ -48,7 +51,9 @@ def test_a_long_stream_needs_no_more_memory_and_gives_nearly_the_same(seed, monk
     monkeypatch.setattr(vim, "KEPT", 1000)
     some = fitted(ViM, data)
     assert some.alpha_ != whole.alpha_
-    torch.testing.assert_close(some.alpha_, whole.alpha_, rtol=0.05, atol=0)  # a mean of 1000: 4 standard errors
+    torch.testing.assert_close(
+        some.alpha_, whole.alpha_, rtol=0.05, atol=0
+    )  # a mean of 1000: 4 standard errors
     assert torch.equal(some.residual_, whole.residual_)
     assert spearmanr(some.score(x), whole.score(x)).statistic > 0.999
 
@@ -77,7 +82,9 @@ def test_features_that_fill_fewer_directions_than_the_principal_ones(seed):
 def test_nothing_but_zeros_to_learn_from():
     model = nn.Linear(F, 3, bias=False)
     found = fitted(ViM, torch.zeros(40, F), model).score(torch.ones(1, F))
-    torch.testing.assert_close(found, -model(torch.ones(1, F)).logsumexp(1).detach().double(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        found, -model(torch.ones(1, F)).logsumexp(1).detach().double(), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_a_residual_speaks_for_unknown_also_if_logits_are_negative(seed):
@@ -112,4 +119,6 @@ def test_tells_digits_it_has_never_seen(seed):
 def test_ranks_as_pytorch_ood_does(seed):
     data, x, model = drawn(seed), others(seed), head(seed)
     theirs = peer("ViM")(None, 3, model.weight, model.bias).fit_features(data.inputs, data.labels)
-    assert spearmanr(fitted(ViM, data, model).score(x), theirs.predict_features(x)).statistic > 0.9999
+    assert (
+        spearmanr(fitted(ViM, data, model).score(x), theirs.predict_features(x)).statistic > 0.9999
+    )

@@ -63,7 +63,9 @@ def test_the_mode_of_a_linear_gaussian_model_is_the_closed_form(data, stacked, b
     target = nn.functional.one_hot(y, 2).double()
     precision = ones.T @ ones / SIGMA**2 + torch.eye(4, dtype=torch.float64) / SPREAD**2
     for j in range(3):
-        want = torch.linalg.solve(precision, ones.T @ target / SIGMA**2 + anchor_of(model, j).T / SPREAD**2).T
+        want = torch.linalg.solve(
+            precision, ones.T @ target / SIGMA**2 + anchor_of(model, j).T / SPREAD**2
+        ).T
         off = 1e-9 if batch_size == 25 else 0.01
         torch.testing.assert_close(weights_of(model.member(j)), want, rtol=0, atol=off)
     assert (anchor_of(model, 0) - anchor_of(model, 1)).abs().max() > 0.1
@@ -99,12 +101,16 @@ def test_anchors_are_draws_from_the_prior(stacked, seed):
         correlation = torch.corrcoef(anchor.flatten(1))
         assert (correlation - torch.eye(3)).abs().max() < 5 / math.sqrt(count / 3)
         weight = torch.stack([net.get_parameter(name).flatten() for net in model.networks()])
-        assert abs(torch.corrcoef(torch.stack([anchor.flatten(), weight.flatten()]))[0, 1]) < 5 / math.sqrt(count)
+        assert abs(
+            torch.corrcoef(torch.stack([anchor.flatten(), weight.flatten()]))[0, 1]
+        ) < 5 / math.sqrt(count)
 
 
 def test_one_spread_for_all_layers(seed):
     torch.manual_seed(seed)
-    anchors = AnchoredEnsemble(lambda: mlp(100, 50, hidden=(100,)), members=2, prior_std=3).anchors()
+    anchors = AnchoredEnsemble(
+        lambda: mlp(100, 50, hidden=(100,)), members=2, prior_std=3
+    ).anchors()
     for anchor in anchors.values():
         assert abs(anchor.square().mean() / 9 - 1) < 5 * math.sqrt(2 / anchor.numel())
 
@@ -126,7 +132,10 @@ def test_the_penalty_is_the_formula(stacked):
     model.moment = Moment(step=0, steps_per_epoch=10, steps=10, inputs=40)
     spreads = {"1.weight": 1.0, "1.bias": 1.0, "3.weight": (2 / 5) ** 0.5, "3.bias": (2 / 5) ** 0.5}
     want = [
-        sum(((net.get_parameter(n) - model.anchors()[n][j]) ** 2).sum() / (2 * s**2) for n, s in spreads.items())
+        sum(
+            ((net.get_parameter(n) - model.anchors()[n][j]) ** 2).sum() / (2 * s**2)
+            for n, s in spreads.items()
+        )
         for j, net in enumerate(model.networks())
     ]
     torch.testing.assert_close(model.penalty(), torch.stack(want))
@@ -148,7 +157,10 @@ def test_only_affine_layers_are_anchored():
 
 def test_a_very_wide_prior_holds_nothing(blobs):
     start = [mlp(2, 3, hidden=(5,)).double() for _ in range(2)]
-    plain, anchored = Ensemble(copy.deepcopy(start)), AnchoredEnsemble(copy.deepcopy(start), prior_std=1e6).double()
+    plain, anchored = (
+        Ensemble(copy.deepcopy(start)),
+        AnchoredEnsemble(copy.deepcopy(start), prior_std=1e6).double(),
+    )
     for model in (plain, anchored):
         nescio.fit(model, blobs, epochs=2, seed=1)
     for name, weight in plain.net.named_parameters():
@@ -157,7 +169,9 @@ def test_a_very_wide_prior_holds_nothing(blobs):
 
 @pytest.mark.parametrize("stacked", [True, False])
 def test_a_very_narrow_prior_holds_everything(blobs, stacked):
-    model = AnchoredEnsemble(lambda: mlp(2, 3, hidden=(5,)), members=2, prior_std=1e-3, stacked=stacked)
+    model = AnchoredEnsemble(
+        lambda: mlp(2, 3, hidden=(5,)), members=2, prior_std=1e-3, stacked=stacked
+    )
     nescio.fit(model, blobs, epochs=40, learning_rate=0.01, schedule="cosine")
     for name, anchor in model.anchors().items():
         weight = torch.stack([net.get_parameter(name) for net in model.networks()])
@@ -180,7 +194,9 @@ def test_anchors_are_the_same_side_by_side_or_not(tmp_path):
         anchors.append(model.anchors())
         nescio.save(model, tmp_path / "m")
         again = nescio.load(tmp_path / "m")
-        assert all(torch.equal(again.anchors()[name], anchor) for name, anchor in model.anchors().items())
+        assert all(
+            torch.equal(again.anchors()[name], anchor) for name, anchor in model.anchors().items()
+        )
         assert again.spreads == model.spreads
     assert all(torch.equal(anchors[0][name], anchors[1][name]) for name in anchors[0])
 
@@ -209,7 +225,9 @@ def test_bad_spreads_are_refused(prior_std):
         AnchoredEnsemble(linear(2), prior_std=prior_std)
 
 
-@pytest.mark.parametrize("other", [mlp(2, 3, hidden=(7,)), mlp(2, 3, hidden=(5, 5)), nn.Linear(2, 3)])
+@pytest.mark.parametrize(
+    "other", [mlp(2, 3, hidden=(7,)), mlp(2, 3, hidden=(5, 5)), nn.Linear(2, 3)]
+)
 def test_members_of_different_shapes_are_refused(other):
     with pytest.raises(NescioError, match="layers of the same shapes"):
         AnchoredEnsemble([mlp(2, 3, hidden=(5,)), other])

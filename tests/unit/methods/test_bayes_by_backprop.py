@@ -35,7 +35,10 @@ def batch(seed):
 def noise_of(model, count, seed):
     """The noise that `count` draws are made of."""
     torch.manual_seed(seed)
-    return {name: torch.randn(count, *mean.shape).to(mean.dtype) for name, (mean, _) in model.posterior().items()}
+    return {
+        name: torch.randn(count, *mean.shape).to(mean.dtype)
+        for name, (mean, _) in model.posterior().items()
+    }
 
 
 def by_hand(model, noise, s, x):
@@ -67,7 +70,9 @@ def test_draws_of_a_convolutional_network_are_a_loops(grouped, monkeypatch):
     weights = model.draw(4)
     for s in range(4):
         one = {name: value[s] for name, value in weights.items()}
-        torch.testing.assert_close(found[s], torch.func.functional_call(model.net, one, (x,)), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(
+            found[s], torch.func.functional_call(model.net, one, (x,)), rtol=1e-9, atol=1e-9
+        )
 
 
 def test_draws_have_the_posteriors_mean_and_spread(seed):
@@ -85,7 +90,9 @@ def test_a_draw_is_one_function(batch, monkeypatch):
     want = nescio.predict(model, batch[0])
     monkeypatch.setattr(draws, "_TOGETHER", 7)
     torch.testing.assert_close(nescio.predict(model, batch[0]), want, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(nescio.predict(model, batch[0], batch_size=3), want, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        nescio.predict(model, batch[0], batch_size=3), want, rtol=1e-12, atol=1e-12
+    )
     assert len(want.unique(dim=0)) == 5
 
 
@@ -93,11 +100,15 @@ def test_a_draw_is_one_function(batch, monkeypatch):
 def test_no_more_weights_are_drawn_at_a_time_than_fit(batch, together, monkeypatch):
     monkeypatch.setattr(bayes_by_backprop, "_TOGETHER", together)  # the network has 43 weights
     model, counts = bayesian(samples=5), []
-    monkeypatch.setattr(model, "draw", lambda *how: counts.append(how[0]) or BayesByBackprop.draw(model, *how))
+    monkeypatch.setattr(
+        model, "draw", lambda *how: counts.append(how[0]) or BayesByBackprop.draw(model, *how)
+    )
     found = nescio.predict(model, batch[0])
     assert counts == {1: [1] * 5, 100: [2, 2, 1], 129: [3, 2]}[together]
     assert len(found.unique(dim=0)) == 5
-    torch.testing.assert_close(nescio.predict(model, batch[0], batch_size=3), found, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        nescio.predict(model, batch[0], batch_size=3), found, rtol=1e-12, atol=1e-12
+    )
 
 
 def test_a_forward_pass_moves_no_generator(batch):
@@ -120,10 +131,19 @@ def test_the_loss_is_the_formula(batch, prior, count, seed):
         errors -= D.Categorical(logits=want).log_prob(y).mean() / count
         for name, (mean, std) in model.posterior().items():
             if prior == 0.7:
-                kl += D.kl_divergence(D.Normal(mean, std), D.Normal(torch.zeros_like(mean), 0.7)).sum() / count
+                kl += (
+                    D.kl_divergence(
+                        D.Normal(mean, std), D.Normal(torch.zeros_like(mean), 0.7)
+                    ).sum()
+                    / count
+                )
             else:
-                wide, narrow = (D.Normal(mean * 0, spread).log_prob(w[name]).exp() for spread in MIXTURE[1:])
-                kl -= ((0.25 * wide + 0.75 * narrow).log().sum() + D.Normal(mean, std).entropy().sum()) / count
+                wide, narrow = (
+                    D.Normal(mean * 0, spread).log_prob(w[name]).exp() for spread in MIXTURE[1:]
+                )
+                kl -= (
+                    (0.25 * wide + 0.75 * narrow).log().sum() + D.Normal(mean, std).entropy().sum()
+                ) / count
     torch.testing.assert_close(loss, errors + 0.3 * kl / 32, rtol=1e-10, atol=1e-10)
 
 
@@ -155,11 +175,15 @@ def kl_part(model, batch, moment):
 def test_shares_of_an_epoch_sum_to_one(batch, batches):
     uniform, decreasing = bayesian(), bayesian(kl_weights="decreasing")
     for epoch in (0, 3):
-        moments = [Moment(epoch * batches + i, batches, 10 * batches, 8 * batches) for i in range(batches)]
+        moments = [
+            Moment(epoch * batches + i, batches, 10 * batches, 8 * batches) for i in range(batches)
+        ]
         shares = [kl_part(uniform, batch, moment) for moment in moments]
         assert shares == pytest.approx([1 / batches] * batches)
         shares = [kl_part(decreasing, batch, moment) for moment in moments]
-        assert shares == pytest.approx([2 ** (batches - i) / (2**batches - 1) for i in range(1, batches + 1)])
+        assert shares == pytest.approx(
+            [2 ** (batches - i) / (2**batches - 1) for i in range(1, batches + 1)]
+        )
         assert sum(shares) == pytest.approx(1)
 
 
@@ -191,7 +215,9 @@ def test_more_data_make_a_narrower_posterior(seed):
     spreads = []
     for count in (40, 1000):
         x = torch.randn(count, 2, generator=torch.Generator().manual_seed(seed))
-        y = (torch.rand(count, generator=torch.Generator().manual_seed(seed + 1)) < x[:, 0].sigmoid()).long()
+        y = (
+            torch.rand(count, generator=torch.Generator().manual_seed(seed + 1)) < x[:, 0].sigmoid()
+        ).long()
         model = BayesByBackprop(nn.Linear(2, 2), std=0.2)
         how = {"epochs": 300, "batch_size": count, "learning_rate": 0.03, "schedule": "cosine"}
         nescio.fit(model, (x, y), seed=seed, **how)
@@ -235,8 +261,15 @@ def test_the_means_are_the_networks_own_weights():
 
 
 def test_settings_survive_saving(tmp_path):
-    settings = {"samples": 7, "prior": [0.25, 1.0, 0.05], "std": 0.1, "beta": 0.5, "warm_up": 0.25, "elbo_samples": 2,
-                "kl_weights": "decreasing"}  # fmt: skip
+    settings = {
+        "samples": 7,
+        "prior": [0.25, 1.0, 0.05],
+        "std": 0.1,
+        "beta": 0.5,
+        "warm_up": 0.25,
+        "elbo_samples": 2,
+        "kl_weights": "decreasing",
+    }
     model = BayesByBackprop(mlp(4, 3), **settings)
     nescio.save(model, tmp_path / "m")
     again = nescio.load(tmp_path / "m")
@@ -247,12 +280,33 @@ def test_settings_survive_saving(tmp_path):
         assert torch.equal(again.posterior()[name][1], std)
 
 
-@pytest.mark.parametrize("settings", [
-    {"samples": 0}, {"samples": 2.5}, {"elbo_samples": 0}, {"elbo_samples": True}, {"std": 0}, {"std": -1},
-    {"std": math.nan}, {"std": True}, {"std": "x"}, {"std": 1e7}, {"beta": -0.1}, {"beta": math.inf}, {"beta": None},
-    {"beta": True}, {"warm_up": 1.1}, {"warm_up": -0.1}, {"warm_up": True}, {"prior": 0}, {"prior": (1, 2)},
-    {"samples": 10**9}, {"kl_weights": 3},
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"samples": 0},
+        {"samples": 2.5},
+        {"elbo_samples": 0},
+        {"elbo_samples": True},
+        {"std": 0},
+        {"std": -1},
+        {"std": math.nan},
+        {"std": True},
+        {"std": "x"},
+        {"std": 1e7},
+        {"beta": -0.1},
+        {"beta": math.inf},
+        {"beta": None},
+        {"beta": True},
+        {"warm_up": 1.1},
+        {"warm_up": -0.1},
+        {"warm_up": True},
+        {"prior": 0},
+        {"prior": (1, 2)},
+        {"samples": 10**9},
+        {"kl_weights": 3},
+    ],
+    ids=str,
+)
 def test_bad_settings_are_refused(settings):
     with pytest.raises(NescioError, match="prior" if "prior" in settings else next(iter(settings))):
         BayesByBackprop(mlp(2, 3), **settings)
@@ -275,14 +329,21 @@ def test_a_loss_outside_of_training_is_an_error(batch):
 
 def test_every_affine_layer_is_drawn():
     net = nn.Sequential(
-        nn.Conv1d(2, 3, 2), nn.Conv2d(2, 3, 2, bias=False), nn.Conv3d(2, 3, 2), nn.PReLU(), nn.Linear(2, 2)
+        nn.Conv1d(2, 3, 2),
+        nn.Conv2d(2, 3, 2, bias=False),
+        nn.Conv3d(2, 3, 2),
+        nn.PReLU(),
+        nn.Linear(2, 2),
     )
     drawn = ["0.weight", "0.bias", "1.weight", "2.weight", "2.bias", "4.weight", "4.bias"]
     assert list(BayesByBackprop(net).posterior()) == drawn
 
 
 def test_numbers_of_numpy_are_numbers():
-    assert BayesByBackprop(mlp(2, 3), samples=np.int64(3), beta=np.float64(0.5)).settings()["samples"] == 3
+    assert (
+        BayesByBackprop(mlp(2, 3), samples=np.int64(3), beta=np.float64(0.5)).settings()["samples"]
+        == 3
+    )
 
 
 class Writes(nn.Module):
@@ -297,20 +358,26 @@ class Writes(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "layer", [nn.Conv1d(2, 3, 4), nn.Sequential(nn.Flatten(), nn.Linear(8, 3))], ids=["conv", "linear"]
+    "layer",
+    [nn.Conv1d(2, 3, 4), nn.Sequential(nn.Flatten(), nn.Linear(8, 3))],
+    ids=["conv", "linear"],
 )
 def test_a_network_that_writes_on_its_input_spoils_no_draw(monkeypatch, layer):
     model = BayesByBackprop(Writes(layer).double(), samples=7, std=1e-6).eval()
     x = torch.randn(5, 2, 4, dtype=torch.float64)
     mean = model.net(x.clone())
     monkeypatch.setattr(bayes_by_backprop, "_TOGETHER", 1)  # each draw in a run of its own
-    torch.testing.assert_close(nescio.predict(model, x), mean.expand(7, -1, -1), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(
+        nescio.predict(model, x), mean.expand(7, -1, -1), rtol=1e-3, atol=1e-3
+    )
 
 
 def test_draws_are_made_once_for_all_batches(monkeypatch, batch):
     model, made = bayesian(samples=6), []
     draw = BayesByBackprop.draw
-    monkeypatch.setattr(BayesByBackprop, "draw", lambda self, *how: made.append(how[0]) or draw(self, *how))
+    monkeypatch.setattr(
+        BayesByBackprop, "draw", lambda self, *how: made.append(how[0]) or draw(self, *how)
+    )
     held = nescio.predict(model, batch[0], batch_size=3, seed=4)
     assert made == [6]
     monkeypatch.setattr(bayes_by_backprop, "_KEPT", 0)
@@ -320,7 +387,9 @@ def test_draws_are_made_once_for_all_batches(monkeypatch, batch):
     assert not torch.equal(nescio.predict(model, batch[0], seed=5), held)
     with torch.no_grad():
         model.net[0].weight.add_(1.0)
-    assert not torch.equal(nescio.predict(model, batch[0], batch_size=3, seed=4), held)  # nothing is kept for later
+    assert not torch.equal(
+        nescio.predict(model, batch[0], batch_size=3, seed=4), held
+    )  # nothing is kept for later
 
 
 def test_parametrised_weights_are_refused():
@@ -366,7 +435,9 @@ def test_a_model_in_double_makes_the_same_draws():
     torch.manual_seed(0)
     model, x = BayesByBackprop(mlp(4, 3, hidden=(5,)), samples=6, std=0.3), torch.randn(7, 4)
     single = nescio.predict(model, x, seed=3)
-    torch.testing.assert_close(nescio.predict(model.double(), x, seed=3).float(), single, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        nescio.predict(model.double(), x, seed=3).float(), single, rtol=1e-4, atol=1e-5
+    )
 
 
 def test_weights_normalised_in_the_old_way_are_refused():

@@ -91,7 +91,9 @@ def test_the_search_of_acet_is_in_eval_mode_and_leaves_batchnorm_alone(batch):
     )
     model = ACET(layers, steps=3).train()
     model.loss(x, y)
-    assert modes == [(False, False)] * 5 + [(True, True)]  # the noise, the start, three steps; then the loss
+    assert modes == [(False, False)] * 5 + [
+        (True, True)
+    ]  # the noise, the start, three steps; then the loss
     assert layers[1].num_batches_tracked == 1
     assert all(weight.requires_grad for weight in model.parameters())
 
@@ -123,7 +125,9 @@ def test_the_noise_of_acet_is_surer_and_stays_near(batch, seed):
     assert ((worst.double() - made.double()).abs() <= 0.2).all()
     assert worst.min() >= 0
     assert worst.max() <= 1
-    before, after = (nescio.predict(model, inputs)[0].softmax(-1).amax(-1) for inputs in (made, worst))
+    before, after = (
+        nescio.predict(model, inputs)[0].softmax(-1).amax(-1) for inputs in (made, worst)
+    )
     assert (after > before + 0.01).all()
     assert not worst.requires_grad
 
@@ -168,13 +172,18 @@ def test_outliers_of_the_users_own(digits, batch, seed):
         assert taken.shape == x.shape
         rows = {tuple(row.tolist()) for row in brought.inputs.flatten(1)}
         assert {tuple(row.tolist()) for row in taken.flatten(1)} <= rows
-    assert set(CEDA(net(), Bare()).outliers(x).unique().tolist()) <= set(torch.tensor([0, 0.1, 0.2, 0.3, 0.4]).tolist())
+    assert set(CEDA(net(), Bare()).outliers(x).unique().tolist()) <= set(
+        torch.tensor([0, 0.1, 0.2, 0.3, 0.4]).tolist()
+    )
     model = CEDA(net(), digits.held_out, normalise=digits.normalise)
     nescio.fit(model, digits.train, epochs=15, batch_size=64, seed=seed)
     plain = Softmax(net(), normalise=digits.normalise)
     nescio.fit(plain, digits.train, epochs=15, batch_size=64, seed=seed)
     aurocs = [
-        nescio.evaluate(one, digits.test, {"held": digits.held_out}, scores=["max_prob"]).unknown[0].separation[0].auroc
+        nescio.evaluate(one, digits.test, {"held": digits.held_out}, scores=["max_prob"])
+        .unknown[0]
+        .separation[0]
+        .auroc
         for one in (model, plain)
     ]
     assert aurocs[0] > 0.99 > aurocs[1]  # what it was shown it knows not to know
@@ -182,13 +191,17 @@ def test_outliers_of_the_users_own(digits, batch, seed):
 
 def test_outliers_are_not_saved_but_part_of_a_checkpoint(digits, tmp_path):
     def model(inputs):
-        return CEDA(net(), Samples(inputs, torch.full((len(inputs),), -1)), normalise=digits.normalise)
+        return CEDA(
+            net(), Samples(inputs, torch.full((len(inputs),), -1)), normalise=digits.normalise
+        )
 
     zeros = torch.zeros(9, 1, 8, 8)
     first = model(zeros)
     nescio.fit(first, digits.train, epochs=1, checkpoint=tmp_path / "c.safetensors")
     with pytest.raises(NescioError, match="another"):
-        nescio.fit(model(zeros + 0.5), digits.train, epochs=1, checkpoint=tmp_path / "c.safetensors")
+        nescio.fit(
+            model(zeros + 0.5), digits.train, epochs=1, checkpoint=tmp_path / "c.safetensors"
+        )
     nescio.save(first, tmp_path / "m.nescio")
     again = nescio.load(tmp_path / "m.nescio")
     assert again.settings()["noise"] == "outliers"
@@ -201,18 +214,23 @@ def test_outliers_are_not_saved_but_part_of_a_checkpoint(digits, tmp_path):
 @pytest.mark.parametrize(
     ("how", "what"),
     [
-        ({"noise": "mixd"}, "did you mean 'mixed'"), ({"noise": 3}, "noise must be"), ({"weight": -1.0}, "weight"),
-        ({"out_loss": "entropy"}, "out_loss"), ({"noise": torch.zeros(0, 4)}, "expected"),
-        ({"noise": torch.tensor(1.0)}, "noise must be"), ({"noise": Endless()}, "items by position"),
+        ({"noise": "mixd"}, "did you mean 'mixed'"),
+        ({"noise": 3}, "noise must be"),
+        ({"weight": -1.0}, "weight"),
+        ({"out_loss": "entropy"}, "out_loss"),
+        ({"noise": torch.zeros(0, 4)}, "expected"),
+        ({"noise": torch.tensor(1.0)}, "noise must be"),
+        ({"noise": Endless()}, "items by position"),
     ],
-)  # fmt: skip
+)
 def test_what_neither_can_be(kind, how, what):
     with pytest.raises(NescioError, match=what):
         kind(net(), **how)
 
 
 @pytest.mark.parametrize(
-    ("how", "what"), [({"eps": -1}, "eps"), ({"steps": -1}, "steps"), ({"first_steps": 50}, "first_steps=50")]
+    ("how", "what"),
+    [({"eps": -1}, "eps"), ({"steps": -1}, "steps"), ({"first_steps": 50}, "first_steps=50")],
 )
 def test_what_acet_cannot_be(how, what):
     with pytest.raises(NescioError, match=what):
@@ -239,11 +257,17 @@ def test_acet_withstands_what_ceda_and_a_plain_network_do_not(digits, seed):
     """The small version of the paper's table 1, with its attack of 200 steps."""
     made = noise.samples("mixed", digits.test, seed=seed + 1)
     mmc, auroc = {}, {}
-    for name, make in (("plain", Softmax), ("ceda", CEDA), ("acet", lambda *a, **k: ACET(*a, steps=10, **k))):
+    for name, make in (
+        ("plain", Softmax),
+        ("ceda", CEDA),
+        ("acet", lambda *a, **k: ACET(*a, steps=10, **k)),
+    ):
         model = make(net(seed, (100, 100)), normalise=digits.normalise)
         nescio.fit(model, digits.train, epochs=20, batch_size=64, seed=seed)
         sets = {"noise": made, "worst": "adversarial_noise", "samples": "adversarial_samples"}
-        record = nescio.evaluate(model, digits.test, sets, scores=["max_prob"], attacked=200, seed=seed)
+        record = nescio.evaluate(
+            model, digits.test, sets, scores=["max_prob"], attacked=200, seed=seed
+        )
         assert record.known.accuracy > 0.96
         mmc[name] = [side.mmc for side in record.unknown]
         auroc[name] = [side.separation[0].auroc for side in record.unknown]
@@ -253,4 +277,6 @@ def test_acet_withstands_what_ceda_and_a_plain_network_do_not(digits, seed):
     assert mmc["plain"][1] > 0.95
     assert mmc["acet"][1] < 0.4
     assert min(auroc["ceda"][0], auroc["acet"][0]) > 0.999
-    assert auroc["acet"][2] > auroc["plain"][2] + 0.1  # without ever having seen an adversarial sample
+    assert (
+        auroc["acet"][2] > auroc["plain"][2] + 0.1
+    )  # without ever having seen an adversarial sample

@@ -13,18 +13,20 @@ import torch.nn.functional as F
 from torch import nn
 
 import nescio
+from nescio.core.tensorfile import read_tensors
 from nescio.data import Normalise
 from nescio.errors import NescioError
 from nescio.methods import DUQ, duq
 from nescio.methods.duq import cross_entropies, log1mexp
 from nescio.models import conv3, mlp
-from nescio.tensorfile import read_tensors
 
 
 def small(seed=0, **settings):
     """A DUQ of three classes on five features, in float64, with BatchNorm and dropout on the way."""
     torch.manual_seed(seed)
-    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 5))
+    net = nn.Sequential(
+        nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 5)
+    )
     return DUQ(net, 3, **{"centroid_size": 6, "length_scale": 0.7} | settings).double()
 
 
@@ -40,14 +42,27 @@ def kernels_by_hand(model, x):
     features = model.net(x).detach().numpy()
     weight, centroids = model.weight.detach().numpy(), model.centroids.numpy()
     n = model.centroid_size
-    return np.array([[math.exp(-np.linalg.norm(weight[c] @ f - centroids[c]) ** 2 / n / (2 * model.length_scale**2))
-                      for c in range(model.classes)] for f in features])  # fmt: skip
+    return np.array(
+        [
+            [
+                math.exp(
+                    -(np.linalg.norm(weight[c] @ f - centroids[c]) ** 2)
+                    / n
+                    / (2 * model.length_scale**2)
+                )
+                for c in range(model.classes)
+            ]
+            for f in features
+        ]
+    )
 
 
 class TestKernels:
     def test_logits_are_the_logs_of_equation_1(self, batch):
         model = small().eval()
-        np.testing.assert_allclose(model(batch[0]).exp().detach(), kernels_by_hand(model, batch[0]), rtol=1e-12)
+        np.testing.assert_allclose(
+            model(batch[0]).exp().detach(), kernels_by_hand(model, batch[0]), rtol=1e-12
+        )
 
     def test_confidence_is_the_largest_kernel_and_kernels_need_not_sum_to_one(self, batch):
         model = small().eval()
@@ -58,7 +73,9 @@ class TestKernels:
 
     def test_far_away_log_kernels_keep_their_order_where_kernels_are_all_zero(self, batch):
         model = small(length_scale=0.05).eval()
-        logits = nescio.predict(model, 1e3 * batch[0][:1] * torch.tensor([[1.0], [2.0], [3.0]], dtype=torch.float64))
+        logits = nescio.predict(
+            model, 1e3 * batch[0][:1] * torch.tensor([[1.0], [2.0], [3.0]], dtype=torch.float64)
+        )
         assert (model.confidence(logits) == 0).all()
         assert (nescio.scores.max_logit(logits).diff() > 0).all()
 
@@ -70,12 +87,18 @@ class TestKernels:
         assert len(calls) == 1
 
     def test_a_length_scale_for_each_class_can_be_learned(self, batch):
-        model = small(learn_length_scale=True).eval()  # its log is rounded to float32 before the model is cast
-        np.testing.assert_allclose(model(batch[0]).exp().detach(), kernels_by_hand(model, batch[0]), rtol=1e-7)
+        model = small(
+            learn_length_scale=True
+        ).eval()  # its log is rounded to float32 before the model is cast
+        np.testing.assert_allclose(
+            model(batch[0]).exp().detach(), kernels_by_hand(model, batch[0]), rtol=1e-7
+        )
         before = model(batch[0]).detach()
         with torch.no_grad():
             model.log_length_scale[1] += math.log(2)
-        np.testing.assert_allclose(model(batch[0]).detach() / before, [[1, 0.25, 1]] * 12, rtol=1e-12)
+        np.testing.assert_allclose(
+            model(batch[0]).detach() / before, [[1, 0.25, 1]] * 12, rtol=1e-12
+        )
         model.loss(*batch)[0].backward()
         assert (model.log_length_scale.grad != 0).all()
 
@@ -90,10 +113,13 @@ class TestCrossEntropies:
         kernels = torch.rand(50, 4, generator=generator, dtype=dtype) * 0.98 + 0.01
         y = torch.randint(4, (50,), generator=generator)
         torch.testing.assert_close(
-            cross_entropies(kernels.log(), y), F.binary_cross_entropy(kernels, F.one_hot(y, 4).to(dtype))
+            cross_entropies(kernels.log(), y),
+            F.binary_cross_entropy(kernels, F.one_hot(y, 4).to(dtype)),
         )
 
-    @pytest.mark.parametrize("log_k", [-1e-15, -1e-9, -1e-3, -0.5, -math.log(2), -0.7, -5.0, -40.0, -700.0])
+    @pytest.mark.parametrize(
+        "log_k", [-1e-15, -1e-9, -1e-3, -0.5, -math.log(2), -0.7, -5.0, -40.0, -700.0]
+    )
     def test_log1mexp_to_the_last_digits(self, log_k):
         given = torch.tensor(log_k, dtype=torch.float64, requires_grad=True)
         value = log1mexp(given)
@@ -105,29 +131,44 @@ class TestCrossEntropies:
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     def test_a_kernel_of_one_or_nothing_has_a_loss_and_a_gradient(self, dtype):
-        logits = torch.tensor([[-1e30, 0.0], [0.0, -1e5], [-1e5, -1e-30]], dtype=dtype, requires_grad=True)
+        logits = torch.tensor(
+            [[-1e30, 0.0], [0.0, -1e5], [-1e5, -1e-30]], dtype=dtype, requires_grad=True
+        )
         loss = cross_entropies(logits, torch.tensor([0, 0, 0]))
         loss.backward()
         assert loss.isfinite()
         assert logits.grad.isfinite().all()
-        assert (logits.grad[:, 0] == -1 / 6).all()  # the true class is always pulled in, however far it is
+        assert (
+            logits.grad[:, 0] == -1 / 6
+        ).all()  # the true class is always pulled in, however far it is
 
     def test_a_wrong_kernel_next_to_one_costs_more_than_a_lower_one(self):
-        losses = [cross_entropies(torch.tensor([[-1.0, log_k]]), torch.tensor([0])) for log_k in (-1.0, -1e-3, 0.0)]
+        losses = [
+            cross_entropies(torch.tensor([[-1.0, log_k]]), torch.tensor([0]))
+            for log_k in (-1.0, -1e-3, 0.0)
+        ]
         assert losses[0] < losses[1] < losses[2]
 
     def test_are_the_validation_loss_without_the_penalty(self, batch, seed):
         model = small(gradient_penalty=1.0)
-        history = nescio.fit(model, batch, epochs=1, validation=nescio.data.Samples(*batch), seed=seed)
-        expected = F.binary_cross_entropy(nescio.predict(model, batch[0])[0].exp(), F.one_hot(batch[1]).double())
+        history = nescio.fit(
+            model, batch, epochs=1, validation=nescio.data.Samples(*batch), seed=seed
+        )
+        expected = F.binary_cross_entropy(
+            nescio.predict(model, batch[0])[0].exp(), F.one_hot(batch[1]).double()
+        )
         assert history.epochs[0].validation_loss == pytest.approx(expected.item(), rel=1e-9)
 
     def test_stop_a_training_that_they_tell_is_getting_worse(self, batch, monkeypatch):
         """All kernels fall, that of the true class least: better by a softmax, worse by DUQ."""
         model, own, calls = small(), F.one_hot(batch[1]).double(), iter(range(9))
         monkeypatch.setattr(model, "forward", lambda x: -1 - next(calls) * (3 - 2 * own[: len(x)]))
-        monkeypatch.setattr(model, "loss", lambda x, y: (model.weight.sum() * 0, torch.zeros(len(x), 3)))
-        history = nescio.fit(model, batch, epochs=5, validation=nescio.data.Samples(*batch), patience=2)
+        monkeypatch.setattr(
+            model, "loss", lambda x, y: (model.weight.sum() * 0, torch.zeros(len(x), 3))
+        )
+        history = nescio.fit(
+            model, batch, epochs=5, validation=nescio.data.Samples(*batch), patience=2
+        )
         assert (history.best_epoch, len(history.epochs), history.stopped_early) == (1, 3, True)
 
 
@@ -144,8 +185,12 @@ class TestCentroids:
         features = seen.net.eval()(x).detach()
         for c in range(3):
             own = features[y == c]
-            assert model.counts[c].item() == pytest.approx(0.9 * counts[c].item() + 0.1 * len(own), rel=1e-12)
-            total = sum((seen.weight[c].detach() @ f for f in own), torch.zeros(6, dtype=torch.float64))
+            assert model.counts[c].item() == pytest.approx(
+                0.9 * counts[c].item() + 0.1 * len(own), rel=1e-12
+            )
+            total = sum(
+                (seen.weight[c].detach() @ f for f in own), torch.zeros(6, dtype=torch.float64)
+            )
             expected = (0.9 * sums[c] + 0.1 * total) / model.counts[c]
             np.testing.assert_allclose(model.centroids[c], expected, rtol=1e-9, atol=1e-12)
         assert torch.equal(model.centroids[2], centroids[2])
@@ -153,9 +198,13 @@ class TestCentroids:
         assert model.training
         assert not model.net[0].training
         assert model.net[1].training
-        assert model.net[1].num_batches_tracked == 0  # the pass has left BatchNorm's statistics alone
+        assert (
+            model.net[1].num_batches_tracked == 0
+        )  # the pass has left BatchNorm's statistics alone
 
-    @pytest.mark.parametrize(("momentum", "steps"), [(0.0, 3), (0.5, 1100), (0.9, 300), (0.999, 300)])
+    @pytest.mark.parametrize(
+        ("momentum", "steps"), [(0.0, 3), (0.5, 1100), (0.9, 300), (0.999, 300)]
+    )
     def test_of_a_class_that_stays_away_stay_where_they_are(self, batch, momentum, steps):
         model, (x, y) = small(momentum=momentum), batch
         still = model.centroids[2].clone()
@@ -170,7 +219,9 @@ class TestCentroids:
         model, (x, y) = small(momentum=0.0), batch
         model.after_step(x, y)
         seen = torch.einsum("cnd,id->icn", model.weight, model.net.eval()(x)).detach()
-        np.testing.assert_allclose(model.centroids, torch.stack([seen[y == c, c].mean(0) for c in range(3)]), rtol=1e-9)
+        np.testing.assert_allclose(
+            model.centroids, torch.stack([seen[y == c, c].mean(0) for c in range(3)]), rtol=1e-9
+        )
 
     @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
     def test_are_averaged_in_the_weights_precision_also_under_autocast(self, batch, kind):
@@ -195,7 +246,10 @@ class TestCentroids:
 
     def test_move_after_the_optimizer_has(self, batch, seed):
         """A step of the loop gives the centroids that a step by hand gives."""
-        data, how = nescio.data.Samples(*batch), {"optimizer": "sgd", "learning_rate": 0.1, "momentum": 0.0}
+        data, how = (
+            nescio.data.Samples(*batch),
+            {"optimizer": "sgd", "learning_rate": 0.1, "momentum": 0.0},
+        )
         model = small(momentum=0.5)
         by_hand = copy.deepcopy(model)
         nescio.fit(model, data, epochs=1, batch_size=12, seed=seed, **how)
@@ -247,7 +301,12 @@ class TestPenalty:
     def test_every_kind_trains(self, target, side, blobs, seed):
         torch.manual_seed(seed)
         model = DUQ(
-            mlp(2, hidden=(16,)), 3, length_scale=0.3, gradient_penalty=0.1, penalty=side, penalty_target=target
+            mlp(2, hidden=(16,)),
+            3,
+            length_scale=0.3,
+            gradient_penalty=0.1,
+            penalty=side,
+            penalty_target=target,
         )
         history = nescio.fit(model, blobs, epochs=6, batch_size=64, learning_rate=1e-2, seed=seed)
         assert history.epochs[-1].accuracy > 0.95
@@ -255,7 +314,9 @@ class TestPenalty:
     def test_two_sided_brings_slopes_nearer_to_one(self, blobs, seed):
         def distance(weight):
             torch.manual_seed(seed)
-            model = DUQ(mlp(2, hidden=(16,)), 3, length_scale=0.3, momentum=0.99, gradient_penalty=weight)
+            model = DUQ(
+                mlp(2, hidden=(16,)), 3, length_scale=0.3, momentum=0.99, gradient_penalty=weight
+            )
             nescio.fit(model, blobs, epochs=10, batch_size=64, learning_rate=1e-2, seed=seed)
             x = blobs.inputs.clone().requires_grad_()
             (slope,) = torch.autograd.grad(model.eval()(x).exp().sum(), x)
@@ -293,32 +354,49 @@ class TestQuality:
         model = DUQ(mlp(64), 7, gradient_penalty=weight, normalise=known.normalise)
         how = {"optimizer": "sgd", "learning_rate": 0.05, "weight_decay": 1e-4}
         nescio.fit(model, known.train, epochs=20, batch_size=64, seed=seed, **how)
-        record = nescio.evaluate(model, known.test, {"held out": known.held_out}, scores=["max_logit"])
+        record = nescio.evaluate(
+            model, known.test, {"held out": known.held_out}, scores=["max_logit"]
+        )
         assert record.known.accuracy > 0.97
         assert 0.955 < record.unknown[0].separation[0].auroc < 0.995
         assert record.known.mmc > 2 * record.unknown[0].mmc
 
 
 class TestBadInput:
-    @pytest.mark.parametrize(("settings", "message"), [
-        ({"length_scale": 0}, "length_scale"), ({"length_scale": -0.1}, "length_scale"),
-        ({"length_scale": math.nan}, "length_scale"), ({"length_scale": "auto"}, "length_scale"),
-        ({"momentum": 1}, "momentum must be below 1"), ({"momentum": -0.1}, "momentum must be a number from 0 to 1"),
-        ({"momentum": 1.5}, "momentum"), ({"classes": 1}, "classes"), ({"classes": 2.5}, "classes"),
-        ({"centroid_size": 0}, "centroid_size"), ({"gradient_penalty": -1}, "gradient_penalty"),
-        ({"gradient_penalty": math.inf}, "gradient_penalty"), ({"penalty": "both"}, "two-sided"),
-        ({"penalty": 0.5}, "its weight is gradient_penalty"),
-        ({"penalty": ["two-sided"]}, "penalty"), ({"penalty_target": "logits"}, "kernel sum"),
-        ({"learn_length_scale": "yes"}, "learn_length_scale"), ({"weight_spread": 0}, "weight_spread"),
-        ({"features": 0}, "features"), ({"features": 10**9, "classes": 10**9}, "classes × centroid_size × features"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"length_scale": 0}, "length_scale"),
+            ({"length_scale": -0.1}, "length_scale"),
+            ({"length_scale": math.nan}, "length_scale"),
+            ({"length_scale": "auto"}, "length_scale"),
+            ({"momentum": 1}, "momentum must be below 1"),
+            ({"momentum": -0.1}, "momentum must be a number from 0 to 1"),
+            ({"momentum": 1.5}, "momentum"),
+            ({"classes": 1}, "classes"),
+            ({"classes": 2.5}, "classes"),
+            ({"centroid_size": 0}, "centroid_size"),
+            ({"gradient_penalty": -1}, "gradient_penalty"),
+            ({"gradient_penalty": math.inf}, "gradient_penalty"),
+            ({"penalty": "both"}, "two-sided"),
+            ({"penalty": 0.5}, "its weight is gradient_penalty"),
+            ({"penalty": ["two-sided"]}, "penalty"),
+            ({"penalty_target": "logits"}, "kernel sum"),
+            ({"learn_length_scale": "yes"}, "learn_length_scale"),
+            ({"weight_spread": 0}, "weight_spread"),
+            ({"features": 0}, "features"),
+            ({"features": 10**9, "classes": 10**9}, "classes × centroid_size × features"),
+        ],
+    )
     def test_settings_that_cannot_be(self, settings, message):
         with pytest.raises(NescioError, match=message):
             DUQ(mlp(4, hidden=(8,)), **{"classes": 3} | settings)
 
     def test_features_of_the_wrong_width(self, batch):
         model = DUQ(nn.Linear(4, 5), 3, features=7).double()
-        with pytest.raises(NescioError, match=r"features of shape \(12, 5\) for 12 inputs, not \(12, 7\)"):
+        with pytest.raises(
+            NescioError, match=r"features of shape \(12, 5\) for 12 inputs, not \(12, 7\)"
+        ):
             nescio.predict(model, batch[0])
 
     @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what torch.compile imports
@@ -350,7 +428,9 @@ class TestBadInput:
 
     def test_a_batch_of_one_class_before_any_other(self, batch):
         model, (x, y) = small(), batch
-        with pytest.raises(NescioError, match="a batch of 4 with one class only, 2, before any other"):
+        with pytest.raises(
+            NescioError, match="a batch of 4 with one class only, 2, before any other"
+        ):
             model.loss(x[:4], torch.full((4,), 2))
         model.after_step(x[:4], torch.full((4,), 2))
         with pytest.raises(NescioError, match="one class only, 2, before any other"):
@@ -358,15 +438,18 @@ class TestBadInput:
         model.after_step(x, y)
         assert model.loss(x[:4], torch.full((4,), 2))[0].isfinite()
 
-    @pytest.mark.parametrize(("change", "message"), [
-        (lambda y: y[:, None], r"whole numbers of shape \(N,\), not torch\.int64 \(12, 1\)"),
-        (lambda y: y.double(), r"whole numbers of shape \(N,\), not torch\.float64"),
-        (lambda y: y + 1, "labels must lie in 0 … 2 for 3 classes, but range from 1 to 3"),
-        (lambda y: y - 1, "range from -1 to 1"),
-        (lambda y: y.numpy(), "labels must be a tensor of whole numbers, not ndarray"),
-        (lambda y: y[:5], "a batch of 12 inputs with 5 labels"),
-        (lambda y: y[:0], "a batch of 12 inputs with 0 labels"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda y: y[:, None], r"whole numbers of shape \(N,\), not torch\.int64 \(12, 1\)"),
+            (lambda y: y.double(), r"whole numbers of shape \(N,\), not torch\.float64"),
+            (lambda y: y + 1, "labels must lie in 0 … 2 for 3 classes, but range from 1 to 3"),
+            (lambda y: y - 1, "range from -1 to 1"),
+            (lambda y: y.numpy(), "labels must be a tensor of whole numbers, not ndarray"),
+            (lambda y: y[:5], "a batch of 12 inputs with 5 labels"),
+            (lambda y: y[:0], "a batch of 12 inputs with 0 labels"),
+        ],
+    )
     def test_labels_of_another_kind(self, batch, change, message):
         x, y = batch
         model = small()
@@ -376,13 +459,17 @@ class TestBadInput:
 
     def test_an_empty_batch(self, batch):
         for use in (small().loss, small().after_step):
-            with pytest.raises(NescioError, match="a batch of 0 inputs with 0 labels; expected one or more"):
+            with pytest.raises(
+                NescioError, match="a batch of 0 inputs with 0 labels; expected one or more"
+            ):
                 use(batch[0][:0], batch[1][:0])
 
     def test_labels_of_any_whole_number_type_are_the_same_labels(self, batch):
         x, y = batch
         models = [small().eval() for _ in range(2)]
-        losses = [model.loss(x, labels)[0] for model, labels in zip(models, (y, y.int()), strict=True)]
+        losses = [
+            model.loss(x, labels)[0] for model, labels in zip(models, (y, y.int()), strict=True)
+        ]
         assert losses[0] == losses[1]
         for model, labels in zip(models, (y, y.int()), strict=True):
             model.after_step(x, labels)
@@ -390,11 +477,20 @@ class TestBadInput:
 
     def test_training_data_of_one_class(self, blobs):
         for size in (1, 128):
-            with pytest.raises(NescioError, match="all 64 training inputs are of one class; at least two are needed"):
-                nescio.fit(DUQ(mlp(2, hidden=(8,)), 3), (blobs.inputs[:64], torch.ones(64).long()), batch_size=size)
+            with pytest.raises(
+                NescioError,
+                match="all 64 training inputs are of one class; at least two are needed",
+            ):
+                nescio.fit(
+                    DUQ(mlp(2, hidden=(8,)), 3),
+                    (blobs.inputs[:64], torch.ones(64).long()),
+                    batch_size=size,
+                )
 
     def test_batches_of_a_single_input(self, blobs):
-        with pytest.raises(NescioError, match=r"batch of 1 with one class only.*: use larger batches$"):
+        with pytest.raises(
+            NescioError, match=r"batch of 1 with one class only.*: use larger batches$"
+        ):
             nescio.fit(DUQ(mlp(2, hidden=(8,)), 3), blobs, batch_size=1)
 
     @pytest.mark.parametrize("weight", [0.0, 1.0])
@@ -410,7 +506,9 @@ class TestBadInput:
 
         model = DUQ(nn.Sequential(mlp(2, hidden=(8,)), Bursts()), 3, gradient_penalty=weight)
         path = tmp_path / "c.safetensors"
-        with pytest.raises(NescioError, match=r"in epoch \d+, step \d+; the last good checkpoint is"):
+        with pytest.raises(
+            NescioError, match=r"in epoch \d+, step \d+; the last good checkpoint is"
+        ):
             nescio.fit(model, blobs, epochs=5, batch_size=100, checkpoint=path, checkpoint_every=3)
         assert path.exists()
 
@@ -420,7 +518,9 @@ class TestBadInput:
             torch.manual_seed(0)
             model = DUQ(mlp(4, hidden=(8,)), 3)
             data = torch.randn(12, 4), torch.arange(12) % 3
-            nescio.fit(model, data, epochs=epochs, optimizer="sgd", learning_rate=1e6, checkpoint=path)
+            nescio.fit(
+                model, data, epochs=epochs, optimizer="sgd", learning_rate=1e6, checkpoint=path
+            )
 
         path, told = (
             tmp_path / "c.safetensors",

@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from torch import nn
 
 import nescio
+from nescio.core.tensorfile import read_tensors, write_tensors
 from nescio.data import Samples
 from nescio.errors import NescioError
 from nescio.methods import AnchoredEnsemble, Ensemble
 from nescio.models import mlp
 from nescio.records import History
-from nescio.tensorfile import read_tensors, write_tensors
 
 
 @pytest.fixture
@@ -85,7 +85,9 @@ def test_each_member_trains_as_a_plain_loop_would_train_it(few, stacked):
 @pytest.mark.parametrize("stacked", [True, False])
 def test_members_do_not_hang_on_one_another(few, stacked):
     start = nets(5)
-    three, five = (Ensemble(copy.deepcopy(start[:count]), stacked=stacked, bootstrap=True) for count in (3, 5))
+    three, five = (
+        Ensemble(copy.deepcopy(start[:count]), stacked=stacked, bootstrap=True) for count in (3, 5)
+    )
     for model in (three, five):
         nescio.fit(model, few, epochs=2, seed=3)
     for j in range(3):
@@ -123,19 +125,29 @@ def test_the_loss_is_the_mean_and_each_gradient_a_members_own(stacked, dropout):
     x, y = torch.randn(12, 2, dtype=torch.float64), torch.arange(12) % 3
     loss, logits = model.loss(x, y)
     loss.backward()
-    own = [F.cross_entropy(net.eval()(x[4 * j : 4 * j + 4]), y[4 * j : 4 * j + 4]) for j, net in enumerate(start)]
+    own = [
+        F.cross_entropy(net.eval()(x[4 * j : 4 * j + 4]), y[4 * j : 4 * j + 4])
+        for j, net in enumerate(start)
+    ]
     torch.testing.assert_close(loss, torch.stack(own).mean())
     torch.testing.assert_close(logits[4:8], start[1](x[4:8]))
     for j, net in enumerate(start):
         own[j].backward()
         for name, weight in net.named_parameters():
-            found = model.net.get_parameter(name).grad[j] if stacked else model.member(j).get_parameter(name).grad
+            found = (
+                model.net.get_parameter(name).grad[j]
+                if stacked
+                else model.member(j).get_parameter(name).grad
+            )
             torch.testing.assert_close(found, weight.grad)
 
 
 @pytest.mark.parametrize("stacked", [True, False])
 def test_members_drop_units_of_their_own_in_training(stacked):
-    model = Ensemble([nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5), nn.Flatten()) for _ in range(2)], stacked=stacked)
+    model = Ensemble(
+        [nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5), nn.Flatten()) for _ in range(2)],
+        stacked=stacked,
+    )
     _, logits = model.train().loss(torch.ones(80, 2), torch.zeros(80, dtype=torch.long))
     assert not torch.equal(logits[:40] == 0, logits[40:] == 0)
     assert (logits == 0).float().mean().item() == pytest.approx(0.5, abs=0.15)
@@ -188,14 +200,20 @@ def test_trained_networks_become_an_ensemble(few):
 
 
 def test_different_architectures_make_an_ensemble_too(few):
-    start = [mlp(2, 3, hidden=(6,)), mlp(2, 3, hidden=()), nn.Sequential(nn.Linear(2, 3), nn.Tanh())]
+    start = [
+        mlp(2, 3, hidden=(6,)),
+        mlp(2, 3, hidden=()),
+        nn.Sequential(nn.Linear(2, 3), nn.Tanh()),
+    ]
     model = Ensemble(start)
     assert not model.stacked
     before = [copy.deepcopy(net) for net in start]
     history = nescio.fit(model, few, epochs=2)
     assert nescio.predict(model, few).shape == (3, 200, 3)
-    assert all(not torch.equal(a[-2 if j == 2 else -1].weight, b[-2 if j == 2 else -1].weight)
-               for j, (a, b) in enumerate(zip(start, before, strict=True)))  # fmt: skip
+    assert all(
+        not torch.equal(a[-2 if j == 2 else -1].weight, b[-2 if j == 2 else -1].weight)
+        for j, (a, b) in enumerate(zip(start, before, strict=True))
+    )
     assert len(history.members) == 3
 
 
@@ -210,11 +228,16 @@ class Scaled(nn.Linear):
 
 @pytest.mark.parametrize(
     ("pair", "why"),
-    [((Scaled(1.0), Scaled(2.0)), "Scaled modules have attributes that differ"),
-     ((Scaled(1.0), Scaled(1.0, torch.sin)), "Scaled modules have attributes that differ"),
-     ([nn.Sequential(nn.Linear(2, 3), last) for last in (nn.ReLU(), nn.Tanh())], "different architectures")],
+    [
+        ((Scaled(1.0), Scaled(2.0)), "Scaled modules have attributes that differ"),
+        ((Scaled(1.0), Scaled(1.0, torch.sin)), "Scaled modules have attributes that differ"),
+        (
+            [nn.Sequential(nn.Linear(2, 3), last) for last in (nn.ReLU(), nn.Tanh())],
+            "different architectures",
+        ),
+    ],
     ids=["numbers", "functions", "layers"],
-)  # fmt: skip
+)
 def test_networks_that_differ_in_more_than_weights_are_not_run_as_one(pair, why):
     model, x = Ensemble(pair), torch.randn(4, 2)
     assert not model.stacked
@@ -236,7 +259,9 @@ class Features(nn.Module):
         return self.out(torch.relu(x @ features))
 
 
-@pytest.mark.parametrize("wrapped", [lambda v: v, lambda v: [v], lambda v: (v,)], ids=["tensor", "list", "tuple"])
+@pytest.mark.parametrize(
+    "wrapped", [lambda v: v, lambda v: [v], lambda v: (v,)], ids=["tensor", "list", "tuple"]
+)
 def test_tensors_a_module_keeps_for_itself_are_its_own(wrapped):
     members = [Features(wrapped) for _ in range(3)]
     model = Ensemble(members)
@@ -280,7 +305,10 @@ def test_a_weight_frozen_in_one_member_stays_frozen_there_alone(few):
     start[1][1].weight.requires_grad_(False)
     model, before = Ensemble(start), copy.deepcopy(start)
     nescio.fit(model, few, epochs=1)
-    assert [torch.equal(model.member(j)[1].weight, before[j][1].weight) for j in range(2)] == [False, True]
+    assert [torch.equal(model.member(j)[1].weight, before[j][1].weight) for j in range(2)] == [
+        False,
+        True,
+    ]
     assert not torch.equal(model.member(1)[3].weight, before[1][3].weight)
 
 
@@ -338,7 +366,13 @@ def test_a_run_cut_off_in_its_second_member_goes_on_there(few, tmp_path, kind):
         data.most = most
         model = kind(normed(), members=3)
         assert not model.stacked
-        how = {"epochs": 2, "batch_size": 50, "seed": 5, "checkpoint": checkpoint, "checkpoint_every": 3}
+        how = {
+            "epochs": 2,
+            "batch_size": 50,
+            "seed": 5,
+            "checkpoint": checkpoint,
+            "checkpoint_every": 3,
+        }
         return model, data, lambda: nescio.fit(model, data, **how)
 
     whole, data, go = run(None)
@@ -346,14 +380,21 @@ def test_a_run_cut_off_in_its_second_member_goes_on_there(few, tmp_path, kind):
     path = tmp_path / "run.safetensors"
     with pytest.raises(KeyboardInterrupt):
         run(path, most=asked // 3 + 6)[2]()
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["run.member0.safetensors", "run.member1.safetensors"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "run.member0.safetensors",
+        "run.member1.safetensors",
+    ]
     first = (tmp_path / "run.member0.safetensors").read_bytes()
     resumed, data, go = run(path)
     again = go()
-    assert data.asked <= asked - 8 - 3  # neither the first member's steps, nor the first three of the second
+    assert (
+        data.asked <= asked - 8 - 3
+    )  # neither the first member's steps, nor the first three of the second
     assert (tmp_path / "run.member0.safetensors").read_bytes() == first
     assert (tmp_path / "run.member2.safetensors").exists()
-    assert all(torch.equal(resumed.state_dict()[name], value) for name, value in whole.state_dict().items())
+    assert all(
+        torch.equal(resumed.state_dict()[name], value) for name, value in whole.state_dict().items()
+    )
     for one, other in zip(history.members, again.members, strict=True):
         assert [epoch.loss for epoch in one.epochs] == [epoch.loss for epoch in other.epochs]
 
@@ -405,7 +446,9 @@ def test_members_may_stop_at_different_epochs(few):
     assert len(history.epochs) == max(lengths)
     assert history.stopped_early
     longest = [member for member in history.members if len(member.epochs) == max(lengths)]
-    assert history.epochs[-1].loss == pytest.approx(sum(member.epochs[-1].loss for member in longest) / len(longest))
+    assert history.epochs[-1].loss == pytest.approx(
+        sum(member.epochs[-1].loss for member in longest) / len(longest)
+    )
 
 
 def test_side_by_side_has_one_history(few):
@@ -424,16 +467,29 @@ def test_survives_saving(stacked, kind, tmp_path):
     assert again.stacked == stacked
     x = torch.randn(7, 2)
     assert torch.equal(nescio.predict(again, x), nescio.predict(model, x))
-    assert all(torch.equal(again.state_dict()[name], value) for name, value in model.state_dict().items())
+    assert all(
+        torch.equal(again.state_dict()[name], value) for name, value in model.state_dict().items()
+    )
     nescio.save(again.member(1), tmp_path / "one")
-    torch.testing.assert_close(nescio.predict(nescio.load(tmp_path / "one"), x)[0], nescio.predict(model, x)[1])
+    torch.testing.assert_close(
+        nescio.predict(nescio.load(tmp_path / "one"), x)[0], nescio.predict(model, x)[1]
+    )
     nescio.fit(again, (x, torch.arange(7) % 3), epochs=1)  # and can be trained on
 
 
-@pytest.mark.parametrize("change", [
-    {"members": 10**9}, {"members": 300}, {"members": 0}, {"members": "2"}, {"stacked": 1}, {"bootstrap": None},
-    {"width": 3},
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"members": 10**9},
+        {"members": 300},
+        {"members": 0},
+        {"members": "2"},
+        {"stacked": 1},
+        {"bootstrap": None},
+        {"width": 3},
+    ],
+    ids=str,
+)
 def test_tampered_files_are_refused(tmp_path, change):
     nescio.save(Ensemble(lambda: mlp(2, 3, hidden=(6,)), members=2), tmp_path / "m")
     tensors, about = read_tensors(tmp_path / "m", "model")
@@ -457,28 +513,36 @@ def sharing():
     return [nn.Sequential(body, nn.Linear(4, 3)) for _ in range(2)]
 
 
-@pytest.mark.parametrize(("make", "more", "message"), [
-    (mlp(2, 3), {}, "from a function that makes a network"),
-    (None, {}, "from a function that makes a network.*NoneType"),
-    (3, {}, "from a function that makes a network.*int"),
-    ([], {}, "needs networks, not none"),
-    (lambda: 3, {}, "int was given for a model"),
-    ([mlp(2, 3), 3], {}, "int was given for a model"),
-    (itertools.cycle([mlp(2, 3)]).__next__, {}, "member 1 has the weights of an earlier one"),
-    ([mlp(2, 3)] * 2, {}, "member 1 has the weights of an earlier one"),
-    (copied(mlp(2, 3)), {}, "member 1 has the weights of an earlier one"),
-    (sharing(), {}, "member 1 has the weights of an earlier one"),
-    (nets(2), {"members": 3}, "2 networks were given for 3 members"),
-    (mlp, {"members": 0}, "members must be a whole number of at least 1"),
-    (mlp, {"members": 10**9}, "members must be a whole number"),
-    (mlp, {"members": 2.5}, "members must be a whole number"),
-    (mlp, {"members": True}, "members must be a whole number"),
-    (mlp, {"bootstrap": 1}, "bootstrap must be true or false, not 1"),
-    (mlp, {"stacked": "yes"}, "stacked must be true or false.*'yes'"),
-    (normed(), {"stacked": True}, "BatchNorm1d keeps statistics"),
-    (lambda: nn.Sequential(nn.Conv1d(2, 2, 1), nn.InstanceNorm1d(2, track_running_stats=True)), {"stacked": True},
-     "InstanceNorm1d keeps statistics"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("make", "more", "message"),
+    [
+        (mlp(2, 3), {}, "from a function that makes a network"),
+        (None, {}, "from a function that makes a network.*NoneType"),
+        (3, {}, "from a function that makes a network.*int"),
+        ([], {}, "needs networks, not none"),
+        (lambda: 3, {}, "int was given for a model"),
+        ([mlp(2, 3), 3], {}, "int was given for a model"),
+        (itertools.cycle([mlp(2, 3)]).__next__, {}, "member 1 has the weights of an earlier one"),
+        ([mlp(2, 3)] * 2, {}, "member 1 has the weights of an earlier one"),
+        (copied(mlp(2, 3)), {}, "member 1 has the weights of an earlier one"),
+        (sharing(), {}, "member 1 has the weights of an earlier one"),
+        (nets(2), {"members": 3}, "2 networks were given for 3 members"),
+        (mlp, {"members": 0}, "members must be a whole number of at least 1"),
+        (mlp, {"members": 10**9}, "members must be a whole number"),
+        (mlp, {"members": 2.5}, "members must be a whole number"),
+        (mlp, {"members": True}, "members must be a whole number"),
+        (mlp, {"bootstrap": 1}, "bootstrap must be true or false, not 1"),
+        (mlp, {"stacked": "yes"}, "stacked must be true or false.*'yes'"),
+        (normed(), {"stacked": True}, "BatchNorm1d keeps statistics"),
+        (
+            lambda: nn.Sequential(
+                nn.Conv1d(2, 2, 1), nn.InstanceNorm1d(2, track_running_stats=True)
+            ),
+            {"stacked": True},
+            "InstanceNorm1d keeps statistics",
+        ),
+    ],
+)
 def test_what_makes_no_ensemble_is_refused(make, more, message):
     with pytest.raises(NescioError, match=message):
         Ensemble(make, **more)
@@ -486,7 +550,9 @@ def test_what_makes_no_ensemble_is_refused(make, more, message):
 
 def test_normalisation_without_statistics_lives_side_by_side():
     def make():
-        return nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4, track_running_stats=False), nn.Linear(4, 3))
+        return nn.Sequential(
+            nn.Linear(2, 4), nn.BatchNorm1d(4, track_running_stats=False), nn.Linear(4, 3)
+        )
 
     torch.manual_seed(0)
     start = [make() for _ in range(3)]
@@ -501,4 +567,6 @@ def test_five_members_unless_told():
 
 def test_a_batch_that_cannot_be_divided_is_an_error():
     with pytest.raises(NescioError, match="a batch of 7 cannot be divided among 3 members"):
-        Ensemble(nets(3)).loss(torch.zeros(7, 2, dtype=torch.float64), torch.zeros(7, dtype=torch.long))
+        Ensemble(nets(3)).loss(
+            torch.zeros(7, 2, dtype=torch.float64), torch.zeros(7, dtype=torch.long)
+        )

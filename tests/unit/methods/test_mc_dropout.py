@@ -12,8 +12,20 @@ from nescio.errors import NescioError
 from nescio.methods import MCDropout, draws
 from nescio.models import mlp
 
-KINDS = [nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout]
-SHAPES = {nn.Dropout1d: (6, 4), nn.Dropout2d: (6, 3, 4), nn.Dropout3d: (6, 2, 3, 2), nn.FeatureAlphaDropout: (6, 3, 4)}
+KINDS = [
+    nn.Dropout,
+    nn.Dropout1d,
+    nn.Dropout2d,
+    nn.Dropout3d,
+    nn.AlphaDropout,
+    nn.FeatureAlphaDropout,
+]
+SHAPES = {
+    nn.Dropout1d: (6, 4),
+    nn.Dropout2d: (6, 3, 4),
+    nn.Dropout3d: (6, 2, 3, 2),
+    nn.FeatureAlphaDropout: (6, 3, 4),
+}
 
 
 class Shared(collections.UserList):
@@ -46,7 +58,9 @@ class Broken(nn.Identity):
 
 def thin(*more, p=0.5):
     """A small network in float64, with dropout before its last layer."""
-    return nn.Sequential(nn.Linear(4, 12), nn.ReLU(), nn.Dropout(p), *more, nn.Linear(12, 3)).double()
+    return nn.Sequential(
+        nn.Linear(4, 12), nn.ReLU(), nn.Dropout(p), *more, nn.Linear(12, 3)
+    ).double()
 
 
 def ready(net, samples=20):
@@ -57,7 +71,9 @@ def points(count=9, seed=0):
     return torch.randn(count, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("more", [(), (Looks(),), (nn.BatchNorm1d(12),)], ids=["plain", "in a loop", "BatchNorm"])
+@pytest.mark.parametrize(
+    "more", [(), (Looks(),), (nn.BatchNorm1d(12),)], ids=["plain", "in a loop", "BatchNorm"]
+)
 @pytest.mark.parametrize("together", [1, 7, 40, 10**6])
 def test_a_draw_is_one_function(more, together, monkeypatch):
     model, x = ready(thin(*more)), points()
@@ -65,7 +81,9 @@ def test_a_draw_is_one_function(more, together, monkeypatch):
     monkeypatch.setattr(draws, "_TOGETHER", together)
     torch.testing.assert_close(nescio.predict(model, x), want, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(nescio.predict(model, x, batch_size=2), want, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(nescio.predict(model, x.flip(0)), want.flip(1), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        nescio.predict(model, x.flip(0)), want.flip(1), rtol=1e-12, atol=1e-12
+    )
     torch.testing.assert_close(nescio.predict(model, x[5:6]), want[:, 5:6], rtol=1e-12, atol=1e-12)
 
 
@@ -78,7 +96,9 @@ def test_mean_and_variance_of_draws_are_those_of_dropout(p, seed):
     want = p / (1 - p) * hidden.square() @ last.weight.square().T
     centred = found - net.eval()(x)
     assert (centred.mean(0).abs() < 5 * (want / samples).sqrt()).all()
-    off = ((centred.pow(4).mean(0) - want.square()) / samples).sqrt()  # the standard error of a variance
+    off = (
+        (centred.pow(4).mean(0) - want.square()) / samples
+    ).sqrt()  # the standard error of a variance
     assert ((centred.square().mean(0) - want).abs() < 5 * off).all()
 
 
@@ -167,13 +187,17 @@ def test_a_branch_without_dropout_is_left_alone():
 
     x = torch.rand(3, 8, dtype=torch.float64) + 1
     factor = ((ready(Residual(), samples=50)(x) / x) - 1) / 10
-    torch.testing.assert_close(factor.unique().round(decimals=6).unique(), torch.tensor([0, 1.333333]).double())
+    torch.testing.assert_close(
+        factor.unique().round(decimals=6).unique(), torch.tensor([0, 1.333333]).double()
+    )
     assert (factor - factor[:, :1]).abs().max() < 1e-9
 
 
 def test_a_dropout_that_is_used_twice_draws_twice():
     drop = nn.Dropout(0.5)
-    found = ready(nn.Sequential(drop, nn.Sequential(nn.Identity(), drop)), samples=50)(torch.ones(2, 400))
+    found = ready(nn.Sequential(drop, nn.Sequential(nn.Identity(), drop)), samples=50)(
+        torch.ones(2, 400)
+    )
     assert set(found.unique().tolist()) == {0.0, 4.0}
     assert (found == 4).float().mean().item() == pytest.approx(0.25, abs=0.02)
 
@@ -228,7 +252,10 @@ def test_the_loss_is_cross_entropy_with_dropout_on():
 
 
 def test_slopes_reach_the_inputs():
-    model = ready(nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Dropout(0.5), nn.Linear(6, 2)).double(), samples=4)
+    model = ready(
+        nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Dropout(0.5), nn.Linear(6, 2)).double(),
+        samples=4,
+    )
     assert torch.autograd.gradcheck(model, points(3).requires_grad_())
 
 
@@ -244,7 +271,9 @@ def test_the_network_is_left_as_found(more):
     else:
         model(points())
     assert list(net[2]._forward_hooks) == [hook.id]
-    assert [module.training for module in net.modules()] == [module is net[2] for module in net.modules()]
+    assert [module.training for module in net.modules()] == [
+        module is net[2] for module in net.modules()
+    ]
 
 
 def test_a_dropout_left_in_train_mode_drops_once():
@@ -265,7 +294,8 @@ class Unused(nn.Linear):
 
 
 @pytest.mark.parametrize(
-    "net", [nn.Linear(4, 3), mlp(4, 3, dropout=0.0), nn.Sequential(nn.Dropout(0.0)), Functional(4, 3)]
+    "net",
+    [nn.Linear(4, 3), mlp(4, 3, dropout=0.0), nn.Sequential(nn.Dropout(0.0)), Functional(4, 3)],
 )
 def test_a_network_without_dropout_modules_is_refused(net):
     with pytest.raises(NescioError, match="no dropout module with p > 0"):
@@ -274,10 +304,17 @@ def test_a_network_without_dropout_modules_is_refused(net):
 
 @pytest.mark.parametrize(
     ("net", "name"),
-    [(Unused(4, 3), "drop"), (thin(p=1e-12), "2"), (nn.Sequential(nn.Dropout(1.0), nn.Linear(4, 3)), "0")],
+    [
+        (Unused(4, 3), "drop"),
+        (thin(p=1e-12), "2"),
+        (nn.Sequential(nn.Dropout(1.0), nn.Linear(4, 3)), "0"),
+    ],
 )
 def test_draws_that_are_all_the_same_are_an_error(net, name):
-    with pytest.raises(NescioError, match=rf"all 20 draws are the same for 9 inputs: the dropout modules \({name}\)"):
+    with pytest.raises(
+        NescioError,
+        match=rf"all 20 draws are the same for 9 inputs: the dropout modules \({name}\)",
+    ):
         nescio.predict(ready(net.double()), points())
 
 
@@ -353,7 +390,9 @@ def test_a_loop_over_draws_gives_each_a_fresh_input():
         def forward(self, x):
             return x.add_(1.0)
 
-    model = MCDropout(nn.Sequential(Writes(), Looks(), nn.Linear(3, 3), nn.Dropout(0.5)), samples=40)
+    model = MCDropout(
+        nn.Sequential(Writes(), Looks(), nn.Linear(3, 3), nn.Dropout(0.5)), samples=40
+    )
     x = torch.zeros(2, 3)
     want = 2 * model.net[2](x + 1)  # of what is kept
     draws = nescio.predict(model, x)
@@ -387,17 +426,29 @@ class Tokens(nn.Module):
     def __init__(self, merged):
         super().__init__()
         torch.manual_seed(0)
-        self.merged, self.layer, self.drop, self.out = merged, nn.Linear(4, 16), nn.Dropout(0.5), nn.Linear(16, 2)
+        self.merged, self.layer, self.drop, self.out = (
+            merged,
+            nn.Linear(4, 16),
+            nn.Dropout(0.5),
+            nn.Linear(16, 2),
+        )
 
     def forward(self, x):
         hidden = self.layer(x)
-        hidden = self.drop(hidden.flatten(0, 1)).reshape(hidden.shape) if self.merged else self.drop(hidden)
+        hidden = (
+            self.drop(hidden.flatten(0, 1)).reshape(hidden.shape)
+            if self.merged
+            else self.drop(hidden)
+        )
         return self.out(hidden.mean(1))
 
 
 def test_tokens_that_share_an_axis_with_the_inputs_have_masks_of_their_own():
     x = torch.randn(5, 50, 4)
-    spreads = [nescio.predict(MCDropout(Tokens(merged), samples=2000), x).std(0).mean() for merged in (True, False)]
+    spreads = [
+        nescio.predict(MCDropout(Tokens(merged), samples=2000), x).std(0).mean()
+        for merged in (True, False)
+    ]
     assert spreads[0].item() == pytest.approx(spreads[1].item(), rel=0.05)
 
 
@@ -426,7 +477,9 @@ def test_a_network_that_cannot_be_vectorised_keeps_its_axes_too():
     class Looking(TwoLayouts):
         def forward(self, x):
             hidden = self.drop(x)
-            hidden = hidden if hidden.sum().item() < 1e9 else -hidden  # after the first of two calls
+            hidden = (
+                hidden if hidden.sum().item() < 1e9 else -hidden
+            )  # after the first of two calls
             return self.out(self.drop(hidden.transpose(0, 1)).mean(0))
 
     model, x = MCDropout(Looking(), samples=8), torch.randn(6, 5, 4)

@@ -27,21 +27,26 @@ def test_slopes_are_norms_over_all_components(seed):
 def test_slopes_can_be_differentiated_also_where_there_is_none(seed):
     torch.manual_seed(seed)
     x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
-    weight = torch.tensor([[2.0] * 4, [0.0] * 4, [0.5] * 4], dtype=torch.float64, requires_grad=True)
+    weight = torch.tensor(
+        [[2.0] * 4, [0.0] * 4, [0.5] * 4], dtype=torch.float64, requires_grad=True
+    )
     gradient_penalty(slopes_of((weight * x).sum(1), x), "two-sided").backward()
     # of (‖w‖ − 1)² / 3: (2/3) (1 − 1/‖w‖) w, with ‖w‖ = 4, 0, 1
     assert torch.equal(weight.grad[1:], torch.zeros(2, 4, dtype=torch.float64))
     torch.testing.assert_close(weight.grad[0], torch.ones(4, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("outputs", [torch.ones(3), torch.ones(3, requires_grad=True)])  # nothing, or weights alone
+@pytest.mark.parametrize(
+    "outputs", [torch.ones(3), torch.ones(3, requires_grad=True)]
+)  # nothing, or weights alone
 def test_outputs_that_do_not_come_from_the_input_are_told(outputs):
     with pytest.raises(NescioError, match="constant, detached or made under"):
         slopes_of(outputs, torch.randn(3, 4, requires_grad=True))
 
 
 @pytest.mark.parametrize(
-    ("side", "wanted"), [("two-sided", [1.0, 0.25, 0.0, 0.25, 4.0]), ("one-sided", [0.0, 0.0, 0.0, 1.25, 8.0])]
+    ("side", "wanted"),
+    [("two-sided", [1.0, 0.25, 0.0, 0.25, 4.0]), ("one-sided", [0.0, 0.0, 0.0, 1.25, 8.0])],
 )
 def test_sides(side, wanted):
     norms = torch.tensor([0.0, 0.5, 1.0, 1.5, 3.0])
@@ -60,17 +65,23 @@ def test_random_sums_have_the_slope_of_all_outputs_in_the_mean(seed, monkeypatch
         drawn = torch.tensor([bits], dtype=torch.float64)
         monkeypatch.setattr(torch, "randint_like", lambda *_, drawn=drawn, **__: drawn)
         squares.append(slopes_of(hutchinson(x @ jacobian.T), x).square())
-    torch.testing.assert_close(torch.cat(squares).mean(), jacobian.square().sum(), rtol=1e-14, atol=0)
+    torch.testing.assert_close(
+        torch.cat(squares).mean(), jacobian.square().sum(), rtol=1e-14, atol=0
+    )
     assert torch.cat(squares).std() > 0.1
 
 
 def test_signs_are_fair_and_each_inputs_own(seed):
     torch.manual_seed(seed)
-    signs = torch.stack([hutchinson(torch.eye(4)[[k] * 4000]) for k in range(4)])  # (4, 4000), drawn apart
+    signs = torch.stack(
+        [hutchinson(torch.eye(4)[[k] * 4000]) for k in range(4)]
+    )  # (4, 4000), drawn apart
     assert set(signs.unique().tolist()) == {-1.0, 1.0}
     assert abs(signs.mean()) < 5 / 16_000**0.5
     torch.manual_seed(seed)
-    powers = hutchinson(torch.tensor([[1.0, 2.0, 4.0, 8.0]] * 4000))  # tells which signs an input had
+    powers = hutchinson(
+        torch.tensor([[1.0, 2.0, 4.0, 8.0]] * 4000)
+    )  # tells which signs an input had
     counts = torch.bincount(((powers + 15) / 2).long(), minlength=16)
     assert (counts - 250).abs().max() < 5 * 250**0.5
 
@@ -88,7 +99,9 @@ def by_hand(duq, x, y, seed):
     torch.manual_seed(seed)
     features = duq.net(x)
     differences = torch.einsum("cnd,bd->bcn", duq.weight, features) - duq.centroids  # (N, C, n)
-    scales = duq.log_length_scale.exp() if duq.learn_length_scale else torch.tensor(duq.length_scale)
+    scales = (
+        duq.log_length_scale.exp() if duq.learn_length_scale else torch.tensor(duq.length_scale)
+    )
     logs = -differences.square().mean(2) / (2 * scales**2)
     kernels = logs.exp()
     if duq.penalty_target == "kernel sum":
@@ -99,7 +112,9 @@ def by_hand(duq, x, y, seed):
         total = (signs * parts).sum()
     (slopes,) = torch.autograd.grad(total, x, create_graph=True)
     squares = slopes.flatten(1).square().sum(1)
-    penalty = (squares.sqrt() - 1).square() if duq.penalty == "two-sided" else (squares - 1).clamp(min=0)
+    penalty = (
+        (squares.sqrt() - 1).square() if duq.penalty == "two-sided" else (squares - 1).clamp(min=0)
+    )
     # torch's binary cross-entropy has a floor under small kernels, in its gradient too
     cross_entropies = -torch.where(F.one_hot(y, duq.classes).bool(), logs, (1 - kernels).log())
     return cross_entropies.mean() + duq.gradient_penalty * penalty.mean()
@@ -132,16 +147,30 @@ def test_the_whole_gradient_of_the_loss_is_that_of_double_backward(name, target,
     make, shape, factor = NETS[name]
     net = make()
     duq = DUQ(
-        nn.Sequential(Times(factor), net), 3, 8, 1.0, 0.7, side, penalty_target=target, weight_spread=0.1,
-        learn_length_scale=name == "mlp", features=feature_width(net), normalise=Times(1 / factor),
-    ).double()  # fmt: skip
+        nn.Sequential(Times(factor), net),
+        3,
+        8,
+        1.0,
+        0.7,
+        side,
+        penalty_target=target,
+        weight_spread=0.1,
+        learn_length_scale=name == "mlp",
+        features=feature_width(net),
+        normalise=Times(1 / factor),
+    ).double()
     x, y = torch.randn(shape, dtype=torch.float64), torch.arange(shape[0]) % 3
     gradients = []
-    for loss_of in (lambda model: seeded_loss(model, x, y, seed), lambda model: by_hand(model, x, y, seed)):
+    for loss_of in (
+        lambda model: seeded_loss(model, x, y, seed),
+        lambda model: by_hand(model, x, y, seed),
+    ):
         model = copy.deepcopy(duq)
         loss = loss_of(model)
         loss.backward()
-        gradients.append((loss.detach(), torch.cat([weight.grad.flatten() for weight in model.parameters()])))
+        gradients.append(
+            (loss.detach(), torch.cat([weight.grad.flatten() for weight in model.parameters()]))
+        )
     (loss, found), (same_loss, wanted) = gradients
     torch.testing.assert_close(loss, same_loss, rtol=EXACT, atol=0)
     assert (found - wanted).norm() < EXACT * wanted.norm()

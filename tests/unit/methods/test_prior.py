@@ -42,8 +42,12 @@ def test_density_of_a_gaussian(weights, std):
 def test_density_of_a_mixture(weights):
     share, one, two = torch.tensor(MIXTURE, dtype=torch.float64)
     parts = D.Normal(torch.zeros(2).double(), torch.stack([one, two]))
-    want = D.MixtureSameFamily(D.Categorical(torch.stack([share, 1 - share])), parts).log_prob(weights)
-    torch.testing.assert_close(ScaleMixture(*MIXTURE).log_prob(weights), want, rtol=1e-12, atol=1e-12)
+    want = D.MixtureSameFamily(D.Categorical(torch.stack([share, 1 - share])), parts).log_prob(
+        weights
+    )
+    torch.testing.assert_close(
+        ScaleMixture(*MIXTURE).log_prob(weights), want, rtol=1e-12, atol=1e-12
+    )
 
 
 def test_densities_hold_where_they_underflow():
@@ -57,11 +61,16 @@ def test_divergence_of_gaussians_is_the_closed_form(weights, std):
     spread = weights.abs() + 0.01
     prior = D.Normal(torch.zeros(200).double(), std)
     want = D.kl_divergence(D.Normal(weights, spread), prior).sum()
-    torch.testing.assert_close(Gaussian(std).divergence(weights, spread, weights[None]), want, rtol=1e-12, atol=0)
+    torch.testing.assert_close(
+        Gaussian(std).divergence(weights, spread, weights[None]), want, rtol=1e-12, atol=0
+    )
 
 
 def test_divergence_of_gaussians_is_the_integral():
-    mean, spread = torch.tensor([0.7], dtype=torch.float64), torch.tensor([0.3], dtype=torch.float64)
+    mean, spread = (
+        torch.tensor([0.7], dtype=torch.float64),
+        torch.tensor([0.3], dtype=torch.float64),
+    )
     found = Gaussian(0.5).divergence(mean, spread, mean).item()
     assert found == pytest.approx(integrated(0.7, 0.3, (0.5, 0.5, 0.5)), rel=1e-9)
 
@@ -74,14 +83,22 @@ def test_divergence_from_itself_is_zero():
 @pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (0.4, 0.1), (-0.05, 0.02), (2.0, 0.5)])
 def test_sampled_divergence_from_a_mixture_is_the_integral(mean, std, seed):
     torch.manual_seed(seed)
-    m, s, prior = torch.tensor([mean]).double(), torch.tensor([std]).double(), ScaleMixture(*MIXTURE)
-    estimates = torch.stack([prior.divergence(m, s, m + s * torch.randn(20, 1).double()) for _ in range(2000)])
+    m, s, prior = (
+        torch.tensor([mean]).double(),
+        torch.tensor([std]).double(),
+        ScaleMixture(*MIXTURE),
+    )
+    estimates = torch.stack(
+        [prior.divergence(m, s, m + s * torch.randn(20, 1).double()) for _ in range(2000)]
+    )
     off = estimates.std() / math.sqrt(2000)
     assert abs(estimates.mean() - integrated(mean, std, MIXTURE)) < 5 * off
 
 
 def test_a_mixture_of_equals_is_a_gaussian(weights):
-    torch.testing.assert_close(ScaleMixture(0.3, 0.7, 0.7).log_prob(weights), Gaussian(0.7).log_prob(weights))
+    torch.testing.assert_close(
+        ScaleMixture(0.3, 0.7, 0.7).log_prob(weights), Gaussian(0.7).log_prob(weights)
+    )
 
 
 def test_divergence_from_a_mixture_is_summed_over_weights_and_averaged_over_draws(weights):
@@ -95,20 +112,54 @@ def test_divergence_from_a_mixture_is_summed_over_weights_and_averaged_over_draw
 @pytest.mark.parametrize("prior", [Gaussian(0.5), ScaleMixture(*MIXTURE)])
 def test_slopes_of_the_divergence(prior):
     noise = torch.randn(4, 3, dtype=torch.float64)
-    start = [torch.randn(3, dtype=torch.float64, requires_grad=True), torch.rand(3).double().add_(0.1).requires_grad_()]
-    assert torch.autograd.gradcheck(lambda mean, std: prior.divergence(mean, std, mean + std * noise), start)
+    start = [
+        torch.randn(3, dtype=torch.float64, requires_grad=True),
+        torch.rand(3).double().add_(0.1).requires_grad_(),
+    ]
+    assert torch.autograd.gradcheck(
+        lambda mean, std: prior.divergence(mean, std, mean + std * noise), start
+    )
 
 
-SPREAD, SHARE, THREE = "a prior's spread must be", "the share of a mixture must be", "a prior is a spread, or"
+SPREAD, SHARE, THREE = (
+    "a prior's spread must be",
+    "the share of a mixture must be",
+    "a prior is a spread, or",
+)
 
 
-@pytest.mark.parametrize(("given", "message"), [
-    (0, SPREAD), (0.0, SPREAD), (-1, SPREAD), (math.nan, SPREAD), (math.inf, SPREAD), (True, SPREAD), (None, SPREAD),
-    ("1", SPREAD), ("abc", SPREAD), ({"std": 1}, SPREAD), (10**400, SPREAD), (10**5000, SPREAD), ((), THREE),
-    ((1.0,), THREE), ((0.5, 1), THREE), ((0.5, 1, 2, 3), THREE), ([[0.5, 1, 1]], THREE), ((0, 1, 1), SHARE),
-    ((1, 1, 1), SHARE), ((1.5, 1, 1), SHARE), ((0.5, -1, 1), SPREAD), ((0.5, 1, 0), SPREAD),
-    ((0.5, 1, math.nan), SPREAD), ((0.5, 1, math.inf), SPREAD), ((0.5, "1", 1), SPREAD), ((0.5, True, 1), SPREAD),
-], ids=lambda value: str(value)[:20] if not isinstance(value, int) else "number")  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (0, SPREAD),
+        (0.0, SPREAD),
+        (-1, SPREAD),
+        (math.nan, SPREAD),
+        (math.inf, SPREAD),
+        (True, SPREAD),
+        (None, SPREAD),
+        ("1", SPREAD),
+        ("abc", SPREAD),
+        ({"std": 1}, SPREAD),
+        (10**400, SPREAD),
+        (10**5000, SPREAD),
+        ((), THREE),
+        ((1.0,), THREE),
+        ((0.5, 1), THREE),
+        ((0.5, 1, 2, 3), THREE),
+        ([[0.5, 1, 1]], THREE),
+        ((0, 1, 1), SHARE),
+        ((1, 1, 1), SHARE),
+        ((1.5, 1, 1), SHARE),
+        ((0.5, -1, 1), SPREAD),
+        ((0.5, 1, 0), SPREAD),
+        ((0.5, 1, math.nan), SPREAD),
+        ((0.5, 1, math.inf), SPREAD),
+        ((0.5, "1", 1), SPREAD),
+        ((0.5, True, 1), SPREAD),
+    ],
+    ids=lambda value: str(value)[:20] if not isinstance(value, int) else "number",
+)
 def test_bad_priors_are_refused(given, message):
     with pytest.raises(NescioError, match=message):
         prior_of(given)

@@ -15,7 +15,7 @@ from nescio.data import Normalise, Samples
 from nescio.errors import NescioError
 from nescio.methods import RBFNetwork, method_for, rbf
 from nescio.methods.rbf import RIDGE, squared_distances
-from nescio.trainer import Trainer
+from nescio.training.trainer import Trainer
 
 
 def random(*shape, seed=0):
@@ -24,7 +24,9 @@ def random(*shape, seed=0):
 
 def given(seed=0, inputs=7, width=4, classes=3, gamma=0.3, normalise=None):
     """A network with centres and weights of its own, in float64."""
-    model = RBFNetwork(random(inputs, width, seed=seed), gamma, classes=classes, normalise=normalise).double()
+    model = RBFNetwork(
+        random(inputs, width, seed=seed), gamma, classes=classes, normalise=normalise
+    ).double()
     with torch.no_grad():
         model.weight.copy_(random(classes, inputs, seed=seed + 1))
     return model
@@ -36,20 +38,34 @@ def known(seed):
 
 
 def solved(known, *, double=True, **settings):
-    model = RBFNetwork(classes=3, normalise=known.normalise, **{"centres": 40, "gamma": 2.0} | settings)
+    model = RBFNetwork(
+        classes=3, normalise=known.normalise, **{"centres": 40, "gamma": 2.0} | settings
+    )
     model = model.double() if double else model
     return model, nescio.fit(model, known.train, seed=1)
 
 
 class TestLogits:
     def test_are_the_sums_of_the_theorem(self):
-        normalise = Normalise(torch.tensor([1.0, -2.0, 0.0, 3.0]), torch.tensor([1.0, 2.0, 0.5, 1.0]))
+        normalise = Normalise(
+            torch.tensor([1.0, -2.0, 0.0, 3.0]), torch.tensor([1.0, 2.0, 0.5, 1.0])
+        )
         model, x = given(normalise=normalise), random(5, 4, seed=9)
         raw, own = random(7, 4, seed=0).float().double(), [[1, -2, 0, 3], [1, 2, 0.5, 1]]
         ready, centres = ((value.numpy() - own[0]) / own[1] for value in (x, raw))
-        by_hand = [[sum(float(a) * math.exp(-0.3 * np.sum((one - c) ** 2)) for a, c in zip(row, centres, strict=True))
-                    for row in model.weight.detach()] for one in ready]  # fmt: skip
-        np.testing.assert_allclose(nescio.predict(model, x)[0], by_hand, rtol=1e-6)  # centres were made in float32
+        by_hand = [
+            [
+                sum(
+                    float(a) * math.exp(-0.3 * np.sum((one - c) ** 2))
+                    for a, c in zip(row, centres, strict=True)
+                )
+                for row in model.weight.detach()
+            ]
+            for one in ready
+        ]
+        np.testing.assert_allclose(
+            nescio.predict(model, x)[0], by_hand, rtol=1e-6
+        )  # centres were made in float32
 
     def test_are_those_of_images_as_long_rows(self):
         images = random(6, 3, 2, 2)
@@ -78,30 +94,40 @@ class TestLogits:
         x = scale * torch.tensor([[1.0, -1.0, 0.5, 0.0], [0.0, 0.0, 0.0, 1.0]])
         logits = nescio.predict(model, x)
         assert (logits == 0).all()
-        torch.testing.assert_close(model.confidence(logits), torch.full((2,), 1 / 3, dtype=torch.float64))
+        torch.testing.assert_close(
+            model.confidence(logits), torch.full((2,), 1 / 3, dtype=torch.float64)
+        )
 
     def test_keep_their_digits_under_an_offset_that_all_inputs_share(self):
         """Without a middle to measure from, squares of 10⁸ would leave an error of about 10⁻⁷."""
         x, centres = (random(n, 4, seed=n).float() + 1e4 for n in (20, 30))
         exact = torch.cdist(x.double(), centres.double()).square()
         torch.testing.assert_close(squared_distances(x, centres), exact, rtol=1e-9, atol=1e-9)
-        torch.testing.assert_close(squared_distances(x, centres, gamma=1e9), exact, rtol=1e-12, atol=0)
+        torch.testing.assert_close(
+            squared_distances(x, centres, gamma=1e9), exact, rtol=1e-12, atol=0
+        )
 
 
 class TestSolution:
     def test_has_no_gradient_left(self, known):
         model, _ = solved(known)
         model.loss(*known.train.take(slice(None)))[0].backward()
-        assert model.weight.grad.abs().max() <= 1.1e-9  # the goal is 1e-9, up to another order of sums
+        assert (
+            model.weight.grad.abs().max() <= 1.1e-9
+        )  # the goal is 1e-9, up to another order of sums
         assert model.weight.detach().abs().max() > 0.1
 
     def test_is_that_of_scikit_learn(self, known):
         model, _ = solved(known)
         x, y = known.train.take(slice(None))
         features = rbf_kernel(known.normalise(x).double(), model.centres, gamma=2.0)
-        theirs = LogisticRegression(C=1 / (RIDGE * len(y)), fit_intercept=False, tol=1e-12, solver="newton-cholesky")
+        theirs = LogisticRegression(
+            C=1 / (RIDGE * len(y)), fit_intercept=False, tol=1e-12, solver="newton-cholesky"
+        )
         theirs.fit(features, y)
-        np.testing.assert_allclose(model.weight.detach(), theirs.coef_, atol=1e-4)  # entries are about 1
+        np.testing.assert_allclose(
+            model.weight.detach(), theirs.coef_, atol=1e-4
+        )  # entries are about 1
 
     def test_exists_where_classes_can_be_divided(self):
         x, y = torch.tensor([[0.0], [1.0], [10.0], [11.0]]), torch.tensor([0, 0, 1, 1])
@@ -116,7 +142,9 @@ class TestSolution:
         monkeypatch.setattr(Trainer, "_step", lambda *_: pytest.fail("a step was made"))
         model = RBFNetwork(40, 2.0, classes=3, normalise=known.normalise)
         x, y = known.train.take(slice(None))
-        history = nescio.fit(model, known.train, epochs=30, validation=known.test, patience=3, seed=1)
+        history = nescio.fit(
+            model, known.train, epochs=30, validation=known.test, patience=3, seed=1
+        )
         (epoch,) = history.epochs
         with torch.no_grad():
             loss, logits = model.loss(x, y)
@@ -131,7 +159,13 @@ class TestSolution:
         """Both go down one and the same loss: full-batch steps stay at its optimum, and go down from elsewhere."""
         model, _ = solved(known)
         model.solver, found = "steps", model.weight.detach().clone()
-        steps = {"epochs": 5, "batch_size": 1000, "optimizer": "sgd", "learning_rate": 0.5, "momentum": 0.0}
+        steps = {
+            "epochs": 5,
+            "batch_size": 1000,
+            "optimizer": "sgd",
+            "learning_rate": 0.5,
+            "momentum": 0.0,
+        }
         nescio.fit(model, known.train, **steps)
         torch.testing.assert_close(model.weight.detach(), found, rtol=0, atol=1e-8)
         with torch.no_grad():
@@ -150,19 +184,29 @@ class TestSolution:
     def test_is_found_again_from_a_checkpoint(self, known, tmp_path):
         def fitted():
             model = RBFNetwork(40, classes=3, normalise=known.normalise)
-            history = nescio.fit(model, known.train, validation=0.2, patience=2, checkpoint=tmp_path / "c", seed=1)
+            history = nescio.fit(
+                model, known.train, validation=0.2, patience=2, checkpoint=tmp_path / "c", seed=1
+            )
             return model.state_dict(), history.epochs
 
         (first, epochs), (again, found) = fitted(), fitted()
         assert epochs == found  # with their seconds
         assert all(torch.equal(first[key], again[key]) for key in first)
         with pytest.raises(NescioError, match="was made with centres=40, not 41"):
-            nescio.fit(RBFNetwork(41, classes=3, normalise=known.normalise), known.train, validation=0.2, patience=2,
-                       checkpoint=tmp_path / "c", seed=1)  # fmt: skip
+            nescio.fit(
+                RBFNetwork(41, classes=3, normalise=known.normalise),
+                known.train,
+                validation=0.2,
+                patience=2,
+                checkpoint=tmp_path / "c",
+                seed=1,
+            )
 
     def test_comes_from_any_data_set(self, known):
         x, y = known.train.take(slice(None))
-        model, again = (RBFNetwork(x[:40], 2.0, classes=3, normalise=known.normalise) for _ in range(2))
+        model, again = (
+            RBFNetwork(x[:40], 2.0, classes=3, normalise=known.normalise) for _ in range(2)
+        )
         nescio.fit(model, known.train)
         nescio.fit(again, TensorDataset(x, y))
         assert torch.equal(model.weight, again.weight)
@@ -179,7 +223,9 @@ class TestCentres:
         model, _ = solved(known, centres=None, double=False)
         assert model.centres.shape == (50, 2)
         nearest = torch.cdist(x, model.centres).amin(1)
-        at_random = torch.cdist(x, x[torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[:50]]).amin(1)
+        at_random = torch.cdist(
+            x, x[torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[:50]]
+        ).amin(1)
         assert nearest.square().mean() < 0.8 * at_random.square().mean()
 
     def test_follow_from_the_seed(self, known):
@@ -212,21 +258,27 @@ class TestGamma:
         model = RBFNetwork(train.inputs, classes=3, normalise=known.normalise)
         nescio.fit(model, train, validation=held)
         rows = known.normalise(train.inputs).double()
-        scale = 1 / float((distances := torch.cdist(rows, rows).square())[distances > 1e-9].median())
+        scale = 1 / float(
+            (distances := torch.cdist(rows, rows).square())[distances > 1e-9].median()
+        )
         losses = {}
         for times in rbf.GRID:
             again = RBFNetwork(train.inputs, times * scale, classes=3, normalise=known.normalise)
             losses[times] = nescio.fit(again, train, validation=held).epochs[0].validation_loss
         chosen = min(rbf.GRID, key=lambda times: abs(times * scale - model.gamma))
         assert model.gamma == pytest.approx(chosen * scale, rel=1e-6)
-        assert losses[chosen] <= 1.001 * min(losses.values())  # the choice is made with a coarser goal
+        assert losses[chosen] <= 1.001 * min(
+            losses.values()
+        )  # the choice is made with a coarser goal
         assert max(losses.values()) > 1.1 * min(losses.values())
 
     def test_is_a_number_where_all_inputs_are_equal(self):
         model = RBFNetwork(classes=2)
         nescio.fit(model, (torch.ones(10, 2), torch.arange(10) % 2))
         assert model.gamma > 0
-        assert model.confidence(nescio.predict(model, torch.ones(1, 2))).item() == pytest.approx(0.5)
+        assert model.confidence(nescio.predict(model, torch.ones(1, 2))).item() == pytest.approx(
+            0.5
+        )
 
 
 class TestRadius:
@@ -243,7 +295,9 @@ class TestRadius:
 
     def test_distances_are_those_to_the_nearest_centre_in_units_of_the_normalised_input(self):
         normalise = Normalise(torch.tensor([5.0, 0.0]), torch.tensor([2.0, 1.0]))
-        model = RBFNetwork(torch.tensor([[5.0, 0.0], [9.0, 0.0]]), 1.0, classes=2, normalise=normalise)
+        model = RBFNetwork(
+            torch.tensor([[5.0, 0.0], [9.0, 0.0]]), 1.0, classes=2, normalise=normalise
+        )
         found = model.distance(torch.tensor([[5.0, 3.0], [5.0, 0.0], [13.0, 0.0], [5.0, 1e30]]))
         torch.testing.assert_close(found, torch.tensor([3.0, 0.0, 2.0, 1e30]).double())
 
@@ -274,43 +328,79 @@ class TestSaving:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(("centres", "settings", "message"), [
-        (None, {"gamma": 0}, "gamma must be a number from 1e-12 to"),
-        (None, {"gamma": -1.0}, "gamma must be"),
-        (None, {"gamma": math.nan}, "gamma must be"),
-        (None, {"gamma": math.inf}, "gamma must be"),
-        (None, {"classes": 1}, "classes must be a whole number of at least 2"),
-        (None, {"solver": "exakt"}, "did you mean 'exact'"),
-        (0, {}, "centres must be a whole number of at least 1, not 0"),
-        ("many", {}, "centres must be a whole number"),
-        (torch.zeros(3), {}, r"centres must be inputs \(L, …\), at least one, not of shape \(3,\)"),
-        (torch.zeros(0, 2), {}, r"at least one, not of shape \(0, 2\)"),
-        (torch.tensor([[0.0, 1.0], [math.nan, 0.0]]), {}, "input 1 holds NaN or infinite values"),
-        (torch.zeros(3, 2), {"features": 4}, "centres of 2 features were given, but features=4"),
-        (torch.zeros(3, 2), {"normalise": Normalise(torch.zeros(4), torch.ones(4))}, "do not fit this normalisation"),
-        (torch.full((1, 2), 1e30), {"normalise": Normalise(torch.zeros(2), torch.full((2,), 1e-30))},
-         "NaN or infinite values once they are normalised"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        ("centres", "settings", "message"),
+        [
+            (None, {"gamma": 0}, "gamma must be a number from 1e-12 to"),
+            (None, {"gamma": -1.0}, "gamma must be"),
+            (None, {"gamma": math.nan}, "gamma must be"),
+            (None, {"gamma": math.inf}, "gamma must be"),
+            (None, {"classes": 1}, "classes must be a whole number of at least 2"),
+            (None, {"solver": "exakt"}, "did you mean 'exact'"),
+            (0, {}, "centres must be a whole number of at least 1, not 0"),
+            ("many", {}, "centres must be a whole number"),
+            (
+                torch.zeros(3),
+                {},
+                r"centres must be inputs \(L, …\), at least one, not of shape \(3,\)",
+            ),
+            (torch.zeros(0, 2), {}, r"at least one, not of shape \(0, 2\)"),
+            (
+                torch.tensor([[0.0, 1.0], [math.nan, 0.0]]),
+                {},
+                "input 1 holds NaN or infinite values",
+            ),
+            (
+                torch.zeros(3, 2),
+                {"features": 4},
+                "centres of 2 features were given, but features=4",
+            ),
+            (
+                torch.zeros(3, 2),
+                {"normalise": Normalise(torch.zeros(4), torch.ones(4))},
+                "do not fit this normalisation",
+            ),
+            (
+                torch.full((1, 2), 1e30),
+                {"normalise": Normalise(torch.zeros(2), torch.full((2,), 1e-30))},
+                "NaN or infinite values once they are normalised",
+            ),
+        ],
+    )
     def test_what_cannot_be_made(self, centres, settings, message):
         with pytest.raises(NescioError, match=message):
             RBFNetwork(centres, **{"classes": 3} | settings)
 
-    @pytest.mark.parametrize("model", [
-        RBFNetwork(classes=3), RBFNetwork(5, 1.0, classes=3), RBFNetwork(5, 1.0, classes=3, features=2),
-        RBFNetwork(torch.zeros(2, 2), classes=3),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        "model",
+        [
+            RBFNetwork(classes=3),
+            RBFNetwork(5, 1.0, classes=3),
+            RBFNetwork(5, 1.0, classes=3, features=2),
+            RBFNetwork(torch.zeros(2, 2), classes=3),
+        ],
+    )
     def test_what_is_not_there_yet(self, model):
-        for ask in (lambda: nescio.predict(model, torch.zeros(1, 2)), lambda: model.uniform_radius(0.1)):
+        for ask in (
+            lambda: nescio.predict(model, torch.zeros(1, 2)),
+            lambda: model.uniform_radius(0.1),
+        ):
             with pytest.raises(NescioError, match="has no centres or no gamma yet"):
                 ask()
 
     def test_inputs_of_another_width(self):
-        with pytest.raises(NescioError, match=r"inputs of shape \(5, 3\), but the centres have 4 features"):
+        with pytest.raises(
+            NescioError, match=r"inputs of shape \(5, 3\), but the centres have 4 features"
+        ):
             nescio.predict(given(), random(5, 3))
 
-    @pytest.mark.parametrize(("change", "message"), [
-        ({"x": math.inf}, "input 4 holds NaN or infinite values"), ({"y": 3}, "labels must lie in 0 … 2"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"x": math.inf}, "input 4 holds NaN or infinite values"),
+            ({"y": 3}, "labels must lie in 0 … 2"),
+        ],
+    )
     def test_training_data_that_cannot_be(self, known, change, message):
         x, y = (value.clone() for value in known.train.take(slice(20)))
         x[4], y[5] = change.get("x", x[4]), change.get("y", y[5])
@@ -319,7 +409,9 @@ class TestErrors:
                 nescio.fit(RBFNetwork(classes=3, **settings), Samples(x, y))
 
     def test_more_centres_than_inputs(self, known):
-        with pytest.raises(NescioError, match="21 centres were asked for, but there are only 20 training inputs"):
+        with pytest.raises(
+            NescioError, match="21 centres were asked for, but there are only 20 training inputs"
+        ):
             nescio.fit(RBFNetwork(21, classes=3), known.train.select(slice(0, 20)))
 
     def test_one_input_to_choose_gamma_by(self):
@@ -327,7 +419,9 @@ class TestErrors:
             nescio.fit(RBFNetwork(classes=2), (torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)))
 
     def test_augmented_batches_where_there_are_none(self, known):
-        with pytest.raises(NescioError, match="augment changes the batches of steps, but this rbf was solved"):
+        with pytest.raises(
+            NescioError, match="augment changes the batches of steps, but this rbf was solved"
+        ):
             nescio.fit(RBFNetwork(5, 1.0, classes=3), known.train, augment=[lambda x: x])
 
     def test_frozen_weights(self, known):
@@ -344,7 +438,9 @@ def test_knows_digits_from_digits_it_never_saw_and_nothing_far_away():
     model = method_for("rbf", lambda _: pytest.fail("no network is needed"), 7, known.normalise)
     nescio.fit(model, known.train)
     far = Samples(100 * known.test.take(slice(None))[0], known.test.labels)
-    record = nescio.evaluate(model, known.test, {"held out": known.held_out, "far": far}, scores=["max_prob"])
+    record = nescio.evaluate(
+        model, known.test, {"held out": known.held_out, "far": far}, scores=["max_prob"]
+    )
     assert record.known.accuracy >= 0.98
     assert record.unknown[0].separation[0].auroc >= 0.95
     assert record.unknown[1].separation[0].auroc == 1

@@ -19,8 +19,12 @@ def ece_by_loops(sixty_fourths, correct, bins):
     """Expected calibration error in exact fractions, one bin after the other."""
     error = Fraction(0)
     for b in range(bins):
-        inside = [i for i, c in enumerate(sixty_fourths) if max(ceil(Fraction(c, 64) * bins) - 1, 0) == b]
-        error += abs(sum((Fraction(sixty_fourths[i], 64) - correct[i] for i in inside), Fraction(0)))
+        inside = [
+            i for i, c in enumerate(sixty_fourths) if max(ceil(Fraction(c, 64) * bins) - 1, 0) == b
+        ]
+        error += abs(
+            sum((Fraction(sixty_fourths[i], 64) - correct[i] for i in inside), Fraction(0))
+        )
     return float(error / len(correct))
 
 
@@ -42,7 +46,10 @@ def test_mmc_is_the_mean_in_float64(dtype):
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
 def test_accuracy_equals_scikit_learn(dtype):
     rng = np.random.default_rng(0)
-    predicted, labels = rng.integers(-1, 4, 500).astype(dtype), rng.integers(0, 4, 500).astype(dtype)
+    predicted, labels = (
+        rng.integers(-1, 4, 500).astype(dtype),
+        rng.integers(0, 4, 500).astype(dtype),
+    )
     assert accuracy(predicted, labels) == accuracy_score(labels, predicted)
 
 
@@ -69,7 +76,10 @@ def test_nll_at_its_ends():
 def test_brier_equals_the_distance_to_one_hot_rows(dtype, tolerance):
     probs, labels = softmax(2)
     expected = np.mean(
-        [sum((p - (c == y)) ** 2 for c, p in enumerate(row)) for row, y in zip(probs, labels, strict=True)]
+        [
+            sum((p - (c == y)) ** 2 for c, p in enumerate(row))
+            for row, y in zip(probs, labels, strict=True)
+        ]
     )
     given = probs.astype(dtype)
     assert brier(given, labels.astype(np.uint64)) == pytest.approx(expected, abs=tolerance)
@@ -88,7 +98,9 @@ def test_brier_at_its_ends():
 def test_ece_equals_exact_fractions(answers, bins, dtype):
     sixty_fourths, correct = [c for c, _ in answers], [right for _, right in answers]
     confidence = np.array(sixty_fourths, dtype) / dtype(64)
-    assert ece(confidence, correct, bins) == pytest.approx(ece_by_loops(sixty_fourths, correct, bins), abs=1e-14)
+    assert ece(confidence, correct, bins) == pytest.approx(
+        ece_by_loops(sixty_fourths, correct, bins), abs=1e-14
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -96,7 +108,9 @@ def test_ece_equals_exact_fractions(answers, bins, dtype):
 def test_a_confidence_on_an_edge_belongs_to_the_bin_below(bins, dtype):
     for edge in range(1, bins + 1):
         below = (edge - 0.5) / bins
-        confidence = np.array([edge / bins, below], dtype)  # one bin: the two errors are summed before |·|
+        confidence = np.array(
+            [edge / bins, below], dtype
+        )  # one bin: the two errors are summed before |·|
         assert ece(confidence, [False, True], bins) == pytest.approx(
             abs(confidence.sum(dtype=float) - 1) / 2, abs=1e-12
         )
@@ -110,7 +124,11 @@ def test_zero_belongs_to_the_first_bin():
 def test_the_default_is_15_bins():
     rng = np.random.default_rng(3)
     confidence, correct = rng.random(1000), rng.random(1000) < 0.5
-    assert ece(confidence, correct) == ece(confidence, correct, bins=15) != ece(confidence, correct, bins=14)
+    assert (
+        ece(confidence, correct)
+        == ece(confidence, correct, bins=15)
+        != ece(confidence, correct, bins=14)
+    )
 
 
 def test_float32_rounding_above_one_is_not_an_error():
@@ -123,31 +141,61 @@ def test_float32_rounding_above_one_is_not_an_error():
     [
         (lambda: mmc([]), r"confidence has shape \(0,\); expected \(N,\) with N > 0"),
         (lambda: mmc([[0.5]]), r"confidence has shape \(1, 1\); expected \(N,\)"),
-        (lambda: mmc([1.5, 0.5]), r"confidence has values from 0.5 to 1.5; expected values in \[0.0, 1.0\]"),
+        (
+            lambda: mmc([1.5, 0.5]),
+            r"confidence has values from 0.5 to 1.5; expected values in \[0.0, 1.0\]",
+        ),
         (lambda: mmc([-0.1]), r"confidence has values from -0.1 to -0.1; expected values in"),
         (lambda: mmc([0.5, nan]), "confidence has 1 NaN of 2 values, the first at 1"),
-        (lambda: ece([0.5], [True, False]), "confidence has 1 inputs and correct has 2; expected as many"),
+        (
+            lambda: ece([0.5], [True, False]),
+            "confidence has 1 inputs and correct has 2; expected as many",
+        ),
         (lambda: ece([0.5], [True], bins=0), "bins must be a whole number of at least 1, not 0"),
         (lambda: ece([0.5], [2]), r"correct has values from 2 to 2; expected values in \[0, 1\]"),
-        (lambda: accuracy([0, 1], [0]), "predicted has 2 inputs and labels has 1; expected as many"),
+        (
+            lambda: accuracy([0, 1], [0]),
+            "predicted has 2 inputs and labels has 1; expected as many",
+        ),
         (lambda: accuracy([0], [-1]), "labels has values from -1 to -1; expected at least 0"),
         (lambda: accuracy([-2], [0]), "predicted has values from -2 to -2; expected at least -1"),
         (lambda: accuracy([0.0], [0]), "predicted has dtype float64; expected integers"),
         (lambda: accuracy([0], [0.5]), "labels has dtype float64; expected integers"),
-        (lambda: brier([[0.5, 0.5]], [2]), r"labels has values from 2 to 2; expected values in \[0, 1\]"),
-        (lambda: brier([[0.5, 0.5]], [-1]), r"labels has values from -1 to -1; expected values in \[0, 1\]"),
-        (lambda: brier([[0.5, 0.5]], [0, 1]), "probs has 1 inputs and labels has 2; expected as many"),
+        (
+            lambda: brier([[0.5, 0.5]], [2]),
+            r"labels has values from 2 to 2; expected values in \[0, 1\]",
+        ),
+        (
+            lambda: brier([[0.5, 0.5]], [-1]),
+            r"labels has values from -1 to -1; expected values in \[0, 1\]",
+        ),
+        (
+            lambda: brier([[0.5, 0.5]], [0, 1]),
+            "probs has 1 inputs and labels has 2; expected as many",
+        ),
         (lambda: brier([0.5, 0.5], [0]), r"probs has shape \(2,\); expected \(N, C\)"),
-        (lambda: brier(np.empty((0, 3)), []), r"probs has shape \(0, 3\); expected \(N, C\) with N > 0 and C > 0"),
-        (lambda: brier([[1.2, -0.2]], [0]), r"probs has values from -0.2 to 1.2; expected values in \[0.0, 1.0\]"),
+        (
+            lambda: brier(np.empty((0, 3)), []),
+            r"probs has shape \(0, 3\); expected \(N, C\) with N > 0 and C > 0",
+        ),
+        (
+            lambda: brier([[1.2, -0.2]], [0]),
+            r"probs has values from -0.2 to 1.2; expected values in \[0.0, 1.0\]",
+        ),
         (
             lambda: brier([[0.5, 0.5], [0.5, 0.4998]], [0, 0]),
             r"row 1 of probs: the probabilities sum to 0.9998; expected 1 ± 0.0001",
         ),
         (lambda: brier([[nan, 1.0]], [0]), r"probs has 1 NaN of 2 values, the first at \(0, 0\)"),
         (lambda: brier([["a", "b"]], [0]), "probs has dtype <U1; expected real numbers"),
-        (lambda: nll([[-1.0, -1.0]], [0]), r"row 0 of log_probs: the probabilities exp\(log_probs\) sum to 0.735759"),
-        (lambda: nll([[800.0, -1.0]], [0]), r"log_probs has values from -1 to 800; expected values in \[-inf, 0.0\]"),
+        (
+            lambda: nll([[-1.0, -1.0]], [0]),
+            r"row 0 of log_probs: the probabilities exp\(log_probs\) sum to 0.735759",
+        ),
+        (
+            lambda: nll([[800.0, -1.0]], [0]),
+            r"log_probs has values from -1 to 800; expected values in \[-inf, 0.0\]",
+        ),
         (lambda: nll([[0.0, -inf]], [2]), "labels has values from 2 to 2"),
         (lambda: nll([[0.0, -inf]], [[0]]), r"labels has shape \(1, 1\); expected \(N,\)"),
         (lambda: nll([[nan, -inf]], [0]), "log_probs has 1 NaN of 2 values"),
@@ -165,7 +213,10 @@ def test_a_row_sum_within_tolerance_is_accepted():
 @quickly
 @given(answers=judged, bins=st.integers(1, 20))
 def test_reliability_is_what_ece_sums_up(answers, bins):
-    confidence, correct = np.array([one for one, _ in answers]) / 64, [right for _, right in answers]
+    confidence, correct = (
+        np.array([one for one, _ in answers]) / 64,
+        [right for _, right in answers],
+    )
     found = reliability(confidence, correct, bins)
     held = found.count > 0
     assert np.isnan(found.accuracy[~held]).all()
@@ -173,5 +224,7 @@ def test_reliability_is_what_ece_sums_up(answers, bins):
     assert found.count.sum() == len(answers)
     gaps = found.count[held] * np.abs(found.accuracy - found.confidence)[held]
     assert gaps.sum() / len(answers) == pytest.approx(ece(confidence, correct, bins), abs=1e-12)
-    inside = (found.confidence >= found.edges[:-1] - 1e-12) & (found.confidence <= found.edges[1:] + 1e-12)
+    inside = (found.confidence >= found.edges[:-1] - 1e-12) & (
+        found.confidence <= found.edges[1:] + 1e-12
+    )
     assert inside[held].all()

@@ -31,7 +31,9 @@ quickly = settings(max_examples=60, deadline=None, derandomize=True)
 def by_scikit_learn(known, unknown, tpr=0.95):
     scores = np.concatenate([known, unknown]).astype(np.float64)
     is_unknown = np.repeat([0, 1], [len(known), len(unknown)])
-    unknown_accepted, known_accepted, _ = roc_curve(1 - is_unknown, -scores, drop_intermediate=False)
+    unknown_accepted, known_accepted, _ = roc_curve(
+        1 - is_unknown, -scores, drop_intermediate=False
+    )
     return Separation(
         roc_auc_score(is_unknown, scores),
         average_precision_score(1 - is_unknown, -scores),
@@ -56,13 +58,18 @@ def by_definition_fpr(known, unknown, tpr):
 def test_equal_to_scikit_learn_with_few_and_many_ties(n, m, decimals, seed):
     rng = np.random.default_rng(seed)
     known, unknown = rng.normal(0, 1, n).round(decimals), rng.normal(0.7, 2, m).round(decimals)
-    assert separation(known, unknown) == pytest.approx(by_scikit_learn(known, unknown), abs=EXACT, rel=0)
+    assert separation(known, unknown) == pytest.approx(
+        by_scikit_learn(known, unknown), abs=EXACT, rel=0
+    )
 
 
 @pytest.mark.parametrize("decimals", [1, 12])
 def test_single_functions_equal_the_joint_one(decimals):
     rng = np.random.default_rng(5)
-    known, unknown = rng.normal(0, 1, 20_011).round(decimals), rng.normal(1, 1, 30_001).round(decimals)
+    known, unknown = (
+        rng.normal(0, 1, 20_011).round(decimals),
+        rng.normal(1, 1, 30_001).round(decimals),
+    )
     assert [metric(known, unknown) for metric in SINGLES] == list(separation(known, unknown))
 
 
@@ -89,7 +96,9 @@ def test_no_block_exceeds_its_size_however_many_scores_are_equal(monkeypatch):
     unknown = np.concatenate([np.ones(40_000), np.zeros(20_000), rng.normal(size=30_000)])
     for one, other in [(known, unknown), (unknown, known), (known, [9.0]), ([9.0], known)]:
         sizes.clear()
-        assert separation(one, other) == pytest.approx(by_scikit_learn(one, other), abs=EXACT, rel=0)
+        assert separation(one, other) == pytest.approx(
+            by_scikit_learn(one, other), abs=EXACT, rel=0
+        )
         assert sum(k + u for k, u in sizes) > 29_000  # the distinct scores, but for the pivots
         assert max(max(size) for size in sizes) < ranking.BLOCK
 
@@ -149,7 +158,9 @@ def test_the_default_is_95_percent():
 def test_equal_to_the_definitions_on_all_pairs(both, hundredths):
     known, unknown = both
     assert auroc(known, unknown) == pytest.approx(by_pairs(known, unknown), abs=EXACT)
-    assert fpr_at_tpr(known, unknown, hundredths / 100) == by_definition_fpr(known, unknown, hundredths / 100)
+    assert fpr_at_tpr(known, unknown, hundredths / 100) == by_definition_fpr(
+        known, unknown, hundredths / 100
+    )
     assert separation(known, unknown) == pytest.approx(by_scikit_learn(known, unknown), abs=EXACT)
 
 
@@ -157,7 +168,11 @@ def test_equal_to_the_definitions_on_all_pairs(both, hundredths):
 @given(sides)
 def test_strictly_rising_maps_change_nothing(both):
     known, unknown = (np.array(side, dtype=np.float64) for side in both)
-    for rising in (lambda s: 8 * s - 3, lambda s: s**3, lambda s: np.where(s > 0, s * 1024, s / 1024)):
+    for rising in (
+        lambda s: 8 * s - 3,
+        lambda s: s**3,
+        lambda s: np.where(s > 0, s * 1024, s / 1024),
+    ):
         assert separation(rising(known), rising(unknown)) == separation(known, unknown)
 
 
@@ -200,7 +215,10 @@ def test_the_order_of_the_inputs_is_of_no_account(both, random):
 )
 def test_each_dtype_gives_the_same_numbers(dtype):
     rng = np.random.default_rng(1)
-    known, unknown = rng.integers(0, 100, 30_000).astype(dtype), rng.integers(10, 120, 20_000).astype(dtype)
+    known, unknown = (
+        rng.integers(0, 100, 30_000).astype(dtype),
+        rng.integers(10, 120, 20_000).astype(dtype),
+    )
     expected = by_scikit_learn(known, unknown)
     assert separation(known, unknown) == pytest.approx(expected, abs=EXACT, rel=0)
     assert separation(known.astype(np.float64), unknown) == separation(known, unknown)
@@ -234,7 +252,11 @@ def test_torch_tensors_and_strided_arrays_are_read_and_left_as_they_were():
         ([1.0], [], r"unknown_scores has shape \(0,\); expected"),
         ([[1.0]], [1.0], r"known_scores has shape \(1, 1\); expected \(N,\)"),
         ([1.0], 1.0, r"unknown_scores has shape \(\); expected \(N,\)"),
-        ([1.0, nan, nan], [1.0], r"known_scores has 2 NaN of 3 values, the first at 1; expected none"),
+        (
+            [1.0, nan, nan],
+            [1.0],
+            r"known_scores has 2 NaN of 3 values, the first at 1; expected none",
+        ),
         ([1.0], np.array([nan], np.float32), r"unknown_scores has 1 NaN of 1 values"),
         (["a"], [1.0], r"known_scores has dtype <U1; expected real numbers"),
         ([1j], [1.0], r"known_scores has dtype complex128; expected real numbers"),
@@ -266,4 +288,6 @@ def test_no_threshold_balances_better(pair):
     assert found in places
     rates = [rate(place) for place in places]
     assert rate(found) == pytest.approx(max(rates), abs=EXACT)
-    assert found == min(place for place, value in zip(places, rates, strict=True) if value > max(rates) - EXACT)
+    assert found == min(
+        place for place, value in zip(places, rates, strict=True) if value > max(rates) - EXACT
+    )

@@ -18,8 +18,14 @@ others = st.lists(st.integers(0, 3), max_size=8)
 
 def over_all_orders(hits, scores):
     """Accuracy of what is kept, mean over every order of the inputs that respects the scores."""
-    orders = [o for o in permutations(range(len(scores))) if all(scores[a] <= scores[b] for a, b in pairwise(o))]
-    curves = [[sum(hits[i] for i in o[:kept]) / kept for kept in range(len(o), 0, -1)] for o in orders]
+    orders = [
+        o
+        for o in permutations(range(len(scores)))
+        if all(scores[a] <= scores[b] for a, b in pairwise(o))
+    ]
+    curves = [
+        [sum(hits[i] for i in o[:kept]) / kept for kept in range(len(o), 0, -1)] for o in orders
+    ]
     return np.mean(curves, axis=0)
 
 
@@ -34,10 +40,14 @@ def one_by_one(hits, scores):
     return accuracy
 
 
-@pytest.mark.parametrize("scores", [[1, 1, 1, 1, 1], [1, 2, 1, 2, 1], [3, 2, 2, 1, 1], [1, 2, 3, 4, 5]])
+@pytest.mark.parametrize(
+    "scores", [[1, 1, 1, 1, 1], [1, 2, 1, 2, 1], [3, 2, 2, 1, 1], [1, 2, 3, 4, 5]]
+)
 @pytest.mark.parametrize("hits", [[1, 0, 1, 0, 0], [1, 1, 1, 1, 1], [0, 0, 1, 1, 1]])
 def test_ties_are_the_mean_over_all_orders(hits, scores):
-    assert rejection_curve(hits, scores).accuracy == pytest.approx(over_all_orders(hits, scores), abs=1e-15)
+    assert rejection_curve(hits, scores).accuracy == pytest.approx(
+        over_all_orders(hits, scores), abs=1e-15
+    )
 
 
 @quickly
@@ -46,7 +56,9 @@ def test_equal_to_rejecting_one_by_one(known, unknown_scores):
     correct, known_scores = [c for c, _ in known], [s for _, s in known]
     curve = rejection_curve(correct, known_scores, unknown_scores or None)
     scores, n = known_scores + unknown_scores, len(known) + len(unknown_scores)
-    assert curve.accuracy == pytest.approx(one_by_one(correct + [False] * len(unknown_scores), scores), abs=1e-14)
+    assert curve.accuracy == pytest.approx(
+        one_by_one(correct + [False] * len(unknown_scores), scores), abs=1e-14
+    )
     assert curve.rejected.tolist() == [i / n for i in range(n)]
     assert curve.maximum.tolist() == [min(1, len(known) / (n - i)) for i in range(n)]
     assert curve.area == pytest.approx(sum(curve.accuracy) / n)
@@ -87,19 +99,24 @@ def test_a_score_without_information_keeps_the_accuracy_flat():
 
 
 def test_infinite_scores_rank_first_and_last():
-    curve = rejection_curve(torch.tensor([True, False]), torch.tensor([-inf, inf]), torch.tensor([0.0]))
+    curve = rejection_curve(
+        torch.tensor([True, False]), torch.tensor([-inf, inf]), torch.tensor([0.0])
+    )
     assert curve.accuracy.tolist() == [1 / 3, 1 / 2, 1]
 
 
 @pytest.mark.parametrize(
-    ("n", "points", "expected"), [(1, 101, 1), (7, 101, 7), (101, 101, 101), (5000, 101, 101), (10, 2, 2)]
+    ("n", "points", "expected"),
+    [(1, 101, 1), (7, 101, 7), (101, 101, 101), (5000, 101, 101), (10, 2, 2)],
 )
 def test_thinned_curve_keeps_ends_spacing_and_areas(n, points, expected):
     rng = np.random.default_rng(n)
     full = rejection_curve(rng.random(n) < 0.8, rng.normal(size=n))
     thin = full.at(points)
     assert len(thin.rejected) == len(thin.accuracy) == len(thin.maximum) == expected
-    assert thin.rejected == pytest.approx(np.linspace(0, (n - 1) / n, expected), abs=0.5 / n + 1e-12)
+    assert thin.rejected == pytest.approx(
+        np.linspace(0, (n - 1) / n, expected), abs=0.5 / n + 1e-12
+    )
     assert (np.diff(thin.rejected) > 0).all()
     places = np.searchsorted(full.rejected, thin.rejected)
     assert thin.accuracy.tolist() == full.accuracy[places].tolist()
@@ -120,7 +137,12 @@ def test_the_result_is_frozen():
     ("correct", "known", "unknown", "message"),
     [
         ([True], [1.0, 2.0], None, "correct has 1 inputs and known_scores has 2; expected as many"),
-        ([True], [1.0, 2.0], [1.0], "correct has 1 inputs and known_scores has 2; expected as many"),
+        (
+            [True],
+            [1.0, 2.0],
+            [1.0],
+            "correct has 1 inputs and known_scores has 2; expected as many",
+        ),
         ([True], [nan], None, "known_scores has 1 NaN"),
         ([True], [1.0], [nan], "unknown_scores has 1 NaN"),
         ([True], [1.0], [], r"unknown_scores has shape \(0,\)"),

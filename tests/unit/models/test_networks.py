@@ -7,8 +7,14 @@ from torch import nn
 from nescio.errors import NescioError
 from nescio.models import NETWORKS, build, cnn16, conv3, lenet, mlp, network_for, resnet18, resnet20
 
-SHAPES = {"mlp": (1, 28, 28), "lenet": (1, 28, 28), "conv3": (1, 28, 28), "cnn16": (1, 28, 28), "resnet18": (3, 32, 32),
-          "resnet20": (3, 32, 32)}  # fmt: skip
+SHAPES = {
+    "mlp": (1, 28, 28),
+    "lenet": (1, 28, 28),
+    "conv3": (1, 28, 28),
+    "cnn16": (1, 28, 28),
+    "resnet18": (3, 32, 32),
+    "resnet20": (3, 32, 32),
+}
 
 
 def count(net):
@@ -20,7 +26,14 @@ def test_logits_or_features(name):
     x = torch.rand(2, *SHAPES[name])
     assert network_for(name, SHAPES[name], 10).eval()(x).shape == (2, 10)
     features = network_for(name, SHAPES[name], None).eval()(x)
-    want = {"mlp": 100, "lenet": 1024, "conv3": 256, "cnn16": 16 * 9, "resnet18": 512, "resnet20": 64}[name]
+    want = {
+        "mlp": 100,
+        "lenet": 1024,
+        "conv3": 256,
+        "cnn16": 16 * 9,
+        "resnet18": 512,
+        "resnet20": 64,
+    }[name]
     assert features.shape == (2, want)
 
 
@@ -33,16 +46,40 @@ def test_is_made_again_from_its_recipe(name):
     ]
 
 
-@pytest.mark.parametrize(("net", "want"), [
-    # worked out by hand from the papers' layers
-    (lenet(10), 25 * 32 + 32 + 25 * 32 * 64 + 64 + 3136 * 1024 + 1024 + 1024 * 10 + 10),
-    (conv3(10), 9 * 64 + 64 + 128 + 9 * 64 * 128 + 128 + 256 + 9 * 128 * 128 + 128 + 256 + 512 * 256 + 256 + 2570),
-    (cnn16(10), 9 * 16 + 16 + 2 * (9 * 16 * 16 + 16) + 144 * 10 + 10),
-    (mlp(64, 10, hidden=(20, 30)), 64 * 20 + 20 + 20 * 30 + 30 + 30 * 10 + 10),
-    (resnet18(10), 11_173_962),  # the published size of the CIFAR form with projections
-    (resnet20(10), 9 * (3 * 16 + 6 * 16 * 16 + 16 * 32 + 5 * 32 * 32 + 32 * 64 + 5 * 64 * 64)  # convolutions
-     + 2 * (6 * 16 + 16 + 5 * 32 + 32 + 5 * 64 + 64) + 64 * 10 + 10),  # norms before and between them, and the last
-], ids=["lenet", "conv3", "cnn16", "mlp", "resnet18", "resnet20"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("net", "want"),
+    [
+        # worked out by hand from the papers' layers
+        (lenet(10), 25 * 32 + 32 + 25 * 32 * 64 + 64 + 3136 * 1024 + 1024 + 1024 * 10 + 10),
+        (
+            conv3(10),
+            9 * 64
+            + 64
+            + 128
+            + 9 * 64 * 128
+            + 128
+            + 256
+            + 9 * 128 * 128
+            + 128
+            + 256
+            + 512 * 256
+            + 256
+            + 2570,
+        ),
+        (cnn16(10), 9 * 16 + 16 + 2 * (9 * 16 * 16 + 16) + 144 * 10 + 10),
+        (mlp(64, 10, hidden=(20, 30)), 64 * 20 + 20 + 20 * 30 + 30 + 30 * 10 + 10),
+        (resnet18(10), 11_173_962),  # the published size of the CIFAR form with projections
+        (
+            resnet20(10),
+            9
+            * (3 * 16 + 6 * 16 * 16 + 16 * 32 + 5 * 32 * 32 + 32 * 64 + 5 * 64 * 64)  # convolutions
+            + 2 * (6 * 16 + 16 + 5 * 32 + 32 + 5 * 64 + 64)
+            + 64 * 10
+            + 10,
+        ),  # norms before and between them, and the last
+    ],
+    ids=["lenet", "conv3", "cnn16", "mlp", "resnet18", "resnet20"],
+)
 def test_number_of_weights(net, want):
     assert count(net) == want
 
@@ -61,13 +98,23 @@ def test_resnet20_shortcut_has_no_weights_and_pads_with_zeros():
 def test_details_of_the_papers():
     net = cnn16(10)
     assert [layer.p for layer in net if isinstance(layer, nn.Dropout)] == [0.33, 0.33]
-    assert [layer.negative_slope for layer in net if isinstance(layer, nn.LeakyReLU)] == [0.1, 0.1, 0.1]
-    assert all(layer.momentum == 0.01 for layer in resnet20().modules() if isinstance(layer, nn.BatchNorm2d))
+    assert [layer.negative_slope for layer in net if isinstance(layer, nn.LeakyReLU)] == [
+        0.1,
+        0.1,
+        0.1,
+    ]
+    assert all(
+        layer.momentum == 0.01
+        for layer in resnet20().modules()
+        if isinstance(layer, nn.BatchNorm2d)
+    )
     first, second, dense, last = (layer for layer in lenet(10) if hasattr(layer, "weight"))
     for conv, fan_in in ((first, 25), (second, 25 * 32)):
         spread = (2 / fan_in) ** 0.5
         assert conv.weight.abs().max() <= 2 * spread
-        assert conv.weight.std().item() == pytest.approx(0.88 * spread, rel=0.1)  # a normal cut at two deviations
+        assert conv.weight.std().item() == pytest.approx(
+            0.88 * spread, rel=0.1
+        )  # a normal cut at two deviations
     assert dense.weight.std().item() == pytest.approx((2 / 3136) ** 0.5, rel=0.02)
     assert all((layer.bias == 0).all() for layer in (first, second, dense, last))
 
@@ -102,7 +149,8 @@ def test_dropout_stands_before_the_last_layer_and_is_off_at_prediction(name):
     x = torch.rand(2, *SHAPES[name])
     assert torch.equal(net.eval()(x), plain.eval()(x))
     assert not torch.equal(
-        net[-2:].train()(torch.ones(1, net[-1].in_features)), net[-1](torch.ones(1, net[-1].in_features))
+        net[-2:].train()(torch.ones(1, net[-1].in_features)),
+        net[-1](torch.ones(1, net[-1].in_features)),
     )
     assert isinstance(network_for(name, SHAPES[name], None, dropout=0.4)[-1], nn.Dropout)
 
@@ -121,15 +169,30 @@ def test_impossible_shares_are_refused(name, share):
         network_for(name, SHAPES[name], 10, dropout=share)
 
 
-@pytest.mark.parametrize("make", [
-    lambda: mlp(0, 3), lambda: mlp(4, 0), lambda: mlp(4, 3, hidden=(5, -1)), lambda: lenet(2.5),
-    lambda: conv3(10, size=12),
-    lambda: cnn16(10, size=8), lambda: network_for("lenet", (4,), 3), lambda: network_for("conv3", (1, 28, 20), 3),
-    lambda: network_for("lenett", (1, 28, 28), 3), lambda: build({"network": "mlp", "width": 3}), lambda: build({}),
-    lambda: mlp(4, 3, dropout=5), lambda: mlp(4, 3, hidden=5), lambda: mlp(4, 3, hidden=(1,) * 2000),
-    lambda: build({"network": ["mlp"]}), lambda: build({"network": "mlp", "inputs": None}), lambda: mlp(10**30, 3),
-    lambda: build({"network": "mlp", "inputs": 2, "dropout": "x"}), lambda: mlp(2**39, 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: mlp(0, 3),
+        lambda: mlp(4, 0),
+        lambda: mlp(4, 3, hidden=(5, -1)),
+        lambda: lenet(2.5),
+        lambda: conv3(10, size=12),
+        lambda: cnn16(10, size=8),
+        lambda: network_for("lenet", (4,), 3),
+        lambda: network_for("conv3", (1, 28, 20), 3),
+        lambda: network_for("lenett", (1, 28, 28), 3),
+        lambda: build({"network": "mlp", "width": 3}),
+        lambda: build({}),
+        lambda: mlp(4, 3, dropout=5),
+        lambda: mlp(4, 3, hidden=5),
+        lambda: mlp(4, 3, hidden=(1,) * 2000),
+        lambda: build({"network": ["mlp"]}),
+        lambda: build({"network": "mlp", "inputs": None}),
+        lambda: mlp(10**30, 3),
+        lambda: build({"network": "mlp", "inputs": 2, "dropout": "x"}),
+        lambda: mlp(2**39, 3),
+    ],
+)
 def test_refuses_impossible_sizes(make):
     with pytest.raises(NescioError):
         make()

@@ -42,9 +42,15 @@ def an_evaluation(known, unknown, method="softmax"):
     sides = tuple(UnknownSide(name, 5, 0.5, (), rejection("entropy", 0.6)) for name in unknown)
     counts = {"known": (1, 3), **dict.fromkeys(unknown, (3, 2))}
     return Evaluation(
-        method, "entropy", 2, 1, KnownSide(known, 4, 0.8, 0.9, 0.1, 0.2, 0.1, (), rejection("entropy", 0.95)), sides,
-        (Histogram("entropy", (0.0, 0.25, 0.75), counts),), Provenance(0, {}, 0.0, {}),
-    )  # fmt: skip
+        method,
+        "entropy",
+        2,
+        1,
+        KnownSide(known, 4, 0.8, 0.9, 0.1, 0.2, 0.1, (), rejection("entropy", 0.95)),
+        sides,
+        (Histogram("entropy", (0.0, 0.25, 0.75), counts),),
+        Provenance(0, {}, 0.0, {}),
+    )
 
 
 def test_any_name_is_shown_as_it_is():
@@ -53,7 +59,9 @@ def test_any_name_is_shown_as_it_is():
     assert set(HOSTILE) <= set(words)
     assert "$m$: how unknown each set looks to it" in words
     words = words_in(rejections(record))
-    assert {HOSTILE[0], *(f"with {name}" for name in HOSTILE[1:])} <= {word.replace("\u200a", "") for word in words}
+    assert {HOSTILE[0], *(f"with {name}" for name in HOSTILE[1:])} <= {
+        word.replace("\u200a", "") for word in words
+    }
     assert "$m$: accuracy when the least known are rejected" in words
 
 
@@ -81,8 +89,9 @@ def test_histograms_draw_shares():
     axes = histograms(an_evaluation("moons", ["far"])).axes[0]
     outlines = [patch for patch in axes.patches if patch.get_label()]
     assert [(one.get_label(), one.get_data().values.tolist()) for one in outlines] == [
-        ("moons", [0.25, 0.75]), ("far", [0.6, 0.4])
-    ]  # fmt: skip
+        ("moons", [0.25, 0.75]),
+        ("far", [0.6, 0.4]),
+    ]
     assert all(one.get_data().edges.tolist() == [0.0, 0.25, 0.75] for one in outlines)
     assert axes.get_xlabel() == "entropy  (larger = less known)"
     with pytest.raises(NescioError, match="unknown score of this record 'margin'"):
@@ -91,17 +100,22 @@ def test_histograms_draw_shares():
 
 def test_rejections_draw_accuracy_and_the_best_there_could_be():
     axes = rejections(an_evaluation("moons", ["far"])).axes[0]
-    drawn = [(line.get_label(), line.get_ydata().tolist(), line.get_linestyle()) for line in axes.lines]
+    drawn = [
+        (line.get_label(), line.get_ydata().tolist(), line.get_linestyle()) for line in axes.lines
+    ]
     assert drawn[:2] == [("moons", [0.8, 0.95], "-"), ("with far", [0.8, 0.6], "-")]
     assert [one[1:] for one in drawn[2:]] == [([0.9, 1.0], "--")]
 
 
-@pytest.mark.parametrize(("names", "wide"), [
-    (["a", "b", "c"], 5.0),
-    ([f"class number {k}" for k in range(30)], 4.4),
-    ([f"class number {k}" for k in range(30)], 12.0),
-    (["mean concavity of the nuclei, worst value"[:LONGEST], "b"], 4.4),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("names", "wide"),
+    [
+        (["a", "b", "c"], 5.0),
+        ([f"class number {k}" for k in range(30)], 4.4),
+        ([f"class number {k}" for k in range(30)], 12.0),
+        (["mean concavity of the nuclei, worst value"[:LONGEST], "b"], 4.4),
+    ],
+)
 def test_a_legend_stays_inside_its_figure_and_leaves_the_panels_room(names, wide):
     figure = Figure(figsize=(wide, 3.0), layout="constrained")
     axes = figure.subplots()
@@ -114,7 +128,9 @@ def test_a_legend_stays_inside_its_figure_and_leaves_the_panels_room(names, wide
     assert room.x0 <= box.x0 < box.x1 <= room.x1
     assert room.y0 <= box.y0 < box.y1 <= room.y1
     assert [text.get_text() for text in figure.legends[0].get_texts()] == names
-    assert axes.get_window_extent().height > before - 0.35 * figure.dpi  # one row is all that they give
+    assert (
+        axes.get_window_extent().height > before - 0.35 * figure.dpi
+    )  # one row is all that they give
     columns = len({round(text.get_window_extent().x0) for text in figure.legends[0].get_texts()})
     used = columns * (max(text_width(name, 8) for name in names) + 5 * 8 / 72)
     assert columns == len(names) or used > wide / 2

@@ -21,9 +21,16 @@ def test_one_network_has_the_sets_of_all_its_evaluations():
     first = an_evaluation({"noise": 0.9, "far": 0.8})
     second = an_evaluation({"far": 0.1, "mnist": 0.7})
     [one] = folded([first, second])
-    assert one.unknown == (*first.unknown, second.unknown[1])  # the first wins where both have a set
+    assert one.unknown == (
+        *first.unknown,
+        second.unknown[1],
+    )  # the first wins where both have a set
     assert set(one.confidence.counts) == {"known", "noise", "far", "mnist"}
-    assert (one.known, one.histograms, one.provenance) == (first.known, first.histograms, first.provenance)
+    assert (one.known, one.histograms, one.provenance) == (
+        first.known,
+        first.histograms,
+        first.provenance,
+    )
 
 
 def test_attacks_that_it_resisted_are_those_of_all():
@@ -33,7 +40,9 @@ def test_attacks_that_it_resisted_are_those_of_all():
     assert folded([first, second])[0].provenance.settings["seed"] == 0
 
 
-@pytest.mark.parametrize("change", [{"accuracy": 0.951}, {"mmc": 0.96001}, {"nll": 0.2001}, {"brier": 0.1001}])
+@pytest.mark.parametrize(
+    "change", [{"accuracy": 0.951}, {"mmc": 0.96001}, {"nll": 0.2001}, {"brier": 0.1001}]
+)
 def test_other_networks_are_other_runs(change):
     first = an_evaluation({"noise": 0.9})
     other = replace(first, known=replace(first.known, **change))
@@ -57,7 +66,9 @@ def test_other_bins_of_confidence_are_not_taken():
 def test_two_evaluations_in_the_folder_of_a_run_are_told_of_as_one(tmp_path):
     a_history().save(tmp_path / "run" / "history.json")
     an_evaluation({"held_out": 0.95}).save(tmp_path / "run" / "evaluation.json")
-    held(an_evaluation({"far": 0.2}), adversarial_samples=40).save(tmp_path / "run" / "evaluation-2.json")
+    held(an_evaluation({"far": 0.2}), adversarial_samples=40).save(
+        tmp_path / "run" / "evaluation-2.json"
+    )
     found = records_in([str(tmp_path / "run")])
     text = verdict.section(Given(tuple(found))).body
     assert "It answers 95.0 % of 1000 inputs of digits rightly." in text
@@ -70,7 +81,12 @@ def test_two_evaluations_in_the_folder_of_a_run_are_told_of_as_one(tmp_path):
 
 
 def test_names_are_not_mixed():
-    [group] = rivals(Given((("a", an_evaluation({"noise": 0.9})), ("b", an_evaluation({"far": 0.9})))))
-    assert {name: [side.name for one in runs for side in one.unknown] for name, runs in group.items()} == {
-        "a": ["noise"], "b": ["far"],
-    }  # fmt: skip
+    [group] = rivals(
+        Given((("a", an_evaluation({"noise": 0.9})), ("b", an_evaluation({"far": 0.9}))))
+    )
+    assert {
+        name: [side.name for one in runs for side in one.unknown] for name, runs in group.items()
+    } == {
+        "a": ["noise"],
+        "b": ["far"],
+    }

@@ -20,11 +20,23 @@ def image(value, channels=1):
 
 def gallery(start="noise", models=("softmax", "acet"), count=3, channels=1, kinds=("a", "b", "c")):
     rows = [
-        GalleryRow(name, tuple(image(0.1 * j, channels) for j in range(count)), ("a",) * count, (0.999,) * count,
-                   (0.2,) * count)
+        GalleryRow(
+            name,
+            tuple(image(0.1 * j, channels) for j in range(count)),
+            ("a",) * count,
+            (0.999,) * count,
+            (0.2,) * count,
+        )
         for name in models
-    ]  # fmt: skip
-    return Gallery("digits", start, tuple(image(0.5, channels) for _ in range(count)), kinds[:count], tuple(rows), HOW)
+    ]
+    return Gallery(
+        "digits",
+        start,
+        tuple(image(0.5, channels) for _ in range(count)),
+        kinds[:count],
+        tuple(rows),
+        HOW,
+    )
 
 
 def texts(figure):
@@ -45,14 +57,20 @@ def test_json_both_ways(tmp_path):
 def test_a_row_for_noise_and_one_for_each_model():
     figure = gallery_figure(gallery())
     assert texts(figure)[1:] == ["noise", "softmax", "acet"]
-    assert texts(figure)[0].startswith("digits: noise, and what an attack makes of it (ε = 0.3, 40 steps)\n")
+    assert texts(figure)[0].startswith(
+        "digits: noise, and what an attack makes of it (ε = 0.3, 40 steps)\n"
+    )
     assert [axes.get_xlabel() for axes in figure.axes] == ["a", "b", "c", *["20.0 % → 99.9 %"] * 6]
     drawn = [np.asarray(axes.images[0].get_array()) for axes in figure.axes]
     for j in range(3):
         np.testing.assert_array_equal(drawn[3 + j], image(0.1 * j)[0])
-    assert {axes.images[0].get_clim() for axes in figure.axes} == {(0, 1)}  # no image is stretched on its own
+    assert {axes.images[0].get_clim() for axes in figure.axes} == {
+        (0, 1)
+    }  # no image is stretched on its own
     tops = [round(axes.get_position().y1, 6) for axes in figure.axes]
-    assert sorted(set(tops), reverse=True) == list(dict.fromkeys(tops))  # rows follow each other downwards
+    assert sorted(set(tops), reverse=True) == list(
+        dict.fromkeys(tops)
+    )  # rows follow each other downwards
     assert len(set(tops)) == 3
 
 

@@ -28,9 +28,18 @@ def surface(name, low, high):
 def a_map(method, draws, *surfaces):
     points = Points((0.0, 0.5, -0.5), (2.5, 3.0, 5.5), (0, 1, 0))
     return Map(
-        method, "moons", draws, ("height", "weight"), ("upper", "lower"), X, Y, surfaces,
-        surface("confidence", 0.5, 1.0), points, Provenance(0, {}, 0.0, {}),
-    )  # fmt: skip
+        method,
+        "moons",
+        draws,
+        ("height", "weight"),
+        ("upper", "lower"),
+        X,
+        Y,
+        surfaces,
+        surface("confidence", 0.5, 1.0),
+        points,
+        Provenance(0, {}, 0.0, {}),
+    )
 
 
 @pytest.fixture
@@ -45,7 +54,9 @@ def maps():
 def meshes(figure):
     """The fields that are drawn, panel by panel."""
     panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
-    return [found for axes in panels for found in axes.collections if hasattr(found, "get_coordinates")]
+    return [
+        found for axes in panels for found in axes.collections if hasattr(found, "get_coordinates")
+    ]
 
 
 def bars(figure):
@@ -53,20 +64,32 @@ def bars(figure):
 
 
 def texts(figure):
-    return [text.get_text() for axes in figure.axes for text in (*axes.texts, axes.title, axes.yaxis.label)]
+    return [
+        text.get_text()
+        for axes in figure.axes
+        for text in (*axes.texts, axes.title, axes.yaxis.label)
+    ]
 
 
 def test_each_score_has_one_scale_and_one_bar(maps):
     figure = map_figure(maps)
     assert len(bars(figure)) == 2
     entropy, variance = (0.0, 0.7), (0.0, 0.3)
-    assert [mesh.get_clim() for mesh in meshes(figure)] == [entropy, entropy, variance, entropy, variance]
+    assert [mesh.get_clim() for mesh in meshes(figure)] == [
+        entropy,
+        entropy,
+        variance,
+        entropy,
+        variance,
+    ]
     assert all(mesh.get_rasterized() for mesh in meshes(figure))
     assert {mesh.colorbar.extend for mesh in meshes(figure) if mesh.colorbar} == {"neither"}
 
 
 def test_a_score_without_bounds_is_drawn_on_the_scale_of_its_points():
-    one = a_map("duq", 1, surface("max_logit", 0.0, 1190.0))  # 10 more for each node along x, 120 for each along y
+    one = a_map(
+        "duq", 1, surface("max_logit", 0.0, 1190.0)
+    )  # 10 more for each node along x, 120 for each along y
     (mesh,) = meshes(map_figure([one], "max_logit"))
     # the points are nearest to the nodes (5 or 6, 1), (8, 2) and (3, 8)
     low = mesh.get_clim()[0]
@@ -88,7 +111,13 @@ def test_each_value_is_drawn_at_its_point(maps, saturation):
 
 def test_panels_say_whose_they_are_and_what_is_missing(maps):
     words = texts(map_figure(maps))
-    assert {"entropy", "variance", "softmax\nweight", "mc dropout\nweight", "ensemble\nweight"} <= set(words)
+    assert {
+        "entropy",
+        "variance",
+        "softmax\nweight",
+        "mc dropout\nweight",
+        "ensemble\nweight",
+    } <= set(words)
     assert words.count("one draw:\nnothing to compare") == 1
     again = texts(map_figure([replace(maps[1], scores=maps[1].scores[:1]), maps[2]]))
     assert again.count("not in this map") == 1
@@ -103,7 +132,9 @@ def test_one_draw_is_no_reason_for_a_score_that_needs_no_more(maps):
 
 @pytest.mark.parametrize("change", [{"x": ()}, {"y": ()}, {"x": X[1:]}])
 def test_a_map_without_a_value_for_each_point_is_told(maps, change):
-    with pytest.raises(NescioError, match="map of softmax on moons cannot be drawn: expected a value of entropy"):
+    with pytest.raises(
+        NescioError, match="map of softmax on moons cannot be drawn: expected a value of entropy"
+    ):
         map_figure([replace(maps[0], **change)])
 
 
@@ -113,8 +144,14 @@ def test_colours_and_points_are_explained(maps):
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["upper", "lower"]
     assert figure.axes[0].get_xlabel() == "height"
     dots = [found for found in figure.axes[0].collections if not hasattr(found, "get_coordinates")]
-    assert [found.get_offsets().tolist() for found in dots] == [[[0.0, 2.5], [-0.5, 5.5]], [[0.5, 3.0]]]
-    assert (figure.axes[0].get_ylabel(), map_figure(maps).axes[0].get_ylabel()) == ("weight", "softmax\nweight")
+    assert [found.get_offsets().tolist() for found in dots] == [
+        [[0.0, 2.5], [-0.5, 5.5]],
+        [[0.5, 3.0]],
+    ]
+    assert (figure.axes[0].get_ylabel(), map_figure(maps).axes[0].get_ylabel()) == (
+        "weight",
+        "softmax\nweight",
+    )
     marks = [(line.get_color(), line.get_marker()) for line in figure.legends[0].get_lines()]
     assert marks == [(COLOURS[0], "o"), (COLOURS[1], "s")]
     assert [to_hex(found.get_facecolor()[0]).upper() for found in dots] == list(COLOURS[:2])
@@ -124,12 +161,24 @@ def test_colours_and_points_are_explained(maps):
 def test_one_score_is_laid_out_in_threes(maps):
     figure = map_figure([*maps, *maps[:2]], "entropy")
     panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
-    assert [axes.get_title() for axes in panels[:5]] == ["softmax", "mc dropout", "ensemble", "softmax", "mc dropout"]
+    assert [axes.get_title() for axes in panels[:5]] == [
+        "softmax",
+        "mc dropout",
+        "ensemble",
+        "softmax",
+        "mc dropout",
+    ]
     assert panels[0].get_subplotspec().get_gridspec().get_geometry() == (2, 3)
     assert [axes.axison for axes in panels] == [True] * 5 + [False]
     assert figure.axes[-1].get_ylabel() == "entropy"
     # only where nothing stands below has a panel of the first row its x-axis told
-    assert [axes.xaxis.get_tick_params()["labelbottom"] for axes in panels[:5]] == [False, False, True, True, True]
+    assert [axes.xaxis.get_tick_params()["labelbottom"] for axes in panels[:5]] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
     assert [axes.get_xlabel() for axes in panels[:5]] == ["", "", "height", "height", "height"]
     assert [axes.get_ylabel() for axes in panels[:5]] == ["weight", "", "", "weight", ""]
 
@@ -150,7 +199,13 @@ def test_saturation_is_drawn_on_a_log_scale_that_takes_zeros(maps):
     figure = map_figure(maps, saturation=True)
     assert all(isinstance(mesh.norm, LogNorm) for mesh in meshes(figure))
     entropy, variance = pytest.approx((3e-8, 3.0)), pytest.approx((1e-8, 1.0))
-    assert [mesh.get_clim() for mesh in meshes(figure)] == [entropy, entropy, variance, entropy, variance]
+    assert [mesh.get_clim() for mesh in meshes(figure)] == [
+        entropy,
+        entropy,
+        variance,
+        entropy,
+        variance,
+    ]
     assert {mesh.colorbar.extend for mesh in meshes(figure) if mesh.colorbar} == {"min"}
     assert len(bars(figure)) == 2
     assert np.ma.allequal(meshes(figure)[0].norm([0.0]), 0.0)  # zero has a colour: white
@@ -164,19 +219,25 @@ def test_saturation_is_drawn_on_a_log_scale_that_takes_zeros(maps):
 
 
 def test_what_cannot_be_drawn_is_told(maps):
-    with pytest.raises(NescioError, match="one or more maps, all of one data set and its classes; given: none"):
+    with pytest.raises(
+        NescioError, match="one or more maps, all of one data set and its classes; given: none"
+    ):
         map_figure([])
     with pytest.raises(NescioError, match="given: moons, blobs"):
         map_figure([maps[0], replace(maps[1], data="blobs")])
     with pytest.raises(NescioError, match="and its classes; given: moons"):
         map_figure([maps[0], replace(maps[1], classes=("lower", "upper"))])
-    with pytest.raises(NescioError, match="unknown score of these maps 'entropi'; did you mean 'entropy'"):
+    with pytest.raises(
+        NescioError, match="unknown score of these maps 'entropi'; did you mean 'entropy'"
+    ):
         map_figure(maps, ["entropi"])
     with pytest.raises(NescioError, match="unknown score of these maps 'variance'"):
         map_figure(maps[:1], ["variance"])
 
 
-@pytest.mark.parametrize(("name", "start"), [("m.svg", b"<?xml"), ("m.png", b"\x89PNG"), ("M.PDF", b"%PDF")])
+@pytest.mark.parametrize(
+    ("name", "start"), [("m.svg", b"<?xml"), ("m.png", b"\x89PNG"), ("M.PDF", b"%PDF")]
+)
 def test_files_are_of_the_kind_their_name_says_and_small(maps, tmp_path, name, start):
     fine = np.linspace(0, 1, 120)
     rows = tuples(np.add.outer(fine, fine))
@@ -199,8 +260,18 @@ def test_other_kinds_of_files_are_refused(maps, tmp_path):
 @pytest.mark.parametrize("name", ["$x_{$", r"$\frac{$", "b $ c $ d", "_a"])
 def test_any_name_can_be_drawn_and_none_vanishes(maps, name):
     surface = replace(maps[0].scores[0], label=name)
-    one = replace(maps[0], method=name, data=name, features=(name, name), classes=(name, "b"), scores=(surface,))
-    for figure in (map_figure([one]), map_figure([one, one], ["entropy", "confidence"], saturation=True)):
+    one = replace(
+        maps[0],
+        method=name,
+        data=name,
+        features=(name, name),
+        classes=(name, "b"),
+        scores=(surface,),
+    )
+    for figure in (
+        map_figure([one]),
+        map_figure([one, one], ["entropy", "confidence"], saturation=True),
+    ):
         figure.savefig(io.BytesIO(), format="png", dpi=30)
         drawn = figure.legends[0].get_texts()[0].get_text()
         assert drawn == shown(name)
@@ -231,7 +302,10 @@ def test_a_score_named_twice_is_drawn_once(maps):
 def test_titles_tell_variants_of_a_method_apart(maps):
     twice = [maps[1], maps[1]]
     figure = map_figure(twice, "entropy", titles=["with $ penalty", "mc_dropout, none"])
-    assert [axes.get_title() for axes in figure.axes[:2]] == [shown("with $ penalty"), "mc_dropout, none"]
+    assert [axes.get_title() for axes in figure.axes[:2]] == [
+        shown("with $ penalty"),
+        "mc_dropout, none",
+    ]
     assert {"one\nweight", "two\nweight"} <= set(texts(map_figure(twice, titles=["one", "two"])))
     for wrong in (["one"], ["one", "two", "three"], "ab"):
         with pytest.raises(NescioError, match=r"titles=.*; expected one for each of 2 maps"):

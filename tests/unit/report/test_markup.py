@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from nescio.percent import percent
+from nescio.metrics.percent import percent
 from nescio.report.markup import HEAVY, Shown, figure, items, number, percentage, table, terms
 
 NAME = '"><img src=x onerror=alert(1)>'
@@ -16,7 +16,13 @@ NAME = '"><img src=x onerror=alert(1)>'
 def a_picture(label="line", colour="black", points=3):
     drawn = Figure()
     axes = drawn.subplots()
-    axes.plot(np.linspace(0, 1, points), np.sin(np.arange(points) * 1.7), color=colour, label=label, marker="o")
+    axes.plot(
+        np.linspace(0, 1, points),
+        np.sin(np.arange(points) * 1.7),
+        color=colour,
+        label=label,
+        marker="o",
+    )
     axes.legend(facecolor="white")
     return drawn
 
@@ -36,7 +42,12 @@ def test_a_figure_has_its_text_alternative_and_caption():
 
 
 def test_letters_stay_letters_and_names_stay_names():
-    words = [one.text for one in parsed(figure(a_picture(label=NAME), "alt")).iter("{http://www.w3.org/2000/svg}text")]
+    words = [
+        one.text
+        for one in parsed(figure(a_picture(label=NAME), "alt")).iter(
+            "{http://www.w3.org/2000/svg}text"
+        )
+    ]
     assert NAME in words
 
 
@@ -73,7 +84,9 @@ def test_a_heavy_figure_becomes_dots_but_its_letters_and_axes():
 
 
 def test_letters_without_a_font_here_are_no_matter():
-    assert "未知" in figure(a_picture(label="未知"), "alt")  # and no warning, which would be an error
+    assert "未知" in figure(
+        a_picture(label="未知"), "alt"
+    )  # and no warning, which would be an error
 
 
 def test_a_table_says_numbers_plainly_and_sorts_by_their_full_value():
@@ -87,7 +100,9 @@ def test_a_table_says_numbers_plainly_and_sorts_by_their_full_value():
 
 
 def test_a_cell_may_say_one_thing_and_be_sorted_by_another():
-    made = table(("a", "b"), [("x", Shown("0.946 ±0.006", 0.946)), ("y", percentage(0.5)), ("z", True)])
+    made = table(
+        ("a", "b"), [("x", Shown("0.946 ±0.006", 0.946)), ("y", percentage(0.5)), ("z", True)]
+    )
     assert '<td class=number data-value="0.946">0.946 ±0.006</td>' in made
     assert '<td class=number data-value="0.5">50.0</td>' in made
     assert "<td>yes</td>" in made
@@ -96,7 +111,15 @@ def test_a_cell_may_say_one_thing_and_be_sorted_by_another():
 def test_a_table_says_of_shares_what_words_say():
     shares = (0.0, 1e-9, 0.0004, 0.001, 0.5, 0.999, 0.9996, 1.0)
     assert [percentage(share).text for share in shares] == [
-        "0.0", "<0.1", "<0.1", "0.1", "50.0", "99.9", ">99.9", "100.0"]  # fmt: skip
+        "0.0",
+        "<0.1",
+        "<0.1",
+        "0.1",
+        "50.0",
+        "99.9",
+        ">99.9",
+        "100.0",
+    ]
     for share in shares:
         assert percent(share) == f"{percentage(share).text} %"
         assert percentage(share).value == share  # by which it is sorted
@@ -111,7 +134,8 @@ def test_all_words_are_escaped():
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(0.0, "0.000"), (-2.5, "-2.500"), (1e-7, "1.0e-07"), (3e12, "3.0e+12"), (10**12, str(10**12))]
+    ("value", "shown"),
+    [(0.0, "0.000"), (-2.5, "-2.500"), (1e-7, "1.0e-07"), (3e12, "3.0e+12"), (10**12, str(10**12))],
 )
 def test_no_number_is_hidden(value, shown):
     assert number(value) == shown

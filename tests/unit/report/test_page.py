@@ -71,18 +71,35 @@ def headings(text):
 
 def test_the_verdict_comes_first_and_provenance_last(everything):
     assert headings(everything) == [
-        "In plain words", "Accuracy and calibration", "Known against unknown", "When it may reject",
-        "Which threshold, and what it promises", "Far away from the data", "How far is far enough", "Training",
-        "Detectors against each other", "The detector that suits it", "What a meta-classifier looks at",
-        "Scores against sets", "How long it takes", "The papers’ results, made again", "Provenance",
-    ]  # fmt: skip
+        "In plain words",
+        "Accuracy and calibration",
+        "Known against unknown",
+        "When it may reject",
+        "Which threshold, and what it promises",
+        "Far away from the data",
+        "How far is far enough",
+        "Training",
+        "Detectors against each other",
+        "The detector that suits it",
+        "What a meta-classifier looks at",
+        "Scores against sets",
+        "How long it takes",
+        "The papers’ results, made again",
+        "Provenance",
+    ]
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_sections_appear_when_their_records_are_there():
-    assert headings(report_page([("run", an_audit())])) == ["In plain words", "Far away from the data", "Provenance"]
+    assert headings(report_page([("run", an_audit())])) == [
+        "In plain words",
+        "Far away from the data",
+        "Provenance",
+    ]
     assert headings(report_page([("run", a_history())])) == ["Training", "Provenance"]
-    assert "Side by side" in headings(report_page([(name, an_evaluation({"far": 0.9})) for name in "ab"]))
+    assert "Side by side" in headings(
+        report_page([(name, an_evaluation({"far": 0.9})) for name in "ab"])
+    )
 
 
 def test_a_threshold_that_was_tried_is_in_the_verdict():
@@ -106,7 +123,11 @@ def test_the_title_names_models_and_what_else_there_is_only_without_any():
 
 
 def test_the_title_does_not_count_a_history_that_stands_beside_its_model():
-    files = [(name, one) for name in ("plain", "acet") for one in (an_audit(), an_evaluation({"far": 0.9}))]
+    files = [
+        (name, one)
+        for name in ("plain", "acet")
+        for one in (an_audit(), an_evaluation({"far": 0.9}))
+    ]
     histories = [(f"{name}-history", a_history()) for name in ("plain", "acet")]
     for given in ([*histories, *files], [*files, *histories]):
         assert page._title(Given(tuple(given))) == "What plain and acet know, and what they do not"
@@ -115,8 +136,10 @@ def test_the_title_does_not_count_a_history_that_stands_beside_its_model():
 
 
 def test_standings_have_a_heading_where_there_are_several_data_sets():
-    digits, moons = ([(f"{data}/{name}", an_evaluation({"far": 0.9}, known=data)) for name in "ab"]
-                     for data in ("digits", "moons"))  # fmt: skip
+    digits, moons = (
+        [(f"{data}/{name}", an_evaluation({"far": 0.9}, known=data)) for name in "ab"]
+        for data in ("digits", "moons")
+    )
     heading = "<h3>moons, 1,000 inputs</h3><ul><li>Most right answers on moons"
     assert heading in verdict.section(Given((*digits, *moons))).body
     assert "1,000 inputs</h3>" not in verdict.section(Given(tuple(moons))).body
@@ -140,12 +163,23 @@ def test_a_page_has_what_a_screen_reader_looks_for(everything):
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("models", [1, 2, 3])
 def test_no_level_of_headings_is_passed_over(models):
-    records = [(f"run {i}", record) for i in range(models) for record in (
-        an_evaluation({"far": 0.9}), an_audit(), an_examples(), a_gallery(), a_decision())]  # fmt: skip
+    records = [
+        (f"run {i}", record)
+        for i in range(models)
+        for record in (
+            an_evaluation({"far": 0.9}),
+            an_audit(),
+            an_examples(),
+            a_gallery(),
+            a_decision(),
+        )
+    ]
     levels = [int(level) for level in re.findall(r"<h([1-6])[ >]", report_page(records))]
     assert levels[:2] == [1, 2]
     assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
-    assert ("<h4>" in verdict.section(Given(tuple(records))).body) == (models == 2)  # these have headings above
+    assert ("<h4>" in verdict.section(Given(tuple(records))).body) == (
+        models == 2
+    )  # these have headings above
 
 
 @pytest.mark.slow
@@ -161,13 +195,22 @@ def test_figures_that_are_alike_have_ids_of_their_own():
     assert len(ids) == len(set(ids)) > 5
     used = re.findall(r'(?:url\(|href=")#([^)"]+)', made)
     assert set(used) <= set(ids)
-    assert sum(name.startswith("f1-") for name in used) == sum(name.startswith("f2-") for name in used) > 0
+    assert (
+        sum(name.startswith("f1-") for name in used)
+        == sum(name.startswith("f2-") for name in used)
+        > 0
+    )
 
 
-@pytest.mark.parametrize("name", [HOSTILE[0], *(pytest.param(name, marks=pytest.mark.slow) for name in HOSTILE[1:])])
+@pytest.mark.parametrize(
+    "name", [HOSTILE[0], *(pytest.param(name, marks=pytest.mark.slow) for name in HOSTILE[1:])]
+)
 def test_a_name_is_but_a_name(name, everything):
     made = report_page(
-        [*of_every_kind(name), (f"other {name}", an_evaluation({name: 0.8, f"{name}2": 0.7}, known=name))]
+        [
+            *of_every_kind(name),
+            (f"other {name}", an_evaluation({name: 0.8, f"{name}2": 0.7}, known=name)),
+        ]
     )
     seen, plain = Seen(made), Seen(everything)
     assert set(seen.tags) == {*plain.tags, "h4"}  # of two models, which have headings of their own
@@ -187,7 +230,12 @@ def test_text_that_no_file_can_hold_is_shown_as_missing():
 
 
 def test_the_policy_allows_its_own_script_and_no_network(everything):
-    policy = dict(part.split(" ", 1) for part in re.search(r'Policy" content="([^"]*)"', everything)[1].replace("&#39;", "'").split("; "))  # fmt: skip # noqa: E501
+    policy = dict(
+        part.split(" ", 1)
+        for part in re.search(r'Policy" content="([^"]*)"', everything)[1]
+        .replace("&#39;", "'")
+        .split("; ")
+    )
     script = re.search(r"<script>(.*?)</script>", everything, re.DOTALL)[1]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert policy["script-src"] == f"'sha256-{digest}'"
@@ -221,7 +269,11 @@ def test_runs_of_one_name_are_averaged_side_by_side_and_told_apart_elsewhere():
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_model_judged_in_two_goes_stands_beside_one_that_was_judged_in_one():
-    far, noise, both = an_evaluation({"far": 0.9}), an_evaluation({"noise": 0.7}), {"far": 0.9, "noise": 0.8}
+    far, noise, both = (
+        an_evaluation({"far": 0.9}),
+        an_evaluation({"noise": 0.7}),
+        {"far": 0.9, "noise": 0.8},
+    )
     two_goes = (("a", far), ("a", noise))
     for other in (("b", an_evaluation(both)), ("b", far)):
         for given in ((*two_goes, other), (other, *two_goes)):
@@ -235,14 +287,20 @@ def test_a_model_judged_in_two_goes_stands_beside_one_that_was_judged_in_one():
 def test_records_that_cannot_be_compared_are_not():
     other = replace(an_evaluation({"far": 0.9}), unknown=())
     made = report_page(
-        [("a", an_evaluation({"far": 0.9})), ("b", other), ("c", an_evaluation({"far": 0.9}, known="iris"))]
+        [
+            ("a", an_evaluation({"far": 0.9})),
+            ("b", other),
+            ("c", an_evaluation({"far": 0.9}, known="iris")),
+        ]
     )
     assert "Side by side" not in headings(made)
 
 
 def test_an_older_record_without_curves_has_its_tables():
     record = an_evaluation({"far": 0.9})
-    older = replace(record, unknown=(replace(record.unknown[0], roc=()),), histograms=(), confidence=None)
+    older = replace(
+        record, unknown=(replace(record.unknown[0], roc=()),), histograms=(), confidence=None
+    )
     made = report_page([("a", older), ("b", older)])
     assert "Side by side" in headings(made)
     assert "AUROC" in made
@@ -280,7 +338,9 @@ def test_words_that_are_too_many_are_an_error(monkeypatch):
         report_page([("run", an_audit())])
 
 
-@pytest.mark.parametrize(("kind", "field"), [(kind, field) for kind, fields in NEEDED.items() for field in fields])
+@pytest.mark.parametrize(
+    ("kind", "field"), [(kind, field) for kind, fields in NEEDED.items() for field in fields]
+)
 def test_a_record_without_what_it_is_about_is_named(kind, field):
     record = next(one for _, one in of_every_kind("plain") if type(one) is kind)
     with pytest.raises(NescioError, match=f"'run' has a {kind.__name__} record without {field}"):
@@ -290,12 +350,21 @@ def test_a_record_without_what_it_is_about_is_named(kind, field):
 @pytest.mark.usefixtures("undrawn")
 def test_the_command_of_a_record_is_the_one_that_was_typed():
     record = an_evaluation({"far": 0.9})
-    typed = replace(record, provenance=replace(record.provenance, command="nescio evaluate 'a <run>' --attacked 100"))
+    typed = replace(
+        record,
+        provenance=replace(record.provenance, command="nescio evaluate 'a <run>' --attacked 100"),
+    )
     made = report_page([("mine", typed)])
-    assert "<p>Made by <code>nescio evaluate &#39;a &lt;run&gt;&#39; --attacked 100</code></p>" in made
+    assert (
+        "<p>Made by <code>nescio evaluate &#39;a &lt;run&gt;&#39; --attacked 100</code></p>" in made
+    )
     assert "from Python" not in made
-    assert "Made from Python, or by a version that kept no commands." in report_page([("mine", record)])
-    assert "Made by <code>nescio reproduce duq-table2 --seeds 3</code>" in report_page([("mine", a_reproduction())])
+    assert "Made from Python, or by a version that kept no commands." in report_page(
+        [("mine", record)]
+    )
+    assert "Made by <code>nescio reproduce duq-table2 --seeds 3</code>" in report_page(
+        [("mine", a_reproduction())]
+    )
 
 
 def test_only_what_is_all_is_called_so_under_pictures():
@@ -312,12 +381,19 @@ def test_only_what_is_all_is_called_so_under_pictures():
 
 @pytest.mark.usefixtures("undrawn")
 def test_only_what_is_all_is_called_so_in_tables():
-    models = Given(tuple((name, an_evaluation({"far": 0.9}, accuracy=0.99996, mmc=mmc))
-                         for name, mmc in (("a", 0.96), ("b", 0.96), ("b", 0.97))))  # fmt: skip
-    assert re.findall(r">(&gt;99\.9|100\.0)</td>", accuracy.section(models).body) == ["&gt;99.9"] * 3
+    models = Given(
+        tuple(
+            (name, an_evaluation({"far": 0.9}, accuracy=0.99996, mmc=mmc))
+            for name, mmc in (("a", 0.96), ("b", 0.96), ("b", 0.97))
+        )
+    )
+    assert (
+        re.findall(r">(&gt;99\.9|100\.0)</td>", accuracy.section(models).body) == ["&gt;99.9"] * 3
+    )
     assert re.findall(r">(&gt;99\.9|100\.0)( ±0\.0)?</td>", side_by_side.section(models).body) == [
-        ("&gt;99.9", ""), ("&gt;99.9", " ±0.0"),
-    ]  # fmt: skip
+        ("&gt;99.9", ""),
+        ("&gt;99.9", " ±0.0"),
+    ]
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -330,17 +406,23 @@ def test_shares_and_seconds_of_tables_are_plain_digits():
     moved = replace(a_scaling(False).directions[0], confidence=(0.5, tiny), scores=(course,))
     quick = replace(a_contest().contestants[0], fit_seconds=0.0277, seconds_per_1000=2e-5)
     ranked = replace(a_recommendation().ranking[0], seconds=0.0277)
-    made = report_page([
-        ("run", replace(an_evaluation({"far": 0.9}), known=known, provenance=origin)),
-        ("run", replace(a_map(), confidence=low)), ("run", replace(a_scaling(False), directions=(moved,))),
-        ("run", replace(a_contest(), contestants=(quick,))), ("run", replace(a_recommendation(), ranking=(ranked,))),
-        ("run", replace(a_history(), provenance=origin)),
-    ])  # fmt: skip
+    made = report_page(
+        [
+            ("run", replace(an_evaluation({"far": 0.9}), known=known, provenance=origin)),
+            ("run", replace(a_map(), confidence=low)),
+            ("run", replace(a_scaling(False), directions=(moved,))),
+            ("run", replace(a_contest(), contestants=(quick,))),
+            ("run", replace(a_recommendation(), ranking=(ranked,))),
+            ("run", replace(a_history(), provenance=origin)),
+        ]
+    )
     cells = re.findall(r"<td class=number[^>]*>([^<]*)</td>", made)
     assert cells.count("&lt;0.1") == 4
     assert cells.count("0.028") == 5
     assert cells.count("&lt;0.001") == 1
-    assert [cell for cell in cells if "e-" in cell] == ["2.0e-20"]  # the area itself, which is no share in per cent
+    assert [cell for cell in cells if "e-" in cell] == [
+        "2.0e-20"
+    ]  # the area itself, which is no share in per cent
 
 
 def test_nothing_to_show_is_an_error():
@@ -350,12 +432,21 @@ def test_nothing_to_show_is_an_error():
 
 def test_a_reproduction_shows_paper_and_ours_and_what_fell_short():
     made = report_page([("duq-table2", a_reproduction(ours=0.85))])
-    for part in ("0.955 ±0.007", "0.850 ±0.002", "-0.105", "Too few epochs.", "nescio reproduce duq-table2 --seeds 3",
-                 "<td>no</td>", "12 s"):  # fmt: skip
+    for part in (
+        "0.955 ±0.007",
+        "0.850 ±0.002",
+        "-0.105",
+        "Too few epochs.",
+        "nescio reproduce duq-table2 --seeds 3",
+        "<td>no</td>",
+        "12 s",
+    ):
         assert part in made, part
 
 
-@pytest.mark.parametrize("folder", ["detectors-fashion", "duq-runtime", "gradient-table1", "gradient-figure2"])
+@pytest.mark.parametrize(
+    "folder", ["detectors-fashion", "duq-runtime", "gradient-table1", "gradient-figure2"]
+)
 def test_the_records_of_this_repository_make_a_page(folder):
     made = report_page(records_in([str(RESULTS / folder)]))
     assert len(made.encode()) < LARGEST
@@ -364,11 +455,15 @@ def test_the_records_of_this_repository_make_a_page(folder):
 
 def test_the_command_writes_a_page_without_torch(tmp_path):
     an_evaluation({"far": 0.9}).save(tmp_path / "run" / "evaluation.json")
-    code = ("import sys; from nescio.cli import main\n"
-            "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
-            "sys.exit('torch' in sys.modules)")  # fmt: skip
+    code = (
+        "import sys; from nescio.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
+        "sys.exit('torch' in sys.modules)"
+    )
     words = ["report", f"mine={tmp_path / 'run'}", "-o", str(tmp_path / "out" / "report.html")]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "Saved:" in done.stdout
     made = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

@@ -7,8 +7,12 @@ import pytest
 from nescio.report.page import report_page
 from report_records import of_every_kind
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs the Python package playwright")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="needs the Python package playwright"
+)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 
 NAME = '"><img src=x onerror=alert(1)>'
@@ -36,7 +40,9 @@ CONTRAST = """selector => {
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     made = tmp_path_factory.mktemp("page") / "report.html"
-    made.write_text(report_page([*of_every_kind("plain"), *of_every_kind(NAME)[:1]]), encoding="utf-8")
+    made.write_text(
+        report_page([*of_every_kind("plain"), *of_every_kind(NAME)[:1]]), encoding="utf-8"
+    )
     return made
 
 
@@ -60,7 +66,12 @@ def opened(browser, path):
         page.on("console", lambda message: page.wrong.append(message.text))
         page.on("pageerror", lambda error: page.wrong.append(str(error)))
         page.on("dialog", lambda dialog: (page.wrong.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: request.url.startswith(("file:", "data:")) or page.wrong.append(request.url))
+        page.on(
+            "request",
+            lambda request: (
+                request.url.startswith(("file:", "data:")) or page.wrong.append(request.url)
+            ),
+        )
         page.goto(path.as_uri())
         return page
 
@@ -144,7 +155,10 @@ def test_both_themes_follow_the_system_and_the_button_remembers(opened):
 def test_letters_stand_out(opened, scheme):
     page = opened(color_scheme=scheme)
     assert (
-        page.evaluate(CONTRAST, "p, a:not(.skip), th, td, h1, h2, h3, h4, dt, dd, figcaption, caption, button") >= 4.5
+        page.evaluate(
+            CONTRAST, "p, a:not(.skip), th, td, h1, h2, h3, h4, dt, dd, figcaption, caption, button"
+        )
+        >= 4.5
     )
 
 
@@ -172,6 +186,9 @@ def test_print_is_light_and_has_no_buttons(opened):
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert (
-        page.locator("#theme, .copy, nav").evaluate_all("all => all.filter(one => one.checkVisibility()).length") == 0
+        page.locator("#theme, .copy, nav").evaluate_all(
+            "all => all.filter(one => one.checkVisibility()).length"
+        )
+        == 0
     )
     assert page.locator("thead button").first.is_visible()  # what a heading says is in it

@@ -11,7 +11,13 @@ from rich.console import Console
 
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Provenance, Reach
 from nescio.report.figures import COLOURS
-from nescio.report.per_feature import GREY, MARK, nearest_first, per_feature_figure, per_feature_table
+from nescio.report.per_feature import (
+    GREY,
+    MARK,
+    nearest_first,
+    per_feature_figure,
+    per_feature_table,
+)
 
 
 def reach(median, spread=10.0, proved=1.0):
@@ -30,7 +36,17 @@ def feature(name, lower, higher, monotone=False, spread=10.0):
 
 
 def record(*features, eps=None):
-    return FeatureAudit("softmax", 10, ("healthy", "disease"), 1, 0.999, eps, 0.2, features, Provenance.now(0, {}, 1.0))
+    return FeatureAudit(
+        "softmax",
+        10,
+        ("healthy", "disease"),
+        1,
+        0.999,
+        eps,
+        0.2,
+        features,
+        Provenance.now(0, {}, 1.0),
+    )
 
 
 @pytest.fixture
@@ -39,7 +55,9 @@ def five():
     return record(
         feature("never", never, never, spread=10.0),
         feature("late", side(400.0, (8, 2), of=(6, 4)), side(17_823.0), monotone=True),
-        feature("same", side(3.0, spread=None), side(None, spread=None), spread=None, monotone=None),
+        feature(
+            "same", side(3.0, spread=None), side(None, spread=None), spread=None, monotone=None
+        ),
         feature("soon [x]", side(None, (4, 6), 0.25), side(7.0)),
         feature("sure", side(0.0), side(90.0, None, None)),
     )
@@ -52,7 +70,13 @@ def lines(found, width=100):
 
 
 def test_the_nearest_come_first(five):
-    assert [one.name for one in nearest_first(five)] == ["sure", "soon [x]", "late", "same", "never"]
+    assert [one.name for one in nearest_first(five)] == [
+        "sure",
+        "soon [x]",
+        "late",
+        "same",
+        "never",
+    ]
 
 
 def test_a_row_for_each_feature(five):
@@ -67,10 +91,17 @@ def test_a_row_for_each_feature(five):
 
 def test_what_the_columns_mean_is_said(five):
     text = " ".join(lines(five))
-    assert "softmax: 10 rows, each moved along one feature; 20 % are 99.9 % certain as they are" in text
-    for words in ("until the model is 99.9 % certain.", "standard deviation",
-                  "never: more than half of the rows", "the class most rows end in",
-                  "100 % of this is proved"):  # fmt: skip
+    assert (
+        "softmax: 10 rows, each moved along one feature; 20 % are 99.9 % certain as they are"
+        in text
+    )
+    for words in (
+        "until the model is 99.9 % certain.",
+        "standard deviation",
+        "never: more than half of the rows",
+        "the class most rows end in",
+        "100 % of this is proved",
+    ):
         assert words in text
     half = record(feature("a", side(1.0, proved=0.5), side(1.0, proved=1.0)))
     assert "75 % of this is proved" in " ".join(lines(half))
@@ -83,15 +114,28 @@ def test_nothing_is_lost_on_a_narrow_terminal(five):
         assert max(map(len, lines(five, width))) <= width
         text = " ".join(lines(five, width))
         assert "…" not in text
-        assert [text.count(word) for word in ("disease", "17,800", "never", "already")] == [5, 1, 6, 2]
+        assert [text.count(word) for word in ("disease", "17,800", "never", "already")] == [
+            5,
+            1,
+            6,
+            2,
+        ]
 
 
 @pytest.fixture
 def kernels():
     """A model that knows nothing from 30 on, and is certain at 2."""
     return record(
-        feature("far", side(2.0, None, None, unknown=reach(300.0)), side(None, None, None, unknown=reach(None))),
-        feature("near", side(2.0, None, None, unknown=reach(30.0)), side(None, None, None, unknown=reach(50.0))),
+        feature(
+            "far",
+            side(2.0, None, None, unknown=reach(300.0)),
+            side(None, None, None, unknown=reach(None)),
+        ),
+        feature(
+            "near",
+            side(2.0, None, None, unknown=reach(30.0)),
+            side(None, None, None, unknown=reach(50.0)),
+        ),
         eps=1e-3,
     )
 
@@ -109,7 +153,10 @@ def test_kernels_are_told_by_where_they_stop_knowing(kernels):
 def test_the_figure_has_a_bar_for_each_distance(five):
     figure = per_feature_figure(five)
     (axes,) = figure.axes
-    bars = {(round(bar.get_y() + bar.get_height() / 2), bar.get_width() > 0): bar for bar in axes.patches}
+    bars = {
+        (round(bar.get_y() + bar.get_height() / 2), bar.get_width() > 0): bar
+        for bar in axes.patches
+    }
     assert {place: bar.get_width() for place, bar in bars.items()} == {
         (0, True): pytest.approx(9.0),  # sure
         (1, True): pytest.approx(0.7),  # soon
@@ -128,18 +175,37 @@ def test_the_figure_has_a_bar_for_each_distance(five):
     ]
     assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the first on top
     words = [text.get_text() for text in axes.texts]
-    assert words == ["already", "+90", "never", "+7", "−400", "+17,800", "−3", "never", "never", "never"]
+    assert words == [
+        "already",
+        "+90",
+        "never",
+        "+7",
+        "−400",
+        "+17,800",
+        "−3",
+        "never",
+        "never",
+        "never",
+    ]
     said = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert said == ["certain of healthy", "certain of disease", "middle half of the rows",
-                    "monotone between the values seen"]  # fmt: skip
+    assert said == [
+        "certain of healthy",
+        "certain of disease",
+        "middle half of the rows",
+        "monotone between the values seen",
+    ]
 
 
 def test_the_line_runs_from_quartile_to_quartile_and_out_where_there_is_none(five):
     late = five.features[1]
-    cut = replace(late, higher=replace(late.higher, certain=replace(late.higher.certain, upper=None)))
+    cut = replace(
+        late, higher=replace(late.higher, certain=replace(late.higher.certain, upper=None))
+    )
     axes = per_feature_figure(record(cut)).axes[0]
-    ends = [line.get_xdata().tolist() if hasattr(line.get_xdata(), "tolist") else list(line.get_xdata())
-            for line in axes.lines[:2]]  # fmt: skip
+    ends = [
+        line.get_xdata().tolist() if hasattr(line.get_xdata(), "tolist") else list(line.get_xdata())
+        for line in axes.lines[:2]
+    ]
     assert ends[0] == pytest.approx([-20.0, -80.0])
     assert ends[1] == pytest.approx([891.15, axes.get_xlim()[1]])
 
@@ -156,7 +222,9 @@ def test_figures_and_names_stay_inside(five):
 
 @pytest.mark.parametrize("name", ["$x_{$", "_a", "a" * 80])
 def test_any_name_can_be_drawn(name):
-    figure = per_feature_figure(replace(record(feature(name, side(1.0), side(2.0))), classes=(name, name), method=name))
+    figure = per_feature_figure(
+        replace(record(feature(name, side(1.0), side(2.0))), classes=(name, name), method=name)
+    )
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=30)
     assert file.getvalue().startswith(b"\x89PNG")

@@ -25,7 +25,9 @@ def runs(tmp_path):
 
 
 def found(*words):
-    return [(name, type(record).__name__) for name, record in records_in([str(word) for word in words])]
+    return [
+        (name, type(record).__name__) for name, record in records_in([str(word) for word in words])
+    ]
 
 
 def test_a_run_folder_stands_for_its_records(runs):
@@ -46,9 +48,13 @@ def test_what_is_within_a_run_goes_by_its_name(runs):
     an_audit().save(runs / "audit.json")  # beside the runs, which are not passed over for it
     assert ("plain", "Audit") in found(runs / "plain")
     assert found(runs) == [
-        ("runs", "Audit"), ("duq", "Evaluation"), ("duq", "History"),
-        ("plain", "Evaluation"), ("plain", "History"), ("plain", "Audit"),
-    ]  # fmt: skip
+        ("runs", "Audit"),
+        ("duq", "Evaluation"),
+        ("duq", "History"),
+        ("plain", "Evaluation"),
+        ("plain", "History"),
+        ("plain", "Audit"),
+    ]
     assert {name for name, _ in found(runs.parent)} == {"runs", "runs/duq", "runs/plain"}
 
 
@@ -80,11 +86,17 @@ def test_folders_of_one_name_are_told_apart_by_those_above_them(twins):
 
 def test_names_become_no_longer_than_they_must(twins):
     (twins / "B" / "run").rename(twins / "B" / "other")
-    assert {name for name, _ in found(twins / "A" / "run", twins / "B" / "other")} == {"run", "other"}
+    assert {name for name, _ in found(twins / "A" / "run", twins / "B" / "other")} == {
+        "run",
+        "other",
+    }
 
 
 def test_a_folder_does_not_take_a_name_that_was_given(twins):
-    assert {name for name, _ in found(f"run={twins / 'A' / 'run'}", twins / "B" / "run")} == {"run", "B/run"}
+    assert {name for name, _ in found(f"run={twins / 'A' / 'run'}", twins / "B" / "run")} == {
+        "run",
+        "B/run",
+    }
 
 
 def test_a_file_and_a_folder_of_one_name_are_told_apart(twins):
@@ -93,7 +105,9 @@ def test_a_file_and_a_folder_of_one_name_are_told_apart(twins):
 
 
 def test_runs_that_are_given_one_name_are_of_one_method(twins):
-    with pytest.raises(NescioError, match=r"as 'x' is of different methods: softmax in '.*A/run', duq in '.*B/run'"):
+    with pytest.raises(
+        NescioError, match=r"as 'x' is of different methods: softmax in '.*A/run', duq in '.*B/run'"
+    ):
         found(f"x={twins / 'A' / 'run'}", f"x={twins / 'B' / 'run'}")
     with pytest.raises(NescioError, match="different methods"):
         found(f"x={twins}")
@@ -101,9 +115,13 @@ def test_runs_that_are_given_one_name_are_of_one_method(twins):
 
 def test_runs_that_are_given_one_name_are_of_the_same_data(runs):
     an_evaluation({"noise": 0.9}, known="moons").save(runs / "duq" / "evaluation.json")
-    with pytest.raises(NescioError, match=r"different known data: digits in '.*plain', moons in '.*duq'"):
+    with pytest.raises(
+        NescioError, match=r"different known data: digits in '.*plain', moons in '.*duq'"
+    ):
         found(f"x={runs / 'plain'}", f"x={runs / 'duq'}")
-    a_decision().save(runs / "duq" / "decision.json")  # one run on both, and one of them is the other's
+    a_decision().save(
+        runs / "duq" / "decision.json"
+    )  # one run on both, and one of them is the other's
     assert {name for name, _ in found(f"x={runs / 'plain'}", f"x={runs / 'duq'}")} == {"x"}
 
 
@@ -118,7 +136,12 @@ def test_the_models_of_one_folder_go_by_their_files(tmp_path, method):
     for name, called in (("a-0", "softmax"), ("b-0", method)):
         an_evaluation({"noise": 0.9}, method=called).save(tmp_path / "all" / f"{name}.json")
         a_history(called).save(tmp_path / "all" / f"{name}-history.json")
-    assert [name for name, _ in found(tmp_path / "all")] == ["all/a-0-history", "all/a-0", "all/b-0-history", "all/b-0"]
+    assert [name for name, _ in found(tmp_path / "all")] == [
+        "all/a-0-history",
+        "all/a-0",
+        "all/b-0-history",
+        "all/b-0",
+    ]
 
 
 def test_what_is_given_twice_is_there_once(runs, tmp_path):
@@ -126,11 +149,15 @@ def test_what_is_given_twice_is_there_once(runs, tmp_path):
     (tmp_path / "link").symlink_to(runs / "plain")
     file = runs / "plain" / "evaluation.json"
     for words in (
-        (runs / "plain", runs / "plain"), (runs / "plain", runs / "duq" / ".." / "plain"), (runs / "plain", file),
+        (runs / "plain", runs / "plain"),
+        (runs / "plain", runs / "duq" / ".." / "plain"),
+        (runs / "plain", file),
         (runs / "plain", tmp_path / "link"),
-    ):  # fmt: skip
+    ):
         assert found(*words) == once
-    assert sorted(found(file, runs / "plain")) == sorted(once)  # by the run's name, whatever comes first
+    assert sorted(found(file, runs / "plain")) == sorted(
+        once
+    )  # by the run's name, whatever comes first
     assert found(file, file) == [("evaluation", "Evaluation")]
     assert found(runs, runs / "plain") == found(runs)
 

@@ -20,9 +20,19 @@ LOW, HIGH = ((1.0, 0.0), (4.0, 0.0), (1.0, 2.0)), ((4.0, 0.0), (4.0, 2.0), (1.0,
 def record():
     cells = (Cell(LEFT, False, 0, 0.7), Cell(LOW, True, 1, 0.8), Cell(HIGH, True, 1, 1.0))
     return Regions(
-        "softmax", "two_moons", ("height", "weight"), ("upper", "lower"), ((0.0, 4.0), (0.0, 2.0)), 3, 2, 1.0, cells,
-        (((0.5, 0.0), (0.5, 2.0)),), Points((0.1, 3.0, 2.0), (1.0, 0.5, 1.5), (0, 1, 1)), Provenance(0, {}, 0.0, {}),
-    )  # fmt: skip
+        "softmax",
+        "two_moons",
+        ("height", "weight"),
+        ("upper", "lower"),
+        ((0.0, 4.0), (0.0, 2.0)),
+        3,
+        2,
+        1.0,
+        cells,
+        (((0.5, 0.0), (0.5, 2.0)),),
+        Points((0.1, 3.0, 2.0), (1.0, 0.5, 1.5), (0, 1, 1)),
+        Provenance(0, {}, 0.0, {}),
+    )
 
 
 def drawn(figure, kind):
@@ -36,14 +46,26 @@ def legend(figure):
 def test_each_region_is_drawn_and_those_without_end_stand_out(record):
     figure = regions_figure(record)
     bounded, unbounded = drawn(figure, PolyCollection)
-    shapes = [[path.vertices[:-1].tolist() for path in found.get_paths()] for found in (bounded, unbounded)]
+    shapes = [
+        [path.vertices[:-1].tolist() for path in found.get_paths()]
+        for found in (bounded, unbounded)
+    ]
     assert shapes == [[list(map(list, LEFT))], [list(map(list, LOW)), list(map(list, HIGH))]]
-    for found, strong in ((bounded, 2), (unbounded, 0)):  # blue and orange: which of red, green, blue is strongest
+    for found, strong in (
+        (bounded, 2),
+        (unbounded, 0),
+    ):  # blue and orange: which of red, green, blue is strongest
         assert (found.get_facecolor()[:, :3].argmax(1) == strong).all()
         assert (found.get_facecolor()[:, 3] == 1).all()
         assert found.get_linewidth()[0] > 0
     assert figure.get_suptitle() == "two moons: 3 linear regions, 2 of them unbounded"
-    assert legend(figure) == ["bounded region", "goes on to infinity", "decision boundary", "upper", "lower"]
+    assert legend(figure) == [
+        "bounded region",
+        "goes on to infinity",
+        "decision boundary",
+        "upper",
+        "lower",
+    ]
 
 
 def test_boundary_points_and_window_are_those_of_the_record(record):
@@ -52,15 +74,27 @@ def test_boundary_points_and_window_are_those_of_the_record(record):
     (line,) = drawn(figure, LineCollection)
     assert [path.vertices.tolist() for path in line.get_paths()] == [[[0.5, 0.0], [0.5, 2.0]]]
     dots = drawn(figure, PathCollection)
-    assert [found.get_offsets().tolist() for found in dots] == [[[0.1, 1.0]], [[3.0, 0.5], [2.0, 1.5]]]
+    assert [found.get_offsets().tolist() for found in dots] == [
+        [[0.1, 1.0]],
+        [[3.0, 0.5], [2.0, 1.5]],
+    ]
     assert [to_hex(found.get_facecolor()[0]).upper() for found in dots] == list(COLOURS[:2])
     assert (axes.get_xlim(), axes.get_ylim()) == ((0.0, 4.0), (0.0, 2.0))
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("height", "weight")
 
 
 def test_what_a_record_lacks_is_left_out(record):
-    bare = replace(record, data=None, classes=(), features=("", ""), boundary=(), points=None, count=1, unbounded=0,
-                   cells=record.cells[:1])  # fmt: skip
+    bare = replace(
+        record,
+        data=None,
+        classes=(),
+        features=("", ""),
+        boundary=(),
+        points=None,
+        count=1,
+        unbounded=0,
+        cells=record.cells[:1],
+    )
     figure = regions_figure(bare)
     assert legend(figure) == ["bounded region"]
     assert figure.get_suptitle() == "softmax: 1 linear region, 0 of them unbounded"

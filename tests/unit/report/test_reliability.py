@@ -28,7 +28,9 @@ def record():
 
 def judged(p, labels):
     p = torch.tensor(p, dtype=torch.float64)
-    return nescio.evaluate(Given(), Samples(torch.stack([p.log(), (1 - p).log()], 1), torch.tensor(labels)))
+    return nescio.evaluate(
+        Given(), Samples(torch.stack([p.log(), (1 - p).log()], 1), torch.tensor(labels))
+    )
 
 
 def points(figure):
@@ -75,6 +77,8 @@ def test_what_has_no_bins_is_told(record):
     old = replace(record, known=replace(record.known, reliability=None))
     with pytest.raises(NescioError, match="evaluate the models anew"):
         reliability_figure([old])
-    assert len(reliability_figure([old, record]).axes[0].lines) == 2  # the diagonal, and the one that has some
+    assert (
+        len(reliability_figure([old, record]).axes[0].lines) == 2
+    )  # the diagonal, and the one that has some
     with pytest.raises(NescioError, match="one for each of 1"):
         reliability_figure(record, names=["a", "b"])

@@ -20,7 +20,12 @@ from nescio.report.sentences import reproduced
 @pytest.fixture
 def record():
     return Reproduction(
-        name="duq-table9", paper=4, item="Table 9", title="a title", scale="quick", seeds=3,
+        name="duq-table9",
+        paper=4,
+        item="Table 9",
+        title="a title",
+        scale="quick",
+        seeds=3,
         command="nescio reproduce duq-table9 --seeds 3",
         compared=(
             Compared("AUROC: a|b <script>", 95.5, 94.25, 0.4, 0.75, "%"),
@@ -30,9 +35,10 @@ def record():
         ),
         claims=(Claim("It is better", True, "1 > 0"), Claim("It is best", False, "1 < 2")),
         differs=(Differs("epochs", "30", "10", "time"), Differs("seeds", "5", "3")),
-        remarks=("It falls short, since <b>|",), pictures=("a.svg",),
+        remarks=("It falls short, since <b>|",),
+        pictures=("a.svg",),
         provenance=Provenance(0, {}, 754.0, {"python": "3.13"}),
-    )  # fmt: skip
+    )
 
 
 def cells(line):
@@ -42,7 +48,9 @@ def cells(line):
 
 def tables(text):
     """Every table of a page, as rows of cells; all rows of a table are as wide as its head."""
-    found = [block.strip().splitlines() for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)]
+    found = [
+        block.strip().splitlines() for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    ]
     for table in found:
         assert len({len(cells(row)) for row in table}) == 1
     return [[cells(row) for row in table if not set(row) <= set("|-:")] for table in found]
@@ -77,16 +85,32 @@ def test_an_experiment_that_found_nothing_has_a_page_too(record):
 def test_the_page_of_all(record):
     other = replace(record, name="limits", paper=1, item="Figure 10", compared=record.compared[1:2])
     early = replace(other, name="earlier", item="Figure 2")
-    text = results_markdown({"../r/x": record, "../r/limits": other, "../r/earlier": early}, "the command")
+    text = results_markdown(
+        {"../r/x": record, "../r/limits": other, "../r/earlier": early}, "the command"
+    )
     summary = tables(text)[0]
     assert [row[0] for row in summary[1:]] == [
-        "[earlier](../r/earlier/README.md)", "[limits](../r/limits/README.md)", "[duq-table9](../r/x/README.md)",
-    ]  # fmt: skip
+        "[earlier](../r/earlier/README.md)",
+        "[limits](../r/limits/README.md)",
+        "[duq-table9](../r/x/README.md)",
+    ]
     # of the paper's three numbers: 1.25 %, and the median of 0.25 and 2e-5
-    assert summary[3][1:] == ["4, Table 9", "a title", "quick", "3", "3", "1.25 %; 0.125", "1 of 2", "13 min"]
+    assert summary[3][1:] == [
+        "4, Table 9",
+        "a title",
+        "quick",
+        "3",
+        "3",
+        "1.25 %; 0.125",
+        "1 of 2",
+        "13 min",
+    ]
     assert re.findall(r"^## (Paper \d)", text, re.MULTILINE) == ["Paper 1", "Paper 4"]
     assert "`the command`" in text
-    assert "two-core machine that was shared with other work, so that they are upper bounds" in text.split("|")[0]
+    assert (
+        "two-core machine that was shared with other work, so that they are upper bounds"
+        in text.split("|")[0]
+    )
     assert text.count("It falls short") == 3
     assert "<details>" not in text
 
@@ -121,11 +145,18 @@ def test_the_table_for_the_terminal(record):
 def test_a_folder_may_be_called_anything(record):
     made = results_markdown({"../r/a (b)|c": record}, "")
     assert "](../r/a%20%28b%29%7Cc/README.md)" in made
-    assert len(cells(next(line for line in made.splitlines() if line.startswith("| [duq-table9]")))) == 9
+    assert (
+        len(cells(next(line for line in made.splitlines() if line.startswith("| [duq-table9]"))))
+        == 9
+    )
 
 
 def test_a_claim_may_not_be_clear(record):
-    claims = (Claim("it is best", None, "0.5 ± 0.3"), Claim("it is", True, "1"), Claim("it is not", False, "0"))
+    claims = (
+        Claim("it is best", None, "0.5 ± 0.3"),
+        Claim("it is", True, "1"),
+        Claim("it is not", False, "0"),
+    )
     unclear = replace(record, claims=claims)
     assert re.search(r"not clear\s+it is best", shown(reproduction_table(unclear)))
     assert "| it is best | not clear | 0.5 ± 0.3 |" in reproduction_markdown(unclear)
@@ -144,7 +175,9 @@ def listed(name, needs, further=(), **more):
 def test_the_list_says_what_is_missing_and_how_long_it_took():
     one = listed("a-table1", ("mnist", "usps"), scales=("quick",))
     two = listed("b-figure1", (), paper=1, item="Figure 1", title="maps")
-    text = shown(experiments_table([one, two], {"a-table1": ["usps"], "b-figure1": []}, {"b-figure1": 61}))
+    text = shown(
+        experiments_table([one, two], {"a-table1": ["usps"], "b-figure1": []}, {"b-figure1": 61})
+    )
     assert re.search(r"a-table1\s+2, Table 1\s+\[b\]\s+quick\s+–", text)
     assert "mnist; not here: usps" in text
     assert re.search(r"b-figure1\s+1, Figure 1\s+maps\s+quick\s+1 min", text)
@@ -161,5 +194,9 @@ def test_the_list_says_what_is_missing_and_how_long_it_took():
 )
 def test_the_list_names_data_that_only_the_papers_scale_needs(missing, told):
     one = listed("a", ("mnist",), ("cifar10", "svhn"))
-    (line,) = (line for line in shown(experiments_table([one], {"a": missing}, {})).splitlines() if "svhn" in line)
+    (line,) = (
+        line
+        for line in shown(experiments_table([one], {"a": missing}, {})).splitlines()
+        if "svhn" in line
+    )
     assert re.fullmatch(rf"\s*{re.escape(told)}\s+paper\s*", line)

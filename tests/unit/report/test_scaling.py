@@ -19,10 +19,19 @@ FACTORS = (1.0, 1e3, 1e6)
 def direction(name, feature, certain_from, flagged, confidence=1.0):
     """One along which max_prob and entropy end by flagging these shares."""
     courses = tuple(
-        Course(score, (0.1, 0.2, 3 * end), (first, 1e-5, 0.0), (2.0, 2e-5, 0.0), (0.05, 0.1, end), end >= 0.5)
+        Course(
+            score,
+            (0.1, 0.2, 3 * end),
+            (first, 1e-5, 0.0),
+            (2.0, 2e-5, 0.0),
+            (0.05, 0.1, end),
+            end >= 0.5,
+        )
         for score, end, first in zip(("max_prob", "entropy"), flagged, (1.0, 0.5), strict=True)
     )
-    return Direction(name, feature, 9, certain_from, (0.9, 0.95, confidence), (0.8, 0.85, 0.99), courses)
+    return Direction(
+        name, feature, 9, certain_from, (0.9, 0.95, confidence), (0.8, 0.85, 0.99), courses
+    )
 
 
 def record(*directions):
@@ -49,7 +58,11 @@ def lines(found, width=120):
 
 
 def test_worst_come_first_and_the_ray_last(four):
-    rows = [line for line in lines(four) if line.startswith(("both", "ray", "still", "late", "soon", "one"))]
+    rows = [
+        line
+        for line in lines(four)
+        if line.startswith(("both", "ray", "still", "late", "soon", "one"))
+    ]
     assert rows == [
         "soon [x] ×1,000 100.0% 12% 0% no score",
         "late ×17,800 100.0% 0% 0% no score",
@@ -63,7 +76,11 @@ def test_worst_come_first_and_the_ray_last(four):
 def test_what_the_columns_mean_is_said(four):
     text = " ".join(lines(four))
     assert "softmax: 10 inputs, scaled up to ×1,000,000" in text
-    for words in ("median confidence stays above 99.9 %", "accepts 95 % of them as they are", "flags half"):
+    for words in (
+        "median confidence stays above 99.9 %",
+        "accepts 95 % of them as they are",
+        "flags half",
+    ):
         assert words in text
 
 
@@ -82,20 +99,37 @@ def test_the_figure_draws_every_direction_that_moves(four):
     axes = np.reshape(scaling_figure(four).axes, (2, 2))
     for number in (0, 1):
         above, below = axes[:, number]
-        named = {line.get_label(): line for line in above.lines if not line.get_label().startswith("_")}
-        assert set(named) == {"soon [x]", "late", "one", "both", "ray", "threshold that accepts 95 %"}
+        named = {
+            line.get_label(): line for line in above.lines if not line.get_label().startswith("_")
+        }
+        assert set(named) == {
+            "soon [x]",
+            "late",
+            "one",
+            "both",
+            "ray",
+            "threshold that accepts 95 %",
+        }
         assert named["both"].get_ydata().tolist() == [0.1, 0.2, 3 * (1.0, 0.75)[number]]
-        assert all(line.get_xdata().tolist() == list(FACTORS) for line in (named["both"], *below.lines))
+        assert all(
+            line.get_xdata().tolist() == list(FACTORS) for line in (named["both"], *below.lines)
+        )
         gradients = {line.get_label(): line.get_ydata().tolist() for line in below.lines}
         assert gradients["both"] == pytest.approx([(1.0, 0.5)[number], 1e-5, 0.0], abs=1e-300)
         assert (named["ray"].get_color(), named["ray"].get_linestyle()) == ("black", "--")
         assert named["threshold that accepts 95 %"].get_ydata()[0] == four.gauges[number].threshold
         assert above.get_title() == four.gauges[number].label
-        assert (above.get_xscale(), above.get_yscale(), below.get_yscale()) == ("log", "linear", "log")
+        assert (above.get_xscale(), above.get_yscale(), below.get_yscale()) == (
+            "log",
+            "linear",
+            "log",
+        )
         assert (above.get_xlabel(), below.get_xlabel()) == ("", "factor")
         assert below.get_xlim() == pytest.approx((1.0, 1e6))
         low, high = below.get_ylim()
-        assert 0 < low < 1e-5 < 1 < high  # a gradient of 0 is off the scale, and does not stretch it
+        assert (
+            0 < low < 1e-5 < 1 < high
+        )  # a gradient of 0 is off the scale, and does not stretch it
         assert low > 1e-20
     assert [one.get_ylabel() for one in axes[:, 0]] == ["mean score", "mean ‖∇ₓ score‖₂"]
     assert scaling_figure(four).get_suptitle().startswith("softmax: 10 inputs, ever farther away")
@@ -111,7 +145,10 @@ def test_any_name_can_be_drawn_and_none_vanishes(name):
 
 
 def test_long_names_stay_inside_the_figure():
-    many = [direction(f"worst fractal dimension of a nucleus, {i}", i, 10.0 + i, (0.0, 0.0)) for i in range(9)]
+    many = [
+        direction(f"worst fractal dimension of a nucleus, {i}", i, 10.0 + i, (0.0, 0.0))
+        for i in range(9)
+    ]
     figure = scaling_figure(record(*many))
     figure.draw_without_rendering()
     box = figure.legends[0].get_window_extent()
@@ -119,7 +156,10 @@ def test_long_names_stay_inside_the_figure():
 
 
 def test_of_equals_the_more_confident_comes_first():
-    least, most = (direction(name, i, 10.0, (0.0, 0.0), end) for i, (name, end) in enumerate((("a", 0.5), ("b", 0.9))))
+    least, most = (
+        direction(name, i, 10.0, (0.0, 0.0), end)
+        for i, (name, end) in enumerate((("a", 0.5), ("b", 0.9)))
+    )
     assert [one.name for one in worst_first(record(least, most))] == ["b", "a"]
 
 
@@ -129,7 +169,9 @@ def test_of_many_features_the_telling_ones_stand_out():
     found = record(*reversed(many), direction("ray", None, 1.0, (0.0, 0.0)))
     assert [one.name for one in worst_first(found)][:3] == ["ray", "f0", "f1"]
     above = scaling_figure(found).axes[0]
-    coloured = {line.get_label(): line.get_color() for line in above.lines if line.get_color() in LINES}
+    coloured = {
+        line.get_label(): line.get_color() for line in above.lines if line.get_color() in LINES
+    }
     assert set(coloured) == {"f0", "f1", "f2", "f17", "f18", "f19"}
     assert len(set(coloured.values())) == 6
     assert sum(line.get_color() == "0.75" for line in above.lines) == 20
@@ -137,7 +179,9 @@ def test_of_many_features_the_telling_ones_stand_out():
 
 def test_flat_gradients_can_be_drawn():
     dead = direction("dead", 0, 1.0, (0.0, 0.0))
-    courses = tuple(Course(c.score, c.mean, (0.0,) * 3, (0.0,) * 3, c.flagged, c.notices) for c in dead.scores)
+    courses = tuple(
+        Course(c.score, c.mean, (0.0,) * 3, (0.0,) * 3, c.flagged, c.notices) for c in dead.scores
+    )
     found = record(Direction("dead", 0, 9, 1.0, dead.confidence, dead.median_confidence, courses))
     file = io.BytesIO()
     scaling_figure(found).savefig(file, format="png", dpi=30)

@@ -15,16 +15,16 @@ from markupsafe import Markup
 from PIL import Image
 
 import nescio
-from nescio.attacks import ATTACKS
 from nescio.audit import monotone, overconfidence, per_feature, regions_in, scaling
 from nescio.audit.inputs import box_of
+from nescio.core.attacks import ATTACKS
 from nescio.data.halves import halves
 from nescio.errors import NescioError
-from nescio.gallery import attack_gallery
-from nescio.maps import uncertainty_map
+from nescio.evaluation.gallery import attack_gallery
+from nescio.evaluation.maps import uncertainty_map
 from nescio.methods import DUQ, Softmax
+from nescio.metrics.percent import percent
 from nescio.models import mlp
-from nescio.percent import percent
 from nescio.records import (
     Against,
     Audit,
@@ -48,8 +48,22 @@ from nescio.report.sections import attacks, examples, infinity, maps, threshold,
 from report_records import a_fitted, a_recommendation, an_evaluation, an_examples
 
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
-NAMES = {"name", "method", "data", "features", "classes", "answers", "kinds", "answer", "truth", "detector", "promise",
-         "known", "taught", "why"}  # fmt: skip
+NAMES = {
+    "name",
+    "method",
+    "data",
+    "features",
+    "classes",
+    "answers",
+    "kinds",
+    "answer",
+    "truth",
+    "detector",
+    "promise",
+    "known",
+    "taught",
+    "why",
+}
 
 
 class Page(HTMLParser):
@@ -72,7 +86,10 @@ class Page(HTMLParser):
 
 def trained(known, make=Softmax, epochs=4, outputs=None):
     torch.manual_seed(0)
-    model = make(mlp(int(np.prod(known.shape)), outputs or len(known.classes), hidden=(16,)), normalise=known.normalise)
+    model = make(
+        mlp(int(np.prod(known.shape)), outputs or len(known.classes), hidden=(16,)),
+        normalise=known.normalise,
+    )
     nescio.fit(model, known.train, epochs=epochs, progress=False)
     return model
 
@@ -87,15 +104,34 @@ def of_images():
     detector = nescio.Threshold(model).fit(held)
     return [
         nescio.examples(model, known.test, sets, classes=known.classes, each=3),
-        nescio.evaluate(model, known.test, ["adversarial_noise", "adversarial_samples"], attacked=12),
+        nescio.evaluate(
+            model, known.test, ["adversarial_noise", "adversarial_samples"], attacked=12
+        ),
         nescio.decide(detector, test, sets),
         attack_gallery({"softmax": model}, known, "noise", images=2, steps=3),
         attack_gallery({"softmax": model}, known, "samples", images=2, steps=3),
         overconfidence(model, box=box_of(known), trials=20, progress=False),
-        nescio.recommend(model, known.test, known.train, candidates=["energy", "max_prob"], inputs=50).record,
-        Fitted("threshold", {"score": "max_prob"}, None, "graph", None, (1, 8, 8), "images", known.classes, None,
-               "digits, test part", 100, None, "a promise", (-1.5,), Provenance.now(0, {}, 0.0)),
-    ]  # fmt: skip
+        nescio.recommend(
+            model, known.test, known.train, candidates=["energy", "max_prob"], inputs=50
+        ).record,
+        Fitted(
+            "threshold",
+            {"score": "max_prob"},
+            None,
+            "graph",
+            None,
+            (1, 8, 8),
+            "images",
+            known.classes,
+            None,
+            "digits, test part",
+            100,
+            None,
+            "a promise",
+            (-1.5,),
+            Provenance.now(0, {}, 0.0),
+        ),
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +146,9 @@ def of_rows():
         monotone(model, [-1, -1], [1, 1], points=50),
         uncertainty_map(model, known, ["entropy"], resolution=12),
         regions_in(model, [(-1, 2), (-1, 1.5)], known),
-        nescio.examples(model, known.test, ["far"], classes=known.classes, features=["width", "height"], each=2),
+        nescio.examples(
+            model, known.test, ["far"], classes=known.classes, features=["width", "height"], each=2
+        ),
     ]
 
 
@@ -147,8 +185,10 @@ def spoiled(value, evil=False):
     if isinstance(value, dict):
         return {spoiled(key, evil): spoiled(item, evil) for key, item in value.items()}
     if dataclasses.is_dataclass(value):
-        fields = {field.name: spoiled(getattr(value, field.name), field.name in NAMES)
-                  for field in dataclasses.fields(value)}  # fmt: skip
+        fields = {
+            field.name: spoiled(getattr(value, field.name), field.name in NAMES)
+            for field in dataclasses.fields(value)
+        }
         return dataclasses.replace(value, **fields)
     return value
 
@@ -158,28 +198,43 @@ def test_no_name_becomes_a_tag(module, of_images, of_rows):
     records = [spoiled(record) for record in (*of_images, *of_rows)]
     judged = one(records, Evaluation)
     resisted = Provenance.now(0, {"resisted": {EVIL: EVIL}}, 0.0)
-    body = module.section(given(*records, dataclasses.replace(judged, provenance=resisted), name=EVIL)).body
+    body = module.section(
+        given(*records, dataclasses.replace(judged, provenance=resisted), name=EVIL)
+    ).body
     page = Page(body)
     assert EVIL in page.text  # it is told, as text
     assert "script" not in {tag for tag, _ in page.tags}
     assert all(image["src"].startswith("data:image/png;base64,") for image in page.of("img"))
-    assert not [attributes for _, attributes in page.tags if any(name.startswith("on") for name in attributes)]
+    assert not [
+        attributes
+        for _, attributes in page.tags
+        if any(name.startswith("on") for name in attributes)
+    ]
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_rays_are_told_in_words(of_images):
     audit = one(of_images, Audit)
     page = Page(infinity.section(given(audit)).body)
-    assert f"Along {100 * audit.ends_certain:.1f} % of 20 directions, through points drawn by chance" in page.text
+    assert (
+        f"Along {100 * audit.ends_certain:.1f} % of 20 directions, through points drawn by chance"
+        in page.text
+    )
     assert "Right: how many of all points are certain by then." in page.text
     assert "Where rays end is proved, not measured" in page.text
     ended = next(label for label, count in enumerate(audit.ends_in) if count)
     assert f"class {ended}" in page.text
-    fitted = dataclasses.replace(one(of_images, Fitted), classes=tuple(f"kind {label}" for label in range(8)))
-    called = Page(infinity.section(given(audit, fitted)).body).text  # by another record of the same model
+    fitted = dataclasses.replace(
+        one(of_images, Fitted), classes=tuple(f"kind {label}" for label in range(8))
+    )
+    called = Page(
+        infinity.section(given(audit, fitted)).body
+    ).text  # by another record of the same model
     assert f"kind {ended}" in called
     assert f"class {ended}" not in called
-    ray = dataclasses.replace(audit.rays[0], factors=(1.0, 1000.0), confidence=(0.5, 0.999), asymptote=None)
+    ray = dataclasses.replace(
+        audit.rays[0], factors=(1.0, 1000.0), confidence=(0.5, 0.999), asymptote=None
+    )
     words = infinity.section(given(dataclasses.replace(audit, rays=(ray,) * 8))).body
     assert "Confidence of 8 points as they are scaled by 1 to 1,000; all end above 0.99." in words
     low = dataclasses.replace(ray, confidence=(0.5, 0.4))
@@ -215,7 +270,9 @@ def test_several_audits_stand_side_by_side(of_images):
 def test_features_by_themselves(of_rows):
     page = Page(infinity.section(given(of_rows[0])).body)
     assert re.search(r"The nearest feature is (width|height): with it moved", page.text)
-    assert page.text.count("the median of the rows it is not yet certain of") == 2  # in the words, below the figure
+    assert (
+        page.text.count("the median of the rows it is not yet certain of") == 2
+    )  # in the words, below the figure
     sorted_by = [float(cell["data-value"]) for cell in page.of("td") if "data-value" in cell]
     assert len(sorted_by) >= 2 * 4  # seen from, to, and at least two distances of each feature
     assert of_rows[0].features[0].low in sorted_by
@@ -224,7 +281,11 @@ def test_features_by_themselves(of_rows):
 @pytest.mark.usefixtures("undrawn")
 def test_scaling_and_monotonicity_in_words(of_rows):
     text = Page(infinity.section(given(of_rows[1])).body).text
-    missed = [d for d in one(of_rows, Scaling).directions if not any(course.notices for course in d.scores or ())]
+    missed = [
+        d
+        for d in one(of_rows, Scaling).directions
+        if not any(course.notices for course in d.scores or ())
+    ]
     assert (f"Along {len(missed)} of 3 directions no score notices" in text) == bool(missed)
     found = one(of_rows, Monotonicity)
     text = Page(infinity.section(given(found)).body).text
@@ -234,8 +295,12 @@ def test_scaling_and_monotonicity_in_words(of_rows):
 
 def test_many_grey_lines_are_one_picture(of_rows):
     record = one(of_rows, Scaling)
-    many = dataclasses.replace(record, directions=tuple(
-        dataclasses.replace(record.directions[0], name=f"f{i}", feature=i) for i in range(60)))  # fmt: skip
+    many = dataclasses.replace(
+        record,
+        directions=tuple(
+            dataclasses.replace(record.directions[0], name=f"f{i}", feature=i) for i in range(60)
+        ),
+    )
     assert len(infinity.section(given(many)).body) < 250_000
 
 
@@ -246,9 +311,13 @@ def test_a_gallery_shows_before_and_after(of_images):
     row = noise.rows[0]
     change = f"{percent(row.confidence_before[0])} → {percent(row.confidence[0])}"
     assert change in page.text
-    assert any(change in image["alt"] and row.answers[0] in image["alt"] for image in page.of("img"))
+    assert any(
+        change in image["alt"] and row.answers[0] in image["alt"] for image in page.of("img")
+    )
     page = Page(attacks.section(given(samples)).body)
-    wrong = [answer != kind for answer, kind in zip(samples.rows[0].answers, samples.kinds, strict=True)]
+    wrong = [
+        answer != kind for answer, kind in zip(samples.rows[0].answers, samples.kinds, strict=True)
+    ]
     assert f"{sum(wrong)} of 2 end in a wrong class" in page.text
     assert sum("wrong" in figure.get("class", "") for figure in page.of("figure")) == sum(wrong)
 
@@ -258,15 +327,26 @@ def test_attacked_sets_in_words(of_images):
     record = one(of_images, Evaluation)
     text = Page(attacks.section(given(record)).body).text
     side = record.unknown[0]
-    assert f"run, adversarial_noise: after the attack the mean confidence is {100 * side.mmc:.1f} %" in text
+    assert (
+        f"run, adversarial_noise: after the attack the mean confidence is {100 * side.mmc:.1f} %"
+        in text
+    )
     how = ATTACKS["adversarial_noise"]
     fooled = dataclasses.replace(
-        side, name="s", inputs=9, attack=Against(12, "loss", how.eps, 5, 0.1, "linf", True, 1, False)
+        side,
+        name="s",
+        inputs=9,
+        attack=Against(12, "loss", how.eps, 5, 0.1, "linf", True, 1, False),
     )
     text = Page(attacks.section(given(dataclasses.replace(record, unknown=(fooled,)))).body).text
     assert "75.0 % of 12 attacked inputs end in a wrong class" in text
-    calm = dataclasses.replace(record, unknown=(), provenance=Provenance.now(0, {"resisted": {"a": 7}}, 0.0))
-    assert "run, a: none of 7 attacks made the model err." in Page(attacks.section(given(calm)).body).text
+    calm = dataclasses.replace(
+        record, unknown=(), provenance=Provenance.now(0, {"resisted": {"a": 7}}, 0.0)
+    )
+    assert (
+        "run, a: none of 7 attacks made the model err."
+        in Page(attacks.section(given(calm)).body).text
+    )
     assert attacks.section(given(dataclasses.replace(record, unknown=()))) is None
     bare = dataclasses.replace(record, unknown=(dataclasses.replace(side, separation=()),))
     assert "–" in Page(attacks.section(given(bare)).body).text
@@ -281,7 +361,9 @@ def test_an_attack_on_many_models_is_told_once(of_images):
     assert "after the attack the mean confidence" in attacks.section(named).body
     many = Given(tuple((f"m{i}", record) for i in range(7)))
     assert unknown.section(many).body.count("was made for each of 7 models by itself") == 1
-    assert "after the attack the mean confidence" not in attacks.section(many).body  # the table has it
+    assert (
+        "after the attack the mean confidence" not in attacks.section(many).body
+    )  # the table has it
     assert attacks.section(many).body.count("<tr>") == 8
 
 
@@ -291,7 +373,9 @@ def test_pictures_of_another_attack_are_told(of_images):
     for count in (steps, steps + 1):
         attack = dataclasses.replace(record.unknown[0].attack, steps=count)
         side = dataclasses.replace(record.unknown[0], attack=attack)
-        text = Page(attacks.section(given(dataclasses.replace(record, unknown=(side,)), noise)).body).text
+        text = Page(
+            attacks.section(given(dataclasses.replace(record, unknown=(side,)), noise)).body
+        ).text
         assert (f"it had {steps} steps, not {steps + 1}" in text) == (count != steps)
 
 
@@ -308,7 +392,9 @@ def test_maps_side_by_side(of_rows):
 
 def test_each_model_has_a_map_of_its_own_score(of_rows):
     record = one(of_rows, Map)
-    surfaces = [dataclasses.replace(record.scores[0], name=name, label=name) for name in ("first", "second")]
+    surfaces = [
+        dataclasses.replace(record.scores[0], name=name, label=name) for name in ("first", "second")
+    ]
     both = dataclasses.replace(record, scores=tuple(surfaces))
     other = dataclasses.replace(record, method="duq", scores=(surfaces[0],))
     judged = an_evaluation({"far": 0.9}, method=both.method)
@@ -324,7 +410,10 @@ def test_a_map_without_points_is_told(of_rows):
 
 
 def test_a_table_without_features_is_left_out(of_rows):
-    assert infinity.section(given(dataclasses.replace(one(of_rows, FeatureAudit), features=()))) is None
+    assert (
+        infinity.section(given(dataclasses.replace(one(of_rows, FeatureAudit), features=())))
+        is None
+    )
 
 
 def test_regions_are_drawn_small(of_rows):
@@ -341,7 +430,9 @@ def test_a_palette_saves_bytes_and_is_not_seen(seed):
     noisy = np.clip(pixels + rng.integers(0, 9, pixels.shape), 0, 255).astype(np.uint8)
     file = io.BytesIO()
     Image.fromarray(noisy).save(file, format="PNG")
-    full = f'<image xlink:href="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"/>'
+    full = (
+        f'<image xlink:href="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"/>'
+    )
     small = lighter(Markup(full))
     assert len(small) < len(full) / 2
     found = re.search(r'base64,([^"]*)', small)[1]
@@ -365,8 +456,10 @@ def test_examples_as_pictures_and_as_rows(of_images, of_rows):
     page = Page(examples.section(given(record)).body)
     assert len(page.of("img")) == 3 * 2 * 3
     first = record.known.surest[0]
-    assert any(f"input {first.number}, among the surest: taken for {first.answer}" in image["alt"]
-               for image in page.of("img"))  # fmt: skip
+    assert any(
+        f"input {first.number}, among the surest: taken for {first.answer}" in image["alt"]
+        for image in page.of("img")
+    )
     assert "shown stretched" in " ".join(image["alt"] for image in page.of("img"))  # far away
     table = one(of_rows, Examples)
     page = Page(examples.section(given(table)).body)
@@ -378,7 +471,10 @@ def test_examples_as_pictures_and_as_rows(of_images, of_rows):
 def test_examples_of_many_models_are_folded_and_few(of_rows):
     record = one(of_rows, Examples)
     alone = Page(examples.section(given(record)).body)
-    assert "the inputs it is surest of first, then those it is least sure of, judged by max_prob." in alone.text
+    assert (
+        "the inputs it is surest of first, then those it is least sure of, judged by max_prob."
+        in alone.text
+    )
     assert not alone.of("details")
     page = Page(examples.section(given(*[record] * 8)).body)
     assert len(page.of("details")) == 6
@@ -418,7 +514,8 @@ def test_thresholds_and_their_promises(of_images):
     decision = of_images[2]
     assert decision.promise in page.text
     assert (
-        f"Measured: {100 * decision.accepted:.1f} % of {decision.inputs} known test inputs were accepted" in page.text
+        f"Measured: {100 * decision.accepted:.1f} % of {decision.inputs} known test inputs were accepted"
+        in page.text
     )
     assert "inputs of digits, test part settled that" in page.text
     assert "a promise" not in page.text  # of the fitted detector: the decision tells it
@@ -437,7 +534,10 @@ def test_what_a_broken_promise_looks_like(of_images):
     decision = of_images[2]
     broken = dataclasses.replace(decision, accepted=0.5)
     assert any("the promise does not hold for them" in words for words in decision_words(broken))
-    assert not any("does not hold" in words for words in decision_words(dataclasses.replace(decision, accepted=0.95)))
+    assert not any(
+        "does not hold" in words
+        for words in decision_words(dataclasses.replace(decision, accepted=0.95))
+    )
     forgotten = dataclasses.replace(decision, promise=None, usual=None, bound=None, accuracy=None)
     assert "What it promised is not in this record." in decision_words(forgotten)
     risk = dataclasses.replace(decision, risk=0.01, accepted_accuracy=0.98)
@@ -449,10 +549,16 @@ def test_thresholds_in_words():
     assert threshold_words("energy", (2.5,), "9 inputs") == (
         "energy says “I do not know” where its score is above 2.5; 9 inputs settled that."
     )
-    assert "largest probability is below 90.0 %" in threshold_words("max_prob", (float(np.log(0.1)),), "9 inputs")
+    assert "largest probability is below 90.0 %" in threshold_words(
+        "max_prob", (float(np.log(0.1)),), "9 inputs"
+    )
     assert "accepts everything" in threshold_words("energy", (1.7e308,), "9 inputs")
-    assert threshold_words("energy", (), "9 inputs").startswith("energy has no threshold in this record")
-    assert "a threshold for each of 3 classes" in threshold_words("energy", (1.0, 2.0, 3.0), "9 inputs")
+    assert threshold_words("energy", (), "9 inputs").startswith(
+        "energy has no threshold in this record"
+    )
+    assert "a threshold for each of 3 classes" in threshold_words(
+        "energy", (1.0, 2.0, 3.0), "9 inputs"
+    )
 
 
 def test_a_model_of_kernels():
@@ -470,8 +576,10 @@ def test_a_model_of_kernels():
 
 
 def test_no_torch():
-    code = ("import sys\nfrom nescio.report.sections import attacks, examples, infinity, maps, threshold\n"
-            "import nescio.report.reliability\nsys.exit('torch' in sys.modules)")  # fmt: skip
+    code = (
+        "import sys\nfrom nescio.report.sections import attacks, examples, infinity, maps, threshold\n"
+        "import nescio.report.reliability\nsys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -479,7 +587,12 @@ def test_a_recommended_detector_comes_first_and_is_told_once():
     """It is on record twice: by its ranking, and as it was fitted."""
     suited = a_recommendation("vim")
     own = dataclasses.replace(a_fitted(detector="vim"), inputs=suited.calibrated)
-    found = verdict.section(Given((("run", own), ("run", a_fitted(detector="knn")), ("run", suited)))).body
-    assert re.findall(r"(Use \w+|If not vim, there is a detector that was fitted on \w+)", found) == [
-        "Use vim", "If not vim, there is a detector that was fitted on knn",
-    ]  # fmt: skip
+    found = verdict.section(
+        Given((("run", own), ("run", a_fitted(detector="knn")), ("run", suited)))
+    ).body
+    assert re.findall(
+        r"(Use \w+|If not vim, there is a detector that was fitted on \w+)", found
+    ) == [
+        "Use vim",
+        "If not vim, there is a detector that was fitted on knn",
+    ]

@@ -24,15 +24,24 @@ def trial(value, accuracy, auroc=None, failed=None):
 
 @pytest.fixture
 def scales():
-    trials = trial(0.05, 0.9), trial(0.1, 0.92), trial(1.0, 0.8), trial(2.0, None, failed="the loss became [nan]")
+    trials = (
+        trial(0.05, 0.9),
+        trial(0.1, 0.92),
+        trial(1.0, 0.8),
+        trial(2.0, None, failed="the loss became [nan]"),
+    )
     words = "validation accuracy at gradient penalty 0"
-    return Selection("duq", "length_scale", 0.1, words, "accuracy", 500, trials, Provenance.now(0, {}, 8.0))
+    return Selection(
+        "duq", "length_scale", 0.1, words, "accuracy", 500, trials, Provenance.now(0, {}, 8.0)
+    )
 
 
 @pytest.fixture
 def penalties():
     trials = trial(0.0, 0.93, 0.88), trial(0.1, 0.92, 0.91), trial(0.5, 0.9, 0.9), trial(1.0, 0.89)
-    return Selection("duq", "gradient_penalty", 0.1, WRONG, "auroc", 500, trials, Provenance.now(0, {}, 8.0))
+    return Selection(
+        "duq", "gradient_penalty", 0.1, WRONG, "auroc", 500, trials, Provenance.now(0, {}, 8.0)
+    )
 
 
 def lines(found, width=120):
@@ -68,7 +77,11 @@ def test_the_verdict_says_what_and_why(scales, penalties):
 
 def drawn(axes, colour, marker):
     """The points of markers of one kind, together."""
-    found = [line.get_xydata() for line in axes.lines if line.get_marker() == marker and line.get_color() == colour]
+    found = [
+        line.get_xydata()
+        for line in axes.lines
+        if line.get_marker() == marker and line.get_color() == colour
+    ]
     return np.concatenate(found).tolist() if found else []
 
 
@@ -76,7 +89,9 @@ def test_the_figure_marks_what_was_chosen(scales):
     figure = selection_figure(scales)
     (axes,) = figure.axes
     places = np.log10([0.05, 0.1, 1.0, 2.0])
-    assert drawn(axes, LINE, "o") == [[x, y] for x, y in zip(places, (0.9, 0.92, 0.8), strict=False)]
+    assert drawn(axes, LINE, "o") == [
+        [x, y] for x, y in zip(places, (0.9, 0.92, 0.8), strict=False)
+    ]
     assert drawn(axes, CHOSEN, "o") == [[places[1], 0.92]]
     assert drawn(axes, BAD, "x") == [[places[3], 0.05]]
     assert len(drawn(axes, LINE, ".")) == 9  # every seed
@@ -86,7 +101,10 @@ def test_the_figure_marks_what_was_chosen(scales):
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0.05", "0.1", "1", "2"]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("length scale σ", "accuracy")
     assert figure.get_suptitle() == "duq: length scale σ = 0.1"
-    assert axes.get_title(loc="left") == "chosen by the validation accuracy at gradient penalty 0 (500 inputs, 3 seeds)"
+    assert (
+        axes.get_title(loc="left")
+        == "chosen by the validation accuracy at gradient penalty 0 (500 inputs, 3 seeds)"
+    )
 
 
 def test_accuracy_stands_beside_auroc(penalties):
@@ -105,7 +123,13 @@ def test_accuracy_stands_beside_auroc(penalties):
 def test_labels_do_not_run_into_each_other(scales):
     trials = tuple(trial(value, 0.5) for value in (1e-4, 0.1, 0.11, 0.12, 100.0))
     axes = selection_figure(replace(scales, trials=trials, value=0.11)).axes[0]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.0001", "", "0.11", "", "100"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [
+        "0.0001",
+        "",
+        "0.11",
+        "",
+        "100",
+    ]
 
 
 def test_one_candidate_and_one_seed_are_enough(penalties):
@@ -117,7 +141,9 @@ def test_one_candidate_and_one_seed_are_enough(penalties):
 
 @pytest.mark.parametrize("name", ["$x_{$", r"$\frac{$", "a long name " * 20])
 def test_any_name_of_unknown_data_can_be_drawn(penalties, name):
-    figure = selection_figure(replace(penalties, criterion=f"AUROC of validation data against {name}"))
+    figure = selection_figure(
+        replace(penalties, criterion=f"AUROC of validation data against {name}")
+    )
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=30)
     assert file.getvalue().startswith(b"\x89PNG")

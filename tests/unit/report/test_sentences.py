@@ -22,7 +22,9 @@ from report_records import (
 
 
 def test_a_model_that_is_right_and_honest():
-    told = sentences.knows([an_evaluation({}, accuracy=0.95, mmc=0.955, ece=0.012, right_wrong=0.93)])
+    told = sentences.knows(
+        [an_evaluation({}, accuracy=0.95, mmc=0.955, ece=0.012, right_wrong=0.93)]
+    )
     assert told == [
         "It answers 95.0 % of 1000 inputs of digits rightly.",
         "It says that it is 95.5 % sure on average. That can be taken at its word: its confidence is off by 1.2 "
@@ -44,13 +46,19 @@ def test_nothing_is_said_of_doubts_where_nothing_was_wrong():
     assert len(sentences.knows([an_evaluation({}, accuracy=1.0, right_wrong=None)])) == 2
 
 
-@pytest.mark.parametrize(("accuracy", "few"), [(0.999, "only wrong answer looks"), (0.991, "9 wrong answers look")])
+@pytest.mark.parametrize(
+    ("accuracy", "few"), [(0.999, "only wrong answer looks"), (0.991, "9 wrong answers look")]
+)
 def test_of_few_wrong_answers_the_figure_of_the_tables_is_told_but_not_judged(accuracy, few):
     told = sentences.knows([an_evaluation({}, accuracy=accuracy, right_wrong=0.996)])
-    assert told[2] == (f"Its {few} less certain than a right one 99.6 % of the time; so few do not show whether it "
-                       "doubts where it errs.")  # fmt: skip
+    assert told[2] == (
+        f"Its {few} less certain than a right one 99.6 % of the time; so few do not show whether it "
+        "doubts where it errs."
+    )
     runs = [an_evaluation({}, accuracy=0.991, right_wrong=0.5)] * 2
-    assert sentences.knows(runs)[2].startswith("Its doubts hardly tell where it errs: one of its 18 wrong answers")
+    assert sentences.knows(runs)[2].startswith(
+        "Its doubts hardly tell where it errs: one of its 18 wrong answers"
+    )
 
 
 def test_runs_are_averaged_and_say_so():
@@ -67,9 +75,13 @@ def test_the_best_and_the_worst_set_are_named():
     assert told[1].startswith(
         "Worst: it takes inputs far away from its data (far) for more familiar than what it knows"
     )
-    assert told[2] == ("It was shown 3 kinds of unknown inputs: for 2 of them an input looks less familiar than a "
-                       "known one at least 90.0 % of the time.")  # fmt: skip
-    assert told[3].endswith("with a threshold that accepts 95 % of known inputs, 90.0 % of them are accepted too.")
+    assert told[2] == (
+        "It was shown 3 kinds of unknown inputs: for 2 of them an input looks less familiar than a "
+        "known one at least 90.0 % of the time."
+    )
+    assert told[3].endswith(
+        "with a threshold that accepts 95 % of known inputs, 90.0 % of them are accepted too."
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,9 +107,16 @@ def test_nothing_is_said_of_the_unknown_without_any():
 
 
 def test_attacks_that_failed_are_told():
-    record = replace(an_evaluation({}), provenance=replace(ORIGIN, settings={"resisted": {"adversarial_samples": 40}}))
-    assert sentences.meets_unknown([record]) == ["adversarial_samples: none of 40 attacks made the model err."]
-    assert sentences.meets_unknown([record, record]) == ["adversarial_samples: none of 80 attacks made the model err."]
+    record = replace(
+        an_evaluation({}),
+        provenance=replace(ORIGIN, settings={"resisted": {"adversarial_samples": 40}}),
+    )
+    assert sentences.meets_unknown([record]) == [
+        "adversarial_samples: none of 40 attacks made the model err."
+    ]
+    assert sentences.meets_unknown([record, record]) == [
+        "adversarial_samples: none of 80 attacks made the model err."
+    ]
     for runs in ([record, an_evaluation({})], [an_evaluation({}), record]):
         assert sentences.meets_unknown(runs) == [
             "adversarial_samples: none of 40 attacks made the model err in 1 of 2 runs."
@@ -106,13 +125,23 @@ def test_attacks_that_failed_are_told():
 
 def test_far_away_opposite_models_are_told_apart():
     every = f"along all {an_audit().trials:,} directions tried."
-    assert sentences.far_away(an_audit("affine", 1.0))[0] == f"Far away it is sure of whatever it is shown, {every}"
     assert (
-        sentences.far_away(an_audit("affine", 0.1))[0] == "Far away it does not become certain along most directions."
+        sentences.far_away(an_audit("affine", 1.0))[0]
+        == f"Far away it is sure of whatever it is shown, {every}"
     )
-    assert sentences.far_away(an_audit("kernels", 1.0))[0] == f"Far away it says that it does not know, {every}"
+    assert (
+        sentences.far_away(an_audit("affine", 0.1))[0]
+        == "Far away it does not become certain along most directions."
+    )
+    assert (
+        sentences.far_away(an_audit("kernels", 1.0))[0]
+        == f"Far away it says that it does not know, {every}"
+    )
     assert "not proved to say" in sentences.far_away(an_audit("kernels", 0.2))[0]
-    assert sentences.far_away(an_audit("unknown"))[0] == "Far away it was seen to become certain along most directions."
+    assert (
+        sentences.far_away(an_audit("unknown"))[0]
+        == "Far away it was seen to become certain along most directions."
+    )
     assert "Along 100.0 % of 100 directions" in sentences.far_away(an_audit("affine", 1.0))[1]
 
 
@@ -120,7 +149,10 @@ def test_far_away_opposite_models_are_told_apart():
 def test_most_directions_are_not_said_to_be_all(share):
     affine, kernels = an_audit("affine", share), an_audit("kernels", share)
     assert sentences.judged_far(affine) == "Far away it becomes certain along most directions."
-    assert sentences.judged_far(kernels) == "Far away it says along most directions that it does not know."
+    assert (
+        sentences.judged_far(kernels)
+        == "Far away it says along most directions that it does not know."
+    )
     assert standings(Given((("plain", affine), ("duq", kernels))))["Far away"] == [
         "Proved to end far away certain, along most directions: plain.",
         "Proved to end far away not knowing, along most directions: duq.",
@@ -174,7 +206,9 @@ def test_of_kernels_the_median_is_of_all_rows():
 def of_kernels(record):
     """The same, but that what made rows certain is what makes them unknown."""
     [feature] = record.features
-    lower, higher = (replace(side, unknown=side.certain) for side in (feature.lower, feature.higher))
+    lower, higher = (
+        replace(side, unknown=side.certain) for side in (feature.lower, feature.higher)
+    )
     return replace(record, eps=0.01, features=(replace(feature, lower=lower, higher=higher),))
 
 
@@ -184,7 +218,9 @@ def test_a_threshold_and_its_promise():
         "What that promises: a new known input, drawn as these were, is accepted with a probability of at least 0.95.",
     ]
     beside = sentences.fitted(a_fitted(), "vim")[0]
-    assert beside.startswith("If not vim, there is a detector that was fitted on knn: its threshold, 1.25, was settled")
+    assert beside.startswith(
+        "If not vim, there is a detector that was fitted on knn: its threshold, 1.25, was settled"
+    )
     per_class = replace(a_fitted(), thresholds=(1.0, 2.0))
     assert "its thresholds, one for each class, were settled" in sentences.fitted(per_class)[0]
 
@@ -198,9 +234,13 @@ def test_a_recommended_detector_and_what_it_is_worst_at():
     record = a_recommendation()
     best = replace(record.ranking[0], refused={"noise": 1.0, "patches": 0.42})
     told = sentences.recommended(replace(record, ranking=(best, *record.ranking[1:])))
-    assert told[2] == ("Unknown inputs: not guaranteed; of the outliers it was tried on it refuses: noise 100.0 %, "
-                       "patches 42.0 %.")  # fmt: skip
-    assert len(sentences.recommended(replace(a_recommendation(), provenance=ORIGIN))) == 1  # it tells no share
+    assert told[2] == (
+        "Unknown inputs: not guaranteed; of the outliers it was tried on it refuses: noise 100.0 %, "
+        "patches 42.0 %."
+    )
+    assert (
+        len(sentences.recommended(replace(a_recommendation(), provenance=ORIGIN))) == 1
+    )  # it tells no share
 
 
 def test_who_won_a_contest():
@@ -213,13 +253,21 @@ def test_a_reproduction_tells_the_farthest_figure_and_the_claims():
     near, claims = sentences.reproduced(a_reproduction(ours=0.93))
     assert "by 0.025, is “DUQ: AUROC”" in near
     assert claims == "Table 2 of paper 4: 1 of 1 claims hold in our runs."
-    assert sentences.reproduced(a_reproduction(ours=0.5))[1] == "Table 2 of paper 4: 0 of 1 claims hold in our runs."
+    assert (
+        sentences.reproduced(a_reproduction(ours=0.5))[1]
+        == "Table 2 of paper 4: 0 of 1 claims hold in our runs."
+    )
 
 
 def test_the_farthest_figure_is_told_for_each_unit():
-    compared = (Compared("AUROC", 0.9, 0.899), Compared("test error", 1.4, 1.89, unit="%"), Compared("FPR", 0.2, 0.361),
-                Compared("share", 50.0, 50.2, unit="%"), Compared("time", 2.0, 5.0, unit="s"),
-                Compared("not in the paper", None, 99.0))  # fmt: skip
+    compared = (
+        Compared("AUROC", 0.9, 0.899),
+        Compared("test error", 1.4, 1.89, unit="%"),
+        Compared("FPR", 0.2, 0.361),
+        Compared("share", 50.0, 50.2, unit="%"),
+        Compared("time", 2.0, 5.0, unit="s"),
+        Compared("not in the paper", None, 99.0),
+    )
     [told] = sentences.reproduced(replace(a_reproduction(), compared=compared, claims=()))
     assert told.endswith(
         "5 figures stand beside the paper’s; of those without a unit, the farthest apart, by 0.161, is “FPR”; of those "
@@ -249,11 +297,17 @@ def test_who_is_best_at_what():
 
 def test_equals_are_not_ranked():
     pair = (("a", an_evaluation({"noise": 0.9})), ("b", an_evaluation({"noise": 0.9})))
-    assert standings(Given(pair))["digits, 1,000 inputs"][0] == "Most right answers on digits: a and b alike (95.0 %)."
+    assert (
+        standings(Given(pair))["digits, 1,000 inputs"][0]
+        == "Most right answers on digits: a and b alike (95.0 %)."
+    )
 
 
 def test_models_on_different_data_are_not_ranked():
-    pair = (("a", an_evaluation({"noise": 0.9})), ("b", an_evaluation({"noise": 0.9}, known="iris")))
+    pair = (
+        ("a", an_evaluation({"noise": 0.9})),
+        ("b", an_evaluation({"noise": 0.9}, known="iris")),
+    )
     assert standings(Given(pair)) == {}
 
 
@@ -263,16 +317,27 @@ def test_runs_of_one_name_are_one_model():
 
 
 def test_each_data_set_has_standings_of_its_own():
-    pairs = [(f"{data}/{name}", an_evaluation({"noise": 0.9}, known=data)) for data in ("digits", "moons")
-             for name in ("a", "b")]  # fmt: skip
-    audits = [(f"{data}/{name}", an_audit(law)) for data in ("moons", "digits")
-              for name, law in (("a", "affine"), ("b", "kernels"))]  # fmt: skip
+    pairs = [
+        (f"{data}/{name}", an_evaluation({"noise": 0.9}, known=data))
+        for data in ("digits", "moons")
+        for name in ("a", "b")
+    ]
+    audits = [
+        (f"{data}/{name}", an_audit(law))
+        for data in ("moons", "digits")
+        for name, law in (("a", "affine"), ("b", "kernels"))
+    ]
     others = [("x", an_audit()), ("y", an_audit())]
     found = standings(Given((*pairs, *audits, *others)))
     assert list(found) == ["digits, 1,000 inputs", "moons, 1,000 inputs", "Far away"]
-    assert found["moons, 1,000 inputs"][0].startswith("Most right answers on moons: moons/a and moons/b alike")
+    assert found["moons, 1,000 inputs"][0].startswith(
+        "Most right answers on moons: moons/a and moons/b alike"
+    )
     assert (
-        found["moons, 1,000 inputs"][-1] == "Proved to end far away not knowing, along every direction tried: moons/b."
+        found["moons, 1,000 inputs"][-1]
+        == "Proved to end far away not knowing, along every direction tried: moons/b."
     )
     assert "digits" not in " ".join(found["moons, 1,000 inputs"])
-    assert found["Far away"] == ["Proved to end far away certain, along every direction tried: x and y."]
+    assert found["Far away"] == [
+        "Proved to end far away certain, along every direction tried: x and y."
+    ]

@@ -9,18 +9,29 @@ from nescio.report.separations import separation_page, separation_tables, violin
 
 def record(splits=2):
     def row(name, group, value):
-        against = {other: Repeated(*[tuple(value + 0.01 * split for split in range(splits))] * 3)
-                   for other in ("wrong", "uni|form")}  # fmt: skip
+        against = {
+            other: Repeated(*[tuple(value + 0.01 * split for split in range(splits))] * 3)
+            for other in ("wrong", "uni|form")
+        }
         return Row(name, group, against)
 
     spread = Spread(
-        "entropy", {"right": (-3.0, -2.0, -2.5), "wrong": (0.5,), "flat": (1.0, 1.0), "x, wrong": (0.0, 1.0)}
+        "entropy",
+        {"right": (-3.0, -2.0, -2.5), "wrong": (0.5,), "flat": (1.0, 1.0), "x, wrong": (0.0, 1.0)},
     )
     return Separations(
-        data="digits", network="lenet", accuracy=(0.97, 0.98)[:splits], sets={"right": (90,), "wrong": (10,)},
-        rows=(row("entropy", "single", 0.9), row("lasso", "regression", 0.95), row("none", "network", 0.5)),
-        spreads=(spread, spread), provenance=Provenance.now(0, {}, 1.0),
-    )  # fmt: skip
+        data="digits",
+        network="lenet",
+        accuracy=(0.97, 0.98)[:splits],
+        sets={"right": (90,), "wrong": (10,)},
+        rows=(
+            row("entropy", "single", 0.9),
+            row("lasso", "regression", 0.95),
+            row("none", "network", 0.5),
+        ),
+        spreads=(spread, spread),
+        provenance=Provenance.now(0, {}, 1.0),
+    )
 
 
 def shown(thing):
@@ -46,7 +57,9 @@ def test_one_split_has_no_deviation():
 
 
 def test_the_page_has_the_paper_beside():
-    page = separation_page(record(), {("entropy", "wrong"): {"auroc": 97.74}}, ["auroc", "aupr_out"])
+    page = separation_page(
+        record(), {("entropy", "wrong"): {"auroc": 97.74}}, ["auroc", "aupr_out"]
+    )
     assert "| entropy | 90.50 ± 0.71 (97.74) | 90.50 ± 0.71 |" in page
     assert "| lasso | **95.50 ± 0.71** | **95.50 ± 0.71** |" in page
     lines = page.splitlines()
@@ -63,7 +76,12 @@ def test_a_record_survives_saving(tmp_path):
 def test_violins_are_drawn_for_every_score_and_set(tmp_path):
     figure = violin_figure(record())
     assert len(figure.axes) == 2
-    assert [label.get_text() for label in figure.axes[1].get_xticklabels()] == ["right", "wrong", "flat", "x, wrong"]
+    assert [label.get_text() for label in figure.axes[1].get_xticklabels()] == [
+        "right",
+        "wrong",
+        "flat",
+        "x, wrong",
+    ]
     assert len(figure.axes[0].collections) == 2  # one value, or equal ones, have no width
     save_figure(figure, tmp_path / "v.svg")
     assert (tmp_path / "v.svg").stat().st_size > 1000

@@ -18,5 +18,7 @@ def test_a_table_names_the_score_it_shows():
         (["gradient_l2:linear1"], "gradient_l2:linear1"),
     ):
         console = Console(width=100, record=True, file=io.StringIO())
-        console.print(evaluation_tables(nescio.evaluate(model, known, {"far": 9 * x}, scores=scores)))
+        console.print(
+            evaluation_tables(nescio.evaluate(model, known, {"far": 9 * x}, scores=scores))
+        )
         assert f"known against unknown, by {named}" in console.export_text()

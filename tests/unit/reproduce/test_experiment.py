@@ -12,16 +12,37 @@ from rich.console import Console
 import nescio
 from nescio.data import NAMES, Samples
 from nescio.errors import NescioError
-from nescio.records import Claim, Compared, Differs, Map, Provenance, Repeated, Reproduction, Row, Separations
-from nescio.reproduce.experiment import FEW, SCALES, STAGES, Experiment, Found, Work, reproduce, some
+from nescio.records import (
+    Claim,
+    Compared,
+    Differs,
+    Map,
+    Provenance,
+    Repeated,
+    Reproduction,
+    Row,
+    Separations,
+)
+from nescio.reproduce.experiment import (
+    FEW,
+    SCALES,
+    STAGES,
+    Experiment,
+    Found,
+    Work,
+    reproduce,
+    some,
+)
 from nescio.reproduce.experiments import EXPERIMENTS, NOT_MADE, not_made
-from nescio.runs import Source
+from nescio.store.run import Source
 
 
 def result(value=0.5, seconds=1.0):
     """Any record will do for a stage."""
     row = Row("entropy", "single", {"wrong": Repeated((value,), (value,), (value,))})
-    return Separations("digits", "mlp", (0.9,), {"wrong": (3,)}, (row,), (), Provenance.now(0, {}, seconds))
+    return Separations(
+        "digits", "mlp", (0.9,), {"wrong": (3,)}, (row,), (), Provenance.now(0, {}, seconds)
+    )
 
 
 @pytest.fixture
@@ -29,7 +50,12 @@ def work(tmp_path):
     """A new look at the same folders, as a command that is started again has it."""
 
     def make(**more):
-        return Work(tmp_path / "results", tmp_path / "runs", console=Console(file=io.StringIO(), width=200), **more)
+        return Work(
+            tmp_path / "results",
+            tmp_path / "runs",
+            console=Console(file=io.StringIO(), width=200),
+            **more,
+        )
 
     return make
 
@@ -70,16 +96,25 @@ def test_a_stage_is_made_once(work, made):
     assert "a: kept" in said(again)
 
 
-@pytest.mark.parametrize("other", [{"rows": 6}, {}, {"rows": 5, "sets": ("x",)}], ids=["value", "fewer", "more"])
+@pytest.mark.parametrize(
+    "other", [{"rows": 6}, {}, {"rows": 5, "sets": ("x",)}], ids=["value", "fewer", "more"]
+)
 def test_changed_settings_are_done_again_and_then_kept(work, made, other):
     work().stage("a", Separations, made("old", 0.25), rows=5)
-    assert work().stage("a", Separations, made("new", 0.75), **other).rows[0].against["wrong"].auroc == (0.75,)
+    assert work().stage("a", Separations, made("new", 0.75), **other).rows[0].against[
+        "wrong"
+    ].auroc == (0.75,)
     assert made.done == ["old", "new"]
     work().stage("a", Separations, never, **other)
 
 
 def test_scales_and_dry_runs_do_not_pass_for_one_another(work, made):
-    for more in ({"scale": "quick"}, {"scale": "paper"}, {"dry": True}, {"scale": "paper", "dry": True}):
+    for more in (
+        {"scale": "quick"},
+        {"scale": "paper"},
+        {"dry": True},
+        {"scale": "paper", "dry": True},
+    ):
         work(**more).stage("a", Separations, made(str(more)))
         work(**more).stage("a", Separations, never)
     assert len(made.done) == 4
@@ -130,7 +165,9 @@ def test_a_kill_between_a_record_and_its_entry_leaves_no_wrong_pair(work, made, 
     with pytest.raises(KeyboardInterrupt):
         started.stage("a", Separations, made("new", 0.75), rows=6)
     monkeypatch.undo()
-    assert work().stage("a", Separations, made("old", 0.25), rows=5).rows[0].against["wrong"].auroc == (0.25,)
+    assert work().stage("a", Separations, made("old", 0.25), rows=5).rows[0].against[
+        "wrong"
+    ].auroc == (0.25,)
 
 
 def test_a_record_that_was_deleted_is_made_again(work, made):
@@ -166,7 +203,9 @@ def test_a_stage_whose_time_was_not_kept_is_kept_all_the_same(work, made):
     (started.folder / STAGES).write_text('{"a": {"scale": "quick", "dry": false}}')
     again = work()
     record = again.stage("a", Separations, never)
-    assert again.spent.seconds == {"a.json": record.provenance.seconds}  # what the record itself says
+    assert again.spent.seconds == {
+        "a.json": record.provenance.seconds
+    }  # what the record itself says
 
 
 DAMAGED = {
@@ -184,7 +223,9 @@ def test_a_record_that_cannot_be_read_is_said_and_made_again(work, made, damage)
     path = started.folder / "a.json"
     path.write_bytes(damage(path.read_bytes()))
     again = work()
-    assert again.stage("a", Separations, made("new", 0.75)).rows[0].against["wrong"].auroc == (0.75,)
+    assert again.stage("a", Separations, made("new", 0.75)).rows[0].against["wrong"].auroc == (
+        0.75,
+    )
     (line,) = (line for line in said(again).splitlines() if "a.json" in line)
     assert "a: made again, since its record cannot be read" in line
     assert "kept" not in said(again)
@@ -214,22 +255,32 @@ def test_settings_that_cannot_be_kept_are_an_error(work):
         work().stage("a", Separations, never, data=torch.zeros(1))
 
 
-BLOBS = {"source": Source("three_blobs"), "method": "softmax", "network": "mlp", "seed": 0, "epochs": 4}
+BLOBS = {
+    "source": Source("three_blobs"),
+    "method": "softmax",
+    "network": "mlp",
+    "seed": 0,
+    "epochs": 4,
+}
 
 
 def test_a_network_is_trained_once_and_shared(work, monkeypatch):
     model, history = work().trained("blobs", **BLOBS)
     assert len(history.epochs) == 4
-    monkeypatch.setattr("nescio.trainer.Trainer._step", killed)
+    monkeypatch.setattr("nescio.training.trainer.Trainer._step", killed)
     again, same = work().trained("blobs", **BLOBS)
     assert same == history
     x = nescio.data.load("three_blobs").test.inputs
     assert torch.equal(again(x), model(x))
 
 
-def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_weights(work, tmp_path, monkeypatch):
-    whole, _ = Work(tmp_path / "other", tmp_path / "others", console=work().console).trained("blobs", **BLOBS)
-    end, epochs = nescio.trainer.Trainer._end_epoch, []
+def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_weights(
+    work, tmp_path, monkeypatch
+):
+    whole, _ = Work(tmp_path / "other", tmp_path / "others", console=work().console).trained(
+        "blobs", **BLOBS
+    )
+    end, epochs = nescio.training.trainer.Trainer._end_epoch, []
 
     def ended(self, epoch):
         end(self, epoch)
@@ -237,7 +288,7 @@ def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_weights(work,
         if len(epochs) == 3:  # before the checkpoint of the third is written
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("nescio.trainer.Trainer._end_epoch", ended)
+    monkeypatch.setattr("nescio.training.trainer.Trainer._end_epoch", ended)
     with pytest.raises(KeyboardInterrupt):
         work().trained("blobs", **BLOBS)
     model, history = work().trained("blobs", **BLOBS)
@@ -299,7 +350,12 @@ def experiment(run=None, **more):
     def usual(work):
         work.stage("a", Separations, result)
         work.picture("a.svg", figure_of("a"))
-        return Found((Compared("AUROC", 0.9, 0.8),), (Claim("a", True, "b"),), (Differs("a", "b", "c"),), ("d",))
+        return Found(
+            (Compared("AUROC", 0.9, 0.8),),
+            (Claim("a", True, "b"),),
+            (Differs("a", "b", "c"),),
+            ("d",),
+        )
 
     return Experiment("some-table", 4, "Table 9", "something", run or usual, **more)
 
@@ -309,8 +365,12 @@ def test_an_experiment_ends_with_its_record(work):
     record = reproduce(experiment(), started, "nescio reproduce some-table")
     assert record == Reproduction.load(started.folder / "reproduction.json")
     assert (record.name, record.paper, record.item, record.scale, record.seeds) == (
-        "some-table", 4, "Table 9", "quick", 2,
-    )  # fmt: skip
+        "some-table",
+        4,
+        "Table 9",
+        "quick",
+        2,
+    )
     assert record.compared[0].ours == 0.8
     assert record.pictures == ("a.svg",)
     assert (started.folder / "a.svg").exists()
@@ -346,7 +406,9 @@ def test_the_time_is_that_of_all_goes_and_of_every_network_once(work, monkeypatc
 
 def test_the_time_of_a_training_is_that_of_its_history(work):
     def run(work):
-        work.stage("a", Separations, lambda: result(len(work.trained("blobs", **BLOBS)[1].epochs) / 10))
+        work.stage(
+            "a", Separations, lambda: result(len(work.trained("blobs", **BLOBS)[1].epochs) / 10)
+        )
         return Found()
 
     started, again = work(), work()
@@ -376,8 +438,11 @@ def test_a_record_is_not_replaced_by_less_or_by_something_else(work, given, aske
     before = {path: path.read_bytes() for path in started.folder.iterdir()}
     name, more = given.pop("name", "some-table"), {"seeds": 3, **given}
     other = replace(experiment(lambda work: never()), name=name)
-    with pytest.raises(NescioError, match=rf"results' holds some-table at the scale quick \(seeds: 3\), which {asked} "
-                                          "would replace; name another folder with -o"):  # fmt: skip
+    with pytest.raises(
+        NescioError,
+        match=rf"results' holds some-table at the scale quick \(seeds: 3\), which {asked} "
+        "would replace; name another folder with -o",
+    ):
         reproduce(other, work(**more), "the second")
     assert {path: path.read_bytes() for path in started.folder.iterdir()} == before
 
@@ -396,7 +461,9 @@ def test_a_record_that_cannot_be_read_is_not_replaced(work):
 
 
 def test_what_is_run_once_takes_no_more_seeds(work):
-    with pytest.raises(NescioError, match="some-table is run once, whatever the seed: it takes 1 seed, not 7"):
+    with pytest.raises(
+        NescioError, match="some-table is run once, whatever the seed: it takes 1 seed, not 7"
+    ):
         reproduce(experiment(lambda work: never(), once=True), work(seeds=7), "")
     assert not work().folder.exists()
     assert reproduce(experiment(once=True), work(), "").seeds == 1
@@ -410,13 +477,18 @@ def test_missing_data_are_named_before_any_work(work, tmp_path):
 
 def test_missing_data_are_those_of_the_scale(work, tmp_path):
     other = experiment(lambda work: never(), needs=("digits",), paper_needs=("digits", "svhn"))
-    assert (other.missing("quick", str(tmp_path)), other.missing("paper", str(tmp_path))) == ([], ["svhn"])
+    assert (other.missing("quick", str(tmp_path)), other.missing("paper", str(tmp_path))) == (
+        [],
+        ["svhn"],
+    )
     with pytest.raises(NescioError, match="not here: svhn"):
         reproduce(other, work(root=str(tmp_path), scale="paper"), "")
 
 
 def test_every_experiment_is_what_it_says():
-    assert len(EXPERIMENTS) == len({(one.paper, one.item, one.title) for one in EXPERIMENTS.values()})
+    assert len(EXPERIMENTS) == len(
+        {(one.paper, one.item, one.title) for one in EXPERIMENTS.values()}
+    )
     for name, one in EXPERIMENTS.items():
         assert one.name == name not in ("list", "page")
         assert all(set(one.needed(scale)) <= set(NAMES) for scale in SCALES)
@@ -437,7 +509,10 @@ ITEMS = {  # how many figures and tables each paper has
 
 def test_every_table_and_figure_of_the_papers_is_made_or_named():
     every = {
-        (paper, f"{kind} {n}") for paper, kinds in ITEMS.items() for kind in kinds for n in range(1, kinds[kind] + 1)
+        (paper, f"{kind} {n}")
+        for paper, kinds in ITEMS.items()
+        for kind in kinds
+        for n in range(1, kinds[kind] + 1)
     }
     made = {(one.paper, one.item) for one in EXPERIMENTS.values()}
     assert every == {item for item in made if item in every} | set(NOT_MADE)

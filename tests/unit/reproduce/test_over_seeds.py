@@ -16,7 +16,9 @@ def test_one_run_has_no_spread():
 
 def test_shares_become_per_cent():
     found = over_seeds("accuracy", [0.91, 0.93], Published(92.4, 0.2), "%")
-    assert (found.ours, found.spread, found.paper, found.paper_spread) == pytest.approx((92, 2**0.5, 92.4, 0.2), 1e-5)
+    assert (found.ours, found.spread, found.paper, found.paper_spread) == pytest.approx(
+        (92, 2**0.5, 92.4, 0.2), 1e-5
+    )
     assert over_seeds("accuracy", [0.5], 50.0, "%").ours == 50.0
 
 
@@ -24,8 +26,13 @@ def test_shares_become_per_cent():
 def groups(seed):
     """Many pairs of groups of runs, some apart and some not."""
     draws = torch.Generator().manual_seed(seed)
-    return [(torch.randn(3 + n % 3, generator=draws).tolist(),
-             (torch.randn(4, generator=draws) + n / 20).tolist()) for n in range(60)]  # fmt: skip
+    return [
+        (
+            torch.randn(3 + n % 3, generator=draws).tolist(),
+            (torch.randn(4, generator=draws) + n / 20).tolist(),
+        )
+        for n in range(60)
+    ]
 
 
 def test_independent_runs_are_judged_by_the_standard_error_of_welch(groups):
@@ -36,15 +43,20 @@ def test_independent_runs_are_judged_by_the_standard_error_of_welch(groups):
         assert above(ours, theirs) is wanted
         seen.add(wanted)
     assert seen >= {None, False}
-    assert all(above(theirs, ours) is (None if found is None else not found)
-               for ours, theirs in groups for found in [above(ours, theirs)])  # fmt: skip
+    assert all(
+        above(theirs, ours) is (None if found is None else not found)
+        for ours, theirs in groups
+        for found in [above(ours, theirs)]
+    )
 
 
 def test_pairs_are_judged_by_their_differences(groups):
     for ours, theirs in groups:
         count = min(map(len, (ours, theirs)))
         t = stats.ttest_rel(ours[:count], theirs[:count]).statistic
-        assert above_in_pairs(ours[:count], theirs[:count]) is (None if abs(t) <= CLEAR else bool(t > 0))
+        assert above_in_pairs(ours[:count], theirs[:count]) is (
+            None if abs(t) <= CLEAR else bool(t > 0)
+        )
 
 
 def test_of_single_runs_the_numbers_decide():

@@ -33,14 +33,23 @@ def test_starts(name, scale, tmp_path):
     assert record.pictures
     assert all((tmp_path / "results" / picture).stat().st_size for picture in record.pictures)
     for method in FIVE:
-        title = {"softmax": "Softmax", "mc_dropout": "MCDropout", "bayes_by_backprop": "BayesByBackprop",
-                 "ensemble": "Ensemble", "anchored": "AnchoredEnsemble"}[method]  # fmt: skip
+        title = {
+            "softmax": "Softmax",
+            "mc_dropout": "MCDropout",
+            "bayes_by_backprop": "BayesByBackprop",
+            "ensemble": "Ensemble",
+            "anchored": "AnchoredEnsemble",
+        }[method]
         assert sum(one.what.startswith(f"{title}:") for one in record.compared) == 3
     assert all(0 <= one.ours <= 100.001 for one in record.compared if one.unit == "%")
-    assert all(one.paper is None for one in record.compared)  # a figure without numbers, and a theorem
+    assert all(
+        one.paper is None for one in record.compared
+    )  # a figure without numbers, and a theorem
     assert record.claims
     assert record.differs
-    assert any(one.setting == "networks and training" for one in record.differs) == (scale == "quick")
+    assert any(one.setting == "networks and training" for one in record.differs) == (
+        scale == "quick"
+    )
 
 
 @pytest.mark.slow
@@ -61,7 +70,14 @@ def test_a_kill_costs_one_stage(tmp_path, monkeypatch):
         reproduce(BY_NAME["limits-figure1"], work_in(tmp_path), "")
     assert not (tmp_path / "results" / "reproduction.json").exists()
     found = reproduce(BY_NAME["limits-figure1"], work_in(tmp_path), "")
-    assert calls == ["softmax", "mc_dropout", "bayes_by_backprop", "bayes_by_backprop", "ensemble", "anchored"]
+    assert calls == [
+        "softmax",
+        "mc_dropout",
+        "bayes_by_backprop",
+        "bayes_by_backprop",
+        "ensemble",
+        "anchored",
+    ]
     again = reproduce(BY_NAME["limits-figure1"], work_in(tmp_path), "")
     assert len(calls) == 6
     assert replace(again, provenance=found.provenance) == found
@@ -73,22 +89,43 @@ def test_the_rim_of_a_map():
     inner = ((0.2,) * 5,) * 4
     confidence = Surface("confidence", "", (*inner, (0.995,) * 5), ((0.0,) * 5,) * 5)
     entropy = Surface("entropy", "", ((math.log(2),) * 5,) * 5, ((0.0,) * 5,) * 5)
-    record = Map("softmax", "x", 1, ("x", "y"), ("a", "b", "c", "d"), (0.0,) * 5, (0.0,) * 5, (entropy,), confidence,
-                 Points((), (), ()), Provenance(0, {}, 0.0, {}))  # fmt: skip
+    record = Map(
+        "softmax",
+        "x",
+        1,
+        ("x", "y"),
+        ("a", "b", "c", "d"),
+        (0.0,) * 5,
+        (0.0,) * 5,
+        (entropy,),
+        confidence,
+        Points((), (), ()),
+        Provenance(0, {}, 0.0, {}),
+    )
     assert rim(record) == 5 / 16
     assert rim_entropy(record) == pytest.approx(0.5)
 
 
 def test_the_authors_settings_are_of_the_five():
     assert set(TUNED) == set(FIVE)
-    assert {name for name, how in TUNED.items() if how.own.get("members") == 10} == {"ensemble", "anchored"}
-    assert TUNED["bayes_by_backprop"].own["std"] == pytest.approx(4.76e-4, rel=0.01)  # softplus(−7.649)
+    assert {name for name, how in TUNED.items() if how.own.get("members") == 10} == {
+        "ensemble",
+        "anchored",
+    }
+    assert TUNED["bayes_by_backprop"].own["std"] == pytest.approx(
+        4.76e-4, rel=0.01
+    )  # softplus(−7.649)
 
 
 def test_a_figure_of_scaled_inputs():
-    records = {name: scaling(torch.nn.Linear(2, 2), torch.ones(4, 2), features=[0, 1], alphas=[1, 10]) for name in "ab"}
+    records = {
+        name: scaling(torch.nn.Linear(2, 2), torch.ones(4, 2), features=[0, 1], alphas=[1, 10])
+        for name in "ab"
+    }
     figure = limits_figure(records, number=1)
-    assert [axes.get_xlabel() for axes in figure.axes] == ["factor of feature 1"] * 3  # confidence, and two scores
+    assert [axes.get_xlabel() for axes in figure.axes] == [
+        "factor of feature 1"
+    ] * 3  # confidence, and two scores
     assert all(len(axes.lines) == 2 for axes in figure.axes)
     with pytest.raises(NescioError, match="given: none"):
         limits_figure({})
@@ -111,6 +148,14 @@ def test_the_committed_run(name):
             < found["Softmax: rim of the map with a confidence above 99 %"]
         )
     else:
-        (far,) = (value for what, value in found.items() if what.startswith("Softmax: mean confidence at ×1,000,000"))
+        (far,) = (
+            value
+            for what, value in found.items()
+            if what.startswith("Softmax: mean confidence at ×1,000,000")
+        )
         assert far > 99.9
-        assert all(value < 1e-12 for what, value in found.items() if what.startswith("Softmax: largest gradient"))
+        assert all(
+            value < 1e-12
+            for what, value in found.items()
+            if what.startswith("Softmax: largest gradient")
+        )

@@ -63,13 +63,18 @@ def test_starts_on_embedded_data(name, runs, tmp_path):
 def test_starts(name, scale, tmp_path):
     record = reproduce(BY_NAME[name], work_in(tmp_path, scale), "")
     checked(record, tmp_path / "results")
-    assert all(one.paper is None for one in record.compared)  # a figure without numbers, and a theorem
+    assert all(
+        one.paper is None for one in record.compared
+    )  # a figure without numbers, and a theorem
     if name == "relu-theorem32":
         assert record.claims[0].holds  # a theorem holds of any network, trained or not
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("NESCIO_DATA" not in os.environ, reason="NESCIO_DATA is not set; it names the folder of real data")
+@pytest.mark.skipif(
+    "NESCIO_DATA" not in os.environ,
+    reason="NESCIO_DATA is not set; it names the folder of real data",
+)
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 @pytest.mark.parametrize("name", [one.name for one in EXPERIMENTS if one.needs])
 def test_starts_on_real_data(name, scale, runs, tmp_path):
@@ -105,26 +110,48 @@ def test_a_kill_costs_one_stage(runs, tmp_path, monkeypatch):
 
 
 def test_networks_of_a_run_are_not_trained_again(tmp_path, monkeypatch):
-    first = reproduce(replace(BY_NAME["relu-figure2"], run=ON_DIGITS["relu-figure2"], needs=()), work_in(tmp_path), "")
-    monkeypatch.setattr("nescio.trainer.Trainer._step", None)
+    first = reproduce(
+        replace(BY_NAME["relu-figure2"], run=ON_DIGITS["relu-figure2"], needs=()),
+        work_in(tmp_path),
+        "",
+    )
+    monkeypatch.setattr("nescio.training.trainer.Trainer._step", None)
     other = Work(tmp_path / "other", tmp_path / "runs", dry=True)
-    again = reproduce(replace(BY_NAME["relu-figure2"], run=ON_DIGITS["relu-figure2"], needs=()), other, "")
+    again = reproduce(
+        replace(BY_NAME["relu-figure2"], run=ON_DIGITS["relu-figure2"], needs=()), other, ""
+    )
     assert again.compared == first.compared
 
 
 def test_published_tables():
     sets = {
-        "mnist": {"mnist", "fashion_mnist", "letters", "cifar10", "noise", "adversarial_noise", "adversarial_samples"},
+        "mnist": {
+            "mnist",
+            "fashion_mnist",
+            "letters",
+            "cifar10",
+            "noise",
+            "adversarial_noise",
+            "adversarial_samples",
+        },
         "cifar10": {"cifar10", "svhn", "noise", "adversarial_noise", "adversarial_samples"},
     }
     for data, names in sets.items():
         for kind in KINDS:
-            found = {(name, measure) for known, one, name, measure in TABLE1 if (known, one) == (data, kind)}
-            assert found == {(data, "mmc")} | {(n, m) for n in names - {data} for m in ("mmc", "auroc", "fpr95")}
+            found = {
+                (name, measure)
+                for known, one, name, measure in TABLE1
+                if (known, one) == (data, kind)
+            }
+            assert found == {(data, "mmc")} | {
+                (n, m) for n in names - {data} for m in ("mmc", "auroc", "fpr95")
+            }
             assert 0 < TEST_ERROR[data, kind] < 10
-        assert set(PAPER[data].unknown) == set(QUICK[data].unknown) >= names - {
-            data, "noise", "adversarial_noise", "adversarial_samples"
-        }  # fmt: skip
+        assert (
+            set(PAPER[data].unknown)
+            == set(QUICK[data].unknown)
+            >= names - {data, "noise", "adversarial_noise", "adversarial_samples"}
+        )
     assert all(0 <= value <= 1 for value in TABLE1.values())
     assert TABLE1["mnist", "acet", "adversarial_noise", "auroc"] == 0.992
     assert set(MEDIAN_FACTOR) < set(OVERCONFIDENT)
@@ -133,21 +160,36 @@ def test_published_tables():
 
 @pytest.mark.parametrize(
     ("scale", "ours", "left"),
-    [("quick", "MNIST", ["SVHN", "CIFAR-100", "CIFAR-10 "]), ("paper", "MNIST, CIFAR-10", ["SVHN", "CIFAR-100"])],
+    [
+        ("quick", "MNIST", ["SVHN", "CIFAR-100", "CIFAR-10 "]),
+        ("paper", "MNIST, CIFAR-10", ["SVHN", "CIFAR-100"]),
+    ],
 )
 def test_the_parts_of_a_table_that_are_not_made_are_told(scale, ours, left, tmp_path):
     made = []
-    found = paper2_tables._of_each(work_in(tmp_path, scale), None, lambda _, plan: made.append(plan.data) or Found())
+    found = paper2_tables._of_each(
+        work_in(tmp_path, scale), None, lambda _, plan: made.append(plan.data) or Found()
+    )
     (told,) = found.differs
-    assert (told.setting, told.paper, told.ours) == ("trained on", "MNIST, SVHN, CIFAR-10, CIFAR-100", ours)
+    assert (told.setting, told.paper, told.ours) == (
+        "trained on",
+        "MNIST, SVHN, CIFAR-10, CIFAR-100",
+        ours,
+    )
     assert [paper2_tables.IN_PAPER[name] for name in made] == ours.split(", ")
     assert all(name in told.why for name in left)
     assert ("CIFAR-10 " in told.why) == (scale == "quick")
 
 
 def test_only_sets_of_the_papers_table_count_for_its_claim():
-    runs = {kind: [Evaluation.load(RESULTS / "relu-table1" / f"mnist-{kind}-0.json")] for kind in KINDS}
-    (claim,) = (one for one in paper2_tables._table1_claims(QUICK["mnist"], runs) if "most of the time" in one.says)
+    runs = {
+        kind: [Evaluation.load(RESULTS / "relu-table1" / f"mnist-{kind}-0.json")] for kind in KINDS
+    }
+    (claim,) = (
+        one
+        for one in paper2_tables._table1_claims(QUICK["mnist"], runs)
+        if "most of the time" in one.says
+    )
     assert re.fullmatch(r"\d of 6 times, on fashion_mnist, letters, cifar10", claim.seen)
     assert {"omniglot", "notmnist"} < {side.name for side in runs["plain"][0].unknown}
 
@@ -183,8 +225,13 @@ def on_noise(figures):
 
 def of_table1(data):
     """What the paper's own table has on noise and on adversarial noise."""
-    return {kind: [[TABLE1[data, kind, name, measure] for name in ("noise", "adversarial_noise")]
-                   for measure in ("mmc", "auroc")] for kind in KINDS}  # fmt: skip
+    return {
+        kind: [
+            [TABLE1[data, kind, name, measure] for name in ("noise", "adversarial_noise")]
+            for measure in ("mmc", "auroc")
+        ]
+        for kind in KINDS
+    }
 
 
 ON_NOISE = {  # words of section 5, and the data sets on which the paper's own numbers bear them out
@@ -192,28 +239,41 @@ ON_NOISE = {  # words of section 5, and the data sets on which the paper's own n
     "plain models completely fail on adversarial noise.": {"mnist", "cifar10"},
     "CEDA produces low confidence on noise images.": {"mnist", "cifar10"},
     "CEDA mostly fails on adversarial noise.": {"cifar10"},
-    "only ACET consistently produces low confidence predictions on adversarial noise and has high AUROC.": {"cifar10"},
+    "only ACET consistently produces low confidence predictions on adversarial noise and has high AUROC.": {
+        "cifar10"
+    },
 }
 
 
 @pytest.mark.parametrize("data", ["mnist", "cifar10"])
 def test_the_papers_words_on_noise_are_held_against_every_data_set(data):
-    claims = paper2_tables._table1_claims(replace(QUICK[data], unknown=()), on_noise(of_table1(data)))
+    claims = paper2_tables._table1_claims(
+        replace(QUICK[data], unknown=()), on_noise(of_table1(data))
+    )
     found = {claim.says.removeprefix(f"{data}: "): claim.holds for claim in claims}
-    assert {says: found[says] for says in ON_NOISE} == {says: data in true_of for says, true_of in ON_NOISE.items()}
+    assert {says: found[says] for says in ON_NOISE} == {
+        says: data in true_of for says, true_of in ON_NOISE.items()
+    }
 
 
 @pytest.mark.parametrize(
     ("kind", "figures", "holds"),
     [
-        ("ceda", ((0.1, 0.15), (1.0, 0.99)), False),  # as good as ACET, which then is not the only one
+        (
+            "ceda",
+            ((0.1, 0.15), (1.0, 0.99)),
+            False,
+        ),  # as good as ACET, which then is not the only one
         ("ceda", ((0.1, 0.15), (1.0, 0.9)), True),
         ("acet", ((0.1, 0.3), (1.0, 0.99)), False),
         ("acet", ((0.1, 0.1), (1.0, 0.9)), False),
     ],
 )
 def test_only_acet_means_no_other(kind, figures, holds):
-    plan, runs = replace(QUICK["cifar10"], unknown=()), on_noise({**of_table1("cifar10"), kind: figures})
+    plan, runs = (
+        replace(QUICK["cifar10"], unknown=()),
+        on_noise({**of_table1("cifar10"), kind: figures}),
+    )
     (claim,) = (one for one in paper2_tables._table1_claims(plan, runs) if "only ACET" in one.says)
     assert claim.holds is holds
 
@@ -221,7 +281,9 @@ def test_only_acet_means_no_other(kind, figures, holds):
 def test_where_the_papers_own_table_disagrees_with_its_words_is_told():
     noise, hostile = paper2_tables._table1_disagrees(QUICK["mnist"])
     assert noise.endswith("the paper's own table disagrees, with a plain model's MMC of 0.463.")
-    assert hostile.endswith("the paper's own table disagrees, with CEDA's MMC of 0.102 and AUROC of 0.998.")
+    assert hostile.endswith(
+        "the paper's own table disagrees, with CEDA's MMC of 0.102 and AUROC of 0.998."
+    )
     assert paper2_tables._table1_disagrees(QUICK["cifar10"]) == []
     assert paper2_tables._table1_disagrees(EMBEDDED["digits"]) == []
 
@@ -230,7 +292,11 @@ def test_the_papers_settings():
     for plan in PAPER.values():
         assert (plan.epochs, plan.steps, plan.first_steps) == (100, 40, None)
         assert "crop" in plan.augment
-    assert (PAPER["cifar10"].network, PAPER["cifar10"].optimizer, PAPER["cifar10"].learning_rate) == (
+    assert (
+        PAPER["cifar10"].network,
+        PAPER["cifar10"].optimizer,
+        PAPER["cifar10"].learning_rate,
+    ) == (
         "resnet20",
         "sgd",
         0.1,
@@ -239,10 +305,18 @@ def test_the_papers_settings():
 
 def radius(**given):
     settled = {
-        "data": "two_moons", "classes": 4, "centres": 3, "gamma": 2.0, "alpha": 5.0, "accuracy": 1.0,
-        "promises": (Promise(0.1, 1.0, 5, 0.01),), "distance": (0.0, 1.0, 3.0), "departs": (0.7, 0.01, 0.0),
-        "other": (0.7, 0.7, 0.7), "provenance": Provenance(0, {}, 0.0, {}),
-    }  # fmt: skip
+        "data": "two_moons",
+        "classes": 4,
+        "centres": 3,
+        "gamma": 2.0,
+        "alpha": 5.0,
+        "accuracy": 1.0,
+        "promises": (Promise(0.1, 1.0, 5, 0.01),),
+        "distance": (0.0, 1.0, 3.0),
+        "departs": (0.7, 0.01, 0.0),
+        "other": (0.7, 0.7, 0.7),
+        "provenance": Provenance(0, {}, 0.0, {}),
+    }
     return Radius(**{**settled, **given})
 
 
@@ -266,7 +340,10 @@ def test_a_figure_of_nothing_is_refused():
 
 
 def test_every_name_is_of_this_paper():
-    assert all(isinstance(one, Experiment) and one.paper == 2 and one.name.startswith("relu-") for one in EXPERIMENTS)
+    assert all(
+        isinstance(one, Experiment) and one.paper == 2 and one.name.startswith("relu-")
+        for one in EXPERIMENTS
+    )
     assert len(BY_NAME) == len(EXPERIMENTS) == 7
 
 

@@ -12,7 +12,7 @@ import torch
 
 import nescio
 from nescio.errors import NescioError
-from nescio.marks import MARKDOWN
+from nescio.file_kinds import MARKDOWN
 from nescio.records import Reproduction, Separations
 from nescio.report.separations import separation_page
 from nescio.reproduce import paper3_splits
@@ -39,17 +39,27 @@ def mean(record, row, other, measure="auroc"):
 
 def test_rows_and_sets(record):
     assert [row.name for row in record.rows] == [
-        *SINGLE, "glm", "lasso", "ridge", "elastic_net", "validation", "validation + uniform"
-    ]  # fmt: skip
+        *SINGLE,
+        "glm",
+        "lasso",
+        "ridge",
+        "elastic_net",
+        "validation",
+        "validation + uniform",
+    ]
     assert record.accuracy[0] > 0.93
-    assert record.sets[ALL] == tuple(sum(counts) for counts in zip(*(record.sets[name] for name in DIGITS.mixed),
-                                                                   strict=True))  # fmt: skip
+    assert record.sets[ALL] == tuple(
+        sum(counts) for counts in zip(*(record.sets[name] for name in DIGITS.mixed), strict=True)
+    )
 
 
 def test_gradient_norms_do_as_well_as_the_softmax(record):
     """Section 4: single statistics tell right answers from wrong ones as well as the baseline does."""
     assert mean(record, "softmax", "wrong") > 0.88
-    assert max(mean(record, row, "wrong") for row in ("l1 norm", "l2 norm")) > mean(record, "softmax", "wrong") - 0.01
+    assert (
+        max(mean(record, row, "wrong") for row in ("l1 norm", "l2 norm"))
+        > mean(record, "softmax", "wrong") - 0.01
+    )
 
 
 def test_known_unknowns_help_on_all_unknown_sets_together(record):
@@ -57,7 +67,9 @@ def test_known_unknowns_help_on_all_unknown_sets_together(record):
     for measure in ("auroc", "aupr_out"):
         best = max(mean(record, row, ALL, measure) for row in ("softmax", "entropy"))
         assert mean(record, "validation + uniform", ALL, measure) > best
-        assert mean(record, "validation + uniform", ALL, measure) > mean(record, "validation", ALL, measure)
+        assert mean(record, "validation + uniform", ALL, measure) > mean(
+            record, "validation", ALL, measure
+        )
     assert mean(record, "validation + uniform", "normal") > mean(record, "entropy", "normal") + 0.02
 
 
@@ -76,7 +88,9 @@ def test_a_split_that_is_there_is_not_made_again(record, folder, monkeypatch):
 
 @pytest.mark.slow
 def test_same_seed_same_numbers_and_splits_differ(tmp_path):
-    small = replace(DIGITS, network="mlp", train=60, validation=200, test=60, epochs=3, mixes=((),), networks=1)
+    small = replace(
+        DIGITS, network="mlp", train=60, validation=200, test=60, epochs=3, mixes=((),), networks=1
+    )
     one, again = separations(small, 2, tmp_path / "one"), separations(small, 1, tmp_path / "two")
     assert Separations.load(tmp_path / "one" / "split-0.json").rows == again.rows
     assert all(len(set(found.auroc)) == 2 for row in one.rows for found in row.against.values())
@@ -99,7 +113,11 @@ def test_parts_are_disjoint_and_of_the_size_asked_for():
 
 def test_every_published_figure_has_its_row_and_set():
     regressions = {"glm", "lasso", "ridge", "elastic_net"}
-    rows = {1: set(SINGLE), 2: {"softmax", "entropy", *regressions}, 3: {"softmax", "entropy", *MIXES}}
+    rows = {
+        1: set(SINGLE),
+        2: {"softmax", "entropy", *regressions},
+        3: {"softmax", "entropy", *MIXES},
+    }
     sets = {1: {WRONG, *UNKNOWN}, 2: {WRONG, *UNKNOWN}, 3: {WRONG, *MNIST.mixed, ALL}}
     for table, figures in PUBLISHED.items():
         assert set(figures) == {(row, name) for row in rows[table] for name in sets[table]}
@@ -107,10 +125,15 @@ def test_every_published_figure_has_its_row_and_set():
 
 
 def test_a_part_has_only_what_was_asked_for(record):
-    small = part(record, ("entropy", "lasso"), (WRONG, "not there", "uniform"), ("right", "uniform"))
+    small = part(
+        record, ("entropy", "lasso"), (WRONG, "not there", "uniform"), ("right", "uniform")
+    )
     assert [row.name for row in small.rows] == ["entropy", "lasso"]
     assert all(list(row.against) == [WRONG, "uniform"] for row in small.rows)
-    assert small.rows[0].against["uniform"] == next(r for r in record.rows if r.name == "entropy").against["uniform"]
+    assert (
+        small.rows[0].against["uniform"]
+        == next(r for r in record.rows if r.name == "entropy").against["uniform"]
+    )
     assert list(small.sets) == ["right", WRONG, "uniform"]
     assert [list(one.values) for one in small.spreads] == [["right", "uniform"]] * 3
     assert part(record, (), ()).spreads == ()
@@ -119,15 +142,28 @@ def test_a_part_has_only_what_was_asked_for(record):
 RESULTS = Path(__file__).parents[3] / "results"
 
 
-PRINTED = {"5.59", "8.65", "200", "13.74", "0.81", "0.12", "3.48", "10"}  # CIFAR-10, and numbers of the paper's text
+PRINTED = {
+    "5.59",
+    "8.65",
+    "200",
+    "13.74",
+    "0.81",
+    "0.12",
+    "3.48",
+    "10",
+}  # CIFAR-10, and numbers of the paper's text
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
 def test_what_the_paper_says_has_no_numbers_of_ours(experiment, tmp_path, monkeypatch):
     """Our own bars stand in what we saw."""
     shutil.copytree(RESULTS / experiment.name, tmp_path / experiment.name)
-    monkeypatch.setattr("nescio.reproduce.paper3.separations", None)  # the committed stage is enough
-    found = experiment.run(Work(tmp_path / experiment.name, tmp_path / "runs", seeds=experiment.seeds["quick"]))
+    monkeypatch.setattr(
+        "nescio.reproduce.paper3.separations", None
+    )  # the committed stage is enough
+    found = experiment.run(
+        Work(tmp_path / experiment.name, tmp_path / "runs", seeds=experiment.seeds["quick"])
+    )
     assert all(set(re.findall(r"\d+(?:\.\d+)?", claim.says)) <= PRINTED for claim in found.claims)
     assert any("wanted: " in claim.seen for claim in found.claims)
 
@@ -146,27 +182,41 @@ def test_the_committed_tables_are_those_of_their_record(number):
     }
     assert len(found.compared) == 3 * len(PUBLISHED[number])
     shown = {one.what: one.ours for one in found.compared}
-    assert shown["AUROC, wrong answers: entropy"] == pytest.approx(100 * mean(record, "entropy", "wrong"))
+    assert shown["AUROC, wrong answers: entropy"] == pytest.approx(
+        100 * mean(record, "entropy", "wrong")
+    )
 
 
 def test_the_committed_tables_show_what_they_should():
-    single, network = (Separations.load(RESULTS / f"gradient-table{n}" / "separations.json") for n in (1, 3))
+    single, network = (
+        Separations.load(RESULTS / f"gradient-table{n}" / "separations.json") for n in (1, 3)
+    )
     assert min(mean(single, row, "wrong") for row in ("softmax", "entropy")) >= 0.97
-    assert max(mean(single, row, "wrong") for row in NORMS) >= mean(single, "softmax", "wrong") - 0.01
+    assert (
+        max(mean(single, row, "wrong") for row in NORMS) >= mean(single, "softmax", "wrong") - 0.01
+    )
     for measure in ("auroc", "aupr_out"):
         best = max(mean(network, row, ALL, measure) for row in ("softmax", "entropy"))
         assert mean(network, MIXES[-1], ALL, measure) > best
 
 
-@pytest.mark.skipif("NESCIO_DATA" not in os.environ, reason="needs MNIST and others in $NESCIO_DATA")
+@pytest.mark.skipif(
+    "NESCIO_DATA" not in os.environ, reason="needs MNIST and others in $NESCIO_DATA"
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", ["quick", "paper"])
-def test_every_stage_of_every_experiment_starts_and_the_splits_are_made_once(tmp_path, monkeypatch, scale):
+def test_every_stage_of_every_experiment_starts_and_the_splits_are_made_once(
+    tmp_path, monkeypatch, scale
+):
     made = []
     one_split = paper3_splits.one_split
-    monkeypatch.setattr(paper3_splits, "one_split", lambda *given: made.append(given[1]) or one_split(*given))
+    monkeypatch.setattr(
+        paper3_splits, "one_split", lambda *given: made.append(given[1]) or one_split(*given)
+    )
     for experiment in EXPERIMENTS:
-        work = Work(tmp_path / experiment.name, tmp_path / "runs", scale, experiment.seeds[scale], dry=True)
+        work = Work(
+            tmp_path / experiment.name, tmp_path / "runs", scale, experiment.seeds[scale], dry=True
+        )
         record = reproduce(experiment, work, "")
         assert len(record.claims) >= 3
         assert record.differs[0].setting == "known data"

@@ -10,21 +10,47 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from nescio.data.catalogue import NAMES
+from nescio.data.sources.catalogue import NAMES
 from nescio.errors import NescioError
 from nescio.records import Compared, Evaluation, Provenance, Reproduction, Timings
-from nescio.reproduce import paper4_compared, paper4_curves, paper4_planes, paper4_runs, paper4_runtime
+from nescio.reproduce import (
+    paper4_compared,
+    paper4_curves,
+    paper4_planes,
+    paper4_runs,
+    paper4_runtime,
+)
 from nescio.reproduce.experiment import Work, reproduce
 from nescio.reproduce.paper4 import EXPERIMENTS
 from nescio.reproduce.paper4_planes import PENALTY
 from nescio.reproduce.paper4_published import EPOCH, PENALTIES, TABLE1, TABLE2, TABLE3
-from nescio.reproduce.paper4_runs import Pair, Run, auroc, confidence_shares, judged, judged_all, training_time
+from nescio.reproduce.paper4_runs import (
+    Pair,
+    Run,
+    auroc,
+    confidence_shares,
+    judged,
+    judged_all,
+    training_time,
+)
 
 RESULTS = Path(__file__).parents[3] / "results"
 BY_NAME = {experiment.name: experiment for experiment in EXPERIMENTS}
-EMBEDDED = [("duq-figure1", "quick"), ("duq-figure1", "paper"), ("duq-figure3", "quick"), ("duq-figure3", "paper"),
-            ("duq-figure4", "quick"), ("duq-figure4", "paper"), ("duq-runtime", "quick")]  # fmt: skip
-FULL = [(one.name, scale) for one in EXPERIMENTS for scale in one.scales if (one.name, scale) not in EMBEDDED]
+EMBEDDED = [
+    ("duq-figure1", "quick"),
+    ("duq-figure1", "paper"),
+    ("duq-figure3", "quick"),
+    ("duq-figure3", "paper"),
+    ("duq-figure4", "quick"),
+    ("duq-figure4", "paper"),
+    ("duq-runtime", "quick"),
+]
+FULL = [
+    (one.name, scale)
+    for one in EXPERIMENTS
+    for scale in one.scales
+    if (one.name, scale) not in EMBEDDED
+]
 DIGITS = Pair("digits", "digits", "lenet", ("uniform",), 2)
 SMALL = Run("softmax-digits", "softmax", 2, 1e-4, ("max_prob",))
 
@@ -44,7 +70,9 @@ def starts(name, work):
     made = reproduce(BY_NAME[name], work, "a command")
     assert Reproduction.load(work.folder / "reproduction.json") == made
     assert all((made.compared, made.claims, made.differs))
-    assert all("</svg>" in (work.folder / picture).read_text(encoding="utf-8") for picture in made.pictures)
+    assert all(
+        "</svg>" in (work.folder / picture).read_text(encoding="utf-8") for picture in made.pictures
+    )
     assert all(np.isfinite(one.ours) for one in made.compared)
     return made
 
@@ -72,7 +100,12 @@ def test_resnets_are_for_paper_scale_alone(name, work):
 def against_svhn(name):
     """A committed record, as if its digits were SVHN's."""
     record = Evaluation.load(RESULTS / "duq-figure6" / f"{name}.json")
-    return replace(record, unknown=tuple(replace(side, name="svhn") for side in record.unknown if side.name == "mnist"))
+    return replace(
+        record,
+        unknown=tuple(
+            replace(side, name="svhn") for side in record.unknown if side.name == "mnist"
+        ),
+    )
 
 
 @pytest.mark.parametrize("similar", [True, False])
@@ -82,7 +115,9 @@ def test_figure_8_holds_duq_against_ensembles_of_five(similar, work, monkeypatch
     other = duq if similar else against_svhn("ensemble-fashion-0")
     asked = []
     monkeypatch.setattr(paper4_curves, "judged_all", lambda *_: {"DUQ": [duq]})
-    monkeypatch.setattr(paper4_curves, "cifar_ensembles", lambda _, size: asked.append(size) or [other, other])
+    monkeypatch.setattr(
+        paper4_curves, "cifar_ensembles", lambda _, size: asked.append(size) or [other, other]
+    )
     monkeypatch.setattr(paper4_curves, "training_time", lambda *_: "long")
     found = paper4_curves.figure8(work)
     assert asked == [5]
@@ -96,10 +131,16 @@ def test_figure_8_holds_duq_against_ensembles_of_five(similar, work, monkeypatch
     assert (work.folder / "figure8.svg").exists()
 
 
-@pytest.mark.parametrize(("size", "starts"), [(3, [0, 3, 6, 9, 12]), (5, [0, 5, 10]), (10, [0]), (15, [0])])
+@pytest.mark.parametrize(
+    ("size", "starts"), [(3, [0, 3, 6, 9, 12]), (5, [0, 5, 10]), (10, [0]), (15, [0])]
+)
 def test_ensembles_on_cifar_are_disjoint_parts_of_one(size, starts, work, monkeypatch):
     seen = []
-    monkeypatch.setattr(paper4_compared, "judged", lambda _, pair, run, seed, part, made: seen.append((run.name, part)))
+    monkeypatch.setattr(
+        paper4_compared,
+        "judged",
+        lambda _, pair, run, seed, part, made: seen.append((run.name, part)),
+    )
     work.dry = False
     paper4_compared.cifar_ensembles(work, size)
     assert seen == [("ensemble-cifar", f"-{size}-from-{start}") for start in starts]
@@ -110,9 +151,12 @@ FAST = {"batch_size": 128, "learning_rate": 0.02}  # half as many steps, twice a
 
 @pytest.mark.parametrize(
     ("name", "how"),
-    [("duq-figure1", FAST), ("duq-figure3", FAST), *(pytest.param(f"duq-figure{n}", {}, marks=pytest.mark.slow)
-                                                     for n in (1, 3, 4))],
-)  # fmt: skip
+    [
+        ("duq-figure1", FAST),
+        ("duq-figure3", FAST),
+        *(pytest.param(f"duq-figure{n}", {}, marks=pytest.mark.slow) for n in (1, 3, 4)),
+    ],
+)
 def test_one_seed_in_the_plane_shows_what_the_paper_says(name, how, tmp_path, monkeypatch):
     monkeypatch.setattr(paper4_planes, "TRAINING", paper4_planes.TRAINING | how)
     made = starts(name, Work(tmp_path, tmp_path))
@@ -121,12 +165,18 @@ def test_one_seed_in_the_plane_shows_what_the_paper_says(name, how, tmp_path, mo
 
 
 def test_a_figure_that_was_killed_goes_on_where_it_stood(work, tmp_path, monkeypatch):
-    whole = reproduce(BY_NAME["duq-figure1"], Work(tmp_path / "whole", tmp_path / "runs", dry=True), "a command")
+    whole = reproduce(
+        BY_NAME["duq-figure1"], Work(tmp_path / "whole", tmp_path / "runs", dry=True), "a command"
+    )
     with monkeypatch.context() as patch:
         patch.setattr(paper4_planes, "uncertainty_map", killed)
         with pytest.raises(KeyboardInterrupt):
             reproduce(BY_NAME["duq-figure1"], work, "a command")
-    assert {path.name for path in work.folder.iterdir()} == {"deep-ensemble-0.json", "duq-0.json", "stages.json"}
+    assert {path.name for path in work.folder.iterdir()} == {
+        "deep-ensemble-0.json",
+        "duq-0.json",
+        "stages.json",
+    }
     monkeypatch.setattr(paper4_planes, "evaluate", killed)  # what is judged is not judged again
     resumed = reproduce(BY_NAME["duq-figure1"], work, "a command")
     assert (resumed.compared, resumed.claims) == (whole.compared, whole.claims)
@@ -144,7 +194,9 @@ def test_a_run_that_was_killed_goes_on_where_it_stood(work, tmp_path, monkeypatc
             judged(work, DIGITS, SMALL, 0)
     assert (work.runs / "softmax-digits-0-dry" / "model.safetensors").exists()
     with monkeypatch.context() as patch:
-        patch.setattr("nescio.trainer.Trainer._step", killed)  # what is trained is not trained again
+        patch.setattr(
+            "nescio.training.trainer.Trainer._step", killed
+        )  # what is trained is not trained again
         resumed = judged(work, DIGITS, SMALL, 0)
     assert (resumed.known, resumed.unknown) == (whole.known, whole.unknown)
     second = Work(tmp_path / "second", work.runs, dry=True)
@@ -166,15 +218,28 @@ def test_settings_that_change_are_run_again(work, monkeypatch):
 
 
 def test_ratios_of_run_times_are_those_of_medians(work, monkeypatch):
-    seconds = {"step: softmax": (1.0, 2.0, 90.0), "step: DUQ": (3.0,), "step: DUQ with penalty": (8.0,),
-               "step: ensemble": (10.0,), "prediction: softmax": (1.0,), "prediction: DUQ": (1.2,),
-               "prediction: ensemble": (3.0,)}  # fmt: skip
+    seconds = {
+        "step: softmax": (1.0, 2.0, 90.0),
+        "step: DUQ": (3.0,),
+        "step: DUQ with penalty": (8.0,),
+        "step: ensemble": (10.0,),
+        "prediction: softmax": (1.0,),
+        "prediction: DUQ": (1.2,),
+        "prediction: ensemble": (3.0,),
+    }
     made = Timings("conv3", 128, 1, seconds, Provenance.now(0, {}, 0.0))
     monkeypatch.setattr(paper4_runtime, "timed", lambda *_: made)
     found = paper4_runtime.runtime(work)
     assert [one.ours for one in found.compared] == pytest.approx([1.5, 4.0, 5.0, 1.2, 3.0])
-    assert [one.paper for one in found.compared] == pytest.approx([27 / 21, 103 / 21, 5.0, 1.25, 5.0])
-    assert [claim.holds for claim in found.claims] == [True, True, True, False]  # 2.5 times as fast is not about 4
+    assert [one.paper for one in found.compared] == pytest.approx(
+        [27 / 21, 103 / 21, 5.0, 1.25, 5.0]
+    )
+    assert [claim.holds for claim in found.claims] == [
+        True,
+        True,
+        True,
+        False,
+    ]  # 2.5 times as fast is not about 4
 
 
 def test_run_times_are_taken_once(work):
@@ -185,7 +250,9 @@ def test_run_times_are_taken_once(work):
 
 def test_every_task_is_timed_in_every_round():
     done = []
-    found = paper4_runtime.in_turns({"a": lambda: done.append("a"), "b": lambda: done.append("b")}, 3)
+    found = paper4_runtime.in_turns(
+        {"a": lambda: done.append("a"), "b": lambda: done.append("b")}, 3
+    )
     assert done == ["a", "b"] * 4  # the first round is not counted
     assert {name: len(rounds) for name, rounds in found.items()} == {"a": 3, "b": 3}
 
@@ -195,7 +262,11 @@ def test_published_figures_agree_with_each_other():
     assert TABLE1[0.05][2] == TABLE2["DUQ"]  # the λ that the paper chose
     assert EPOCH["ensemble"] == 5 * EPOCH["softmax"]
     assert all(90 < accuracy.value < 100 for accuracy, _, _ in TABLE1.values())
-    tables = [*(one for _, *rest in TABLE1.values() for one in rest), *TABLE2.values(), *TABLE3.values()]
+    tables = [
+        *(one for _, *rest in TABLE1.values() for one in rest),
+        *TABLE2.values(),
+        *TABLE3.values(),
+    ]
     assert all(0.8 < one.value < 1 and (one.spread is None or one.spread < 0.05) for one in tables)
 
 
@@ -214,17 +285,30 @@ def test_to_be_below_the_paper_is_told_apart_by_whether_it_has_a_spread(work):
 
 def test_names_and_needs():
     assert len(BY_NAME) == len(EXPERIMENTS)
-    assert all(one.paper == 4 and set(one.needed(scale)) <= set(NAMES) for one in EXPERIMENTS for scale in one.scales)
+    assert all(
+        one.paper == 4 and set(one.needed(scale)) <= set(NAMES)
+        for one in EXPERIMENTS
+        for scale in one.scales
+    )
 
 
 def test_the_page_on_duq_tells_of_two_moons_what_the_records_show():
     page = " ".join((RESULTS.parent / "docs" / "duq.md").read_text(encoding="utf-8").split())
-    first, fourth = (Reproduction.load(RESULTS / f"duq-figure{n}" / "reproduction.json") for n in (1, 4))
+    first, fourth = (
+        Reproduction.load(RESULTS / f"duq-figure{n}" / "reproduction.json") for n in (1, 4)
+    )
     far = dict(re.findall(r"(DUQ(?:, [\w -]+)?): (0\.\d+)", fourth.claims[0].seen))
     two, none, one = (far[title] for title in PENALTY)
-    assert f"{two} with the two-sided penalty, {none} without one and {one} with a one-sided one" in page
-    shares = {one.what.partition(": share")[0]: f"{one.ours:.0%}".replace("%", " %")
-              for record in (first, fourth) for one in record.compared if ": share" in one.what}  # fmt: skip
+    assert (
+        f"{two} with the two-sided penalty, {none} without one and {one} with a one-sided one"
+        in page
+    )
+    shares = {
+        one.what.partition(": share")[0]: f"{one.ours:.0%}".replace("%", " %")
+        for record in (first, fourth)
+        for one in record.compared
+        if ": share" in one.what
+    }
     two, none, one = (shares[title] for title in PENALTY)
     assert f"Of {two}, {none} and {one} of that region they are more than 0.9 certain" in page
     assert f"a deep ensemble of {shares['deep ensemble']}." in page
@@ -240,7 +324,10 @@ def test_the_page_on_duq_names_all_its_figures():
     assert f"{' and '.join(alone)} at the paper's scale alone" in page
 
 
-LONGER = {path.parent.name: Evaluation.load(path) for path in (RESULTS / "duq-fashion").glob("*/evaluation.json")}
+LONGER = {
+    path.parent.name: Evaluation.load(path)
+    for path in (RESULTS / "duq-fashion").glob("*/evaluation.json")
+}
 
 
 @pytest.mark.parametrize("run", LONGER)
@@ -248,8 +335,10 @@ def test_the_table_of_longer_runs_is_that_of_their_records(run):
     page = (RESULTS / "duq-fashion" / "README.md").read_text(encoding="utf-8")
     (row,) = (line.split(" | ") for line in page.splitlines() if line.startswith(f"| `{run}`"))
     record = LONGER[run]
-    own, energy = ([f"{auroc(record, name, score):.3f}" for name in ("mnist", "notmnist")]
-                   for score in ("max_logit", "energy"))  # fmt: skip
+    own, energy = (
+        [f"{auroc(record, name, score):.3f}" for name in ("mnist", "notmnist")]
+        for score in ("max_logit", "energy")
+    )
     assert row[1:5] == [f"{100 * record.known.accuracy:.1f} %", *own, ", ".join(energy)]
 
 
@@ -258,8 +347,16 @@ def test_committed(name):
     """Every quick run has its record, whose stages are there, small."""
     folder = RESULTS / name
     record = Reproduction.load(folder / "reproduction.json")
-    assert (record.name, record.paper, record.scale, record.item) == (name, 4, "quick", BY_NAME[name].item)
-    assert record.command == f"nescio reproduce {name} --scale quick --seeds {record.seeds} -o results/{name}"
+    assert (record.name, record.paper, record.scale, record.item) == (
+        name,
+        4,
+        "quick",
+        BY_NAME[name].item,
+    )
+    assert (
+        record.command
+        == f"nescio reproduce {name} --scale quick --seeds {record.seeds} -o results/{name}"
+    )
     assert all((folder / picture).stat().st_size < 300_000 for picture in record.pictures)
     assert all(path.stat().st_size < 500_000 for path in folder.iterdir())
 

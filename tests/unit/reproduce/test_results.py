@@ -29,9 +29,13 @@ def test_the_pages_in_the_repository_are_those_of_their_records(copied):
     count = write_results(copied / "results", copied / "docs" / "results.md", COMMAND)
     hint = f"run `{COMMAND}`"
     assert count == len(found_results(ROOT / "results")) > 0
-    assert (copied / "docs" / "results.md").read_text() == (ROOT / "docs" / "results.md").read_text(), hint
+    assert (copied / "docs" / "results.md").read_text() == (
+        ROOT / "docs" / "results.md"
+    ).read_text(), hint
     for name in found_results(ROOT / "results"):
-        assert (copied / "results" / name / PAGE).read_text() == (ROOT / "results" / name / PAGE).read_text(), hint
+        assert (copied / "results" / name / PAGE).read_text() == (
+            ROOT / "results" / name / PAGE
+        ).read_text(), hint
 
 
 def test_what_results_keep_is_there_and_small():
@@ -103,8 +107,14 @@ def test_a_committed_record_follows_from_its_stages(name, tmp_path, monkeypatch)
         pytest.skip(f"needs {', '.join(missing)} in $NESCIO_DATA")
     shutil.copytree(ROOT / "results" / name, tmp_path / name)
     kept = Work.stage
-    monkeypatch.setattr(Work, "stage", lambda work, stage, kind, make, **how: kept(work, stage, kind, never, **how))
-    again = reproduce(experiment, Work(tmp_path / name, tmp_path / "runs", before.scale, before.seeds), before.command)
+    monkeypatch.setattr(
+        Work, "stage", lambda work, stage, kind, make, **how: kept(work, stage, kind, never, **how)
+    )
+    again = reproduce(
+        experiment,
+        Work(tmp_path / name, tmp_path / "runs", before.scale, before.seeds),
+        before.command,
+    )
     assert replace(again, provenance=before.provenance) == before
     assert again.provenance.seconds == pytest.approx(before.provenance.seconds, rel=0.05, abs=60)
 

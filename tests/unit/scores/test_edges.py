@@ -11,19 +11,29 @@ from nescio.scores.output import in_order
 
 
 def test_in_order_is_the_exponential_and_then_a_tail_without_a_jump():
-    values = torch.tensor([0.0, -1.0, -599.999999, -600.000001, -601.0, -1e9, -1e200], dtype=torch.float64)
+    values = torch.tensor(
+        [0.0, -1.0, -599.999999, -600.000001, -601.0, -1e9, -1e200], dtype=torch.float64
+    )
     found = in_order(values)
-    assert found[:3].tolist() == pytest.approx([1.0, math.exp(-1), math.exp(-599.999999)], rel=1e-12)
+    assert found[:3].tolist() == pytest.approx(
+        [1.0, math.exp(-1), math.exp(-599.999999)], rel=1e-12
+    )
     assert found[3] / found[2] == pytest.approx(1.0, abs=1e-5)
     assert (found.diff() < 0).all()
     assert (found >= 0).all()
 
 
 @pytest.mark.parametrize("score", OF_LOGITS)
-@pytest.mark.parametrize("logits", [
-    [[[1.0, 2.0, 3.0]], [[1.0, 2.0, 3.0]]], [[[0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0]]],
-    [[[900.0, 0.0, 1.0]], [[800.0, 0.0, 2.0]]], [[[0.0, 0.0, -400.0]], [[0.0, 0.0, -450.0]]],
-], ids=["equal draws", "uniform", "saturated", "tied"])  # fmt: skip
+@pytest.mark.parametrize(
+    "logits",
+    [
+        [[[1.0, 2.0, 3.0]], [[1.0, 2.0, 3.0]]],
+        [[[0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0]]],
+        [[[900.0, 0.0, 1.0]], [[800.0, 0.0, 2.0]]],
+        [[[0.0, 0.0, -400.0]], [[0.0, 0.0, -450.0]]],
+    ],
+    ids=["equal draws", "uniform", "saturated", "tied"],
+)
 def test_values_and_gradients_are_finite(score, logits):
     given = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
     value = OF_LOGITS[score](given)
@@ -39,8 +49,14 @@ def test_a_tie_has_no_margin_and_a_near_tie_a_small_one():
 
 
 def test_variance_of_a_class_far_below_the_others_does_not_vanish():
-    small, smaller = ([[[0.0, 0.0, -a]], [[0.0, 0.0, -b]]] for a, b in ((400.0, 450.0), (800.0, 900.0)))
-    assert OF_LOGITS["variance"](torch.tensor(small)) > OF_LOGITS["variance"](torch.tensor(smaller)) > 0
+    small, smaller = (
+        [[[0.0, 0.0, -a]], [[0.0, 0.0, -b]]] for a, b in ((400.0, 450.0), (800.0, 900.0))
+    )
+    assert (
+        OF_LOGITS["variance"](torch.tensor(small))
+        > OF_LOGITS["variance"](torch.tensor(smaller))
+        > 0
+    )
 
 
 @pytest.mark.parametrize("score", OF_LOGITS)

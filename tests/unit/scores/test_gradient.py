@@ -9,15 +9,28 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import nescio
+from nescio.core.weight_gradients import STATISTICS
 from nescio.errors import NescioError
-from nescio.gradients import STATISTICS
 from nescio.methods import Softmax
 from nescio.models import lenet, mlp
-from nescio.scores import GRADIENT, entropy, gradient_features, gradient_l2, max_prob, score_names, scores_of
+from nescio.scores import (
+    GRADIENT,
+    entropy,
+    gradient_features,
+    gradient_l2,
+    max_prob,
+    score_names,
+    scores_of,
+)
 from single_gradients import assert_exact, entries, ready, statistics_of, used_layers
 
 LAYERS = ["linear1", "linear2", "all"]
-NAMES = tuple(f"{layer}/{name}" for layer in LAYERS for name in STATISTICS if (layer, name) != ("linear2", "mean"))
+NAMES = tuple(
+    f"{layer}/{name}"
+    for layer in LAYERS
+    for name in STATISTICS
+    if (layer, name) != ("linear2", "mean")
+)
 
 
 @pytest.fixture
@@ -47,8 +60,12 @@ def test_columns_are_the_papers_statistics(net, x):
 def test_entropy_and_largest_probability_come_along(net, x):
     values, names = gradient_features(net, x)
     logits = nescio.predict(net, x)
-    torch.testing.assert_close(values[:, names.index("entropy")], entropy(logits), rtol=1e-12, atol=0)
-    torch.testing.assert_close(values[:, names.index("max_prob")], max_prob(logits), rtol=1e-12, atol=0)
+    torch.testing.assert_close(
+        values[:, names.index("entropy")], entropy(logits), rtol=1e-12, atol=0
+    )
+    torch.testing.assert_close(
+        values[:, names.index("max_prob")], max_prob(logits), rtol=1e-12, atol=0
+    )
 
 
 def test_what_log_means(net, x):
@@ -67,7 +84,9 @@ def test_what_log_means(net, x):
             for name, value in wanted.items():
                 if (layer, name) != ("linear2", "mean"):
                     found = values[number, names.index(f"{layer}/{name}")].item()
-                    np.testing.assert_allclose(found, value, rtol=1e-9, atol=1e-12, err_msg=f"{layer}/{name}")
+                    np.testing.assert_allclose(
+                        found, value, rtol=1e-9, atol=1e-12, err_msg=f"{layer}/{name}"
+                    )
     doubt = entropy(nescio.predict(net, x)).log()
     torch.testing.assert_close(values[:, names.index("entropy")], doubt, rtol=1e-9, atol=1e-12)
 
@@ -82,11 +101,23 @@ def test_the_mean_that_must_be_zero_is_left_out(net, x):
 
 def test_layers_are_chosen_by_name(net, x):
     whole = gradient_features(net, x)
-    for layers in (["linear1"], ["all"], ["all", "linear2"], ["linear2", "linear1"], ["linear1", "linear1"]):
+    for layers in (
+        ["linear1"],
+        ["all"],
+        ["all", "linear2"],
+        ["linear2", "linear1"],
+        ["linear1", "linear1"],
+    ):
         some = gradient_features(net, x, layers)
-        assert some.names == tuple(n for n in whole.names if n.partition("/")[0] in (*layers, "entropy", "max_prob"))
-        assert torch.equal(some.values, whole.values[:, [whole.names.index(name) for name in some.names]])
-    assert torch.equal(gradient_features(net, x, "all").values, gradient_features(net, x, ["all"]).values)
+        assert some.names == tuple(
+            n for n in whole.names if n.partition("/")[0] in (*layers, "entropy", "max_prob")
+        )
+        assert torch.equal(
+            some.values, whole.values[:, [whole.names.index(name) for name in some.names]]
+        )
+    assert torch.equal(
+        gradient_features(net, x, "all").values, gradient_features(net, x, ["all"]).values
+    )
 
 
 def test_no_layers_leave_the_output(net, x):
@@ -124,7 +155,9 @@ def test_data_of_any_make(net, x):
         [x[:5], x[5:]],
         (part for part in x.split(2)),
     ):
-        torch.testing.assert_close(gradient_features(net, data, batch_size=3).values, whole, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(
+            gradient_features(net, data, batch_size=3).values, whole, rtol=1e-9, atol=1e-12
+        )
 
 
 def test_named_data(seed):
@@ -199,7 +232,14 @@ def test_a_score_is_a_column(net, x):
 
 def test_scores_of_a_batch_come_in_the_order_asked_for(net, x):
     logits = nescio.predict(net, x)
-    names = ["gradient_l2:linear1", "entropy", "gradient_max", "gradient_l2", "gradient_l2:all", "max_prob"]
+    names = [
+        "gradient_l2:linear1",
+        "entropy",
+        "gradient_max",
+        "gradient_l2",
+        "gradient_l2:all",
+        "max_prob",
+    ]
     found = scores_of(names, net, x, logits)
     assert list(found) == names
     assert torch.equal(found["gradient_l2:linear1"], gradient_l2(net, x, "linear1"))

@@ -22,7 +22,9 @@ def exact(score: str, draws: list[list[float]]) -> mpmath.mpf:
         return -sum(value * mpmath.log(value) for value in p)
 
     expected = sum(entropy(p) for p in probs) / len(draws)
-    columns = list(zip(*[[mpmath.e ** mpmath.mpf(v) for v in logits] for logits in draws], strict=True))
+    columns = list(
+        zip(*[[mpmath.e ** mpmath.mpf(v) for v in logits] for logits in draws], strict=True)
+    )
     return {
         "max_prob": lambda: mpmath.log(1 - best),
         "margin": lambda: mpmath.log(1 - (best - second)),
@@ -33,7 +35,11 @@ def exact(score: str, draws: list[list[float]]) -> mpmath.mpf:
         "expected_entropy": lambda: expected,
         "mutual_information": lambda: entropy(mean) - expected,
         "variance": lambda: (
-            sum(sum(v * v for v in c) / len(c) - (sum(c) / len(c)) ** 2 for c in zip(*probs, strict=True)) / len(mean)
+            sum(
+                sum(v * v for v in c) / len(c) - (sum(c) / len(c)) ** 2
+                for c in zip(*probs, strict=True)
+            )
+            / len(mean)
         ),
     }[score]()
 
@@ -58,11 +64,20 @@ def test_score_equals_its_formula(score, draws, scale, agree, seed):
             assert abs(got[n].item() - want) <= 1e-11 * abs(want) + spare
 
 
-@pytest.mark.parametrize(("score", "want"), [
-    ("max_prob", math.log(0.75)), ("margin", 0.0), ("entropy", math.log(4)), ("normalised_entropy", 1.0),
-    ("max_logit", 0.0), ("energy", -math.log(4)), ("expected_entropy", math.log(4)), ("variance", 0.0),
-    ("mutual_information", 0.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("score", "want"),
+    [
+        ("max_prob", math.log(0.75)),
+        ("margin", 0.0),
+        ("entropy", math.log(4)),
+        ("normalised_entropy", 1.0),
+        ("max_logit", 0.0),
+        ("energy", -math.log(4)),
+        ("expected_entropy", math.log(4)),
+        ("variance", 0.0),
+        ("mutual_information", 0.0),
+    ],
+)
 def test_uniform_prediction(score, want):
     assert OF_LOGITS[score](torch.zeros(2, 1, 4)).item() == pytest.approx(want, abs=1e-15)
 
@@ -86,9 +101,13 @@ def test_mean_is_of_probabilities_not_of_logits():
     assert OF_LOGITS["max_prob"](logits).item() == pytest.approx(math.log(min(p, 1 - p)), rel=1e-12)
 
 
-@pytest.mark.parametrize(("score", "draws"), [one for one in EACH if one[0] not in ("variance", "mutual_information")])
+@pytest.mark.parametrize(
+    ("score", "draws"), [one for one in EACH if one[0] not in ("variance", "mutual_information")]
+)
 def test_order_survives_saturation(score, draws):
-    gaps = torch.tensor([20.0, 40.0, 100.0, 800.0, 5e3, 1e6, 1e9])  # confidence rounds to 1.0 for all of them
+    gaps = torch.tensor(
+        [20.0, 40.0, 100.0, 800.0, 5e3, 1e6, 1e9]
+    )  # confidence rounds to 1.0 for all of them
     logits = torch.zeros(draws, len(gaps), 3)
     logits[:, :, 1] = gaps
     values = OF_LOGITS[score](logits)
@@ -97,7 +116,9 @@ def test_order_survives_saturation(score, draws):
 
 @pytest.mark.parametrize("score", OUTPUT)
 def test_a_saturated_neighbour_changes_no_digit_and_no_gradient(score, seed):
-    usual = 3 * torch.randn(1, 6, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    usual = 3 * torch.randn(
+        1, 6, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
     far = torch.tensor([[[5e3, 0.0, 0.0, -1.0, -2.0]]], dtype=torch.float64)
     alone, beside = usual.clone().requires_grad_(), torch.cat([usual, far], 1).requires_grad_()
     values = OF_LOGITS[score](alone), OF_LOGITS[score](beside)
@@ -118,9 +139,14 @@ def test_order_of_disagreement_survives_saturation(score):
     assert (values > 0).all()
 
 
-@pytest.mark.parametrize("score", [name for name in OF_LOGITS if name not in ("max_logit", "energy")])
+@pytest.mark.parametrize(
+    "score", [name for name in OF_LOGITS if name not in ("max_logit", "energy")]
+)
 def test_what_all_logits_share_costs_no_digits(score, seed):
     """Powers of two, and logits with few digits, so that the sum itself is exact."""
-    logits = torch.randint(-40, 40, (3, 6, 5), generator=torch.Generator().manual_seed(seed)).double() / 8
+    logits = (
+        torch.randint(-40, 40, (3, 6, 5), generator=torch.Generator().manual_seed(seed)).double()
+        / 8
+    )
     for offset in (2.0**20, -(2.0**45)):
         assert torch.equal(OF_LOGITS[score](logits + offset), OF_LOGITS[score](logits))

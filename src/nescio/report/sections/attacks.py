@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from nescio.percent import percent
+from nescio.metrics.percent import percent
 from nescio.records import Evaluation, Gallery, GalleryRow, UnknownSide
 from nescio.report.folded import resisted
 from nescio.report.markup import Cell, percentage, table
@@ -18,10 +18,18 @@ TOLD = 4  # attacked sets that are told of in words; of more the table is enough
 
 def section(given: Given) -> Section | None:
     """Galleries, and the attacked sets of evaluations."""
-    attacked = [(name, record, side) for name, record in given.told_apart(Evaluation)
-                for side in record.unknown if side.attack is not None]  # fmt: skip
+    attacked = [
+        (name, record, side)
+        for name, record in given.told_apart(Evaluation)
+        for side in record.unknown
+        if side.attack is not None
+    ]
     held = list(_resisted(given.told_apart(Evaluation)))
-    galleries = [(name, record) for name, record in given.told_apart(Gallery) if record.rows and record.images]
+    galleries = [
+        (name, record)
+        for name, record in given.told_apart(Gallery)
+        if record.rows and record.images
+    ]
     parts = [_gallery(name, record) for name, record in galleries]
     if attacked:
         parts.append(_judged(attacked, list(_otherwise(galleries, attacked))))
@@ -32,15 +40,23 @@ def section(given: Given) -> Section | None:
 
 def _gallery(name: str, record: Gallery) -> Markup:
     noise = record.start == "noise"
-    title = "noise that is made to look certain" if noise else "test images that are made to look wrong"
-    parts = [Markup("<h3>{}: {}</h3>").format(name, title), paragraphs([_how(record), *_outcomes(record)])]
+    title = (
+        "noise that is made to look certain" if noise else "test images that are made to look wrong"
+    )
+    parts = [
+        Markup("<h3>{}: {}</h3>").format(name, title),
+        paragraphs([_how(record), *_outcomes(record)]),
+    ]
     start = [
         picture(image, f"{kind}, before any attack", [kind])
         for image, kind in zip(record.images, record.kinds, strict=True)
     ]
     parts += [Markup("<h4>{}</h4>").format("Noise" if noise else "Test images"), row_of(start)]
     for row in record.rows:
-        parts += [Markup("<h4>After an attack on {}</h4>").format(row.name), row_of(list(_pictures(record, row)))]
+        parts += [
+            Markup("<h4>After an attack on {}</h4>").format(row.name),
+            row_of(list(_pictures(record, row))),
+        ]
     return Markup("").join(parts)
 
 
@@ -48,23 +64,35 @@ def _how(record: Gallery) -> str:
     found = record.provenance.settings.get("attack")
     how = found if isinstance(found, dict) else {}
     told = isinstance(how.get("eps"), int | float) and isinstance(how.get("steps"), int)
-    strength = f" No pixel was moved by more than {how['eps']:g}, in {how['steps']} steps." if told else ""
+    strength = (
+        f" No pixel was moved by more than {how['eps']:g}, in {how['steps']} steps." if told else ""
+    )
     if record.start == "noise":
-        return ("An attack changes noise a little, uphill in the model's own confidence. The same noise was given to "
-                f"each model; under each picture stands its confidence before → after.{strength}")  # fmt: skip
-    return ("An attack changes test images a little, uphill in the model's loss. Under each picture stands the class "
-            f"that the model now gives and its confidence, and whether that is wrong.{strength}")  # fmt: skip
+        return (
+            "An attack changes noise a little, uphill in the model's own confidence. The same noise was given to "
+            f"each model; under each picture stands its confidence before → after.{strength}"
+        )
+    return (
+        "An attack changes test images a little, uphill in the model's loss. Under each picture stands the class "
+        f"that the model now gives and its confidence, and whether that is wrong.{strength}"
+    )
 
 
 def _outcomes(record: Gallery) -> Iterator[str]:
     for row in record.rows:
-        before, after = (sum(values) / len(values) for values in (row.confidence_before, row.confidence))
+        before, after = (
+            sum(values) / len(values) for values in (row.confidence_before, row.confidence)
+        )
         if record.start == "noise":
             yield f"{row.name}: the mean confidence goes from {percent(before)} to {percent(after)}."
         else:
-            wrong = sum(answer != kind for answer, kind in zip(row.answers, record.kinds, strict=True))
-            yield (f"{row.name}: {wrong} of {len(row.answers)} end in a wrong class; the mean confidence is "
-                   f"{percent(after)}.")  # fmt: skip
+            wrong = sum(
+                answer != kind for answer, kind in zip(row.answers, record.kinds, strict=True)
+            )
+            yield (
+                f"{row.name}: {wrong} of {len(row.answers)} end in a wrong class; the mean confidence is "
+                f"{percent(after)}."
+            )
 
 
 def _pictures(record: Gallery, row: GalleryRow) -> Iterator[Markup]:
@@ -73,8 +101,11 @@ def _pictures(record: Gallery, row: GalleryRow) -> Iterator[Markup]:
     for image, kind, answer, before, after in zip(*columns, strict=True):
         if record.start == "noise":
             change = f"{percent(before)} → {percent(after)}"
-            yield picture(image, f"{kind} after an attack on {row.name}: taken for {answer}, confidence {change}",
-                          [change, f"“{answer}”"])  # fmt: skip
+            yield picture(
+                image,
+                f"{kind} after an attack on {row.name}: taken for {answer}, confidence {change}",
+                [change, f"“{answer}”"],
+            )
         else:
             wrong = answer != kind
             told = "wrong" if wrong else "still right"
@@ -83,36 +114,64 @@ def _pictures(record: Gallery, row: GalleryRow) -> Iterator[Markup]:
 
 
 def _otherwise(
-    galleries: Sequence[tuple[str, Gallery]], attacked: Sequence[tuple[str, Evaluation, UnknownSide]]
+    galleries: Sequence[tuple[str, Gallery]],
+    attacked: Sequence[tuple[str, Evaluation, UnknownSide]],
 ) -> Iterator[str]:
     """That pictures come from another attack than the sets of their kind, where the numbers of steps differ."""
     for name, record in galleries:
         made = record.provenance.settings.get("attack")
         found = made.get("steps") if isinstance(made, dict) else None
         steps = found if isinstance(found, int) else None
-        others = sorted({side.attack.steps for _, _, side in attacked if side.attack is not None
-                         and (side.attack.objective == "loss") == (record.start == "samples")} - {steps})  # fmt: skip
+        others = sorted(
+            {
+                side.attack.steps
+                for _, _, side in attacked
+                if side.attack is not None
+                and (side.attack.objective == "loss") == (record.start == "samples")
+            }
+            - {steps}
+        )
         if others and steps is not None:
-            yield (f"The pictures of {name} come from another attack than these sets: it had {steps} steps, not "
-                   f"{' or '.join(map(str, others))}, so that its figures are others.")  # fmt: skip
+            yield (
+                f"The pictures of {name} come from another attack than these sets: it had {steps} steps, not "
+                f"{' or '.join(map(str, others))}, so that its figures are others."
+            )
 
 
-def _judged(attacked: Sequence[tuple[str, Evaluation, UnknownSide]], otherwise: Sequence[str]) -> Markup:
-    columns = ["model", "set", "attack", "tried on", "judged", "mean confidence, %", "on known inputs, %", "AUROC",
-               "FPR95, %"]  # fmt: skip
+def _judged(
+    attacked: Sequence[tuple[str, Evaluation, UnknownSide]], otherwise: Sequence[str]
+) -> Markup:
+    columns = [
+        "model",
+        "set",
+        "attack",
+        "tried on",
+        "judged",
+        "mean confidence, %",
+        "on known inputs, %",
+        "AUROC",
+        "FPR95, %",
+    ]
     rows: list[list[Cell]] = []
     for name, record, side in attacked:
         found = own(side.separation, record.score)
         auroc, fpr95 = (None, None) if found is None else (found.auroc, found.fpr95)
-        how, tried = ("", 0) if side.attack is None else (attack_in_words(side.attack), side.attack.tried)
+        how, tried = (
+            ("", 0) if side.attack is None else (attack_in_words(side.attack), side.attack.tried)
+        )
         confidence = percentage(side.mmc), percentage(record.known.mmc)
-        rows.append([name, side.name, how, tried, side.inputs, *confidence, auroc, percentage(fpr95)])
-    words = ("Each set was made for the very model it is judged by. Mean confidence: what the model says of the "
-             "attacked inputs. AUROC: the chance that one of them scores above a known input. FPR95: the share of them "
-             "accepted when 95 % of known inputs are. Of samples only those are judged that ended in a wrong "
-             "class.")  # fmt: skip
+        rows.append(
+            [name, side.name, how, tried, side.inputs, *confidence, auroc, percentage(fpr95)]
+        )
+    words = (
+        "Each set was made for the very model it is judged by. Mean confidence: what the model says of the "
+        "attacked inputs. AUROC: the chance that one of them scores above a known input. FPR95: the share of them "
+        "accepted when 95 % of known inputs are. Of samples only those are judged that ended in a wrong "
+        "class."
+    )
     return Markup("<h3>Attacked sets</h3>{}{}").format(
-        paragraphs([words, *otherwise, *(_told(attacked) if len(attacked) <= TOLD else ())]), table(columns, rows)
+        paragraphs([words, *otherwise, *(_told(attacked) if len(attacked) <= TOLD else ())]),
+        table(columns, rows),
     )
 
 
@@ -122,12 +181,16 @@ def _told(attacked: Sequence[tuple[str, Evaluation, UnknownSide]]) -> Iterator[s
         if side.attack is None:
             continue
         if side.attack.objective != "loss":
-            yield (f"{name}, {side.name}: after the attack the mean confidence is {percent(side.mmc)}, against "
-                   f"{percent(record.known.mmc)} on known inputs.")  # fmt: skip
+            yield (
+                f"{name}, {side.name}: after the attack the mean confidence is {percent(side.mmc)}, against "
+                f"{percent(record.known.mmc)} on known inputs."
+            )
         else:
             share = percent(side.inputs / side.attack.tried)
-            yield (f"{name}, {side.name}: {share} of {side.attack.tried:,} attacked inputs end in a wrong class, with "
-                   f"a mean confidence of {percent(side.mmc)}.")  # fmt: skip
+            yield (
+                f"{name}, {side.name}: {share} of {side.attack.tried:,} attacked inputs end in a wrong class, with "
+                f"a mean confidence of {percent(side.mmc)}."
+            )
 
 
 def _resisted(evaluations: Sequence[tuple[str, Evaluation]]) -> Iterator[str]:

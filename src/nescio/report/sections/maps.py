@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from markupsafe import Markup
 
-from nescio.percent import percent
+from nescio.metrics.percent import percent
 from nescio.records import Evaluation, Map, Regions, Surface
 from nescio.report.maps import CONFIDENCE, check_grid, map_figure
 from nescio.report.markup import Cell, figure, percentage, table
@@ -41,22 +41,48 @@ def _maps(group: list[tuple[str, Map]], judged: Sequence[Evaluation]) -> Markup:
     called = methods if len(set(methods)) == len(methods) else [name for name, _ in group]
     data = maps[0].data
     found = [(name, *_shares(one)) for name, one in zip(called, maps, strict=True)]
-    rows: list[list[Cell]] = [[name, percentage(sure), percentage(edge)] for name, sure, edge in found]
-    told = [f"{name} is more than {percent(SURE)} sure over {percent(sure)} of the map." for name, sure, _ in found]
+    rows: list[list[Cell]] = [
+        [name, percentage(sure), percentage(edge)] for name, sure, edge in found
+    ]
+    told = [
+        f"{name} is more than {percent(SURE)} sure over {percent(sure)} of the map."
+        for name, sure, _ in found
+    ]
     seen = f"Maps of the plane around {data}, a panel for each of {', '.join(called)}"
     parts = [
         Markup("<h3>{}</h3>").format(data),
-        paragraphs(["A good map is certain (white) where training points are, and uncertain (dark) elsewhere.", *told]),
-        figure(map_figure(maps, [CONFIDENCE], titles=called), f"{seen}: confidence. {' '.join(told)}",
-               "Confidence; the points are training data."),
-        table(["model", f"share of the map above {percent(SURE)}, %", "mean confidence at the edge, %"], rows,
-              "How sure the models are over the whole map, and at its edge, far from all training points.", 1),
-    ]  # fmt: skip
+        paragraphs(
+            [
+                "A good map is certain (white) where training points are, and uncertain (dark) elsewhere.",
+                *told,
+            ]
+        ),
+        figure(
+            map_figure(maps, [CONFIDENCE], titles=called),
+            f"{seen}: confidence. {' '.join(told)}",
+            "Confidence; the points are training data.",
+        ),
+        table(
+            [
+                "model",
+                f"share of the map above {percent(SURE)}, %",
+                "mean confidence at the edge, %",
+            ],
+            rows,
+            "How sure the models are over the whole map, and at its edge, far from all training points.",
+            1,
+        ),
+    ]
     for surface, those in _by_score(list(zip(called, maps, strict=True)), judged):
         names = [name for name, _ in those]
-        parts.append(figure(map_figure([one for _, one in those], [surface.name], titles=names),
-                            f"Maps of the plane around {data}, a panel for each of {', '.join(names)}: "
-                            f"{surface.label}.", f"The score of {', '.join(names)}: {surface.label}."))  # fmt: skip
+        parts.append(
+            figure(
+                map_figure([one for _, one in those], [surface.name], titles=names),
+                f"Maps of the plane around {data}, a panel for each of {', '.join(names)}: "
+                f"{surface.label}.",
+                f"The score of {', '.join(names)}: {surface.label}.",
+            )
+        )
     return Markup("").join(parts)
 
 
@@ -90,7 +116,11 @@ def _regions(name: str, record: Regions) -> Markup:
     ends = "all of them end somewhere; those that decide what it says far away lie outside"
     if record.unbounded:
         ends = f"{record.unbounded:,} of them never end (orange), and decide what it says far away"
-    words = (f"{name}{on}: {record.count:,} linear regions in this window, on each of which the network is one affine "
-             f"function; {ends}.")  # fmt: skip
+    words = (
+        f"{name}{on}: {record.count:,} linear regions in this window, on each of which the network is one affine "
+        f"function; {ends}."
+    )
     alt = f"Polygons, with the decision boundary across them. {words}"
-    return Markup("<h3>{}: linear regions</h3>{}{}").format(name, paragraphs([words]), lighter(figure(made, alt)))
+    return Markup("<h3>{}: linear regions</h3>{}{}").format(
+        name, paragraphs([words]), lighter(figure(made, alt))
+    )

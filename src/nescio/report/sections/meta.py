@@ -24,12 +24,19 @@ def section(given: Given) -> Section | None:
 def _one(name: str, record: MetaWeights, draw: bool) -> Markup:
     learned = f"learned from {learned_from(record)}"
     if record.weights is None:
-        return paragraphs([f"{record.kind}, {learned}: a network, which has no single weight for a feature."])
+        return paragraphs(
+            [f"{record.kind}, {learned}: a network, which has no single weight for a feature."]
+        )
     kept = kept_weights(record)
-    told = paragraphs([f"{record.kind}: {len(kept)} of {len(record.features)} features count; {learned}."])
+    told = paragraphs(
+        [f"{record.kind}: {len(kept)} of {len(record.features)} features count; {learned}."]
+    )
     if not kept:
         return told
     first = next(iter(kept))
-    drawn = figure(weights_figure(record), f"{name}: the weightiest feature is {first}, with {kept[first]:+.3f}.")
+    drawn = figure(
+        weights_figure(record),
+        f"{name}: the weightiest feature is {first}, with {kept[first]:+.3f}.",
+    )
     rows = [(feature, weight) for feature, weight in kept.items()]
     return told + (drawn if draw else Markup("")) + table(("feature", "weight"), rows, NOTE)

@@ -14,17 +14,26 @@ LONGEST = 2000  # characters of settings that are shown
 
 def section(given: Given) -> Section | None:
     """A row for each record; its settings and the command that made it, on demand."""
-    found = [(name, record, origin) for name, record in given.records
-             if isinstance(origin := getattr(record, "provenance", None), Provenance)]  # fmt: skip
+    found = [
+        (name, record, origin)
+        for name, record in given.records
+        if isinstance(origin := getattr(record, "provenance", None), Provenance)
+    ]
     if not found:
         return None
     versions = list(dict.fromkeys(_versions(origin) for _, _, origin in found))
-    rows: list[list[Cell]] = [[name, type(record).__name__, origin.seed, seconds(origin.seconds), _versions(origin)]
-                              for name, record, origin in found]  # fmt: skip
+    rows: list[list[Cell]] = [
+        [name, type(record).__name__, origin.seed, seconds(origin.seconds), _versions(origin)]
+        for name, record, origin in found
+    ]
     if len(versions) == 1:  # said once for all
         rows = [row[:-1] for row in rows]
     parts = [table(COLUMNS[: len(rows[0])], rows, "Records of this report", digits=1)]
-    parts += [paragraphs([f"All were made with {versions[0]}."])] if len(versions) == 1 and versions[0] else []
+    parts += (
+        [paragraphs([f"All were made with {versions[0]}."])]
+        if len(versions) == 1 and versions[0]
+        else []
+    )
     inside = [
         Markup("<h3>{}: {}</h3>{}<p><code>{}</code></p>").format(
             name, type(record).__name__, _command(record, origin), _settings(origin)

@@ -9,10 +9,22 @@ from nescio.report.markup import figure, percentage, table
 from nescio.report.radius import radius_figure
 from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs
 
-COLUMNS = ("model", "data", "centres", "accuracy, %", "ε", "radius", "inputs beyond", "largest |p − 1/K|", "kept")
-WORDS = ("Beyond a radius from all its centres every probability of an RBF network is within ε of 1/K, one over the "
-         "number of classes: that is proved (theorem 3.2 of paper 2). The table holds it against inputs beyond the "
-         "radius, which is in units of normalised inputs.")  # fmt: skip
+COLUMNS = (
+    "model",
+    "data",
+    "centres",
+    "accuracy, %",
+    "ε",
+    "radius",
+    "inputs beyond",
+    "largest |p − 1/K|",
+    "kept",
+)
+WORDS = (
+    "Beyond a radius from all its centres every probability of an RBF network is within ε of 1/K, one over the "
+    "number of classes: that is proved (theorem 3.2 of paper 2). The table holds it against inputs beyond the "
+    "radius, which is in units of normalised inputs."
+)
 
 
 def section(given: Given) -> Section | None:
@@ -20,9 +32,25 @@ def section(given: Given) -> Section | None:
     found = given.told_apart(Radius)
     if not found:
         return None
-    rows = [(name, record.data, record.centres, percentage(record.accuracy), one.eps, one.radius, one.beyond, one.worst,
-             _kept(one)) for name, record in found for one in record.promises]  # fmt: skip
-    parts = [paragraphs([WORDS]), table(COLUMNS, rows, "What is promised of RBF networks, and what was seen")]
+    rows = [
+        (
+            name,
+            record.data,
+            record.centres,
+            percentage(record.accuracy),
+            one.eps,
+            one.radius,
+            one.beyond,
+            one.worst,
+            _kept(one),
+        )
+        for name, record in found
+        for one in record.promises
+    ]
+    parts = [
+        paragraphs([WORDS]),
+        table(COLUMNS, rows, "What is promised of RBF networks, and what was seen"),
+    ]
     firsts = {record.data: (name, record) for name, record in reversed(found) if record.distance}
     drawn = [pair for pair in found if pair in firsts.values()]
     parts += [_drawn(drawn[:DRAWN]), left_out(len(drawn), "data sets are")]
@@ -35,10 +63,14 @@ def _kept(one: Promise) -> str | None:
 
 
 def _drawn(found: Sequence[tuple[str, Radius]]) -> Markup:
-    return Markup("").join(figure(radius_figure([record]), _alt(name, record)) for name, record in found)
+    return Markup("").join(
+        figure(radius_figure([record]), _alt(name, record)) for name, record in found
+    )
 
 
 def _alt(name: str, record: Radius) -> str:
     far, rbf, relu = max(zip(record.distance, record.departs, record.other, strict=True))
-    return (f"{name}: how far probabilities are from 1/K by the distance to the nearest centre. At a distance of "
-            f"{far:.3g} that is {rbf:.2g} of an RBF network and {relu:.2g} of a ReLU network.")  # fmt: skip
+    return (
+        f"{name}: how far probabilities are from 1/K by the distance to the nearest centre. At a distance of "
+        f"{far:.3g} that is {rbf:.2g} of an RBF network and {relu:.2g} of a ReLU network."
+    )

@@ -23,14 +23,28 @@ def section(given: Given) -> Section | None:
         return None
     parts = [paragraphs(WORDS)]
     for name, record in found[:DRAWN]:
-        alt = "; ".join(f"{data}: {curve.area:.3f} of {curve.maximum_area:.3f}" for data, curve in _curves(record))
+        alt = "; ".join(
+            f"{data}: {curve.area:.3f} of {curve.maximum_area:.3f}"
+            for data, curve in _curves(record)
+        )
         drawn = figure(
-            rejections(record), f"Accuracy of what is kept, by the share rejected. Areas under the curves: {alt}."
+            rejections(record),
+            f"Accuracy of what is kept, by the share rejected. Areas under the curves: {alt}.",
         )
         parts.append(apart(name, drawn, len(found)))
     parts.append(left_out(len(found), "evaluations are"))
-    rows = [(name, data, curve.score, curve.area, curve.maximum_area, percentage(curve.area / curve.maximum_area))
-            for name, record in found for data, curve in _curves(record)]  # fmt: skip
+    rows = [
+        (
+            name,
+            data,
+            curve.score,
+            curve.area,
+            curve.maximum_area,
+            percentage(curve.area / curve.maximum_area),
+        )
+        for name, record in found
+        for data, curve in _curves(record)
+    ]
     parts.append(table(COLUMNS, rows, "Area under each rejection curve"))
     return Section("rejection", "When it may reject", Markup("").join(parts))
 
@@ -43,4 +57,7 @@ def _curves(record: Evaluation) -> list[tuple[str, Rejection]]:
     ]
     if not all(curves for _, curves in sides):
         return []
-    return [(name, next((one for one in curves if one.score == record.score), curves[0])) for name, curves in sides]
+    return [
+        (name, next((one for one in curves if one.score == record.score), curves[0]))
+        for name, curves in sides
+    ]

@@ -15,7 +15,9 @@ def section(given: Given) -> Section | None:
     found = given.of(Reproduction)
     return (
         Section(
-            "reproductions", "The papers’ results, made again", Markup("").join(_one(record) for _, record in found)
+            "reproductions",
+            "The papers’ results, made again",
+            Markup("").join(_one(record) for _, record in found),
         )
         if found
         else None
@@ -24,11 +26,17 @@ def section(given: Given) -> Section | None:
 
 def _one(record: Reproduction) -> Markup:
     runs = "1 run" if record.seeds == 1 else f"{record.seeds} runs"
-    parts = [heading(f"Paper {record.paper}, {record.item}: {record.title}"),
-             paragraphs([f"Scale: {record.scale}, {runs}, {record.provenance.seconds:.0f} s."]),
-             Markup("<p><code>{}</code></p>").format(record.command)]  # fmt: skip
+    parts = [
+        heading(f"Paper {record.paper}, {record.item}: {record.title}"),
+        paragraphs([f"Scale: {record.scale}, {runs}, {record.provenance.seconds:.0f} s."]),
+        Markup("<p><code>{}</code></p>").format(record.command),
+    ]
     if record.compared:
-        parts.append(table(COLUMNS, [_row(one) for one in record.compared], "The paper’s figures beside ours"))
+        parts.append(
+            table(
+                COLUMNS, [_row(one) for one in record.compared], "The paper’s figures beside ours"
+            )
+        )
     if record.claims:
         rows = [(claim.says, VERDICTS[claim.holds], claim.seen) for claim in record.claims]
         parts.append(table(("the paper says", "holds", "what we saw"), rows, "Claims"))
@@ -45,7 +53,9 @@ def _row(one: Compared) -> list[Cell]:
         one.what,
         None if one.paper is None else _figure(one.paper, one.paper_spread, one.unit),
         _figure(one.ours, one.spread, one.unit),
-        None if one.paper is None else Shown(f"{one.ours - one.paper:+.3g}{_unit(one.unit)}", one.ours - one.paper),
+        None
+        if one.paper is None
+        else Shown(f"{one.ours - one.paper:+.3g}{_unit(one.unit)}", one.ours - one.paper),
     ]
 
 

@@ -34,12 +34,17 @@ def _table(record: Separations, measure: str, title: str) -> Markup:
         (
             row.name,
             row.group,
-            *(_cell(getattr(row.against[name], measure)) if name in row.against else None for name in sets),
+            *(
+                _cell(getattr(row.against[name], measure)) if name in row.against else None
+                for name in sets
+            ),
         )
         for row in record.rows
     ]
     return table(
-        ("score", "group", *sets), rows, f"{title}, %: right answers against each set, mean ± standard deviation"
+        ("score", "group", *sets),
+        rows,
+        f"{title}, %: right answers against each set, mean ± standard deviation",
     )
 
 

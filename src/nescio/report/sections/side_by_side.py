@@ -36,8 +36,13 @@ def _comparable(group: Rivals) -> Rivals | None:
     Each is judged by the score it is paired with, which a record need not have.
     """
     judged = {name: list(map(_judged, runs)) for name, runs in group.items()}
-    for sets in dict.fromkeys(_sizes(one) for runs in judged.values() for one in runs if one.unknown):
-        found = {name: [_narrowed(one, sets) for one in runs if sets <= _sizes(one)] for name, runs in judged.items()}
+    for sets in dict.fromkeys(
+        _sizes(one) for runs in judged.values() for one in runs if one.unknown
+    ):
+        found = {
+            name: [_narrowed(one, sets) for one in runs if sets <= _sizes(one)]
+            for name, runs in judged.items()
+        }
         same = {name: runs for name, runs in found.items() if runs}
         if len(same) > 1:
             return same
@@ -46,7 +51,9 @@ def _comparable(group: Rivals) -> Rivals | None:
 
 def _judged(record: Evaluation) -> Evaluation:
     """A record without the sets that were judged by other scores than its own."""
-    own = tuple(side for side in record.unknown if any(one.score == record.score for one in side.separation))
+    own = tuple(
+        side for side in record.unknown if any(one.score == record.score for one in side.separation)
+    )
     return replace(record, unknown=own)
 
 
@@ -57,7 +64,9 @@ def _narrowed(record: Evaluation, sets: frozenset[tuple[str, int]]) -> Evaluatio
 
 def _has(record: Evaluation, what: str) -> bool:
     """Whether a record says so much of every unknown set, by its own score."""
-    return all(any(one.score == record.score for one in getattr(side, what)) for side in record.unknown)
+    return all(
+        any(one.score == record.score for one in getattr(side, what)) for side in record.unknown
+    )
 
 
 def _sizes(record: Evaluation) -> frozenset[tuple[str, int]]:
@@ -82,41 +91,72 @@ def _compared(group: Rivals) -> Markup:
         ]
         for name, runs in group.items()
     ]
-    columns = ("model", "runs", "accuracy, %", "mean confidence, %", *(f"AUROC: {name}" for name in sets))
-    accepted = table(("model", *sets), [[name, *_accepted(runs, sets)] for name, runs in group.items()],
-                     "FPR95, %: share of each set accepted when 95 % of known inputs are accepted")  # fmt: skip
-    sure = table(("model", known.name, *sets), [[name, *_sure(runs, sets)] for name, runs in group.items()],
-                 "Mean confidence, %: how sure each is of each set")  # fmt: skip
-    parts = [table(columns, main, f"{known.name} against unknown sets"),
-             more("FPR95 and mean confidence", accepted + sure),
-             items(said_below(group, sets, None, CONVENTIONS))]  # fmt: skip
+    columns = (
+        "model",
+        "runs",
+        "accuracy, %",
+        "mean confidence, %",
+        *(f"AUROC: {name}" for name in sets),
+    )
+    accepted = table(
+        ("model", *sets),
+        [[name, *_accepted(runs, sets)] for name, runs in group.items()],
+        "FPR95, %: share of each set accepted when 95 % of known inputs are accepted",
+    )
+    sure = table(
+        ("model", known.name, *sets),
+        [[name, *_sure(runs, sets)] for name, runs in group.items()],
+        "Mean confidence, %: how sure each is of each set",
+    )
+    parts = [
+        table(columns, main, f"{known.name} against unknown sets"),
+        more("FPR95 and mean confidence", accepted + sure),
+        items(said_below(group, sets, None, CONVENTIONS)),
+    ]
     few = dict(list(group.items())[:MOST])
     names = ", ".join(few)
     every = [one for runs in few.values() for one in runs]
     if all(_has(one, "roc") for one in every):
-        parts.append(figure(
-            roc_figure(few), f"ROC curves of {names}, a panel for each of {', '.join(sets)}; AUROC is in the table.",
-            "The nearer to the upper left corner, the better."))  # fmt: skip
+        parts.append(
+            figure(
+                roc_figure(few),
+                f"ROC curves of {names}, a panel for each of {', '.join(sets)}; AUROC is in the table.",
+                "The nearer to the upper left corner, the better.",
+            )
+        )
     if all(_has(one, "rejection") for one in every):
-        parts.append(figure(
-            rejection_figure(few), f"Rejection curves of {names}, a panel for each of {', '.join(sets)}.",
-            "Accuracy of what is kept as the least known are rejected; dashed the theoretical maximum."))  # fmt: skip
+        parts.append(
+            figure(
+                rejection_figure(few),
+                f"Rejection curves of {names}, a panel for each of {', '.join(sets)}.",
+                "Accuracy of what is kept as the least known are rejected; dashed the theoretical maximum.",
+            )
+        )
     if all(one.confidence and {"known", *sets} <= set(one.confidence.counts) for one in every):
-        parts.append(figure(
-            confidence_figure(few), f"How confident {names} are of {known.name} and of {', '.join(sets)}.",
-            "Known data should stand on the right, everything else on the left."))  # fmt: skip
+        parts.append(
+            figure(
+                confidence_figure(few),
+                f"How confident {names} are of {known.name} and of {', '.join(sets)}.",
+                "Known data should stand on the right, everything else on the left.",
+            )
+        )
     if len(group) > MOST:
         parts.append(items([f"{len(group) - MOST} more models are in the table only."]))
     return Markup("").join(parts)
 
 
 def _aurocs(runs: list[Evaluation], sets: list[str]) -> list[Cell]:
-    found = [[of_score(one, side_of(one, name).separation, None).auroc for one in runs] for name in sets]
+    found = [
+        [of_score(one, side_of(one, name).separation, None).auroc for one in runs] for name in sets
+    ]
     return [Shown(over_runs(values), mean(values)) for values in found]
 
 
 def _accepted(runs: list[Evaluation], sets: list[str]) -> list[Cell]:
-    return [_share([of_score(one, side_of(one, name).separation, None).fpr95 for one in runs]) for name in sets]
+    return [
+        _share([of_score(one, side_of(one, name).separation, None).fpr95 for one in runs])
+        for name in sets
+    ]
 
 
 def _sure(runs: list[Evaluation], sets: list[str]) -> list[Cell]:

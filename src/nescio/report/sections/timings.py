@@ -9,8 +9,10 @@ from nescio.report.markup import Cell, heading, seconds, table
 from nescio.report.section import Given, Section, paragraphs
 
 COLUMNS = ("work", "rounds", "median, s", "shortest, s", "longest, s")
-NOTE = ("Each round holds all of the work, so that what disturbs a machine disturbs all of it: times of one table can "
-        "be compared, those of two cannot.")  # fmt: skip
+NOTE = (
+    "Each round holds all of the work, so that what disturbs a machine disturbs all of it: times of one table can "
+    "be compared, those of two cannot."
+)
 
 
 def section(given: Given) -> Section | None:
@@ -23,7 +25,9 @@ def section(given: Given) -> Section | None:
         rows = [_row(work, rounds) for work, rounds in record.seconds.items()]
         threads = f"{record.threads} thread{'s' * (record.threads != 1)}"
         parts += [heading(name)] if len(found) > 1 else []
-        parts.append(table(COLUMNS, rows, f"{record.network}, batches of {record.batch}, {threads}"))
+        parts.append(
+            table(COLUMNS, rows, f"{record.network}, batches of {record.batch}, {threads}")
+        )
     return Section("timings", "How long it takes", Markup("").join([*parts, paragraphs([NOTE])]))
 
 

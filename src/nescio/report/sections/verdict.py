@@ -21,8 +21,10 @@ from nescio.report.markup import apart, heading, items, level_within
 from nescio.report.section import Given, Section, paragraphs
 from nescio.report.standings import rivals, standings
 
-WITHOUT = ("These records hold no threshold. The command “nescio recommend” finds a detector that suits the model, and "
-           "settles its threshold.")  # fmt: skip
+WITHOUT = (
+    "These records hold no threshold. The command “nescio recommend” finds a detector that suits the model, and "
+    "settles its threshold."
+)
 
 
 def section(given: Given) -> Section | None:
@@ -31,12 +33,17 @@ def section(given: Given) -> Section | None:
     cards = {name: made for name in names if (made := _cards(given, name))}
     parts = []
     if best := standings(given):
-        lead = [(heading(data) if len(best) > 1 else Markup("")) + items(told) for data, told in best.items()]
+        lead = [
+            (heading(data) if len(best) > 1 else Markup("")) + items(told)
+            for data, told in best.items()
+        ]
         parts.append(Markup("<div class=lead>{}</div>").format(Markup("").join(lead)))
     level = level_within(len(cards))
     for name, made in cards.items():
-        inside = Markup("").join(Markup("<div class=card>{}{}</div>").format(heading(title, level), paragraphs(told))
-                                 for title, told in made.items())  # fmt: skip
+        inside = Markup("").join(
+            Markup("<div class=card>{}{}</div>").format(heading(title, level), paragraphs(told))
+            for title, told in made.items()
+        )
         parts.append(apart(name, Markup("<div class=cards>{}</div>").format(inside), len(cards)))
     again = [told for _, record in given.of(Reproduction) for told in sentences.reproduced(record)]
     if again:
@@ -72,8 +79,13 @@ def _detectors(own: Given) -> list[str]:
     best = [record for _, record in own.of(Recommendation)]
     beside = best[0].detector if best else None
     chosen = {(record.detector, record.calibrated) for record in best}
-    others = [one for _, one in own.of(Fitted) if (sentences.detector_of(one), one.inputs) not in chosen]
-    return [*_all(map(sentences.recommended, best)), *_all(sentences.fitted(one, beside) for one in others)]
+    others = [
+        one for _, one in own.of(Fitted) if (sentences.detector_of(one), one.inputs) not in chosen
+    ]
+    return [
+        *_all(map(sentences.recommended, best)),
+        *_all(sentences.fitted(one, beside) for one in others),
+    ]
 
 
 def _all(found: Iterable[list[str]]) -> list[str]:

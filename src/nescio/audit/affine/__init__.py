@@ -1,0 +1,1 @@
+"""The exact machinery: affine laws along rays, linear regions."""

@@ -1,0 +1,290 @@
+"""The linear region of an input: the affine law a network obeys around it, and the half-spaces within which it does.
+
+From each input one ray leaves along each axis. The slopes of a value along these rays are its gradient, so one pass of
+laws (`audit.laws`) also gives the affine function behind each choice of ReLU and pooling; where one is 0, the region
+has a face.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nescio.audit.affine.asymptote import exact, logits_law
+from nescio.audit.affine.laws import LEAST, Law, NotAffineError, Rays, followed
+from nescio.core.predict import check_inputs, run
+from nescio.data.arrays import Array, tensor
+from nescio.errors import NescioError, whole_number
+
+CHUNK = 256  # rays at a time
+ROUNDING = 1e-13  # share of a layer's largest value that may be no more than rounding
+
+
+class Faces(Rays):
+    """K rays from each of M points that choose by the value at their point, and the faces they find.
+
+    What is exactly 0 is not above 0, as for autograd. With `toward`, what is 0 up to rounding is decided by where it
+    is going: the choice that is made an infinitely small step farther on.
+
+    Args:
+        points: M.
+        each: K.
+        like: a tensor of their type and device.
+        keep: whether to keep choices and faces.
+        toward: directions `(M, K)`; the rays are then those of all axes.
+        reach: how near a face counts as met, with `toward`.
+    """
+
+    def __init__(
+        self,
+        points: int,
+        each: int,
+        like: Tensor,
+        keep: bool,
+        toward: Tensor | None = None,
+        reach: float = 0.0,
+    ) -> None:
+        super().__init__(points * each, like)
+        self.points, self.each, self.keep, self.toward, self.reach = (
+            points,
+            each,
+            keep,
+            toward,
+            reach,
+        )
+        self._choices: list[Array] = [np.zeros((points, 0), np.uint8)]
+        self._margins: list[Tensor] = [like.new_zeros(points, 0)]
+        self._gradients: list[Tensor] = [like.new_zeros(points, each, 0)]
+
+    def above(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        """Where `slope · t + intercept` is above 0 at the points."""
+        value, gradient = self._at_points(slope, intercept)
+        above = value > 0
+        if self.toward is not None:
+            met = value.abs() <= self._slack(value, gradient)
+            above = torch.where(met, self._rise(gradient) > 0, above)
+        if self.keep:
+            sign = torch.where(above, 1.0, -1.0).to(value.dtype)
+            self._add(
+                np.packbits(above.flatten(1).cpu().numpy(), axis=1),
+                sign * value,
+                sign.unsqueeze(1) * gradient,
+            )
+        return above.repeat_interleave(self.each, 0)
+
+    def largest(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        """Which of the last axis is the largest at the points, `(…, 1)`."""
+        value, gradient = self._at_points(slope, intercept)
+        index = value.argmax(-1, keepdim=True)
+        if self.toward is not None:
+            ahead, steeper = _ahead(value, gradient, index)
+            met = ahead <= self._slack(value.where(value != LEAST, 0.0), steeper)
+            index = self._rise(gradient).masked_fill(~met, -torch.inf).argmax(-1, keepdim=True)
+        if self.keep:
+            choices = index.flatten(1).cpu().numpy().astype("<u4", order="C")
+            self._add(choices.view(np.uint8), *_ahead(value, gradient, index))
+        return index.repeat_interleave(self.each, 0)
+
+    def faces(self) -> tuple[Tensor, Tensor]:
+        """How far above 0 the function behind each choice is, `(M, U)`, and its gradient, `(M, U, K)`."""
+        return torch.cat(self._margins, 1), torch.cat(self._gradients, 2).transpose(1, 2)
+
+    def patterns(self) -> list[bytes]:
+        """All choices made at each point; two points share a region exactly if they share these."""
+        return [row.tobytes() for row in np.concatenate(self._choices, 1)]
+
+    def _at_points(self, slope: Tensor, intercept: Tensor) -> tuple[Tensor, Tensor]:
+        """Values `(M, …)` and gradients `(M, K, …)`."""
+        if len(slope) != self.points * self.each:
+            raise NotAffineError(
+                "moves the axis of the inputs, as several draws do, so that they cannot be told apart"
+            )
+        shape = (self.points, self.each, *slope.shape[1:])
+        # of one ray for all: rounding may differ between them, and must not make them choose differently
+        return intercept.reshape(shape)[:, 0], slope.reshape(shape)
+
+    def _slack(self, value: Tensor, gradient: Tensor) -> Tensor:
+        """How large each value `(M, …)` may be on a face that is met."""
+        most = value.abs().reshape(self.points, -1).amax(1).view(-1, *[1] * (value.dim() - 1))
+        slack: Tensor = self.reach * gradient.norm(dim=1) + ROUNDING * most
+        return slack
+
+    def _rise(self, gradient: Tensor) -> Tensor:
+        """Slopes `(M, …)` in the direction that the points go."""
+        assert self.toward is not None
+        return torch.einsum("mk...,mk->m...", gradient, self.toward)
+
+    def _add(self, choices: Array, margin: Tensor, gradient: Tensor) -> None:
+        self._choices.append(choices)
+        self._margins.append(margin.flatten(1))
+        self._gradients.append(gradient.flatten(2))
+
+
+def _ahead(value: Tensor, gradient: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """By how much one of the last axis exceeds the others, and the gradient of that; padding is never near."""
+    padding = value == LEAST
+    steeper = gradient.gather(-1, index.unsqueeze(1).expand(*gradient.shape[:-1], 1)) - gradient
+    ahead = (value.gather(-1, index) - value).masked_fill(padding, torch.inf)
+    return ahead, steeper.masked_fill(padding.unsqueeze(1), 0.0)
+
+
+def local_affine(model: nn.Module, x: Any, *, batch_size: int = CHUNK) -> tuple[Tensor, Tensor]:
+    """V and a, with `f(z) = V z + a` for all z in the linear region of x, in float64 and eval mode.
+
+    On a face V is that of the side where the unit is off, as autograd's is.
+
+    Args:
+        model: a network of linear, convolutional, pooling and ReLU-like layers, in any arrangement.
+        x: inputs `(N, …)`, of D numbers each.
+        batch_size: rays at a time; D leave each input.
+
+    Returns:
+        V `(N, C, D)`, for flattened z, and a `(N, C)`.
+
+    >>> net = nn.Sequential(nn.Linear(2, 1), nn.ReLU(), nn.Linear(1, 2)).requires_grad_(False)
+    >>> net[0].weight[:], net[0].bias[:] = torch.tensor([[1.0, 2.0]]), torch.tensor([-1.0])
+    >>> net[2].weight[:], net[2].bias[:] = torch.tensor([[3.0], [0.0]]), torch.tensor([0.0, 1.0])
+    >>> V, a = local_affine(net, torch.tensor([[1.0, 1.0]]))
+    >>> V.tolist(), a.tolist()
+    ([[[3.0, 6.0], [0.0, 0.0]]], [[-3.0, 1.0]])
+    """
+    x = _inputs(model, x)
+    at_a_time = max(1, whole_number("batch_size", batch_size) // x[0].numel())
+    with exact(model, x) as double:
+        parts = [
+            laws_around(double, some, batch_size=batch_size)[:2] for some in x.split(at_a_time)
+        ]
+    slope, value = (torch.cat(values) for values in zip(*parts, strict=True))
+    return slope, value - torch.einsum("ncd,nd->nc", slope, x.flatten(1))
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where a network is one affine function: all z with `normals · (z − x) ≤ margins`, for flattened z.
+
+    There is a half-space for each choice that hangs on the input; most are not needed, as others are narrower. It is
+    the region of these choices: beyond a face another region begins, even if its law should be the same.
+
+    Attributes:
+        x: `(…)`, the input it is around.
+        normals, margins: `(F, D)` and `(F,)`.
+        slope, value: `(C, D)` and `(C,)`; in the region the logits are `slope · (z − x) + value`.
+        pattern: the choices of all units, which tell one region from another.
+    """
+
+    x: Tensor
+    normals: Tensor
+    margins: Tensor
+    slope: Tensor
+    value: Tensor
+    pattern: bytes
+
+    @property
+    def half_spaces(self) -> tuple[Tensor, Tensor]:
+        """A `(F, D)` and b `(F,)`: the region is all z with `A z ≤ b`."""
+        return self.normals, self.margins + self.normals @ self.x.flatten()
+
+    @property
+    def distance(self) -> float:
+        """From x to the nearest face; infinite if there is none."""
+        return (
+            float((self.margins / self.normals.norm(dim=1)).min())
+            if len(self.margins)
+            else math.inf
+        )
+
+    def contains(self, z: Any) -> Tensor:
+        """Whether inputs `(N, …)` lie within, faces included: `(N,)`; for one input `(…)` a single answer."""
+        return (self._moved(z) @ self.normals.T <= self.margins).all(-1)
+
+    def at(self, z: Any) -> Tensor:
+        """Logits `(N, C)`, or `(C,)`, of the law at some inputs."""
+        return self._moved(z) @ self.slope.T + self.value
+
+    def _moved(self, z: Any) -> Tensor:
+        """Flattened steps from x, `(N, D)` or `(D,)`."""
+        z = tensor(z)
+        if self.x.shape not in (z.shape, z.shape[1:]):
+            raise NescioError(
+                f"inputs of shape {tuple(z.shape)} for a region of inputs {tuple(self.x.shape)}"
+            )
+        check_inputs(z.reshape(-1, *self.x.shape), nn.Identity())
+        moved: Tensor = (z.double() - self.x).flatten(z.dim() - self.x.dim())
+        return moved
+
+
+def region(model: nn.Module, x: Any, *, batch_size: int = CHUNK) -> Region:
+    """The linear region of one input, in float64 and eval mode, with every half-space that bounds it.
+
+    An input on a face belongs to the side where the unit is off; a region may then be no more than a part of faces.
+    The half-spaces take D numbers for each unit: gigabytes for a large network on images.
+
+    Args:
+        model: as in `local_affine`.
+        x: one input `(…)`.
+        batch_size: rays at a time.
+    """
+    x = _inputs(model, tensor(x).unsqueeze(0))
+    with exact(model, x) as double:
+        slope, value, found = laws_around(double, x, keep=True, batch_size=batch_size)
+    margins, gradients = (
+        found[0].faces()[0][0],
+        torch.cat([one.faces()[1][0] for one in found], 1)[:, : x.numel()],
+    )
+    is_face = (gradients != 0).any(1)
+    return Region(
+        x[0], -gradients[is_face], margins[is_face], slope[0], value[0], found[0].patterns()[0]
+    )
+
+
+def laws_around(
+    model: nn.Module,
+    x: Tensor,
+    keep: bool = False,
+    toward: Tensor | None = None,
+    reach: float = 0.0,
+    batch_size: int = CHUNK,
+) -> tuple[Tensor, Tensor, list[Faces]]:
+    """Slopes `(M, C, D)` and values `(M, C)` of the logits at points `(M, …)`, and the faces of each pass.
+
+    Where one point has too many axes they are shared out among passes, all of one size and so of the same rounding:
+    each chooses as the others do. Of the last pass the axes beyond D go nowhere.
+    """
+    axes = x[0].numel()
+    passes = -(-axes // whole_number("batch_size", batch_size)) if toward is None else 1
+    each = -(-axes // passes)
+    steps = torch.eye(each * passes, axes, dtype=x.dtype, device=x.device).view(
+        passes, each, *x.shape[1:]
+    )
+    slopes, found = [], []
+    for some in steps:
+        faces = Faces(len(x), each, x, keep, toward, reach)
+        law = Law(some.repeat(len(x), *[1] * (x.dim() - 1)), x.repeat_interleave(each, 0), faces)
+        with followed(model, faces):
+            logits = run(model, law)
+        logits = logits_law(logits, len(law))
+        if logits.dim() == 3:
+            raise NescioError(
+                f"the model returns {tuple(logits.shape)}: several draws, or logits of a batch, and no "
+                "one law around an input; give one network, such as ensemble.member(0), and region one "
+                "input"
+            )
+        slopes.append(logits.slope.view(len(x), each, -1))
+        value = logits.intercept.view(len(x), each, -1)[:, 0]
+        found.append(faces)
+    return torch.cat(slopes, 1)[:, :axes].transpose(1, 2), value, found
+
+
+def _inputs(model: nn.Module, x: Any) -> Tensor:
+    """Inputs `(N, …)` in float64, or an error if they are none."""
+    x = tensor(x)
+    check_inputs(x, model)
+    if x.dim() < 2 or x.numel() == 0:
+        raise NescioError(
+            f"inputs of shape {tuple(x.shape)}; expected (N, …), or one (…) for a region, and none empty"
+        )
+    double: Tensor = x.double()
+    return double

@@ -1,0 +1,1 @@
+"""Where a network is run: predictions, features, gradients, attacks; the model is left as found."""

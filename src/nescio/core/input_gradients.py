@@ -1,0 +1,139 @@
+"""How what a model says changes with its input: values and their exact gradients in x, in float64."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.core.model_state import check_model, check_values, copied
+from nescio.core.predict import check_inputs, draws_of, holding, read, run
+from nescio.core.random_streams import from_seed
+from nescio.data.batches import length
+from nescio.errors import NescioError
+from nescio.progress import bar
+from nescio.seeds import check_seed
+
+Quantities = Callable[[Tensor], Tensor]  # logits (S, B, C) → (K, B)
+
+
+def slopes(
+    model: nn.Module,
+    data: Any,
+    of: Quantities,
+    *,
+    batch_size: int = 256,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Quantities `(K, N)` of a model's logits, and their gradients in the raw inputs `(K, N, …)`.
+
+    A copy of the model is run in float64 and eval mode; the model itself is not touched. Each batch starts from the
+    seed, as in `predict`, so that a model that draws is one function of its input.
+
+    Args:
+        model: any module from inputs to logits `(N, C)` or draws `(S, N, C)`, differentiable in its input.
+        data: a tensor, an array, a dataset or a loader; labels are passed over.
+        of: what to look at: a function of logits `(S, B, C)` giving `(K, B)`, such as several scores stacked.
+        batch_size, seed, progress: as in `predict`.
+
+    >>> values, gradients = slopes(nn.Linear(2, 3), torch.zeros(5, 2), lambda logits: logits[0].T)
+    >>> values.shape, gradients.shape
+    (torch.Size([3, 5]), torch.Size([3, 5, 2]))
+    """
+    return _gathered(model, data, of, lambda gradients: gradients, batch_size, seed, progress)
+
+
+def steepness(
+    model: nn.Module,
+    data: Any,
+    of: Quantities,
+    *,
+    batch_size: int = 256,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> tuple[Tensor, Tensor]:
+    """What `slopes` gives, with the Euclidean norm `‖∇ₓ·‖₂`, `(K, N)`, in place of each gradient, which is not kept."""
+    return _gathered(model, data, of, _norms, batch_size, seed, progress)
+
+
+def check_finite(names: Sequence[str], values: Tensor, gradients: Tensor) -> None:
+    """An error that names the quantity if its values or norms of gradients, `(K, N)` each, are not all numbers."""
+    for name, *rows in zip(names, values, gradients, strict=True):
+        bad = ~torch.stack(rows).isfinite().all(0)
+        if bad.any():
+            raise NescioError(
+                f"{name} or its gradient is NaN or infinite for {int(bad.sum())} of {len(bad)} inputs; "
+                "expected a model that is differentiable there"
+            )
+
+
+def draws_and_classes(model: nn.Module, x: Tensor, *, seed: int = 0) -> tuple[int, int]:
+    """S and C of the logits `(S, N, C)` that a model gives for inputs, in float64, as `slopes` runs it."""
+    shape: list[int] = []
+
+    def quantities(logits: Tensor) -> Tensor:
+        shape[:] = logits.shape
+        return logits[:1, :, 0]
+
+    slopes(model, x, quantities, seed=seed, progress=False)
+    return shape[0], shape[2]
+
+
+def _norms(gradients: Tensor) -> Tensor:
+    """`(K, B)`; on the scale of the largest component, whose square alone would underflow from 1e-162 on."""
+    flat = gradients.flatten(2)
+    scale = flat.abs().amax(2, keepdim=True)
+    norms: Tensor = torch.linalg.vector_norm(flat / scale.where(scale > 0, 1.0), dim=2)
+    return norms * scale.squeeze(2)
+
+
+def _gathered(
+    model: nn.Module,
+    data: Any,
+    of: Quantities,
+    reduced: Callable[[Tensor], Tensor],
+    batch_size: int,
+    seed: int,
+    progress: bool | None,
+) -> tuple[Tensor, Tensor]:
+    check_model(model)
+    check_values(model)
+    check_seed(seed)
+    values, gradients, before = [], [], 0
+    double = copied(model).double().eval().requires_grad_(False)
+    device = next((p.device for p in double.parameters()), None)
+
+    def looked_at(inputs: Tensor) -> Tensor:
+        return of(
+            draws_of(run(double, inputs.clone()), len(inputs))
+        )  # a clone: its first layer may be in place
+
+    with holding(double), bar(length(data), "slopes", progress) as shown:
+        for x, _ in read(data, batch_size, seed):
+            check_inputs(x, model, before)
+            inputs = x.detach().to(device, torch.float64).clone().requires_grad_()
+            with torch.enable_grad():
+                found = from_seed(seed, partial(looked_at, inputs), model)
+                rows = _rows(found, inputs)
+            values.append(found.detach().to(x.device))
+            gradients.append(reduced(torch.stack(rows)).to(x.device))
+            before += len(x)
+            shown.advance(len(x))
+    return torch.cat(values, 1), torch.cat(gradients, 1)
+
+
+def _rows(found: Tensor, inputs: Tensor) -> list[Tensor]:
+    """The gradient of each quantity in each input, or an error if autograd finds no way from one to the other."""
+    if found.requires_grad:
+        rows = [
+            torch.autograd.grad(row.sum(), inputs, retain_graph=True, allow_unused=True)[0]
+            for row in found
+        ]
+        if all(row is not None for row in rows):
+            return rows
+    raise NescioError(
+        "the model has no gradient in its input: what it returns is constant, detached or made under "
+        "torch.no_grad(); expected logits that can be differentiated"
+    )

@@ -1,0 +1,1 @@
+"""File formats: each reader takes bytes that may be broken or hostile."""

@@ -1,0 +1,157 @@
+"""Published files fetched into the cache: checked, resumed where they broke off, and never half there."""
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pooch
+import requests
+
+from nescio.data.sources.catalogue import CATALOGUE, NAMES, Remote
+from nescio.data.sources.on_disk import folders
+from nescio.errors import NescioError, unknown_name
+from nescio.files import check_replaceable
+
+Progress = Callable[[str, int, int | None], None]
+_TIMEOUT = 30  # seconds of silence, not of work
+
+
+def download(
+    name: str,
+    root: str | os.PathLike[str] | None = None,
+    base_url: str | None = None,
+    progress: Progress | None = None,
+    force: bool = False,
+) -> tuple[Path, ...]:
+    """Fetch a set's published files to where `load` finds them, and give their paths.
+
+    Args:
+        name: one of `NAMES` that has a public address.
+        root: the folder to put them in; without it `$NESCIO_DATA`, else the user's cache.
+        base_url: a mirror that holds files of the same names; the checksums stay those of the original.
+        progress: called with a file's name, the bytes so far, and the bytes in all if they are known.
+        force: whether files of the same names that are not the published ones may be replaced.
+    """
+    if name not in CATALOGUE:
+        raise unknown_name("data set", name, NAMES)
+    entry, folder = CATALOGUE[name], folders(root)[0]
+    if not entry.remotes:
+        why = (
+            f"set NESCIO_DATA to the folder that has {entry.sources[0].files[0]}"
+            if entry.sources
+            else "it is embedded"
+        )
+        raise NescioError(f"{name} has no public address to download it from; {why}")
+    for remote in entry.remotes:
+        target = folder / remote.file
+        if target.is_file() and not pooch.hashes.hash_matches(str(target), remote.checksum):
+            check_replaceable(
+                target, force=force
+            )  # what a broken download leaves is a `.part`, so this is another's
+    return tuple(_fetched(remote, folder, base_url, progress) for remote in entry.remotes)
+
+
+def _fetched(remote: Remote, folder: Path, base_url: str | None, progress: Progress | None) -> Path:
+    target = folder / remote.file
+    url = remote.url if base_url is None else f"{base_url.rstrip('/')}/{target.name}"
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # it would announce each file beside our own progress
+    try:
+        downloader = _Resuming(target.with_name(f"{target.name}.part"), progress)
+        with _no_empty_folder(target.parent):
+            return Path(
+                pooch.retrieve(
+                    url, remote.checksum, target.name, target.parent, downloader=downloader
+                )
+            )
+    except requests.HTTPError as error:
+        raise NescioError(f"{url}: {error}") from error
+    except requests.RequestException as error:
+        raise NescioError(_trouble(url, error)) from error
+    except OSError as error:
+        raise NescioError(f"cannot write {target} ({error.strerror or error})") from error
+    except NescioError:
+        raise
+    except ValueError as error:  # what pooch raises for a wrong checksum
+        raise NescioError(
+            f"{url}: is not the published file; nothing was kept ({error})"
+        ) from error
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
+def _no_empty_folder(folder: Path) -> Iterator[None]:
+    """Take back the folders that were made for files which did not come."""
+    new = [one for one in (folder, *folder.parents) if not os.path.exists(one)]
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # what is not empty stays
+            for one in new:
+                one.rmdir()
+
+
+def _trouble(url: str, error: requests.RequestException) -> str:
+    """What went wrong on the way, in words; the error's own are pages of how the connection was made."""
+    if isinstance(error, ValueError | requests.TooManyRedirects):  # an address that is none
+        return f"{url}: {error}"
+    host = urlsplit(url).netloc
+    if isinstance(error, _Cut):
+        return f"{url}: the connection to {host} was cut; the same command resumes where this one stopped"
+    why = (
+        " (its certificate was refused)" if isinstance(error, requests.exceptions.SSLError) else ""
+    )
+    return f"{url}: {host} cannot be reached{why}; once it can, the same command resumes where this one stopped"
+
+
+class _Cut(requests.ConnectionError):
+    """The connection was there, and broke off."""
+
+
+class _Resuming:
+    """Downloads for pooch by way of a `.part` file that outlives a broken connection; the checksum is pooch's."""
+
+    def __init__(self, part: Path, progress: Progress | None) -> None:
+        self.part, self.progress = part, progress
+
+    def __call__(self, url: str, output_file: str, _: object) -> None:
+        have = self.part.stat().st_size if self.part.exists() else 0
+        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+        with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as answer:
+            if have and answer.status_code == requests.codes.requested_range_not_satisfiable:
+                self.part.unlink()  # longer than the file: a part of something else
+                return self(url, output_file, _)
+            answer.raise_for_status()
+            resumed = answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+            self._save(
+                answer,
+                have if answer.status_code == requests.codes.partial_content and resumed else 0,
+            )
+        shutil.move(self.part, output_file)
+        return None
+
+    def _save(self, answer: requests.Response, done: int) -> None:
+        rest = answer.headers.get("Content-Length")
+        total = None if rest is None else done + int(rest)
+        with self.part.open("r+b" if done else "wb") as file:
+            file.seek(done)
+            for chunk in _chunks(answer):
+                file.write(chunk)
+                done += len(chunk)
+                if self.progress is not None:
+                    self.progress(self.part.name.removesuffix(".part"), done, total)
+        if total is not None and done != total:
+            raise _Cut(f"{done} of {total} bytes came")
+
+
+def _chunks(answer: requests.Response) -> Iterator[bytes]:
+    try:
+        yield from answer.iter_content(2**16)
+    except requests.RequestException as error:
+        raise _Cut(str(error)) from error

@@ -1,0 +1,1 @@
+"""Model × data → record."""

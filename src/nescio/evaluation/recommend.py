@@ -1,0 +1,195 @@
+"""Which detector suits a model: all are tried on known data and on outliers made from them, and on nothing else."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio import metrics
+from nescio.core.logits import classes
+from nescio.core.model_state import check_model
+from nescio.core.predict import predict, read, sweep_through
+from nescio.data.halves import halves
+from nescio.data.outliers import made_outliers
+from nescio.data.same import check_apart
+from nescio.detectors import Detector
+from nescio.detectors.features import Seen, look
+from nescio.detectors.level import Level
+from nescio.detectors.named import candidate_names, detector_named, untried
+from nescio.detectors.reservoir import Reservoir
+from nescio.errors import NescioError, whole_number
+from nescio.progress import bar
+from nescio.records import Provenance, Ranked, Recommendation
+from nescio.seeds import check_seed
+
+CRITERION = "mean AUROC over the kinds of outliers"
+
+
+@dataclass(frozen=True)
+class Recommended:
+    """What `recommend` found: the ranking, and the detector that leads it, fitted and ready to predict."""
+
+    record: Recommendation
+    detector: Detector
+
+
+def recommend(
+    model: nn.Module,
+    known: Any,
+    train: Any = None,
+    *,
+    accept: float | None = None,
+    candidates: Sequence[str] | None = None,
+    inputs: int = 1000,
+    batch_size: int = 256,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Recommended:
+    """Try detectors on known data and on outliers made from them, and fit the one that tells them apart best.
+
+    One half of `known`, by chance, calibrates every detector; the other half, which none of them has seen, is what it
+    is judged by, as it is and made into outliers: noise, inputs out of order, two in one, scaled ones; see
+    `nescio.data.outliers`. Since the half that settles the winner's threshold had no part in the choice, its guarantee
+    holds as ever. The best is the one with the largest mean AUROC over the kinds: what fails on one kind, as a softmax
+    does far away, falls behind what is good on all.
+
+    Args:
+        model: any classifier.
+        known: inputs of the kinds it knows, which it was not trained on; with labels, if a detector needs them.
+        train: what detectors learn from that learn, such as the model's training data; else a part of `known`.
+        accept: the share of known inputs to accept, 0.95 if not given.
+        candidates: names in `DETECTORS` or `SCORES`; by default all detectors but `meta`, and thresholds on usual
+            scores. Those that cannot work on this model are passed over, and the record says why.
+        inputs: known ones to judge by, and outliers of each kind.
+        batch_size: inputs per forward pass.
+        seed: of the outliers, and of which inputs are taken.
+        progress: a bar on standard error; by default only on a terminal.
+    """
+    started = time.monotonic()
+    check_model(model)
+    check_seed(seed)
+    Level.of(accept, False, False, None, None)
+    if isinstance(train, Iterator):
+        raise NescioError(
+            "train can be read only once, but every detector that learns reads it; give a dataset or a loader"
+        )
+    check_apart(known, train)
+    count = whole_number("inputs", inputs, least=10)
+    calibration, rest = halves(known, batch_size=batch_size)
+    own = _some(rest, count, seed)
+    logits = predict(model, own, progress=progress)
+    sets = {"known": own} | made_outliers(own, classes(logits).to(own.device), seed)
+    names = candidate_names(candidates, len(logits))
+    tried = _Trials(model, names, {"accept": accept, "train": train, "batch_size": batch_size})
+    with bar(len(names) + len(sets), "recommend", progress) as shown:
+        for name in names:
+            shown.advance(0, name)
+            tried.fit(name, calibration)
+            shown.advance()
+        for name, data in sets.items():
+            shown.advance(0, name)
+            tried.judge(name, data)
+            shown.advance()
+    ranking = tried.ranking()
+    record = Recommendation(
+        detector=ranking[0].name,
+        criterion=CRITERION,
+        ranking=ranking,
+        skipped=untried(candidates) | tried.skipped,
+        inputs=len(own),
+        calibrated=len(tried.fitted[ranking[0].name].calibration_),
+        classes=logits.shape[2],
+        draws=len(logits),
+        provenance=Provenance.now(
+            seed, {"accept": accept, "inputs": count}, time.monotonic() - started
+        ),
+    )
+    return Recommended(record, tried.fitted[ranking[0].name])
+
+
+class _Trials:
+    """Detectors that are fitted and judged by name; those that cannot be are left out, with the reason."""
+
+    def __init__(self, model: nn.Module, names: Sequence[str], how: Mapping[str, Any]) -> None:
+        self.model, self.names, self.how = model, names, how
+        self.fitted: dict[str, Detector] = {}
+        self.skipped: dict[str, str] = {}
+        self.seconds = dict.fromkeys(names, 0.0)
+        self.scores: dict[str, dict[str, Tensor]] = {
+            name: {} for name in names
+        }  # by candidate, then by set
+
+    def fit(self, name: str, calibration: Any) -> None:
+        """Make and fit one, or say why not."""
+        started = time.monotonic()
+        try:
+            self.fitted[name] = detector_named(self.model, name).fit(calibration, **self.how)
+        except NescioError as error:
+            self.skipped[name] = str(error)
+        self.seconds[name] += time.monotonic() - started
+
+    def judge(self, of: str, data: Tensor) -> None:
+        """The scores of one set by all candidates, from one forward pass for all."""
+        found: dict[str, list[Tensor]] = {name: [] for name in self.fitted}
+        layers = tuple(dict.fromkeys(layer for one in self.fitted.values() for layer in one.layers))
+
+        def visit(x: Tensor, seen: Seen, _: Tensor | None) -> None:
+            for name, one in list(self.fitted.items()):
+                started = time.monotonic()
+                try:
+                    found[name].append(one.of_batch(x, seen).cpu())
+                except NescioError as error:
+                    self.skipped[name] = f"of {of}: {error}"
+                    del self.fitted[name]
+                self.seconds[name] += time.monotonic() - started
+
+        if self.fitted:
+            sweep_through(
+                lambda model, x: look(model, x, layers),
+                self.model,
+                data,
+                visit,
+                "judge",
+                progress=False,
+            )
+        for name in self.fitted:
+            self.scores[name][of] = torch.cat(found[name])
+
+    def ranking(self) -> tuple[Ranked, ...]:
+        """The best first, or an error if none is left; of equals the one that was named first."""
+        if not self.fitted:
+            why = "; ".join(f"{name}: {reason}" for name, reason in list(self.skipped.items())[:3])
+            raise NescioError(f"none of {', '.join(self.names)} can work here. {why}")
+        return tuple(
+            sorted((self._ranked(name) for name in self.fitted), key=lambda one: -one.mean)
+        )
+
+    def _ranked(self, name: str) -> Ranked:
+        scores = {of: values.double().numpy() for of, values in self.scores[name].items()}
+        known = scores.pop("known")
+        found = {of: metrics.auroc(known, values) for of, values in scores.items()}
+        cut = float(self.fitted[name].threshold_)
+        refused = {of: float((values > cut).mean()) for of, values in scores.items()}
+        return Ranked(
+            name,
+            found,
+            sum(found.values()) / len(found),
+            min(found.values()),
+            self.seconds[name],
+            refused,
+        )
+
+
+def _some(data: Any, count: int, seed: int) -> Tensor:
+    """So many inputs `(N, …)` of data, by chance, or all if there are fewer."""
+    kept = Reservoir(count, seed)
+    for x, _ in read(data, 256):
+        kept.add(x)
+    if len(kept.rows) < 2:
+        raise NescioError(
+            f"{len(kept.rows)} known inputs to judge detectors by; expected at least 2"
+        )
+    return kept.rows

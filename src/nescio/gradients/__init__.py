@@ -1,6 +1,0 @@
-"""The gradient each single input would ask of a network's weights: its moments, layer by layer, for a whole batch."""
-
-from nescio.gradients.batch import BatchGradients, batch_gradients
-from nescio.gradients.moments import STATISTICS, Moments
-
-__all__ = ["STATISTICS", "BatchGradients", "Moments", "batch_gradients"]

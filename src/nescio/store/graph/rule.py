@@ -1,0 +1,237 @@
+"""What a graph may ask for: checked whole, before anything is run.
+
+Functions of PyTorch's `aten` that are on a list (`operators.py`), of numbers, types and the results of earlier steps.
+"""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch._ops import OpOverload
+
+from nescio.errors import NescioError
+from nescio.store.graph.operators import ALLOWED, guarded
+from nescio.store.graph.steps import ARITHMETIC, ITEM, MOST_SIZE, Held, Of, Plan, Ready, Step
+
+MOST_STEPS = 20_000
+TYPES = (
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+)
+FORMATS = (
+    torch.contiguous_format,
+    torch.preserve_format,
+    torch.channels_last,
+    torch.channels_last_3d,
+)
+NAMED: dict[str, dict[str, Any]] = {  # arguments that are no numbers, by their type in a schema
+    "ScalarType": {str(one).removeprefix("torch."): one for one in TYPES},
+    "MemoryFormat": {str(one).removeprefix("torch."): one for one in FORMATS},
+    "Layout": {"strided": torch.strided},
+    "Device": {"cpu": torch.device("cpu")},
+}
+
+
+def checked(plan: Plan) -> tuple[Ready, ...]:
+    """The steps ready to run, if they are such as a network may ask for."""
+    if not 0 < len(plan.steps) <= MOST_STEPS:
+        raise NescioError(f"a graph of {len(plan.steps)} steps; expected 1 to {MOST_STEPS}")
+    kinds, last = ["tensor"], {0: 0}  # of each result; the last step that needs it
+    ready: list[Ready] = []
+    for number, step in enumerate(plan.steps, start=1):
+        place = f"step {number} of a graph, {step.op[:100]!r}"
+        check = _Arguments(kinds, len(plan.parameters), place)
+        call, kind = _call(step, check, place)
+        args = tuple(check.ready(one) for one in step.args)
+        kwargs = {name: check.ready(one) for name, one in step.kwargs.items()}
+        ready.append(
+            Ready(
+                nn.Linear if step.layer else call,
+                args,
+                kwargs,
+                (*([step.layer] if step.layer else []), *step.marks),
+                (),
+            )
+        )
+        if step.marks and kind != "tensor":
+            raise NescioError(f"{place}: only a tensor can be the output of a module")
+        last |= dict.fromkeys(check.used, number)
+        kinds.append(kind)
+        last[number] = number
+    if kinds[-1] != "tensor":
+        raise NescioError("the last step of a graph must give a tensor, the answer")
+    over: dict[int, list[int]] = {}
+    for result, at in last.items():
+        over.setdefault(at, []).append(result)
+    return tuple(
+        replace(step, over=tuple(over.get(number, ())))
+        for number, step in enumerate(ready, start=1)
+    )
+
+
+def _call(step: Step, check: "_Arguments", place: str) -> tuple[Callable[..., Any], str]:
+    """What a step calls, and whether it gives a "tensor", a "size" or "several" things; its arguments are checked."""
+    if step.op == ITEM:
+        if (
+            len(step.args) != 2
+            or step.kwargs
+            or check.kind(step.args[0]) != "several"
+            or not _is_whole(step.args[1])
+        ):
+            raise NescioError(f"{place}: expected one of several results, by its number")
+        return operator.getitem, "tensor"
+    if step.op in ARITHMETIC:
+        count = 1 if step.op == "size.neg" else 2
+        if (
+            len(step.args) != count
+            or step.kwargs
+            or not all(check.is_size(one) for one in step.args)
+        ):
+            raise NescioError(f"{place}: expected {count} sizes, which are whole numbers")
+        return ARITHMETIC[step.op], "size"
+    call = _operator(step.op, place)
+    schema = call._schema
+    given = dict(
+        zip([one.name for one in schema.arguments if not one.kwarg_only], step.args, strict=False)
+    )
+    if len(given) < len(step.args) or given.keys() & step.kwargs.keys():
+        raise NescioError(f"{place}: {len(step.args)} arguments are too many")
+    given |= step.kwargs
+    names = {one.name: one for one in schema.arguments}
+    for name in given.keys() - names.keys():
+        raise NescioError(f"{place}: it has no argument {name[:100]!r}")
+    for name, one in names.items():
+        if name not in given and not one.has_default_value():
+            raise NescioError(f"{place}: the argument {name!r} is missing")
+        if name in given and not check.fits(given[name], one.real_type):
+            raise NescioError(
+                f"{place}: {repr(given[name])[:100]} is no {one.real_type} for the argument {name!r}"
+            )
+    returns = [str(one.type) for one in schema.returns]
+    ready = guarded(call)
+    if returns == ["Tensor"]:
+        return ready, "tensor"
+    if returns == ["int"]:
+        return ready, "size"
+    if returns and all(one in ("Tensor", "List[Tensor]") for one in returns):
+        return ready, "several"
+    raise NescioError(f"{place}: it gives {', '.join(returns) or 'nothing'}; expected tensors")
+
+
+def _operator(name: str, place: str) -> OpOverload:
+    """An operator by its name, if it may be called."""
+    match = re.fullmatch(r"aten\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)", name)
+    packet = (
+        getattr(torch.ops.aten, match[1], None) if match and not match[1].startswith("__") else None
+    )
+    found = getattr(packet, match[2], None) if match and not match[2].startswith("__") else None
+    if match is None or not isinstance(found, OpOverload):
+        raise NescioError(f"{place}: there is no such operator")
+    if f"{match[1]}.{match[2]}" not in ALLOWED or found._schema.is_mutable:
+        raise NescioError(f"{place}: this operator is not one that a kept network may call")
+    return found
+
+
+class _Arguments:
+    """Checks arguments of one step: what they refer to must come before it."""
+
+    def __init__(self, kinds: Sequence[str], tensors: int, place: str) -> None:
+        self.kinds, self.tensors, self.place = kinds, tensors, place
+        self.used: set[int] = set()
+
+    def kind(self, value: Any) -> str | None:
+        """What an argument refers to, if it refers to anything."""
+        if not isinstance(value, dict) or len(value) != 1:
+            return None
+        ((key, index),) = value.items()
+        count = {"of": len(self.kinds), "tensor": self.tensors}.get(key)
+        if count is None:
+            return None
+        if not _is_whole(index) or not 0 <= index < count:
+            raise NescioError(
+                f"{self.place}: refers to {key} {repr(index)[:50]}, where {count} come before it"
+            )
+        return "tensor" if key == "tensor" else self.kinds[index]
+
+    def is_size(self, value: Any) -> bool:
+        """Whether an argument is a whole number, or stands for one."""
+        return self.kind(value) == "size" or (_is_whole(value) and abs(value) <= MOST_SIZE)
+
+    def fits(self, value: Any, kind: Any) -> bool:
+        """Whether an argument is of a type in a schema."""
+        name = str(kind)
+        if kind.kind() == "OptionalType":
+            return value is None or self.fits(value, kind.getElementType())
+        if kind.kind() == "ListType":
+            inner = kind.getElementType()
+            if isinstance(value, list):
+                return all(self.fits(one, inner) for one in value)
+            if self.kind(value) == "several":
+                return str(inner) == "Tensor"
+            return str(inner) in ("int", "SymInt", "float") and self.fits(
+                value, inner
+            )  # one for all axes
+        if name in NAMED:
+            return (
+                isinstance(value, dict)
+                and value.keys() == {"name"}
+                and value["name"] in NAMED[name]
+            )
+        if name == "bool":
+            return isinstance(value, bool)
+        if name == "str":
+            return isinstance(value, str) and len(value) <= 200
+        if name in ("int", "SymInt"):
+            return self.is_size(value)
+        number = (
+            self.is_size(value) or isinstance(value, bool | float) or _odd_float(value) is not None
+        )
+        return (
+            number
+            if name in ("float", "number", "Scalar")
+            else name == "Tensor" and (number or self.kind(value) == "tensor")
+        )
+
+    def ready(self, value: Any) -> Any:
+        """A checked argument as it is given to the call."""
+        if isinstance(value, list):
+            return [self.ready(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        ((key, one),) = value.items()
+        if key == "of":
+            self.used.add(one)
+            return Of(one)
+        if key == "tensor":
+            return Held(one)
+        return (
+            _odd_float(value)
+            if key == "float"
+            else next(names[one] for names in NAMED.values() if one in names)
+        )
+
+
+def _odd_float(value: Any) -> float | None:
+    odd = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+    return (
+        odd.get(value["float"])
+        if isinstance(value, dict) and value.keys() == {"float"} and isinstance(value["float"], str)
+        else None
+    )
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

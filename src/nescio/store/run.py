@@ -1,0 +1,320 @@
+"""A run folder: what `nescio train` writes and the other commands read.
+
+model.safetensors       weights, and how to make the model again
+history.json            the record of the training
+checkpoint.safetensors  where the training stands, or stood when it ended
+evaluation.json         written by `nescio evaluate`, with
+examples.json           the inputs the model was surest and least sure of
+audit.json              written by `nescio audit`, with a figure, as are
+features.json           of a table: how far each feature is from certainty
+regions.json            of two features: the linear regions
+scaling.json            what each score notices far away
+contest.json            written by `nescio contest`, with contest.md
+recommendation.json     written by `nescio recommend`, with
+recommended/            the detector it chose, as `nescio fit` leaves one
+length_scale.json       how `--length-scale auto` was found, with a figure, length_scale.svg
+penalty.json            how `--penalty auto` was found, with a figure, penalty.svg
+"""
+
+import inspect
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nescio.core.predict import predict
+from nescio.data import Encoding, Known, Samples
+from nescio.data.labelled import fingerprint
+from nescio.data.load import load_ordered
+from nescio.data.noise import NOISES
+from nescio.errors import NescioError
+from nescio.evaluation.unknown_sets import outliers
+from nescio.file_kinds import kind_of
+from nescio.files import check_replaceable
+from nescio.methods import MCDropout, method_for
+from nescio.methods.mc_dropout import DROPOUT
+from nescio.methods.method import Method
+from nescio.models import NETWORKS, network_for
+from nescio.records import Evaluation, History, from_plain
+from nescio.seeds import derived_seed
+from nescio.store.model_file import load_about, save
+from nescio.training.train import fit
+
+MODEL, HISTORY, CHECKPOINT = "model.safetensors", "history.json", "checkpoint.safetensors"
+EVALUATION, EXAMPLES = "evaluation.json", "examples.json"
+AUDIT, FEATURES, REGIONS, SCALING = "audit.json", "features.json", "regions.json", "scaling.json"
+CONTEST, DECISION = "contest.json", "decision.json"
+RECOMMENDATION, RECOMMENDED = "recommendation.json", "recommended"
+FITTED = "fitted.json"  # in the folder of a detector, which is no run
+LENGTH_SCALE, PENALTY = "length_scale.json", "penalty.json"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which data a run was trained on, so that it can be loaded again."""
+
+    name: str
+    hold_out: tuple[str, ...] = ()
+    seed: int = 0
+    impute: bool = False
+    label: str | None = None
+
+    def load(self, root: str | None = None, older: bool = False) -> Known:
+        """The data; with `older`, classes in the order that earlier versions had them in."""
+        return load_ordered(
+            self.name, root, self.hold_out, self.seed, self.impute, self.label, older
+        )
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What must be known of the training data to score new inputs without it."""
+
+    source: Source
+    kind: str
+    shape: tuple[int, ...]
+    classes: tuple[str, ...]
+    features: tuple[str, ...]
+    encoding: dict[str, Any] | None  # of a table's columns
+    train: str  # what the two parts are known by
+    test: str
+
+    @classmethod
+    def of(cls, source: Source, known: Known) -> "Facts":
+        """The facts of loaded data."""
+        encoding = None if known.encoding is None else known.encoding.to_dict()
+        parts = fingerprint(known.train), fingerprint(known.test)
+        return cls(source, known.kind, known.shape, known.classes, known.features, encoding, *parts)
+
+    def load(self, root: str | None = None) -> Known:
+        """The data again, or an error if they are no longer what the model was trained on."""
+        known = self.source.load(root)
+        changed = self._changed(known)
+        if (
+            changed is not None
+        ):  # or an earlier version trained on it, which had its classes in another order
+            known = self.source.load(root, older=True)
+            if self._changed(known) is not None:
+                raise changed
+        return known
+
+    def _changed(self, known: Known) -> NescioError | None:
+        """The error if data are not what the model was trained on."""
+        now = Facts.of(self.source, known)
+        own = (
+            ("train", "test") if os.path.isabs(self.source.name) else ()
+        )  # a file may change, a named set does not
+        for name in ("kind", "shape", "classes", "features", "encoding", *own):
+            if getattr(now, name) != getattr(self, name):
+                return NescioError(
+                    f"{self.source.name} has changed since the model was trained on it: its {name} were "
+                    f"{getattr(self, name)}, and now are {getattr(now, name)}"
+                )
+        return None
+
+    @property
+    def test_name(self) -> str:
+        """What the run's test data are called where something was settled by them."""
+        return f"{self.source.name}, test part"
+
+    def encoder(self) -> Encoding | None:
+        """How a table's columns become features, or None for images and plain numbers."""
+        return None if self.encoding is None else Encoding.from_dict(self.encoding)
+
+
+def default_network(known: Known) -> str:
+    """A network that suits the data: a perceptron for tables, else a convolutional one by size and colour."""
+    if known.kind != "image":
+        return "mlp"
+    if known.shape[0] != 1:
+        return "resnet20"
+    return "conv3" if known.shape[1] >= 16 else "lenet"
+
+
+def train_run(
+    folder: Path,
+    source: Source,
+    known: Known,
+    method: str,
+    network: str,
+    device: str,
+    seed: int,
+    own: Mapping[str, Any],
+    dropout: float | None,
+    root: str | None = None,
+    resumable: bool = True,
+    **settings: Any,
+) -> tuple[Method, History]:
+    """Train a method on known data into a folder; a run that was cut off goes on where it stood, if it is resumable.
+
+    `own` are the settings of the method, `dropout` a share for its networks, and the rest goes to `fit`.
+    """
+    check_run(folder)
+    own = with_outliers(own, known, root)
+    data, make = training_part(known), maker(known, method, network, device, own, dropout)
+    with torch.random.fork_rng():
+        torch.manual_seed(derived_seed(seed, "weights", 0))
+        model = make()
+    history = fit(
+        model, data, seed=seed, checkpoint=folder / CHECKPOINT if resumable else None, **settings
+    )
+    model.to("cpu").eval()
+    save(model, folder / MODEL, asdict(Facts.of(source, known)))
+    history.save(folder / HISTORY)
+    return model, history
+
+
+def check_run(folder: Path) -> None:
+    """An error, before the work, if a run would take the place of files that are none of a run."""
+    check_replaceable(folder / MODEL, "model file")
+    check_replaceable(folder / HISTORY, "History record")
+    checkpoint = folder / CHECKPOINT
+    check_replaceable(checkpoint, "checkpoint file")
+    if (
+        checkpoint.is_file() and kind_of(checkpoint) is None
+    ):  # it is empty, or may be replaced all the same
+        checkpoint.unlink()
+
+
+def with_outliers(own: Mapping[str, Any], known: Known, root: str | None) -> Mapping[str, Any]:
+    """The settings of a method, where `noise` that is none of ours by name is data to learn not to know."""
+    noise = own.get("noise")
+    if noise == "noise":  # as evaluations call it
+        return {**own, "noise": "mixed"}
+    return (
+        own
+        if not isinstance(noise, str) or noise in NOISES
+        else {**own, "noise": outliers(noise, known, root)}
+    )
+
+
+def training_part(known: Known) -> Samples:
+    """What there is to train on, or an error if there is nothing."""
+    if known.train is None:
+        raise NescioError(
+            f"{known.name} has only a test part; it can be unknown data, but nothing can be trained on it"
+        )
+    return known.train
+
+
+def maker(
+    known: Known,
+    method: str,
+    network: str,
+    device: str,
+    own: Mapping[str, Any],
+    dropout: float | None,
+) -> Callable[..., Method]:
+    """A function that makes a method for known data, with fresh weights; settings it is given go before `own`."""
+    _check_device(device)
+    make_net = partial(network_for, network, known.shape, **_thinning(method, network, dropout))
+
+    def make(**more: Any) -> Method:
+        return method_for(
+            method, make_net, len(known.classes), known.normalise, **{**own, **more}
+        ).to(device)
+
+    return make
+
+
+def _thinning(method: str, network: str, dropout: float | None) -> dict[str, Any]:
+    """The dropout a network is to have: as asked for, or the network's own, or some if its method lives on it."""
+    if dropout is not None:
+        return {"dropout": dropout}
+    usual = inspect.signature(NETWORKS[network]).parameters["dropout"].default
+    return {"dropout": usual or DROPOUT} if method == MCDropout.name else {}
+
+
+def open_run(folder: Path) -> tuple[Method, Facts]:
+    """The trained model of a run folder, and the facts of its data."""
+    if not (folder / MODEL).exists():
+        hint = ""
+        if any(folder.glob(f"{Path(CHECKPOINT).stem}*")):
+            hint = " (its training is not finished: run the same `nescio train` again)"
+        elif (folder / FITTED).exists():
+            hint = (
+                " (it holds a detector of `nescio fit`, which `nescio score` and `evaluate` take)"
+            )
+        raise NescioError(
+            f"{str(folder)!r} is not a run of `nescio train`: it has no {MODEL}{hint}"
+        )
+    model, about = load_about(folder / MODEL)
+    if not isinstance(model, Method):
+        raise NescioError(
+            f"{str(folder / MODEL)!r} holds a {type(model).__name__}, not a trained method"
+        )
+    facts = from_plain(Facts, about, MODEL)
+    facts.encoder()
+    sides = facts.shape if len(facts.shape) in (1, 3) else (0,)
+    if not all(0 < side < 2**16 for side in sides) or math.prod(sides) > 2**26:
+        raise NescioError(
+            f"{str(folder / MODEL)!r} takes inputs of shape {facts.shape}, which no table or image has"
+        )
+    made = predict(model, torch.zeros(1, *facts.shape), progress=False).shape[2]
+    if made != len(facts.classes):
+        raise NescioError(
+            f"{str(folder / MODEL)!r} names {len(facts.classes)} classes, but its network knows {made}"
+        )
+    return model, facts
+
+
+def open_runs(folders: Sequence[Path]) -> tuple[dict[str, Method], Facts]:
+    """The models of runs on the same data, by method, or by folder where several are of one; and the data's facts."""
+    found = [(folder, *open_run(folder)) for folder in folders]
+    first, _, facts = found[0]
+    for folder, _, other in found:
+        for name in ("kind", "shape", "classes", "train", "test"):
+            if getattr(other, name) != getattr(facts, name):
+                values = f"{getattr(facts, name)} and {getattr(other, name)}"
+                what = f"other {name} inputs" if name in ("train", "test") else f"{name} {values}"
+                raise NescioError(
+                    f"runs must have been trained on the same data, but {first} was on "
+                    f"{facts.source.name} and {folder} on {other.source.name}: {what}"
+                )
+    methods = [model.name for _, model, _ in found]
+    models: dict[str, Method] = {}
+    for folder, model, _ in found:
+        name = model.name if methods.count(model.name) == 1 else folder.resolve().name
+        if name in models:
+            raise NescioError(
+                f"runs of one method go by their folders' names, and several are called {name!r}"
+            )
+        models[name] = model
+    return models, facts
+
+
+def evaluations(given: Sequence[str]) -> dict[str, list[Evaluation]]:
+    """Evaluations by the names to show them under, from run folders or records, each with or without `NAME=` before it.
+
+    Those without a name go by their method. Runs of one name, such as seeds, stand together.
+    """
+    found: dict[str, list[Evaluation]] = {}
+    for word in given:
+        name, mark, place = word.partition("=")
+        if not mark or os.path.exists(word):
+            name, place = "", word
+        path = Path(place) / EVALUATION if os.path.isdir(place) else Path(place)
+        if not path.exists():
+            hint = (
+                f": run `nescio evaluate {place} --unknown …` first"
+                if path.name == EVALUATION
+                else ""
+            )
+            raise NescioError(f"there is no record {str(path)!r}{hint}")
+        record = Evaluation.load(path)
+        found.setdefault(name or record.method, []).append(record)
+    return found
+
+
+def _check_device(device: str) -> None:
+    try:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError) as error:  # no such device, or torch was built without it
+        raise NescioError(
+            f"device {device!r} cannot be used here: {str(error).splitlines()[0]}"
+        ) from error

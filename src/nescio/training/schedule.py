@@ -1,0 +1,89 @@
+"""How the learning rate moves: functions of the share of training done, `0 ≤ t < 1`, giving a factor.
+
+They hold no state, so a resumed run needs none; they are frozen and print as they are called, so a checkpoint can tell
+whether it belongs to the same schedule.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nescio.errors import NescioError
+
+Schedule = Callable[[float], float]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """No change."""
+
+    def __call__(self, t: float) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """Multiplied by `factor` each time a milestone, a share of the training, is passed.
+
+    >>> Step(at=(0.5, 0.75), factor=0.1)(0.5)
+    0.1
+    """
+
+    at: tuple[float, ...] = (0.5, 0.75, 0.9)
+    factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not all(0 < share < 1 for share in self.at) or not self.factor > 0:
+            raise NescioError(
+                f"milestones are shares of the training between 0 and 1 and the factor is positive, "
+                f"not {self.at} and {self.factor}"
+            )
+
+    def __call__(self, t: float) -> float:
+        passed = sum(t >= share for share in self.at)
+        return float(self.factor**passed)
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """From 1 to 0 along half a cosine (Loshchilov & Hutter 2017)."""
+
+    def __call__(self, t: float) -> float:
+        return 0.5 * (1.0 + math.cos(math.pi * t))
+
+
+@dataclass(frozen=True)
+class OneCycle:
+    """Up along a cosine from `start` to 1 during `warm_up`, then down to `end` (Smith & Topin 2018)."""
+
+    warm_up: float = 0.3
+    start: float = 0.04
+    end: float = 4e-6
+
+    def __post_init__(self) -> None:
+        if not 0 < self.warm_up < 1:
+            raise NescioError(
+                f"warm_up is a share of the training between 0 and 1, not {self.warm_up}"
+            )
+
+    def __call__(self, t: float) -> float:
+        low, share = (
+            (self.start, 1 - t / self.warm_up)
+            if t < self.warm_up
+            else (self.end, (t - self.warm_up) / (1 - self.warm_up))
+        )
+        return low + (1.0 - low) * 0.5 * (1.0 + math.cos(math.pi * share))
+
+
+def thirds() -> Step:
+    """A fifth after each third of the training, as in *DUQ*'s runs on FashionMNIST."""
+    return Step(at=(1 / 3, 2 / 3), factor=0.2)
+
+
+SCHEDULES: dict[str, Callable[[], Schedule]] = {
+    "constant": Constant,
+    "step": Step,
+    "thirds": thirds,
+    "cosine": Cosine,
+    "one_cycle": OneCycle,
+}

@@ -1,0 +1,359 @@
+"""The tour of `nescio demo`: small by default, whole where marked slow; its words against records made by hand."""
+
+import dataclasses
+import io
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from nescio.cli import main
+from nescio.cli.tour import tour as touring
+from nescio.cli.tour.folder import ABOUT, MARK, REPORT, claim
+from nescio.cli.tour.judged import Judged
+from nescio.cli.tour.lessons import lessons, table
+from nescio.cli.tour.picture import COLUMNS, ROWS, lines, sure_of
+from nescio.cli.tour.plan import DIGITS, METHODS, MOONS, SMALL
+from nescio.cli.tour.tour import tour, try_next
+from nescio.data import Stream
+from nescio.errors import NescioError
+from nescio.file_kinds import kind_of
+from nescio.records import (
+    Audit,
+    Decision,
+    Evaluation,
+    Examples,
+    FeatureAudit,
+    Gallery,
+    History,
+    Map,
+    read_record,
+)
+from nescio.report.page import report_page
+from nescio.store.detector_folder import open_fitted
+from nescio.store.run import open_run
+from report_records import a_history
+
+
+def told(width=80, **more):
+    """A console that keeps what it is told."""
+    return Console(file=io.StringIO(), width=width, **more)
+
+
+def read_back(folder, problem):
+    """What a tour found on a problem, from its files."""
+    kinds = {
+        "history": History,
+        "evaluation": Evaluation,
+        "audit": Audit,
+        "decision": Decision,
+        "examples": Examples,
+    }
+    if problem == MOONS:
+        kinds["map"] = Map
+    found = {}
+    for method in METHODS:
+        run = folder / problem.name / method
+        found[method] = Judged(
+            method, **{name: kind.load(run / f"{name}.json") for name, kind in kinds.items()}
+        )
+    return found
+
+
+@pytest.fixture(scope="module")
+def toured(tmp_path_factory):
+    """A small tour: its folder, and what it printed where nobody looks on."""
+    folder, out = tmp_path_factory.mktemp("tours") / "a demo", told()
+    with (
+        pytest.MonkeyPatch.context() as patch
+    ):  # the page of so many records takes as long as all else
+        patch.setattr(
+            touring, "report_page", lambda records: "\n".join(name for name, _ in records)
+        )
+        tour(folder, 0, out, SMALL)
+    return folder, out.file.getvalue()
+
+
+def test_it_writes_runs_records_and_a_report(toured):
+    folder, _ = toured
+    for problem in (DIGITS, MOONS):
+        for method in METHODS:
+            model, facts = open_run(folder / problem.name / method)
+            assert (model.name, facts.source.hold_out) == (method, problem.hold_out)
+            assert not list((folder / problem.name / method).glob("checkpoint*"))
+            detector, _ = open_fitted(folder / problem.name / method / "detector", None, [])
+            assert detector.threshold_.isfinite()
+        for method, one in read_back(folder, problem).items():
+            assert tuple(side.name for side in one.evaluation.unknown) == problem.unknown, method
+            assert one.decision.accept == 0.95
+    read = [read_record(path) for path in sorted(folder.rglob("*.json"))]
+    assert (
+        sum(isinstance(record, FeatureAudit) for record in read) == 3
+    )  # of the methods that give one draw
+    assert sum(isinstance(record, Gallery) for record in read) == 1
+    shown = (folder / REPORT).read_text(encoding="utf-8").splitlines()
+    assert len(shown) == len(read) - 10  # all but what the detectors' folders say of themselves
+    assert set(shown) == {
+        "digits",
+        *(f"{problem.name}/{method}" for problem in (DIGITS, MOONS) for method in METHODS),
+    }
+
+
+def test_every_file_is_where_the_folder_says_and_none_is_left_out(toured):
+    folder, _ = toured
+    said = [re.split(" {2,}", line) for line in ABOUT.splitlines()[2:]]
+    within = [f"*/*/{name}" for indent, name, *_ in said if not indent]  # of each method's folder
+    top = [name for names, *_ in said if names for name in names.split(", ")]
+    found = {pattern: set(folder.glob(pattern.rstrip("/"))) for pattern in (*within, *top)}
+    assert all(found.values())
+    whole = {f"{problem.name}/" for problem in (DIGITS, MOONS)}  # all is within these
+    named = {folder / MARK}.union(
+        *(paths for pattern, paths in found.items() if pattern not in whole)
+    )
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert all(named & {path, *path.parents} for path in files)
+    assert [path for path in files if kind_of(path) is None] == [
+        folder / REPORT
+    ]  # which was not made, see above
+
+
+def test_thresholds_are_judged_by_what_they_were_not_settled_on(toured):
+    folder, _ = toured
+    known = DIGITS.source(0).load()
+    stream = Stream(folder / "digits" / "calibration.npz", known.shape, None, 64)
+    settled = {x.numpy().tobytes() for _, _, batch in stream for x in batch}
+    halves = touring._halves(folder, DIGITS, known, 0)
+    judging = {x.numpy().tobytes() for x in halves.judging.inputs}
+    assert len(settled) + len(judging) == len(known.test)
+    assert not settled & judging
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_what_is_printed_fits_and_has_no_control_characters(toured, width):
+    folder, _ = toured
+    out = told(width)
+    found = [list(read_back(folder, problem).values()) for problem in (DIGITS, MOONS)]
+    touring._tell(folder, *found, out)
+    text = out.file.getvalue()
+    lines = text[: text.index("Try next")].splitlines()
+    assert all(len(line) <= width and "…" not in line for line in lines)  # nothing is cut off
+    assert all(char == "\n" or char.isprintable() for char in text)
+
+
+def test_it_tells_what_it_did_where_nobody_looks_on(toured):
+    _, text = toured
+    assert all(char == "\n" or char.isprintable() for char in text)
+    assert all(len(line) <= 80 for line in text[: text.index("Try next")].splitlines())
+    for method, words in METHODS.items():
+        assert re.search(rf"✓ {method} +{re.escape(words)} +\d+\.\d % right", text)
+    assert [
+        text.index(mark)
+        for mark in ("1. Digits", "2. Two moons", "What was learned", "Try next", "The report")
+    ] == (
+        sorted(
+            text.index(mark)
+            for mark in ("1. Digits", "2. Two moons", "What was learned", "Try next", "The report")
+        )
+    )
+
+
+def test_on_a_terminal_it_shows_what_is_under_way(tmp_path, monkeypatch):
+    out = told(force_terminal=True)
+    monkeypatch.setattr(touring, "_digits", lambda *given: given[-1].next("looking") or stopped())
+    with pytest.raises(KeyboardInterrupt):
+        tour(tmp_path / "demo", 0, out, SMALL)
+    text = out.file.getvalue()
+    assert "looking" in text
+    assert text.endswith("\x1b[2K")  # the line is cleared
+
+
+def stopped():
+    raise KeyboardInterrupt
+
+
+def run(words, monkeypatch):
+    """A command line in this process: its exit code."""
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return stop.value.code or 0
+
+
+def test_what_to_try_next_works(toured, tmp_path, monkeypatch, capsys):
+    folder, _ = toured
+    monkeypatch.chdir(tmp_path)
+    quick = [
+        words
+        for command, _ in try_next(folder)
+        if (words := shlex.split(command))[1] in ("score", "attack", "fit")
+    ]
+    assert [run(words, monkeypatch) for words in quick] == [0, 0, 0]
+    assert "never_seen/0.png" in capsys.readouterr().out
+
+
+def test_what_to_try_next_leaves_the_records_of_the_report_alone(tmp_path):
+    audit = next(
+        words for command, _ in try_next(tmp_path) if (words := shlex.split(command))[1] == "audit"
+    )
+    assert not Path(audit[audit.index("-o") + 1]).resolve().is_relative_to(tmp_path)
+
+
+def test_interrupted_it_says_so_and_leaves_whole_files(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(touring, "_digits", lambda *_: stopped())
+    monkeypatch.setattr(sys, "argv", ["nescio", "demo", "-o", str(tmp_path / "demo")])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 130
+    assert "interrupted; what was done so far is whole" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "demo").iterdir()] == [MARK]
+
+
+def test_only_a_folder_of_its_own_is_written_to(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("all of it")
+    with pytest.raises(
+        NescioError, match=r"holds other things \(thesis.tex\), and no demo.txt; name another"
+    ):
+        claim(tmp_path / "mine")
+    with pytest.raises(NescioError, match="is a file; expected a folder"):
+        claim(tmp_path / "mine" / "thesis.tex")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
+
+
+def test_a_folder_of_its_own_keeps_what_others_put_there_but_no_old_report(tmp_path):
+    claim(tmp_path / "demo")
+    (tmp_path / "demo" / "notes.txt").write_text("mine")
+    (tmp_path / "demo" / REPORT).write_text(report_page([("run", a_history())]))
+    claim(tmp_path / "demo")
+    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == [MARK, "notes.txt"]
+    (tmp_path / "demo" / REPORT).write_text("mine")
+    with pytest.raises(NescioError, match="not written by nescio"):
+        claim(tmp_path / "demo")
+    assert (tmp_path / "demo" / REPORT).read_text() == "mine"
+
+
+def changed(
+    one, *, certain=None, unknown=None, accuracy=None, confidence=None, accepted=None, refused=None
+):
+    """What was found of a model, with some of its figures as given."""
+    audit = dataclasses.replace(one.audit, ends_certain=certain, ends_unknown=unknown)
+    known = dataclasses.replace(one.evaluation.known, accuracy=accuracy or 0.9)
+    sides = tuple(
+        dataclasses.replace(side, mmc=confidence or side.mmc) for side in one.evaluation.unknown
+    )
+    evaluation = dataclasses.replace(one.evaluation, known=known, unknown=sides)
+    sets = tuple(dataclasses.replace(side, refused=refused or 0.0) for side in one.decision.unknown)
+    decision = dataclasses.replace(
+        one.decision, accepted=accepted or 0.95, usual=(0.91, 0.99), unknown=sets
+    )
+    return dataclasses.replace(one, audit=audit, evaluation=evaluation, decision=decision)
+
+
+def test_sentences_say_what_the_records_do(toured):
+    found = {name: changed(one) for name, one in read_back(toured[0], DIGITS).items()}
+    found["softmax"] = changed(
+        found["softmax"], certain=1.0, confidence=0.98, accuracy=0.9, refused=0.5
+    )
+    found["acet"] = changed(found["acet"], confidence=0.2, accuracy=0.87)
+    found["duq"] = changed(found["duq"], unknown=1.0, refused=0.9, accepted=0.96)
+    far, attacked, promise = lessons(found)
+    assert "softmax is proved to end certain" in far
+    assert "100.0 % of 10 directions drawn by chance" in far
+    assert "but DUQ is proved to end not knowing along 100.0 %" in far
+    assert "leaves softmax 98.0 % sure on average" in attacked
+    assert "20.0 %; of known digits it gets 87.0 % right, softmax 90.0 %." in attacked
+    assert (
+        "a threshold on DUQ accepts 96.0 % of 189 new ones, as promised, and refuses 90.0 % of the 7s"
+        in promise
+    )
+    assert promise.endswith("one on softmax refuses 50.0 % and 50.0 %.")
+
+
+def test_sentences_claim_nothing_that_the_records_do_not(toured):
+    found = {name: changed(one) for name, one in read_back(toured[0], DIGITS).items()}
+    found["softmax"] = changed(found["softmax"], certain=0.0, confidence=0.5)
+    found["acet"] = changed(found["acet"], confidence=0.6)
+    far, attacked, promise = lessons(found)
+    assert "0.0 % of 10 directions" in far
+    assert "and DUQ is proved to end not knowing along 0.0 %" in far
+    assert attacked.endswith("here that training did not help.")
+    assert "as promised, and" in promise
+    for accepted, words in ((0.92, "as promised but for chance"), (0.8, "fewer than promised")):
+        found["duq"] = changed(found["duq"], accepted=accepted)
+        assert words in lessons(found)[2]
+
+
+def test_the_table_has_every_figure_and_marks_the_best(toured):
+    found = {
+        problem.name: list(read_back(toured[0], problem).values()) for problem in (DIGITS, MOONS)
+    }
+    out = told()
+    out.print(table(found))
+    text = out.file.getvalue()
+    rows = [
+        line.split() for line in text.splitlines() if line.strip() and line.split()[0] in METHODS
+    ]
+    assert [row[0] for row in rows] == [*METHODS, *METHODS]
+    duq = found["digits"][-1]
+    assert rows[4][1] == f"{duq.evaluation.known.accuracy:.1%}"
+    held = next(side for side in duq.evaluation.unknown if side.name == "held_out")
+    expected = next(one.auroc for one in held.separation if one.score == "max_logit")
+    assert float(rows[4][2]) == pytest.approx(expected, abs=6e-4)
+    assert [row[2] for row in rows[5:]] == ["–"] * 5
+    best = [cell for cell in table(found).columns[5].cells if str(cell) == "1.000"]
+    assert best
+    assert all("bold" in cell.style for cell in best)
+
+
+def test_pictures_are_maps_seen_from_afar(toured):
+    drawn = read_back(toured[0], MOONS)["softmax"].map
+    side = len(drawn.y)
+    ramp = tuple(
+        tuple(1.0 if i >= side - side // 3 else 0.0 for _ in drawn.x) for i in range(side)
+    )  # sure at the top
+    found = dataclasses.replace(
+        drawn, confidence=dataclasses.replace(drawn.confidence, values=ramp)
+    )
+    shown = lines(found)
+    assert [len(line) for line in shown] == [COLUMNS] * ROWS
+    assert shown[0] == "█" * COLUMNS
+    assert shown[-1] == " " * COLUMNS
+    assert sure_of(found) == pytest.approx(1 / 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_whole_tour_makes_its_points(tmp_path, monkeypatch, capsys, seed):
+    """What a newcomer is to see, from any seed."""
+    tour(tmp_path / "demo", seed, told())
+    digits, moons = (read_back(tmp_path / "demo", problem) for problem in (DIGITS, MOONS))
+    for found in (digits, moons):
+        assert all(one.evaluation.known.accuracy >= 0.95 for one in found.values())
+        assert found["softmax"].auroc("far") < 0.1
+        assert found["softmax"].audit.ends_certain == 1
+        assert found["duq"].auroc("far") >= 0.99
+        assert found["duq"].audit.ends_unknown == 1
+    assert all(one.auroc("held_out") > 0.9 for one in digits.values())
+    assert all(one.auroc("noise") > 0.97 for one in digits.values())
+    assert digits["softmax"].confidence("adversarial_noise") > 0.95
+    assert digits["acet"].confidence("adversarial_noise") < 0.5
+    assert (
+        digits["acet"].auroc("adversarial_noise")
+        > digits["softmax"].auroc("adversarial_noise") + 0.3
+    )
+    assert all(0.88 <= one.decision.accepted <= 1 for one in digits.values())
+    assert sure_of(moons["softmax"].map) > 0.7
+    assert sure_of(moons["duq"].map) < 0.1
+    page = (tmp_path / "demo" / REPORT).read_text(encoding="utf-8")
+    assert len(page.encode()) < 3_000_000
+    assert all(
+        f"{problem.name}/{method}" in page for problem in (DIGITS, MOONS) for method in METHODS
+    )
+    monkeypatch.chdir(tmp_path)
+    commands = [shlex.split(command) for command, _ in try_next(tmp_path / "demo")]
+    assert [run(words, monkeypatch) for words in commands] == [0] * len(commands), (
+        capsys.readouterr().err
+    )

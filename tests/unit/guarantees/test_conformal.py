@@ -1,0 +1,70 @@
+"""The promise of a conformal threshold, by simulation and in closed form."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom
+
+from nescio.errors import NescioError
+from nescio.guarantees.conformal import accepting, calibration_inputs, p_values
+
+N, ACCEPT = 99, 0.9
+
+
+@pytest.fixture
+def draws(seed):
+    """Scores of many calibration sets and of one new input each; rounded, so that there are ties."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(20_000, N + 1, generator=generator, dtype=torch.float64)
+    return scores[:, :N], scores[:, N]
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+def test_no_more_known_inputs_are_rejected_than_promised(draws, rounded):
+    calibration, new = ((10 * part).round() if rounded else part for part in draws)
+    cuts = torch.tensor([accepting(row, ACCEPT) for row in calibration[:5000]])
+    accepted = int((new[:5000] <= cuts).sum())
+    # without ties exactly 0.9 = 90 / 100 are, so that a bound at 1e-6 on either side is a test of the rank itself
+    assert accepted >= binom.ppf(1e-6, 5000, ACCEPT)
+    if not rounded:
+        assert accepted <= binom.ppf(1 - 1e-6, 5000, ACCEPT)
+
+
+def test_p_values_are_uniform_for_known_inputs(draws):
+    calibration, new = draws
+    found = torch.cat(
+        [p_values(one[None], row.sort().values) for row, one in zip(calibration, new, strict=True)]
+    )
+    for alpha in (0.01, 0.05, 0.1, 0.5, 0.9):
+        share = int((found <= alpha + 1e-12).sum())
+        assert binom.ppf(1e-6, 20_000, alpha) <= share <= binom.ppf(1 - 1e-6, 20_000, alpha)
+
+
+def test_threshold_and_p_value_agree(draws):
+    """What has a p-value of at most 1 − accept lies above the threshold, and nothing else does."""
+    calibration, new = draws
+    row = calibration[0].sort().values
+    found = p_values(new, row)
+    assert torch.equal(new > accepting(row, ACCEPT), found <= 1 - ACCEPT + 1e-12)
+
+
+def test_how_many_inputs_a_promise_takes():
+    for accept in (1e-9, 0.3, 0.5, 0.9, 0.95, 0.99, 0.999, 1 - 1e-6):
+        least = calibration_inputs(accept)
+        assert accepting(torch.arange(least).double(), accept) == least - 1 or least == 1
+        if least > 1:
+            with pytest.raises(NescioError, match=f"at least {least}$"):
+                accepting(torch.arange(least - 1).double(), accept)
+    assert calibration_inputs(0.95) == 19
+    with pytest.raises(NescioError, match="accept=1 would promise"):
+        accepting(torch.arange(10.0), 1)
+
+
+def test_p_values_by_hand():
+    found = p_values(
+        torch.tensor([-1.0, 2.0, 2.5, 9.0]), torch.tensor([1.0, 2.0, 2.0, 3.0]).double()
+    )
+    np.testing.assert_allclose(found, [1, 4 / 5, 2 / 5, 1 / 5])
+    assert not math.isnan(found.sum())

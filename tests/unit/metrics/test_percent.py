@@ -1,0 +1,29 @@
+"""Shares are shown by one rule, wherever they are shown."""
+
+import re
+from pathlib import Path
+
+import nescio
+from nescio.metrics.percent import per_cent, percent
+from nescio.report.markup import percentage
+from nescio.report.runs import over_runs
+from nescio.report.tables import share
+
+SOURCES = Path(nescio.__file__).parent
+
+
+def test_terminal_report_and_words_agree():
+    for value in (0.0, 1e-9, 0.0004, 0.001, 0.12345, 0.5, 0.9994, 0.9996, 0.99996, 1.0):
+        number = per_cent(value)
+        assert share(value) == over_runs([value], share=True) == f"{number}%"
+        assert percentage(value).text == number
+        assert percent(value) == f"{number} %"
+        assert ("100" in number) == (value == 1)
+
+
+def test_no_other_rounding_is_in_use():
+    """But in experiments, whose words are those of records that are kept."""
+    own = re.compile(r":\.\d%\}")
+    sources = [path for path in SOURCES.rglob("*.py") if "reproduce" not in path.parts]
+    found = [path.name for path in sources if own.search(path.read_text(encoding="utf-8"))]
+    assert not found
