@@ -183,7 +183,7 @@ def answer(name: str, side: str, rows: int) -> None:
 def asked(name: str, side: str, rows: int) -> Iterator[Callable[[], float]]:
     """What times one side in a process of its own, each time that it is called."""
     command = [sys.executable, __file__, "--answer", name, side, "--rows", str(rows)]
-    with subprocess.Popen(
+    with subprocess.Popen(  # noqa: S603
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
 
@@ -206,7 +206,7 @@ def timed(name: str, rows: int, repeats: int) -> list[float]:
 def _alone(*arguments: str) -> str:
     """What this file prints in a process of its own."""
     command = [sys.executable, __file__, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
 
 
 def main() -> int:

@@ -28,7 +28,7 @@ def ensemble(data: str, hidden: tuple[int, ...], epochs: int, repeats: int) -> l
         model = Ensemble(
             lambda: mlp(inputs, len(known.classes), hidden), 10, known.normalise, stacked=stacked
         )
-        nescio.fit(model, known.train, epochs=epochs, batch_size=64, progress=False)
+        nescio.train(model, known.train, epochs=epochs, batch_size=64, progress=False)
 
     return in_turns(lambda: train(False), lambda: train(True), repeats=repeats)
 

@@ -19,7 +19,7 @@ from rich.table import Table
 
 import nescio
 from nescio.methods import DUQ, Softmax, duq
-from nescio.methods.method import Moment
+from nescio.methods.method import TrainingStep
 from nescio.models import conv3
 from timing import in_turns, sizes
 
@@ -30,7 +30,7 @@ def step(penalty: float, batch: int) -> Callable[[], None]:
     """A step of training, again and again on one batch."""
     torch.manual_seed(0)
     model = DUQ(conv3(), 10, gradient_penalty=penalty, momentum=0.0).train()
-    model.moment = Moment(step=0, steps_per_epoch=1, steps=1, inputs=batch)
+    model.training_step = TrainingStep(step=0, steps_per_epoch=1, steps=1, inputs=batch)
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=1e-4)
     x, y = torch.randn(batch, *IMAGE), torch.arange(batch) % 10
     model.after_step(

@@ -121,7 +121,7 @@ def main() -> int:
     fast, step, *slow = in_turns(*works, repeats=given.repeats)
     loop, *other = [taken * given.batch / given.few for taken in slow]
     command = [sys.executable, __file__, "--growth", "--batch", str(given.batch)]
-    child = subprocess.run(command, capture_output=True, text=True, check=True)
+    child = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
     memory = int(child.stdout)
     scaled = f"timed on {given.few}, scaled to {given.batch}"
     table = Table(f"lenet, {given.batch} images", "seconds", "ratio", "wanted", "")

@@ -16,7 +16,7 @@ def pytorch_ood() -> ModuleType | None:
     for the CPU, and fails for want of two; these are then declared here, and none of them is ever run.
     """
     try:
-        import torchvision
+        import torchvision  # noqa: F401
     except ImportError:
         return None
     except RuntimeError:

@@ -89,7 +89,9 @@ def trained(method: str, train: Samples, seed: int) -> nescio.methods.Method:
         )
     else:
         model = Softmax(mlp(width, 2, (50, 50)), normalise)
-    nescio.fit(model, train, epochs=40, batch_size=32, weight_decay=1e-3, seed=seed, progress=False)
+    nescio.train(
+        model, train, epochs=40, batch_size=32, weight_decay=1e-3, seed=seed, progress=False
+    )
     return model
 
 

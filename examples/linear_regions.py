@@ -39,7 +39,7 @@ def main() -> None:
     known = nescio.data.load(given.data, seed=given.seed)
     torch.manual_seed(given.seed)
     model = Softmax(mlp(2, len(known.classes), hidden=given.hidden), normalise=known.normalise)
-    history = nescio.fit(
+    history = nescio.train(
         model, known.train, epochs=given.epochs, batch_size=64, learning_rate=5e-3, seed=given.seed
     )
 

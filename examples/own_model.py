@@ -53,14 +53,14 @@ def main() -> None:
     given = parser.parse_args()
     started = time.monotonic()
     torch.manual_seed(given.seed)
-    digits = nescio.data.load("digits", hold_out=[7, 8, 9], seed=given.seed)
+    digits = nescio.data.load("digits", unseen=[7, 8, 9], seed=given.seed)
     net = Net(classes=7)
     train(net, digits.train.inputs, digits.train.labels, given.epochs)
 
     # the six lines: which detector, what it promises, what it answers
     found = nescio.recommend(net, digits.test, train=digits.train)
     detector = found.detector
-    answers = detector.predict(digits.held_out)  # class, or −1
+    answers = detector.predict(digits.unseen)  # class, or −1
     with tempfile.TemporaryDirectory() as folder:
         nescio.save(detector, Path(folder) / "digits.nescio")
         again = nescio.load(Path(folder) / "digits.nescio", model=net)
@@ -73,12 +73,12 @@ def main() -> None:
     print(
         f"recommended by known data alone: {first.name} ({first.mean:.3f}), before {second.name} ({second.mean:.3f})"
     )
-    auroc = nescio.metrics.auroc(detector.score(digits.test), detector.score(digits.held_out))
+    auroc = nescio.metrics.auroc(detector.score(digits.test), detector.score(digits.unseen))
     print(f"AUROC, known against 7, 8 and 9: {auroc:.3f}")
     print(f"of 7, 8 and 9, it does not know {(answers == -1).double().mean():.1%}")
     print(f"one known digit: {detector.explain(digits.test.inputs[0])[0]}")
-    print(f"one it never saw: {detector.explain(digits.held_out.inputs[0])[0]}")
-    same = torch.equal(again.predict(digits.held_out), answers)
+    print(f"one it never saw: {detector.explain(digits.unseen.inputs[0])[0]}")
+    same = torch.equal(again.predict(digits.unseen), answers)
     print(
         f"saved and loaded, it answers {'the same' if same else 'OTHERWISE'}; {time.monotonic() - started:.0f} s in all"
     )

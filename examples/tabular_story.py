@@ -43,7 +43,7 @@ def trained(name: str, known: Known, epochs: int, seed: int) -> nescio.methods.M
         dropout=0.2 if name == "mc_dropout" else 0.0,
     )
     model = METHODS[name].of(make, known.normalise, **SETTINGS.get(name, {}))
-    nescio.fit(model, known.train, epochs=epochs, batch_size=64, seed=seed)
+    nescio.train(model, known.train, epochs=epochs, batch_size=64, seed=seed)
     return model
 
 

@@ -29,7 +29,7 @@ MOST_MEMORY = 2**30  # bytes by which the peak may grow in one case
 SAVED = 100  # findings of a run that are saved
 
 
-class Fault(Exception):
+class Fault(Exception):  # noqa: N818 - it is what is looked for, no error of ours
     """A promise that was broken otherwise than by a traceback."""
 
     def __init__(self, what: str, told: str) -> None:
@@ -63,7 +63,7 @@ class Fuzzer(ABC):
     def case(self, rng: random.Random) -> None:
         """Do one case; a `NescioError` is a refusal, a `Fault` or any other exception a finding."""
 
-    def mend(self) -> None:
+    def mend(self) -> None:  # noqa: B027 - most have nothing to mend
         """Put right what a case that went wrong may have left, so that the next one is not blamed for it."""
 
     def evidence(self) -> dict[str, bytes]:
@@ -74,7 +74,7 @@ class Fuzzer(ABC):
 @contextmanager
 def folder() -> Iterator[Path]:
     """A folder for a corpus, in memory where Linux has one: a case may take less than a millisecond."""
-    memory = "/dev/shm"
+    memory = "/dev/shm"  # noqa: S108 - a folder of our own is made in it
     with tempfile.TemporaryDirectory(
         prefix="nescio-fuzz-", dir=memory if os.path.isdir(memory) else None
     ) as made:
@@ -144,7 +144,7 @@ def _one(fuzzer: Fuzzer, seed: int, number: int, tally: Tally) -> None:
             fuzzer.case(random.Random(f"{fuzzer.name} {seed} {number}"))
     except NescioError:
         tally.refused += 1
-    except (Exception, Hang) as error:
+    except (Exception, Hang) as error:  # noqa: BLE001 - any is what is looked for
         what = (
             error.what
             if isinstance(error, Fault)

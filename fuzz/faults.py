@@ -60,7 +60,7 @@ def command(*words: str) -> Work:
 def train(folder: Path) -> None:
     """A few steps of training, with a checkpoint after each; then the weights are written."""
     model = Softmax(subjects.net())
-    nescio.fit(
+    nescio.train(
         model,
         subjects.some(0, 100),
         epochs=2,

@@ -180,7 +180,7 @@ class Files(Fuzzer):
         model = method_for(
             "softmax", lambda classes: network_for("mlp", (2,), classes), 3, known.normalise
         )
-        nescio.fit(model, known.train, seed=0, epochs=1, checkpoint=copy, progress=False)
+        nescio.train(model, known.train, seed=0, epochs=1, checkpoint=copy, progress=False)
         return bits(list(model.state_dict().values()))
 
     def _detectors(self) -> list[Target]:

@@ -43,7 +43,7 @@ def model_state(model: nn.Module) -> dict[str, Any]:
 
 def process_state() -> dict[str, Any]:
     """Random states and settings that belong to the user's process."""
-    kind, keys, *rest = np.random.get_state()
+    kind, keys, *rest = np.random.get_state()  # noqa: NPY002 - the global one is what is asked for
     return {
         "torch's random state": torch.get_rng_state().numpy().tobytes(),
         "numpy's random state": (kind, np.asarray(keys).tobytes(), *rest),

@@ -42,9 +42,9 @@ def net() -> nn.Module:
 
 def method(name: str) -> Method:
     """A method by name, trained for an epoch, in eval mode."""
-    make = lambda classes: mlp(2, classes or 4, (8,), dropout=DROPOUT.get(name, 0.0))
+    make = lambda classes: mlp(2, classes or 4, (8,), dropout=DROPOUT.get(name, 0.0))  # noqa: E731
     model = _seeded(lambda: method_for(name, make, 3))
-    nescio.fit(model, some(0, 100), epochs=1, batch_size=50, progress=False)
+    nescio.train(model, some(0, 100), epochs=1, batch_size=50, progress=False)
     return model.eval()
 
 

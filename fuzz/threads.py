@@ -103,7 +103,7 @@ class Threads(Fuzzer):
             return "an answer", bits(_asked(model, x, way, seed))
         except NescioError as error:
             return "NescioError", str(error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - that there is none is the point
             return type(error).__name__, error
 
 

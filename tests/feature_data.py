@@ -51,12 +51,12 @@ def precise(kind, data, **settings):
 
 def separation(kind, seed):
     """AUROC of digits that a small network has never seen against those it knows."""
-    known = nescio.data.load("digits", hold_out=[7, 8, 9])
+    known = nescio.data.load("digits", unseen=[7, 8, 9])
     torch.manual_seed(seed)
     model = nescio.methods.Softmax(mlp(64, 7), normalise=known.normalise)
-    nescio.fit(model, known.train, epochs=15, batch_size=64, seed=seed)
+    nescio.train(model, known.train, epochs=15, batch_size=64, seed=seed)
     detector = kind(model).fit(known.test, train=known.train)
-    return nescio.metrics.auroc(detector.score(known.test), detector.score(known.held_out))
+    return nescio.metrics.auroc(detector.score(known.test), detector.score(known.unseen))
 
 
 def peer(name):

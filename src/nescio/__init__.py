@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from nescio.store.model_file import load as load
     from nescio.store.model_file import save as save
     from nescio.training import schedule as schedule
-    from nescio.training.train import fit as fit
+    from nescio.training.train import train as train
     from nescio.training.tuning import select_length_scale as select_length_scale
     from nescio.training.tuning import select_penalty as select_penalty
 
@@ -68,7 +68,7 @@ _HOMES = {  # public name: the module that defines it
     "decide": "evaluation.decide",
     "evaluate": "evaluation.evaluate",
     "examples": "evaluation.extremes",
-    "fit": "training.train",
+    "train": "training.train",
     "load": "store.model_file",
     "predict": "core.predict",
     "recommend": "evaluation.recommend",

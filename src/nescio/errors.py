@@ -30,7 +30,7 @@ def unknown_name(kind: str, given: object, known: Iterable[str]) -> NescioError:
     return NescioError(f"unknown {kind} {given!r}{known}")
 
 
-def number(
+def check_float(
     name: str, given: Any, least: float = 0.0, most: float = 1e100, inside: bool = False
 ) -> float:
     """A real number of any make in a range, or the error that names it; `inside` leaves out the ends of the range.
@@ -55,7 +55,7 @@ def number(
     return value
 
 
-def whole_number(name: str, given: Any, least: int = 1, below: int = 2**63) -> int:
+def check_int(name: str, given: Any, least: int = 1, below: int = 2**63) -> int:
     """A whole number of any make (Python's, numpy's) in a range, or the error that names it.
 
     >>> whole_number("epochs", 0)
@@ -64,15 +64,17 @@ def whole_number(name: str, given: Any, least: int = 1, below: int = 2**63) -> i
     """
     try:
         # numpy's bool has an index of its own in older versions
-        number = least - 1 if type(given).__name__ in ("bool", "bool_") else operator.index(given)
+        check_float = (
+            least - 1 if type(given).__name__ in ("bool", "bool_") else operator.index(given)
+        )
     except TypeError:
-        number = least - 1
-    if not least <= number < below:
-        most = f" and below {below}" if number >= below else ""
+        check_float = least - 1
+    if not least <= check_float < below:
+        most = f" and below {below}" if check_float >= below else ""
         raise NescioError(
             f"{name} must be a whole number of at least {least}{most}, not {_shown(given)}"
         )
-    return number
+    return check_float
 
 
 def _end(value: float) -> str:

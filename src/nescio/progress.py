@@ -56,7 +56,7 @@ class _Screen:
     def remove(self, task: int) -> None:
         """Take a bar off; the last one takes the display with it."""
         with self.lock:
-            assert self.rich is not None
+            assert self.rich is not None  # noqa: S101 - since this bar was drawn on it
             self.rich.remove_task(task)  # type: ignore[arg-type]
             self.bars -= 1
             if self.bars == 0:
@@ -123,8 +123,11 @@ class Bar:
     def _update(self) -> None:
         if self._task is not None and _SCREEN.rich is not None:
             _SCREEN.rich.update(
-                self._task, completed=self._done, total=self._total, facts=self._facts
-            )  # type: ignore[arg-type]
+                self._task,  # type: ignore[arg-type]
+                completed=self._done,
+                total=self._total,
+                facts=self._facts,
+            )
 
     def _line(self, now: float) -> str:
         """What a bar would show, in words."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from nescio.errors import whole_number
+from nescio.errors import check_int
 
 
 def derived_seed(seed: int, what: str, number: int) -> int:
@@ -16,7 +16,7 @@ def derived_seed(seed: int, what: str, number: int) -> int:
 
 def check_seed(seed: Any) -> int:
     """The seed, or an error if it is not a whole number from 0 to 2⁶³ − 1."""
-    return whole_number("seed", seed, least=0)
+    return check_int("seed", seed, least=0)
 
 
 def start_from(seed: int) -> None:

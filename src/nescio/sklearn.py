@@ -17,12 +17,12 @@ from torch import Tensor
 
 from nescio.arrays import as_array, is_tensor
 from nescio.core.logits import classes, mean_log_probs
-from nescio.core.predict import sweep
+from nescio.core.predict import map_logits
 from nescio.data.arrays import Array
 from nescio.data.normalise import Normalise
 from nescio.data.samples import Samples
 from nescio.detectors import Threshold
-from nescio.errors import NescioError, number, unknown_name
+from nescio.errors import NescioError, check_float, unknown_name
 from nescio.guarantees.conformal import calibration_inputs
 from nescio.methods import DUQ, Method, method_for, own_settings
 from nescio.methods.mc_dropout import DROPOUT
@@ -30,7 +30,7 @@ from nescio.models import mlp
 from nescio.records import History
 from nescio.scores import SAMPLED
 from nescio.seeds import derived_seed, start_from
-from nescio.training.train import fit
+from nescio.training.train import train as train_model
 
 # Where a method's own defaults, those of its paper, are not for a few hundred rows.
 SMALL: dict[str, dict[str, Any]] = {
@@ -126,7 +126,9 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._answers = self._named()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         known = Samples(x, labels)
-        accept = None if self.reject is None else number("reject", self.reject, most=1, inside=True)
+        accept = (
+            None if self.reject is None else check_float("reject", self.reject, most=1, inside=True)
+        )
         train, held = (known, None) if accept is None else self._set_aside(known, accept, seed)
         self.model_ = self._made(train, seed)
         if self.uncertainty_score in SAMPLED and not self.model_.sampled:
@@ -134,7 +136,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{self.uncertainty_score!r} compares draws, of which {self.method!r} has none; take a "
                 "score such as 'entropy', or a method that draws, such as 'ensemble'"
             )
-        self.history_ = fit(
+        self.history_ = train_model(
             self.model_,
             train,
             epochs=self.epochs,
@@ -190,7 +192,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _set_aside(self, known: Samples, accept: float, seed: int) -> tuple[Samples, Samples]:
         """Data to learn from, and by chance alone, as the guarantee asks for, data to settle the threshold on."""
-        share = number("calibration", self.calibration, most=1, inside=True)
+        share = check_float("calibration", self.calibration, most=1, inside=True)
         count, needed = round(share * len(known)), calibration_inputs(accept)
         if count < needed or count == len(known):
             raise NescioError(
@@ -261,7 +263,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _of_logits(self, x: Array, what: Callable[[Tensor], Tensor]) -> Array:
         """What a function makes of logits `(S, B, C)`, batch by batch."""
         parts: list[Tensor] = []
-        sweep(
+        map_logits(
             self.model_,
             x,
             lambda _, logits, __: parts.append(what(logits)),

@@ -55,7 +55,7 @@ class Rows(torch.utils.data.Dataset):
         return self.values[index]
 
 
-def fitted(name, _kept={}):
+def fitted(name, _kept={}):  # noqa: B006 - kept between tests
     if name not in _kept:
         detector = DETECTORS[name](net())
         train = {"train": (BIG[:150] + 0.01, torch.arange(150) % C)} if detector.learns else {}
@@ -72,8 +72,8 @@ INPUTS = {
     "evaluate": lambda v: nescio.evaluate(net(), (v, Y), progress=False),
     "evaluate, unknown": lambda v: nescio.evaluate(net(), (X, Y), {"u": v}, progress=False),
     "examples": lambda v: nescio.examples(net(), (v, Y), progress=False),
-    "fit": lambda v: nescio.fit(net(), (v, Y), epochs=1, progress=False),
-    "fit, validation": lambda v: nescio.fit(
+    "fit": lambda v: nescio.train(net(), (v, Y), epochs=1, progress=False),
+    "fit, validation": lambda v: nescio.train(
         net(), (X, Y), validation=(v, Y), epochs=1, progress=False
     ),
     "temperature": lambda v: nescio.TemperatureScaled(net()).fit((v, Y)),
@@ -94,7 +94,7 @@ INPUTS = {
     "scaling": lambda v: audit.scaling(net(), v, alphas=[1, 10], progress=False),
     "gradient score": lambda v: scores.gradient_l2(net(), v, progress=False),
     "member_p_values": lambda v: fitted("combined").member_p_values(v),
-    "centres": lambda v: nescio.fit(
+    "centres": lambda v: nescio.train(
         RBFNetwork(3, classes=C, features=D), (v, Y), epochs=1, progress=False
     ),
     "distance": lambda v: rbf().distance(v),
@@ -124,7 +124,7 @@ VECTORS = {
 }
 OTHERS = {
     "labels": lambda v: nescio.evaluate(net(), (X, v), progress=False),
-    "labels to learn": lambda v: nescio.fit(net(), (X, v), epochs=1, progress=False),
+    "labels to learn": lambda v: nescio.train(net(), (X, v), epochs=1, progress=False),
     "samples": lambda v: Samples(v, Y),
     "samples, labels": lambda v: Samples(X, v),
     "samples, column": lambda v: Samples(X, Y, {"of": v}),
@@ -169,7 +169,7 @@ def answers(ask, values, but=()):
             found[name] = ask(value)
         except NescioError:
             continue
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - that there is none is the point
             found[name] = repr(error)
     return {name: value for name, value in found.items() if name not in but}
 
@@ -236,14 +236,14 @@ def test_scikit_learn_is_given_what_it_can_check():
     odd = ("sparse", "nested", "jagged", "meta", "fake", "quantized", "complex", "masked")
     for name, value in useless(X).items():
         if name in odd:
-            with pytest.raises(ValueError):
+            with pytest.raises(ValueError):  # noqa: PT011 - scikit-learn's, of which ours is one
                 classifier.predict(value)
 
 
 MODELS = {
     "predict": lambda m: nescio.predict(m, X),
     "evaluate": lambda m: nescio.evaluate(m, (X, Y), progress=False),
-    "fit": lambda m: nescio.fit(m, (X, Y), epochs=1, progress=False),
+    "fit": lambda m: nescio.train(m, (X, Y), epochs=1, progress=False),
     "temperature": lambda m: nescio.TemperatureScaled(m).fit((X, Y)),
     "attack": lambda m: attack(m, X, Attack(steps=1)),
     "gradient score": lambda m: scores.gradient_l2(m, X, progress=False),

@@ -31,7 +31,7 @@ def fitted(name, model, data, **how):
     if name == "combined" and "train" in how:  # so that all data given settle its threshold
         how["train"], how["calibration"] = halves(how["train"])
     if issubclass(DETECTORS[name], FeatureDetector):
-        how.setdefault("train", nescio.data.load("digits", hold_out=[7, 8, 9]).train)
+        how.setdefault("train", nescio.data.load("digits", unseen=[7, 8, 9]).train)
     detector = DETECTORS[name](model)
     assert detector.fit(data, **how) is detector
     return detector
@@ -76,7 +76,7 @@ def test_learns_nothing_from_what_settles_its_threshold(name, model, known, monk
     detector.learn = lambda data: taught.extend(x for x, _ in data)
     nothing = Held(torch.arange(50.0), torch.zeros(50), None, 7)
     monkeypatch.setattr(
-        "nescio.detectors.detector.held_out",
+        "nescio.detectors.detector.calibration_scores",
         lambda _, data, *__: judged.extend(x for x, _ in data) or nothing,
     )
     detector.fit(known.test)
@@ -88,13 +88,13 @@ def test_learns_nothing_from_what_settles_its_threshold(name, model, known, monk
 
 
 def test_a_p_value_is_the_share_of_held_out_inputs_at_least_as_odd(detector, known):
-    scores, found = detector.score(known.held_out), detector.p_value(known.held_out)
+    scores, found = detector.score(known.unseen), detector.p_value(known.unseen)
     held = detector.calibration_
     expected = torch.tensor(
         [(1 + (held >= one).sum()) / (1 + len(held)) for one in scores], dtype=torch.float64
     )
     torch.testing.assert_close(found, expected)
-    assert torch.equal(found <= 0.05, detector.predict(known.held_out) == -1)
+    assert torch.equal(found <= 0.05, detector.predict(known.unseen) == -1)
 
 
 def test_of_each_class_the_share_is_accepted(name, model, known):
@@ -125,7 +125,7 @@ def test_bounds_the_risk_of_its_answers(name, model, known):
 
 def test_one_input_needs_no_axis_for_it(detector, known):
     """Of inputs it was not calibrated on: a rank among others does not hang on the last digits, as one's own does."""
-    x = known.held_out.take(slice(0, 5))[0].clone()
+    x = known.unseen.take(slice(0, 5))[0].clone()
     for ask in (detector.predict, detector.score, detector.p_value):
         alone = ask(x[3])
         assert alone.shape == ()
@@ -136,7 +136,7 @@ def test_one_input_needs_no_axis_for_it(detector, known):
 
 
 def test_explains_its_answers(detector, known):
-    known_, other = (data.take(slice(0, 20))[0] for data in (known.test, known.held_out))
+    known_, other = (data.take(slice(0, 20))[0] for data in (known.test, known.unseen))
     x = torch.cat([known_, other, torch.full((1, 1, 8, 8), torch.nan)])
     found = detector.explain(x)
     assert [one.answer for one in found] == detector.predict(x).tolist()
@@ -161,11 +161,11 @@ def test_answers_known_inputs_with_their_class_and_others_with_minus_one(name, d
     answers = detector.predict(known.test)
     sure = answers != -1
     assert (answers[sure] == known.test.labels[sure]).double().mean() > 0.97
-    assert (detector.predict(known.held_out) == -1).double().mean() > REFUSED.get(name, 0.6)
+    assert (detector.predict(known.unseen) == -1).double().mean() > REFUSED.get(name, 0.6)
 
 
 def test_separates(detector, known):
-    assert nescio.metrics.auroc(detector.score(known.test), detector.score(known.held_out)) > 0.9
+    assert nescio.metrics.auroc(detector.score(known.test), detector.score(known.unseen)) > 0.9
 
 
 def test_decision_is_score_against_threshold(detector, known):
@@ -208,7 +208,7 @@ def test_a_fit_that_fails_leaves_nothing_that_decides_or_is_saved(detector, name
     try:
         nescio.save(detector, tmp_path / "failed")
     except nescio.NescioError as error:
-        assert "did not come to an end" in str(error)
+        assert "did not come to an end" in str(error)  # noqa: PT017 - one or the other
     else:  # it had nothing to learn, and is as before any fit
         assert nescio.load(tmp_path / "failed").threshold_.isnan()
 
@@ -249,8 +249,8 @@ def test_refuses_an_impossible_share(name, model, known, accept):
 def test_survives_saving(detector, known, tmp_path):
     nescio.save(detector, tmp_path / "d.nescio")
     again = nescio.load(tmp_path / "d.nescio")
-    assert torch.equal(again.score(known.held_out), detector.score(known.held_out))
-    assert torch.equal(again.predict(known.held_out), detector.predict(known.held_out))
+    assert torch.equal(again.score(known.unseen), detector.score(known.unseen))
+    assert torch.equal(again.predict(known.unseen), detector.predict(known.unseen))
 
 
 def test_forward_is_score(detector, known):

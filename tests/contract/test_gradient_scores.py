@@ -54,7 +54,7 @@ def test_larger_means_less_known(score, net):
 
 def test_separates(score, model, known):
     """Right answers from wrong ones, and kinds it knows from those it does not."""
-    record = nescio.evaluate(model, known.test, {"held out": known.held_out}, scores=[score])
+    record = nescio.evaluate(model, known.test, {"held out": known.unseen}, scores=[score])
     assert record.known.misclassification[0].auroc > 0.9
     assert record.unknown[0].separation[0].auroc > 0.85
 
@@ -84,7 +84,7 @@ def test_a_detector_with_it_survives_saving(score, model, known, tmp_path):
     detector = nescio.Threshold(model, score=score).fit(known.test)
     nescio.save(detector, tmp_path / "d.nescio")
     again = nescio.load(tmp_path / "d.nescio")
-    assert torch.equal(again.predict(known.held_out), detector.predict(known.held_out))
+    assert torch.equal(again.predict(known.unseen), detector.predict(known.unseen))
 
 
 def test_refuses_a_model_with_several_draws(score, x):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.parametrize("name", METHODS)
 
 @pytest.fixture
 def known():
-    return nescio.data.load("digits", hold_out=[7, 8, 9])
+    return nescio.data.load("digits", unseen=[7, 8, 9])
 
 
 def made(name, make_net, classes, normalise, inputs):
@@ -51,7 +51,7 @@ def test_gives_logits(model, known):
 
 
 def test_loss_is_a_scalar_that_falls(model, known):
-    history = nescio.fit(model, known.train, epochs=5, seed=1)
+    history = nescio.train(model, known.train, epochs=5, seed=1)
     assert history.method == model.name
     assert history.epochs[-1].loss < history.epochs[0].loss
 
@@ -63,8 +63,8 @@ def test_confidence_is_a_share(model, known):
 
 
 def test_knows_digits_from_digits_it_never_saw(model, known):
-    nescio.fit(model, known.train, epochs=15, batch_size=64, seed=0)
-    record = nescio.evaluate(model, known.test, {"held out": known.held_out}, scores=[model.score])
+    nescio.train(model, known.train, epochs=15, batch_size=64, seed=0)
+    record = nescio.evaluate(model, known.test, {"held out": known.unseen}, scores=[model.score])
     assert record.known.accuracy > 0.95
     assert record.unknown[0].separation[0].auroc > 0.88
 
@@ -80,7 +80,7 @@ def test_same_seed_same_weights(name, known):
     for _ in range(2):
         torch.manual_seed(3)
         model = small(name, known, 16, 0.2)
-        nescio.fit(model, known.train, epochs=1, seed=5)
+        nescio.train(model, known.train, epochs=1, seed=5)
         states.append(model.state_dict())
     assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
 
@@ -96,7 +96,9 @@ def test_resumes_from_any_step(name, known, tmp_path):
     def start(checkpoint):
         torch.manual_seed(3)
         model = small(name, known, 16, 0.2)
-        nescio.fit(model, known.train, epochs=2, seed=5, checkpoint=checkpoint, checkpoint_every=3)
+        nescio.train(
+            model, known.train, epochs=2, seed=5, checkpoint=checkpoint, checkpoint_every=3
+        )
         return model.state_dict()
 
     class Cut(Samples):
@@ -116,7 +118,7 @@ def test_resumes_from_any_step(name, known, tmp_path):
     model = small(name, known, 16, 0.2)
     path = tmp_path / "c.safetensors"
     with pytest.raises(KeyboardInterrupt):
-        nescio.fit(
+        nescio.train(
             model, Cut(inputs, labels), epochs=2, seed=5, checkpoint=path, checkpoint_every=3
         )
     assert path.exists()

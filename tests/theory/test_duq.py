@@ -43,7 +43,7 @@ def far_from(x):
 
 
 def trained(model, how, seed, weight_decay=1e-4):
-    nescio.fit(model, moons(seed), weight_decay=weight_decay, seed=seed, **how)
+    nescio.train(model, moons(seed), weight_decay=weight_decay, seed=seed, **how)
     return model
 
 

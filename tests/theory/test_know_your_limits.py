@@ -56,7 +56,7 @@ def model(request, patients):
         Normalise(x.mean(0), x.std(0)),
         **SETTINGS[name],
     )
-    nescio.fit(model, (x, y), epochs=40, batch_size=64)
+    nescio.train(model, (x, y), epochs=40, batch_size=64)
     return model.double()
 
 

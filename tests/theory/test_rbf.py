@@ -19,7 +19,7 @@ def trained(request):
     known = nescio.data.load(request.param)
     centres = None if len(known.train) < 150 else 150
     model = RBFNetwork(centres, classes=len(known.classes), normalise=known.normalise).double()
-    nescio.fit(model, known.train)
+    nescio.train(model, known.train)
     return known, model
 
 
@@ -93,7 +93,7 @@ def test_the_bound_holds_in_float32_where_kernels_are_narrow_for_how_far_centres
     x, y = nescio.data.load("two_moons").train.take(slice(600))
     x[:120] += apart
     model = RBFNetwork(classes=2, gamma=gamma)
-    nescio.fit(model, (x, y))
+    nescio.train(model, (x, y))
     radius = model.uniform_radius(0.01)
     way = torch.randn(8000, 2, generator=generator)
     way *= radius * (1 + torch.rand(8000, 1, generator=generator)) / way.norm(dim=1, keepdim=True)

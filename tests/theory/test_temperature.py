@@ -13,7 +13,7 @@ def model():
     known = nescio.data.load("two_moons")
     torch.manual_seed(0)
     model = nescio.methods.Softmax(nescio.models.mlp(2, 2), normalise=known.normalise)
-    nescio.fit(model, known.train, epochs=20, seed=0)
+    nescio.train(model, known.train, epochs=20, seed=0)
     return model.double().eval()
 
 

@@ -46,19 +46,19 @@ def images(count=400):
 def known():
     samples = images()
     train, test = (samples.select(part) for part in torch.arange(400).split(200))
-    return assemble("quarters", train, test, tuple("abcd"), hold_out=["d"])
+    return assemble("quarters", train, test, tuple("abcd"), unseen=["d"])
 
 
 @pytest.fixture(scope="module")
 def model(known):
     torch.manual_seed(0)
     model = Softmax(mlp(64, 3, hidden=(16,)), normalise=known.normalise)
-    nescio.fit(model, known.train, epochs=5, batch_size=32)
+    nescio.train(model, known.train, epochs=5, batch_size=32)
     return model
 
 
 def test_the_inputs_of_a_known_set_are_those_that_its_parts_give_out(known):
-    for part in (known.train, known.test, known.held_out):
+    for part in (known.train, known.test, known.unseen):
         assert part._stored.dtype == torch.uint8  # memory does not grow
         assert torch.equal(part.inputs, part.take(slice(None))[0])
         assert part.inputs.dtype == torch.float32
@@ -70,9 +70,9 @@ def test_a_model_answers_inputs_as_it_answers_their_set(known, model):
     assert (classes(logits) == known.test.labels).all()
     detector = nescio.Threshold(model).fit(known.test)
     for ask in (detector.predict, detector.score, detector.p_value, detector.explain):
-        by_set, by_inputs = ask(known.held_out), ask(known.held_out.inputs)
+        by_set, by_inputs = ask(known.unseen), ask(known.unseen.inputs)
         assert by_set == by_inputs if isinstance(by_set, list) else torch.equal(by_set, by_inputs)
-    one, same = detector.explain(known.held_out.inputs[0])[0], detector.explain(known.held_out)[0]
+    one, same = detector.explain(known.unseen.inputs[0])[0], detector.explain(known.unseen)[0]
     assert (one.answer, one.claimed, one.p_value) == (same.answer, same.claimed, same.p_value)
 
 
@@ -90,8 +90,8 @@ ASKED = {
     "evaluate, unknown": lambda x: nescio.evaluate(
         Takes(), (torch.rand(40, 1, 8, 8), torch.arange(40) % 4), {"u": x}
     ),
-    "fit": lambda x: nescio.fit(Takes(), (x, torch.arange(len(x)) % 4), epochs=1),
-    "fit, dataset": lambda x: nescio.fit(
+    "fit": lambda x: nescio.train(Takes(), (x, torch.arange(len(x)) % 4), epochs=1),
+    "fit, dataset": lambda x: nescio.train(
         Takes(), TensorDataset(x, torch.arange(len(x)) % 4), epochs=1
     ),
     "attack": lambda x: attack(Takes(), x),
@@ -137,7 +137,7 @@ def test_cifar_as_inputs_is_as_right_as_the_set():
     model = Softmax(
         nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(192, 10)), normalise=known.normalise
     )
-    nescio.fit(
+    nescio.train(
         model,
         known.train.select(torch.arange(10_000)),
         epochs=2,

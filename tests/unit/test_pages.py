@@ -114,7 +114,7 @@ def stand_ins(folder):
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
     save_file(net.state_dict(), folder / "w.safetensors")
     x, y = load("digits").test.take(slice(None))
-    np.savez(folder / "held_out.npz", images=x[:300].numpy(), labels=y[:300].numpy())
+    np.savez(folder / "calibration.npz", images=x[:300].numpy(), labels=y[:300].numpy())
     np.savez(folder / "known_test.npz", images=x[300:].numpy(), labels=y[300:].numpy())
     rows = [
         ",".join(f"pixel{i}" for i in range(64)),

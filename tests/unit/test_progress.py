@@ -137,7 +137,7 @@ def test_a_resumed_run_says_so(monkeypatch, tmp_path):
         model = nescio.methods.Softmax(mlp(4, 3, hidden=(4,)), normalise=known.normalise)
         if stop:
             model.after_step = stop
-        nescio.fit(
+        nescio.train(
             model,
             known.train,
             epochs=3,

@@ -10,19 +10,19 @@ from nescio.records import Record
 
 @pytest.fixture(scope="module")
 def known():
-    return nescio.data.load("digits", hold_out=[7, 8, 9])
+    return nescio.data.load("digits", unseen=[7, 8, 9])
 
 
 @pytest.fixture(scope="module")
 def model(known):
     torch.manual_seed(0)
     model = nescio.methods.Softmax(nescio.models.mlp(64, 7), normalise=known.normalise)
-    nescio.fit(model, known.train, epochs=5, progress=False)
+    nescio.train(model, known.train, epochs=5, progress=False)
     return model
 
 
 def test_an_evaluation_is_told_in_a_few_lines(model, known):
-    record = nescio.evaluate(model, known.test, {"held out": known.held_out, "noise": "noise"})
+    record = nescio.evaluate(model, known.test, {"held out": known.unseen, "noise": "noise"})
     lines = repr(record).splitlines()
     assert len(lines) <= 8
     assert max(map(len, lines)) <= 120
@@ -43,7 +43,7 @@ def test_every_kind_of_record_has_it():
 
 def test_a_decision_says_what_was_accepted_and_refused(model, known):
     detector = nescio.Threshold(model, "energy").fit(known.test)
-    record = nescio.decide(detector, known.train, {"held out": known.held_out})
+    record = nescio.decide(detector, known.train, {"held out": known.unseen})
     refused = 100 * record.unknown[0].refused
     assert f"refused of unknown ones: held out {refused:.1f} %" in repr(record).splitlines()[0]
 

@@ -251,11 +251,11 @@ class TestManners:
             torch.get_num_threads(),
             torch.get_default_dtype(),
         )
-        numpy_before = np.random.get_state()[1].copy()
+        numpy_before = np.random.get_state()[1].copy()  # noqa: NPY002
         classifier = quick(name, epochs=1, reject=0.9).fit(x, y)
         classifier.predict(x), classifier.predict_proba(x), classifier.uncertainty(x)
         assert torch.equal(torch.get_rng_state(), before)
-        assert (np.random.get_state()[1] == numpy_before).all()
+        assert (np.random.get_state()[1] == numpy_before).all()  # noqa: NPY002
         assert (torch.get_num_threads(), torch.get_default_dtype()) == (threads, default)
 
     @pytest.mark.parametrize("verbose", [False, True])

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from nescio.errors import NescioError, number
+from nescio.errors import NescioError, check_float
 from nescio.progress import Bar
 
 FIRST = 16  # items of the first batch, which show what one of them costs
@@ -24,7 +24,7 @@ class Budget:
     """
 
     def __init__(self, seconds: float | None, begun: float | None = None) -> None:
-        self.seconds = None if seconds is None else number("budget", seconds, inside=True)
+        self.seconds = None if seconds is None else check_float("budget", seconds, inside=True)
         self._begun = time.monotonic() if begun is None else begun
         self._end = math.inf if self.seconds is None else self._begun + self.seconds
 
@@ -101,4 +101,4 @@ def seconds_in(text: str) -> float | None:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
     if found is None or found[2] not in UNITS:
         raise NescioError(f"budget {text!r}; expected a time such as 60, 60s, 2m or 1h, or none")
-    return number("budget", float(found[1]) * UNITS[found[2]], inside=True)
+    return check_float("budget", float(found[1]) * UNITS[found[2]], inside=True)

@@ -14,7 +14,7 @@ from nescio.audit.affine.trace import Pieces, followed_rays, least_bends, settle
 from nescio.audit.budget import Budget, budget_of
 from nescio.core.logits import softmax_confidence
 from nescio.core.predict import predict
-from nescio.errors import NescioError, number, whole_number
+from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import DUQ, RBFNetwork, as_method
 from nescio.progress import Bar, bar
 from nescio.seeds import check_seed, derived_seed
@@ -93,7 +93,7 @@ def certain_along(
     progress: bool | None,
 ) -> CertainFrom:
     """What `certain_from` gives, of checked rays whose law is known, or known to be none."""
-    if not number("confidence", confidence, least=0.5, most=1) < 1:
+    if not check_float("confidence", confidence, least=0.5, most=1) < 1:
         raise NescioError("confidence must be below 1, which no softmax reaches")
     eps = 1 - confidence
     t = x.new_full((len(x),), torch.inf)
@@ -183,7 +183,7 @@ def pieces_of(
 
 def checked_limit(limit: int | None) -> int:
     """The limit, or what it is by default."""
-    return LIMIT if limit is None else whole_number("limit", limit, least=0)
+    return LIMIT if limit is None else check_int("limit", limit, least=0)
 
 
 def worth_following(

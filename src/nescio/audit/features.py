@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from nescio.arrays import items
-from nescio.errors import NescioError, unknown_name, whole_number
+from nescio.errors import NescioError, check_int, unknown_name
 
 
 def feature_names(names: Any, width: int) -> list[str]:
@@ -36,7 +36,7 @@ def positions(features: Any, names: Sequence[str], default: Sequence[int]) -> li
 
 def _position(given: Any, names: Sequence[str]) -> int:
     if not isinstance(given, str):
-        return whole_number("a feature's position", given, least=0, below=len(names))
+        return check_int("a feature's position", given, least=0, below=len(names))
     if given not in names:
         raise unknown_name("feature", given, names)
     return names.index(given)

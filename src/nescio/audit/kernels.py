@@ -13,7 +13,7 @@ from nescio.audit.affine.asymptote import asymptote, audited, checked_rays, chun
 from nescio.audit.affine.trace import followed_rays
 from nescio.audit.budget import Budget, budget_of
 from nescio.audit.certainty import checked_limit, worth_following
-from nescio.errors import NescioError, number
+from nescio.errors import NescioError, check_float
 from nescio.methods import DUQ, RBFNetwork
 from nescio.progress import bar
 
@@ -96,7 +96,7 @@ def unknown_from(
 
 def checked_eps(eps: float) -> float:
     """How low a confidence must stay, or an error if that is not above 0 and below 1."""
-    if not 0 < number("eps", eps, most=1) < 1:
+    if not 0 < check_float("eps", eps, most=1) < 1:
         raise NescioError(f"eps must be above 0 and below 1, not {eps!r}")
     return float(eps)
 

@@ -12,7 +12,7 @@ from nescio.arrays import is_array
 from nescio.audit.features import positions
 from nescio.core.input_gradients import draws_and_classes, slopes
 from nescio.data.arrays import tensor
-from nescio.errors import NescioError, number, whole_number
+from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import Method, as_method
 from nescio.progress import bar
 from nescio.records import CounterExample, Monotonicity, Provenance
@@ -71,7 +71,7 @@ def monotone(
     """
     started = time.monotonic()
     points, low, high = (
-        whole_number("points", points, least=2),
+        check_int("points", points, least=2),
         _bound("low", low),
         _bound("high", high),
     )
@@ -89,7 +89,7 @@ def monotone(
     together = max(1, TOGETHER // (draws * classes * low.numel()))
     seen = _Seen(len(chosen), classes)
     with bar(points, "monotone", progress) as shown:
-        for part in torch.split(drawn, min(whole_number("batch_size", batch_size), together)):
+        for part in torch.split(drawn, min(check_int("batch_size", batch_size), together)):
             seen.add(_slopes(method, part, classes, chosen, seed))
             shown.advance(len(part))
     signs = seen.signs()
@@ -147,7 +147,7 @@ def _check_box(low: Tensor, high: Tensor, reach: Any) -> None:
         raise NescioError(
             "low equals high everywhere: a box of a single point; expected low < high for some feature"
         )
-    number("reach", reach, 1e-300, 1e300)
+    check_float("reach", reach, 1e-300, 1e300)
 
 
 def _drawn(low: Tensor, high: Tensor, points: int, reach: float, seed: int) -> Tensor:

@@ -15,7 +15,7 @@ from nescio.audit.inputs import Box, all_inputs, checked_box, uniform_in
 from nescio.audit.kernels import UnknownFrom, checked_eps, unknown_from
 from nescio.core.input_gradients import draws_and_classes
 from nescio.core.predict import predict
-from nescio.errors import NescioError, number, whole_number
+from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import DUQ, Method, RBFNetwork, as_method
 from nescio.records import Audit, Provenance
 from nescio.seeds import check_seed, derived_seed
@@ -67,10 +67,10 @@ def overconfidence(
     (1.0, 3.453, 6.907)
     """
     started = time.monotonic()
-    whole_number("rays", rays, least=0)
+    check_int("rays", rays, least=0)
     room = None if box is None else checked_box(box)
-    x = _starts(model, inputs, room, whole_number("trials", trials), check_seed(seed))
-    bold, time_left = number("bold", bold, most=1), budget_of(budget)
+    x = _starts(model, inputs, room, check_int("trials", trials), check_seed(seed))
+    bold, time_left = check_float("bold", bold, most=1), budget_of(budget)
     size = chunk(x, batch_size)
     checked_rays(x, x, model)
     checked_eps(eps)

@@ -55,7 +55,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Neural classifiers that say *I do not know*.",
-    epilog="Start with `nescio demo`; then `nescio train softmax --data digits --hold-out 7,8,9 -o run`.",
+    epilog="Start with `nescio demo`; then `nescio train softmax --data digits --unseen 7,8,9 -o run`.",
 )
 app.command()(demo)
 app.command(cls=MethodCommand)(train)

@@ -52,7 +52,7 @@ def contest(
     Each is fitted on a half of the known data, those that learn on the training data, and judged by the other half. Of
     the folder of a detector the network is taken.
 
-    Example: `nescio contest run --unknown held_out noise`
+    Example: `nescio contest run --unknown unseen noise`
 
     Example: `nescio contest run --unknown mnist omniglot --candidates energy mahalanobis knn -o found`
 

@@ -38,7 +38,7 @@ def evaluate(
     unknown: Annotated[
         list[str] | None,
         typer.Option(
-            help="Unknown data: held_out, noise (that of paper 2), uniform, normal, permuted, far, adversarial_noise, "
+            help="Unknown data: unseen, noise (that of paper 2), uniform, normal, permuted, far, adversarial_noise, "
             "adversarial_samples, a data set, a file; one or more.",
             show_default=False,
         ),
@@ -68,7 +68,7 @@ def evaluate(
     Beside the record it writes the inputs that the network was surest and least sure of, for `nescio report`, and of a
     detector what it decided: how many known inputs it accepts, and how many unknown ones it refuses.
 
-    Example: `nescio evaluate run --unknown held_out noise far adversarial_noise`
+    Example: `nescio evaluate run --unknown unseen noise far adversarial_noise`
 
     Example: `nescio evaluate fashion --unknown mnist notmnist cifar10 --scores entropy gradient_l2 gradient_l2:conv2`
 

@@ -87,7 +87,7 @@ def fit(
 
     The network, your own or one of `nescio train`, is left as it is. `nescio score` then answers new inputs.
 
-    Example: `nescio fit --model my_nets:make_net --weights weights.safetensors --data held_out.npz -o detector`
+    Example: `nescio fit --model my_nets:make_net --weights weights.safetensors --data calibration.npz -o detector`
 
     Example: `nescio fit --model my_nets:make_net --weights w.safetensors --data rows.csv --label kind --risk 0.01`
 

@@ -120,7 +120,7 @@ class Network:
             raise NescioError("give either a run or --model package.module:factory")
         if self.data is None:
             raise NescioError(
-                "give known inputs that the network was not trained on: --data held_out.npz"
+                "give known inputs that the network was not trained on: --data calibration.npz"
             )
         return fit_own(
             folder, self.model, self.weights, self.data, self.train, self.label, names, wanted

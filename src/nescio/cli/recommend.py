@@ -50,7 +50,7 @@ def recommend(
 
     Example: `nescio recommend run`
 
-    Example: `nescio recommend --model my_nets:make_net --weights w.safetensors --data held_out.npz --train train.npz`
+    Example: `nescio recommend --model my_nets:make_net --weights w.safetensors --data calibration.npz --train train.npz`
 
     Example: `nescio recommend run --candidates energy entropy combined --accept 0.99 -o found`
     """

@@ -105,7 +105,7 @@ def score(
         written = _score_with_run(folder, inputs, place, scores or [], batch_size, seed, refuse)
     answered = "unknown" if refuse else "answered as if there were none"
     _warn(
-        written.unseen,
+        written.unseen_category,
         "input",
         f"with a category never seen in training, so {answered}",
         written.first,

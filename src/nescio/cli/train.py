@@ -55,7 +55,7 @@ def train(
             show_default=False,
         ),
     ] = None,
-    hold_out: Annotated[
+    unseen: Annotated[
         str, typer.Option(help="Classes not to learn, such as 7,8,9; they become unknown data.")
     ] = "",
     epochs: Annotated[int, typer.Option(help="Passes over the training data.", min=1)] = 30,
@@ -112,7 +112,7 @@ def train(
     values, a third of `--epochs` long (but 10 at least, or all), and judged on the share `--validation` (0.1 if not
     given) of the training data.
 
-    Example: `nescio train softmax --data digits --hold-out 7,8,9 -o run`
+    Example: `nescio train softmax --data digits --unseen 7,8,9 -o run`
 
     Example: `nescio train ensemble --members 10 --data breast_cancer -o clinic`
 
@@ -122,7 +122,7 @@ def train(
 
     Example: `nescio train ceda --noise notmnist --data mnist --network lenet -o wary`
 
-    Example: `nescio train duq --length-scale auto --penalty auto --data digits --network mlp --hold-out 8,9 -o sure`
+    Example: `nescio train duq --length-scale auto --penalty auto --data digits --network mlp --unseen 8,9 -o sure`
     """
     from nescio.data import NAMES
     from nescio.evaluation.evaluate import evaluate as judge
@@ -136,7 +136,7 @@ def train(
             f"the name {data!r} is no text, by which the run could find its data again; rename it"
         )
     output = output or Path(f"{Path(data).stem}-{method}")
-    held = tuple(name.strip() for name in hold_out.split(",") if name.strip())
+    held = tuple(name.strip() for name in unseen.split(",") if name.strip())
     own = settings_given(ctx, method)
     if not METHODS[method].on_network and (network != "auto" or dropout is not None):
         raise NescioError(f"{method} has no network within; leave out --network and --dropout")
@@ -185,7 +185,7 @@ def train(
         f" right, epochs: {len(history.epochs)}, {history.provenance.seconds:.1f} s",
         soft_wrap=True,
     )
-    unknown = "held_out noise far" if known.held_out is not None else "noise far"
+    unknown = "unseen noise far" if known.unseen is not None else "noise far"
     out.print(
         f"Next: [cyan]nescio evaluate {escape(shlex.quote(str(output)))} --unknown {unknown}[/]",
         soft_wrap=True,

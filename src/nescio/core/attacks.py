@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from nescio.core.logits import log_confidence, log_mean
 from nescio.core.predict import (
     Runner,
+    autograd_errors,
     check_inputs,
     draws_of,
-    going_back,
     like_model,
     read,
     run,
@@ -23,8 +23,8 @@ from nescio.core.predict import (
 )
 from nescio.data.arrays import tensor
 from nescio.data.batches import length
-from nescio.data.labelled import check_labels, whole
-from nescio.errors import NescioError, number, unknown_name, whole_number
+from nescio.data.labelled import as_int64, check_labels
+from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.progress import bar
 from nescio.seeds import check_seed, derived_seed
 
@@ -72,10 +72,10 @@ class Attack:
         ):
             if given not in known:
                 raise unknown_name(kind, given, known)
-        number("eps", self.eps, most=LARGEST)
-        number("step_size", self.step_size, most=LARGEST)
-        whole_number("steps", self.steps, least=0)
-        whole_number("restarts", self.restarts)
+        check_float("eps", self.eps, most=LARGEST)
+        check_float("step_size", self.step_size, most=LARGEST)
+        check_int("steps", self.steps, least=0)
+        check_int("restarts", self.restarts)
 
 
 ATTACKS = {  # as the paper has them
@@ -187,11 +187,11 @@ def ascend(
     An input that no step moves any more, or whose objective is at the `most` it can be, takes no further part. Random
     starts come from torch's global generator unless `starts` has others, one for each restart.
     """
-    whole = _Ball.around(x, how, box, scale)
+    as_int64 = _Ball.around(x, how, box, scale)
     before, _ = _valued(objective, x, y, with_gradient=False)
     best, best_value = x.clone(), before.clone()
     for start in starts or [Start()] * how.restarts:
-        ball, rows, labels = whole, torch.arange(len(x), device=x.device), y
+        ball, rows, labels = as_int64, torch.arange(len(x), device=x.device), y
         here = ball.inside(ball.random(start)) if how.random_start else x
         value, gradient = _valued(objective, here, labels, with_gradient=how.steps > 0)
         _keep_better(best, best_value, rows, here, value)
@@ -362,7 +362,7 @@ def _valued(
                 "the model has no gradient in its input: what it returns is constant, detached or made "
                 "under torch.no_grad(); expected logits that can be differentiated"
             )
-        with going_back():
+        with autograd_errors():
             gradient = (
                 torch.autograd.grad(values.sum(), x)[0] if with_gradient else torch.zeros_like(x)
             )
@@ -451,4 +451,4 @@ def _check_scale(scale: Tensor, x: Tensor) -> Tensor:
 def _labels(y: Tensor | None, x: Tensor) -> Tensor:
     if y is None:
         raise NescioError("to raise the loss of the true class, the data must come with labels")
-    return whole(y).to(x.device)
+    return as_int64(y).to(x.device)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core.model_state import check_model, check_values, copied
-from nescio.core.predict import check_inputs, draws_of, holding, read, run
+from nescio.core.predict import check_inputs, draws_of, fixed_draws, read, run
 from nescio.core.random_streams import from_seed
 from nescio.data.batches import length
 from nescio.errors import NescioError
@@ -110,7 +110,7 @@ def _gathered(
             draws_of(run(double, inputs.clone()), len(inputs))
         )  # a clone: its first layer may be in place
 
-    with holding(double), bar(length(data), "slopes", progress) as shown:
+    with fixed_draws(double), bar(length(data), "slopes", progress) as shown:
         for x, _ in read(data, batch_size, seed):
             check_inputs(x, model, before)
             inputs = x.detach().to(device, torch.float64).clone().requires_grad_()

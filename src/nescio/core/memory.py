@@ -8,7 +8,7 @@ LARGEST = 2**25 - 2**16  # bytes: the C library of Linux learns from no block of
 
 
 @cache
-def keep_freed() -> None:
+def reuse_freed_memory() -> None:
     """Have blocks of up to 32 MiB taken from memory that the process already has, once they were freed.
 
     The C library of Linux gives larger blocks than any it has seen freed back to the system at once, and the next

@@ -50,16 +50,16 @@ def check_values(model: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def untouched(model: nn.Module) -> Iterator[nn.Module]:
+def preserve_state(model: nn.Module) -> Iterator[nn.Module]:
     """Put back what a block may change of a model, and of torch's random generators, even when it raises."""
     check_model(model)
     check_values(model)
-    with rewinding(), state_kept(model):
+    with rewinding(), restore_state(model):
         yield model
 
 
 @contextmanager
-def state_kept(model: nn.Module) -> Iterator[None]:
+def restore_state(model: nn.Module) -> Iterator[None]:
     """Put back train/eval flags, hooks, `requires_grad`, `.grad` and buffers after a block, even when it raises.
 
     Other threads see what the block changes; for one thread to change nothing of the model, see `replica`.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.arrays import whole_numbers_refused
-from nescio.core.memory import keep_freed
+from nescio.core.memory import reuse_freed_memory
 from nescio.core.random_streams import RandomStream, from_seed
 from nescio.core.replica import private
 from nescio.core.vocabulary import UnknownWordError, unknown_words, vocabularies
@@ -55,7 +55,7 @@ def predict_labelled(
 ) -> tuple[Tensor, Tensor | None]:
     """What `predict` gives, and the labels `(N,)` that came with the inputs, or None if none did."""
     parts: list[tuple[Tensor, Tensor | None]] = []
-    sweep(
+    map_logits(
         model,
         data,
         lambda _, logits, y: parts.append((logits, y)),
@@ -88,13 +88,13 @@ TORCH = (
 # what code of the user's may raise beside
 OWN = (LookupError, AssertionError, AttributeError, ArithmeticError, ImportError)
 T = TypeVar("T")
-Visit = Callable[[Tensor, T, Tensor | None], None]
+OnBatch = Callable[[Tensor, T, Tensor | None], None]
 
 
-def sweep(
+def map_logits(
     model: nn.Module,
     data: Any,
-    visit: Visit[Tensor],
+    on_batch: OnBatch[Tensor],
     *,
     batch_size: int = 256,
     seed: int = 0,
@@ -107,18 +107,18 @@ def sweep(
     """
 
     def back(x: Tensor, logits: Tensor, y: Tensor | None) -> None:
-        visit(x, logits.to(x.device), y)
+        on_batch(x, logits.to(x.device), y)
 
-    sweep_through(
+    map_batches(
         _answers, model, data, back, "predict", batch_size=batch_size, seed=seed, progress=progress
     )
 
 
-def sweep_through(
+def map_batches(
     way: Callable[[nn.Module, Tensor], T],
     model: nn.Module,
     data: Any,
-    visit: Visit[T],
+    on_batch: OnBatch[T],
     what: str,
     *,
     batch_size: int = 256,
@@ -140,7 +140,7 @@ def sweep_through(
                 found = runner(way, ready)
             except UnknownWordError as error:
                 raise UnknownWordError([before + row for row in error.rows], error.holds) from error
-            visit(x, found, y)
+            on_batch(x, found, y)
             before += len(x)
             shown.advance(len(x))
 
@@ -166,8 +166,8 @@ def running(model: nn.Module, seed: int = 0, requires_grad: bool | None = None) 
         requires_grad: what its weights are set to for the runs, or None to leave them.
     """
     check_seed(seed)
-    keep_freed()
-    with private(model, requires_grad) as own, holding(own):
+    reuse_freed_memory()
+    with private(model, requires_grad) as own, fixed_draws(own):
         yield Runner(model, own, seed)
 
 
@@ -187,7 +187,7 @@ def _answers(model: nn.Module, x: Tensor) -> Tensor:
         return draws_of(run(model, x.clone()), len(x))
 
 
-def holding(model: nn.Module) -> AbstractContextManager[None]:
+def fixed_draws(model: nn.Module) -> AbstractContextManager[None]:
     """A block in which each batch starts from one random state; a method that draws then makes its draws only once."""
     hold = getattr(
         type(model), "hold_draws", None
@@ -264,7 +264,7 @@ def _fails(model: nn.Module, x: Tensor) -> bool:
 
 
 @contextmanager
-def going_back() -> Iterator[None]:
+def autograd_errors() -> Iterator[None]:
     """A block that takes gradients through a model; of one that torch cannot go back through it says so in words."""
     try:
         yield

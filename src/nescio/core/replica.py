@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nescio.core.model_state import M, check_model, check_values, state_kept
+from nescio.core.model_state import M, check_model, check_values, restore_state
 from nescio.core.random_streams import generators_held
 from nescio.errors import NescioError
 
@@ -85,7 +85,7 @@ def private(model: M, requires_grad: bool | None = None) -> Iterator[M]:
     if own is not None:
         yield own
         return
-    with _locked(model), state_kept(model):
+    with _locked(model), restore_state(model):
         model.eval()
         for weight in model.parameters() if requires_grad is not None else ():
             weight.requires_grad_(bool(requires_grad) and weight.is_floating_point())

@@ -47,7 +47,7 @@ def read_tensors(
         with safe_open(name, framework="pt") as file:
             about = parsed((file.metadata() or {}).get("nescio", "null"))
             # clones, since memory mapped from a file is aligned differently, and then sums round differently
-            tensors = {key: file.get_tensor(key).clone() for key in file.keys()}
+            tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118 - no mapping
     except FileNotFoundError as error:
         raise NescioError(f"no such file: {name!r}") from error
     except (SafetensorError, OSError, ValueError) as error:

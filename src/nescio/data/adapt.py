@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from nescio.arrays import items
 from nescio.data.samples import Samples
-from nescio.errors import NescioError, whole_number
+from nescio.errors import NescioError, check_int
 
 
 def adapt(samples: Samples, shape: Sequence[int]) -> Samples:
@@ -19,7 +19,7 @@ def adapt(samples: Samples, shape: Sequence[int]) -> Samples:
     """
     if not isinstance(samples, Samples):
         raise NescioError(f"a {type(samples).__name__} was given to adapt; expected Samples")
-    shape = tuple(whole_number("a side", side) for side in items("shape", shape))
+    shape = tuple(check_int("a side", side) for side in items("shape", shape))
     if samples.shape == shape:
         return samples
     where = samples.name or "data"

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 from nescio.arrays import is_array, is_tensor, plain
 from nescio.data.arrays import tensor
 from nescio.data.samples import Samples
-from nescio.errors import NescioError, whole_number
+from nescio.errors import NescioError, check_int
 
 Batch = tuple[Tensor, Tensor | None]
 
@@ -20,7 +20,7 @@ def batches(data: Any, batch_size: int) -> Iterator[Batch]:
 
     A loader, and any other iterable, gives its own batches: inputs, or pairs of inputs and labels.
     """
-    return _some(_stream(data, whole_number("batch_size", batch_size)))
+    return _some(_stream(data, check_int("batch_size", batch_size)))
 
 
 def length(data: Any) -> int | None:

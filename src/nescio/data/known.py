@@ -27,7 +27,7 @@ class Known:
         normalise: fitted on `train`; None without it.
         kind: "image" or "tabular".
         features: a name for each input feature of a table, () for images.
-        held_out: every input of the held-out classes, of both parts since none is trained on, with label −1.
+        unseen: every input of the held-out classes, of both parts since none is trained on, with label −1.
         encoding: how a table's columns became features, to encode new rows the same way.
     """
 
@@ -38,7 +38,7 @@ class Known:
     normalise: Normalise | None
     kind: str
     features: tuple[str, ...] = ()
-    held_out: Samples | None = None
+    unseen: Samples | None = None
     encoding: Encoding | None = None
 
     @property
@@ -52,11 +52,11 @@ def assemble(
     train: Samples | None,
     test: Samples,
     classes: tuple[str, ...],
-    hold_out: Iterable[int | str] = (),
+    unseen: Iterable[int | str] = (),
     encoding: Encoding | None = None,
 ) -> Known:
     """Make a `Known` of two parts that share their labels, with some classes held out and the others renumbered."""
-    kept = kept_classes(classes, hold_out, name)
+    kept = kept_classes(classes, unseen, name)
     number = torch.full((len(classes),), -1)
     number[kept] = torch.arange(len(kept))
     held: list[Samples] = []
@@ -84,23 +84,23 @@ def assemble(
         normalise=None if train is None else Normalise.fitted(train),
         kind="tabular" if tabular else "image",
         features=() if encoding is None else encoding.features,
-        held_out=Samples.joined(held, f"{name} held out") if held else None,
+        unseen=Samples.joined(held, f"{name} held out") if held else None,
         encoding=encoding,
     )
 
 
-def held_classes(hold_out: Any) -> tuple[int | str, ...]:
+def held_classes(unseen: Any) -> tuple[int | str, ...]:
     """The classes to hold out one by one; a single one may come bare, and None is none."""
-    if hold_out is None:
+    if unseen is None:
         return ()
-    if isinstance(hold_out, str | Integral | np.bool_):
-        return (hold_out,)  # type: ignore[return-value]
-    return tuple(items("hold_out", hold_out))
+    if isinstance(unseen, str | Integral | np.bool_):
+        return (unseen,)  # type: ignore[return-value]
+    return tuple(items("unseen", unseen))
 
 
-def kept_classes(classes: tuple[str, ...], hold_out: Iterable[int | str], name: str) -> list[int]:
+def kept_classes(classes: tuple[str, ...], unseen: Iterable[int | str], name: str) -> list[int]:
     """Positions of the classes that are not held out; a class is given by its name or by its position."""
-    held = {_position(one, classes) for one in held_classes(hold_out)}
+    held = {_position(one, classes) for one in held_classes(unseen)}
     kept = [i for i in range(len(classes)) if i not in held]
     if len(kept) < 2:
         without = f" without {', '.join(classes[i] for i in sorted(held))}" if held else ""

@@ -42,10 +42,10 @@ def take(data: Dataset[Any], index: Tensor) -> tuple[Tensor, Tensor]:
         or not all(isinstance(one, Tensor) for one in batch)
     ):
         raise NescioError("the items of a training or validation set must be pairs (input, label)")
-    return batch[0], whole(batch[1])
+    return batch[0], as_int64(batch[1])
 
 
-def whole(labels: Tensor) -> Tensor:
+def as_int64(labels: Tensor) -> Tensor:
     """Labels of any integer type as int64 `(N,)`, or an error if they are something else."""
     if labels.dim() != 1 or labels.is_floating_point() or labels.is_complex():
         raise NescioError(

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from nescio.data.formats.bounds import there
+from nescio.data.formats.bounds import require_exists
 from nescio.data.formats.csv import read_csv
 from nescio.data.formats.readers import FORMATS, is_table, parts_at
 from nescio.data.known import Known, assemble, held_classes
@@ -22,7 +22,7 @@ from nescio.seeds import check_seed
 def load(
     name: str | os.PathLike[str],
     root: str | os.PathLike[str] | None = None,
-    hold_out: Iterable[int | str] | int | str | None = (),
+    unseen: Iterable[int | str] | int | str | None = (),
     seed: int = 0,
     impute: bool = False,
     label: str | None = None,
@@ -32,18 +32,18 @@ def load(
     Args:
         name: one of `NAMES`, or a path to an npz or CSV file, to a folder of images or of idx files.
         root: the folder of the data files; without it `$NESCIO_DATA`, then the user's cache.
-        hold_out: classes, by name or position, that are taken out and given back as `.held_out` with label −1.
+        unseen: classes, by name or position, that are taken out and given back as `.unseen` with label −1.
         seed: decides what is drawn, and the division where a set has none of its own (70/30, a path's 80/20).
         impute: fill missing values of a table from its training rows instead of refusing them; images have none.
         label: the label column of a CSV path; the last one without it.
     """
-    return load_ordered(name, root, hold_out, seed, impute, label)
+    return load_ordered(name, root, unseen, seed, impute, label)
 
 
 def load_ordered(
     name: str | os.PathLike[str],
     root: str | os.PathLike[str] | None = None,
-    hold_out: Iterable[int | str] | int | str | None = (),
+    unseen: Iterable[int | str] | int | str | None = (),
     seed: int = 0,
     impute: bool = False,
     label: str | None = None,
@@ -54,7 +54,7 @@ def load_ordered(
         raise NescioError(
             f"{name!r} was given for a data set; expected one of {', '.join(NAMES)}, or a path"
         )
-    seed, held = check_seed(seed), held_classes(hold_out)
+    seed, held = check_seed(seed), held_classes(unseen)
     if label is not None and (str(name) in CATALOGUE or not is_table(Path(name))):
         raise NescioError(
             f"{name}: label column {label!r} was asked for; only a CSV file's can be chosen"
@@ -68,7 +68,7 @@ def load_ordered(
     path = Path(name)
     if not (path.suffix or len(path.parts) > 1 or os.path.lexists(path)):
         raise unknown_name("data set", str(name), NAMES)
-    there(path, f", and no data set of that name; known are {', '.join(NAMES)}")
+    require_exists(path, f", and no data set of that name; known are {', '.join(NAMES)}")
     if is_table(path):
         return tabular(path.name, read_csv(path), Layout(label), 0.2, seed, held, impute, older)
     return _known(path.name, parts_at(path, older=older), held, 0.2, seed)

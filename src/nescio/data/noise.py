@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from nescio.data.samples import Samples
-from nescio.errors import NescioError, unknown_name, whole_number
+from nescio.errors import NescioError, check_int, unknown_name
 from nescio.seeds import check_seed
 
 WIDER = 3.0  # how much wider than the data a box around a table is
@@ -128,7 +128,7 @@ def samples(name: str, like: Samples, n: int | None = None, seed: int = 0) -> Sa
     _check(like)
     if name not in NOISES:
         raise unknown_name("noise", name, NOISES)
-    n = len(like) if n is None else whole_number("n", n)
+    n = len(like) if n is None else check_int("n", n)
     generator = torch.Generator().manual_seed(check_seed(seed))
     if len(like.shape) != 3:  # a box, or a column, is of all rows
         made = [NOISES[name](like.take(slice(None))[0], n, generator)]
@@ -195,7 +195,7 @@ def _count(x: Tensor, n: int | None) -> int:
         raise NescioError(
             f"noise is made from a batch of floats (N, …) with N ≥ 1, not from {_given(x)}"
         )
-    return len(x) if n is None else whole_number("n", n)
+    return len(x) if n is None else check_int("n", n)
 
 
 def _check_images(x: Tensor) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from nescio.data.class_order import plain_name
-from nescio.data.formats.bounds import there
+from nescio.data.formats.bounds import require_exists
 from nescio.data.formats.csv import read_csv
 from nescio.data.formats.readers import is_table, parts_at
 from nescio.data.parts import Parts
@@ -24,7 +24,7 @@ def read(
     classes: Sequence[str] | None = None,
     impute: bool = False,
     part: str | None = None,
-    unseen: str = WARN,
+    unseen_category: str = WARN,
 ) -> Samples:
     """The samples in an idx, npz, npy or CSV file, an image or a folder of them, with label −1 where there is none.
 
@@ -37,7 +37,7 @@ def read(
         part: "train" or "test" of a file that has both; "test" without it.
         unseen: what becomes of categories that the encoding does not know, as in `Encoding.encode`.
     """
-    parts = read_parts(path, label, encoding, impute, unseen=unseen)
+    parts = read_parts(path, label, encoding, impute, unseen_category=unseen_category)
     held = parts.samples
     chosen = part or ("test" if "test" in held else next(iter(held)))
     if chosen not in held:
@@ -51,15 +51,15 @@ def read_parts(
     encoding: Encoding | None = None,
     impute: bool = False,
     any_shape: bool = False,
-    unseen: str = ZEROS,
+    unseen_category: str = ZEROS,
 ) -> Parts:
     """What `read` chooses from, with labels as the file numbers them, and the names of its classes if it has any.
 
     With `any_shape` the `inputs` of an npz file are taken as they are.
     """
-    path = there(path)
+    path = require_exists(path)
     if is_table(path):
-        return _rows(path, label, encoding, impute, unseen)
+        return _rows(path, label, encoding, impute, unseen_category)
     if label is not None:
         raise NescioError(
             f"{path}: label column {label!r} was asked for; only a CSV file's can be chosen"
@@ -68,14 +68,14 @@ def read_parts(
 
 
 def _rows(
-    path: Path, label: str | None, encoding: Encoding | None, impute: bool, unseen: str
+    path: Path, label: str | None, encoding: Encoding | None, impute: bool, unseen_category: str
 ) -> Parts:
     table = read_csv(path)
     column = None if label is None else label_column(table, label, str(path))
     inputs = table if column is None else table.without(column)
     try:
         encoding = encoding or Encoding.fitted(inputs, impute)
-        x = encoding.encode(inputs, unseen=unseen)
+        x = encoding.encode(inputs, unseen_category=unseen_category)
     except NescioError as error:
         raise NescioError(f"{path}: {error}") from error
     if column is None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nescio.data.adapt import adapt
 from nescio.data.arrays import Array, as_given, inputs
-from nescio.data.formats.bounds import there
+from nescio.data.formats.bounds import require_exists
 from nescio.data.formats.csv import csv_batches
 from nescio.data.formats.idx import idx_set_in
 from nescio.data.formats.image_tree import Tree
@@ -56,13 +56,13 @@ class Stream:
     kind: str | None = None
     gaps: bool = False
     words: bool = False
-    unseen: list[str] = field(default_factory=list, init=False)
+    unseen_category: list[str] = field(default_factory=list, init=False)
     unread: list[str] = field(default_factory=list, init=False)
     skipped: list[str] = field(default_factory=list, init=False)
 
     def __iter__(self) -> Iterator[Named]:
-        path = there(self.path)
-        self.unseen.clear()
+        path = require_exists(self.path)
+        self.unseen_category.clear()
         self.unread.clear()
         self.skipped.clear()
         if self.words and path.suffix.lower() != ".npz":
@@ -90,7 +90,7 @@ class Stream:
                 x = encoding.encode(table, self.gaps, ZEROS)
             except NescioError as error:
                 raise NescioError(f"{self.path}: {error}") from error
-            self.unseen[:] = encoding.unseen(table)
+            self.unseen_category[:] = encoding.unseen_category(table)
             some = x[x.isfinite()]  # others are only there with `gaps`
             if len(self.shape) == 3 and self.kind != "inputs" and ((some < 0) | (some > 1)).any():
                 raise NescioError(

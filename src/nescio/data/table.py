@@ -78,7 +78,7 @@ class Column:
         block[lost] = np.nan
         return block
 
-    def unseen(self, table: Mapping[str, Sequence[object]]) -> list[str]:
+    def unseen_category(self, table: Mapping[str, Sequence[object]]) -> list[str]:
         """Of each row the category that was not seen in training, as `colour=violet`, or nothing."""
         known = set(self.categories)
         cells = ("" if is_missing(cell) else str(cell).strip() for cell in table[self.name])
@@ -114,7 +114,7 @@ class Encoding:
         self,
         source: Mapping[str, Sequence[object]] | str | os.PathLike[str],
         gaps: bool = False,
-        unseen: str = WARN,
+        unseen_category: str = WARN,
     ) -> Tensor:
         """Features `(N, F)`, float32, of columns by name or of a CSV file; columns that are not used are ignored.
 
@@ -124,8 +124,8 @@ class Encoding:
         A category never seen in training becomes a block of zeros, with a warning; with `unseen="zeros"` without one;
         with "refuse" all features of its row are NaN, so that a detector answers −1.
         """
-        if unseen not in UNSEEN:
-            raise unknown_name("way with unseen categories", unseen, UNSEEN)
+        if unseen_category not in UNSEEN:
+            raise unknown_name("way with unseen categories", unseen_category, UNSEEN)
         table = source if isinstance(source, Mapping) else read_csv(source)
         where = "the table" if isinstance(source, Mapping) else str(source)
         lacking = [column.name for column in self.columns if column.name not in table]
@@ -140,9 +140,9 @@ class Encoding:
             )
         blocks = [column.encode(table, gaps) for column in self.columns]
         x = torch.from_numpy(np.concatenate(blocks, axis=1))
-        marks = [] if unseen == ZEROS else self.unseen(table)
+        marks = [] if unseen_category == ZEROS else self.unseen_category(table)
         rows = [row for row, mark in enumerate(marks) if mark]
-        if rows and unseen == REFUSE:
+        if rows and unseen_category == REFUSE:
             x[rows] = torch.nan
         elif rows:
             warnings.warn(
@@ -158,9 +158,11 @@ class Encoding:
         """Whether some columns are categories."""
         return any(column.kind != "numeric" for column in self.columns)
 
-    def unseen(self, table: Mapping[str, Sequence[object]]) -> list[str]:
+    def unseen_category(self, table: Mapping[str, Sequence[object]]) -> list[str]:
         """Of each row of a table the categories never seen in training, as `colour=violet`, or nothing."""
-        columns = [column.unseen(table) for column in self.columns if column.kind != "numeric"]
+        columns = [
+            column.unseen_category(table) for column in self.columns if column.kind != "numeric"
+        ]
         marks = ("; ".join(filter(None, row)) for row in zip(*columns, strict=True))
         return list(marks) if columns else [""] * len(table[self.columns[0].name])
 

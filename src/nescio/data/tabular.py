@@ -41,14 +41,14 @@ def tabular(
     layout: Layout,
     test: float,
     seed: int,
-    hold_out: tuple[int | str, ...],
+    unseen: tuple[int | str, ...],
     impute: bool,
     older: bool = False,
 ) -> Known:
     """The known set in a table; its encoding is fitted on the training rows of the classes that are kept."""
     label = label_column(table, layout.label, name)
     classes, labels = class_labels(table, label, name, layout.names, older)
-    kept = torch.isin(labels, torch.tensor(kept_classes(classes, hold_out, name)))
+    kept = torch.isin(labels, torch.tensor(kept_classes(classes, unseen, name)))
     inputs = table.without(label, *([layout.split] if layout.split else []), *layout.facts)
     if not inputs:
         raise NescioError(
@@ -63,12 +63,12 @@ def tabular(
                 inputs
             )  # before the fit, which sees the training rows alone and would count only those
         encoding = Encoding.fitted(fitting, impute, layout.categorical)
-        encoded = encoding.encode(inputs, unseen=ZEROS)
+        encoded = encoding.encode(inputs, unseen_category=ZEROS)
     except NescioError as error:
         raise NescioError(f"{name}: {error}") from error
     facts = {key: np.array(table[key]) for key in layout.facts}
     samples = Samples(encoded, labels, facts)
-    return assemble(name, samples.select(train), samples.select(rest), classes, hold_out, encoding)
+    return assemble(name, samples.select(train), samples.select(rest), classes, unseen, encoding)
 
 
 def label_column(table: Rows, label: str | None, where: str) -> str:

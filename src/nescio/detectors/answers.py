@@ -8,7 +8,7 @@ from torch import Tensor
 from nescio.core.logits import LARGEST, classes
 from nescio.core.predict import Runner, check_inputs, like_model, read, running
 from nescio.core.vocabulary import UnknownWordError
-from nescio.detectors.features import Seen
+from nescio.detectors.features import ForwardPass
 from nescio.errors import NescioError
 from nescio.guarantees.conformal import p_values
 from nescio.methods import as_method
@@ -59,7 +59,7 @@ def _answers(detector: "Detector", runner: Runner, x: Tensor) -> Answers:
     fine = (seen.logits.abs() < LARGEST).all(2).all(0)
     if fine.any():
         own, seen = rows[fine.to(rows.device)].to(x.device), seen.of(fine)
-        scores[own] = detector.evidence(x[own], seen).to(scores)
+        scores[own] = detector.score_batch(x[own], seen).to(scores)
         claimed[own] = classes(seen.logits).to(x.device)
         confidence[own] = as_method(detector.model).confidence(seen.logits).to(confidence)
         cut = _cuts(detector, claimed[own], seen.logits.shape[2])
@@ -70,13 +70,13 @@ def _answers(detector: "Detector", runner: Runner, x: Tensor) -> Answers:
 
 def _seen(
     detector: "Detector", runner: Runner, x: Tensor, rows: Tensor
-) -> tuple[Tensor, Seen | None]:
+) -> tuple[Tensor, ForwardPass | None]:
     """Those of the rows that the model can be run on, and what it makes of them; None if there are none."""
     if not len(rows):
         return rows, None
     check_inputs(x[rows], detector.model)
     try:
-        return rows, runner(detector.look, x[rows])
+        return rows, runner(detector.forward_with_features, x[rows])
     except UnknownWordError as error:
         known = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
         known[error.rows] = False

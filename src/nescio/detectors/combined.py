@@ -13,7 +13,7 @@ from nescio.data.halves import halves
 from nescio.data.same import check_apart
 from nescio.detectors.detector import Detector
 from nescio.detectors.explanation import Explanation
-from nescio.detectors.features import NoFeaturesError, Seen
+from nescio.detectors.features import ForwardPass, NoFeaturesError
 from nescio.detectors.named import detector_named
 from nescio.detectors.threshold import NoEnergyError, Threshold
 from nescio.detectors.told import told
@@ -140,12 +140,12 @@ class Combined(Detector):
         parts: list[Tensor] = []
         dims = 0
 
-        def visit(x: Tensor, seen: Seen, _: Tensor | None) -> None:
+        def on_batch(x: Tensor, seen: ForwardPass, _: Tensor | None) -> None:
             nonlocal dims
             parts.append(self._scores(x, seen))
             dims = x.dim() - 1
 
-        self.sweep(calibration, visit)
+        self.map_batches(calibration, on_batch)
         scores = torch.cat(parts, 1)
         if not scores.isfinite().all():
             raise NescioError(
@@ -156,7 +156,7 @@ class Combined(Detector):
             own = reached(row)
             one.keep(calibration_=own, threshold_=own[-1], input_dims_=torch.tensor(dims))
 
-    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+    def score_batch(self, x: Tensor, seen: ForwardPass) -> Tensor:
         scores = self._scores(x, seen)
         calibrations = self._calibrations()
         found = [
@@ -178,7 +178,7 @@ class Combined(Detector):
         parts: list[Tensor] = []
         calibrations = self._calibrations()
 
-        def visit(x: Tensor, seen: Seen, _: Tensor | None) -> None:
+        def on_batch(x: Tensor, seen: ForwardPass, _: Tensor | None) -> None:
             scores = self._scores(x, seen)
             found = [
                 p_values(own, held.to(own.device))
@@ -186,7 +186,7 @@ class Combined(Detector):
             ]
             parts.append(torch.stack(found).where(scores.isfinite(), torch.nan))
 
-        self.sweep(data, visit, batch_size)
+        self.map_batches(data, on_batch, batch_size)
         return torch.cat(parts, 1)
 
     def merged_p_value(self, data: Any, batch_size: int = 256) -> Tensor:
@@ -247,9 +247,9 @@ class Combined(Detector):
     def _each(self) -> list[Detector]:
         return [one for one in self.members if isinstance(one, Detector)]
 
-    def _scores(self, x: Tensor, seen: Seen) -> Tensor:
+    def _scores(self, x: Tensor, seen: ForwardPass) -> Tensor:
         """The members' scores of a batch, `(K, B)`."""
-        return torch.stack([one.evidence(x, seen).to(x.device).double() for one in self._each()])
+        return torch.stack([one.score_batch(x, seen).to(x.device).double() for one in self._each()])
 
     def _calibrations(self) -> list[Tensor]:
         found = [one.calibration_ for one in self._each()]

@@ -11,17 +11,17 @@ from torch import Tensor, nn
 
 from nescio.arrays import is_array, items
 from nescio.core.model_state import check_model
-from nescio.core.predict import Visit, sweep_through
+from nescio.core.predict import OnBatch, map_batches
 from nescio.data.arrays import tensor
 from nescio.data.halves import halves
 from nescio.data.same import check_apart
 from nescio.detectors.answers import answered
+from nescio.detectors.calibration import calibration_scores
 from nescio.detectors.explanation import Explanation
-from nescio.detectors.features import Seen, look
-from nescio.detectors.held_out import held_out
+from nescio.detectors.features import ForwardPass, forward_with_features
 from nescio.detectors.level import Level
 from nescio.detectors.told import told
-from nescio.errors import NescioError, whole_number
+from nescio.errors import NescioError, check_int
 from nescio.guarantees.risk import Controlled
 
 
@@ -73,7 +73,7 @@ class Detector(nn.Module, ABC):
         self.register_buffer("input_dims_", torch.tensor(0))
 
     @abstractmethod
-    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+    def score_batch(self, x: Tensor, seen: ForwardPass) -> Tensor:
         """Scores `(B,)` of a batch of finite inputs and what the model made of them, with finite logits `(S, B, C)`."""
 
     def learn(self, data: Any) -> None:
@@ -90,25 +90,25 @@ class Detector(nn.Module, ABC):
     def check_held(self, scores: Tensor) -> None:
         """An error if scores `(N,)` of held-out data can tell nothing; few have one."""
 
-    def look(self, model: nn.Module, x: Tensor) -> Seen:
+    def forward_with_features(self, model: nn.Module, x: Tensor) -> ForwardPass:
         """What the model makes of a batch on its device: logits, and such features as are needed."""
-        return look(model, x, self.layers)
+        return forward_with_features(model, x, self.layers)
 
-    def sweep(
+    def map_batches(
         self,
         data: Any,
-        visit: Visit[Seen],
+        on_batch: OnBatch[ForwardPass],
         batch_size: int | None = None,
         progress: bool | None = None,
     ) -> None:
         """One pass over data; `visit(x, seen, y)` gets each batch: inputs, what was made of them, labels or None."""
         shown = self.progress if progress is None else progress
         size = self.batch_size if batch_size is None else batch_size
-        sweep_through(
-            self.look,
+        map_batches(
+            self.forward_with_features,
             self.model,
             data,
-            visit,
+            on_batch,
             self.name,
             batch_size=size,
             progress=shown,
@@ -143,7 +143,7 @@ class Detector(nn.Module, ABC):
                 the `confidence`, 0.95 if not given, is taken (Geifman & El-Yaniv 2017).
             batch_size: inputs per forward pass; a loader has its own.
         """
-        self.batch_size = whole_number("batch_size", batch_size)
+        self.batch_size = check_int("batch_size", batch_size)
         level = Level.of(accept, per_class, balanced, risk, confidence)
         if self.learns:
             check_apart(known, train)
@@ -153,7 +153,7 @@ class Detector(nn.Module, ABC):
             train, known = halves(known, batch_size=batch_size)
         if self.learns:
             self.learn(train)
-        held = held_out(self, known, level.judges, self.set_aside(halved))
+        held = calibration_scores(self, known, level.judges, self.set_aside(halved))
         threshold, self.controlled = level.settle(held)
         self.level = level
         order = held.reached.argsort()
@@ -184,18 +184,18 @@ class Detector(nn.Module, ABC):
         """How unknown each input is, `(N,)`, larger = less known; NaN or infinite inputs are an error."""
         scores: list[Tensor] = []
         rows, alone = self.rows(data)
-        self.sweep(rows, lambda x, seen, _: scores.append(self.of_batch(x, seen)), batch_size)
+        self.map_batches(rows, lambda x, seen, _: scores.append(self.of_batch(x, seen)), batch_size)
         return torch.cat(scores)[0] if alone else torch.cat(scores)
 
     forward = score
 
-    def of_batch(self, x: Tensor, seen: Seen) -> Tensor:
+    def of_batch(self, x: Tensor, seen: ForwardPass) -> Tensor:
         """The scores of a batch, or an error if what the model made of it is not finite."""
         if not seen.logits.isfinite().all():
             raise NescioError(
                 "the model's output for some inputs is NaN or infinite, so they have no score"
             )
-        scores = self.evidence(x, seen).to(x.device)
+        scores = self.score_batch(x, seen).to(x.device)
         if not scores.isfinite().all():
             raise NescioError(f"{type(self).__name__} gives NaN or infinite scores for some inputs")
         return scores

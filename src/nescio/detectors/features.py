@@ -33,7 +33,7 @@ SPATIAL = (
 
 
 @dataclass(frozen=True)
-class Seen:
+class ForwardPass:
     """What a model made of a batch.
 
     Attributes:
@@ -49,11 +49,11 @@ class Seen:
     head: nn.Linear | None = None
     raised: Tensor | None = None
 
-    def of(self, rows: Tensor) -> "Seen":
+    def of(self, rows: Tensor) -> "ForwardPass":
         """That of some inputs of the batch."""
         rows = rows.to(self.logits.device)
         features = {name: value[rows] for name, value in self.features.items()}
-        return Seen(
+        return ForwardPass(
             self.logits[:, rows],
             features,
             self.head,
@@ -61,7 +61,7 @@ class Seen:
         )
 
 
-def head_of(seen: Seen, who: str) -> tuple[nn.Linear, Tensor]:
+def head_of(seen: ForwardPass, who: str) -> tuple[nn.Linear, Tensor]:
     """The last linear layer and what it returned, `(B, C)`, or an error to whoever needs it if there is none."""
     if seen.head is None or seen.raised is None:
         raise NescioError(
@@ -71,7 +71,7 @@ def head_of(seen: Seen, who: str) -> tuple[nn.Linear, Tensor]:
     return seen.head, seen.raised
 
 
-def look(model: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> Seen:
+def forward_with_features(model: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> ForwardPass:
     """Run a model on a batch, without gradients, and keep what some layers return.
 
     A map of features is averaged over its positions. Models with draws have no such features: each draw has its own.
@@ -95,7 +95,7 @@ def look(model: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> Seen:
             raise NescioError(
                 f"no layer {name!r} is run that could be taken for features. {_layers_of(model, x)}"
             )
-    return Seen(logits, found, head, raised)
+    return ForwardPass(logits, found, head, raised)
 
 
 def _as_written(model: nn.Module) -> AbstractContextManager[object]:

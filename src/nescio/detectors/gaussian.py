@@ -5,11 +5,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from nescio.core.logits import classes
-from nescio.data.labelled import check_labels, whole
-from nescio.detectors.features import Seen
+from nescio.data.labelled import as_int64, check_labels
+from nescio.detectors.features import ForwardPass
 from nescio.detectors.moments import Moments
 from nescio.detectors.on_features import FeatureDetector
-from nescio.errors import NescioError, number
+from nescio.errors import NescioError, check_float
 
 LARGEST = 2**29  # entries of all covariances: 4 GiB
 
@@ -29,13 +29,13 @@ class GaussianDetector(FeatureDetector):
 
     def __init__(self, model: nn.Module, layer: str | None = None, floor: float = 0.1) -> None:
         super().__init__(model, layer)
-        self.floor = number("floor", floor)
+        self.floor = check_float("floor", floor)
 
     def moments(self, data: Any, each: bool = False) -> Moments:
         """Those of the features of each class, with one covariance for all or one for each."""
         found: Moments | None = None
 
-        def visit(_: Tensor, seen: Seen, y: Tensor | None) -> None:
+        def on_batch(_: Tensor, seen: ForwardPass, y: Tensor | None) -> None:
             nonlocal found
             rows, count = self.features(seen), seen.logits.shape[2]
             if found is None:
@@ -45,11 +45,11 @@ class GaussianDetector(FeatureDetector):
                         "Mahalanobis, which has one for all classes, or a smaller layer"
                     )
                 found = Moments(count, rows.shape[1], each)
-            labels = classes(seen.logits) if y is None else whole(y)
+            labels = classes(seen.logits) if y is None else as_int64(y)
             check_labels(labels, count)
             found.add(rows, labels)
 
-        self.sweep(data, visit)
+        self.map_batches(data, on_batch)
         if found is None:
             raise NescioError("there are no inputs to learn from")
         found.close()

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from nescio.detectors.features import Seen
+from nescio.detectors.features import ForwardPass
 from nescio.detectors.gaussian import GaussianDetector
 from nescio.detectors.whitening import least_variance, squares, whitened, whitening
 
@@ -50,7 +50,7 @@ class GaussianDensity(GaussianDetector):
         log_peaks = log_shares + log_volumes - found.mean.shape[1] / 2 * math.log(2 * math.pi)
         self.keep(means_=found.mean[there], factors_=factors, log_peaks_=log_peaks)
 
-    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+    def score_batch(self, x: Tensor, seen: ForwardPass) -> Tensor:
         rows = self.comparable(seen)
         far = [
             squares(whitened(rows, *one)) for one in zip(self.means_, self.factors_, strict=True)

@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from nescio.detectors.features import Seen
+from nescio.detectors.features import ForwardPass
 from nescio.detectors.on_features import FeatureDetector
 from nescio.detectors.reservoir import Reservoir
-from nescio.errors import NescioError, whole_number
+from nescio.errors import NescioError, check_int
 from nescio.seeds import check_seed
 
 ROWS, BLOCK = 256, 4096  # inputs and others compared at once, which bounds the memory: 4 MiB
@@ -45,8 +45,8 @@ class KNN(FeatureDetector):
         seed: int = 0,
     ) -> None:
         super().__init__(model, layer)
-        self.size, self.seed = whole_number("size", size), check_seed(seed)
-        self.k = None if k is None else whole_number("k", k)
+        self.size, self.seed = check_int("size", size), check_seed(seed)
+        self.k = None if k is None else check_int("k", k)
         if self.k is not None and self.k > self.size:
             raise NescioError(
                 f"k={self.k} neighbours of size={self.size} that are kept; expected k to be at most size"
@@ -56,7 +56,7 @@ class KNN(FeatureDetector):
 
     def learn(self, data: Any) -> None:
         kept = Reservoir(self.size, self.seed)
-        self.sweep(data, lambda _, seen, __: kept.add(unit(self.features(seen))))
+        self.map_batches(data, lambda _, seen, __: kept.add(unit(self.features(seen))))
         rows = kept.rows
         if self.k is not None and len(rows) < self.k:
             raise NescioError(
@@ -69,7 +69,7 @@ class KNN(FeatureDetector):
             raise NescioError("the features of some inputs to learn from are NaN or infinite")
         self.keep(neighbours_=rows, squares_=torch.linalg.vector_norm(rows, dim=1).square())
 
-    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+    def score_batch(self, x: Tensor, seen: ForwardPass) -> Tensor:
         rows = unit(self.comparable(seen))
         others = self.neighbours_.to(rows.device)
         k = self.k or max(1, len(others) // OF_THOSE_KEPT)

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from nescio.core.logits import classes
-from nescio.data.labelled import check_labels, whole
-from nescio.errors import NescioError, number
+from nescio.data.labelled import as_int64, check_labels
+from nescio.errors import NescioError, check_float
 from nescio.guarantees.conformal import accepting
 from nescio.guarantees.risk import Controlled, controlling
 from nescio.guarantees.rounding import reached
@@ -19,7 +19,7 @@ ACCEPT, CONFIDENCE = 0.95, 0.95
 
 
 @dataclass(frozen=True)
-class Held:
+class CalibrationScores:
     """What a model and a detector made of held-out known data.
 
     Attributes:
@@ -89,8 +89,8 @@ class Level:
                     f"accept is the share of known inputs to accept, between 0 and 1, not {share!r}"
                 )
             accept = float(share)
-        bound = None if risk is None else number("risk", risk, most=1, inside=True)
-        sure = number(
+        bound = None if risk is None else check_float("risk", risk, most=1, inside=True)
+        sure = check_float(
             "confidence", CONFIDENCE if confidence is None else confidence, most=1, inside=True
         )
         return cls(accept, bool(per_class), bool(balanced), bound, sure)
@@ -100,7 +100,7 @@ class Level:
         """Whether it must know which answers are right."""
         return self.balanced or self.risk is not None
 
-    def settle(self, held: Held) -> tuple[Tensor, Controlled | None]:
+    def settle(self, held: CalibrationScores) -> tuple[Tensor, Controlled | None]:
         """The threshold, `()` or one for each class `(C,)`, and of a bounded risk what it is known by."""
         if self.accept is not None and self.per_class:
             cuts = [self._of_class(held, label, self.accept) for label in range(held.classes)]
@@ -131,7 +131,7 @@ class Level:
         return f"a new known input{each}, drawn as these were, is accepted with a probability of at least {self.accept:g}"
 
     @staticmethod
-    def _of_class(held: Held, label: int, accept: float) -> float:
+    def _of_class(held: CalibrationScores, label: int, accept: float) -> float:
         own = held.reached[held.claimed == label]
         return accepting(own, accept, f" that the model takes for class {label}{held.aside}")
 
@@ -159,6 +159,6 @@ def needed_labels(right: Tensor | None) -> Tensor:
 
 def right_answers(logits: Tensor, labels: Tensor | None) -> Tensor:
     """Which inputs `(B,)` got the class of their label, which must be one of those the model knows."""
-    labels = whole(needed_labels(labels)).to(logits.device)
+    labels = as_int64(needed_labels(labels)).to(logits.device)
     check_labels(labels, logits.shape[2])
     return classes(logits) == labels

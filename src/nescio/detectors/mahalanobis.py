@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from nescio.detectors.features import Seen
+from nescio.detectors.features import ForwardPass
 from nescio.detectors.gaussian import GaussianDetector
 from nescio.detectors.moments import Moments
 from nescio.detectors.whitening import least_variance, squares, whitened, whitening
@@ -53,7 +53,7 @@ class Mahalanobis(GaussianDetector):
             "means_": (found.mean[found.count > 0] - centre) @ factor,
         }
 
-    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+    def score_batch(self, x: Tensor, seen: ForwardPass) -> Tensor:
         rows = whitened(self.comparable(seen), self.centre_, self.factor_)
         # ‖r − m‖² = ‖r‖² + ‖m‖² − 2 r·m, of which only the last two depend on the class
         means, lengths = self.means_.to(rows.device), squares(rows)

@@ -7,10 +7,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from nescio.core.predict import sweep_through
+from nescio.core.predict import map_batches
 from nescio.core.weight_gradients import BatchGradients, batch_gradients
 from nescio.detectors.detector import Detector
-from nescio.detectors.features import Seen
+from nescio.detectors.features import ForwardPass
 from nescio.detectors.level import right_answers
 from nescio.detectors.meta_fit import HIDDEN, KINDS, MetaFit, fit_meta
 from nescio.errors import NescioError, unknown_name
@@ -123,7 +123,7 @@ class MetaClassifier(Detector):
             ),
         )
 
-    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+    def score_batch(self, x: Tensor, seen: ForwardPass) -> Tensor:
         if not self.feature_names or self.weights_.isnan().any():
             raise NescioError(
                 "MetaClassifier has learned nothing yet: call .fit(known) with labelled data first"
@@ -169,11 +169,11 @@ def judged_features(model: nn.Module, known: Any) -> tuple[Tensor, Tensor, tuple
     right: list[Tensor] = []
     found: list[GradientFeatures] = []
 
-    def visit(x: Tensor, gradients: BatchGradients, y: Tensor | None) -> None:
+    def on_batch(x: Tensor, gradients: BatchGradients, y: Tensor | None) -> None:
         found.append(columns(gradients, True, x.device))
         right.append(right_answers(gradients.logits, y).to(x.device))
 
-    sweep_through(batch_gradients, model, known, visit, "gradients", requires_grad=True)
+    map_batches(batch_gradients, model, known, on_batch, "gradients", requires_grad=True)
     values, names = joined_features(found)
     return values, torch.cat(right), names
 

@@ -15,7 +15,7 @@ from nescio.detectors.logistic import logistic
 from nescio.methods import Softmax
 from nescio.models import mlp
 from nescio.seeds import derived_seed
-from nescio.training.train import fit
+from nescio.training.train import train as train_model
 
 REGRESSIONS: dict[str, float | None] = {
     "glm": None,
@@ -78,7 +78,7 @@ def _network(rows: Tensor, wrong: Tensor, seed: int) -> tuple[tuple[Tensor, Tens
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
         net = mlp(rows.shape[1], 2, hidden=(HIDDEN,))
-    fit(
+    train_model(
         Softmax(net),
         Samples(rows.float().cpu(), wrong.long().cpu()),
         epochs=60,

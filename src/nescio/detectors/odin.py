@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core.logits import LARGEST
-from nescio.core.predict import draws_of, going_back, like_model, run, running
+from nescio.core.predict import autograd_errors, draws_of, like_model, run, running
 from nescio.core.random_streams import rewinding
 from nescio.detectors.detector import Detector
-from nescio.detectors.features import Seen
-from nescio.errors import NescioError, number
+from nescio.detectors.features import ForwardPass
+from nescio.errors import NescioError, check_float
 from nescio.scores import max_prob
 
 MOVED = "(logits of the moved inputs)"
@@ -35,10 +35,10 @@ class ODIN(Detector):
 
     def __init__(self, model: nn.Module, temperature: float = 1000.0, eps: float = 0.0014) -> None:
         super().__init__(model)
-        self.temperature = number("temperature", temperature, least=1e-3, most=1e9)
-        self.eps = number("eps", eps)
+        self.temperature = check_float("temperature", temperature, least=1e-3, most=1e9)
+        self.eps = check_float("eps", eps)
 
-    def look(self, model: nn.Module, x: Tensor) -> Seen:
+    def forward_with_features(self, model: nn.Module, x: Tensor) -> ForwardPass:
         """Logits, and in place of features those of the inputs moved, from two passes forward and one back."""
         if not x.is_floating_point():
             raise NescioError(
@@ -49,7 +49,7 @@ class ODIN(Detector):
                 "ODIN needs gradients, which there are none of within torch.inference_mode()"
             )
         logits, moved = zip(*(self._step(model, some) for some in _pieces(x)), strict=True)
-        return Seen(
+        return ForwardPass(
             torch.cat(logits, 1), {MOVED: torch.cat(moved, 1).transpose(0, 1)}
         )  # inputs come first there
 
@@ -62,10 +62,10 @@ class ODIN(Detector):
         with torch.no_grad():
             return logits.detach(), _logits(model, torch.sub(x, signs, alpha=self.eps))
 
-    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+    def score_batch(self, x: Tensor, seen: ForwardPass) -> Tensor:
         if MOVED not in seen.features:  # as of a pass for several detectors
             with running(self.model, requires_grad=self.requires_grad) as runner:
-                seen = runner(self.look, like_model(x, self.model))
+                seen = runner(self.forward_with_features, like_model(x, self.model))
         logits = seen.features[MOVED].transpose(0, 1)
         # an input that has no such step, or not within what the model gives numbers for, stays where it is
         fine = logits.isfinite().all(2).all(0)
@@ -77,7 +77,7 @@ class ODIN(Detector):
         """A positive multiple of that of the cross-entropy, `∇ₓ log(1 − p̄)`: nothing is lost where p̄ is next to 1."""
         fine = (logits.abs() < LARGEST).all(2).all(0)  # of others there is no score
         score = max_prob(torch.where(fine[:, None], logits, 0.0).double() / self.temperature).sum()
-        with going_back():
+        with autograd_errors():
             found = (
                 torch.autograd.grad(score, x, allow_unused=True)[0] if score.requires_grad else None
             )

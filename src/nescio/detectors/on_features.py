@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from nescio.detectors.detector import Detector
-from nescio.detectors.features import HEAD, Seen
+from nescio.detectors.features import HEAD, ForwardPass
 from nescio.errors import NescioError
 
 
@@ -29,11 +29,11 @@ class FeatureDetector(Detector):
         self.layer = layer
         self.layers = (HEAD if layer is None else layer,)
 
-    def features(self, seen: Seen) -> Tensor:
+    def features(self, seen: ForwardPass) -> Tensor:
         """Those of a batch, `(B, F)`."""
         return seen.features[self.layers[0]]
 
-    def comparable(self, seen: Seen) -> Tensor:
+    def comparable(self, seen: ForwardPass) -> Tensor:
         """The features of a batch, `(B, F)`, or an error if none are learned, or others."""
         rows = self.features(seen)
         for name, axes in self.shapes.items():

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from nescio.detectors.detector import Detector
-from nescio.detectors.features import HEAD, Seen, head_of
+from nescio.detectors.features import HEAD, ForwardPass, head_of
 from nescio.detectors.reservoir import Reservoir
-from nescio.errors import NescioError, number, whole_number
+from nescio.errors import NescioError, check_float, check_int
 from nescio.scores import energy
 from nescio.seeds import check_seed
 
@@ -37,18 +37,18 @@ class ReAct(Detector):
         self, model: nn.Module, percentile: float = 90.0, size: int = 5_000, seed: int = 0
     ) -> None:
         super().__init__(model)
-        self.percentile = number("percentile", percentile, most=100)
-        self.size, self.seed = whole_number("size", size), check_seed(seed)
+        self.percentile = check_float("percentile", percentile, most=100)
+        self.size, self.seed = check_int("size", size), check_seed(seed)
         self.register_buffer("clip_", torch.tensor(math.nan, dtype=torch.float64))
 
     def learn(self, data: Any) -> None:
         kept = Reservoir(self.size, self.seed)
 
-        def visit(_: Tensor, seen: Seen, __: Tensor | None) -> None:
+        def on_batch(_: Tensor, seen: ForwardPass, __: Tensor | None) -> None:
             head_of(seen, self.name)
             kept.add(seen.features[HEAD].float())
 
-        self.sweep(data, visit)
+        self.map_batches(data, on_batch)
         if (
             not torch.stack(kept.rows.aminmax()).isfinite().all()
         ):  # of each would take as much memory again
@@ -56,7 +56,7 @@ class ReAct(Detector):
         clip = float(np.percentile(kept.rows.numpy(), self.percentile))
         self.keep(clip_=torch.tensor(clip, dtype=torch.float64))
 
-    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+    def score_batch(self, x: Tensor, seen: ForwardPass) -> Tensor:
         if self.clip_.isnan():
             raise NescioError("ReAct has learned nothing yet: call .fit(known) first")
         with torch.no_grad():

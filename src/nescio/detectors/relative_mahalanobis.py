@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from nescio.detectors.features import Seen
+from nescio.detectors.features import ForwardPass
 from nescio.detectors.mahalanobis import Mahalanobis
 from nescio.detectors.moments import Moments
 from nescio.detectors.whitening import least_variance, squares, whitened, whitening
@@ -35,6 +35,6 @@ class RelativeMahalanobis(Mahalanobis):
         )
         return super().learned_from(found) | {"background_": background}
 
-    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
-        nearest = super().evidence(x, seen)
+    def score_batch(self, x: Tensor, seen: ForwardPass) -> Tensor:
+        nearest = super().score_batch(x, seen)
         return nearest - squares(whitened(self.features(seen), self.centre_, self.background_))

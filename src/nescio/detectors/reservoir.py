@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.errors import NescioError, whole_number
+from nescio.errors import NescioError, check_int
 
 
 class Reservoir:
@@ -20,7 +20,7 @@ class Reservoir:
     """
 
     def __init__(self, size: int, seed: int = 0) -> None:
-        self.size, self.seen = whole_number("size", size), 0
+        self.size, self.seen = check_int("size", size), 0
         self._generator = torch.Generator().manual_seed(seed)
         self._kept: Tensor | None = None
 
@@ -42,7 +42,7 @@ class Reservoir:
 
     def _put(self, rows: Tensor, chance: np.ndarray[Any, np.dtype[np.float64]]) -> None:
         """Some rows in the place of others; by numpy, which is quicker with so few numbers."""
-        assert self._kept is not None
+        assert self._kept is not None  # noqa: S101 - it was made before
         number = self.seen + np.arange(len(rows))
         place = np.where(number < self.size, number, (chance * (number + 1)).astype(np.int64))
         (here,) = np.nonzero(place < self.size)

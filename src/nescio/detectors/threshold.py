@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from nescio.detectors.detector import Detector
-from nescio.detectors.features import Seen
+from nescio.detectors.features import ForwardPass
 from nescio.errors import NescioError
 from nescio.methods import as_method
 from nescio.scores import score_names, scores_of
@@ -39,7 +39,7 @@ class Threshold(Detector):
                 "score, such as max_prob"
             )
 
-    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+    def score_batch(self, x: Tensor, seen: ForwardPass) -> Tensor:
         return scores_of([self.score_name], self.model, x, seen.logits.to(x.device))[
             self.score_name
         ]

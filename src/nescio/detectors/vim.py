@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from nescio.detectors.features import Seen, head_of
+from nescio.detectors.features import ForwardPass, head_of
 from nescio.detectors.moments import Moments
 from nescio.detectors.on_features import FeatureDetector
 from nescio.detectors.reservoir import Reservoir
 from nescio.detectors.whitening import squares, whitened
-from nescio.errors import NescioError, whole_number
+from nescio.errors import NescioError, check_int
 
 KEPT = 4096  # inputs whose residuals are averaged
 LEAST = 1e-3  # of a residual, as a share of the features' length
@@ -39,7 +39,7 @@ class ViM(FeatureDetector):
 
     def __init__(self, model: nn.Module, dimension: int | None = None) -> None:
         super().__init__(model)
-        self.dimension = None if dimension is None else whole_number("dimension", dimension)
+        self.dimension = None if dimension is None else check_int("dimension", dimension)
         self.register_buffer("origin_", torch.empty(0, dtype=torch.float64))
         self.register_buffer("residual_", torch.empty(0, 0, dtype=torch.float64))
         self.register_buffer("alpha_", torch.tensor(torch.nan, dtype=torch.float64))
@@ -47,7 +47,7 @@ class ViM(FeatureDetector):
     def learn(self, data: Any) -> None:
         found, kept, largest, head = None, Reservoir(KEPT), 0.0, None
 
-        def visit(_: Tensor, seen: Seen, __: Tensor | None) -> None:
+        def on_batch(_: Tensor, seen: ForwardPass, __: Tensor | None) -> None:
             nonlocal found, largest, head
             rows, (head, logits) = self.features(seen), head_of(seen, self.name)
             found = Moments(1, rows.shape[1]) if found is None else found
@@ -55,7 +55,7 @@ class ViM(FeatureDetector):
             kept.add(rows)
             largest += float(logits.amax(1).double().sum())
 
-        self.sweep(data, visit)
+        self.map_batches(data, on_batch)
         if found is None or head is None:
             raise NescioError("there are no inputs to learn from")
         found.close()
@@ -72,7 +72,7 @@ class ViM(FeatureDetector):
         )  # all features are at the origin
         self.keep(origin_=origin, residual_=residual.contiguous(), alpha_=alpha)
 
-    def evidence(self, x: Tensor, seen: Seen) -> Tensor:
+    def score_batch(self, x: Tensor, seen: ForwardPass) -> Tensor:
         rows, (_, logits) = self.comparable(seen), head_of(seen, self.name)
         left = squares(whitened(rows, self.origin_, self.residual_)).sqrt()
         return self.alpha_ * left - logits.double().logsumexp(1).to(left)

@@ -12,19 +12,19 @@ from nescio.core.predict import predict
 from nescio.data import noise
 from nescio.data.batches import batches
 from nescio.data.samples import Samples
-from nescio.errors import NescioError, unknown_name, whole_number
+from nescio.errors import NescioError, check_int, unknown_name
 from nescio.methods import as_method
 from nescio.seeds import derived_seed
 
 ADVERSARIAL = ("adversarial_noise", "adversarial_samples")
 
 
-class ResistedError(NescioError):
+class AttackFailedError(NescioError):
     """No attack made the model err, so there are no adversarial samples."""
 
 
 @dataclass(frozen=True)
-class Hostile:
+class AdversarialSet:
     """What an attack made: inputs with label −1 and those it started from, out of how many tried, and how."""
 
     samples: Samples
@@ -33,7 +33,7 @@ class Hostile:
     how: Attack
 
 
-def hostile(
+def adversarial_set(
     name: str,
     model: nn.Module,
     known: Any,
@@ -43,7 +43,7 @@ def hostile(
     batch_size: int = 256,
     seed: int = 0,
     progress: bool | None = None,
-) -> Hostile:
+) -> AdversarialSet:
     """Adversarial inputs for a model by name, as section 5 of paper 2 has them.
 
     `adversarial_noise` starts from the paper's noise and raises the confidence, in 200 steps. `adversarial_samples`
@@ -61,7 +61,7 @@ def hostile(
     if name not in ADVERSARIAL:
         raise unknown_name("adversarial set", name, ADVERSARIAL)
     known = in_memory(known)
-    method, some = as_method(model), _some(known, whole_number("n", n), seed)
+    method, some = as_method(model), _some(known, check_int("n", n), seed)
     x, y = some.take(slice(None))
     images = len(some.shape) == 3
     if name == "adversarial_noise":
@@ -86,14 +86,14 @@ def hostile(
             != y
         )
         if not fooled.any():
-            raise ResistedError(
+            raise AttackFailedError(
                 f"no attack of {how.steps} steps within {how.eps:g} made the model err on any of "
                 f"{len(x)} inputs, so there are no adversarial samples to judge it by"
             )
     made = Samples(
         found.inputs[fooled], torch.full((int(fooled.sum()),), -1), name=name.replace("_", " ")
     )
-    return Hostile(made, x[fooled], len(x), how)
+    return AdversarialSet(made, x[fooled], len(x), how)
 
 
 def in_memory(known: Any) -> Samples:

@@ -10,7 +10,7 @@ from typing import IO
 from torch import Tensor
 
 from nescio.core.logits import classes
-from nescio.core.predict import sweep
+from nescio.core.predict import map_logits
 from nescio.data import Stream
 from nescio.detectors import Detector
 from nescio.detectors.explanation import Explanation
@@ -46,15 +46,15 @@ class Written:
 
     count: int = 0
     unknown: int = 0
-    unseen: int = 0
+    unseen_category: int = 0
     first: str = ""  # of those, such as "3: colour=violet"
 
-    def mark(self, name: str, unseen: str) -> str:
+    def mark(self, name: str, unseen_category: str) -> str:
         """The categories of an input that were not seen, counted."""
-        if unseen:
-            self.first = self.first or f"{name}: {unseen}"
-            self.unseen += 1
-        return unseen
+        if unseen_category:
+            self.first = self.first or f"{name}: {unseen_category}"
+            self.unseen_category += 1
+        return unseen_category
 
 
 def write_answers(
@@ -78,7 +78,7 @@ def write_answers(
         Written(),
     )
 
-    def visit(x: Tensor, logits: Tensor, _: Tensor | None) -> None:
+    def on_batch(x: Tensor, logits: Tensor, _: Tensor | None) -> None:
         found = scores_of(wanted or usual_scores(len(logits)), model, x, logits)
         columns = [
             classes(logits).tolist(),
@@ -99,11 +99,11 @@ def write_answers(
     def batches() -> Iterator[Tensor]:
         with bar(None, "score") as shown:
             for batch, count, x in inputs:
-                called.extend(zip(batch, inputs.unseen or [""] * len(batch), strict=True))
+                called.extend(zip(batch, inputs.unseen_category or [""] * len(batch), strict=True))
                 yield x
                 shown.at(rows.count, count, "")
 
-    sweep(model, batches(), visit, batch_size=inputs.batch_size, seed=seed, progress=False)
+    map_logits(model, batches(), on_batch, batch_size=inputs.batch_size, seed=seed, progress=False)
     told.count = rows.count
     return told
 
@@ -131,7 +131,7 @@ def write_verdicts(
     with bar(None, "score") as shown:
         for called, count, x in inputs:
             found = detector.explain(x, batch_size=len(x))
-            marks = inputs.unseen or [""] * len(called)
+            marks = inputs.unseen_category or [""] * len(called)
             for name, one, mark in zip(called, found, marks, strict=True):
                 refused = refuse and mark != ""
                 verdict = [UNKNOWN, "", "", 0.0, ""] if refused else _verdict(one, names)

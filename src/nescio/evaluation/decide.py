@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nescio.core.logits import classes
 from nescio.core.predict import read
-from nescio.data.labelled import whole
+from nescio.data.labelled import as_int64
 from nescio.detectors import UNKNOWN, Detector
 from nescio.detectors.threshold import Threshold
 from nescio.errors import NescioError
@@ -91,7 +91,7 @@ class Tally:
         own.accepted += int(taken.sum())
         own.labelled = own.labelled and y is not None
         if y is not None:
-            well = (claimed == whole(y).to(claimed.device)) & (
+            well = (claimed == as_int64(y).to(claimed.device)) & (
                 claimed >= 0
             )  # −1 is no answer, and may be a label
             own.right += int(well.sum())

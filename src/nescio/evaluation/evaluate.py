@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from nescio import metrics
 from nescio.core.logits import classes, mean_log_probs
-from nescio.core.predict import joined, sweep_through
-from nescio.data.labelled import check_labels, whole
+from nescio.core.predict import joined, map_batches
+from nescio.data.labelled import as_int64, check_labels
 from nescio.detectors import Detector
-from nescio.detectors.features import Seen, look
-from nescio.errors import NescioError, whole_number
-from nescio.evaluation.adversarial import ResistedError
+from nescio.detectors.features import ForwardPass, forward_with_features
+from nescio.errors import NescioError, check_int
+from nescio.evaluation.adversarial import AttackFailedError
 from nescio.evaluation.named_sets import made_set, named_sets
 from nescio.methods import as_method
 from nescio.methods.method import Method
@@ -70,7 +70,7 @@ def evaluate(
             that), inputs, logits `(S, B, C)`, labels or None, and the scores `(B,)` by name.
     """
     started = time.monotonic()
-    sets, attacked = named_sets(unknown), whole_number("attacked", attacked)
+    sets, attacked = named_sets(unknown), check_int("attacked", attacked)
     method, names = (
         as_method(model.model if isinstance(model, Detector) else model),
         score_names(scores),
@@ -83,7 +83,7 @@ def evaluate(
         raise NescioError(
             "known data must come with labels: a dataset of (input, label), or a loader of such batches"
         )
-    labels = whole(labels).to(logits.device)
+    labels = as_int64(labels).to(logits.device)
     check_labels(labels, logits.shape[2])
     values = {"known": found}
     confidence = {"known": method.confidence(logits).cpu().numpy()}
@@ -95,7 +95,7 @@ def evaluate(
             how: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "progress": progress}
             try:
                 data, against = made_set(given, method, known, attacked, **how)
-            except ResistedError:  # which is no reason to throw away all else
+            except AttackFailedError:  # which is no reason to throw away all else
                 resisted[name] = min(attacked, len(labels))
                 continue
         other, _, found = run(name, data)
@@ -147,7 +147,7 @@ def _run(
     parts: list[tuple[Tensor, Tensor | None]] = []
     scores: list[dict[str, Tensor]] = []
 
-    def visit(x: Tensor, seen: Seen, y: Tensor | None) -> None:
+    def on_batch(x: Tensor, seen: ForwardPass, y: Tensor | None) -> None:
         logits = seen.logits.to(x.device)
         parts.append((logits, y))
         scores.append(scores_of(names or usual_scores(len(logits)), method, x, logits))
@@ -157,9 +157,9 @@ def _run(
             watch(called, x, logits, y, scores[-1])
 
     if isinstance(model, Detector):
-        sweep_through(model.look, model.model, data, visit, "predict", **how)
+        map_batches(model.forward_with_features, model.model, data, on_batch, "predict", **how)
     else:
-        sweep_through(look, method, data, visit, "predict", **how)
+        map_batches(forward_with_features, method, data, on_batch, "predict", **how)
     logits, labels = joined(parts)
     return (
         logits,
@@ -225,10 +225,10 @@ def _separation(score: str, known: Array, unknown: Array) -> Separation:
 
 
 def _rejection(score: str, correct: Array, known: Array, unknown: Array | None) -> Rejection:
-    whole = metrics.rejection_curve(correct, known, unknown)
-    curve = whole.at(101)
+    as_int64 = metrics.rejection_curve(correct, known, unknown)
+    curve = as_int64.at(101)
     rejected, accuracy, maximum = map(_stored, (curve.rejected, curve.accuracy, curve.maximum))
-    return Rejection(score, rejected, accuracy, maximum, whole.area, whole.maximum_area)
+    return Rejection(score, rejected, accuracy, maximum, as_int64.area, as_int64.maximum_area)
 
 
 def _roc(score: str, known: Array, unknown: Array) -> Roc:

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nescio.core.logits import classes as given_classes
-from nescio.core.predict import sweep_through
-from nescio.data.labelled import whole
+from nescio.core.predict import map_batches
+from nescio.data.labelled import as_int64
 from nescio.detectors import Detector
-from nescio.detectors.features import Seen, look
-from nescio.errors import NescioError, whole_number
-from nescio.evaluation.adversarial import ResistedError
+from nescio.detectors.features import ForwardPass, forward_with_features
+from nescio.errors import NescioError, check_int
+from nescio.evaluation.adversarial import AttackFailedError
 from nescio.evaluation.named_sets import KNOWN, made_set, named_sets
 from nescio.methods import as_method
 from nescio.methods.method import Method
@@ -55,7 +55,7 @@ def examples(
         batch_size, seed, progress: as in `predict`.
     """
     started = time.monotonic()
-    sets, attacked = named_sets(unknown), whole_number("attacked", attacked)
+    sets, attacked = named_sets(unknown), check_int("attacked", attacked)
     method = as_method(model.model if isinstance(model, Detector) else model)
     found = Extremes.of(model, each, score, classes, features)
     how: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "progress": progress}
@@ -67,7 +67,7 @@ def examples(
                 if isinstance(given, str)
                 else given
             )
-        except ResistedError:
+        except AttackFailedError:
             continue
         _sweep(found, model, name, data, how)
     return found.record(getattr(known, "name", ""), seed, time.monotonic() - started)
@@ -77,13 +77,13 @@ def _sweep(found: "Extremes", model: nn.Module, name: str, data: Any, how: dict[
     """One pass over a set."""
     detector = model if isinstance(model, Detector) and found.score == model.name else None
 
-    def visit(x: Tensor, seen: Seen, y: Tensor | None) -> None:
+    def on_batch(x: Tensor, seen: ForwardPass, y: Tensor | None) -> None:
         own = {} if detector is None else {detector.name: detector.of_batch(x, seen)}
         found.see(name, x, seen.logits.to(x.device), y, own)
 
-    way = look if detector is None else detector.look
-    sweep_through(
-        way, found.method if detector is None else detector.model, data, visit, "examples", **how
+    way = forward_with_features if detector is None else detector.forward_with_features
+    map_batches(
+        way, found.method if detector is None else detector.model, data, on_batch, "examples", **how
     )
 
 
@@ -147,7 +147,7 @@ class Extremes:
         method = as_method(model.model if isinstance(model, Detector) else model)
         own = model.name if isinstance(model, Detector) else method.score
         name = own if score is None or score == own else score_names([score])[0]
-        return cls(method, name, whole_number("each", each), classes, features)
+        return cls(method, name, check_int("each", each), classes, features)
 
     def see(
         self, name: str, x: Tensor, logits: Tensor, y: Tensor | None, scores: dict[str, Tensor]
@@ -159,7 +159,7 @@ class Extremes:
         ends = self._ends.setdefault(name, _Ends())
         numbers = torch.arange(ends.inputs, ends.inputs + len(x))
         # labels of other data count other classes
-        labels = torch.full((len(x),), -1) if y is None or name != KNOWN else whole(y)
+        labels = torch.full((len(x),), -1) if y is None or name != KNOWN else as_int64(y)
         parts = (x, numbers, given_classes(logits), labels, self.method.confidence(logits), found)
         ends.add(_Kept(*(part.detach().cpu() for part in parts)), self.each)
 

@@ -11,7 +11,7 @@ from nescio.core.attacks import ATTACKS, Attack, attack
 from nescio.core.logits import classes
 from nescio.core.predict import predict
 from nescio.data import Known, noise
-from nescio.errors import NescioError, number, unknown_name, whole_number
+from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.methods import as_method
 from nescio.records import Gallery, GalleryRow, Provenance
 from nescio.records.gallery import Image
@@ -54,7 +54,7 @@ def attack_gallery(
             f"a gallery shows images, grey or in colour; {known.name} has inputs of shape {known.shape}"
         )
     how = _attack(start, known.shape[0] == 3, steps, eps)
-    x, y = _chosen(known, whole_number("images", images, below=MOST + 1), seed)
+    x, y = _chosen(known, check_int("images", images, below=MOST + 1), seed)
     kinds = [known.classes[label] for label in y.tolist()]
     if start == "noise":
         x = noise.mixed(x, generator=torch.Generator().manual_seed(derived_seed(seed, "noise", 0)))
@@ -76,7 +76,7 @@ def _attack(start: str, colour: bool, steps: int, eps: float | None) -> Attack:
         raise unknown_name("start of an attack", start, STARTS)
     name = f"adversarial_{start}{'_in_colour' if start == 'samples' and colour else ''}"
     how = ATTACKS[name]
-    steps, eps = whole_number("steps", steps), how.eps if eps is None else number("eps", eps)
+    steps, eps = check_int("steps", steps), how.eps if eps is None else check_float("eps", eps)
     return replace(how, steps=steps, eps=eps, step_size=max(how.step_size, eps / steps))
 
 

@@ -13,14 +13,14 @@ from nescio.arrays import as_array, is_array
 from nescio.core.input_gradients import check_finite, draws_and_classes, steepness
 from nescio.core.predict import check_inputs
 from nescio.data import Known
-from nescio.errors import NescioError, number, unknown_name, whole_number
+from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.methods import METHODS, MCDropout, Method, as_method, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
 from nescio.records import History, Map, Points, Provenance, Surface
 from nescio.scores import OF_LOGITS, OUTPUT, SAMPLED, natural, natural_name, score_names
 from nescio.seeds import check_seed, derived_seed
-from nescio.training.train import fit
+from nescio.training.train import train as train_model
 
 SHOWN = 500  # training points kept in a map
 HIDDEN = (25, 25, 25)  # as in paper 1
@@ -132,8 +132,8 @@ def small_model(
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(check_seed(seed), "weights", 0))
         model = _fresh(method, known)
-    assert known.train is not None
-    return model, fit(
+    assert known.train is not None  # noqa: S101 - as embedded sets have
+    return model, train_model(
         model, known.train, epochs=epochs, batch_size=64, seed=seed, progress=progress
     )
 
@@ -196,10 +196,10 @@ def _sides(
     inputs: Tensor, width: Any, resolution: Any, window: Any = None
 ) -> tuple[Tensor, Tensor]:
     """The grid's coordinates along x and along y: those of a window, or a square `width` times as wide as the data."""
-    resolution = whole_number("resolution", resolution, least=2, below=MOST + 1)
+    resolution = check_int("resolution", resolution, least=2, below=MOST + 1)
     low, high = inputs.amin(0), inputs.amax(0)
     if window is None:
-        half = number("width", width, least=1e-100) * (float((high - low).max()) or 1.0) / 2
+        half = check_float("width", width, least=1e-100) * (float((high - low).max()) or 1.0) / 2
         ends = [(c - half, c + half) for c in ((low + high) / 2).tolist()]
     else:
         ends = _ends(window)
@@ -226,7 +226,7 @@ def _ends(window: Any) -> list[tuple[float, float]]:
     except (TypeError, ValueError) as error:
         raise wrong from error
     left, right, bottom, top = (
-        number("an end of the window", end, least=-1e100) for end in (left, right, bottom, top)
+        check_float("an end of the window", end, least=-1e100) for end in (left, right, bottom, top)
     )
     if not (left < right and bottom < top):
         raise wrong

@@ -6,7 +6,7 @@ from typing import Any
 
 from nescio.data.noise import MADE, made
 from nescio.errors import NescioError, unknown_name
-from nescio.evaluation.adversarial import ADVERSARIAL, hostile, in_memory
+from nescio.evaluation.adversarial import ADVERSARIAL, adversarial_set, in_memory
 from nescio.methods.method import Method
 from nescio.records import Against
 
@@ -42,7 +42,7 @@ def made_set(
         raise unknown_name("set of unknown data", name, (*MADE, *ADVERSARIAL))
     if name not in ADVERSARIAL:
         return made(name, in_memory(known), seed), None
-    found = hostile(
+    found = adversarial_set(
         name, method, known, attacked, batch_size=batch_size, seed=seed, progress=progress
     )
     return found.samples, Against(found.tried, **asdict(found.how))

@@ -11,16 +11,16 @@ from torch import Tensor, nn
 from nescio import metrics
 from nescio.core.logits import classes
 from nescio.core.model_state import check_model
-from nescio.core.predict import predict, read, sweep_through
+from nescio.core.predict import map_batches, predict, read
 from nescio.data.halves import halves
 from nescio.data.outliers import made_outliers
 from nescio.data.same import check_apart
 from nescio.detectors import Detector
-from nescio.detectors.features import Seen, look
+from nescio.detectors.features import ForwardPass, forward_with_features
 from nescio.detectors.level import Level
 from nescio.detectors.named import candidate_names, detector_named, untried
 from nescio.detectors.reservoir import Reservoir
-from nescio.errors import NescioError, whole_number
+from nescio.errors import NescioError, check_int
 from nescio.progress import bar
 from nescio.records import Provenance, Ranked, Recommendation
 from nescio.seeds import check_seed
@@ -77,7 +77,7 @@ def recommend(
             "train can be read only once, but every detector that learns reads it; give a dataset or a loader"
         )
     check_apart(known, train)
-    count = whole_number("inputs", inputs, least=10)
+    count = check_int("inputs", inputs, least=10)
     calibration, rest = halves(known, batch_size=batch_size)
     own = _some(rest, count, seed)
     logits = predict(model, own, progress=progress)
@@ -136,7 +136,7 @@ class _Trials:
         found: dict[str, list[Tensor]] = {name: [] for name in self.fitted}
         layers = tuple(dict.fromkeys(layer for one in self.fitted.values() for layer in one.layers))
 
-        def visit(x: Tensor, seen: Seen, _: Tensor | None) -> None:
+        def on_batch(x: Tensor, seen: ForwardPass, _: Tensor | None) -> None:
             for name, one in list(self.fitted.items()):
                 started = time.monotonic()
                 try:
@@ -147,11 +147,11 @@ class _Trials:
                 self.seconds[name] += time.monotonic() - started
 
         if self.fitted:
-            sweep_through(
-                lambda model, x: look(model, x, layers),
+            map_batches(
+                lambda model, x: forward_with_features(model, x, layers),
                 self.model,
                 data,
-                visit,
+                on_batch,
                 "judge",
                 progress=False,
             )

@@ -1,4 +1,4 @@
-"""Unknown data by name, made for a model of known data: `held_out`, kinds of noise, `far`, any set or file."""
+"""Unknown data by name, made for a model of known data: `unseen`, kinds of noise, `far`, any set or file."""
 
 import os
 from collections import Counter
@@ -39,7 +39,7 @@ def set_names(given: Iterable[str]) -> dict[str, str]:
     >>> set_names(["noise", "data/notmnist.npz", "data/far.csv.gz"])
     {'noise': 'noise', 'notmnist': 'data/notmnist.npz', 'far.csv.gz': 'data/far.csv.gz'}
     """
-    special = {KNOWN, "held_out", *MADE, *ADVERSARIAL}
+    special = {KNOWN, "unseen", *MADE, *ADVERSARIAL}
     ours = {*special, *NAMES}
     words = {word if word in ours else os.path.abspath(word): word for word in given}  # each once
     ways = {where: [where] if where in ours else _ways(Path(where)) for where in words}
@@ -78,12 +78,12 @@ def unknown_set(
     name: str, known: Known, root: str | None = None, seed: int = 0, reader: Reader | None = None
 ) -> Samples:
     """The inputs that a name stands for, in the shape the known data has; `reader` reads files, if they are others."""
-    if name == "held_out":
-        if known.held_out is None:
+    if name == "unseen":
+        if known.unseen is None:
             raise NescioError(
-                f"no classes of {known.name} were held out; train with --hold-out, or hold_out=[…]"
+                f"no classes of {known.name} were held out; train with --unseen, or unseen=[…]"
             )
-        return known.held_out
+        return known.unseen
     if name in MADE:
         return made(name, known.test, seed)
     if name in NAMES:
@@ -94,7 +94,7 @@ def unknown_set(
             )
         return adapt(load(name, root=root, impute=True).test, known.shape)
     return _from_file(
-        name, known, "set of unknown data", ["held_out", *MADE, *ADVERSARIAL, *NAMES], reader
+        name, known, "set of unknown data", ["unseen", *MADE, *ADVERSARIAL, *NAMES], reader
     )
 
 
@@ -106,4 +106,4 @@ def _from_file(
         raise unknown_name(kind, name, others)
     if reader is not None:
         return reader(name)
-    return adapt(read(name, encoding=known.encoding, unseen=ZEROS), known.shape)
+    return adapt(read(name, encoding=known.encoding, unseen_category=ZEROS), known.shape)

@@ -15,7 +15,7 @@ from nescio.methods.ceda import CEDA
 from nescio.methods.duq import DUQ
 from nescio.methods.ensemble import Ensemble
 from nescio.methods.mc_dropout import MCDropout
-from nescio.methods.method import Method, Moment
+from nescio.methods.method import Method, TrainingStep
 from nescio.methods.rbf import RBFNetwork
 from nescio.methods.softmax import Softmax
 
@@ -83,9 +83,9 @@ __all__ = [
     "Ensemble",
     "MCDropout",
     "Method",
-    "Moment",
     "RBFNetwork",
     "Softmax",
+    "TrainingStep",
     "as_method",
     "method_for",
     "own_settings",

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from nescio.core.attacks import Attack, ascend, frozen
 from nescio.core.model_state import in_eval
 from nescio.data.normalise import Normalise
-from nescio.errors import NescioError, number, whole_number
+from nescio.errors import NescioError, check_float, check_int
 from nescio.methods.ceda import CEDA
 
 
@@ -47,10 +47,10 @@ class ACET(CEDA):
         normalise: nn.Module | None = None,
     ) -> None:
         super().__init__(net, noise, weight, out_loss=out_loss, normalise=normalise)
-        self.eps, self.steps = number("eps", eps), whole_number("steps", steps, least=0)
-        self.step_size = None if step_size is None else number("step_size", step_size)
+        self.eps, self.steps = check_float("eps", eps), check_int("steps", steps, least=0)
+        self.step_size = None if step_size is None else check_float("step_size", step_size)
         self.first_steps = (
-            None if first_steps is None else whole_number("first_steps", first_steps, least=0)
+            None if first_steps is None else check_int("first_steps", first_steps, least=0)
         )
         if (self.first_steps or 0) > self.steps:
             raise NescioError(
@@ -69,8 +69,12 @@ class ACET(CEDA):
     def search(self) -> Attack:
         """The attack at this moment of the training."""
         steps = self.steps
-        if self.first_steps is not None and self.moment is not None and self.moment.steps > 1:
-            done = self.moment.step / (self.moment.steps - 1)
+        if (
+            self.first_steps is not None
+            and self.training_step is not None
+            and self.training_step.steps > 1
+        ):
+            done = self.training_step.step / (self.training_step.steps - 1)
             steps = round(self.first_steps + done * (self.steps - self.first_steps))
         step_size = self.eps / max(steps, 1) if self.step_size is None else self.step_size
         return Attack("confidence", self.eps, steps, step_size)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.errors import NescioError, number
+from nescio.errors import NescioError, check_float
 from nescio.methods.ensemble import Ensemble, MakeNet
 from nescio.methods.layers import affine_weights
 from nescio.methods.prior import SPREADS
@@ -36,7 +36,9 @@ class AnchoredEnsemble(Ensemble):
         prior_std: float | None = None,
     ) -> None:
         super().__init__(make_net, members, normalise, bootstrap, stacked)
-        self.prior_std = None if prior_std is None else number("prior_std", prior_std, *SPREADS)
+        self.prior_std = (
+            None if prior_std is None else check_float("prior_std", prior_std, *SPREADS)
+        )
         self.spreads = {
             name: self.prior_std or math.sqrt(2 / inputs) for name, inputs in self._inputs().items()
         }
@@ -58,12 +60,12 @@ class AnchoredEnsemble(Ensemble):
         return torch.stack(each).sum(0)
 
     def objectives(self, logits: Tensor, y: Tensor) -> Tensor:
-        if self.moment is None:
+        if self.training_step is None:
             raise NescioError(
                 "the loss of an anchored ensemble depends on the size of the training set; train with "
-                "nescio.fit, or set model.moment = nescio.methods.Moment(…) first"
+                "nescio.train, or set model.moment = nescio.methods.Moment(…) first"
             )
-        return super().objectives(logits, y) + self.penalty() / self.moment.inputs
+        return super().objectives(logits, y) + self.penalty() / self.training_step.inputs
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "prior_std": self.prior_std}

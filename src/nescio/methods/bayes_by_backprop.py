@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nescio.core.logits import softmax_confidence
 from nescio.core.random_streams import generator
-from nescio.errors import NescioError, number, unknown_name, whole_number
+from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.methods.draws import pieces, with_own_weights
 from nescio.methods.layers import affine_weights
 from nescio.methods.method import Method
@@ -65,12 +65,15 @@ class BayesByBackprop(Method):
         kl_weights: str = "uniform",
     ) -> None:
         super().__init__(net, normalise)
-        self.samples = whole_number("samples", samples, below=1_000_001)
-        self.elbo_samples = whole_number("elbo_samples", elbo_samples, below=1_000_001)
+        self.samples = check_int("samples", samples, below=1_000_001)
+        self.elbo_samples = check_int("elbo_samples", elbo_samples, below=1_000_001)
         if kl_weights not in KL_WEIGHTS:
             raise unknown_name("kl_weights", kl_weights, KL_WEIGHTS)
-        self.given, self.prior, self.std = prior, prior_of(prior), number("std", std, *SPREADS)
-        self.beta, self.warm_up = number("beta", beta), number("warm_up", warm_up, most=1.0)
+        self.given, self.prior, self.std = prior, prior_of(prior), check_float("std", std, *SPREADS)
+        self.beta, self.warm_up = (
+            check_float("beta", beta),
+            check_float("warm_up", warm_up, most=1.0),
+        )
         self.kl_weights = kl_weights
         self.drawn = tuple(affine_weights(net))
         rho = self.std + math.log(-math.expm1(-self.std))  # softplus(rho) is the spread
@@ -113,7 +116,7 @@ class BayesByBackprop(Method):
         return torch.cat([self._run(inputs, some) for some in drawn])
 
     @contextmanager
-    def hold_draws(self) -> Iterator[None]:
+    def fix_draws(self) -> Iterator[None]:
         self._kept = []
         try:
             yield
@@ -131,17 +134,21 @@ class BayesByBackprop(Method):
 
     def _kl_weight(self) -> float:
         """What part of the KL this batch bears: shares of an epoch sum to one, times beta, once warmed up."""
-        moment = self.moment
-        if moment is None:
+        training_step = self.training_step
+        if training_step is None:
             raise NescioError(
                 "the loss of Bayes by backprop depends on how many batches an epoch has; train with "
-                "nescio.fit, or set model.moment = nescio.methods.Moment(…) at each step"
+                "nescio.train, or set model.moment = nescio.methods.Moment(…) at each step"
             )
-        batches = moment.steps_per_epoch
+        batches = training_step.steps_per_epoch
         share = 1 / batches
         if self.kl_weights == "decreasing":
-            share = 0.5 ** (moment.step % batches + 1) / (1 - 0.5**batches)
-        warm = min(1.0, moment.step / (self.warm_up * moment.steps)) if self.warm_up else 1.0
+            share = 0.5 ** (training_step.step % batches + 1) / (1 - 0.5**batches)
+        warm = (
+            min(1.0, training_step.step / (self.warm_up * training_step.steps))
+            if self.warm_up
+            else 1.0
+        )
         return self.beta * warm * share
 
     def confidence(self, logits: Tensor) -> Tensor:

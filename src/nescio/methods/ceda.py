@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nescio.core.logits import softmax_confidence
-from nescio.errors import number, unknown_name
+from nescio.errors import check_float, unknown_name
 from nescio.methods.method import Method
 from nescio.methods.outliers import Outliers
 
@@ -44,7 +44,7 @@ class CEDA(Method):
     ) -> None:
         super().__init__(net, normalise)
         self.noise = Outliers(noise)
-        self.weight = number("weight", weight)
+        self.weight = check_float("weight", weight)
         if out_loss not in OUT_LOSSES:
             raise unknown_name("out_loss", out_loss, OUT_LOSSES)
         self.out_loss = out_loss

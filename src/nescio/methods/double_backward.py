@@ -265,7 +265,7 @@ def _convolution(
     """The rule of a convolution over so many sides, in a network that is given these data."""
 
     def rule(
-        input: Tensor,
+        input: Tensor,  # noqa: A002
         weight: Tensor,
         bias: Any = None,
         stride: Any = 1,
@@ -285,7 +285,7 @@ def _convolution(
 
 
 def _batch_norm(
-    input: Tensor,
+    input: Tensor,  # noqa: A002
     running_mean: Any,
     running_var: Any,
     weight: Any = None,
@@ -301,12 +301,12 @@ def _batch_norm(
     return _BatchNorm.apply(input, weight, bias, running_mean, running_var, momentum, eps)
 
 
-def _relu(input: Tensor, inplace: bool = False) -> Tensor:
+def _relu(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
     return F.relu(input, inplace) if inplace else _ReLU.apply(input)
 
 
 def _max_pool2d(
-    input: Tensor,
+    input: Tensor,  # noqa: A002
     kernel_size: Any,
     stride: Any = None,
     padding: Any = 0,

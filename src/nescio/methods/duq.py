@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from nescio.core.logits import mean_kernels
 from nescio.core.model_state import in_eval
-from nescio.data.labelled import check_labels, whole
-from nescio.errors import NescioError, number, unknown_name, whole_number
+from nescio.data.labelled import as_int64, check_labels
+from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.methods.double_backward import cheap_twice
 from nescio.methods.method import Method
 from nescio.methods.penalty import SIDES, gradient_penalty, hutchinson, slopes_of
@@ -66,16 +66,16 @@ class DUQ(Method):
         normalise: nn.Module | None = None,
     ) -> None:
         super().__init__(net, normalise)
-        self.classes = whole_number("classes", classes, least=2, below=2**30)
-        self.features = whole_number(
+        self.classes = check_int("classes", classes, least=2, below=2**30)
+        self.features = check_int(
             "features", _width(net) if features is None else features, below=2**30
         )
-        self.centroid_size = whole_number(
+        self.centroid_size = check_int(
             "centroid_size", self.features if centroid_size is None else centroid_size, below=2**30
         )
-        self.length_scale = number("length_scale", length_scale, least=1e-6, most=1e6)
-        self.gradient_penalty = number("gradient_penalty", gradient_penalty)
-        self.momentum = number("momentum", momentum, most=1)
+        self.length_scale = check_float("length_scale", length_scale, least=1e-6, most=1e6)
+        self.gradient_penalty = check_float("gradient_penalty", gradient_penalty)
+        self.momentum = check_float("momentum", momentum, most=1)
         if self.momentum == 1:
             raise NescioError("momentum must be below 1, with which the centroids would never move")
         for kind, given, known in (
@@ -93,7 +93,7 @@ class DUQ(Method):
             penalty_target,
             learn_length_scale,
         )
-        self.weight_spread = number("weight_spread", weight_spread, least=1e-6, most=1e6)
+        self.weight_spread = check_float("weight_spread", weight_spread, least=1e-6, most=1e6)
         if self.gradient_penalty and any(hasattr(module, "_orig_mod") for module in net.modules()):
             raise NescioError(
                 "torch.compile makes networks that cannot be differentiated twice, as a gradient penalty "
@@ -101,7 +101,7 @@ class DUQ(Method):
             )
         shape = self.classes, self.centroid_size
         size = self.classes * self.centroid_size * self.features
-        whole_number("classes × centroid_size × features", size, below=2**40)
+        check_int("classes × centroid_size × features", size, below=2**40)
         self.weight = nn.Parameter(
             torch.randn(*shape, self.features) * self.weight_spread
         )  # W (C, n, d)
@@ -199,7 +199,7 @@ class DUQ(Method):
                 f"not ({len(x)}, {self.features}), as this DUQ was made for; see features="
             )
         if (
-            self.moment is None and not features.isfinite().all()
+            self.training_step is None and not features.isfinite().all()
         ):  # in training the loop tells, and of checkpoints too
             raise NescioError("the network gives features that are NaN or infinite")
         return features
@@ -223,11 +223,11 @@ class DUQ(Method):
 
     def _labels(self, x: Tensor, y: Tensor) -> Tensor:
         """Labels `(N,)` of the classes there are, or an error; the training loop has looked at its own."""
-        if self.moment is not None:
+        if self.training_step is not None:
             return y
         if not isinstance(y, Tensor):
             raise NescioError(f"labels must be a tensor of whole numbers, not {type(y).__name__}")
-        y = whole(y)
+        y = as_int64(y)
         if len(x) == 0 or len(x) != len(y):
             raise NescioError(
                 f"a batch of {len(x)} inputs with {len(y)} labels; expected one or more of both alike"

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nescio.core.logits import softmax_confidence
 from nescio.data.raw import raw
-from nescio.errors import NescioError, whole_number
+from nescio.errors import NescioError, check_int
 from nescio.methods.draws import with_own_weights
 from nescio.methods.method import Method, check_network
 from nescio.methods.side_by_side import obstacle, side_by_side, with_tensors
@@ -139,7 +139,7 @@ class Ensemble(Method):
 
     def member(self, member: int) -> nn.Module:
         """One member as a plain network: a copy if members live side by side, else the network itself."""
-        whole_number("member", member, least=0, below=self.members)
+        check_int("member", member, least=0, below=self.members)
         if not self.stacked:
             return self._list()[member]
         return with_tensors(
@@ -176,7 +176,7 @@ def _made(make_net: Any, members: int | None) -> list[nn.Module]:
     else:
         nets = [
             make_net()
-            for _ in range(whole_number("members", 5 if members is None else members, below=1001))
+            for _ in range(check_int("members", 5 if members is None else members, below=1001))
         ]
     if not nets:
         raise NescioError("an ensemble needs networks, not none")

@@ -15,7 +15,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from nescio.core.logits import softmax_confidence
 from nescio.core.random_streams import RandomStream, generator, rewinding
 from nescio.core.replica import private
-from nescio.errors import NescioError, whole_number
+from nescio.errors import NescioError, check_int
 from nescio.methods.draws import at_once, pieces
 from nescio.methods.method import Method
 from nescio.seeds import derived_seed
@@ -61,7 +61,7 @@ class MCDropout(Method):
         self, net: nn.Module, normalise: nn.Module | None = None, samples: int = 50
     ) -> None:
         super().__init__(net, normalise)
-        self.samples = whole_number("samples", samples, below=1_000_001)
+        self.samples = check_int("samples", samples, below=1_000_001)
         self._axes = _Axes()
         if not _dropouts(net):
             raise NescioError(

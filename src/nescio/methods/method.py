@@ -18,7 +18,7 @@ from nescio.seeds import derived_seed
 
 
 @dataclass(frozen=True)
-class Moment:
+class TrainingStep:
     """Where in its training a method is; a loss may depend on it."""
 
     step: int  # from 0
@@ -54,7 +54,7 @@ class Method(nn.Module, ABC):
         self.net = net
         # a copy, since one that comes with the data goes into many models, and each may be moved or cast
         self.normalise = nn.Identity() if normalise is None else copy.deepcopy(normalise)
-        self.moment: Moment | None = None  # set by the training loop before each step
+        self.training_step: TrainingStep | None = None  # set by the training loop before each step
 
     @classmethod
     def of(
@@ -83,7 +83,7 @@ class Method(nn.Module, ABC):
         """What tells the best epoch, a scalar, from logits `(S, N, C)` of validation data: `−log p` of the labels."""
         return -mean_log_probs(logits)[0].gather(-1, y[:, None]).mean()
 
-    def begin(self, train: Dataset[Any], held: Dataset[Any] | None, seed: int) -> bool:
+    def prepare(self, train: Dataset[Any], held: Dataset[Any] | None, seed: int) -> bool:
         """What is to be learned from all training data before the first step; whether no step is left to be made."""
         return False
 
@@ -104,7 +104,7 @@ class Method(nn.Module, ABC):
         """The plain networks it is made of."""
         return [self.net]
 
-    def hold_draws(self) -> AbstractContextManager[None]:
+    def fix_draws(self) -> AbstractContextManager[None]:
         """A block in which every forward pass starts from the same random state, so that draws need be made once."""
         return nullcontext()
 

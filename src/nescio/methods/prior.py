@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.errors import NescioError, number
+from nescio.errors import NescioError, check_float
 
 SPREADS = 1e-15, 1e6  # beyond which float32 soon has no digits left for a density
 
@@ -62,10 +62,12 @@ def prior_of(given: Any) -> Gaussian | ScaleMixture:
     (Gaussian(std=0.5), ScaleMixture(share=0.25, std_1=1.0, std_2=0.01))
     """
     if not isinstance(given, Sequence) or isinstance(given, str):
-        return Gaussian(number("a prior's spread", given, *SPREADS))
+        return Gaussian(check_float("a prior's spread", given, *SPREADS))
     if len(given) != 3:
         raise NescioError(
             f"a prior is a spread, or (share, spread, spread) of a mixture, not {given!r}"
         )
-    share = number("the share of a mixture", given[0], 1e-10, 1 - 1e-10)
-    return ScaleMixture(share, *(number("a prior's spread", one, *SPREADS) for one in given[1:]))
+    share = check_float("the share of a mixture", given[0], 1e-10, 1 - 1e-10)
+    return ScaleMixture(
+        share, *(check_float("a prior's spread", one, *SPREADS) for one in given[1:])
+    )

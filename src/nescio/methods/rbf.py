@@ -15,7 +15,7 @@ from nescio.core.logits import softmax_confidence
 from nescio.core.predict import check_inputs, like_model
 from nescio.data.arrays import tensor
 from nescio.data.labelled import check_labels, take
-from nescio.errors import NescioError, number, unknown_name, whole_number
+from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.methods.method import Method
 from nescio.methods.multinomial import solve
 from nescio.seeds import derived_seed
@@ -69,19 +69,19 @@ class RBFNetwork(Method):
         normalise: nn.Module | None = None,
     ) -> None:
         super().__init__(nn.Flatten(), normalise)
-        self.classes = whole_number("classes", classes, least=2, below=2**30)
-        self.gamma = None if gamma is None else number("gamma", gamma, least=1e-12, most=1e12)
+        self.classes = check_int("classes", classes, least=2, below=2**30)
+        self.gamma = None if gamma is None else check_float("gamma", gamma, least=1e-12, most=1e12)
         if solver not in SOLVERS:
             raise unknown_name("solver", solver, SOLVERS)
         self.solver = solver
-        width = None if features is None else whole_number("features", features, below=2**30)
+        width = None if features is None else check_int("features", features, below=2**30)
         self.count: int | None = None
         if isinstance(centres, Tensor | np.ndarray):
             place = self._given(tensor(centres), width)
         elif centres is None:
             place = torch.empty(0, width or 0)
         else:
-            self.count = whole_number("centres", centres, below=2**30)
+            self.count = check_int("centres", centres, below=2**30)
             # room for those of a file or of a training to come
             place = (
                 torch.empty(0, 0) if width is None else torch.full((self.count, width), torch.nan)
@@ -114,7 +114,7 @@ class RBFNetwork(Method):
         return softmax_confidence(logits)
 
     @torch.no_grad()
-    def begin(self, train: Dataset[Any], held: Dataset[Any] | None, seed: int) -> bool:
+    def prepare(self, train: Dataset[Any], held: Dataset[Any] | None, seed: int) -> bool:
         """Choose centres and gamma if there are none, and solve for the weights unless that is left to steps."""
         if not self.weight.requires_grad:
             return False  # frozen weights; the loop says that there is nothing to train
@@ -155,7 +155,7 @@ class RBFNetwork(Method):
         it with `distance(x)`: both are in units of the normalised input.
         """
         gamma = self._chosen()
-        if number("eps", eps, most=1 - 1 / self.classes) == 0:
+        if check_float("eps", eps, most=1 - 1 / self.classes) == 0:
             raise NescioError(
                 "eps must be above 0; only infinitely far away are all classes exactly alike"
             )
@@ -193,7 +193,7 @@ class RBFNetwork(Method):
         """Gamma, or an error if it or the centres are still to be chosen."""
         if self.gamma is None or not self._has_centres():
             raise NescioError(
-                "this RBF network has no centres or no gamma yet; give both, or train it with nescio.fit"
+                "this RBF network has no centres or no gamma yet; give both, or train it with nescio.train"
             )
         return self.gamma
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from nescio import metrics
 from nescio.core.logits import check_logits, classes, mean_log_probs
 from nescio.core.model_state import check_model
-from nescio.core.predict import holding, predict_labelled
-from nescio.data.labelled import check_labels, whole
-from nescio.errors import NescioError, number
+from nescio.core.predict import fixed_draws, predict_labelled
+from nescio.data.labelled import as_int64, check_labels
+from nescio.errors import NescioError, check_float
 from nescio.methods import DUQ
 from nescio.records import Provenance, Temperature
 
@@ -48,7 +48,7 @@ class TemperatureScaled(nn.Module):
                 "the confidence of DUQ is a kernel, not a softmax, so that no temperature can scale it"
             )
         self.model = model
-        self.temperature = number("temperature", temperature, LOWEST, HIGHEST)
+        self.temperature = check_float("temperature", temperature, LOWEST, HIGHEST)
         self.record: Temperature | None = None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ class TemperatureScaled(nn.Module):
             raise NescioError(
                 "a temperature is found by labels: give a dataset of (input, label), or such batches"
             )
-        logits, labels = check_logits(logits).cpu(), whole(labels).cpu()
+        logits, labels = check_logits(logits).cpu(), as_int64(labels).cpu()
         check_labels(labels, logits.shape[2])
         self.temperature = best_temperature(logits, labels)
         right = classes(logits) == labels
@@ -91,9 +91,9 @@ class TemperatureScaled(nn.Module):
         )
         return self
 
-    def hold_draws(self) -> AbstractContextManager[None]:
+    def fix_draws(self) -> AbstractContextManager[None]:
         """As of the model within, if it draws; see `predict`."""
-        return holding(self.model)
+        return fixed_draws(self.model)
 
     def extra_repr(self) -> str:
         return f"temperature={self.temperature:g}"

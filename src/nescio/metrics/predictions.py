@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nescio.errors import whole_number
+from nescio.errors import check_int
 from nescio.metrics.arrays import (
     Array,
     confidence_vector,
@@ -115,7 +115,7 @@ def _binned(confidence: ArrayLike, correct: ArrayLike, bins: int) -> tuple[Array
     """How many inputs each bin has, the sum of their confidences, and how many of them are right."""
     certainty, right = confidence_vector(confidence), correct_vector(correct)
     same_length("confidence", certainty, "correct", right)
-    bins = whole_number("bins", bins)
+    bins = check_int("bins", bins)
     # edges in the dtype of the confidence, so that 0.2 falls on the edge 3/15 in float32 as in float64
     upper = (np.arange(1, bins) / bins).astype(certainty.dtype)
     bin_of = upper.searchsorted(certainty, side="left")

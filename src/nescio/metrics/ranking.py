@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nescio.errors import NescioError, number
+from nescio.errors import NescioError, check_float
 from nescio.metrics.arrays import Array, score_pair
 
 BLOCK = 16_384  # scores of one side merged at a time; measured fastest of 2 Ki … 128 Ki
@@ -138,7 +138,7 @@ def balanced_threshold(known_scores: ArrayLike, unknown_scores: ArrayLike) -> fl
 
 def accepted_count(n: int, tpr: float) -> int:
     """The smallest k with k / n ≥ tpr."""
-    if number("tpr", tpr, most=1) == 0:
+    if check_float("tpr", tpr, most=1) == 0:
         raise NescioError("tpr is 0; expected a share in (0, 1]")
     # not ceil(tpr · n): 0.07 · 100 is 7.000000000000001, whereas 7 / 100 is the very float 0.07
     k = floor(tpr * n)

@@ -26,7 +26,7 @@ from nescio.records import (
     Separations,
     Timings,
 )
-from nescio.report.section import Given, Section, paragraphs
+from nescio.report.section import ReportContext, Section, paragraphs
 from nescio.report.sections import (
     accuracy,
     attacks,
@@ -50,7 +50,7 @@ from nescio.report.sections import (
 )
 from nescio.report.sentences import listed
 
-SECTIONS: tuple[Callable[[Given], Section | None], ...] = (
+SECTIONS: tuple[Callable[[ReportContext], Section | None], ...] = (
     verdict.section,
     accuracy.section,
     unknown.section,
@@ -99,7 +99,7 @@ def report_page(records: Sequence[tuple[str, Record]]) -> str:
     """
     if not records:
         raise NescioError("a report takes one or more records; given: none")
-    given = Given(tuple((_writable(name), _writable(record)) for name, record in records))
+    given = ReportContext(tuple((_writable(name), _writable(record)) for name, record in records))
     for name, record in given.records:
         _check(name, record)
     sections = _numbered(
@@ -122,7 +122,7 @@ def _check(name: str, record: Record) -> None:
 def _unbroken(section: Section) -> Section:
     """No line ends between a number and its per cent."""
     body = re.sub(r"(?<=\d) %", "\u00a0%", section.body)
-    return dataclasses.replace(section, body=Markup(body))
+    return dataclasses.replace(section, body=Markup(body))  # noqa: S704 - it was escaped before
 
 
 def _numbered(sections: Sequence[Section]) -> list[Section]:
@@ -136,7 +136,7 @@ def _numbered(sections: Sequence[Section]) -> list[Section]:
         return re.sub(rf'(?<=[#"]){mark[1]}-', f"f{number}-", found[0])
 
     return [
-        dataclasses.replace(one, body=Markup(FIGURES.sub(own_ids, one.body)))
+        dataclasses.replace(one, body=Markup(FIGURES.sub(own_ids, one.body)))  # noqa: S704 - it was escaped before
         for one in sections
     ]
 
@@ -151,10 +151,10 @@ def _without_figures(section: Section) -> Section:
     note = paragraphs(
         ["Its figures are left out: with them this page would be too large. Give fewer records."]
     )
-    return dataclasses.replace(section, body=note + Markup(words))
+    return dataclasses.replace(section, body=note + Markup(words))  # noqa: S704 - what is left of escaped text
 
 
-def _filled(given: Given, sections: Sequence[Section]) -> str:
+def _filled(given: ReportContext, sections: Sequence[Section]) -> str:
     environment = Environment(
         loader=PackageLoader("nescio", "report"),
         autoescape=True,
@@ -179,12 +179,12 @@ def _filled(given: Given, sections: Sequence[Section]) -> str:
         sections=sections,
         policy="; ".join(f"{name} {value}" for name, value in policy.items()),
         version=Provenance.now(0, {}, 0).versions["nescio"],
-        css=Markup(_file("page.css")),
-        script=Markup(script),
+        css=Markup(_file("page.css")),  # noqa: S704 - ours
+        script=Markup(script),  # noqa: S704 - ours
     )
 
 
-def _title(given: Given) -> str:
+def _title(given: ReportContext) -> str:
     """What the page is about: its models' names, or how many they are; if it has no models, what else it shows."""
     models = _models(given)
     if not models:
@@ -196,7 +196,7 @@ def _title(given: Given) -> str:
     return f"What {told} {'knows, and what it does not' if len(models) == 1 else 'know, and what they do not'}"
 
 
-def _models(given: Given) -> list[str]:
+def _models(given: ReportContext) -> list[str]:
     """Names of models; that of a training alone, beside which others are judged, only if there is no other."""
     of_models = [
         (name, record) for name, record in given.records if not isinstance(record, NO_MODELS)

@@ -13,7 +13,7 @@ DRAWN = 6  # records of one kind that have figures of their own; more would make
 
 
 @dataclass(frozen=True)
-class Given:
+class ReportContext:
     """The records of a report, each with the name it goes by, such as its run's."""
 
     records: tuple[tuple[str, Record], ...]

@@ -26,7 +26,7 @@ from nescio.report.per_feature import nearest_first
 from nescio.report.runs import mean, side_of
 
 SETS = {  # of `nescio evaluate --unknown`, in words
-    "held_out": "classes that it never learned",
+    "unseen": "classes that it never learned",
     "noise": "noise",
     "uniform": "uniform noise",
     "normal": "normal noise",
@@ -49,8 +49,8 @@ LEAST = 0.5  # a larger share of directions is most of them; only where it is al
 def in_words(name: str) -> str:
     """A set of data as a reader meets it.
 
-    >>> in_words("held_out"), in_words("mnist")
-    ('classes that it never learned (held_out)', '“mnist”')
+    >>> in_words("unseen"), in_words("mnist")
+    ('classes that it never learned (unseen)', '“mnist”')
     """
     return (
         f"{SETS[name]} ({name})"

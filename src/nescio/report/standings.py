@@ -6,13 +6,13 @@ from statistics import fmean
 from nescio.metrics.percent import percent
 from nescio.records import Audit, Evaluation
 from nescio.report.folded import folded
-from nescio.report.section import Given
+from nescio.report.section import ReportContext
 from nescio.report.sentences import LEAST, in_words, listed, points, separated
 
 Rivals = dict[str, list[Evaluation]]  # by name: runs of one model
 
 
-def rivals(given: Given) -> list[Rivals]:
+def rivals(given: ReportContext) -> list[Rivals]:
     """Evaluations that were made on the same known data, together; those of one name are its runs.
 
     Evaluations of one and the same network are not: they are folded into one.
@@ -26,7 +26,7 @@ def rivals(given: Given) -> list[Rivals]:
     ]
 
 
-def standings(given: Given) -> dict[str, list[str]]:
+def standings(given: ReportContext) -> dict[str, list[str]]:
     """Who is best at what, in sentences, by the data they are of; none if there is no one to be better than."""
     audits = list(zip([name for name, _ in given.of(Audit)], given.told_apart(Audit), strict=True))
     told = {}

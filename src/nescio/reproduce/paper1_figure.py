@@ -210,7 +210,7 @@ def _digits(rows: tuple[tuple[float, ...], ...], digits: int) -> tuple[tuple[flo
 
 
 def _middle(known: Known) -> tuple[torch.Tensor, float]:
-    assert known.train is not None
+    assert known.train is not None  # noqa: S101 - as embedded sets have
     x, _ = known.train.take(slice(None))
     low, high = x.double().amin(0), x.double().amax(0)
     return (low + high) / 2, float((high - low).max()) / 2

@@ -18,7 +18,7 @@ from nescio.records import Differs
 from nescio.reproduce.experiment import Work
 from nescio.seeds import derived_seed
 from nescio.store.run import Source
-from nescio.training.train import fit
+from nescio.training.train import train as train_model
 
 SINGLE = ("softmax", "mc_dropout", "bayes_by_backprop")  # the first row of the figure
 ENSEMBLES = ("ensemble", "anchored")
@@ -68,14 +68,14 @@ def model_of(work: Work, method: str, known: Known, seed: int) -> Method:
     if work.quick:
         return small_model(method, known, epochs=work.count(EPOCHS, 1), seed=seed)[0].eval()
     how, train = TUNED[method], known.train
-    assert train is not None
+    assert train is not None  # noqa: S101 - data in the plane have a training part
     make = partial(mlp, known.shape[0], hidden=how.hidden, dropout=how.dropout)
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
         model = method_for(method, make, len(known.classes), known.normalise, **how.own)
     half = min(500, len(train) // 2)
     held = train.select(torch.arange(half, min(half + 250, len(train))))
-    fit(
+    train_model(
         model,
         train.select(torch.arange(half)),
         epochs=work.count(20, 1),

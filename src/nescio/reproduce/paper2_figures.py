@@ -34,7 +34,7 @@ from nescio.reproduce.paper2_networks import (
 from nescio.reproduce.paper2_published import TABLE1
 from nescio.seeds import derived_seed
 from nescio.store.run import Source
-from nescio.training.train import fit
+from nescio.training.train import train as train_model
 
 SAMPLES = "adversarial_samples"
 LOW = 0.5  # confidence that counts as low in figure 4
@@ -124,13 +124,13 @@ def _two_layers(known: Known, width: int, epochs: int, seed: int) -> Softmax:
         model = Softmax(
             mlp(2, len(known.classes), hidden=(width, width)), normalise=known.normalise
         )
-    assert known.train is not None
-    fit(model, known.train, epochs=epochs, batch_size=64, learning_rate=5e-3, seed=seed)
+    assert known.train is not None  # noqa: S101 - as embedded sets have
+    train_model(model, known.train, epochs=epochs, batch_size=64, learning_rate=5e-3, seed=seed)
     return model.eval()
 
 
 def _regions(model: Callable[[], Softmax], known: Known) -> Regions:
-    assert known.train is not None
+    assert known.train is not None  # noqa: S101 - as embedded sets have
     x, _ = known.train.take(slice(None))
     middle, half = (x.amin(0) + x.amax(0)) / 2, 1.25 * float((x.amax(0) - x.amin(0)).max())
     return regions_in(model(), [(at - half, at + half) for at in middle.tolist()], known)
@@ -274,7 +274,7 @@ def _confidences(found: Sequence[Gallery], after: bool = True) -> dict[str, list
 
 def nearest(known: Known, found: Sequence[Gallery], count: int) -> list[float]:
     """How far attacked images are from all training images, the nearest one, in what 95 % of some test images are."""
-    assert known.train is not None
+    assert known.train is not None  # noqa: S101 - as embedded sets have
     train = known.train.take(slice(None))[0].flatten(1)
     usual = (
         torch.cdist(known.test.take(slice(0, count))[0].flatten(1), train).amin(1).quantile(0.95)
@@ -374,7 +374,7 @@ def _attacked(model: Callable[[], Method], known: Known, attacked: int, seed: in
 def below(record: Evaluation, confidence: float) -> float:
     """The share of adversarial samples of which the model is less sure than that, to a bin of the histogram."""
     found = record.confidence
-    assert found is not None
+    assert found is not None  # noqa: S101 - every record made here has it
     counts: Mapping[str, Sequence[int]] = found.counts
     low = sum(
         count

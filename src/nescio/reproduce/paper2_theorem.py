@@ -22,7 +22,7 @@ from nescio.reproduce.experiment import Experiment, Found, Work
 from nescio.reproduce.over_seeds import in_words, over_seeds
 from nescio.seeds import derived_seed
 from nescio.store.run import Source
-from nescio.training.train import fit
+from nescio.training.train import train as train_model
 
 DATA = ("two_moons", "digits")  # 2 features and 2 classes; 64 features and 10 classes
 EPS = (0.1, 0.01, 0.001)
@@ -108,7 +108,7 @@ def _measured(trained: Trained, known: Known, points: int, epochs: int, seed: in
     shown = torch.linspace(0, len(x) - 1, min(KEPT, len(x))).long()
     kept = distance.argsort()[shown]
     weight = kernels.weight.detach().double()
-    assert kernels.gamma is not None
+    assert kernels.gamma is not None  # noqa: S101 - `fit` has found one
     return Radius(
         data=known.name,
         classes=len(known.classes),
@@ -135,21 +135,21 @@ def _far(trained: Trained, known: Known, directions: int, seed: int) -> Audit:
 
 def _trained(known: Known, epochs: int, seed: int) -> tuple[RBFNetwork, Method]:
     """The RBF network, whose weights are found at once, and a ReLU network on the same data."""
-    assert known.train is not None
+    assert known.train is not None  # noqa: S101 - as embedded sets have
     features, classes = known.train.take(slice(0, 1))[0].numel(), len(known.classes)
     kernels = RBFNetwork(classes=classes, features=features, normalise=known.normalise)
-    fit(kernels, known.train, epochs=1, seed=seed)
+    train_model(kernels, known.train, epochs=1, seed=seed)
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
         net = torch.nn.Sequential(torch.nn.Flatten(), mlp(features, classes, hidden=HIDDEN))
     other = Softmax(net, normalise=known.normalise)
-    fit(other, known.train, epochs=epochs, batch_size=64, seed=seed)
+    train_model(other, known.train, epochs=epochs, batch_size=64, seed=seed)
     return kernels.eval(), other.eval()
 
 
 def _around(known: Known, count: int, reach: float, seed: int) -> Tensor:
     """Raw inputs in random directions from training inputs, up to so many units of the normalised input away."""
-    assert known.train is not None
+    assert known.train is not None  # noqa: S101 - as embedded sets have
     generator = torch.Generator().manual_seed(derived_seed(seed, "directions", 0))
     inputs = known.train.take(slice(None))[0].double()
     start = inputs[torch.randint(len(inputs), (count,), generator=generator)]

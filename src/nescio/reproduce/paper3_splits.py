@@ -30,7 +30,7 @@ from nescio.records import History, Provenance, Repeated, Row, Separations, Spre
 from nescio.scores.gradient import gradient_features
 from nescio.seeds import derived_seed
 from nescio.training.schedule import Step
-from nescio.training.train import fit
+from nescio.training.train import train as train_model
 
 SINGLE = {  # rows of table 1, and the columns of `gradient_features` they are
     "softmax": "max_prob",
@@ -62,7 +62,7 @@ class Plan:
     digits: tuple[
         str, ...
     ] = ()  # further data of the known classes, whose wrong answers are a set of their own
-    hold_out: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
     epochs: int = 20
     batch_size: int = 256
     learning_rate: float = 0.1
@@ -85,13 +85,13 @@ MNIST = Plan(
 DIGITS = Plan(
     data="digits",
     network="lenet",
-    unknown=("held_out", "normal", "uniform"),
-    mixed=("held_out", "normal", "uniform"),
+    unknown=("unseen", "normal", "uniform"),
+    mixed=("unseen", "normal", "uniform"),
     mixes=((), ("uniform",)),
     train=120,
     validation=540,
     test=540,
-    hold_out=("7", "8", "9"),
+    unseen=("7", "8", "9"),
     epochs=20,
     batch_size=32,
     learning_rate=0.01,
@@ -128,7 +128,7 @@ def one_split(
 ) -> Separations:
     """Train a network on its own part of the data, and hold every score and meta-classifier against every set."""
     started, own = time.monotonic(), derived_seed(seed, "split", split)
-    known = load(plan.data, root, plan.hold_out)
+    known = load(plan.data, root, plan.unseen)
     train, validation, test = divided(known, (plan.train, plan.validation, plan.test), own)
     learning = time.monotonic()
     model, history = _trained(plan, known, train, own, folder / f"split-{split}.safetensors")
@@ -229,7 +229,7 @@ def _trained(
         torch.manual_seed(derived_seed(seed, "weights", 0))
         net = network_for(plan.network, known.shape, len(known.classes))
     model = Softmax(net, normalise=Normalise.fitted(train))
-    history = fit(
+    history = train_model(
         model,
         train,
         epochs=plan.epochs,

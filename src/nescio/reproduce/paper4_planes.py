@@ -26,7 +26,7 @@ from nescio.reproduce.over_seeds import over_seeds
 from nescio.reproduce.paper4_published import LOSSES
 from nescio.reproduce.paper4_runs import auroc, confidence_shares
 from nescio.store.run import training_part
-from nescio.training.train import fit
+from nescio.training.train import train as train_model
 
 WINDOW = ((-2.5, 3.5), (-3.0, 3.0))  # of the moons, as the paper shows them
 OVERLAP = ((-5.0, 5.0), (-5.0, 5.0))  # of the Gaussians
@@ -234,7 +234,7 @@ def duq(penalty: float, side: str) -> DUQ:
 
 def _fitted(work: Work, model: Method, known: Known, seed: int, weight_decay: float) -> Method:
     data, epochs = work.few(training_part(known)), work.count(EPOCHS, 1)
-    fit(model, data, weight_decay=weight_decay, seed=seed, epochs=epochs, **TRAINING)
+    train_model(model, data, weight_decay=weight_decay, seed=seed, epochs=epochs, **TRAINING)
     return model
 
 

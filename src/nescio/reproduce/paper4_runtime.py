@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nescio.core.predict import predict
 from nescio.methods import DUQ, Ensemble, Method, Softmax
-from nescio.methods.method import Moment
+from nescio.methods.method import TrainingStep
 from nescio.models import network_for
 from nescio.records import Claim, Compared, Differs, Provenance, Timings
 from nescio.reproduce.experiment import Experiment, Found, Work
@@ -123,7 +123,7 @@ def training(network: str, shape: tuple[int, ...], batch: int) -> dict[str, Call
 def step(model: Method, x: Tensor, y: Tensor) -> Callable[[], None]:
     """A step of training; centroids are first put where the data are, as later in training."""
     model.train()
-    model.moment = Moment(step=0, steps_per_epoch=1, steps=1, inputs=len(x))
+    model.training_step = TrainingStep(step=0, steps_per_epoch=1, steps=1, inputs=len(x))
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=1e-4)
     model.after_step(x, y)
     if isinstance(model, DUQ):

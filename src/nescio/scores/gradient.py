@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core.logits import mean_log_probs
-from nescio.core.predict import sweep_through
+from nescio.core.predict import map_batches
 from nescio.core.weight_gradients import STATISTICS, BatchGradients, Moments, batch_gradients
 from nescio.errors import NescioError
 from nescio.scores.output import entropy, log_entropy, max_prob
@@ -62,7 +62,7 @@ def gradient_features(
     """
     names = layer_names(layers)
     found: list[GradientFeatures] = []
-    sweep_through(
+    map_batches(
         partial(batch_gradients, layers=names),
         model,
         data,

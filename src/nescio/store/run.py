@@ -43,7 +43,7 @@ from nescio.models import NETWORKS, network_for
 from nescio.records import Evaluation, History, from_plain
 from nescio.seeds import derived_seed
 from nescio.store.model_file import load_about, save
-from nescio.training.train import fit
+from nescio.training.train import train as train_model
 
 MODEL, HISTORY, CHECKPOINT = "model.safetensors", "history.json", "checkpoint.safetensors"
 EVALUATION, EXAMPLES = "evaluation.json", "examples.json"
@@ -59,16 +59,14 @@ class Source:
     """Which data a run was trained on, so that it can be loaded again."""
 
     name: str
-    hold_out: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
     seed: int = 0
     impute: bool = False
     label: str | None = None
 
     def load(self, root: str | None = None, older: bool = False) -> Known:
         """The data; with `older`, classes in the order that earlier versions had them in."""
-        return load_ordered(
-            self.name, root, self.hold_out, self.seed, self.impute, self.label, older
-        )
+        return load_ordered(self.name, root, self.unseen, self.seed, self.impute, self.label, older)
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,7 @@ def train_run(
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
         model = make()
-    history = fit(
+    history = train_model(
         model, data, seed=seed, checkpoint=folder / CHECKPOINT if resumable else None, **settings
     )
     model.to("cpu").eval()

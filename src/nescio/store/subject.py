@@ -29,7 +29,7 @@ class Subject:
 
     Attributes:
         model: a method, a bare network, or a detector.
-        known: `.test` to judge it by, labels −1 if it has none; of a run also `.train` and `.held_out`.
+        known: `.test` to judge it by, labels −1 if it has none; of a run also `.train` and `.unseen`.
         read: a file or folder of unknown inputs, as the network takes them; None if they are read as a run's are.
         stale: what settled the detector's threshold, if that is what it would be judged by; else None.
         promise: of a detector, in words.

@@ -184,7 +184,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
         raise _pickled(path)
     try:
         with safe_open(where, framework="pt") as file:
-            return {key: file.get_tensor(key) for key in file.keys()}
+            return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no mapping
     except (SafetensorError, OSError, ValueError) as error:
         with path.open("rb") as raw:
             start = raw.read(2)

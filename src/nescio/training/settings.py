@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 from torch.optim import SGD, Adam, Optimizer
 
-from nescio.errors import NescioError, number, unknown_name, whole_number
+from nescio.errors import NescioError, check_float, check_int, unknown_name
 
 OPTIMIZERS = ("adam", "sgd")
 
@@ -34,9 +34,9 @@ class Settings:
             raise unknown_name("optimizer", self.optimizer, OPTIMIZERS)
         for name in ("epochs", "batch_size", "patience", "checkpoint_every"):
             if getattr(self, name) is not None:
-                whole_number(name, getattr(self, name))
+                check_int(name, getattr(self, name))
         for name in ("learning_rate", "momentum", "weight_decay"):
-            number(name, getattr(self, name))
+            check_float(name, getattr(self, name))
         if self.learning_rate == 0 or self.momentum >= 1:
             raise NescioError(
                 f"learning_rate must be above 0 and momentum below 1, not {self.learning_rate} and "

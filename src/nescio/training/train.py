@@ -26,7 +26,7 @@ from nescio.training.settings import Settings
 from nescio.training.trainer import Trainer
 
 
-def fit(
+def train(
     model: nn.Module,
     data: Dataset[Any] | tuple[Any, Any],
     *,
@@ -112,7 +112,7 @@ def fit(
         finally:
             method.zero_grad()
             for part in parts:
-                part.moment = None
+                part.training_step = None
             for module, flag in flags:
                 module.training = flag
     return histories[0] if parts[0] is method else History.together(histories, settings.seed)

@@ -14,10 +14,10 @@ from torch.utils.data import Dataset
 
 from nescio.core.logits import classes
 from nescio.core.predict import check_inputs, like_model, predict, predict_labelled
-from nescio.data.labelled import check_labels, described, fingerprint, take, whole
+from nescio.data.labelled import as_int64, check_labels, described, fingerprint, take
 from nescio.data.samples import Samples
 from nescio.errors import DivergedError, NescioError
-from nescio.methods.method import Method, Moment
+from nescio.methods.method import Method, TrainingStep
 from nescio.metrics.percent import percent
 from nescio.progress import Bar
 from nescio.records import Epoch, History, Provenance
@@ -43,7 +43,7 @@ class Trainer:
         self.method, self.train, self.held, self.settings = method, train, held, settings
         self.schedule, self.changes, self.frozen = schedule, changes, frozen
         started = time.monotonic()
-        self.solved = method.begin(
+        self.solved = method.prepare(
             train, held, settings.seed
         )  # and so before there is an optimizer of its weights
         if self.solved and changes:
@@ -144,7 +144,9 @@ class Trainer:
         for module in self.frozen:
             module.training = False
         self.optimizer.zero_grad()
-        self.method.moment = Moment(progress.step, self.per_epoch, self.total, self.inputs)
+        self.method.training_step = TrainingStep(
+            progress.step, self.per_epoch, self.total, self.inputs
+        )
         loss, logits = self._loss(x, y)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
@@ -219,7 +221,7 @@ class Trainer:
             raise DivergedError(
                 f"the logits of the validation data became NaN or infinite {self._where(0)}"
             )
-        labels = whole(labels).to(logits.device)
+        labels = as_int64(labels).to(logits.device)
         check_labels(labels, self.classes)
         loss = float(self.method.validation_loss(logits, labels))
         progress, patience = self.progress, self.settings.patience

@@ -18,9 +18,9 @@ from nescio.arrays import items
 from nescio.core.logits import classes
 from nescio.core.predict import predict, predict_labelled
 from nescio.data.batches import length
-from nescio.data.labelled import as_dataset, check_labels, described, fingerprint, split, whole
+from nescio.data.labelled import as_dataset, as_int64, check_labels, described, fingerprint, split
 from nescio.data.samples import Samples
-from nescio.errors import DivergedError, NescioError, number, unknown_name, whole_number
+from nescio.errors import DivergedError, NescioError, check_float, check_int, unknown_name
 from nescio.methods import DUQ
 from nescio.metrics import auroc
 from nescio.metrics.percent import percent
@@ -29,7 +29,7 @@ from nescio.records import Provenance, Selection, Trial, to_plain
 from nescio.scores import OF_LOGITS
 from nescio.seeds import check_seed, derived_seed
 from nescio.training.settings import check_same
-from nescio.training.train import fit
+from nescio.training.train import train as train_model
 
 LENGTH_SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 PENALTIES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
@@ -44,7 +44,7 @@ OURS = (
 )  # of fit, but not for the caller to set
 USUAL = {
     one.name: one.default
-    for one in inspect.signature(fit).parameters.values()
+    for one in inspect.signature(train_model).parameters.values()
     if one.default is not one.empty and one.name not in OURS
 }
 
@@ -201,7 +201,7 @@ class Sweep:
                 "make must be a function that makes a DUQ with fresh weights from settings, such as "
                 f"lambda **own: DUQ(conv3(), 10, **own), not a {type(self.make).__name__}"
             )
-        whole_number("seeds", self.seeds)
+        check_int("seeds", self.seeds)
 
     def run(self, place: Place | None) -> Selection:
         """Try every candidate that is not on record yet, and choose."""
@@ -290,7 +290,7 @@ class Sweep:
         logits, labels = predict_labelled(model, self.held, progress=False)
         if labels is None:
             raise NescioError("the validation data have no labels; expected pairs (input, label)")
-        return logits, whole(labels)
+        return logits, as_int64(labels)
 
     def trial(self, value: float, before: DUQ) -> Trial:
         """Train with one value, once for each seed, and measure."""
@@ -303,7 +303,7 @@ class Sweep:
             model = self.fresh(value, seed, before)
             watched = None if self.training["patience"] is None else self.held
             try:
-                fit(
+                train_model(
                     model,
                     self.train,
                     validation=watched,
@@ -383,7 +383,9 @@ def _candidates(given: Any, least: float = 0.0, most: float = 1e100) -> tuple[fl
     """Numbers to try, in ascending order, each once."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise NescioError(f"candidates must be numbers such as (0.1, 0.2), not {given!r}")
-    values = sorted({number("a candidate", one, least, most) for one in items("candidates", given)})
+    values = sorted(
+        {check_float("a candidate", one, least, most) for one in items("candidates", given)}
+    )
     if not values:
         raise NescioError("there are no candidates to choose from; give at least one")
     return tuple(values)
@@ -404,7 +406,7 @@ def _training(epochs: Any, given: dict[str, Any]) -> dict[str, Any]:
     for name in given:
         if name not in USUAL:
             raise unknown_name("setting of the trainings", name, USUAL)
-    return USUAL | given | {"epochs": whole_number("epochs", epochs)}
+    return USUAL | given | {"epochs": check_int("epochs", epochs)}
 
 
 def _kept(place: Place, settings: dict[str, Any]) -> Selection:

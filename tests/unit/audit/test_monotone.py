@@ -140,7 +140,7 @@ def test_slopes_do_not_underflow_where_draws_contradict_each_other():
     assert found.signs == ((1, -1),)
     assert slope_by_hand(Draws(slow, fast), [3000.0], 0, 0) == 0
     with mpmath.workdps(8000):
-        p = lambda x: (1 / (1 + mpmath.exp(-2 * x)) + 1 / (1 + mpmath.exp(4 * x))) / 2
+        p = lambda x: (1 / (1 + mpmath.exp(-2 * x)) + 1 / (1 + mpmath.exp(4 * x))) / 2  # noqa: E731
         assert p(mpmath.mpf(3001)) > p(mpmath.mpf(3000))
 
 

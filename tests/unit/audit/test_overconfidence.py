@@ -27,7 +27,7 @@ def moons():
     """Two moons, and a small network that has learned them."""
     known = load("two_moons")
     model = Softmax(mlp(2, 2, hidden=(20, 20)), normalise=known.normalise)
-    nescio.fit(model, known.train, epochs=20, seed=0)
+    nescio.train(model, known.train, epochs=20, seed=0)
     return known, model
 
 
@@ -167,7 +167,7 @@ def test_kernels_end_not_knowing(moons, seed):
     known, _ = moons
     torch.manual_seed(seed)
     duq = DUQ(mlp(2, hidden=(20,)), 2, length_scale=0.3, normalise=known.normalise)
-    nescio.fit(duq, known.train, epochs=5, seed=seed)
+    nescio.train(duq, known.train, epochs=5, seed=seed)
     found = overconfidence(duq, known.test, trials=100, seed=seed)
     assert (found.law, found.ends_in, found.ends_certain) == ("kernels", None, 0.0)
     x = nescio.audit.overconfidence.__globals__["_starts"](duq, known.test, None, 100, seed)
@@ -175,7 +175,7 @@ def test_kernels_end_not_knowing(moons, seed):
     assert found.unknown_factor == 1 + after.t.median()
     assert found.ends_unknown == after.t.isfinite().double().mean()
     rbf = RBFNetwork(30, classes=2, normalise=known.normalise)
-    nescio.fit(rbf, known.train, epochs=1, seed=seed)
+    nescio.train(rbf, known.train, epochs=1, seed=seed)
     found = overconfidence(rbf, known.test, trials=100, seed=seed)
     assert (found.ends_unknown, found.unknown_exact, found.end_confidence) == (1.0, 0.0, (0.5,) * 5)
 

@@ -261,7 +261,7 @@ def test_duq_knows_nothing_beyond_a_root(kernels):
 
 def test_an_rbf_network_knows_nothing_far_away():
     model = RBFNetwork(torch.tensor([[0.0, 0.0], [2.0, 1.0]]), gamma=1.0, classes=2)
-    nescio.fit(
+    nescio.train(
         model,
         (torch.tensor([[0.0, 0.0], [2.0, 1.0]]), torch.tensor([0, 1])),
         epochs=1,

@@ -40,7 +40,7 @@ def trained(tmp_path_factory):
     """A small run on digits without 8 and 9, and one on iris."""
     folder = tmp_path_factory.mktemp("runs")
     for name, more in (
-        ("digits", ["--hold-out", "8, 9", "--network", "mlp", "--epochs", "8"]),
+        ("digits", ["--unseen", "8, 9", "--network", "mlp", "--epochs", "8"]),
         ("iris", ["--epochs", "20"]),
     ):
         sys.argv = ["nescio", "train", "softmax", "--data", name, "-o", str(folder / name), *more]
@@ -151,13 +151,13 @@ def test_recommend_saves_a_ranking_and_a_detector_that_decides(command, trained,
     assert {one.name for one in record.ranking} == {"energy", "max_prob"}
     assert f"{record.detector} recommended" in out
     detector = nescio.load(tmp_path / "found" / "recommended" / "detector.safetensors")
-    known = load("digits", hold_out=[8, 9])
-    assert (detector.predict(known.held_out) == -1).double().mean() > 0.5
-    np.savez(tmp_path / "new.npz", inputs=known.held_out.inputs.numpy())
+    known = load("digits", unseen=[8, 9])
+    assert (detector.predict(known.unseen) == -1).double().mean() > 0.5
+    np.savez(tmp_path / "new.npz", inputs=known.unseen.inputs.numpy())
     code, out, _ = command("score", tmp_path / "found" / "recommended", tmp_path / "new.npz")
     assert code == 0
     told = [line.split(",")[1] == "unknown" for line in out.splitlines()[1:]]
-    assert told == (detector.predict(known.held_out) == -1).tolist()
+    assert told == (detector.predict(known.unseen) == -1).tolist()
     code, _, err = command("audit", tmp_path / "found" / "recommended")
     assert code == 2
     assert (
@@ -172,20 +172,20 @@ def test_recommend_saves_a_ranking_and_a_detector_that_decides(command, trained,
 def test_evaluate_writes_a_record_and_prints_its_conventions(command, trained, tmp_path):
     path = tmp_path / "e.json"
     code, out, err = command(
-        "evaluate", trained / "digits", "--unknown", "held_out", "uniform", "far", "-o", path
+        "evaluate", trained / "digits", "--unknown", "unseen", "uniform", "far", "-o", path
     )
     assert code == 0, err
     assert "share of unknown inputs accepted when 95 %" in out
     record = Evaluation.load(path)
-    assert [side.name for side in record.unknown] == ["held_out", "uniform", "far"]
+    assert [side.name for side in record.unknown] == ["unseen", "uniform", "far"]
     assert f"{record.unknown[0].separation[0].auroc:.3f}" in out
     assert record.known.accuracy > 0.9
     found = Examples.load(tmp_path / "e-examples.json")
-    assert [side.name for side in found.unknown] == ["held_out", "uniform", "far"]
+    assert [side.name for side in found.unknown] == ["unseen", "uniform", "far"]
     assert {example.truth for example in found.known.surest} <= set("01234567")
     assert np.shape(found.known.surest[0].image) == (1, 8, 8)
     assert str(tmp_path / "e-examples.json") in out
-    typed = f"nescio evaluate {trained / 'digits'} --unknown held_out uniform far -o {path}"
+    typed = f"nescio evaluate {trained / 'digits'} --unknown unseen uniform far -o {path}"
     assert record.provenance.command == found.provenance.command == typed
     assert Provenance.now(0, {}, 0.0).command is None  # the command is done
 
@@ -193,7 +193,7 @@ def test_evaluate_writes_a_record_and_prints_its_conventions(command, trained, t
 def test_evaluate_tells_what_was_in_the_record_that_it_replaces(command, trained, tmp_path):
     path = tmp_path / "e.json"
     words = ["evaluate", trained / "digits", "-o", path, "--unknown"]
-    assert "replaced" not in command(*words, "held_out", "uniform", "far")[1]
+    assert "replaced" not in command(*words, "unseen", "uniform", "far")[1]
     record = Evaluation.load(path)
     held = replace(
         record.provenance,
@@ -202,7 +202,7 @@ def test_evaluate_tells_what_was_in_the_record_that_it_replaces(command, trained
     replace(record, provenance=held).save(path)
     out = command(*words, "far")[1]
     assert (
-        "The record that this replaced was also of held_out, uniform, adversarial_samples; `-o` with another file "
+        "The record that this replaced was also of unseen, uniform, adversarial_samples; `-o` with another file "
         "keeps both."
     ) in out
     assert [side.name for side in Evaluation.load(path).unknown] == ["far"]
@@ -321,7 +321,7 @@ def test_a_model_file_that_names_other_classes_is_refused(command, trained, rows
 
 
 def test_figures_stay_whole_on_a_narrow_terminal(command, trained, tmp_path):
-    command("evaluate", trained / "digits", "--unknown", "held_out", "-o", tmp_path / "e.json")
+    command("evaluate", trained / "digits", "--unknown", "unseen", "-o", tmp_path / "e.json")
     record = Evaluation.load(tmp_path / "e.json")
     console = Console(width=40, file=io.StringIO())
     console.print(evaluation_tables(record))
@@ -336,7 +336,7 @@ def test_figures_stay_whole_on_a_narrow_terminal(command, trained, tmp_path):
         "score {run} {rows} -o {run}/model.safetensors",
         "score {run} {rows} -o {run}/history.json",
         "evaluate {run} --unknown {rows} -o {rows}",
-        "evaluate {run} --unknown held_out -o {run}/model.safetensors",
+        "evaluate {run} --unknown unseen -o {run}/model.safetensors",
         "evaluate {run} -o {run}/history.json",
         "attack {run} --images 1 --steps 1 -o {run}/history.svg",
     ],
@@ -411,8 +411,8 @@ def bad(tmp_path, trained):
         ("train softmax --data digitz -o {bad}/o", "did you mean 'digits'"),
         ("train softmax --data digits --network resnet -o {bad}/o", "did you mean 'resnet"),
         ("train softmax --data iris --network lenet -o {bad}/o", "images"),
-        ("train softmax --data digits --hold-out 11 -o {bad}/o", "class 11"),
-        ("train softmax --data digits --hold-out 0,1,2,3,4,5,6,7,8 -o {bad}/o", "at least 2"),
+        ("train softmax --data digits --unseen 11 -o {bad}/o", "class 11"),
+        ("train softmax --data digits --unseen 0,1,2,3,4,5,6,7,8 -o {bad}/o", "at least 2"),
         ("train softmax --data digits --epochs 0 -o {bad}/o", "epochs"),
         ("train softmax --data digits --learning-rate -1 -o {bad}/o", "learning_rate"),
         ("train softmax --data digits --optimizer adamm -o {bad}/o", "did you mean 'adam'"),
@@ -427,7 +427,7 @@ def bad(tmp_path, trained):
         ("evaluate {bad}/empty", "not a run"),
         ("evaluate {bad}/run", "not a whole nescio model"),
         ("evaluate {trained}/digits --unknown unifrm", "did you mean 'uniform'"),
-        ("evaluate {trained}/iris --unknown held_out", "held out"),
+        ("evaluate {trained}/iris --unknown unseen", "held out"),
         ("evaluate {trained}/iris --unknown digits", "shape|features|tab"),
         ("evaluate {trained}/digits --scores entropi", "did you mean 'entropy'"),
         ("evaluate {trained}/digits --scores variance", "one draw"),
@@ -525,7 +525,7 @@ def test_map_draws_methods_and_keeps_their_records(command, tmp_path):
 )
 def test_map_says_what_is_wrong_before_any_training(command, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("nescio.evaluation.maps.fit", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr("nescio.evaluation.maps.train", lambda *_, **__: pytest.fail("trained"))
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder.svg").mkdir()
     with_a_gap(tmp_path / "gap.csv")
@@ -583,7 +583,7 @@ def test_every_method_is_trained_judged_and_found_again(command, tmp_path, metho
         *quick,
         "--data",
         "digits",
-        "--hold-out",
+        "--unseen",
         "8,9",
         "--epochs",
         6,
@@ -598,7 +598,7 @@ def test_every_method_is_trained_judged_and_found_again(command, tmp_path, metho
         if METHODS[method].on_network
         else f"{method} on digits" in out
     )
-    code, _, err = command("evaluate", tmp_path, "--unknown", "held_out")
+    code, _, err = command("evaluate", tmp_path, "--unknown", "unseen")
     assert code == 0, err
     record = Evaluation.load(tmp_path / "evaluation.json")
     assert (record.draws > 1) == METHODS[method].sampled
@@ -702,14 +702,14 @@ def test_a_run_has_a_folder_of_its_own_unless_told(command, tmp_path, monkeypatc
 
 
 FOUND = (
-    "train duq --data digits --hold-out 8,9 --network mlp --epochs 6 --learning-rate 0.01 --duq-momentum 0.9 "
+    "train duq --data digits --unseen 8,9 --network mlp --epochs 6 --learning-rate 0.01 --duq-momentum 0.9 "
     "--length-scale auto {} -o {}"
 )
 
 
 def test_settings_of_duq_are_found_before_the_training(command, tmp_path, monkeypatch):
     monkeypatch.setattr("nescio.cli.tuned_settings.LEAST", 2)
-    words = FOUND.format("--penalty auto --select-on held_out", tmp_path).split()
+    words = FOUND.format("--penalty auto --select-on unseen", tmp_path).split()
     code, out, err = command(*words)
     assert code == 0, err
     scale, penalty = (
@@ -736,7 +736,7 @@ def test_settings_of_duq_are_found_before_the_training(command, tmp_path, monkey
     history = History.load(tmp_path / "history.json")
     assert len(history.epochs) == 6
     assert history.provenance.settings["data"].startswith("1010 inputs")  # all of them
-    monkeypatch.setattr("nescio.training.tuning.fit", lambda *_, **__: pytest.fail("tried again"))
+    monkeypatch.setattr("nescio.training.tuning.train", lambda *_, **__: pytest.fail("tried again"))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.suffix == ".json"}
     code, again, err = command(*words)
     assert code == 0, err
@@ -809,7 +809,7 @@ def test_the_penalty_may_be_found_or_given_on_either_side(
 def test_what_cannot_be_found_is_told_before_any_training(
     command, tmp_path, monkeypatch, words, message
 ):
-    monkeypatch.setattr("nescio.training.tuning.fit", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr("nescio.training.tuning.train", lambda *_, **__: pytest.fail("trained"))
     code, _, err = command(*FOUND.format(words, tmp_path).split())
     assert code == 2
     assert message in " ".join(err.split())
@@ -849,7 +849,7 @@ def test_compare_puts_runs_side_by_side(command, tmp_path):
         how = (
             "--data",
             "digits",
-            "--hold-out",
+            "--unseen",
             "8,9",
             "--network",
             "mlp",
@@ -859,13 +859,13 @@ def test_compare_puts_runs_side_by_side(command, tmp_path):
             seed,
         )
         assert command("train", method, *how, "-o", run)[0] == 0
-        assert command("evaluate", run, "--unknown", "held_out", "uniform")[0] == 0
+        assert command("evaluate", run, "--unknown", "unseen", "uniform")[0] == 0
     runs = [
         tmp_path / "softmax-0",
         f"kernels={tmp_path / 'duq-0'}",
         f"kernels={tmp_path / 'duq-1/evaluation.json'}",
     ]
-    code, out, err = command("compare", *runs, "--unknown", "held_out", "-o", tmp_path / "figures")
+    code, out, err = command("compare", *runs, "--unknown", "unseen", "-o", tmp_path / "figures")
     assert code == 0, err
     assert "kernels" in out
     assert "±" in out  # two seeds of one name

@@ -82,7 +82,7 @@ def test_it_writes_runs_records_and_a_report(toured):
     for problem in (DIGITS, MOONS):
         for method in METHODS:
             model, facts = open_run(folder / problem.name / method)
-            assert (model.name, facts.source.hold_out) == (method, problem.hold_out)
+            assert (model.name, facts.source.unseen) == (method, problem.unseen)
             assert not list((folder / problem.name / method).glob("checkpoint*"))
             detector, _ = open_fitted(folder / problem.name / method / "detector", None, [])
             assert detector.threshold_.isfinite()
@@ -299,7 +299,7 @@ def test_the_table_has_every_figure_and_marks_the_best(toured):
     assert [row[0] for row in rows] == [*METHODS, *METHODS]
     duq = found["digits"][-1]
     assert rows[4][1] == f"{duq.evaluation.known.accuracy:.1%}"
-    held = next(side for side in duq.evaluation.unknown if side.name == "held_out")
+    held = next(side for side in duq.evaluation.unknown if side.name == "unseen")
     expected = next(one.auroc for one in held.separation if one.score == "max_logit")
     assert float(rows[4][2]) == pytest.approx(expected, abs=6e-4)
     assert [row[2] for row in rows[5:]] == ["–"] * 5
@@ -336,7 +336,7 @@ def test_a_whole_tour_makes_its_points(tmp_path, monkeypatch, capsys, seed):
         assert found["softmax"].audit.ends_certain == 1
         assert found["duq"].auroc("far") >= 0.99
         assert found["duq"].audit.ends_unknown == 1
-    assert all(one.auroc("held_out") > 0.9 for one in digits.values())
+    assert all(one.auroc("unseen") > 0.9 for one in digits.values())
     assert all(one.auroc("noise") > 0.97 for one in digits.values())
     assert digits["softmax"].confidence("adversarial_noise") > 0.95
     assert digits["acet"].confidence("adversarial_noise") < 0.5

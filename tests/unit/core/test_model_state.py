@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from nescio.core.model_state import untouched
+from nescio.core.model_state import preserve_state
 
 
 def test_everything_is_put_back_after_an_error():
@@ -24,7 +24,7 @@ def test_everything_is_put_back_after_an_error():
         torch.rand(5)
         raise RuntimeError("in the middle")
 
-    with pytest.raises(RuntimeError, match="middle"), untouched(net):
+    with pytest.raises(RuntimeError, match="middle"), preserve_state(net):
         meddle()
     assert [module.training for module in net] == [True, False, True]
     assert not net[0]._forward_hooks
@@ -41,12 +41,12 @@ def test_everything_is_put_back_after_an_error():
 def test_gradients_and_graphs_that_wait_are_not_disturbed():
     net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).eval()
     loss = net(torch.randn(4, 3)).sum()
-    with untouched(net):
+    with preserve_state(net):
         net(torch.randn(4, 3)).sum().backward()
     assert all(weight.grad is None for weight in net.parameters())
     loss.backward()  # would fail had a buffer been written to
     before = [weight.grad.clone() for weight in net.parameters()]
-    with untouched(net):
+    with preserve_state(net):
         net(torch.randn(4, 3)).sum().backward()
     assert all(
         torch.equal(weight.grad, grad)
@@ -56,7 +56,7 @@ def test_gradients_and_graphs_that_wait_are_not_disturbed():
 
 def test_new_buffers_go_and_resized_ones_come_back():
     net = nn.BatchNorm1d(3)
-    with untouched(net):
+    with preserve_state(net):
         net.register_buffer("cache", torch.zeros(2))
         net.running_mean.resize_(7)
     assert set(net.state_dict()) == {
@@ -80,7 +80,7 @@ def test_train_and_eval_of_the_model_itself_are_called():
             return super().train(mode)
 
     net = Merging(2, 2)
-    with untouched(net):
+    with preserve_state(net):
         net.eval()
         assert net.merged
     assert not net.merged

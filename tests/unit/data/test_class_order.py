@@ -47,9 +47,9 @@ def test_whole_floats_become_whole_numbers():
 def test_labels_of_a_table_are_counted_and_floats_are_the_whole_numbers_they_are(tmp_path):
     rows = [(i, f"{i}.0") for i in range(12)] * 2
     (tmp_path / "t.csv").write_text("x,label\n" + "".join(f"{x},{y}\n" for x, y in rows))
-    known = data.load(tmp_path / "t.csv", hold_out=["3.0"])
+    known = data.load(tmp_path / "t.csv", unseen=["3.0"])
     assert known.classes == tuple(str(i) for i in range(12) if i != 3)
-    assert set(known.held_out.inputs.flatten().tolist()) == {3.0}
+    assert set(known.unseen.inputs.flatten().tolist()) == {3.0}
     samples = data.read(tmp_path / "t.csv", "label", classes=known.classes)
     assert samples.labels.tolist()[:12] == [0, 1, 2, -1, 3, 4, 5, 6, 7, 8, 9, 10]
     stored = ["11.0", "3.0", "0.0"]  # of an older file

@@ -9,7 +9,7 @@ from nescio.errors import NescioError
 
 
 @pytest.mark.parametrize(
-    "hold_out",
+    "unseen",
     [
         2,
         "2",
@@ -23,21 +23,21 @@ from nescio.errors import NescioError
     ],
     ids=repr,
 )
-def test_a_class_may_be_given_in_many_ways(hold_out: Any) -> None:
-    known = data.load("digits", hold_out=hold_out)
+def test_a_class_may_be_given_in_many_ways(unseen: Any) -> None:
+    known = data.load("digits", unseen=unseen)
     assert known.classes == tuple("013456789")
-    assert known.held_out is not None
+    assert known.unseen is not None
 
 
-@pytest.mark.parametrize("hold_out", [None, (), [], np.array([], int)], ids=repr)
-def test_nothing_held_out(hold_out: Any) -> None:
-    known = data.load("digits", hold_out=hold_out)
+@pytest.mark.parametrize("unseen", [None, (), [], np.array([], int)], ids=repr)
+def test_nothing_held_out(unseen: Any) -> None:
+    known = data.load("digits", unseen=unseen)
     assert len(known.classes) == 10
-    assert known.held_out is None
+    assert known.unseen is None
 
 
 @pytest.mark.parametrize(
-    "hold_out",
+    "unseen",
     [
         True,
         [False],
@@ -55,7 +55,7 @@ def test_nothing_held_out(hold_out: Any) -> None:
     ],
     ids=lambda one: repr(one)[:20],
 )
-def test_what_is_no_class(hold_out: Any) -> None:
+def test_what_is_no_class(unseen: Any) -> None:
     with pytest.raises(NescioError) as error:
-        data.load("iris", hold_out=hold_out)
+        data.load("iris", unseen=unseen)
     assert len(str(error.value)) < 300

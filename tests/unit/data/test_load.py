@@ -166,7 +166,7 @@ def test_labels_with_gaps_are_the_names_of_the_classes_present(tmp_path: Path) -
     assert known.classes == ("0", "5", "10")
     assert known.train.labels.tolist() == [0, 1, 2, 2, 1, 0, 0, 1, 2]
     assert known.test.labels.tolist() == [2, 2, 1]
-    assert data.load(tmp_path / "a.npz", hold_out="5").classes == ("0", "10")
+    assert data.load(tmp_path / "a.npz", unseen="5").classes == ("0", "10")
     assert data.read(tmp_path / "a.npz", classes=known.classes).labels.tolist() == [2, 2, 1]
     assert data.read(tmp_path / "a.npz", classes=("10", "0")).labels.tolist() == [0, 0, -1]
     assert data.read(tmp_path / "a.npz", classes=tuple("abcdef")).labels.tolist() == [

@@ -37,9 +37,9 @@ def test_sizes_and_shapes(name: str) -> None:
 
 
 def test_mnist_is_mnist() -> None:
-    known = data.load("mnist", hold_out=[9])
+    known = data.load("mnist", unseen=[9])
     assert known.train is not None
-    assert known.held_out is not None
+    assert known.unseen is not None
     assert torch.bincount(known.train.labels).tolist() == [
         5923,
         6742,
@@ -51,7 +51,7 @@ def test_mnist_is_mnist() -> None:
         6265,
         5851,
     ]
-    assert len(known.held_out) == 5949 + 1009
+    assert len(known.unseen) == 5949 + 1009
     assert len(known.test) == 10000 - 1009
 
 

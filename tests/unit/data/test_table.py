@@ -42,10 +42,10 @@ def test_a_csv_becomes_a_known_set(tmp_path: Path) -> None:
 def test_the_label_may_be_any_column_and_compressed(tmp_path: Path) -> None:
     path = tmp_path / "people.csv.gz"
     path.write_bytes(gzip.compress((HEADER + ROWS).encode("utf-8-sig")))
-    known = data.load(path, label="colour", hold_out=["red"])
+    known = data.load(path, label="colour", unseen=["red"])
     assert known.classes == ("blue", "green")
-    assert known.held_out is not None
-    assert len(known.held_out) == 10
+    assert known.unseen is not None
+    assert len(known.unseen) == 10
     assert "label=yes" in known.features
     with pytest.raises(NescioError, match="did you mean 'colour'"):
         data.load(path, label="color")
@@ -73,9 +73,9 @@ def test_new_rows_are_encoded_as_the_training_rows_were(tmp_path: Path) -> None:
     new = csv_file(
         tmp_path, "note,member,colour,age\nhi,TRUE,green,3.5\nyo,0,violet,-1e3\n", "new.csv"
     )
-    found = encoding.encode(new, unseen="zeros").tolist()
+    found = encoding.encode(new, unseen_category="zeros").tolist()
     assert found == [[3.5, 0, 1, 0, 1], [-1000, 0, 0, 0, 0]]  # violet was never seen
-    assert data.read(new, encoding=encoding, unseen="zeros").inputs.tolist() == found
+    assert data.read(new, encoding=encoding, unseen_category="zeros").inputs.tolist() == found
     assert encoding.encode({"age": [1], "colour": ["red"], "member": [False]}).tolist() == [
         [1, 0, 0, 1, 0]
     ]
@@ -137,11 +137,11 @@ def test_a_missing_value_is_found_in_whichever_part_it_is(tmp_path: Path, row: i
     path = csv_file(
         tmp_path, "x,y\n" + "".join(f"{cell},{i % 3}\n" for i, cell in enumerate(cells))
     )
-    for hold_out in ((), ("1",)):
+    for unseen in ((), ("1",)):
         with pytest.raises(
             NescioError, match=f"column 'x' lacks 1 of its 12 values, the first in line {row + 1};"
         ):
-            data.load(path, hold_out=hold_out)
+            data.load(path, unseen=unseen)
     with pytest.raises(
         NescioError, match=f"lacks 1 of its 12 values, the first in line {row + 1};"
     ):
@@ -150,10 +150,10 @@ def test_a_missing_value_is_found_in_whichever_part_it_is(tmp_path: Path, row: i
 
 def test_the_encoding_learns_from_kept_training_rows_only(tmp_path: Path) -> None:
     lines = [f"{'rare' if i % 3 == 2 else 'usual'},{i},{'abc'[i % 3]}\n" for i in range(30)]
-    known = data.load(csv_file(tmp_path, "kind,x,y\n" + "".join(lines)), hold_out=["c"])
+    known = data.load(csv_file(tmp_path, "kind,x,y\n" + "".join(lines)), unseen=["c"])
     assert known.features == ("kind=usual", "x")
-    assert known.held_out is not None
-    assert known.held_out.inputs[:, 0].sum() == 0
+    assert known.unseen is not None
+    assert known.unseen.inputs[:, 0].sum() == 0
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import nescio
 from nescio import Combined, Threshold
 from nescio.data import Samples
 from nescio.data.halves import halves
-from nescio.detectors.held_out import held_out
+from nescio.detectors.calibration import calibration_scores
 from nescio.errors import NescioError
 from nescio.guarantees.conformal import p_values
 from nescio.guarantees.merging import merged, surprise
@@ -17,14 +17,14 @@ from nescio.models import mlp
 
 @pytest.fixture(scope="module")
 def known():
-    return nescio.data.load("digits", hold_out=[7, 8, 9])
+    return nescio.data.load("digits", unseen=[7, 8, 9])
 
 
 @pytest.fixture(scope="module")
 def model(known):
     torch.manual_seed(0)
     model = nescio.methods.Softmax(mlp(64, 7), normalise=known.normalise)
-    nescio.fit(model, known.train, epochs=15, batch_size=64, seed=0)
+    nescio.train(model, known.train, epochs=15, batch_size=64, seed=0)
     return model.eval()
 
 
@@ -159,10 +159,10 @@ def test_nothing_is_calibrated_on_what_it_learned_from(model, known, monkeypatch
     def judged(own, data, *how):
         seen["judged"] += [x for x, _ in data]
         seen["scored"] = []
-        return held_out(own, data)
+        return calibration_scores(own, data)
 
     meta.learn, detector._scores = taught, ranked
-    monkeypatch.setattr("nescio.detectors.detector.held_out", judged)
+    monkeypatch.setattr("nescio.detectors.detector.calibration_scores", judged)
     detector.fit(noisy)
     parts = [torch.cat(seen[part]).flatten(1) for part in ("taught", "ranked", "judged")]
     rows = [{tuple(row) for row in part.tolist()} for part in parts]
@@ -186,7 +186,7 @@ def test_given_training_data_known_data_are_halved(model, known):
 
 def test_score_is_the_mean_surprise_of_its_members(model, known):
     detector = Combined(model, ["energy", "max_prob"]).fit(known.test)
-    x = known.held_out
+    x = known.unseen
     expected = [
         surprise(Threshold(model, name).score(x), one.calibration_)
         for name, one in zip(("energy", "max_prob"), detector.members, strict=True)
@@ -254,12 +254,12 @@ def test_a_model_that_draws_has_members_that_compare_draws(known):
     model = nescio.methods.MCDropout(mlp(64, 7, dropout=0.2), samples=4)
     detector = Combined(model).fit(known.test)
     assert "mutual_information" in detector.member_names
-    assert detector.score(known.held_out).isfinite().all()
+    assert detector.score(known.unseen).isfinite().all()
 
 
 def test_says_who_finds_it_oddest(model, known):
     detector = Combined(model, ["energy", "max_prob"]).fit(known.test)
-    x = known.held_out.take(slice(0, 30))[0].clone()
+    x = known.unseen.take(slice(0, 30))[0].clone()
     x[4] = torch.nan
     found = detector.explain(x)
     fine = [index for index in range(30) if index != 4]
@@ -280,10 +280,8 @@ def test_saving_keeps_what_members_learned_and_one_model(model, known, tmp_path)
     ).fit(noisy)
     nescio.save(detector, tmp_path / "d")
     again = nescio.load(tmp_path / "d")
-    assert torch.equal(again.score(known.held_out), detector.score(known.held_out))
-    assert torch.equal(
-        again.merged_p_value(known.held_out), detector.merged_p_value(known.held_out)
-    )
+    assert torch.equal(again.score(known.unseen), detector.score(known.unseen))
+    assert torch.equal(again.merged_p_value(known.unseen), detector.merged_p_value(known.unseen))
     assert all(one.model is again.model for one in again.members)
     nescio.save(model, tmp_path / "m")
     learned = sum(

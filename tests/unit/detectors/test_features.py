@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import nescio
-from nescio.detectors.features import HEAD, look
+from nescio.detectors.features import HEAD, forward_with_features
 from nescio.errors import NescioError
 
 
@@ -42,14 +42,14 @@ def x():
 
 
 def test_finds_what_the_last_linear_layer_is_given(net, x):
-    seen = look(net, x, [HEAD])
+    seen = forward_with_features(net, x, [HEAD])
     torch.testing.assert_close(seen.features[HEAD], net.features(x).detach())
     assert seen.head is net.fc
     assert torch.equal(seen.logits[0], net(x).detach())
 
 
 def test_one_pass_serves_all_layers(net, x):
-    seen = look(net, x, [HEAD, "stem", "gate"])
+    seen = forward_with_features(net, x, [HEAD, "stem", "gate"])
     assert net.runs == 1
     torch.testing.assert_close(
         seen.features["stem"], net.stem(x).mean((2, 3)).detach()
@@ -60,13 +60,13 @@ def test_one_pass_serves_all_layers(net, x):
 
 
 def test_without_layers_there_are_no_features(net, x):
-    seen = look(net, x)
+    seen = forward_with_features(net, x)
     assert seen.features == {}
     assert seen.head is None
 
 
 def test_some_of_the_inputs(net, x):
-    seen = look(net, x, [HEAD]).of(torch.tensor([True, False, True, False, False]))
+    seen = forward_with_features(net, x, [HEAD]).of(torch.tensor([True, False, True, False, False]))
     torch.testing.assert_close(seen.features[HEAD], net.features(x[[0, 2]]).detach())
     assert seen.logits.shape == (1, 2, 3)
 
@@ -75,36 +75,38 @@ def test_words_and_series_are_averaged_over_their_places(x):
     words = nn.Sequential(
         nn.Flatten(2), nn.Linear(36, 7), nn.Flatten(), nn.Linear(7, 3)
     )  # (B, 1 word, 7)
-    assert look(words, x, ["1"]).features["1"].shape == (5, 7)
+    assert forward_with_features(words, x, ["1"]).features["1"].shape == (5, 7)
     series = nn.Sequential(nn.Flatten(2), nn.Conv1d(1, 4, 3), nn.Flatten(), nn.Linear(4 * 34, 3))
-    assert look(series, x, ["1"]).features["1"].shape == (5, 4)
+    assert forward_with_features(series, x, ["1"]).features["1"].shape == (5, 4)
 
 
 def test_a_method_on_features_has_them_from_its_network(x):
     duq = nescio.methods.DUQ(nescio.models.mlp(36, hidden=(8,)), 3)
-    seen = look(duq, x, [HEAD])
+    seen = forward_with_features(duq, x, [HEAD])
     torch.testing.assert_close(seen.features[HEAD], duq.net(x).detach())
     assert seen.head is None
 
 
 def test_a_wrong_name_lists_the_modules_and_their_shapes(net, x):
     with pytest.raises(NescioError, match=r"'stm' .*stem \(4, 6, 6\), gate \(4,\), fc \(3,\)"):
-        look(net, x, ["stm"])
+        forward_with_features(net, x, ["stm"])
 
 
 def test_a_module_that_is_not_run_is_told(net, x):
     net.spare = nn.Linear(2, 2)
     with pytest.raises(NescioError, match=r"'spare' is run .*stem"):
-        look(net, x, ["spare"])
+        forward_with_features(net, x, ["spare"])
 
 
 def test_no_linear_layer_or_one_that_is_not_the_last_is_told(x):
     with pytest.raises(NescioError, match=r"no linear layer.* 0 \(3, 6, 6\)"):
-        look(nn.Sequential(nn.Conv2d(1, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()), x, [HEAD])
+        forward_with_features(
+            nn.Sequential(nn.Conv2d(1, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()), x, [HEAD]
+        )
     with pytest.raises(
         NescioError, match=r"no linear layer that it runs gives the model's logits.* 3 \(3, 1\)"
     ):
-        look(
+        forward_with_features(
             nn.Sequential(
                 nn.Flatten(),
                 nn.Linear(36, 4),
@@ -127,7 +129,7 @@ def test_no_linear_layer_or_one_that_is_not_the_last_is_told(x):
 )
 def test_models_with_draws_are_told_that_each_has_its_own(make, x):
     with pytest.raises(NescioError, match="draws"):
-        look(make().eval(), x, [HEAD])
+        forward_with_features(make().eval(), x, [HEAD])
 
 
 def test_a_layer_without_a_batch_is_told(net, x):
@@ -141,7 +143,7 @@ def test_a_layer_without_a_batch_is_told(net, x):
     with pytest.raises(
         NescioError, match=r"'whole' are \(\); expected a tensor \(B, …\) for 5 inputs"
     ):
-        look(net, x, ["whole"])
+        forward_with_features(net, x, ["whole"])
 
 
 class TwoHeads(nn.Module):
@@ -161,7 +163,7 @@ class TwoHeads(nn.Module):
 def test_the_head_is_the_layer_that_gives_the_logits(x):
     net = TwoHeads()
     for some in (x, x[:1]):
-        seen = look(net, some, [HEAD])
+        seen = forward_with_features(net, some, [HEAD])
         assert seen.head is net.head
         torch.testing.assert_close(seen.features[HEAD], net.body(some.flatten(1)).detach())
         torch.testing.assert_close(seen.raised.log_softmax(1), seen.logits[0])
@@ -169,7 +171,9 @@ def test_the_head_is_the_layer_that_gives_the_logits(x):
 
 def test_what_comes_next_may_write_on_a_layers_output(x):
     net = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.ReLU(inplace=True), nn.Linear(8, 3))
-    torch.testing.assert_close(look(net, x, ["1"]).features["1"], net[1](x.flatten(1)).detach())
+    torch.testing.assert_close(
+        forward_with_features(net, x, ["1"]).features["1"], net[1](x.flatten(1)).detach()
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
@@ -179,7 +183,7 @@ def test_a_scripted_network_is_told(x):
         with pytest.raises(
             NescioError, match="scripted or traced, and cannot be looked into"
         ) as caught:
-            look(net, x, [layer])
+            forward_with_features(net, x, [layer])
         assert "by name" not in str(caught.value)
 
 
@@ -189,7 +193,7 @@ def test_a_network_without_modules_has_no_layers_to_name(x):
             return x.flatten(1)[:, :3]
 
     with pytest.raises(NescioError, match=r"runs no linear layer.* no module that has a name"):
-        look(Plain(), x, [HEAD])
+        forward_with_features(Plain(), x, [HEAD])
 
 
 class Bounded(nn.Module):
@@ -207,12 +211,14 @@ class Bounded(nn.Module):
 def test_bounds_on_logits_hide_no_head_however_far_the_inputs(bound, x):
     net = Bounded(bound)
     far = torch.cat([x, 1e3 * x, 1e6 * x])
-    torch.testing.assert_close(look(net, far, [HEAD]).features[HEAD], far.flatten(1))
+    torch.testing.assert_close(
+        forward_with_features(net, far, [HEAD]).features[HEAD], far.flatten(1)
+    )
 
 
 def test_probabilities_are_no_function_of_one_logit(x):
     with pytest.raises(NescioError, match="no linear layer that it runs gives the model's logits"):
-        look(Bounded(lambda z: (9 * z).softmax(1)), x, [HEAD])
+        forward_with_features(Bounded(lambda z: (9 * z).softmax(1)), x, [HEAD])
 
 
 def test_a_compiled_model_is_looked_into_whenever_it_ran_before(net, x):
@@ -223,6 +229,6 @@ def test_a_compiled_model_is_looked_into_whenever_it_ran_before(net, x):
     for model, name in ((by_wrapping, "_orig_mod.stem"), (by_itself, "stem")):
         with torch.no_grad():
             model(x)
-        seen = look(model, x, [HEAD, name])
+        seen = forward_with_features(model, x, [HEAD, name])
         torch.testing.assert_close(seen.features[HEAD], net.features(x).detach())
         torch.testing.assert_close(seen.features[name], net.stem(x).mean((2, 3)).detach())

@@ -16,14 +16,14 @@ from nescio.models import mlp
 
 @pytest.fixture(scope="module")
 def known():
-    return nescio.data.load("digits", hold_out=[7, 8, 9])
+    return nescio.data.load("digits", unseen=[7, 8, 9])
 
 
 @pytest.fixture
 def model(known, seed):
     torch.manual_seed(seed)
     model = Softmax(mlp(64, 7), normalise=known.normalise)
-    nescio.fit(model, known.train, epochs=15, batch_size=64, seed=seed)
+    nescio.train(model, known.train, epochs=15, batch_size=64, seed=seed)
     return model.eval()
 
 
@@ -119,7 +119,7 @@ def test_by_default_k_is_a_thousandth_of_what_is_kept(kept, k, seed):
 
 def test_batch_size_does_not_count(model, known):
     detector = KNN(model).fit(known.test, train=known.train)
-    scores = [detector.score(known.held_out, batch_size=size) for size in (1, 7, 1000)]
+    scores = [detector.score(known.unseen, batch_size=size) for size in (1, 7, 1000)]
     for other in scores[1:]:
         torch.testing.assert_close(other, scores[0], rtol=1e-4, atol=1e-6)
 
@@ -127,7 +127,7 @@ def test_batch_size_does_not_count(model, known):
 def test_quality(model, known):
     """Measured over five seeds: 0.965 to 0.974."""
     detector = KNN(model).fit(known.test, train=known.train)
-    assert nescio.metrics.auroc(detector.score(known.test), detector.score(known.held_out)) > 0.95
+    assert nescio.metrics.auroc(detector.score(known.test), detector.score(known.unseen)) > 0.95
 
 
 def test_looks_at_any_layer(model, known):

@@ -20,10 +20,10 @@ def collinear(seed, count=1500):
 
 
 def of_real_features():
-    known = nescio.data.load("digits", hold_out=[7, 8, 9])
+    known = nescio.data.load("digits", unseen=[7, 8, 9])
     torch.manual_seed(0)
     model = nescio.methods.Softmax(mlp(64, 7, hidden=(32,)), normalise=known.normalise)
-    nescio.fit(model, known.train.select(torch.arange(150)), epochs=8, batch_size=32, seed=0)
+    nescio.train(model, known.train.select(torch.arange(150)), epochs=8, batch_size=32, seed=0)
     rest = known.train.select(torch.arange(150, len(known.train)))
     noisy = Samples(rest.inputs + 0.2 * torch.randn(rest.inputs.shape), rest.labels)
     rows = nescio.scores.gradient_features(model, noisy, log=True).values.numpy()

@@ -17,7 +17,7 @@ from nescio.scores import gradient_features
 
 @pytest.fixture(scope="module")
 def known():
-    return nescio.data.load("digits", hold_out=[7, 8, 9])
+    return nescio.data.load("digits", unseen=[7, 8, 9])
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def model(known):
     """A network that has seen little, so that there are wrong answers to learn from."""
     torch.manual_seed(0)
     model = nescio.methods.Softmax(mlp(64, 7, hidden=(32,)), normalise=known.normalise)
-    nescio.fit(model, known.train.select(torch.arange(150)), epochs=12, batch_size=32, seed=0)
+    nescio.train(model, known.train.select(torch.arange(150)), epochs=12, batch_size=32, seed=0)
     return model.eval()
 
 
@@ -130,8 +130,8 @@ def test_survives_saving(kind, model, known, rest, tmp_path):
     nescio.save(detector, tmp_path / "d.nescio")
     again = nescio.load(tmp_path / "d.nescio")
     assert again.settings() == detector.settings()
-    assert torch.equal(again.score(known.held_out), detector.score(known.held_out))
-    assert torch.equal(again.predict(known.held_out), detector.predict(known.held_out))
+    assert torch.equal(again.score(known.unseen), detector.score(known.unseen))
+    assert torch.equal(again.predict(known.unseen), detector.predict(known.unseen))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_refuses_data_it_cannot_learn_from(model, known, rest):
     with pytest.raises(NescioError, match="labelled data"):
         MetaClassifier(model).fit(rest.take(slice(0, 50))[0])
     with pytest.raises(NescioError, match="labels must lie in 0 … 6"):
-        MetaClassifier(model).fit(known.held_out)
+        MetaClassifier(model).fit(known.unseen)
     with pytest.raises(NescioError, match="with names"):
         MetaClassifier(model).fit(rest, unknown=noise.samples("uniform", known.test, 20))
     with pytest.raises(NescioError, match="unknown feature"):

@@ -9,7 +9,7 @@ from rich.console import Console
 import nescio
 from nescio.core.attacks import ATTACKS, Attack
 from nescio.errors import NescioError
-from nescio.evaluation.adversarial import hostile
+from nescio.evaluation.adversarial import adversarial_set
 from nescio.methods import DUQ, Softmax
 from nescio.models import mlp
 from nescio.report.runs import compared
@@ -25,12 +25,12 @@ def digits():
 def model(digits):
     torch.manual_seed(0)
     model = Softmax(mlp(64, 10, hidden=(50,)), normalise=digits.normalise)
-    nescio.fit(model, digits.train, epochs=10, seed=0)
+    nescio.train(model, digits.train, epochs=10, seed=0)
     return model
 
 
 def test_adversarial_noise_starts_from_noise_and_is_surer(digits, model, seed):
-    found = hostile("adversarial_noise", model, digits.test, 90, seed=seed)
+    found = adversarial_set("adversarial_noise", model, digits.test, 90, seed=seed)
     assert (len(found.samples), found.tried, found.how) == (90, 90, ATTACKS["adversarial_noise"])
     assert (found.samples.labels == -1).all()
     assert ((found.samples.inputs.double() - found.started_from.double()).abs() <= 0.3).all()
@@ -45,7 +45,7 @@ def test_adversarial_noise_starts_from_noise_and_is_surer(digits, model, seed):
 
 
 def test_adversarial_samples_are_those_that_fool_the_model(digits, model, seed):
-    found = hostile("adversarial_samples", model, digits.test, 120, seed=seed)
+    found = adversarial_set("adversarial_samples", model, digits.test, 120, seed=seed)
     assert found.tried == 120
     assert 60 < len(found.samples) <= 120
     rows = [
@@ -60,7 +60,9 @@ def test_adversarial_samples_are_those_that_fool_the_model(digits, model, seed):
 def test_which_inputs_are_tried_follows_from_the_seed(digits, model):
     how = Attack("loss", steps=1)
     first, again, other = (
-        hostile("adversarial_samples", model, digits.test, 200, how=how, seed=s).started_from
+        adversarial_set(
+            "adversarial_samples", model, digits.test, 200, how=how, seed=s
+        ).started_from
         for s in (1, 1, 2)
     )
     assert torch.equal(first, again)
@@ -70,7 +72,7 @@ def test_which_inputs_are_tried_follows_from_the_seed(digits, model):
 def test_colour_has_a_smaller_ball(seed):
     torch.manual_seed(seed)
     known = nescio.data.Samples(torch.rand(30, 3, 6, 6), torch.arange(30) % 3)
-    found = hostile("adversarial_samples", mlp(108, 3), known, how=None)
+    found = adversarial_set("adversarial_samples", mlp(108, 3), known, how=None)
     assert found.how == ATTACKS["adversarial_samples_in_colour"]
 
 
@@ -78,9 +80,9 @@ def test_rows_of_a_table_are_moved_in_standard_deviations(seed):
     iris = nescio.data.load("iris")
     torch.manual_seed(seed)
     model = Softmax(mlp(4, 3), normalise=iris.normalise)
-    nescio.fit(model, iris.train, epochs=40, seed=seed)
+    nescio.train(model, iris.train, epochs=40, seed=seed)
     for name in ("adversarial_noise", "adversarial_samples"):
-        found = hostile(name, model, iris.test, seed=seed)
+        found = adversarial_set(name, model, iris.test, seed=seed)
         away = (found.samples.inputs - found.started_from) / iris.test.inputs.std(0, correction=0)
         assert 0.25 < away.abs().max() < 0.3 + 1e-4
 
@@ -89,7 +91,7 @@ def test_data_of_any_make(digits, model):
     x, y = digits.test.take(slice(0, 40))
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), 16)
     found = [
-        hostile("adversarial_noise", model, data, 20, how=Attack(steps=2))
+        adversarial_set("adversarial_noise", model, data, 20, how=Attack(steps=2))
         for data in ((x, y), loader)
     ]
     assert torch.equal(found[0].samples.inputs, found[1].samples.inputs)
@@ -160,7 +162,7 @@ def test_the_table_says_how_sets_were_made(digits, model):
 def test_runs_are_compared_though_one_resists_more_attacks(digits, model):
     torch.manual_seed(1)
     other = DUQ(mlp(64, hidden=(50,)), classes=10, normalise=digits.normalise)
-    nescio.fit(other, digits.train, epochs=5, seed=1)
+    nescio.train(other, digits.train, epochs=5, seed=1)
     records = [
         nescio.evaluate(one, digits.test, ["adversarial_samples"], attacked=60)
         for one in (model, other)
@@ -172,7 +174,7 @@ def test_runs_are_compared_though_one_resists_more_attacks(digits, model):
 
 def test_bad_input_is_told(digits, model):
     with pytest.raises(NescioError, match="did you mean 'adversarial_noise'"):
-        hostile("adversarial_nois", model, digits.test)
+        adversarial_set("adversarial_nois", model, digits.test)
     with pytest.raises(NescioError, match="did you mean 'noise'"):
         nescio.evaluate(model, digits.test, ["nois"])
     with pytest.raises(NescioError, match="did you mean 'adversarial_noise'"):
@@ -180,12 +182,12 @@ def test_bad_input_is_told(digits, model):
     with pytest.raises(NescioError, match="attacked must be"):
         nescio.evaluate(model, digits.test, attacked=0)
     with pytest.raises(NescioError, match="n must be"):
-        hostile("adversarial_noise", model, digits.test, 0)
+        adversarial_set("adversarial_noise", model, digits.test, 0)
     with pytest.raises(NescioError, match="must come with their classes"):
-        hostile("adversarial_samples", model, digits.test.inputs)
+        adversarial_set("adversarial_samples", model, digits.test.inputs)
     right = nescio.predict(model, digits.test)[0].argmax(1) == digits.test.labels
     with pytest.raises(NescioError, match="no attack of 0 steps within 0 made the model err"):
-        hostile(
+        adversarial_set(
             "adversarial_samples",
             model,
             digits.test.select(right),

@@ -138,7 +138,7 @@ def test_a_run_of_an_older_version_keeps_the_order_of_its_classes(command, twelv
     (folder / "t.csv").write_text(
         ",".join(f"p{i}" for i in range(12)) + ",label\n" + "".join(lines)
     )
-    words = ("--network", "mlp", "--epochs", 1, "--hold-out", "10.0")
+    words = ("--network", "mlp", "--epochs", 1, "--unseen", "10.0")
     with monkeypatch.context() as patch:
         patch.setattr("nescio.data.tabular.in_order", nescio.data.class_order.in_older_order)
         assert command("train", "softmax", "--data", folder / "t.csv", *words, "-o", "run")[0] == 0

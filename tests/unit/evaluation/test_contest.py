@@ -19,20 +19,20 @@ from nescio.report.contest import contest_markdown, contest_table
 
 @pytest.fixture(scope="module")
 def known():
-    return nescio.data.load("digits", hold_out=[7, 8, 9])
+    return nescio.data.load("digits", unseen=[7, 8, 9])
 
 
 @pytest.fixture(scope="module")
 def model(known):
     torch.manual_seed(0)
     model = nescio.methods.Softmax(nescio.models.mlp(64, 7), normalise=known.normalise)
-    nescio.fit(model, known.train, epochs=10, seed=0)
+    nescio.train(model, known.train, epochs=10, seed=0)
     return model
 
 
 @pytest.fixture(scope="module")
 def record(model, known):
-    sets = {"digits": known.held_out, "uniform": noise.samples("uniform", known.test, 200)}
+    sets = {"digits": known.unseen, "uniform": noise.samples("uniform", known.test, 200)}
     return nescio.contest(model, known.test, sets, known.train)
 
 
@@ -50,10 +50,10 @@ def test_says_of_each_what_it_finds_alone(record, model, known):
     detector = nescio.Threshold(model, "energy").fit(calibration)
     found = next(one for one in record.contestants if one.name == "energy")
     assert found.auroc["digits"] == nescio.metrics.auroc(
-        detector.score(x), detector.score(known.held_out)
+        detector.score(x), detector.score(known.unseen)
     )
     assert found.fpr95["digits"] == nescio.metrics.fpr_at_tpr(
-        detector.score(x), detector.score(known.held_out)
+        detector.score(x), detector.score(known.unseen)
     )
     assert found.mean == pytest.approx(sum(found.auroc.values()) / 2)
 
@@ -87,21 +87,19 @@ def test_what_cannot_work_is_left_out_with_the_reason(known):
             return x.flatten(1) @ self.weight.T
 
     record = nescio.contest(
-        Headless(), known.test, {"digits": known.held_out}, candidates=["energy", "mahalanobis"]
+        Headless(), known.test, {"digits": known.unseen}, candidates=["energy", "mahalanobis"]
     )
     assert [one.name for one in record.contestants] == ["energy"]
     assert "no linear layer" in record.skipped["mahalanobis"]
     with pytest.raises(NescioError, match=r"none of mahalanobis can work here; .*no linear layer"):
-        nescio.contest(
-            Headless(), known.test, {"digits": known.held_out}, candidates=["mahalanobis"]
-        )
+        nescio.contest(Headless(), known.test, {"digits": known.unseen}, candidates=["mahalanobis"])
 
 
 def test_bad_input_is_told(model, known):
     with pytest.raises(NescioError, match="must come with names"):
-        nescio.contest(model, known.test, known.held_out)
+        nescio.contest(model, known.test, known.unseen)
     with pytest.raises(NescioError, match="did you mean 'energy'"):
-        nescio.contest(model, known.test, {"digits": known.held_out}, candidates=["enrgy"])
+        nescio.contest(model, known.test, {"digits": known.unseen}, candidates=["enrgy"])
 
 
 def test_refuses_training_data_that_can_be_read_only_once():
@@ -111,7 +109,7 @@ def test_refuses_training_data_that_can_be_read_only_once():
 
 
 def test_a_seed_settles_the_halves_and_is_on_record(model, known):
-    sets = {"digits": known.held_out}
+    sets = {"digits": known.unseen}
     first, same, other = (
         nescio.contest(model, known.test, sets, candidates=["energy"], seed=seed)
         for seed in (5, 5, 6)
@@ -123,6 +121,6 @@ def test_a_seed_settles_the_halves_and_is_on_record(model, known):
 def test_a_loader_that_shuffles_comes_in_one_order_for_all(model, known):
     shuffled = DataLoader(TensorDataset(known.test.inputs, known.test.labels), 64, shuffle=True)
     found = nescio.contest(
-        model, shuffled, {"digits": known.held_out}, candidates=["energy", "max_prob"]
+        model, shuffled, {"digits": known.unseen}, candidates=["energy", "max_prob"]
     )
     assert found.known + found.calibrated == len(known.test)

@@ -39,7 +39,7 @@ def saved(path, data, key="images", factor=1.0):
 
 @pytest.fixture(scope="module")
 def known():
-    return load("digits", hold_out=[7, 8, 9])
+    return load("digits", unseen=[7, 8, 9])
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def place(known, tmp_path_factory):
     (folder / "judged_nets.py").write_text(CODE)
     torch.manual_seed(0)
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 7))
-    nescio.fit(net, known.train, epochs=8, learning_rate=0.01, progress=False)
+    nescio.train(net, known.train, epochs=8, learning_rate=0.01, progress=False)
     save_file(net.state_dict(), folder / "w.safetensors")
     save_file(
         {f"net.{key}": value for key, value in net.state_dict().items()},
@@ -60,7 +60,7 @@ def place(known, tmp_path_factory):
         ("held", known.test.select(half)),
         ("test", known.test.select(~half)),
         ("train", known.train),
-        ("other", known.held_out),
+        ("other", known.unseen),
     ):
         saved(folder / f"{name}.npz", data)
         saved(folder / f"{name}-raw.npz", data, "inputs", 16.0)
@@ -73,7 +73,7 @@ def place(known, tmp_path_factory):
                 "softmax",
                 "--data",
                 "digits",
-                "--hold-out",
+                "--unseen",
                 "7,8,9",
                 "--network",
                 "mlp",
@@ -128,12 +128,12 @@ def test_a_detector_is_judged_by_its_own_score_and_by_what_it_decides(
     assert (record.score, record.known.name) == ("combined", "test")
     detector, facts = open_fitted(there / "det", None, [])
     half = torch.arange(len(known.test)) % 2 == 1
-    unknown = {"other.npz": known.held_out, "noise": "noise", "far": "far"}
+    unknown = {"other.npz": known.unseen, "noise": "noise", "far": "far"}
     again = nescio.evaluate(detector, known.test.select(half), unknown)
     for ours, side in zip(record.unknown, again.unknown, strict=False):
         assert ours.separation[-1].auroc == pytest.approx(side.separation[-1].auroc)
         assert ours.separation[-1].fpr95 == pytest.approx(side.separation[-1].fpr95)
-    straight = nescio.decide(detector, known.test.select(half), {"other.npz": known.held_out})
+    straight = nescio.decide(detector, known.test.select(half), {"other.npz": known.unseen})
     assert (decided.accepted, decided.accuracy, decided.accepted_accuracy) == (
         straight.accepted,
         straight.accuracy,
@@ -165,7 +165,7 @@ def test_thresholds_per_class_decide_as_the_detector_does(command, there, known,
         float((detector.predict(known.test) >= 0).double().mean())
     )
     assert decided.unknown[0].refused == pytest.approx(
-        float((detector.predict(known.held_out) < 0).double().mean())
+        float((detector.predict(known.unseen) < 0).double().mean())
     )
 
 
@@ -190,12 +190,10 @@ def test_known_data_that_settled_the_threshold_are_told(command, there, tmp_path
 
 
 def test_a_detector_over_a_run_knows_its_classes_held_out(command, there, tmp_path):
-    code, _, err = command(
-        "evaluate", "over_run", "--unknown", "held_out", "-o", tmp_path / "e.json"
-    )
+    code, _, err = command("evaluate", "over_run", "--unknown", "unseen", "-o", tmp_path / "e.json")
     assert code == 0, err
     assert Evaluation.load(tmp_path / "e.json").unknown[0].inputs == len(
-        load("digits", hold_out=[7, 8, 9]).held_out
+        load("digits", unseen=[7, 8, 9]).unseen
     )
 
 
@@ -216,7 +214,7 @@ def test_a_network_of_ones_own_is_judged(command, there, known, tmp_path):
     assert code == 0, err
     record = Evaluation.load(path)
     assert (record.score, record.known.inputs) == ("max_prob", len(np.load("test.npz")["labels"]))
-    assert [side.inputs for side in record.unknown] == [len(known.held_out), record.known.inputs]
+    assert [side.inputs for side in record.unknown] == [len(known.unseen), record.known.inputs]
     assert record.unknown[0].separation[0].auroc > 0.8
     assert not (tmp_path / "e-decision.json").exists()
 
@@ -292,7 +290,7 @@ def test_detectors_are_held_against_each_other_over_any_network(command, there, 
         ("evaluate det --data test.npz --class-names a,b", "leave out --weights and --class-names"),
         ("evaluate det --data test-raw.npz", "give both in the same way"),
         ("evaluate det --data other.npz --unknown noise", "known data must come with labels"),
-        ("evaluate det --data test.npz --unknown held_out", "held out"),
+        ("evaluate det --data test.npz --unknown unseen", "held out"),
         ("evaluate det --data test.npz -o det/fitted.json", "belongs to the run or detector"),
         ("evaluate det --data test.npz -o test.npz", "is what is to be read"),
         ("contest run", "--unknown"),

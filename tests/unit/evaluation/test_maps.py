@@ -27,7 +27,7 @@ from nescio.models import mlp
 from nescio.records import Map
 from nescio.scores import OF_LOGITS, OUTPUT, natural, natural_name
 from nescio.seeds import derived_seed
-from nescio.training.train import fit
+from nescio.training.train import train as train_model
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +269,7 @@ def test_only_the_plane_can_be_mapped(name):
 def test_bad_arguments_are_told_before_any_training(known, monkeypatch, arguments, words):
     with pytest.raises(NescioError, match=words):
         uncertainty_map(mlp(2, 3), known, **arguments)
-    monkeypatch.setattr("nescio.evaluation.maps.fit", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr("nescio.evaluation.maps.train", lambda *_, **__: pytest.fail("trained"))
     with pytest.raises(NescioError, match=words):
         trained_map("softmax", known, **arguments)
 
@@ -310,7 +310,7 @@ def test_a_trained_map_is_that_of_a_network_trained_by_hand(known, seed, method,
         model = METHODS[method](
             mlp(2, 3, (25, 25, 25), dropout), normalise=deepcopy(known.normalise)
         )
-    fit(model, known.train, epochs=2, batch_size=64, seed=seed + 3)
+    train_model(model, known.train, epochs=2, batch_size=64, seed=seed + 3)
     expected = uncertainty_map(model, known, ["entropy"], resolution=4, seed=seed + 3)
     assert (found.scores, found.confidence) == (expected.scores, expected.confidence)
     assert found.provenance.settings["dropout"] == dropout

@@ -20,10 +20,10 @@ from small_nets import Draws
 
 
 def trained(seed):
-    known = nescio.data.load("digits", hold_out=[7, 8, 9], seed=seed)
+    known = nescio.data.load("digits", unseen=[7, 8, 9], seed=seed)
     torch.manual_seed(seed)
     model = Softmax(mlp(64, 7), normalise=known.normalise)
-    nescio.fit(model, known.train, epochs=15, batch_size=64, seed=seed)
+    nescio.train(model, known.train, epochs=15, batch_size=64, seed=seed)
     return model.eval(), known
 
 
@@ -45,7 +45,7 @@ def test_its_choice_is_near_the_best_on_digits_it_has_never_seen(seed):
     of = {}
     for name in (one.name for one in chosen.record.ranking):
         detector = detector_named(model, name).fit(known.test, train=known.train)
-        of[name] = nescio.metrics.auroc(detector.score(known.test), detector.score(known.held_out))
+        of[name] = nescio.metrics.auroc(detector.score(known.test), detector.score(known.unseen))
     assert of[chosen.record.detector] > max(of.values()) - 0.03
 
 
@@ -76,8 +76,8 @@ def test_the_winner_comes_fitted_by_a_half_that_had_no_part_in_the_choice(ready,
     )
     assert torch.equal(found.detector.calibration_, expected.calibration_)
     assert found.record.calibrated == len(expected.calibration_)
-    assert torch.equal(found.detector.predict(known.held_out), expected.predict(known.held_out))
-    assert (found.detector.predict(known.held_out) == -1).double().mean() > 0.6
+    assert torch.equal(found.detector.predict(known.unseen), expected.predict(known.unseen))
+    assert (found.detector.predict(known.unseen) == -1).double().mean() > 0.6
 
 
 def test_outliers_are_made_from_the_other_half(ready, monkeypatch):
@@ -165,7 +165,7 @@ def test_passes_over_what_cannot_work_and_says_why(ready, monkeypatch):
 def test_tables_have_outliers_of_their_own(blobs):
     torch.manual_seed(0)
     model = mlp(2, 3)
-    nescio.fit(Softmax(model), blobs, epochs=5, seed=0)
+    nescio.train(Softmax(model), blobs, epochs=5, seed=0)
     found = nescio.recommend(model, blobs)
     assert list(found.record.ranking[0].auroc) == list(ROWS)
 

@@ -11,11 +11,11 @@ from nescio.evaluation.unknown_sets import set_names, unknown_set, unknown_sets
 
 @pytest.fixture(scope="module")
 def digits():
-    return load("digits", hold_out=[9])
+    return load("digits", unseen=[9])
 
 
 def test_names_that_follow_from_the_known_data(digits):
-    assert unknown_set("held_out", digits) is digits.held_out
+    assert unknown_set("unseen", digits) is digits.unseen
     noise = unknown_set("uniform", digits, seed=1)
     assert noise.shape == (1, 8, 8)
     assert not torch.equal(noise.inputs, unknown_set("uniform", digits, seed=2).inputs)
@@ -45,7 +45,7 @@ def test_what_cannot_be_is_told(digits):
     with pytest.raises(NescioError, match="did you mean 'uniform'"):
         unknown_set("unifrm", digits)
     with pytest.raises(NescioError, match="held out"):
-        unknown_set("held_out", load("digits"))
+        unknown_set("unseen", load("digits"))
     with pytest.raises(NescioError, match="only images"):
         unknown_set("iris", digits)
     with pytest.raises(NescioError, match="no such file"):

@@ -153,8 +153,8 @@ def test_in_python_they_are_warned_of_or_unknown(table, new):
     }
     with pytest.warns(UserWarning, match=r"2 of 3 rows .* the first in row 2: colour=violet"):
         x = known.encoding.encode(rows)
-    assert torch.equal(x, known.encoding.encode(rows, unseen="zeros"))
-    refused = known.encoding.encode(rows, unseen="refuse")
+    assert torch.equal(x, known.encoding.encode(rows, unseen_category="zeros"))
+    refused = known.encoding.encode(rows, unseen_category="refuse")
     assert refused.isnan().all(1).tolist() == [False, True, True]
     detector = nescio.Threshold(nn.Linear(len(known.features), 2)).fit(known.test)
     assert detector.predict(refused)[1:].tolist() == [-1, -1]
@@ -162,4 +162,4 @@ def test_in_python_they_are_warned_of_or_unknown(table, new):
     with pytest.warns(UserWarning, match="2 of 5 rows .* in line 3: colour=violet"):
         read(new, encoding=known.encoding)
     with pytest.raises(NescioError, match="unseen categories 'nan'"):
-        known.encoding.encode(rows, unseen="nan")
+        known.encoding.encode(rows, unseen_category="nan")

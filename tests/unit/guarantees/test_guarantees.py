@@ -105,7 +105,7 @@ def test_the_risk_is_kept_with_the_confidence_that_was_asked_for(model, risk, co
 
 def test_an_input_whose_score_is_no_number_is_unknown_and_has_the_p_value_0():
     class Overflows(nescio.Threshold):
-        def evidence(self, x, seen):
+        def score_batch(self, x, seen):
             return x[:, 0] ** 4 - x[:, 0] ** 4 + x[:, 0]
 
     torch.manual_seed(0)

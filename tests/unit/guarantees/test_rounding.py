@@ -7,7 +7,7 @@ from torch import nn
 
 import nescio
 from nescio.data import Samples
-from nescio.detectors.held_out import held_out
+from nescio.detectors.calibration import calibration_scores
 from nescio.guarantees.conformal import p_values
 from nescio.guarantees.merging import surprise
 from nescio.guarantees.risk import controlling
@@ -204,7 +204,7 @@ def test_noise_is_measured_but_not_that_of_a_model_which_answers_otherwise_in_an
 
     torch.manual_seed(0)
     x = torch.randn(100, 2)
-    assert held_out(nescio.Threshold(ByBatch(), "energy"), x).noise == 0
+    assert calibration_scores(nescio.Threshold(ByBatch(), "energy"), x).noise == 0
     net, kinds, draw = a_table(0)
-    measured = held_out(nescio.Threshold(net, "energy"), kinds[draw(100)]).noise
+    measured = calibration_scores(nescio.Threshold(net, "energy"), kinds[draw(100)]).noise
     assert 0 < measured < 1e-5

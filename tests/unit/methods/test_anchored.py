@@ -11,7 +11,7 @@ from torch import nn
 
 import nescio
 from nescio.errors import NescioError
-from nescio.methods import AnchoredEnsemble, Ensemble, Moment
+from nescio.methods import AnchoredEnsemble, Ensemble, TrainingStep
 from nescio.models import mlp
 
 SIGMA, SPREAD = 0.5, 0.8
@@ -58,7 +58,7 @@ def test_the_mode_of_a_linear_gaussian_model_is_the_closed_form(data, stacked, b
     how = {"optimizer": "sgd", "learning_rate": 0.1, "momentum": 0.7, "epochs": 200}
     if batch_size < 25:
         how |= {"schedule": "cosine", "momentum": 0.0}
-    nescio.fit(model, data, batch_size=batch_size, **how)
+    nescio.train(model, data, batch_size=batch_size, **how)
     ones = torch.cat([x, torch.ones(25, 1, dtype=torch.float64)], 1)
     target = nn.functional.one_hot(y, 2).double()
     precision = ones.T @ ones / SIGMA**2 + torch.eye(4, dtype=torch.float64) / SPREAD**2
@@ -74,7 +74,7 @@ def test_the_mode_of_a_linear_gaussian_model_is_the_closed_form(data, stacked, b
 def test_the_mode_of_a_logistic_regression_is_what_scipy_finds(data):
     x, y = (value.numpy() for value in data)
     model = AnchoredEnsemble(linear(2), prior_std=SPREAD).double()
-    nescio.fit(model, data, batch_size=25, optimizer="sgd", learning_rate=0.5, epochs=500)
+    nescio.train(model, data, batch_size=25, optimizer="sgd", learning_rate=0.5, epochs=500)
     for j in range(2):
         anchor = anchor_of(model, j).numpy()
 
@@ -129,7 +129,7 @@ def test_a_convolutions_units_see_its_patch():
 def test_the_penalty_is_the_formula(stacked):
     model = AnchoredEnsemble(lambda: mlp(2, 3, hidden=(5,)), members=3, stacked=stacked)
     x, y = torch.randn(12, 2), torch.arange(12) % 3
-    model.moment = Moment(step=0, steps_per_epoch=10, steps=10, inputs=40)
+    model.training_step = TrainingStep(step=0, steps_per_epoch=10, steps=10, inputs=40)
     spreads = {"1.weight": 1.0, "1.bias": 1.0, "3.weight": (2 / 5) ** 0.5, "3.bias": (2 / 5) ** 0.5}
     want = [
         sum(
@@ -162,7 +162,7 @@ def test_a_very_wide_prior_holds_nothing(blobs):
         AnchoredEnsemble(copy.deepcopy(start), prior_std=1e6).double(),
     )
     for model in (plain, anchored):
-        nescio.fit(model, blobs, epochs=2, seed=1)
+        nescio.train(model, blobs, epochs=2, seed=1)
     for name, weight in plain.net.named_parameters():
         torch.testing.assert_close(anchored.net.get_parameter(name), weight, rtol=1e-6, atol=1e-6)
 
@@ -172,7 +172,7 @@ def test_a_very_narrow_prior_holds_everything(blobs, stacked):
     model = AnchoredEnsemble(
         lambda: mlp(2, 3, hidden=(5,)), members=2, prior_std=1e-3, stacked=stacked
     )
-    nescio.fit(model, blobs, epochs=40, learning_rate=0.01, schedule="cosine")
+    nescio.train(model, blobs, epochs=40, learning_rate=0.01, schedule="cosine")
     for name, anchor in model.anchors().items():
         weight = torch.stack([net.get_parameter(name) for net in model.networks()])
         torch.testing.assert_close(weight, anchor, rtol=0, atol=0.01)
@@ -182,7 +182,7 @@ def test_a_very_narrow_prior_holds_everything(blobs, stacked):
 def test_training_leaves_anchors_where_they_are(blobs, stacked):
     model = AnchoredEnsemble(lambda: mlp(2, 3, hidden=(5,)), members=2, stacked=stacked)
     before = {name: anchor.clone() for name, anchor in model.anchors().items()}
-    nescio.fit(model, blobs, epochs=1)
+    nescio.train(model, blobs, epochs=1)
     assert all(torch.equal(anchor, before[name]) for name, anchor in model.anchors().items())
 
 
@@ -206,10 +206,10 @@ def test_the_size_of_the_training_set_counts_without_what_is_set_aside(blobs):
 
     class Watched(AnchoredEnsemble):
         def objectives(self, logits, y):
-            seen.append(self.moment.inputs)
+            seen.append(self.training_step.inputs)
             return super().objectives(logits, y)
 
-    nescio.fit(Watched(lambda: mlp(2, 3), members=2), blobs, epochs=1, validation=0.25)
+    nescio.train(Watched(lambda: mlp(2, 3), members=2), blobs, epochs=1, validation=0.25)
     assert set(seen) == {750}
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 import nescio
 from nescio.errors import NescioError
-from nescio.methods import BayesByBackprop, Moment, bayes_by_backprop, draws
+from nescio.methods import BayesByBackprop, TrainingStep, bayes_by_backprop, draws
 from nescio.models import cnn16, mlp
 
 MIXTURE = (0.25, 1.0, 0.05)
@@ -121,7 +121,7 @@ def test_a_forward_pass_moves_no_generator(batch):
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_loss_is_the_formula(batch, prior, count, seed):
     model, (x, y) = bayesian(seed, prior=prior, elbo_samples=count, beta=0.3), batch
-    model.moment = Moment(step=2, steps_per_epoch=4, steps=40, inputs=32)
+    model.training_step = TrainingStep(step=2, steps_per_epoch=4, steps=40, inputs=32)
     torch.manual_seed(seed)
     loss, logits = model.loss(x, y)
     noise, errors, kl = noise_of(model, count, seed), 0.0, 0.0
@@ -149,7 +149,7 @@ def test_the_loss_is_the_formula(batch, prior, count, seed):
 
 def test_slopes_of_the_loss_reach_means_and_spreads(batch):
     model = bayesian(elbo_samples=2)
-    model.moment = Moment(0, 1, 1, 8)
+    model.training_step = TrainingStep(0, 1, 1, 8)
 
     def loss(*_):
         torch.manual_seed(4)
@@ -159,12 +159,12 @@ def test_slopes_of_the_loss_reach_means_and_spreads(batch):
     assert torch.autograd.gradcheck(loss, list(model.parameters()))
 
 
-def kl_part(model, batch, moment):
+def kl_part(model, batch, training_step):
     """What part of the KL a step's loss holds, told by losses with and without it."""
     losses = []
     beta = model.beta
     for own in (beta, 0.0):
-        model.beta, model.moment = own, moment
+        model.beta, model.training_step = own, training_step
         torch.manual_seed(0)
         losses.append(model.loss(*batch)[0])
     model.beta = beta
@@ -176,11 +176,12 @@ def test_shares_of_an_epoch_sum_to_one(batch, batches):
     uniform, decreasing = bayesian(), bayesian(kl_weights="decreasing")
     for epoch in (0, 3):
         moments = [
-            Moment(epoch * batches + i, batches, 10 * batches, 8 * batches) for i in range(batches)
+            TrainingStep(epoch * batches + i, batches, 10 * batches, 8 * batches)
+            for i in range(batches)
         ]
-        shares = [kl_part(uniform, batch, moment) for moment in moments]
+        shares = [kl_part(uniform, batch, training_step) for training_step in moments]
         assert shares == pytest.approx([1 / batches] * batches)
-        shares = [kl_part(decreasing, batch, moment) for moment in moments]
+        shares = [kl_part(decreasing, batch, training_step) for training_step in moments]
         assert shares == pytest.approx(
             [2 ** (batches - i) / (2**batches - 1) for i in range(1, batches + 1)]
         )
@@ -189,22 +190,24 @@ def test_shares_of_an_epoch_sum_to_one(batch, batches):
 
 def test_decreasing_shares_of_very_many_batches(batch):
     model = bayesian(kl_weights="decreasing")
-    assert kl_part(model, batch, Moment(0, 5000, 5000, 40_000)) == pytest.approx(0.5)
-    assert kl_part(model, batch, Moment(4999, 5000, 5000, 40_000)) == pytest.approx(0, abs=1e-12)
+    assert kl_part(model, batch, TrainingStep(0, 5000, 5000, 40_000)) == pytest.approx(0.5)
+    assert kl_part(model, batch, TrainingStep(4999, 5000, 5000, 40_000)) == pytest.approx(
+        0, abs=1e-12
+    )
 
 
 def test_beta_and_its_warm_up(batch):
     model = bayesian(beta=0.5, warm_up=0.4)
-    found = [kl_part(model, batch, Moment(step, 1, 100, 8)) for step in (0, 10, 20, 40, 99)]
+    found = [kl_part(model, batch, TrainingStep(step, 1, 100, 8)) for step in (0, 10, 20, 40, 99)]
     assert found == pytest.approx([0, 0.125, 0.25, 0.5, 0.5], abs=1e-12)
-    assert kl_part(bayesian(beta=0.0), batch, Moment(5, 1, 100, 8)) == 0
+    assert kl_part(bayesian(beta=0.0), batch, TrainingStep(5, 1, 100, 8)) == 0
 
 
 def test_where_inputs_say_nothing_the_posterior_becomes_the_prior():
     data = torch.zeros(30, 3), torch.arange(30) % 2
     torch.manual_seed(0)
     model = BayesByBackprop(nn.Linear(3, 2), prior=0.5)
-    nescio.fit(model, data, epochs=400, batch_size=15, learning_rate=0.03, schedule="cosine")
+    nescio.train(model, data, epochs=400, batch_size=15, learning_rate=0.03, schedule="cosine")
     mean, std = model.posterior()["weight"]
     torch.testing.assert_close(mean, torch.zeros(2, 3), rtol=0, atol=0.01)
     torch.testing.assert_close(std, torch.full((2, 3), 0.5), rtol=0, atol=0.01)
@@ -220,7 +223,7 @@ def test_more_data_make_a_narrower_posterior(seed):
         ).long()
         model = BayesByBackprop(nn.Linear(2, 2), std=0.2)
         how = {"epochs": 300, "batch_size": count, "learning_rate": 0.03, "schedule": "cosine"}
-        nescio.fit(model, (x, y), seed=seed, **how)
+        nescio.train(model, (x, y), seed=seed, **how)
         spreads.append(model.posterior()["weight"][1].mean().item())
     assert 2.5 < spreads[0] / spreads[1] < 7.5  # by about the root of 25, less what the prior says
 
@@ -230,7 +233,7 @@ def test_networks_with_batch_norm_train(blobs, count):
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
     model = BayesByBackprop(net, elbo_samples=count, samples=3)
-    history = nescio.fit(model, blobs, epochs=3, batch_size=100, learning_rate=0.02, seed=1)
+    history = nescio.train(model, blobs, epochs=3, batch_size=100, learning_rate=0.02, seed=1)
     assert net[1].num_batches_tracked == 30 * count
     assert history.epochs[-1].accuracy > 0.9
     assert not any(name.startswith("1.") for name in model.posterior())
@@ -407,7 +410,7 @@ def test_a_frozen_weight_keeps_its_spread(blobs):
     net = mlp(2, 3, hidden=(4,))
     net[1].requires_grad_(False)
     model = BayesByBackprop(net)
-    nescio.fit(model, blobs, epochs=1)
+    nescio.train(model, blobs, epochs=1)
     spreads = {name: std for name, (_, std) in model.posterior().items()}
     torch.testing.assert_close(spreads["1.weight"], torch.full((4, 2), 0.02))
     assert not torch.allclose(spreads["3.weight"], torch.full((3, 4), 0.02))
@@ -421,14 +424,14 @@ def test_a_lazy_network_is_told():
 def test_the_moment_of_a_step_counts_from_nothing(blobs):
     class Watched(BayesByBackprop):
         def loss(self, x, y):
-            seen.append(self.moment)
+            seen.append(self.training_step)
             return super().loss(x, y)
 
     seen = []
     model = Watched(mlp(2, 3, hidden=(4,)))
-    nescio.fit(model, blobs, epochs=2, batch_size=250)
-    assert seen == [Moment(step, 4, 8, 1000) for step in range(8)]
-    assert model.moment is None
+    nescio.train(model, blobs, epochs=2, batch_size=250)
+    assert seen == [TrainingStep(step, 4, 8, 1000) for step in range(8)]
+    assert model.training_step is None
 
 
 def test_a_model_in_double_makes_the_same_draws():

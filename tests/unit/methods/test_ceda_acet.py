@@ -9,13 +9,13 @@ from torch import nn
 import nescio
 from nescio.data import Samples, noise
 from nescio.errors import NescioError
-from nescio.methods import ACET, CEDA, Moment, Softmax
+from nescio.methods import ACET, CEDA, Softmax, TrainingStep
 from nescio.models import mlp
 
 
 @pytest.fixture(scope="module")
 def digits():
-    return nescio.data.load("digits", hold_out=[7, 8, 9])
+    return nescio.data.load("digits", unseen=[7, 8, 9])
 
 
 @pytest.fixture
@@ -153,11 +153,11 @@ def test_steps_grow_over_the_training():
     model = ACET(net(), steps=10, first_steps=2)
     seen = []
     for step in range(0, 101, 25):
-        model.moment = Moment(step, 10, 101, 1000)
+        model.training_step = TrainingStep(step, 10, 101, 1000)
         seen.append((model.search().steps, model.search().step_size))
     assert [steps for steps, _ in seen] == [2, 4, 6, 8, 10]
     assert all(size == pytest.approx(0.3 / steps) for steps, size in seen)
-    model.moment = None
+    model.training_step = None
     assert model.search().steps == 10
     assert ACET(net(), steps=10, step_size=0.01, first_steps=2).search().step_size == 0.01
     assert ACET(net()).search() == nescio.attacks.ATTACKS["training"]
@@ -175,12 +175,12 @@ def test_outliers_of_the_users_own(digits, batch, seed):
     assert set(CEDA(net(), Bare()).outliers(x).unique().tolist()) <= set(
         torch.tensor([0, 0.1, 0.2, 0.3, 0.4]).tolist()
     )
-    model = CEDA(net(), digits.held_out, normalise=digits.normalise)
-    nescio.fit(model, digits.train, epochs=15, batch_size=64, seed=seed)
+    model = CEDA(net(), digits.unseen, normalise=digits.normalise)
+    nescio.train(model, digits.train, epochs=15, batch_size=64, seed=seed)
     plain = Softmax(net(), normalise=digits.normalise)
-    nescio.fit(plain, digits.train, epochs=15, batch_size=64, seed=seed)
+    nescio.train(plain, digits.train, epochs=15, batch_size=64, seed=seed)
     aurocs = [
-        nescio.evaluate(one, digits.test, {"held": digits.held_out}, scores=["max_prob"])
+        nescio.evaluate(one, digits.test, {"held": digits.unseen}, scores=["max_prob"])
         .unknown[0]
         .separation[0]
         .auroc
@@ -197,9 +197,9 @@ def test_outliers_are_not_saved_but_part_of_a_checkpoint(digits, tmp_path):
 
     zeros = torch.zeros(9, 1, 8, 8)
     first = model(zeros)
-    nescio.fit(first, digits.train, epochs=1, checkpoint=tmp_path / "c.safetensors")
+    nescio.train(first, digits.train, epochs=1, checkpoint=tmp_path / "c.safetensors")
     with pytest.raises(NescioError, match="another"):
-        nescio.fit(
+        nescio.train(
             model(zeros + 0.5), digits.train, epochs=1, checkpoint=tmp_path / "c.safetensors"
         )
     nescio.save(first, tmp_path / "m.nescio")
@@ -207,7 +207,7 @@ def test_outliers_are_not_saved_but_part_of_a_checkpoint(digits, tmp_path):
     assert again.settings()["noise"] == "outliers"
     assert torch.equal(nescio.predict(again, digits.test), nescio.predict(first, digits.test))
     with pytest.raises(NescioError, match="not saved with it"):
-        nescio.fit(again, digits.train, epochs=1)
+        nescio.train(again, digits.train, epochs=1)
 
 
 @pytest.mark.parametrize("kind", [CEDA, ACET])
@@ -263,7 +263,7 @@ def test_acet_withstands_what_ceda_and_a_plain_network_do_not(digits, seed):
         ("acet", lambda *a, **k: ACET(*a, steps=10, **k)),
     ):
         model = make(net(seed, (100, 100)), normalise=digits.normalise)
-        nescio.fit(model, digits.train, epochs=20, batch_size=64, seed=seed)
+        nescio.train(model, digits.train, epochs=20, batch_size=64, seed=seed)
         sets = {"noise": made, "worst": "adversarial_noise", "samples": "adversarial_samples"}
         record = nescio.evaluate(
             model, digits.test, sets, scores=["max_prob"], attacked=200, seed=seed

@@ -151,7 +151,7 @@ class TestCrossEntropies:
 
     def test_are_the_validation_loss_without_the_penalty(self, batch, seed):
         model = small(gradient_penalty=1.0)
-        history = nescio.fit(
+        history = nescio.train(
             model, batch, epochs=1, validation=nescio.data.Samples(*batch), seed=seed
         )
         expected = F.binary_cross_entropy(
@@ -166,7 +166,7 @@ class TestCrossEntropies:
         monkeypatch.setattr(
             model, "loss", lambda x, y: (model.weight.sum() * 0, torch.zeros(len(x), 3))
         )
-        history = nescio.fit(
+        history = nescio.train(
             model, batch, epochs=5, validation=nescio.data.Samples(*batch), patience=2
         )
         assert (history.best_epoch, len(history.epochs), history.stopped_early) == (1, 3, True)
@@ -252,7 +252,7 @@ class TestCentroids:
         )
         model = small(momentum=0.5)
         by_hand = copy.deepcopy(model)
-        nescio.fit(model, data, epochs=1, batch_size=12, seed=seed, **how)
+        nescio.train(model, data, epochs=1, batch_size=12, seed=seed, **how)
         moved = copy.deepcopy(model)
         moved.counts, moved.centroids = by_hand.counts.clone(), by_hand.centroids.clone()
         moved.after_step(*batch)
@@ -308,7 +308,7 @@ class TestPenalty:
             penalty=side,
             penalty_target=target,
         )
-        history = nescio.fit(model, blobs, epochs=6, batch_size=64, learning_rate=1e-2, seed=seed)
+        history = nescio.train(model, blobs, epochs=6, batch_size=64, learning_rate=1e-2, seed=seed)
         assert history.epochs[-1].accuracy > 0.95
 
     def test_two_sided_brings_slopes_nearer_to_one(self, blobs, seed):
@@ -317,7 +317,7 @@ class TestPenalty:
             model = DUQ(
                 mlp(2, hidden=(16,)), 3, length_scale=0.3, momentum=0.99, gradient_penalty=weight
             )
-            nescio.fit(model, blobs, epochs=10, batch_size=64, learning_rate=1e-2, seed=seed)
+            nescio.train(model, blobs, epochs=10, batch_size=64, learning_rate=1e-2, seed=seed)
             x = blobs.inputs.clone().requires_grad_()
             (slope,) = torch.autograd.grad(model.eval()(x).exp().sum(), x)
             return float((slope.norm(dim=1) - 1).square().mean())
@@ -349,13 +349,13 @@ class TestPenalty:
 class TestQuality:
     @pytest.mark.parametrize("weight", [0.0, 0.02])
     def test_knows_digits_from_digits_it_never_saw(self, weight, seed):
-        known = nescio.data.load("digits", hold_out=[7, 8, 9])
+        known = nescio.data.load("digits", unseen=[7, 8, 9])
         torch.manual_seed(seed)
         model = DUQ(mlp(64), 7, gradient_penalty=weight, normalise=known.normalise)
         how = {"optimizer": "sgd", "learning_rate": 0.05, "weight_decay": 1e-4}
-        nescio.fit(model, known.train, epochs=20, batch_size=64, seed=seed, **how)
+        nescio.train(model, known.train, epochs=20, batch_size=64, seed=seed, **how)
         record = nescio.evaluate(
-            model, known.test, {"held out": known.held_out}, scores=["max_logit"]
+            model, known.test, {"held out": known.unseen}, scores=["max_logit"]
         )
         assert record.known.accuracy > 0.97
         assert 0.955 < record.unknown[0].separation[0].auroc < 0.995
@@ -481,7 +481,7 @@ class TestBadInput:
                 NescioError,
                 match="all 64 training inputs are of one class; at least two are needed",
             ):
-                nescio.fit(
+                nescio.train(
                     DUQ(mlp(2, hidden=(8,)), 3),
                     (blobs.inputs[:64], torch.ones(64).long()),
                     batch_size=size,
@@ -491,7 +491,7 @@ class TestBadInput:
         with pytest.raises(
             NescioError, match=r"batch of 1 with one class only.*: use larger batches$"
         ):
-            nescio.fit(DUQ(mlp(2, hidden=(8,)), 3), blobs, batch_size=1)
+            nescio.train(DUQ(mlp(2, hidden=(8,)), 3), blobs, batch_size=1)
 
     @pytest.mark.parametrize("weight", [0.0, 1.0])
     def test_a_loss_that_diverges_keeps_the_last_good_checkpoint(self, blobs, tmp_path, weight):
@@ -509,7 +509,9 @@ class TestBadInput:
         with pytest.raises(
             NescioError, match=r"in epoch \d+, step \d+; the last good checkpoint is"
         ):
-            nescio.fit(model, blobs, epochs=5, batch_size=100, checkpoint=path, checkpoint_every=3)
+            nescio.train(
+                model, blobs, epochs=5, batch_size=100, checkpoint=path, checkpoint_every=3
+            )
         assert path.exists()
 
     @pytest.mark.parametrize("epochs", [2, 30])
@@ -518,7 +520,7 @@ class TestBadInput:
             torch.manual_seed(0)
             model = DUQ(mlp(4, hidden=(8,)), 3)
             data = torch.randn(12, 4), torch.arange(12) % 3
-            nescio.fit(
+            nescio.train(
                 model, data, epochs=epochs, optimizer="sgd", learning_rate=1e6, checkpoint=path
             )
 

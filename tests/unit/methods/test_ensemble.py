@@ -57,7 +57,7 @@ def test_side_by_side_is_one_after_the_other(few, how, bootstrap, kind):
         torch.manual_seed(4)
         models.append(kind(copy.deepcopy(start), bootstrap=bootstrap, stacked=stacked).double())
         how_to = {"epochs": 3, "batch_size": 64, "seed": 5, **RECIPES[how]}
-        histories.append(nescio.fit(models[-1], few, **how_to))
+        histories.append(nescio.train(models[-1], few, **how_to))
     assert [model.stacked for model in models] == [True, False]
     for j in range(3):
         close(models[0].member(j), models[1].member(j))
@@ -71,7 +71,7 @@ def test_each_member_trains_as_a_plain_loop_would_train_it(few, stacked):
     start = nets(3)
     model = Ensemble(copy.deepcopy(start), stacked=stacked)
     rows = [model.order(200, 7, epoch) for epoch in range(2)]
-    nescio.fit(model, few, epochs=2, batch_size=50, optimizer="sgd", learning_rate=0.1, seed=7)
+    nescio.train(model, few, epochs=2, batch_size=50, optimizer="sgd", learning_rate=0.1, seed=7)
     for j, net in enumerate(start):
         optimizer = torch.optim.SGD(net.parameters(), 0.1, 0.9)
         for order in rows:
@@ -89,7 +89,7 @@ def test_members_do_not_hang_on_one_another(few, stacked):
         Ensemble(copy.deepcopy(start[:count]), stacked=stacked, bootstrap=True) for count in (3, 5)
     )
     for model in (three, five):
-        nescio.fit(model, few, epochs=2, seed=3)
+        nescio.train(model, few, epochs=2, seed=3)
     for j in range(3):
         close(three.member(j), five.member(j))
 
@@ -191,7 +191,7 @@ def test_members_side_by_side_are_copies_and_others_the_networks_themselves():
 def test_trained_networks_become_an_ensemble(few):
     start = [mlp(2, 3, hidden=(6,)) for _ in range(3)]
     for seed, net in enumerate(start):
-        nescio.fit(net, few, epochs=2, seed=seed)
+        nescio.train(net, few, epochs=2, seed=seed)
     want = torch.cat([nescio.predict(net, few) for net in start])
     for given in (start, tuple(start), nn.ModuleList(start)):
         model = Ensemble(given)
@@ -208,7 +208,7 @@ def test_different_architectures_make_an_ensemble_too(few):
     model = Ensemble(start)
     assert not model.stacked
     before = [copy.deepcopy(net) for net in start]
-    history = nescio.fit(model, few, epochs=2)
+    history = nescio.train(model, few, epochs=2)
     assert nescio.predict(model, few).shape == (3, 200, 3)
     assert all(
         not torch.equal(a[-2 if j == 2 else -1].weight, b[-2 if j == 2 else -1].weight)
@@ -304,7 +304,7 @@ def test_a_weight_frozen_in_one_member_stays_frozen_there_alone(few):
     start = nets(2)
     start[1][1].weight.requires_grad_(False)
     model, before = Ensemble(start), copy.deepcopy(start)
-    nescio.fit(model, few, epochs=1)
+    nescio.train(model, few, epochs=1)
     assert [torch.equal(model.member(j)[1].weight, before[j][1].weight) for j in range(2)] == [
         False,
         True,
@@ -336,7 +336,7 @@ def test_tied_weights_buffers_and_frozen_weights_side_by_side():
     start = [Tied() for _ in range(3)]
     model, x, y = Ensemble(start, stacked=True), torch.randn(40, 3), torch.arange(40) % 3
     torch.testing.assert_close(model(x), torch.stack([net(x) for net in start]))
-    nescio.fit(model, (x, y), epochs=3, learning_rate=0.05)
+    nescio.train(model, (x, y), epochs=3, learning_rate=0.05)
     assert model.net.one.weight is model.net.two.weight
     for j, net in enumerate(start):
         member = model.member(j)
@@ -373,7 +373,7 @@ def test_a_run_cut_off_in_its_second_member_goes_on_there(few, tmp_path, kind):
             "checkpoint": checkpoint,
             "checkpoint_every": 3,
         }
-        return model, data, lambda: nescio.fit(model, data, **how)
+        return model, data, lambda: nescio.train(model, data, **how)
 
     whole, data, go = run(None)
     history, asked = go(), data.asked
@@ -402,28 +402,28 @@ def test_a_run_cut_off_in_its_second_member_goes_on_there(few, tmp_path, kind):
 @pytest.mark.parametrize("kind", [Ensemble, AnchoredEnsemble])
 def test_a_checkpoint_of_another_run_is_refused_by_members_too(few, tmp_path, kind):
     how = {"epochs": 1, "batch_size": 100}
-    nescio.fit(kind(normed(), members=2), few, checkpoint=tmp_path / "two", **how)
+    nescio.train(kind(normed(), members=2), few, checkpoint=tmp_path / "two", **how)
     with pytest.raises(NescioError, match="members=2, not 3"):
-        nescio.fit(kind(normed(), members=3), few, checkpoint=tmp_path / "two", **how)
+        nescio.train(kind(normed(), members=3), few, checkpoint=tmp_path / "two", **how)
     with pytest.raises(NescioError, match="trained member by member"):
-        nescio.fit(normed()(), few, checkpoint=tmp_path / "two", **how)
-    nescio.fit(normed()(), few, checkpoint=tmp_path / "one", **how)
+        nescio.train(normed()(), few, checkpoint=tmp_path / "two", **how)
+    nescio.train(normed()(), few, checkpoint=tmp_path / "one", **how)
     with pytest.raises(NescioError, match="trained as one"):
-        nescio.fit(kind(normed(), members=2), few, checkpoint=tmp_path / "one", **how)
+        nescio.train(kind(normed(), members=2), few, checkpoint=tmp_path / "one", **how)
 
 
 def test_a_resumed_member_gets_the_anchors_of_its_checkpoint_back(few, tmp_path):
     how = {"epochs": 1, "batch_size": 100, "checkpoint": tmp_path / "run"}
     first = AnchoredEnsemble(normed(), members=2)
-    nescio.fit(first, few, **how)
+    nescio.train(first, few, **how)
     again = AnchoredEnsemble(normed(seed=9), members=2)
-    nescio.fit(again, few, **how)
+    nescio.train(again, few, **how)
     assert all(torch.equal(value, again.anchors()[name]) for name, value in first.anchors().items())
 
 
 def test_members_trained_one_after_the_other_each_have_a_history(few):
     model = Ensemble(normed(), members=3)
-    history = nescio.fit(model, few, epochs=3, batch_size=50, validation=0.25, seed=2)
+    history = nescio.train(model, few, epochs=3, batch_size=50, validation=0.25, seed=2)
     assert (history.method, history.steps, len(history.members)) == ("ensemble", 27, 3)
     for i, epoch in enumerate(history.epochs):
         own = [member.epochs[i] for member in history.members]
@@ -440,7 +440,7 @@ def test_members_trained_one_after_the_other_each_have_a_history(few):
 def test_members_may_stop_at_different_epochs(few):
     model = Ensemble(normed(), members=3)
     how = {"epochs": 40, "batch_size": 20, "learning_rate": 0.3, "validation": 0.3, "patience": 2}
-    history = nescio.fit(model, few, **how)
+    history = nescio.train(model, few, **how)
     lengths = [len(member.epochs) for member in history.members]
     assert len(set(lengths)) > 1
     assert len(history.epochs) == max(lengths)
@@ -452,7 +452,7 @@ def test_members_may_stop_at_different_epochs(few):
 
 
 def test_side_by_side_has_one_history(few):
-    history = nescio.fit(Ensemble(nets(3)), few, epochs=2, batch_size=50)
+    history = nescio.train(Ensemble(nets(3)), few, epochs=2, batch_size=50)
     assert (history.members, history.steps, len(history.epochs)) == ((), 8, 2)
 
 
@@ -474,7 +474,7 @@ def test_survives_saving(stacked, kind, tmp_path):
     torch.testing.assert_close(
         nescio.predict(nescio.load(tmp_path / "one"), x)[0], nescio.predict(model, x)[1]
     )
-    nescio.fit(again, (x, torch.arange(7) % 3), epochs=1)  # and can be trained on
+    nescio.train(again, (x, torch.arange(7) % 3), epochs=1)  # and can be trained on
 
 
 @pytest.mark.parametrize(

@@ -407,7 +407,7 @@ def test_a_network_in_eval_mode_is_trained_with_dropout(blobs):
     for mode in (True, False):
         net = mlp(2, 3, hidden=(16,), dropout=0.5).train(mode)
         net.load_state_dict(start)
-        nescio.fit(MCDropout(net), blobs, epochs=1, seed=3)
+        nescio.train(MCDropout(net), blobs, epochs=1, seed=3)
         trained.append(net.state_dict())
         assert net.training is mode
     assert all(torch.equal(trained[0][name], trained[1][name]) for name in start)

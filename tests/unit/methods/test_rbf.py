@@ -42,7 +42,7 @@ def solved(known, *, double=True, **settings):
         classes=3, normalise=known.normalise, **{"centres": 40, "gamma": 2.0} | settings
     )
     model = model.double() if double else model
-    return model, nescio.fit(model, known.train, seed=1)
+    return model, nescio.train(model, known.train, seed=1)
 
 
 class TestLogits:
@@ -132,7 +132,7 @@ class TestSolution:
     def test_exists_where_classes_can_be_divided(self):
         x, y = torch.tensor([[0.0], [1.0], [10.0], [11.0]]), torch.tensor([0, 0, 1, 1])
         model = RBFNetwork(x, 1.0, classes=2).double()
-        history = nescio.fit(model, (x, y))
+        history = nescio.train(model, (x, y))
         assert history.epochs[0].accuracy == 1
         assert model.weight.abs().max() < 100
         model.loss(x.double(), y)[0].backward()
@@ -142,7 +142,7 @@ class TestSolution:
         monkeypatch.setattr(Trainer, "_step", lambda *_: pytest.fail("a step was made"))
         model = RBFNetwork(40, 2.0, classes=3, normalise=known.normalise)
         x, y = known.train.take(slice(None))
-        history = nescio.fit(
+        history = nescio.train(
             model, known.train, epochs=30, validation=known.test, patience=3, seed=1
         )
         (epoch,) = history.epochs
@@ -166,11 +166,11 @@ class TestSolution:
             "learning_rate": 0.5,
             "momentum": 0.0,
         }
-        nescio.fit(model, known.train, **steps)
+        nescio.train(model, known.train, **steps)
         torch.testing.assert_close(model.weight.detach(), found, rtol=0, atol=1e-8)
         with torch.no_grad():
             model.weight.add_(random(*found.shape))
-        losses = [epoch.loss for epoch in nescio.fit(model, known.train, **steps).epochs]
+        losses = [epoch.loss for epoch in nescio.train(model, known.train, **steps).epochs]
         assert losses == sorted(losses, reverse=True)
         assert (model.weight.detach() - found).norm() < random(*found.shape).norm()
 
@@ -184,7 +184,7 @@ class TestSolution:
     def test_is_found_again_from_a_checkpoint(self, known, tmp_path):
         def fitted():
             model = RBFNetwork(40, classes=3, normalise=known.normalise)
-            history = nescio.fit(
+            history = nescio.train(
                 model, known.train, validation=0.2, patience=2, checkpoint=tmp_path / "c", seed=1
             )
             return model.state_dict(), history.epochs
@@ -193,7 +193,7 @@ class TestSolution:
         assert epochs == found  # with their seconds
         assert all(torch.equal(first[key], again[key]) for key in first)
         with pytest.raises(NescioError, match="was made with centres=40, not 41"):
-            nescio.fit(
+            nescio.train(
                 RBFNetwork(41, classes=3, normalise=known.normalise),
                 known.train,
                 validation=0.2,
@@ -207,8 +207,8 @@ class TestSolution:
         model, again = (
             RBFNetwork(x[:40], 2.0, classes=3, normalise=known.normalise) for _ in range(2)
         )
-        nescio.fit(model, known.train)
-        nescio.fit(again, TensorDataset(x, y))
+        nescio.train(model, known.train)
+        nescio.train(again, TensorDataset(x, y))
         assert torch.equal(model.weight, again.weight)
 
 
@@ -231,7 +231,7 @@ class TestCentres:
     def test_follow_from_the_seed(self, known):
         def centres(seed):
             model = RBFNetwork(20, 1.0, classes=3)
-            nescio.fit(model, known.train, seed=seed)
+            nescio.train(model, known.train, seed=seed)
             return model.centres
 
         assert torch.equal(centres(3), centres(3))
@@ -240,13 +240,13 @@ class TestCentres:
     def test_may_be_more_than_there_are_distinct_inputs(self):
         x, y = torch.tensor([[0.0], [1.0]]).repeat(10, 1), torch.tensor([0, 1]).repeat(10)
         model = RBFNetwork(5, 1.0, classes=2)
-        assert nescio.fit(model, (x, y)).epochs[0].accuracy == 1
+        assert nescio.train(model, (x, y)).epochs[0].accuracy == 1
         assert model.centres.round(decimals=5).unique().tolist() == [0, 1]
 
     def test_and_gamma_stay_when_it_is_trained_again(self, known):
         model, _ = solved(known, gamma=None)
         centres, gamma, weight = model.centres.clone(), model.gamma, model.weight.detach().clone()
-        nescio.fit(model, known.test, seed=7)
+        nescio.train(model, known.test, seed=7)
         assert torch.equal(model.centres, centres)
         assert model.gamma == gamma
         assert not torch.equal(model.weight, weight)
@@ -256,7 +256,7 @@ class TestGamma:
     def test_has_the_best_likelihood_on_validation_data(self, known):
         train, held = known.train.select(slice(0, 300)), known.test.select(slice(0, 300))
         model = RBFNetwork(train.inputs, classes=3, normalise=known.normalise)
-        nescio.fit(model, train, validation=held)
+        nescio.train(model, train, validation=held)
         rows = known.normalise(train.inputs).double()
         scale = 1 / float(
             (distances := torch.cdist(rows, rows).square())[distances > 1e-9].median()
@@ -264,7 +264,7 @@ class TestGamma:
         losses = {}
         for times in rbf.GRID:
             again = RBFNetwork(train.inputs, times * scale, classes=3, normalise=known.normalise)
-            losses[times] = nescio.fit(again, train, validation=held).epochs[0].validation_loss
+            losses[times] = nescio.train(again, train, validation=held).epochs[0].validation_loss
         chosen = min(rbf.GRID, key=lambda times: abs(times * scale - model.gamma))
         assert model.gamma == pytest.approx(chosen * scale, rel=1e-6)
         assert losses[chosen] <= 1.001 * min(
@@ -274,7 +274,7 @@ class TestGamma:
 
     def test_is_a_number_where_all_inputs_are_equal(self):
         model = RBFNetwork(classes=2)
-        nescio.fit(model, (torch.ones(10, 2), torch.arange(10) % 2))
+        nescio.train(model, (torch.ones(10, 2), torch.arange(10) % 2))
         assert model.gamma > 0
         assert model.confidence(nescio.predict(model, torch.ones(1, 2))).item() == pytest.approx(
             0.5
@@ -320,7 +320,7 @@ class TestSaving:
     def test_brings_back_one_still_to_be_trained(self, known, tmp_path, settings):
         nescio.save(RBFNetwork(classes=3, normalise=known.normalise, **settings), tmp_path / "m")
         again = nescio.load(tmp_path / "m")
-        assert nescio.fit(again, known.train).epochs[0].accuracy > 0.9
+        assert nescio.train(again, known.train).epochs[0].accuracy > 0.9
 
     def test_refuses_room_that_was_never_filled(self, tmp_path):
         with pytest.raises(NescioError, match="'centres' holds NaN"):
@@ -406,40 +406,42 @@ class TestErrors:
         x[4], y[5] = change.get("x", x[4]), change.get("y", y[5])
         for settings in ({}, {"gamma": 1.0}, {"centres": x[:2], "gamma": 1.0}):
             with pytest.raises(NescioError, match=message):
-                nescio.fit(RBFNetwork(classes=3, **settings), Samples(x, y))
+                nescio.train(RBFNetwork(classes=3, **settings), Samples(x, y))
 
     def test_more_centres_than_inputs(self, known):
         with pytest.raises(
             NescioError, match="21 centres were asked for, but there are only 20 training inputs"
         ):
-            nescio.fit(RBFNetwork(21, classes=3), known.train.select(slice(0, 20)))
+            nescio.train(RBFNetwork(21, classes=3), known.train.select(slice(0, 20)))
 
     def test_one_input_to_choose_gamma_by(self):
         with pytest.raises(NescioError, match="at least 2 training inputs; give gamma"):
-            nescio.fit(RBFNetwork(classes=2), (torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)))
+            nescio.train(
+                RBFNetwork(classes=2), (torch.zeros(1, 2), torch.zeros(1, dtype=torch.long))
+            )
 
     def test_augmented_batches_where_there_are_none(self, known):
         with pytest.raises(
             NescioError, match="augment changes the batches of steps, but this rbf was solved"
         ):
-            nescio.fit(RBFNetwork(5, 1.0, classes=3), known.train, augment=[lambda x: x])
+            nescio.train(RBFNetwork(5, 1.0, classes=3), known.train, augment=[lambda x: x])
 
     def test_frozen_weights(self, known):
         model = given(width=2).float()
         model.weight.requires_grad_(False)
         before = model.weight.clone()
         with pytest.raises(NescioError, match="no weights to train"):
-            nescio.fit(model, known.train)
+            nescio.train(model, known.train)
         assert torch.equal(model.weight, before)
 
 
 def test_knows_digits_from_digits_it_never_saw_and_nothing_far_away():
-    known = nescio.data.load("digits", hold_out=[7, 8, 9])
+    known = nescio.data.load("digits", unseen=[7, 8, 9])
     model = method_for("rbf", lambda _: pytest.fail("no network is needed"), 7, known.normalise)
-    nescio.fit(model, known.train)
+    nescio.train(model, known.train)
     far = Samples(100 * known.test.take(slice(None))[0], known.test.labels)
     record = nescio.evaluate(
-        model, known.test, {"held out": known.held_out, "far": far}, scores=["max_prob"]
+        model, known.test, {"held out": known.unseen, "far": far}, scores=["max_prob"]
     )
     assert record.known.accuracy >= 0.98
     assert record.unknown[0].separation[0].auroc >= 0.95

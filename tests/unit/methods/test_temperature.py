@@ -29,7 +29,7 @@ def model(known):
     torch.manual_seed(0)
     model = Softmax(mlp(64, 10), normalise=known.normalise)
     few = known.train.select(torch.arange(150))
-    nescio.fit(model, few, epochs=150, batch_size=32, learning_rate=3e-3, seed=0)
+    nescio.train(model, few, epochs=150, batch_size=32, learning_rate=3e-3, seed=0)
     return model.eval()
 
 
@@ -178,7 +178,7 @@ def test_says_when_there_is_no_best_temperature():
 def test_draws_are_averaged_after_the_softmax(blobs):
     torch.manual_seed(0)
     net = mlp(2, 3)
-    nescio.fit(Softmax(net), blobs, epochs=3, seed=0)
+    nescio.train(Softmax(net), blobs, epochs=3, seed=0)
     scaled = TemperatureScaled(Draws(net, mlp(2, 3))).fit(blobs)
     assert scaled.record.draws == 2
     log_p = nescio.predict(scaled, blobs).double().softmax(2).mean(0).log()

@@ -7,7 +7,7 @@ import pytest
 from nescio.report.folded import folded, resisted
 from nescio.report.page import report_page
 from nescio.report.reading import records_in
-from nescio.report.section import Given
+from nescio.report.section import ReportContext
 from nescio.report.sections import verdict
 from nescio.report.standings import rivals
 from report_records import ORIGIN, a_history, an_evaluation
@@ -65,12 +65,12 @@ def test_other_bins_of_confidence_are_not_taken():
 
 def test_two_evaluations_in_the_folder_of_a_run_are_told_of_as_one(tmp_path):
     a_history().save(tmp_path / "run" / "history.json")
-    an_evaluation({"held_out": 0.95}).save(tmp_path / "run" / "evaluation.json")
+    an_evaluation({"unseen": 0.95}).save(tmp_path / "run" / "evaluation.json")
     held(an_evaluation({"far": 0.2}), adversarial_samples=40).save(
         tmp_path / "run" / "evaluation-2.json"
     )
     found = records_in([str(tmp_path / "run")])
-    text = verdict.section(Given(tuple(found))).body
+    text = verdict.section(ReportContext(tuple(found))).body
     assert "It answers 95.0 % of 1000 inputs of digits rightly." in text
     assert "one of its 50 wrong answers" in text
     assert "What it makes of unknown inputs" in text
@@ -82,7 +82,7 @@ def test_two_evaluations_in_the_folder_of_a_run_are_told_of_as_one(tmp_path):
 
 def test_names_are_not_mixed():
     [group] = rivals(
-        Given((("a", an_evaluation({"noise": 0.9})), ("b", an_evaluation({"far": 0.9}))))
+        ReportContext((("a", an_evaluation({"noise": 0.9})), ("b", an_evaluation({"far": 0.9}))))
     )
     assert {
         name: [side.name for one in runs for side in one.unknown] for name, runs in group.items()

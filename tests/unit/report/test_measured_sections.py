@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from nescio.records import Timings
-from nescio.report.section import Given
+from nescio.report.section import ReportContext
 from nescio.report.sections import meta, radius, timings
 from report_records import ORIGIN, a_meta, a_radius, a_timings, an_audit
 
 
 def shown(make, *records):
-    return make.section(Given(tuple(("run", record) for record in records))).body
+    return make.section(ReportContext(tuple(("run", record) for record in records))).body
 
 
 def rows(body):
@@ -25,7 +25,7 @@ def rows(body):
 
 @pytest.mark.parametrize("make", [meta, radius, timings])
 def test_there_is_none_without_records(make):
-    assert make.section(Given((("run", an_audit()),))) is None
+    assert make.section(ReportContext((("run", an_audit()),))) is None
 
 
 def test_times_of_rounds():

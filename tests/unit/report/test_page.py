@@ -16,7 +16,7 @@ from nescio.errors import NescioError
 from nescio.report import page
 from nescio.report.page import LARGEST, NEEDED, report_page
 from nescio.report.reading import records_in
-from nescio.report.section import Given, Section
+from nescio.report.section import ReportContext, Section
 from nescio.report.sections import accuracy, attacks, examples, side_by_side, verdict
 from report_records import (
     a_contest,
@@ -43,7 +43,7 @@ HOSTILE = (
 RESULTS = Path(__file__).parents[3] / "results"
 
 
-class Seen(HTMLParser):
+class ForwardPass(HTMLParser):
     """The tags, attributes, ids and words of a page."""
 
     def __init__(self, text):
@@ -105,7 +105,7 @@ def test_sections_appear_when_their_records_are_there():
 def test_a_threshold_that_was_tried_is_in_the_verdict():
     tried, untried = ("run", an_evaluation({"far": 0.9})), "These records hold no threshold"
     assert untried in report_page([tried])
-    made = verdict.section(Given((tried, ("run", a_decision())))).body
+    made = verdict.section(ReportContext((tried, ("run", a_decision())))).body
     assert untried not in made
     assert "energy says “I do not know” where its score is above 1.25" in made
     assert "Refused of unknown inputs, about which nothing can be promised: far 80.0 %." in made
@@ -130,8 +130,11 @@ def test_the_title_does_not_count_a_history_that_stands_beside_its_model():
     ]
     histories = [(f"{name}-history", a_history()) for name in ("plain", "acet")]
     for given in ([*histories, *files], [*files, *histories]):
-        assert page._title(Given(tuple(given))) == "What plain and acet know, and what they do not"
-    alone = Given((("plain-history", a_history()), ("duq-table2", a_reproduction())))
+        assert (
+            page._title(ReportContext(tuple(given)))
+            == "What plain and acet know, and what they do not"
+        )
+    alone = ReportContext((("plain-history", a_history()), ("duq-table2", a_reproduction())))
     assert page._title(alone) == "What plain-history knows, and what it does not"
 
 
@@ -141,8 +144,8 @@ def test_standings_have_a_heading_where_there_are_several_data_sets():
         for data in ("digits", "moons")
     )
     heading = "<h3>moons, 1,000 inputs</h3><ul><li>Most right answers on moons"
-    assert heading in verdict.section(Given((*digits, *moons))).body
-    assert "1,000 inputs</h3>" not in verdict.section(Given(tuple(moons))).body
+    assert heading in verdict.section(ReportContext((*digits, *moons))).body
+    assert "1,000 inputs</h3>" not in verdict.section(ReportContext(tuple(moons))).body
 
 
 def test_the_contents_lead_to_every_section(everything):
@@ -151,7 +154,7 @@ def test_the_contents_lead_to_every_section(everything):
 
 
 def test_a_page_has_what_a_screen_reader_looks_for(everything):
-    seen = Seen(everything)
+    seen = ForwardPass(everything)
     for tag in ("header", "nav", "main", "footer", "h1"):
         assert seen.tags.count(tag) == 1, tag
     assert everything.index('class="skip" href="#content"') < everything.index("<nav")
@@ -177,7 +180,7 @@ def test_no_level_of_headings_is_passed_over(models):
     levels = [int(level) for level in re.findall(r"<h([1-6])[ >]", report_page(records))]
     assert levels[:2] == [1, 2]
     assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
-    assert ("<h4>" in verdict.section(Given(tuple(records))).body) == (
+    assert ("<h4>" in verdict.section(ReportContext(tuple(records))).body) == (
         models == 2
     )  # these have headings above
 
@@ -185,13 +188,13 @@ def test_no_level_of_headings_is_passed_over(models):
 @pytest.mark.slow
 def test_nothing_has_the_id_of_another():
     records = [pair for name in ("a", "b") for pair in of_every_kind(name)]
-    ids = Seen(report_page(records)).ids
+    ids = ForwardPass(report_page(records)).ids
     assert len(ids) == len(set(ids)) > 20
 
 
 def test_figures_that_are_alike_have_ids_of_their_own():
     made = report_page([("run", a_feature_audit(1.0)), ("run", a_feature_audit(1.0))])
-    ids = Seen(made).ids
+    ids = ForwardPass(made).ids
     assert len(ids) == len(set(ids)) > 5
     used = re.findall(r'(?:url\(|href=")#([^)"]+)', made)
     assert set(used) <= set(ids)
@@ -212,7 +215,7 @@ def test_a_name_is_but_a_name(name, everything):
             (f"other {name}", an_evaluation({name: 0.8, f"{name}2": 0.7}, known=name)),
         ]
     )
-    seen, plain = Seen(made), Seen(everything)
+    seen, plain = ForwardPass(made), ForwardPass(everything)
     assert set(seen.tags) == {*plain.tags, "h4"}  # of two models, which have headings of their own
     assert seen.tags.count("script") == 1
     assert seen.tags.count("meta") == plain.tags.count("meta")
@@ -245,7 +248,7 @@ def test_the_policy_allows_its_own_script_and_no_network(everything):
 
 def test_nothing_is_loaded_from_elsewhere(everything):
     refer = {"src", "href", "xlink:href", "action", "srcset", "poster", "data"}
-    places = [value for key, value in Seen(everything).attributes if key in refer]
+    places = [value for key, value in ForwardPass(everything).attributes if key in refer]
     assert places
     assert all(place.startswith(("#", "data:")) for place in places)
     assert not re.search(r"@import|url\((?!#)", everything)
@@ -277,7 +280,7 @@ def test_a_model_judged_in_two_goes_stands_beside_one_that_was_judged_in_one():
     two_goes = (("a", far), ("a", noise))
     for other in (("b", an_evaluation(both)), ("b", far)):
         for given in ((*two_goes, other), (other, *two_goes)):
-            text = side_by_side.section(Given(given)).body
+            text = side_by_side.section(ReportContext(given)).body
             assert ("AUROC: noise" in text) == (other[1] is not far)
             assert text.count("<svg") == 3
             assert "±" not in text
@@ -373,7 +376,7 @@ def test_only_what_is_all_is_called_so_under_pictures():
     pictures = replace(an_examples(), known=replace(an_examples().known, surest=(sure,)))
     noise, samples = (replace(a_gallery(start), rows=(row,)) for start in ("noise", "samples"))
     for make, record in ((examples, pictures), (attacks, noise), (attacks, samples)):
-        seen = Seen(str(make.section(Given((("run", record),))).body))
+        seen = ForwardPass(str(make.section(ReportContext((("run", record),))).body))
         words = " ".join([*seen.words, *(value for key, value in seen.attributes if key == "alt")])
         assert words.count("99.9 %") >= 2
         assert "100" not in words
@@ -381,7 +384,7 @@ def test_only_what_is_all_is_called_so_under_pictures():
 
 @pytest.mark.usefixtures("undrawn")
 def test_only_what_is_all_is_called_so_in_tables():
-    models = Given(
+    models = ReportContext(
         tuple(
             (name, an_evaluation({"far": 0.9}, accuracy=0.99996, mmc=mmc))
             for name, mmc in (("a", 0.96), ("b", 0.96), ("b", 0.97))

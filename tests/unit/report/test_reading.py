@@ -7,7 +7,7 @@ import pytest
 
 from nescio.errors import NescioError
 from nescio.report.reading import check_output, records_in
-from nescio.report.section import Given
+from nescio.report.section import ReportContext
 from nescio.report.sections import verdict
 from report_records import a_decision, a_history, an_audit, an_evaluation
 
@@ -77,7 +77,7 @@ def twins(tmp_path):
 def test_folders_of_one_name_are_told_apart_by_those_above_them(twins):
     places = twins / "A" / "run", twins / "B" / "run"
     assert [name for name, _ in found(*places)] == ["A/run"] * 3 + ["B/run"] * 3
-    told = verdict.section(Given(tuple(records_in(list(map(str, places)))))).body
+    told = verdict.section(ReportContext(tuple(records_in(list(map(str, places)))))).body
     assert "in the mean of" not in told
     assert {name for name, _ in found(twins / "A", places[1])} == {"A/run", "B/run"}
     files = [place / "evaluation.json" for place in places]

@@ -43,7 +43,7 @@ from nescio.records import (
 )
 from nescio.report.decision import decision_figure, decision_words, threshold_words
 from nescio.report.pictures import lighter, png
-from nescio.report.section import Given
+from nescio.report.section import ReportContext
 from nescio.report.sections import attacks, examples, infinity, maps, threshold, unknown, verdict
 from report_records import a_fitted, a_recommendation, an_evaluation, an_examples
 
@@ -90,17 +90,17 @@ def trained(known, make=Softmax, epochs=4, outputs=None):
         mlp(int(np.prod(known.shape)), outputs or len(known.classes), hidden=(16,)),
         normalise=known.normalise,
     )
-    nescio.fit(model, known.train, epochs=epochs, progress=False)
+    nescio.train(model, known.train, epochs=epochs, progress=False)
     return model
 
 
 @pytest.fixture(scope="module")
 def of_images():
     """Records of a model of digits: examples, evaluation, decision, gallery, audit."""
-    known = nescio.data.load("digits", hold_out=[8, 9])
+    known = nescio.data.load("digits", unseen=[8, 9])
     model = trained(known)
     held, test = halves(known.test)
-    sets = {"held out": known.held_out, "far": known.test.inputs * 100}
+    sets = {"held out": known.unseen, "far": known.test.inputs * 100}
     detector = nescio.Threshold(model).fit(held)
     return [
         nescio.examples(model, known.test, sets, classes=known.classes, each=3),
@@ -153,7 +153,7 @@ def of_rows():
 
 
 def given(*records, name="run"):
-    return Given(tuple((name, record) for record in records))
+    return ReportContext(tuple((name, record) for record in records))
 
 
 def one(records, kind):
@@ -165,7 +165,7 @@ ALL = [infinity, attacks, maps, examples, threshold]
 
 @pytest.mark.parametrize("module", ALL)
 def test_without_records_there_is_no_section(module):
-    assert module.section(Given(())) is None
+    assert module.section(ReportContext(())) is None
 
 
 @pytest.mark.parametrize("module", ALL)
@@ -356,10 +356,10 @@ def test_attacked_sets_in_words(of_images):
 def test_an_attack_on_many_models_is_told_once(of_images):
     record = one(of_images, Evaluation)
     record = dataclasses.replace(record, unknown=record.unknown[:1])
-    named = Given(tuple((name, record) for name in "abc"))
+    named = ReportContext(tuple((name, record) for name in "abc"))
     assert unknown.section(named).body.count("was made for each of a, b and c by itself") == 1
     assert "after the attack the mean confidence" in attacks.section(named).body
-    many = Given(tuple((f"m{i}", record) for i in range(7)))
+    many = ReportContext(tuple((f"m{i}", record) for i in range(7)))
     assert unknown.section(many).body.count("was made for each of 7 models by itself") == 1
     assert (
         "after the attack the mean confidence" not in attacks.section(many).body
@@ -588,7 +588,7 @@ def test_a_recommended_detector_comes_first_and_is_told_once():
     suited = a_recommendation("vim")
     own = dataclasses.replace(a_fitted(detector="vim"), inputs=suited.calibrated)
     found = verdict.section(
-        Given((("run", own), ("run", a_fitted(detector="knn")), ("run", suited)))
+        ReportContext((("run", own), ("run", a_fitted(detector="knn")), ("run", suited)))
     ).body
     assert re.findall(
         r"(Use \w+|If not vim, there is a detector that was fitted on \w+)", found

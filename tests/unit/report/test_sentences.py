@@ -6,7 +6,7 @@ import pytest
 
 from nescio.records import Compared
 from nescio.report import sentences
-from nescio.report.section import Given
+from nescio.report.section import ReportContext
 from nescio.report.standings import standings
 from report_records import (
     ORIGIN,
@@ -67,9 +67,9 @@ def test_runs_are_averaged_and_say_so():
 
 
 def test_the_best_and_the_worst_set_are_named():
-    told = sentences.meets_unknown([an_evaluation({"held_out": 0.995, "far": 0.1, "mnist": 0.95})])
+    told = sentences.meets_unknown([an_evaluation({"unseen": 0.995, "far": 0.1, "mnist": 0.95})])
     assert told[0].startswith(
-        "Best: it tells classes that it never learned (held_out) from what it knows nearly without"
+        "Best: it tells classes that it never learned (unseen) from what it knows nearly without"
     )
     assert "99.5 % of the time" in told[0]
     assert told[1].startswith(
@@ -153,7 +153,7 @@ def test_most_directions_are_not_said_to_be_all(share):
         sentences.judged_far(kernels)
         == "Far away it says along most directions that it does not know."
     )
-    assert standings(Given((("plain", affine), ("duq", kernels))))["Far away"] == [
+    assert standings(ReportContext((("plain", affine), ("duq", kernels))))["Far away"] == [
         "Proved to end far away certain, along most directions: plain.",
         "Proved to end far away not knowing, along most directions: duq.",
     ]
@@ -161,7 +161,9 @@ def test_most_directions_are_not_said_to_be_all(share):
 
 def test_an_end_that_is_known_and_not_certain_is_told():
     calm = replace(an_audit("affine", 0.1), end_confidence=(0.3, 0.5, 0.6, 0.8, 1.0))
-    assert standings(Given((("ensemble", calm), ("scanned", an_audit("unknown")))))["Far away"] == [
+    assert standings(ReportContext((("ensemble", calm), ("scanned", an_audit("unknown")))))[
+        "Far away"
+    ] == [
         "Proved not to become certain far away along most directions, but 60.0 % sure in the median: ensemble.",
         "Not proved to end far away one way or the other: scanned.",
     ]
@@ -282,7 +284,7 @@ def test_who_is_best_at_what():
     plain = an_evaluation({"noise": 0.9, "far": 0.2}, accuracy=0.97, ece=0.1)
     duq = an_evaluation({"noise": 0.8, "far": 0.99}, accuracy=0.95, ece=0.02)
     records = [("plain", plain), ("duq", duq), ("plain", an_audit()), ("duq", an_audit("kernels"))]
-    found = standings(Given(tuple(records)))
+    found = standings(ReportContext(tuple(records)))
     assert list(found) == ["digits, 1,000 inputs"]
     assert found["digits, 1,000 inputs"] == [
         "Most right answers on digits: plain (97.0 %); worst: duq (95.0 %).",
@@ -298,7 +300,7 @@ def test_who_is_best_at_what():
 def test_equals_are_not_ranked():
     pair = (("a", an_evaluation({"noise": 0.9})), ("b", an_evaluation({"noise": 0.9})))
     assert (
-        standings(Given(pair))["digits, 1,000 inputs"][0]
+        standings(ReportContext(pair))["digits, 1,000 inputs"][0]
         == "Most right answers on digits: a and b alike (95.0 %)."
     )
 
@@ -308,12 +310,12 @@ def test_models_on_different_data_are_not_ranked():
         ("a", an_evaluation({"noise": 0.9})),
         ("b", an_evaluation({"noise": 0.9}, known="iris")),
     )
-    assert standings(Given(pair)) == {}
+    assert standings(ReportContext(pair)) == {}
 
 
 def test_runs_of_one_name_are_one_model():
     pair = (("a", an_evaluation({"noise": 0.9})), ("a", an_evaluation({"noise": 0.7})))
-    assert standings(Given(pair)) == {}
+    assert standings(ReportContext(pair)) == {}
 
 
 def test_each_data_set_has_standings_of_its_own():
@@ -328,7 +330,7 @@ def test_each_data_set_has_standings_of_its_own():
         for name, law in (("a", "affine"), ("b", "kernels"))
     ]
     others = [("x", an_audit()), ("y", an_audit())]
-    found = standings(Given((*pairs, *audits, *others)))
+    found = standings(ReportContext((*pairs, *audits, *others)))
     assert list(found) == ["digits, 1,000 inputs", "moons, 1,000 inputs", "Far away"]
     assert found["moons, 1,000 inputs"][0].startswith(
         "Most right answers on moons: moons/a and moons/b alike"

@@ -279,9 +279,9 @@ def test_only_acet_means_no_other(kind, figures, holds):
 
 
 def test_where_the_papers_own_table_disagrees_with_its_words_is_told():
-    noise, hostile = paper2_tables._table1_disagrees(QUICK["mnist"])
+    noise, adversarial_set = paper2_tables._table1_disagrees(QUICK["mnist"])
     assert noise.endswith("the paper's own table disagrees, with a plain model's MMC of 0.463.")
-    assert hostile.endswith(
+    assert adversarial_set.endswith(
         "the paper's own table disagrees, with CEDA's MMC of 0.102 and AUROC of 0.998."
     )
     assert paper2_tables._table1_disagrees(QUICK["cifar10"]) == []

@@ -441,7 +441,7 @@ def test_a_run_is_fitted_on_its_test_data(command, tmp_path):
             "mlp",
             "--epochs",
             3,
-            "--hold-out",
+            "--unseen",
             "8,9",
             "-o",
             run,
@@ -451,14 +451,12 @@ def test_a_run_is_fitted_on_its_test_data(command, tmp_path):
     code, out, err = command("fit", run, "--score", "energy", "-o", tmp_path / "det")
     assert code == 0, err
     assert "digits, test part" in out
-    known = load("digits", hold_out=(8, 9))
-    np.savez(tmp_path / "new.npz", images=known.held_out.inputs[:30].numpy())
+    known = load("digits", unseen=(8, 9))
+    np.savez(tmp_path / "new.npz", images=known.unseen.inputs[:30].numpy())
     code, out, err = command("score", tmp_path / "det", tmp_path / "new.npz")
     assert code == 0, err
     model = nescio.load(run / "model.safetensors")
-    told = (
-        nescio.Threshold(model, score="energy").fit(known.test).explain(known.held_out.inputs[:30])
-    )
+    told = nescio.Threshold(model, score="energy").fit(known.test).explain(known.unseen.inputs[:30])
     as_told(list(csv.DictReader(out.splitlines())), told, known.classes)
     code, _, err = command(
         "fit", run, "--detector", "meta", "-o", tmp_path / "meta", "--data", tmp_path / "new.npz"
@@ -833,7 +831,7 @@ def test_answers_are_written_as_they_come(own, net):
     written = io.StringIO()
 
     class Watched:
-        batch_size, categorical, unseen = 4, False, ()
+        batch_size, categorical, unseen_category = 4, False, ()
 
         def __iter__(self):
             for batch in range(3):
@@ -920,7 +918,7 @@ def test_the_detector_that_suits_a_users_network_answers_from_the_folder_it_is_l
     assert len(answers.splitlines()) == 51
     code, _, err = command("recommend", "--model", "their_nets:make")
     assert code == 2
-    assert "--data held_out.npz" in err
+    assert "--data calibration.npz" in err
 
 
 def test_a_detectors_folder_is_no_place_for_a_recommendation(command, there, tmp_path):

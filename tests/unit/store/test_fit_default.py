@@ -75,7 +75,7 @@ def runs(tmp_path_factory):
             method,
             "--data",
             "digits",
-            "--hold-out",
+            "--unseen",
             "7,8,9",
             "--network",
             "mlp",
@@ -167,7 +167,7 @@ def test_what_recommend_measured_is_said_and_kept(command, runs, tmp_path):
         facts.refused
         == nescio.recommend(
             detector.model,
-            load("digits", hold_out=[7, 8, 9]).test,
+            load("digits", unseen=[7, 8, 9]).test,
             candidates=["energy"],
             accept=0.95,
         )
@@ -190,7 +190,7 @@ def test_what_learns_over_a_run_learns_from_its_training_data(command, runs, tmp
     code, out, err = command("fit", runs / "softmax", "--detector", name, "-o", tmp_path / "det")
     assert code == 0, err
     assert "Learned from: digits, training part" in out
-    known = load("digits", hold_out=[7, 8, 9])
+    known = load("digits", unseen=[7, 8, 9])
     detector, facts = open_fitted(tmp_path / "det", None, [])
     expected = DETECTORS[name](detector.model).fit(known.test, train=known.train)
     assert facts.thresholds == (float(expected.threshold_),)
@@ -211,7 +211,7 @@ def test_what_must_be_new_to_the_model_does_not(command, runs, tmp_path):
 
 
 def test_other_data_to_learn_from_are_taken(command, runs, tmp_path):
-    x, y = load("digits", hold_out=[7, 8, 9]).train.take(slice(0, 300))
+    x, y = load("digits", unseen=[7, 8, 9]).train.take(slice(0, 300))
     np.savez(tmp_path / "own.npz", images=x.numpy(), labels=y.numpy())
     code, out, err = command(
         "fit", runs / "softmax", "--train", tmp_path / "own.npz", "-o", tmp_path / "det"
@@ -236,12 +236,12 @@ def test_the_default_finds_what_the_old_one_could_not(command, tmp_path, monkeyp
         "from torch import nn\ndef make():\n    return nn.Sequential("
         "nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 7))\n"
     )
-    known = load("digits", hold_out=[7, 8, 9])
+    known = load("digits", unseen=[7, 8, 9])
     torch.manual_seed(0)
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 7))
-    nescio.fit(net, known.train, epochs=15, learning_rate=0.01, progress=False)
+    nescio.train(net, known.train, epochs=15, learning_rate=0.01, progress=False)
     save_file(net.state_dict(), "w.safetensors")
-    for name, data in (("held", known.test), ("train", known.train), ("other", known.held_out)):
+    for name, data in (("held", known.test), ("train", known.train), ("other", known.unseen)):
         x, y = data.take(slice(None))
         np.savez(f"{name}.npz", images=x.numpy(), labels=y.clamp(min=0).numpy())
     words = [
@@ -277,13 +277,13 @@ def test_what_the_page_on_deciding_says_of_combined():
     page = " ".join(
         (Path(__file__).parents[3] / "docs" / "deciding.md").read_text(encoding="utf-8").split()
     )
-    known = load("digits", hold_out=[7, 8, 9])
+    known = load("digits", unseen=[7, 8, 9])
     torch.manual_seed(0)
     model = nescio.methods.Softmax(nescio.models.mlp(64, 7), normalise=known.normalise)
-    nescio.fit(model, known.train, epochs=15, progress=False)
+    nescio.train(model, known.train, epochs=15, progress=False)
     x, _ = known.test.take(slice(None))
     sets = [
-        known.held_out.take(slice(0, 500))[0],
+        known.unseen.take(slice(0, 500))[0],
         made("noise", known.test).inputs,
         made("far", known.test).inputs,
     ]

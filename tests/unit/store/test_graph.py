@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from nescio.core.tensorfile import read_tensors, write_tensors
-from nescio.detectors.features import HEAD, look
+from nescio.detectors.features import HEAD, forward_with_features
 from nescio.errors import NescioError
 from nescio.store.detector_folder import plain_attention
 from nescio.store.graph import exported, read_graph, write_graph
@@ -128,7 +128,7 @@ def test_features_are_found_under_the_same_names(kept):
     name, net, graph, _ = kept
     x, layers = inputs(name, 4, seed=7), [*CASES[name][2], HEAD]
     with plain_attention():
-        own, other = look(net, x, layers), look(graph, x, layers)
+        own, other = forward_with_features(net, x, layers), forward_with_features(graph, x, layers)
     for layer in layers:
         assert torch.equal(own.features[layer], other.features[layer]), layer
     assert torch.equal(own.head.weight, other.head.weight)

@@ -74,7 +74,7 @@ def test_keeps_its_floating_type_and_can_be_trained_on(model, tmp_path):
     assert all(
         weight.dtype == torch.float64 and weight.requires_grad for weight in again.parameters()
     )
-    nescio.fit(again, (torch.randn(8, 4), torch.arange(8) % 3), epochs=1)
+    nescio.train(again, (torch.randn(8, 4), torch.arange(8) % 3), epochs=1)
     assert not torch.equal(again.net[1].weight, model.net[1].weight)
 
 

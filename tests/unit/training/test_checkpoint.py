@@ -18,8 +18,8 @@ from small_nets import same, small
 def test_a_finished_run_is_not_trained_again(blobs, tmp_path):
     path = tmp_path / "c"
     first, second = small(), small(seed=9)
-    history = nescio.fit(first, blobs, epochs=2, checkpoint=path)
-    again = nescio.fit(second, blobs, epochs=2, checkpoint=path)
+    history = nescio.train(first, blobs, epochs=2, checkpoint=path)
+    again = nescio.train(second, blobs, epochs=2, checkpoint=path)
     assert same(first, second)
     assert again.epochs == history.epochs
 
@@ -46,9 +46,9 @@ def test_a_run_cut_off_in_its_first_epoch_does_not_judge_the_labels_by_the_rest(
             }
             if cut:
                 with pytest.raises(KeyboardInterrupt):
-                    nescio.fit(model, torch.utils.data.TensorDataset(*data), **how)
+                    nescio.train(model, torch.utils.data.TensorDataset(*data), **how)
             else:
-                nescio.fit(model, torch.utils.data.TensorDataset(*data), **how)
+                nescio.train(model, torch.utils.data.TensorDataset(*data), **how)
         assert len(model.labels) == 1
 
 
@@ -62,8 +62,8 @@ def test_a_run_that_stopped_early_comes_back_with_its_best_weights(blobs, tmp_pa
         "seed": 2,
     }
     first, second = small(), small(seed=9)
-    assert nescio.fit(first, blobs, checkpoint=tmp_path / "c", **how).stopped_early
-    nescio.fit(second, blobs, checkpoint=tmp_path / "c", **how)
+    assert nescio.train(first, blobs, checkpoint=tmp_path / "c", **how).stopped_early
+    nescio.train(second, blobs, checkpoint=tmp_path / "c", **how)
     assert same(first, second)
 
 
@@ -74,7 +74,7 @@ def test_functions_of_the_users_own_are_known_again(blobs, tmp_path):
 
         crop = functools.partial(random_crop, padding=1)
         data = blobs.inputs.reshape(-1, 1, 1, 2), blobs.labels
-        nescio.fit(
+        nescio.train(
             net, data, epochs=1, schedule=schedule, augment=[crop], checkpoint=tmp_path / "c"
         )
 
@@ -93,23 +93,23 @@ def test_buffers_in_no_state_dict_are_resumed_too(blobs, tmp_path):
         def after_step(self, x, y):
             self.count += 1
 
-    nescio.fit(Counting(), blobs, epochs=2, checkpoint=tmp_path / "c")
+    nescio.train(Counting(), blobs, epochs=2, checkpoint=tmp_path / "c")
     again = Counting()
-    nescio.fit(again, blobs, epochs=2, checkpoint=tmp_path / "c")
+    nescio.train(again, blobs, epochs=2, checkpoint=tmp_path / "c")
     assert again.count == 16
 
 
 def test_checkpoint_of_another_run_is_refused(blobs, tmp_path):
     path = tmp_path / "c"
-    nescio.fit(small(), blobs, epochs=2, checkpoint=path)
+    nescio.train(small(), blobs, epochs=2, checkpoint=path)
     with pytest.raises(NescioError, match=r"learning_rate=0\.001, not 0\.01"):
-        nescio.fit(small(), blobs, epochs=2, checkpoint=path, learning_rate=0.01)
+        nescio.train(small(), blobs, epochs=2, checkpoint=path, learning_rate=0.01)
     with pytest.raises(NescioError, match="inputs, crc"):
-        nescio.fit(
+        nescio.train(
             small(), nescio.data.load("three_blobs", seed=1).train, epochs=2, checkpoint=path
         )
     with pytest.raises(NescioError, match=r"data='1000 inputs, crc"):
-        nescio.fit(
+        nescio.train(
             small(), blobs.__class__(blobs.inputs + 1, blobs.labels), epochs=2, checkpoint=path
         )
     frozen, other = small(), small()
@@ -117,8 +117,8 @@ def test_checkpoint_of_another_run_is_refused(blobs, tmp_path):
     other[2] = nn.Tanh()
     for net in (mlp(2, 3, hidden=(5,)), frozen, other):
         with pytest.raises(NescioError, match="model='99 weights"):
-            nescio.fit(net, blobs, epochs=2, checkpoint=path)
-    nescio.fit(
+            nescio.train(net, blobs, epochs=2, checkpoint=path)
+    nescio.train(
         small(), blobs, epochs=2, checkpoint=path, checkpoint_every=3
     )  # changes nothing in the weights
 
@@ -133,21 +133,21 @@ def test_checkpoint_of_another_run_is_refused(blobs, tmp_path):
 )
 def test_best_weights_that_do_not_fit_are_refused(blobs, tmp_path, change):
     how = {"epochs": 2, "validation": 0.2, "patience": 2, "checkpoint": tmp_path / "c"}
-    nescio.fit(small(), blobs, **how)
+    nescio.train(small(), blobs, **how)
     retold(tmp_path / "c", lambda tensors, _: change(tensors))
     with pytest.raises(NescioError, match="best epoch"):
-        nescio.fit(small(), blobs, **how)
+        nescio.train(small(), blobs, **how)
 
 
 def test_what_other_runs_are_writing_is_left_alone(blobs, tmp_path):
     ours, theirs = tmp_path / ".c.abcdefgh.partial", tmp_path / ".c.2.abcdefgh.partial"
     for path in (ours, theirs):
         path.write_text("half")
-    nescio.fit(small(), blobs, epochs=1, checkpoint=tmp_path / "c")
+    nescio.train(small(), blobs, epochs=1, checkpoint=tmp_path / "c")
     assert not ours.exists()
     assert theirs.exists()
     with pytest.raises(NescioError, match="is a folder"):
-        nescio.fit(small(), blobs, epochs=1, checkpoint=tmp_path)
+        nescio.train(small(), blobs, epochs=1, checkpoint=tmp_path)
 
 
 def retold(path, change):
@@ -176,10 +176,10 @@ def retold(path, change):
 )
 def test_tampered_checkpoint_is_refused(blobs, tmp_path, change):
     path = tmp_path / "c"
-    nescio.fit(small(), blobs, epochs=2, checkpoint=path)
+    nescio.train(small(), blobs, epochs=2, checkpoint=path)
     retold(path, change)
     with pytest.raises(NescioError):
-        nescio.fit(small(), blobs, epochs=2, checkpoint=path)
+        nescio.train(small(), blobs, epochs=2, checkpoint=path)
 
 
 @pytest.mark.parametrize(
@@ -188,10 +188,10 @@ def test_tampered_checkpoint_is_refused(blobs, tmp_path, change):
 )
 def test_damaged_checkpoint_is_refused(blobs, tmp_path, damage):
     path = tmp_path / "c"
-    nescio.fit(small(), blobs, epochs=1, checkpoint=path)
+    nescio.train(small(), blobs, epochs=1, checkpoint=path)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(NescioError, match="not a whole nescio checkpoint"):
-        nescio.fit(small(), blobs, epochs=1, checkpoint=path)
+        nescio.train(small(), blobs, epochs=1, checkpoint=path)
 
 
 def test_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(blobs, tmp_path):
@@ -208,7 +208,7 @@ def test_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(blobs, t
     with pytest.raises(
         NescioError, match=r"became nan in epoch 2, step 4.*last good checkpoint is '.*c'"
     ):
-        nescio.fit(Diverges(net), blobs, epochs=5, checkpoint=path)
+        nescio.train(Diverges(net), blobs, epochs=5, checkpoint=path)
     assert len(blobs) == 1000
     tensors, about = read_tensors(path, "checkpoint")
     assert about["progress"]["step"] == 8
@@ -225,18 +225,18 @@ def test_weights_that_are_not_finite_never_reach_a_checkpoint(blobs, tmp_path):
         with pytest.raises(
             NescioError, match=r"'net\.1\.weight' became NaN .* in epoch 1, step 1; .*checkpoint"
         ):
-            nescio.fit(Breaks(small()), blobs, epochs=1, batch_size=1000, **more)
+            nescio.train(Breaks(small()), blobs, epochs=1, batch_size=1000, **more)
     assert not (tmp_path / "c").exists()
 
 
 def test_buffers_may_hold_infinities(blobs, tmp_path):
     model = Softmax(small())
     model.register_buffer("mask", torch.tensor([-torch.inf, 0.0]))
-    nescio.fit(model, blobs, epochs=1, checkpoint=tmp_path / "c")
+    nescio.train(model, blobs, epochs=1, checkpoint=tmp_path / "c")
     assert (tmp_path / "c").exists()
 
 
 @pytest.mark.parametrize("place", ["", ".", "/", ".."])
 def test_a_place_without_a_name_is_told(blobs, place):
     with pytest.raises(NescioError, match=r"names no file|is a folder"):
-        nescio.fit(small(), blobs, epochs=1, checkpoint=place)
+        nescio.train(small(), blobs, epochs=1, checkpoint=place)

@@ -13,7 +13,7 @@ from nescio.cli import main
 from nescio.core.tensorfile import read_tensors
 from nescio.records import History
 
-COMMAND = """train softmax --data digits --hold-out 7,8,9 --network mlp --epochs 6 --batch-size 64 --checkpoint-every 1
+COMMAND = """train softmax --data digits --unseen 7,8,9 --network mlp --epochs 6 --batch-size 64 --checkpoint-every 1
     --optimizer sgd --learning-rate 0.05 --schedule one_cycle --augment crop --validation 0.2 --patience 6 -o"""
 
 # The command line, in a process that kills itself at a chosen moment of a chosen checkpoint: nothing of Python's is run
@@ -63,8 +63,8 @@ def run():
     command, pipe = [sys.executable, "-c", DOOMED], subprocess.PIPE
     with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) as program:
 
-        def exit_code(folder, moment="never", step=-1):
-            print(moment, step, *COMMAND.split(), folder, file=program.stdin, flush=True)
+        def exit_code(folder, training_step="never", step=-1):
+            print(training_step, step, *COMMAND.split(), folder, file=program.stdin, flush=True)
             return int(program.stdout.readline())
 
         yield exit_code
@@ -77,7 +77,7 @@ def steps_done(folder):
 def weights(folder):
     """A digest of each, since to show how long bytes differ takes pytest minutes."""
     with safe_open(str(folder / "model.safetensors"), framework="np") as file:
-        return {key: sha256(file.get_tensor(key).tobytes()).hexdigest() for key in file.keys()}
+        return {key: sha256(file.get_tensor(key).tobytes()).hexdigest() for key in file.keys()}  # noqa: SIM118
 
 
 def test_sigkill_at_any_moment_changes_nothing(run, tmp_path, monkeypatch):
@@ -88,12 +88,12 @@ def test_sigkill_at_any_moment_changes_nothing(run, tmp_path, monkeypatch):
     assert not stop.value.code
     per_epoch = steps_done(whole) // 6
     # in the middle of the first epoch, at the end of the second, within the third while the file is being written
-    for moment, step, left in (
+    for training_step, step, left in (
         ("before", 5, 4),
         ("after", 2 * per_epoch, 2 * per_epoch),
         ("during", 30, 29),
     ):
-        assert run(cut, moment, step) == -signal.SIGKILL
+        assert run(cut, training_step, step) == -signal.SIGKILL
         assert steps_done(cut) == left
         assert not (cut / "model.safetensors").exists()
     assert len(list(cut.glob(".*.partial"))) == 1  # of the write that was cut off

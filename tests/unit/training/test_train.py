@@ -24,7 +24,7 @@ def digits():
 def test_digits_are_read_rightly(digits, seed):
     torch.manual_seed(seed)
     model = Softmax(lenet(10, size=8), normalise=digits.normalise)
-    nescio.fit(model, digits.train, epochs=10, batch_size=64, seed=seed)
+    nescio.train(model, digits.train, epochs=10, batch_size=64, seed=seed)
     assert nescio.evaluate(model, digits.test).known.accuracy >= 0.97
 
 
@@ -39,7 +39,7 @@ def test_full_batch_steps_are_the_textbook_ones(blobs):
         "weight_decay": 0.01,
         "schedule": Step(at=(0.5,)),
     }
-    nescio.fit(net, blobs, epochs=2, batch_size=len(blobs), **how)
+    nescio.train(net, blobs, epochs=2, batch_size=len(blobs), **how)
     oracle = small()
     speed = [torch.zeros_like(weight) for weight in start]
     for rate in (0.1, 0.01):
@@ -55,7 +55,7 @@ def test_full_batch_steps_are_the_textbook_ones(blobs):
 
 def test_adam_is_torchs_with_l2_weight_decay(blobs):
     net, oracle = small(), small()
-    nescio.fit(net, blobs, epochs=2, batch_size=len(blobs), learning_rate=0.01, weight_decay=0.1)
+    nescio.train(net, blobs, epochs=2, batch_size=len(blobs), learning_rate=0.01, weight_decay=0.1)
     optimizer = torch.optim.Adam(oracle.parameters(), lr=0.01, weight_decay=0.1)
     for _ in range(2):
         optimizer.zero_grad()
@@ -69,7 +69,7 @@ def test_training_is_in_train_mode_and_each_step_draws_its_own(blobs):
     model = Watched(
         nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Dropout(), nn.Linear(4, 3))
     ).eval()
-    nescio.fit(model, blobs, epochs=2)
+    nescio.train(model, blobs, epochs=2)
     assert all(all(modes) for modes in model.modes)
     assert len(set(model.drawn)) == len(model.drawn) == 16
 
@@ -77,7 +77,7 @@ def test_training_is_in_train_mode_and_each_step_draws_its_own(blobs):
 def test_parts_that_were_put_in_eval_mode_stay_there(blobs):
     model = Watched(nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 3)))
     model.net[1].eval()
-    nescio.fit(model, blobs, epochs=1)
+    nescio.train(model, blobs, epochs=1)
     assert all(modes == [True, False, True] for modes in model.modes)
     assert model.net[1].num_batches_tracked == 0
 
@@ -85,15 +85,15 @@ def test_parts_that_were_put_in_eval_mode_stay_there(blobs):
 def test_no_batch_of_one_for_batchnorm(blobs):
     net = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
     model = Watched(net)
-    nescio.fit(model, (blobs.inputs[:5], torch.tensor([0, 1, 2, 0, 1])), epochs=1, batch_size=2)
+    nescio.train(model, (blobs.inputs[:5], torch.tensor([0, 1, 2, 0, 1])), epochs=1, batch_size=2)
     assert sorted(map(len, model.inputs)) == [2, 3]
     with pytest.raises(NescioError, match="no loss for a batch"):
-        nescio.fit(net, (blobs.inputs[:5], torch.tensor([0, 1, 2, 0, 1])), epochs=1, batch_size=1)
+        nescio.train(net, (blobs.inputs[:5], torch.tensor([0, 1, 2, 0, 1])), epochs=1, batch_size=1)
 
 
 def test_every_input_is_seen_once_an_epoch_in_batches_of_even_size(blobs):
     model = Watched(small())
-    nescio.fit(model, blobs, epochs=1, batch_size=300)
+    nescio.train(model, blobs, epochs=1, batch_size=300)
     sizes = [len(batch) for batch in model.inputs]
     assert max(sizes) <= 300
     assert max(sizes) - min(sizes) <= 1
@@ -104,7 +104,7 @@ def test_every_input_is_seen_once_an_epoch_in_batches_of_even_size(blobs):
 
 
 def test_history_tells_what_happened(blobs):
-    history = nescio.fit(
+    history = nescio.train(
         small(), blobs, epochs=3, schedule=Step(at=(0.5,), factor=0.1), validation=0.2, seed=4
     )
     assert [epoch.epoch for epoch in history.epochs] == [1, 2, 3]
@@ -122,7 +122,7 @@ def test_reported_loss_and_accuracy_are_those_of_the_batches(blobs):
     net = small()
     with torch.no_grad():
         logits = net(blobs.inputs)
-    history = nescio.fit(net, blobs, epochs=1, batch_size=len(blobs))
+    history = nescio.train(net, blobs, epochs=1, batch_size=len(blobs))
     assert history.epochs[0].loss == pytest.approx(
         nn.functional.cross_entropy(logits, blobs.labels).item(), rel=1e-5
     )
@@ -131,14 +131,14 @@ def test_reported_loss_and_accuracy_are_those_of_the_batches(blobs):
 
 def test_validation_data_is_not_trained_on(blobs):
     model = Watched(small())
-    nescio.fit(model, blobs, epochs=2, validation=0.25, seed=1)
+    nescio.train(model, blobs, epochs=2, validation=0.25, seed=1)
     assert len(torch.cat(model.inputs).unique(dim=0)) == round(0.75 * len(blobs))
 
 
 def test_early_stopping_keeps_the_best_weights(blobs):
     held = nescio.data.load("three_blobs").test
     net = small()
-    history = nescio.fit(
+    history = nescio.train(
         net,
         blobs,
         epochs=60,
@@ -156,7 +156,9 @@ def test_early_stopping_keeps_the_best_weights(blobs):
 
 
 def test_equal_validation_losses_do_not_count_as_better(blobs):
-    history = nescio.fit(small(), blobs, epochs=9, learning_rate=1e-30, validation=0.2, patience=2)
+    history = nescio.train(
+        small(), blobs, epochs=9, learning_rate=1e-30, validation=0.2, patience=2
+    )
     assert history.best_epoch == 1
     assert len(history.epochs) == 3
 
@@ -172,7 +174,7 @@ def test_a_split_loses_and_shares_nothing(blobs):
 def test_same_seed_same_run_other_seed_other_run(blobs):
     nets = [small() for _ in range(3)]
     for net, seed in zip(nets, (7, 7, 8), strict=True):
-        nescio.fit(net, blobs, epochs=2, seed=seed)
+        nescio.train(net, blobs, epochs=2, seed=seed)
     assert same(nets[0], nets[1])
     assert not same(nets[0], nets[2])
 
@@ -180,7 +182,7 @@ def test_same_seed_same_run_other_seed_other_run(blobs):
 def test_random_state_and_flags_are_left_as_found(blobs):
     net = small().eval()
     before = torch.random.get_rng_state()
-    nescio.fit(net, blobs, epochs=1)
+    nescio.train(net, blobs, epochs=1)
     assert torch.equal(torch.random.get_rng_state(), before)
     assert not any(module.training for module in net.modules())
     assert all(weight.grad is None for weight in net.parameters())
@@ -192,7 +194,7 @@ def test_takes_datasets_and_pairs_of_arrays(blobs):
     for net, data in zip(
         nets, (blobs, TensorDataset(blobs.inputs, blobs.labels), pair), strict=True
     ):
-        nescio.fit(net, data, epochs=1, seed=3)
+        nescio.train(net, data, epochs=1, seed=3)
     assert same(nets[0], nets[1])
     assert same(nets[0], nets[2])
 
@@ -208,7 +210,7 @@ def test_data_that_draw_do_not_move_the_global_generator(blobs):
     nets = [small() for _ in range(2)]
     for net in nets:
         before = torch.random.get_rng_state()
-        nescio.fit(net, Noisy(), epochs=1, validation=Noisy())
+        nescio.train(net, Noisy(), epochs=1, validation=Noisy())
         assert torch.equal(torch.random.get_rng_state(), before)
         torch.rand(5)
     assert same(*nets)
@@ -218,20 +220,20 @@ def test_a_bad_input_is_named_by_its_place_in_the_data(blobs):
     x = blobs.inputs.clone()
     x[713] = torch.nan
     with pytest.raises(NescioError, match="input 713 "):
-        nescio.fit(small(), (x, blobs.labels), epochs=1)
+        nescio.train(small(), (x, blobs.labels), epochs=1)
 
 
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float64])
 def test_inputs_of_any_floating_type_also_with_a_graph(blobs, kind):
     inputs = blobs.inputs.to(kind).requires_grad_()
-    assert len(nescio.fit(small(), (inputs, blobs.labels), epochs=1).epochs) == 1
+    assert len(nescio.train(small(), (inputs, blobs.labels), epochs=1).epochs) == 1
 
 
 def test_frozen_weights_stay(blobs):
     net = small()
     net[1].weight.requires_grad_(False)
     before = net[1].weight.clone()
-    nescio.fit(net, blobs, epochs=1)
+    nescio.train(net, blobs, epochs=1)
     assert torch.equal(net[1].weight, before)
 
 
@@ -251,14 +253,14 @@ def test_labels_of_any_integer_type_and_inputs_of_any_layout(blobs):
         ),
         strict=True,
     ):
-        nescio.fit(net, data, epochs=1)
+        nescio.train(net, data, epochs=1)
     assert all(same(nets[0], net) for net in nets[1:])
 
 
 def test_doubles_stay_doubles_for_a_double_model():
     x = 1e9 + np.arange(4.0)[:, None]
     model = Watched(mlp(1, 2, hidden=()).double())
-    nescio.fit(model, (x, np.array([0, 1, 0, 1])), epochs=1)
+    nescio.train(model, (x, np.array([0, 1, 0, 1])), epochs=1)
     assert sorted(model.inputs[0][:, 0].tolist()) == x[:, 0].tolist()
 
 
@@ -269,7 +271,7 @@ def test_numbers_of_numpy_are_numbers(blobs, tmp_path):
         "learning_rate": np.float32(1e-3),
         "seed": np.int64(2),
     }
-    history = nescio.fit(small(), blobs, checkpoint=tmp_path / "c", **how)
+    history = nescio.train(small(), blobs, checkpoint=tmp_path / "c", **how)
     assert History.from_json(history.to_json()).provenance.seed == 2
 
 
@@ -325,11 +327,11 @@ def test_bad_input_is_told(blobs, changes, message):
     arguments = bad(blobs, **changes)
     model, data = arguments.pop("model"), arguments.pop("data")
     with pytest.raises(NescioError, match=message):
-        nescio.fit(model, data, **arguments)
+        nescio.train(model, data, **arguments)
 
 
 def test_data_in_memory_of_one_class_are_told_before_any_step(blobs):
     model = Watched(small())
     with pytest.raises(NescioError, match="all 1000 training inputs are of one class"):
-        nescio.fit(model, (blobs.inputs, torch.ones(1000, dtype=torch.long)), epochs=1)
+        nescio.train(model, (blobs.inputs, torch.ones(1000, dtype=torch.long)), epochs=1)
     assert not model.inputs

@@ -22,7 +22,7 @@ QUICK = {"epochs": 3, "batch_size": 64, "learning_rate": 0.01, "validation": 0.2
 
 @pytest.fixture(scope="module")
 def known():
-    return nescio.data.load("digits", hold_out=[8, 9])
+    return nescio.data.load("digits", unseen=[8, 9])
 
 
 @pytest.fixture
@@ -60,9 +60,7 @@ def test_absurd_length_scales_lose(make, known, seed):
 
 
 def test_absurd_penalties_lose_against_a_third_data_set(make, known, seed):
-    found = select_penalty(
-        make, known.train, (1e4, 0.01), unknown=known.held_out, seed=seed, **QUICK
-    )
+    found = select_penalty(make, known.train, (1e4, 0.01), unknown=known.unseen, seed=seed, **QUICK)
     assert found.value == 0.01
     assert (
         found.chosen.auroc > 0.8 > 0.7 > found.trials[1].auroc
@@ -76,7 +74,7 @@ def test_a_trial_is_a_training_like_any_other(make, known, seed):
     train, held = selection.split(known.train, 0.2, seed)
     torch.manual_seed(selection.derived_seed(seed, "weights", 0))
     model = make(gradient_penalty=0.2)
-    nescio.fit(model, train, epochs=1, batch_size=64, learning_rate=0.01, seed=seed)
+    nescio.train(model, train, epochs=1, batch_size=64, learning_rate=0.01, seed=seed)
     judged = nescio.evaluate(model, held, scores=["max_logit"])
     assert found.chosen.accuracy == judged.known.accuracy
     assert found.chosen.auroc == judged.known.misclassification[0].auroc
@@ -101,7 +99,7 @@ def test_nothing_global_is_left_changed(make_small, blobs):
 
 
 def test_trials_start_from_the_same_weights_and_the_same_data(make_small, blobs, monkeypatch, seed):
-    started, true_fit = [], nescio.fit
+    started, true_fit = [], nescio.train
 
     def watched(model, data, **how):
         started.append((model.net[1].weight.clone(), data, how["seed"]))
@@ -241,7 +239,7 @@ def test_what_is_on_record_is_not_repeated(make_small, blobs, tmp_path, monkeypa
     path = tmp_path / "deep" / "r.json"
     sweep = {"candidates": (0.1, 0.2, 0.5), "epochs": 1}
     whole = select_length_scale(make_small, blobs, **sweep)
-    trained, true_fit = [], nescio.fit
+    trained, true_fit = [], nescio.train
 
     def counting(model, *data, **how):
         if len(trained) == 2:
@@ -301,7 +299,7 @@ def test_progress_is_a_line_for_each_trial(make_small, blobs, capsys):
 def test_validation_data_are_looked_at_in_training_only_for_patience(
     make_small, blobs, monkeypatch
 ):
-    seen, true_fit = [], nescio.fit
+    seen, true_fit = [], nescio.train
 
     def watched(*given, **how):
         seen.append((how["validation"], how["patience"]))

@@ -19,7 +19,7 @@ from nescio.core.predict import check_inputs, run
 from nescio.core.random_streams import from_seed
 from nescio.core.replica import private
 from nescio.data.arrays import tensor
-from nescio.errors import NescioError, number, whole_number
+from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import DUQ, RBFNetwork
 from nescio.progress import bar
 from nescio.seeds import check_seed
@@ -48,7 +48,7 @@ class Asymptote:
 
     def at(self, t: Tensor | float) -> Tensor:
         """The law's logits, shaped as its slope, at some t, one for all rays or one for each."""
-        t = tensor(t if is_array(t) else np.float64(number("t", t, -1e300, 1e300))).to(
+        t = tensor(t if is_array(t) else np.float64(check_float("t", t, -1e300, 1e300))).to(
             self.slope.dtype
         )
         if t.numel() not in (1, len(self.start)):
@@ -112,7 +112,7 @@ def chunk(x: Tensor, batch_size: int | None) -> int:
     >>> chunk(torch.zeros(9, 3, 32, 32), None)
     42
     """
-    return whole_number(
+    return check_int(
         "batch_size",
         max(16, min(4096, TOGETHER // x[0].numel())) if batch_size is None else batch_size,
     )

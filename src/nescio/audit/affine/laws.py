@@ -79,7 +79,7 @@ class Rays:
 
     def _times(self, like: Tensor) -> Tensor:
         """`now` as `(N, 1, …)`."""
-        assert self.now is not None
+        assert self.now is not None  # noqa: S101 - asked for only then
         if len(like) != len(self.now):
             raise NotAffineError(
                 "moves the axis of the inputs, so that rays can no longer be told apart"

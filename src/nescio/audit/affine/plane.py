@@ -21,7 +21,7 @@ from nescio.audit.affine.regions import laws_around
 from nescio.audit.budget import Budget, budget_of
 from nescio.data import Known
 from nescio.data.arrays import Array
-from nescio.errors import NescioError, number, whole_number
+from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import as_method
 from nescio.metrics.percent import percent
 from nescio.progress import bar
@@ -64,7 +64,7 @@ def regions_in(
         progress: a bar on standard error; by default only on a terminal.
     """
     started = time.monotonic()
-    sides, limit, time_left = _sides(window), whole_number("limit", limit), budget_of(budget)
+    sides, limit, time_left = _sides(window), check_int("limit", limit), budget_of(budget)
     points = None if known is None else _points(known)
     method = as_method(model)
     middle = torch.from_numpy(sides.mean(1))[None]
@@ -234,7 +234,9 @@ def _sides(window: Any) -> Array:
         (left, right), (bottom, top) = as_array(window).tolist() if is_array(window) else window
     except (TypeError, ValueError) as error:
         raise wrong from error
-    ends = [number("an end of the window", end, least=-1e100) for end in (left, right, bottom, top)]
+    ends = [
+        check_float("an end of the window", end, least=-1e100) for end in (left, right, bottom, top)
+    ]
     sides = np.array(ends).reshape(2, 2)
     if not (sides[:, 1] > sides[:, 0]).all():
         raise wrong

@@ -17,7 +17,7 @@ from nescio.audit.affine.asymptote import exact, logits_law
 from nescio.audit.affine.laws import LEAST, Law, NotAffineError, Rays, followed
 from nescio.core.predict import check_inputs, run
 from nescio.data.arrays import Array, tensor
-from nescio.errors import NescioError, whole_number
+from nescio.errors import NescioError, check_int
 
 CHUNK = 256  # rays at a time
 ROUNDING = 1e-13  # share of a layer's largest value that may be no more than rounding
@@ -114,7 +114,7 @@ class Faces(Rays):
 
     def _rise(self, gradient: Tensor) -> Tensor:
         """Slopes `(M, …)` in the direction that the points go."""
-        assert self.toward is not None
+        assert self.toward is not None  # noqa: S101 - asked for only then
         return torch.einsum("mk...,mk->m...", gradient, self.toward)
 
     def _add(self, choices: Array, margin: Tensor, gradient: Tensor) -> None:
@@ -152,7 +152,7 @@ def local_affine(model: nn.Module, x: Any, *, batch_size: int = CHUNK) -> tuple[
     ([[[3.0, 6.0], [0.0, 0.0]]], [[-3.0, 1.0]])
     """
     x = _inputs(model, x)
-    at_a_time = max(1, whole_number("batch_size", batch_size) // x[0].numel())
+    at_a_time = max(1, check_int("batch_size", batch_size) // x[0].numel())
     with exact(model, x) as double:
         parts = [
             laws_around(double, some, batch_size=batch_size)[:2] for some in x.split(at_a_time)
@@ -254,7 +254,7 @@ def laws_around(
     each chooses as the others do. Of the last pass the axes beyond D go nowhere.
     """
     axes = x[0].numel()
-    passes = -(-axes // whole_number("batch_size", batch_size)) if toward is None else 1
+    passes = -(-axes // check_int("batch_size", batch_size)) if toward is None else 1
     each = -(-axes // passes)
     steps = torch.eye(each * passes, axes, dtype=x.dtype, device=x.device).view(
         passes, each, *x.shape[1:]

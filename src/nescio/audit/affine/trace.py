@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nescio.audit.affine.asymptote import check_law, checked_rays, exact, law_at
 from nescio.audit.affine.laws import Rays, leading
-from nescio.errors import NescioError, number, whole_number
+from nescio.errors import NescioError, check_float, check_int
 from nescio.progress import bar
 
 HALVINGS = 120
@@ -167,19 +167,19 @@ class Trace(Pieces):
 
     def breakpoints(self, ray: int) -> Tensor:
         """The t between two pieces of a ray."""
-        whole_number("ray", ray, least=0, below=len(self.whole))
+        check_int("ray", ray, least=0, below=len(self.whole))
         return self.begin[self.ray == ray][1:]
 
     def at(self, ray: int, t: Tensor) -> Tensor:
         """Logits `(T, C)` of one ray at some t `(T,)`."""
-        whole_number("ray", ray, least=0, below=len(self.whole))
+        check_int("ray", ray, least=0, below=len(self.whole))
         own = (self.ray == ray).nonzero().flatten()
         piece = own[torch.searchsorted(self.begin[own], t, right=True).sub(1).clamp(min=0)]
         return self.slope[piece] * t[:, None] + self.intercept[piece]
 
     def first_certain(self, eps: float = 1e-3) -> Tensor:
         """The smallest t at which some class has probability at least `1 − eps`, `(N,)`; infinite if there is none."""
-        found = super().first_certain(number("eps", eps, least=1e-300, most=0.5))
+        found = super().first_certain(check_float("eps", eps, least=1e-300, most=0.5))
         first = found.new_full((len(self.whole),), torch.inf)
         return first.scatter_reduce(0, self.ray, found, "amin")
 
@@ -211,8 +211,8 @@ def trace(
         progress: a bar on standard error; by default only on a terminal.
     """
     x, direction = checked_rays(x, direction, model)
-    t_max = number("t_max", t_max, most=math.inf)
-    whole_number("limit", limit)
+    t_max = check_float("t_max", t_max, most=math.inf)
+    check_int("limit", limit)
     whole = torch.zeros(len(x), dtype=torch.bool)
     parts = []
     with exact(model, x) as double, bar(len(x), "trace", progress) as shown:

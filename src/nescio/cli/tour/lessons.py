@@ -13,7 +13,7 @@ from nescio.records import Decision
 from nescio.report.tables import auroc_colour
 
 SETS = {
-    "held_out": "held-out\ndigits",
+    "unseen": "held-out\ndigits",
     "noise": "\nnoise",
     "adversarial_noise": "advers.\nnoise",
     "far": "far\naway",
@@ -94,8 +94,8 @@ def _promise(plain: Judged, duq: Judged) -> str:
     return (
         f"Deciding: asked to accept {percent(ACCEPT)} of known digits, a threshold on DUQ accepts "
         f"{percent(found.accepted)} of {found.inputs} new ones, {_kept(found)}, and refuses "
-        f"{percent(duq.refused('held_out'))} of the 7s, 8s and 9s and {percent(duq.refused('far'))} of the digits far "
-        f"away; one on softmax refuses {percent(plain.refused('held_out'))} and {percent(plain.refused('far'))}."
+        f"{percent(duq.refused('unseen'))} of the 7s, 8s and 9s and {percent(duq.refused('far'))} of the digits far "
+        f"away; one on softmax refuses {percent(plain.refused('unseen'))} and {percent(plain.refused('far'))}."
     )
 
 

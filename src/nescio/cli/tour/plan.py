@@ -26,20 +26,20 @@ class Problem:
     name: str
     epochs: int
     unknown: tuple[str, ...]
-    hold_out: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
     own: Mapping[str, Mapping[str, Any]] = field(
         default_factory=dict
     )  # of methods, where not the usual ones
 
     def source(self, seed: int) -> Source:
         """The data, as a run folder names them."""
-        return Source(self.name, self.hold_out, seed)
+        return Source(self.name, self.unseen, seed)
 
 
 DIGITS = Problem(
     "digits",
     30,
-    ("held_out", "noise", "adversarial_noise", "far"),
+    ("unseen", "noise", "adversarial_noise", "far"),
     ("7", "8", "9"),
     {"acet": {"steps": 5}, "duq": {"momentum": 0.99}},
 )

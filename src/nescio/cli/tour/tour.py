@@ -80,8 +80,8 @@ def _digits(
     folder: Path, seed: int, out: Console, size: Size, stages: Stages
 ) -> tuple[list[Judged], Gallery]:
     known = DIGITS.source(seed).load()
-    assert known.train is not None
-    assert known.held_out is not None
+    assert known.train is not None  # noqa: S101 - as embedded sets have
+    assert known.unseen is not None  # noqa: S101
     out.print("[bold]1. Digits[/]", highlight=False)
     _say(
         out,
@@ -91,7 +91,7 @@ def _digits(
     )
     out.print()
     _write_new(
-        folder / DIGITS.name / NEW, _halves(folder, DIGITS, known, seed).judging, known.held_out
+        folder / DIGITS.name / NEW, _halves(folder, DIGITS, known, seed).judging, known.unseen
     )
     found, models = [], {}
     for method in METHODS:
@@ -165,11 +165,11 @@ def _halves(folder: Path, problem: Problem, known: Known, seed: int) -> Halves:
     return Halves(path, known.test.select(second))
 
 
-def _write_new(folder: Path, judging: Samples, held_out: Samples) -> None:
+def _write_new(folder: Path, judging: Samples, unseen: Samples) -> None:
     """Images to try a detector on: some of digits that were learned, some of those that were not."""
     about = PngInfo()
     about.add_text("Software", MADE_BY)
-    for kind, samples in (("seen", judging), ("never_seen", held_out)):
+    for kind, samples in (("seen", judging), ("never_seen", unseen)):
         for number in range(SHOWN):
             pixels = samples[number][0][0].mul(255).round().byte().numpy()
             with replacing(folder / kind / f"{number}.png") as file:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from nescio.core.logits import log_probs
-from nescio.core.predict import draws_of, going_back, holding, run
+from nescio.core.predict import autograd_errors, draws_of, fixed_draws, run
 from nescio.core.random_streams import rewinding
 from nescio.core.weight_gradients.layers import layers_of
 from nescio.core.weight_gradients.moments import Moments, merged
@@ -159,7 +159,7 @@ def _forward(model: nn.Module, x: Tensor) -> tuple[list[_Use], Tensor]:
         module.register_forward_hook(hook, with_kwargs=True, prepend=True) for module in ruled
     ]
     try:
-        with rewinding(), holding(model):
+        with rewinding(), fixed_draws(model):
             draws = draws_of(
                 run(model, x.detach().clone()), len(x)
             )  # a clone: its first layer may be in place
@@ -246,7 +246,7 @@ def _moments(
     along = _along_first_axis(model, x, uses)
     some = [use for calls in called.values() for use in calls]
     edges = [use.returned for use in some]
-    with going_back():
+    with autograd_errors():
         pulled = torch.autograd.grad(logits, edges, delta, allow_unused=True) if edges else ()
     given = {id(use): pull for use, pull in zip(some, pulled, strict=True) if pull is not None}
     found: dict[str, Moments] = {}
@@ -258,7 +258,7 @@ def _moments(
                 found[name] = rule(calls[0].module, [(use.given, given[id(use)]) for use in calls])
     rest = {name: own for name, own in layers.items() if name not in found}
     if rest:
-        with going_back():
+        with autograd_errors():
             found |= moments_without_rule(model, x, delta, rest)
     return {name: found[name] for name in layers}
 

@@ -21,7 +21,7 @@ def allowed(packed: int) -> int:
     return min(_CEILING, max(_FLOOR, _RATIO * packed))
 
 
-def there(path: str | os.PathLike[str], hint: str = "") -> Path:
+def require_exists(path: str | os.PathLike[str], hint: str = "") -> Path:
     """The path, if something is there; the hint follows "no such file"."""
     try:
         Path(path).stat()
@@ -43,7 +43,7 @@ def there(path: str | os.PathLike[str], hint: str = "") -> Path:
 
 def regular(path: str | os.PathLike[str]) -> Path:
     """The path, if it is a file."""
-    path = there(path)
+    path = require_exists(path)
     if not path.is_file():
         raise NescioError(f"{path}: is not a file")
     return path

@@ -51,7 +51,7 @@ DRAWN: dict[str, tuple[Callable[[int, int], tuple[Array, Array]], tuple[str, ...
 STORED = ("digits", "breast_cancer", "wine", "iris")
 
 
-def drawn(name: str, hold_out: tuple[int | str, ...], seed: int) -> Known:
+def drawn(name: str, unseen: tuple[int | str, ...], seed: int) -> Known:
     """A set in the plane: 1000 inputs to train on and 500 to test, both drawn from the seed."""
     draw, classes = DRAWN[name]
     seeds = np.random.SeedSequence(seed).generate_state(
@@ -61,10 +61,10 @@ def drawn(name: str, hold_out: tuple[int | str, ...], seed: int) -> Known:
         Samples(torch.from_numpy(x).float(), torch.from_numpy(y))
         for x, y in (draw(_TRAIN, int(seeds[0])), draw(_TEST, int(seeds[1])))
     )
-    return assemble(name, train, test, classes, hold_out, Encoding.numeric(("x", "y")))
+    return assemble(name, train, test, classes, unseen, Encoding.numeric(("x", "y")))
 
 
-def stored(name: str, hold_out: tuple[int | str, ...], seed: int) -> Known:
+def stored(name: str, unseen: tuple[int | str, ...], seed: int) -> Known:
     """A set of scikit-learn's, 70 % of each class to train on and 30 % to test, divided by the seed."""
     from sklearn import datasets
 
@@ -77,4 +77,4 @@ def stored(name: str, hold_out: tuple[int | str, ...], seed: int) -> Known:
     samples = Samples(x, torch.from_numpy(bunch.target))
     train, test = stratified(samples.labels, 0.3, seed, name)
     classes = tuple(map(str, bunch.target_names))
-    return assemble(name, samples.select(train), samples.select(test), classes, hold_out, encoding)
+    return assemble(name, samples.select(train), samples.select(test), classes, unseen, encoding)

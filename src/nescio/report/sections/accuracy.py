@@ -7,7 +7,7 @@ from nescio.records import Evaluation, Temperature
 from nescio.report.figures import calibration
 from nescio.report.markup import Cell, figure, percentage, table, terms
 from nescio.report.reliability import FEW, reliability_figure
-from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs
+from nescio.report.section import DRAWN, ReportContext, Section, left_out, paragraphs
 from nescio.report.temperature import WARNING
 
 COLUMNS = (
@@ -56,7 +56,7 @@ TERMS = (
 )
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """A table of all evaluations, with the gap between confidence and accuracy drawn, and what temperatures did."""
     parts = []
     if found := given.told_apart(Evaluation):

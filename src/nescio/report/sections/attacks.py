@@ -10,13 +10,13 @@ from nescio.report.folded import resisted
 from nescio.report.markup import Cell, percentage, table
 from nescio.report.own import own
 from nescio.report.pictures import picture, row_of
-from nescio.report.section import Given, Section, paragraphs
+from nescio.report.section import ReportContext, Section, paragraphs
 from nescio.report.tables import attack_in_words
 
 TOLD = 4  # attacked sets that are told of in words; of more the table is enough
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """Galleries, and the attacked sets of evaluations."""
     attacked = [
         (name, record, side)

@@ -4,7 +4,7 @@ from markupsafe import Markup
 
 from nescio.records import Contest
 from nescio.report.markup import Cell, heading, items, percentage, seconds, table
-from nescio.report.section import Given, Section, paragraphs
+from nescio.report.section import ReportContext, Section, paragraphs
 from nescio.report.sentences import contested
 
 NOTE = (
@@ -13,7 +13,7 @@ NOTE = (
 )
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """A table for each contest, the best detector first."""
     found = given.told_apart(Contest)
     if not found:

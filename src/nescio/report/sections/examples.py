@@ -8,10 +8,10 @@ from nescio.metrics.percent import percent
 from nescio.records import Example, Examples, ExampleSet
 from nescio.report.markup import Cell, Shown, apart, heading, level_within, percentage, table
 from nescio.report.pictures import picture, row_of
-from nescio.report.section import DRAWN, Given, Section, paragraphs
+from nescio.report.section import DRAWN, ReportContext, Section, paragraphs
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """A part for each record, of the first few."""
     found = given.told_apart(Examples)
     parts = [

@@ -6,7 +6,7 @@ from nescio.metrics.percent import percent
 from nescio.records import History, Selection
 from nescio.report.figures import training
 from nescio.report.markup import Cell, figure, heading, percentage, seconds, table
-from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs
+from nescio.report.section import DRAWN, ReportContext, Section, left_out, paragraphs
 from nescio.report.selection import selection_figure
 from nescio.report.selection import verdict as chosen
 
@@ -25,7 +25,7 @@ COLUMNS = (
 TRIED = ("value", "accuracy, %", "AUROC", "seconds", "remark")
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """Loss and accuracy epoch by epoch, and what was tried before."""
     parts = []
     if found := [(name, record) for name, record in given.told_apart(History) if record.epochs]:

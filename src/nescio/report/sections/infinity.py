@@ -17,14 +17,14 @@ from nescio.report.per_feature import (
     per_feature_figure,
 )
 from nescio.report.scaling import COLUMNS, scaling_cells, scaling_figure, worst_first
-from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs
+from nescio.report.section import DRAWN, ReportContext, Section, left_out, paragraphs
 
 MOST = 40  # features that a figure shows; the table has all
 ENDS = 10  # classes that rays end in
 GREY = "0.75"  # of the many lines behind the telling ones
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """Audits at infinity, of features, of scaling, of regions and of monotonicity."""
     audits = given.told_apart(Audit)
     parts = [_side_by_side(audits)] if len(audits) > 1 else []
@@ -78,7 +78,7 @@ def _side_by_side(audits: Sequence[tuple[str, Audit]]) -> Markup:
     )
 
 
-def _classes(given: Given, name: str, record: Audit) -> Sequence[str]:
+def _classes(given: ReportContext, name: str, record: Audit) -> Sequence[str]:
     """What the classes of an audited model are called by another record of its name, if one does; else numbers."""
     named = (
         one.classes

@@ -11,13 +11,13 @@ from nescio.report.maps import CONFIDENCE, check_grid, map_figure
 from nescio.report.markup import Cell, figure, percentage, table
 from nescio.report.pictures import lighter
 from nescio.report.regions import regions_figure
-from nescio.report.section import DRAWN, Given, Section, paragraphs
+from nescio.report.section import DRAWN, ReportContext, Section, paragraphs
 
 SURE = 0.99
 FEW = 300  # regions that stay outlines; more become a picture within the figure
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """Maps of each data set, and linear regions."""
     judged = [record for _, record in given.of(Evaluation)]
     parts = [_maps(group, judged) for group in _groups(given.told_apart(Map))]

@@ -5,10 +5,10 @@ from markupsafe import Markup
 from nescio.records import MetaWeights
 from nescio.report.markup import figure, heading, table
 from nescio.report.meta import NOTE, kept_weights, learned_from, weights_figure
-from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs
+from nescio.report.section import DRAWN, ReportContext, Section, left_out, paragraphs
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """The features that count, the weightiest first, of each."""
     found = given.told_apart(MetaWeights)
     if not found:

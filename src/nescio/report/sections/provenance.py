@@ -6,13 +6,13 @@ from markupsafe import Markup
 
 from nescio.records import Provenance, Record, Reproduction
 from nescio.report.markup import Cell, more, seconds, table
-from nescio.report.section import Given, Section, paragraphs
+from nescio.report.section import ReportContext, Section, paragraphs
 
 COLUMNS = ("name", "record", "seed", "seconds", "versions")
 LONGEST = 2000  # characters of settings that are shown
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """A row for each record; its settings and the command that made it, on demand."""
     found = [
         (name, record, origin)

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from nescio.records import Promise, Radius
 from nescio.report.markup import figure, percentage, table
 from nescio.report.radius import radius_figure
-from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs
+from nescio.report.section import DRAWN, ReportContext, Section, left_out, paragraphs
 
 COLUMNS = (
     "model",
@@ -27,7 +27,7 @@ WORDS = (
 )
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """All promises in one table, and a figure of the first record on each data set."""
     found = given.told_apart(Radius)
     if not found:

@@ -4,7 +4,7 @@ from markupsafe import Markup
 
 from nescio.records import Recommendation
 from nescio.report.markup import heading, items, seconds, table
-from nescio.report.section import Given, Section, paragraphs
+from nescio.report.section import ReportContext, Section, paragraphs
 from nescio.report.sentences import recommended
 
 NOTE = (
@@ -13,7 +13,7 @@ NOTE = (
 )
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """A table for each recommendation, the best detector first."""
     found = given.told_apart(Recommendation)
     if not found:

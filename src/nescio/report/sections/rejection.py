@@ -5,7 +5,7 @@ from markupsafe import Markup
 from nescio.records import Evaluation, Rejection
 from nescio.report.figures import rejections
 from nescio.report.markup import apart, figure, percentage, table
-from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs
+from nescio.report.section import DRAWN, ReportContext, Section, left_out, paragraphs
 
 COLUMNS = ("model", "data", "judged by", "area", "theoretical maximum", "reached, %")
 WORDS = (
@@ -16,7 +16,7 @@ WORDS = (
 )
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """Curves of each evaluation, and a table of the areas under them."""
     found = [(name, record) for name, record in given.told_apart(Evaluation) if _curves(record)]
     if not found:

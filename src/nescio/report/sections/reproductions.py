@@ -5,12 +5,12 @@ from markupsafe import Markup
 from nescio.records import Compared, Reproduction
 from nescio.report.markup import Cell, Shown, heading, items, number, table
 from nescio.report.reproductions import VERDICTS
-from nescio.report.section import Given, Section, paragraphs
+from nescio.report.section import ReportContext, Section, paragraphs
 
 COLUMNS = ("what", "paper", "ours", "difference")
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """For each: numbers beside the paper's, claims that hold or do not, settings that differ, remarks, the command."""
     found = given.of(Reproduction)
     return (

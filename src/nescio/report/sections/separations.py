@@ -6,12 +6,12 @@ from markupsafe import Markup
 
 from nescio.records import Separations
 from nescio.report.markup import Shown, figure, more, table
-from nescio.report.section import Given, Section, paragraphs
+from nescio.report.section import ReportContext, Section, paragraphs
 from nescio.report.separations import MEASURES, violin_figure
 from nescio.report.separations import heading as told
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """A table of AUROC, in per cent, for each record, others on demand, and how scores are spread."""
     found = given.told_apart(Separations)
     if not found:

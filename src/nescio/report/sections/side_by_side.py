@@ -10,14 +10,14 @@ from nescio.report.comparison import confidence_figure, rejection_figure, roc_fi
 from nescio.report.markup import Cell, Shown, figure, heading, items, more, percentage, table
 from nescio.report.runs import compared, mean, of_score, over_runs, side_of
 from nescio.report.runs import notes as said_below
-from nescio.report.section import Given, Section
+from nescio.report.section import ReportContext, Section
 from nescio.report.standings import Rivals, rivals
 from nescio.report.tables import CONVENTIONS
 
 MOST = 12  # models in a figure
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """A table of all models that were judged on the same data, and figures of them together."""
     groups = [shared for group in rivals(given) if (shared := _comparable(group))]
     if not groups:

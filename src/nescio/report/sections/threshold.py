@@ -6,11 +6,11 @@ from nescio.metrics.percent import percent
 from nescio.records import Decision, Fitted, Recommendation
 from nescio.report.decision import decision_figure, decision_words, threshold_words
 from nescio.report.markup import Cell, apart, figure, heading, percentage, table
-from nescio.report.section import Given, Section, paragraphs
+from nescio.report.section import ReportContext, Section, paragraphs
 from nescio.report.sentences import detector_of, recommended
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """Recommendations, fitted detectors, and what detectors decided."""
     parts = [_recommended(name, record) for name, record in given.told_apart(Recommendation)]
     decisions = given.told_apart(Decision)

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from nescio.records import Timings
 from nescio.report.markup import Cell, heading, seconds, table
-from nescio.report.section import Given, Section, paragraphs
+from nescio.report.section import ReportContext, Section, paragraphs
 
 COLUMNS = ("work", "rounds", "median, s", "shortest, s", "longest, s")
 NOTE = (
@@ -15,7 +15,7 @@ NOTE = (
 )
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """A table for each record."""
     found = given.told_apart(Timings)
     if not found:

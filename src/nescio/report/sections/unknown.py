@@ -6,7 +6,7 @@ from nescio.records import Evaluation
 from nescio.report.figures import histograms, rocs
 from nescio.report.markup import Cell, apart, figure, more, percentage, table, terms
 from nescio.report.own import own
-from nescio.report.section import DRAWN, Given, Section, left_out, paragraphs
+from nescio.report.section import DRAWN, ReportContext, Section, left_out, paragraphs
 from nescio.report.sentences import listed
 from nescio.report.tables import attack_in_words
 
@@ -44,7 +44,7 @@ TERMS = (
 )
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """One table for all, the terms beside it in words, and figures of each evaluation."""
     found = [(name, record) for name, record in given.told_apart(Evaluation) if record.unknown]
     if not found:

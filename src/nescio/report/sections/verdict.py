@@ -18,7 +18,7 @@ from nescio.records import (
 from nescio.report import sentences
 from nescio.report.decision import decision_words
 from nescio.report.markup import apart, heading, items, level_within
-from nescio.report.section import Given, Section, paragraphs
+from nescio.report.section import ReportContext, Section, paragraphs
 from nescio.report.standings import rivals, standings
 
 WITHOUT = (
@@ -27,7 +27,7 @@ WITHOUT = (
 )
 
 
-def section(given: Given) -> Section | None:
+def section(given: ReportContext) -> Section | None:
     """Of all models given, who is best at what; then of each what a person should know before relying on it."""
     names = list(dict.fromkeys(name for name, _ in given.records))
     cards = {name: made for name in names if (made := _cards(given, name))}
@@ -51,9 +51,9 @@ def section(given: Given) -> Section | None:
     return Section("verdict", "In plain words", Markup("").join(parts)) if parts else None
 
 
-def _cards(given: Given, name: str) -> dict[str, list[str]]:
+def _cards(given: ReportContext, name: str) -> dict[str, list[str]]:
     """What is to be said of one model, by question; questions that no record answers are left out."""
-    own = Given(tuple(pair for pair in given.records if pair[0] == name))
+    own = ReportContext(tuple(pair for pair in given.records if pair[0] == name))
     runs = [group[name] for group in rivals(own)]
     answers = {
         "What it knows": _all(sentences.knows(one) for one in runs),
@@ -74,7 +74,7 @@ def _cards(given: Given, name: str) -> dict[str, list[str]]:
     return {title: told for title, told in answers.items() if told}
 
 
-def _detectors(own: Given) -> list[str]:
+def _detectors(own: ReportContext) -> list[str]:
     """Which detector to use: the one that is recommended, if there is one, and what others there are."""
     best = [record for _, record in own.of(Recommendation)]
     beside = best[0].detector if best else None

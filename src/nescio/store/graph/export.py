@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch._ops import OpOverload
 from torch.export import Dim, ExportedProgram
 
-from nescio.core.model_state import untouched
+from nescio.core.model_state import preserve_state
 from nescio.errors import NescioError
 from nescio.store.graph.graph import Graph
 from nescio.store.graph.rule import checked
@@ -36,7 +36,7 @@ def exported(net: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> tuple[Pla
         x: a batch of at least two inputs.
         layers: names of modules whose output is to be found again, as that of a module of the same name.
     """
-    with untouched(net), warnings.catch_warnings(), torch.no_grad():
+    with preserve_state(net), warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # of torch about itself
         net.eval()
         try:

@@ -85,7 +85,7 @@ def choices(net, x):
     """What ReLU-like layers and pooling choose, told by hooks on the network itself; `(N, …)`."""
     seen = []
 
-    def look(module, inputs, output):
+    def forward_with_features(module, inputs, output):
         if isinstance(module, nn.MaxPool2d):
             indices = nn.functional.max_pool2d(
                 inputs[0], module.kernel_size, module.stride, module.padding, return_indices=True
@@ -102,7 +102,7 @@ def choices(net, x):
         elif isinstance(module, nn.ReLU | nn.LeakyReLU | nn.PReLU):
             seen.append((inputs[0] > 0).long().flatten(1))
 
-    handles = [module.register_forward_hook(look) for module in net.modules()]
+    handles = [module.register_forward_hook(forward_with_features) for module in net.modules()]
     net(x)
     for handle in handles:
         handle.remove()

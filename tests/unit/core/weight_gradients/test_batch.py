@@ -16,7 +16,7 @@ from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 from torch.utils.checkpoint import checkpoint
 
 import nescio
-from nescio.core.model_state import untouched
+from nescio.core.model_state import preserve_state
 from nescio.core.weight_gradients import STATISTICS, batch, batch_gradients, one_by_one, rules
 from nescio.errors import NescioError
 from nescio.methods import DUQ, BayesByBackprop, Ensemble, MCDropout, Softmax
@@ -823,7 +823,7 @@ def test_what_autograd_cannot_take_back_is_an_error():
 
 def test_layers_are_those_asked_for(seed):
     model, x = made(RULED, "lenet", seed)
-    with untouched(model):
+    with preserve_state(model):
         whole = batch_gradients(model, x)
         some = batch_gradients(model, x, ["linear1", "conv1"])
     assert list(whole.layers) == ["conv1", "conv2", "linear1", "linear2", "all"]
@@ -853,7 +853,7 @@ def test_layers_are_those_asked_for(seed):
 def test_the_last_layer_is_the_one_whose_mean_must_be_zero(name, last, seed):
     model, x = made(RULED | OTHERS, name, seed)
     last = "a" if name == "one draw" else last
-    with untouched(model):
+    with preserve_state(model):
         found = batch_gradients(model, x)
     assert found.last == last
     if last is not None:

@@ -46,7 +46,7 @@ def test_parts_become_a_known_set(tmp_path: Path) -> None:
     assert np.array_equal(known.train._stored.numpy(), colour.transpose(0, 3, 1, 2))
     assert known.classes == ("0", "1", "2")
     assert known.name == "a.npz"
-    assert data.load(str(path), hold_out=["1"]).classes == ("0", "2")
+    assert data.load(str(path), unseen=["1"]).classes == ("0", "2")
 
 
 def test_a_test_part_alone_has_nothing_to_train_on(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_an_embedded_set_is_whole_and_the_same_each_time(name: str) -> None:
         assert part.inputs.isfinite().all()
     assert known.kind == ("image" if name == "digits" else "tabular")
     assert len(known.features) == (0 if name == "digits" else known.shape[0])
-    assert known.held_out is None
+    assert known.unseen is None
     if known.kind == "tabular":  # a CSV of new rows can be encoded
         assert known.encoding is not None
         table = dict(zip(known.features, known.test.inputs.T.tolist(), strict=True))
@@ -75,14 +75,14 @@ def test_drawn_parts_are_independent_and_of_the_stated_size() -> None:
 
 
 def test_held_out_digits_are_all_digits_of_these_classes() -> None:
-    whole, known = data.load("digits"), data.load("digits", hold_out=[7, "8", 9])
+    whole, known = data.load("digits"), data.load("digits", unseen=[7, "8", 9])
     assert whole.train is not None
     assert known.train is not None
-    assert known.held_out is not None
+    assert known.unseen is not None
     assert known.classes == tuple("0123456")
-    assert known.held_out.labels.unique().tolist() == [-1]
+    assert known.unseen.labels.unique().tolist() == [-1]
     counts = np.bincount(datasets.load_digits().target)
-    assert len(known.held_out) == counts[7:].sum()
+    assert len(known.unseen) == counts[7:].sum()
     assert len(known.train) + len(known.test) == counts[:7].sum()
     kept = whole.train.labels < 7
     assert torch.equal(known.train.inputs, whole.train.inputs[kept])
@@ -90,14 +90,14 @@ def test_held_out_digits_are_all_digits_of_these_classes() -> None:
 
 
 def test_kept_classes_are_renumbered_in_order() -> None:
-    whole, known = data.load("iris"), data.load("iris", hold_out=["versicolor"])
+    whole, known = data.load("iris"), data.load("iris", unseen=["versicolor"])
     assert known.classes == ("setosa", "virginica")
     expected = whole.test.labels[whole.test.labels != 1].div(2, rounding_mode="floor")
     assert torch.equal(known.test.labels, expected)
 
 
 @pytest.mark.parametrize(
-    ("hold_out", "said"),
+    ("unseen", "said"),
     [
         ([3], "0 to 2"),
         (["versicolour"], "did you mean 'versicolor'"),
@@ -106,9 +106,9 @@ def test_kept_classes_are_renumbered_in_order() -> None:
         ([1.5], "whole number"),
     ],
 )
-def test_a_class_that_cannot_be_held_out(hold_out: list[Any], said: str) -> None:
+def test_a_class_that_cannot_be_held_out(unseen: list[Any], said: str) -> None:
     with pytest.raises(NescioError, match=said):
-        data.load("iris", hold_out=hold_out)
+        data.load("iris", unseen=unseen)
 
 
 def test_an_unknown_name_suggests_the_nearest() -> None:

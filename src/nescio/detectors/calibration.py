@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from nescio.core.logits import classes
-from nescio.detectors.features import Seen
-from nescio.detectors.level import Held, right_answers
+from nescio.detectors.features import ForwardPass
+from nescio.detectors.level import CalibrationScores, right_answers
 from nescio.errors import NescioError
 from nescio.guarantees.rounding import noise
 
@@ -21,13 +21,15 @@ COMPARED, ALONE = (
 SAME = 1e-3  # logits that differ by less, as a share of the largest, are the same but for rounding
 
 
-def held_out(detector: "Detector", known: Any, judge: bool = False, aside: str = "") -> Held:
+def calibration_scores(
+    detector: "Detector", known: Any, judge: bool = False, aside: str = ""
+) -> CalibrationScores:
     """The scores of held-out data, the model's classes and, if asked for, which of them are right by the labels."""
     parts: list[tuple[Tensor, Tensor, Tensor | None]] = []
     first: tuple[Tensor, Tensor, Tensor] | None = None
     count = dims = 0
 
-    def visit(x: Tensor, seen: Seen, y: Tensor | None) -> None:
+    def on_batch(x: Tensor, seen: ForwardPass, y: Tensor | None) -> None:
         nonlocal first, count, dims
         right = right_answers(seen.logits, y).to(x.device) if judge else None
         parts.append((detector.of_batch(x, seen), classes(seen.logits).to(x.device), right))
@@ -38,7 +40,7 @@ def held_out(detector: "Detector", known: Any, judge: bool = False, aside: str =
         )
         count, dims = seen.logits.shape[2], x.dim() - 1
 
-    detector.sweep(known, visit)
+    detector.map_batches(known, on_batch)
     detector.keep(input_dims_=torch.tensor(dims))
     scores, claimed, right = zip(*parts, strict=True)
     told = (
@@ -49,18 +51,18 @@ def held_out(detector: "Detector", known: Any, judge: bool = False, aside: str =
     every = torch.cat(scores)
     detector.check_held(every)
     moved = 0.0 if first is None else noise(_changes(detector, *first), first[2], every)
-    return Held(every, torch.cat(claimed), told, count, aside, moved)
+    return CalibrationScores(every, torch.cat(claimed), told, count, aside, moved)
 
 
 def _changes(detector: "Detector", x: Tensor, logits: Tensor, scores: Tensor) -> Tensor:
     """How much scores of a few inputs change in other batches; 0 if the model answers others there, as draws do."""
     parts: list[tuple[Tensor, Tensor]] = []
 
-    def visit(x: Tensor, seen: Seen, _: Tensor | None) -> None:
+    def on_batch(x: Tensor, seen: ForwardPass, _: Tensor | None) -> None:
         parts.append((detector.of_batch(x, seen), seen.logits))
 
     try:
-        detector.sweep([*torch.split(x[:ALONE], 1), x[ALONE:]], visit, progress=False)
+        detector.map_batches([*torch.split(x[:ALONE], 1), x[ALONE:]], on_batch, progress=False)
     except NescioError as error:
         if len(parts) < ALONE and len(x) > 1:
             raise NescioError(
