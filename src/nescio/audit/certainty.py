@@ -15,7 +15,7 @@ from nescio.audit.budget import Budget, budget_of
 from nescio.core.logits import softmax_confidence
 from nescio.core.predict import predict
 from nescio.errors import NescioError, check_float, check_int
-from nescio.methods import DUQ, RBFNetwork, as_method
+from nescio.methods import KernelMethod, as_method
 from nescio.progress import Bar, bar
 from nescio.seeds import check_seed, derived_seed
 
@@ -124,7 +124,7 @@ def law_of(
     progress: bool | None,
 ) -> Asymptote | None:
     """The law at infinity, or None if the model has none, or a confidence of its own, that is no softmax's."""
-    if isinstance(model, DUQ | RBFNetwork):
+    if isinstance(model, KernelMethod):
         return None
     try:
         first = asymptote(model, x[:1], direction[:1], seed=seed, progress=False)

@@ -1,6 +1,5 @@
 """From where on along a ray a model of kernels does not know: certificates for DUQ and for the RBF network."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from nescio.audit.affine.trace import followed_rays
 from nescio.audit.budget import Budget, budget_of
 from nescio.audit.certainty import checked_limit, worth_following
 from nescio.errors import NescioError, check_float
-from nescio.methods import DUQ, RBFNetwork
+from nescio.methods import KernelMethod
 from nescio.progress import bar
 
 
@@ -64,7 +63,7 @@ def unknown_from(
         batch_size: rays at a time.
         progress: a bar on standard error; by default only on a terminal.
     """
-    if not isinstance(model, DUQ | RBFNetwork):
+    if not isinstance(model, KernelMethod):
         raise NescioError(
             f"a {type(model).__name__} was given, which need not grow uncertain far away; expected a DUQ "
             "or an RBFNetwork. nescio.audit.asymptote tells what others do"
@@ -77,18 +76,14 @@ def unknown_from(
     with audited(model) as model:
         with bar(len(x), "unknown", progress) as shown:
             for pair in zip(x.split(size), direction.split(size), strict=True):
-                parts.append(
-                    _of_duq(model, *pair, eps)
-                    if isinstance(model, DUQ)
-                    else _of_rbf(model, *pair, eps)
-                )
+                parts.append(_at_infinity(model, *pair, eps))
                 shown.advance(len(pair[0]))
         t, tight, left = (
             torch.cat([getattr(one, name) for one in parts]) for name in ("t", "exact", "limit")
         )
         found = UnknownFrom(t, tight, left)
-        if not isinstance(model, DUQ) or not (
-            limit := worth_following(_features(model), x, direction, limit, time)
+        if not model.exact_reach or not (
+            limit := worth_following(model.kernel_features(), x, direction, limit, time)
         ):
             return found
         return _followed(model, x, direction, found, eps, limit, size, time, progress)
@@ -101,21 +96,18 @@ def checked_eps(eps: float) -> float:
     return float(eps)
 
 
-def _features(model: DUQ) -> nn.Module:
-    return nn.Sequential(model.normalise, model.net)
-
-
-def _of_duq(model: DUQ, x: Tensor, direction: Tensor, eps: float) -> UnknownFrom:
+def _at_infinity(model: KernelMethod, x: Tensor, direction: Tensor, eps: float) -> UnknownFrom:
     """As the law at infinity has it, exact where the model is certain somewhere on the last piece."""
-    law = asymptote(_features(model), x, direction, progress=False)
-    far = _log_kernels(model, law.slope, law.intercept)
-    last = _last_root(*far, math.log(eps), law.start, torch.full_like(law.start, torch.inf))
-    left = far[2].masked_fill(far[0] < 0, -torch.inf).amax(1).exp()
-    return UnknownFrom(torch.maximum(last, law.start), last > law.start, left)
+    law = asymptote(model.kernel_features(), x, direction, progress=False)
+    endless = torch.full_like(law.start, torch.inf)
+    last = model.last_known(law.slope, law.intercept, law.start, endless, eps)
+    limit = model.limit_confidence(law.slope, law.intercept)
+    exact = (last > law.start) & model.exact_reach
+    return UnknownFrom(torch.maximum(last, law.start), exact, limit)
 
 
 def _followed(
-    model: DUQ,
+    model: KernelMethod,
     x: Tensor,
     direction: Tensor,
     late: UnknownFrom,
@@ -131,7 +123,7 @@ def _followed(
     if budget.seconds is not None:
         order = order[torch.randperm(len(order), generator=torch.Generator().manual_seed(0))]
     unfollowed = len(order)
-    with exact(_features(model), x) as net, bar(len(order), "prove", progress) as shown:
+    with exact(model.kernel_features(), x) as net, bar(len(order), "prove", progress) as shown:
         for some in budget.batches(len(order), batch_size):
             rays = order[some]
             step = partial(budget.show, shown, len(order) - unfollowed, len(order))
@@ -144,7 +136,7 @@ def _followed(
 
 
 def _before(
-    model: DUQ,
+    model: KernelMethod,
     net: nn.Module,
     x: Tensor,
     direction: Tensor,
@@ -158,8 +150,7 @@ def _before(
     t, still = x.new_full((len(x),), -torch.inf), torch.ones(len(x), dtype=torch.bool)
     cut = 0
     for pieces in followed_rays(net, x, direction, torch.inf, limit, still):
-        parabola = _log_kernels(model, pieces.slope, pieces.intercept)
-        last = _last_root(*parabola, math.log(eps), pieces.begin, pieces.end)
+        last = model.last_known(pieces.slope, pieces.intercept, pieces.begin, pieces.end, eps)
         t[pieces.ray] = torch.maximum(t[pieces.ray], last)
         still[pieces.ray] = pieces.end < start[pieces.ray]
         step()
@@ -168,66 +159,3 @@ def _before(
             break
     # a ray along which it never was certain does not know from 0 on
     return torch.where(still, start, t.clamp(min=0)), ~still, cut
-
-
-def _log_kernels(model: DUQ, slope: Tensor, intercept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The log-kernels `a t² + b t + c` along laws `(P, d)` of features: three times `(P, C)`, a never above 0."""
-    weight = model.weight.detach().double()
-    scale = torch.as_tensor(model.length_scale, dtype=torch.float64).expand(model.classes)
-    if model.learn_length_scale:
-        scale = model.log_length_scale.detach().double().exp()
-    factor = -0.5 / scale.square()
-    towards = torch.einsum("cnd,pd->pcn", weight, slope)
-    away = torch.einsum("cnd,pd->pcn", weight, intercept) - model.centroids.double()
-    return (
-        factor * towards.square().mean(2),
-        2 * factor * (towards * away).mean(2),
-        factor * away.square().mean(2),
-    )
-
-
-def _last_root(a: Tensor, b: Tensor, c: Tensor, level: float, begin: Tensor, end: Tensor) -> Tensor:
-    """The last t in each `[begin, end]` at which one of the parabolas `(P, C)` is at least `level`, or −∞, `(P,)`."""
-    begin, end = begin[:, None], end[:, None]
-    rest = c - level
-    falls = a < 0
-    inside = b.square() - 4 * a * rest  # of the root; below 0 the parabola stays under the level
-    root = inside.clamp(min=0).sqrt()
-    # the larger of two roots of a parabola that opens downwards, in the form that does not cancel
-    later = torch.where(b > 0, (b + root) / (-2 * a), 2 * rest / (root - b))
-    earlier = torch.where(b > 0, -2 * rest / (b + root), (b - root) / (-2 * a))
-    found = torch.where(falls & (inside >= 0), torch.minimum(later, end), -torch.inf)
-    found = found.masked_fill(falls & (earlier > end), -torch.inf)
-    found = torch.where(
-        ~falls & (rest >= 0), end.expand_as(a), found
-    )  # a constant: its slope is 0, too
-    return found.masked_fill(found < begin, -torch.inf).amax(1)
-
-
-def _of_rbf(model: RBFNetwork, x: Tensor, direction: Tensor, eps: float) -> UnknownFrom:
-    radius = model.uniform_radius(eps)
-    flat = nn.Sequential(model.normalise, nn.Flatten())
-    law = asymptote(flat, x, direction, progress=False)
-    centres = model.centres.double()
-    if law.slope.shape[1] != centres.shape[1]:
-        raise NescioError(
-            f"inputs of shape {tuple(x.shape[1:])}, but centres of {centres.shape[1]} features each"
-        )
-    # ‖s t + b − c‖² = r² has its later root at h + √(h² − (‖b − c‖² − r²)/‖s‖²), where h is the nearest point's t
-    length = law.slope.square().sum(1, keepdim=True)  # (N, 1)
-    nearest = (
-        (law.slope @ centres.T) - (law.slope * law.intercept).sum(1, keepdim=True)
-    ) / length  # (N, L)
-    apart = torch.cdist(
-        law.intercept, centres, compute_mode="donot_use_mm_for_euclid_dist"
-    ).square()
-    inside = nearest.square() - (apart - radius**2) / length
-    later = (
-        torch.where(inside >= 0, nearest + inside.clamp(min=0).sqrt(), -torch.inf)
-        .amax(1)
-        .clamp(min=0)
-    )
-    later = later.masked_fill(length.squeeze(1) == 0, torch.inf)
-    late = torch.maximum(later, law.start)
-    uniform = torch.full_like(late, 1 / model.classes)
-    return UnknownFrom(late, torch.zeros_like(late, dtype=torch.bool), uniform)

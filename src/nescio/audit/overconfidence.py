@@ -16,7 +16,7 @@ from nescio.audit.kernels import UnknownFrom, checked_eps, unknown_from
 from nescio.core.input_gradients import draws_and_classes
 from nescio.core.predict import predict
 from nescio.errors import NescioError, check_float, check_int
-from nescio.methods import DUQ, Method, RBFNetwork, as_method
+from nescio.methods import KernelMethod, Method, as_method
 from nescio.records import Audit, Provenance
 from nescio.seeds import check_seed, derived_seed
 
@@ -136,7 +136,7 @@ def _kernels(
     progress: bool | None,
 ) -> UnknownFrom | None:
     """From where on a model of kernels does not know; None of other models, and over networks without a law."""
-    if not isinstance(model, DUQ | RBFNetwork):
+    if not isinstance(model, KernelMethod):
         return None
     try:
         return unknown_from(

@@ -20,7 +20,7 @@ from nescio.core.input_gradients import draws_and_classes
 from nescio.core.logits import classes as claimed_classes
 from nescio.core.predict import predict
 from nescio.errors import NescioError
-from nescio.methods import DUQ, Method, RBFNetwork, as_method
+from nescio.methods import KernelMethod, Method, as_method
 from nescio.metrics.ranking import accepted_count
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Provenance, Reach
 
@@ -120,7 +120,7 @@ def per_feature(
         classes=called,
         draws=draws,
         confidence=float(confidence),
-        eps=float(eps) if isinstance(method, DUQ | RBFNetwork) else None,
+        eps=float(eps) if isinstance(method, KernelMethod) else None,
         already=sides[0][1],
         features=tuple(
             AuditedFeature(
@@ -153,9 +153,8 @@ def _monotone(
     """Which features are monotone in the box of the rows; those that it holds fixed, or all of a DUQ, are left out."""
     low, high = rows.amin(0), rows.amax(0)
     free = [position for position in chosen if low[position] < high[position]]
-    if (
-        isinstance(method, DUQ) or not free
-    ):  # kernels are no probabilities: none need fall as another rises
+    # kernels are no probabilities: none need fall as another rises
+    if method.confidence_kind == "kernel" or not free:
         return {}
     found = monotone(
         method, low, high, features=free, batch_size=1024, seed=seed, progress=progress
@@ -194,7 +193,7 @@ def _sides(
         one[position] = sign
     rays = rows.repeat(len(ways), 1), direction.repeat_interleave(len(rows), 0)
     law, unknown = None, None
-    kernels = isinstance(method, DUQ | RBFNetwork)
+    kernels = isinstance(method, KernelMethod)
     with suppress(NotAffineError):  # then only distances are known
         if not kernels:
             law = asymptote(

@@ -14,6 +14,7 @@ from nescio.methods.bayes_by_backprop import BayesByBackprop
 from nescio.methods.ceda import CEDA
 from nescio.methods.duq import DUQ
 from nescio.methods.ensemble import Ensemble
+from nescio.methods.kernel_method import KernelMethod
 from nescio.methods.mc_dropout import MCDropout
 from nescio.methods.method import Method, TrainingStep
 from nescio.methods.rbf import RBFNetwork
@@ -81,6 +82,7 @@ __all__ = [
     "AnchoredEnsemble",
     "BayesByBackprop",
     "Ensemble",
+    "KernelMethod",
     "MCDropout",
     "Method",
     "RBFNetwork",

@@ -12,7 +12,7 @@ from nescio.core.model_state import in_eval
 from nescio.data.labelled import as_int64, check_labels
 from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.methods.double_backward import cheap_twice
-from nescio.methods.method import Method
+from nescio.methods.kernel_method import KernelMethod, last_at_least
 from nescio.methods.penalty import SIDES, gradient_penalty, hutchinson, slopes_of
 from nescio.models import feature_width
 
@@ -24,7 +24,7 @@ TARGETS = (
 COUNT = 12.0  # inputs a class counts for before any was seen: about those of one batch of 128
 
 
-class DUQ(Method):
+class DUQ(KernelMethod):
     """Kernels around a centroid per class (van Amersfoort et al. 2020): unknown is what is far from all of them.
 
     Logits are log-kernels, `log K_c = −‖W_c f(x) − e_c‖² / (2 n σ²)`, and its confidence is the largest kernel, so an
@@ -48,6 +48,8 @@ class DUQ(Method):
     name = "duq"
     score = "max_logit"
     on_features = True
+    confidence_kind = "kernel"
+    exact_reach = True
 
     def __init__(
         self,
@@ -172,6 +174,21 @@ class DUQ(Method):
     def log_confidence(self, logits: Tensor) -> Tensor:
         return logits[0].amax(-1)
 
+    def kernel_features(self) -> nn.Module:
+        return nn.Sequential(self.normalise, self.net)
+
+    def last_known(
+        self, slope: Tensor, intercept: Tensor, begin: Tensor, end: Tensor, eps: float
+    ) -> Tensor:
+        """Return the last t at which a kernel is at least `eps`: each log-kernel is a concave quadratic in t."""
+        parabolas = self._log_kernels_along(slope, intercept)
+        return last_at_least(*parabolas, math.log(eps), begin, end)
+
+    def limit_confidence(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        """Return the largest kernel that does not fall along the ray."""
+        a, _, c = self._log_kernels_along(slope, intercept)
+        return c.masked_fill(a < 0, -torch.inf).amax(1).exp()
+
     def settings(self) -> dict[str, Any]:
         names = (
             "classes",
@@ -213,6 +230,18 @@ class DUQ(Method):
         if self.learn_length_scale:
             return -0.5 * distances * torch.exp(-2 * self.log_length_scale)
         return distances * (-0.5 / self.length_scale**2)
+
+    def _log_kernels_along(self, slope: Tensor, intercept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The log-kernels `a t² + b t + c` along features `slope · t + intercept`, `(P, C)` each, no a above 0."""
+        weight = self.weight.detach().double()
+        scale = torch.as_tensor(self.length_scale, dtype=torch.float64).expand(self.classes)
+        if self.learn_length_scale:
+            scale = self.log_length_scale.detach().double().exp()
+        factor = -0.5 / scale.square()
+        towards = torch.einsum("cnd,pd->pcn", weight, slope)
+        offset = torch.einsum("cnd,pd->pcn", weight, intercept) - self.centroids.double()
+        b = 2 * factor * (towards * offset).mean(2)
+        return factor * towards.square().mean(2), b, factor * offset.square().mean(2)
 
     def _penalised(self, features: Tensor, logits: Tensor) -> Tensor:
         if self.penalty_target == "features":

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +43,8 @@ class Method(nn.Module, ABC):
         False  # whether its network ends in features, and it makes the logits itself
     )
     on_network: ClassVar[bool] = True  # whether there is a network within at all
+    # what `confidence` is: a probability that competes with other classes, or a kernel that does not
+    confidence_kind: ClassVar[Literal["softmax", "kernel"]] = "softmax"
 
     def __init__(self, net: nn.Module, normalise: nn.Module | None = None) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ from nescio.core.predict import check_inputs, like_model
 from nescio.data.arrays import tensor
 from nescio.data.labelled import check_labels, take
 from nescio.errors import NescioError, check_float, check_int, unknown_name
-from nescio.methods.method import Method
+from nescio.methods.kernel_method import KernelMethod, last_within
 from nescio.methods.multinomial import solve
 from nescio.seeds import derived_seed
 
@@ -32,7 +32,7 @@ COARSE = 1e5  # γ times a squared extent from which on a matrix product would n
 FAR = 1e15  # no kernel reaches so far, and squares of it are still numbers
 
 
-class RBFNetwork(Method):
+class RBFNetwork(KernelMethod):
     """Gaussian kernels around training inputs, weighed by class (Hein et al. 2019): far from all it knows nothing.
 
     Logits are `f_k(x) = Σ_l α_kl exp(−γ‖x − x_l‖²)`, of the normalised input. Where all kernels have died away every
@@ -56,6 +56,7 @@ class RBFNetwork(Method):
     score = "max_prob"
     on_features = True
     on_network = False
+    exact_reach = False
     centres: Tensor
 
     def __init__(
@@ -141,6 +142,24 @@ class RBFNetwork(Method):
 
     def networks(self) -> Sequence[nn.Module]:
         return []
+
+    def kernel_features(self) -> nn.Module:
+        return nn.Sequential(self.normalise, self.net)
+
+    def last_known(
+        self, slope: Tensor, intercept: Tensor, begin: Tensor, end: Tensor, eps: float
+    ) -> Tensor:
+        """Return the last t within `uniform_radius(eps)` of a centre, beyond which theorem 3.2 holds."""
+        radius, centres = self.uniform_radius(eps), self.centres.double()
+        if slope.shape[1] != centres.shape[1]:
+            raise NescioError(
+                f"inputs have {slope.shape[1]} features, but the centres {centres.shape[1]} each"
+            )
+        last = torch.minimum(last_within(slope, intercept, centres, radius), end)
+        return last.masked_fill(last < begin, -torch.inf)
+
+    def limit_confidence(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        return slope.new_full((len(slope),), 1 / self.classes)
 
     def settings(self) -> dict[str, Any]:
         count, width = self.centres.shape

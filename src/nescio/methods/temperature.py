@@ -14,7 +14,7 @@ from nescio.core.model_state import check_model
 from nescio.core.predict import fixed_draws, predict_labelled
 from nescio.data.labelled import as_int64, check_labels
 from nescio.errors import NescioError, check_float
-from nescio.methods import DUQ
+from nescio.methods import Method
 from nescio.records import Provenance, Temperature
 
 LOWEST, HIGHEST = 1e-6, 1e6  # beyond these a temperature is taken for none
@@ -43,9 +43,9 @@ class TemperatureScaled(nn.Module):
             raise NescioError(
                 "the model has a temperature already; scale what is within, model.model"
             )
-        if isinstance(model, DUQ):
+        if isinstance(model, Method) and model.confidence_kind == "kernel":
             raise NescioError(
-                "the confidence of DUQ is a kernel, not a softmax, so that no temperature can scale it"
+                f"the confidence of {type(model).__name__} is a kernel, not a softmax, so that no temperature can scale it"
             )
         self.model = model
         self.temperature = check_float("temperature", temperature, LOWEST, HIGHEST)

@@ -8,9 +8,9 @@ from torch import nn
 
 import nescio
 from nescio.audit import unknown_from
-from nescio.audit.kernels import _last_root
 from nescio.errors import NescioError
 from nescio.methods import DUQ, RBFNetwork, Softmax
+from nescio.methods.kernel_method import last_at_least
 from nescio.models import mlp
 
 START, AHEAD = torch.zeros(1, 1), torch.ones(1, 1)  # a ray in one dimension
@@ -121,7 +121,7 @@ def test_the_last_root_in_an_interval():
 
     def last(begin, end):
         ends = (torch.full((3,), float(value)) for value in (begin, end))
-        return _last_root(a, b, c, 3.0, *ends).tolist()
+        return last_at_least(a, b, c, 3.0, *ends).tolist()
 
     assert last(0, 9) == [3.0, 9.0, -math.inf]
     assert last(0, 2) == [2.0, 2.0, -math.inf]  # the root is beyond the end
