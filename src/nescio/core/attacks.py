@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nescio.core.input_gradients import input_gradient
 from nescio.core.logits import log_confidence, log_mean
 from nescio.core.predict import (
     Runner,
-    autograd_errors,
     check_inputs,
     draws_of,
     like_model,
@@ -187,11 +187,11 @@ def ascend(
     An input that no step moves any more, or whose objective is at the `most` it can be, takes no further part. Random
     starts come from torch's global generator unless `starts` has others, one for each restart.
     """
-    as_int64 = _Ball.around(x, how, box, scale)
+    whole_ball = _Ball.around(x, how, box, scale)
     before, _ = _valued(objective, x, y, with_gradient=False)
     best, best_value = x.clone(), before.clone()
     for start in starts or [Start()] * how.restarts:
-        ball, rows, labels = as_int64, torch.arange(len(x), device=x.device), y
+        ball, rows, labels = whole_ball, torch.arange(len(x), device=x.device), y
         here = ball.inside(ball.random(start)) if how.random_start else x
         value, gradient = _valued(objective, here, labels, with_gradient=how.steps > 0)
         _keep_better(best, best_value, rows, here, value)
@@ -357,15 +357,7 @@ def _valued(
     x = x.detach().requires_grad_(with_gradient)
     with torch.set_grad_enabled(with_gradient):
         values = objective(x, y)
-        if with_gradient and not values.requires_grad:
-            raise NescioError(
-                "the model has no gradient in its input: what it returns is constant, detached or made "
-                "under torch.no_grad(); expected logits that can be differentiated"
-            )
-        with autograd_errors():
-            gradient = (
-                torch.autograd.grad(values.sum(), x)[0] if with_gradient else torch.zeros_like(x)
-            )
+        gradient = input_gradient(values, x, "an attack") if with_gradient else torch.zeros_like(x)
     bad = ~(values.isfinite() & gradient.flatten(1).isfinite().all(1))
     if bad.any():
         raise NescioError(

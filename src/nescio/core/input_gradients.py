@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core.model_state import check_model, check_values, copied
-from nescio.core.predict import check_inputs, draws_of, fixed_draws, read, run
+from nescio.core.predict import autograd_errors, check_inputs, draws_of, fixed_draws, read, run
 from nescio.core.random_streams import from_seed
 from nescio.data.batches import length
 from nescio.errors import NescioError
@@ -56,6 +56,40 @@ def steepness(
 ) -> tuple[Tensor, Tensor]:
     """What `slopes` gives, with the Euclidean norm `‖∇ₓ·‖₂`, `(K, N)`, in place of each gradient, which is not kept."""
     return _gathered(model, data, of, _norms, batch_size, seed, progress)
+
+
+def input_gradient(
+    values: Tensor,
+    x: Tensor,
+    purpose: str,
+    *,
+    create_graph: bool = False,
+    retain_graph: bool | None = None,
+) -> Tensor:
+    """Return `∇ₓ Σ values`, shaped as x, or raise if autograd finds no way from one to the other.
+
+    Args:
+        values: what to differentiate, `(N,)`: the sum gives each input the gradient of its own value.
+        x: inputs `(N, …)` that require a gradient.
+        purpose: who needs the gradient, the subject of an error message.
+        create_graph, retain_graph: as in `torch.autograd.grad`.
+    """
+    gradient = None
+    if values.requires_grad:
+        with autograd_errors():
+            (gradient,) = torch.autograd.grad(
+                values.sum(),
+                x,
+                retain_graph=retain_graph,
+                create_graph=create_graph,
+                allow_unused=True,
+            )
+    if gradient is None:
+        raise NescioError(
+            f"{purpose} needs a model that can be differentiated in its input; what this one returns is "
+            "constant, detached or made under torch.no_grad()"
+        )
+    return gradient
 
 
 def check_finite(names: Sequence[str], values: Tensor, gradients: Tensor) -> None:
@@ -116,24 +150,12 @@ def _gathered(
             inputs = x.detach().to(device, torch.float64).clone().requires_grad_()
             with torch.enable_grad():
                 found = from_seed(seed, partial(looked_at, inputs), model)
-                rows = _rows(found, inputs)
+                rows = [
+                    input_gradient(row, inputs, "an input gradient", retain_graph=True)
+                    for row in found
+                ]
             values.append(found.detach().to(x.device))
             gradients.append(reduced(torch.stack(rows)).to(x.device))
             before += len(x)
             shown.advance(len(x))
     return torch.cat(values, 1), torch.cat(gradients, 1)
-
-
-def _rows(found: Tensor, inputs: Tensor) -> list[Tensor]:
-    """The gradient of each quantity in each input, or an error if autograd finds no way from one to the other."""
-    if found.requires_grad:
-        rows = [
-            torch.autograd.grad(row.sum(), inputs, retain_graph=True, allow_unused=True)[0]
-            for row in found
-        ]
-        if all(row is not None for row in rows):
-            return rows
-    raise NescioError(
-        "the model has no gradient in its input: what it returns is constant, detached or made under "
-        "torch.no_grad(); expected logits that can be differentiated"
-    )

@@ -5,8 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nescio.core.input_gradients import input_gradient
 from nescio.core.logits import LARGEST
-from nescio.core.predict import autograd_errors, draws_of, like_model, run, running
+from nescio.core.predict import draws_of, like_model, run, running
 from nescio.core.random_streams import rewinding
 from nescio.detectors.detector import Detector
 from nescio.detectors.features import ForwardPass
@@ -76,17 +77,8 @@ class ODIN(Detector):
     def _gradient(self, logits: Tensor, x: Tensor) -> Tensor:
         """A positive multiple of that of the cross-entropy, `∇ₓ log(1 − p̄)`: nothing is lost where p̄ is next to 1."""
         fine = (logits.abs() < LARGEST).all(2).all(0)  # of others there is no score
-        score = max_prob(torch.where(fine[:, None], logits, 0.0).double() / self.temperature).sum()
-        with autograd_errors():
-            found = (
-                torch.autograd.grad(score, x, allow_unused=True)[0] if score.requires_grad else None
-            )
-        if found is None:
-            raise NescioError(
-                "the model has no gradient in its input: what it returns is constant, detached or made "
-                "under torch.no_grad(); expected logits that can be differentiated"
-            )
-        return found
+        scores = max_prob(torch.where(fine[:, None], logits, 0.0).double() / self.temperature)
+        return input_gradient(scores, x, "ODIN")
 
     def settings(self) -> dict[str, Any]:
         return {"temperature": self.temperature, "eps": self.eps}

@@ -3,21 +3,14 @@
 import torch
 from torch import Tensor
 
-from nescio.errors import NescioError
+from nescio.core.input_gradients import input_gradient
 
 SIDES = ("two-sided", "one-sided")
 
 
 def slopes_of(outputs: Tensor, x: Tensor) -> Tensor:
     """`‖∇ₓ Σ outputs‖₂` of each input, `(N,)`, all of its components together, ready to be differentiated again."""
-    gradient = None
-    if outputs.requires_grad:
-        (gradient,) = torch.autograd.grad(outputs.sum(), x, create_graph=True, allow_unused=True)
-    if gradient is None:
-        raise NescioError(
-            "a gradient penalty needs a network that can be differentiated in its input; what this one "
-            "returns is constant, detached or made under torch.no_grad()"
-        )
+    gradient = input_gradient(outputs, x, "a gradient penalty", create_graph=True)
     norms: Tensor = torch.linalg.vector_norm(gradient.flatten(1), dim=1)
     return norms
 
