@@ -289,11 +289,11 @@ class TestErrors:
             ),
             (
                 {"reject": 1.0},
-                "reject must be a number between 0 and 1, which are excluded, not 1.0",
+                "reject must be a number strictly between 0 and 1, got 1.0",
             ),
             (
                 {"reject": 0.9, "calibration": 1.0},
-                "calibration must be a number between 0 and 1, which are excluded, not",
+                "calibration must be a number strictly between 0 and 1, got",
             ),
             ({"reject": "0.9"}, "reject must be a number"),
             ({"reject": 0.9, "calibration": 0}, "calibration must be a number"),
@@ -314,7 +314,7 @@ class TestErrors:
                 {"uncertainty_score": "mutual_information"},
                 "compares draws, of which 'softmax' has none",
             ),
-            ({"epochs": 0}, "epochs must be a whole number of at least 1"),
+            ({"epochs": 0}, "epochs must be an int ≥ 1"),
             (
                 {"hidden": -3},
                 r"hidden must be a list of widths, such as \(100, 100\), at most 1000 of them, not -3",

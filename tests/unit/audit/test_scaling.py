@@ -400,7 +400,7 @@ class Rooted(nn.Linear):
         ({"alphas": [torch.nan]}, "finite"),
         (
             {"features": [3]},
-            "feature's position must be a whole number of at least 0 and below 3, not 3",
+            "feature's position must be an int ≥ 0 and < 3, got 3",
         ),
         ({"features": [-1]}, "position"),
         ({"features": [True]}, "position"),

@@ -801,7 +801,7 @@ def test_the_penalty_may_be_found_or_given_on_either_side(
         ("--penalty auto --select-on unifrm", "did you mean 'uniform'"),
         ("--penalty auto --select-on iris", "shape"),
         ("--penalty auto --patience 3", "patience needs validation data"),
-        ("--centroid-size auto", "centroid_size must be a whole number"),
+        ("--centroid-size auto", "centroid_size must be an int"),
         ("--validation 1.5", "validation=1.5"),
         ("--device gpu", "device"),
     ],
@@ -822,7 +822,7 @@ def test_other_methods_have_nothing_to_be_found(command, tmp_path):
     assert "needs --penalty auto" in err
     code, _, err = command(*f"train ensemble --members auto --data iris -o {tmp_path}".split())
     assert code == 2
-    assert "members must be a whole number of at least 1, not 'auto'" in err
+    assert "members must be an int ≥ 1, got 'auto'" in err
 
 
 def test_what_speaks_against_a_choice_is_printed(command, tmp_path, monkeypatch):

@@ -149,11 +149,11 @@ def test_help_names_the_settings_of_every_method(command):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("train ensemble --members 0", "members must be a whole number of at least 1, not 0"),
-        ("train ensemble --members", "members must be a whole number of at least 1, not True"),
+        ("train ensemble --members 0", "members must be an int ≥ 1, got 0"),
+        ("train ensemble --members", "members must be an int ≥ 1, got True"),
         (
             "train ensemble --members many",
-            "members must be a whole number of at least 1, not 'many'",
+            "members must be an int ≥ 1, got 'many'",
         ),
         ("train ensemble --bootstrap=maybe", "bootstrap must be true or false, not 'maybe'"),
         ("train anchored --prior-std", "prior_std must be a number from"),
@@ -161,9 +161,9 @@ def test_help_names_the_settings_of_every_method(command):
             "train bayes_by_backprop --prior 0.25,1",
             "a prior is a spread, or (share, spread, spread)",
         ),
-        ("train bayes_by_backprop --beta -1", "beta must be a number from 0 to 1e+100, not -1"),
+        ("train bayes_by_backprop --beta -1", "beta must be a number from 0 to 1e+100, got -1"),
         ("train bayes_by_backprop --std", "std must be a number"),
-        ("train mc_dropout --samples 1.5", "samples must be a whole number"),
+        ("train mc_dropout --samples 1.5", "samples must be an int"),
         ("train mc_dropout --dropout 0", "no dropout module"),
         ("train ensemble --member 3", "did you mean '--members'"),
         (
@@ -193,7 +193,7 @@ def test_help_names_the_settings_of_every_method(command):
         ),
         (
             "train duq --length-scale -1",
-            "length_scale must be a number from 1e-06 to 1e+06, not -1",
+            "length_scale must be a number from 1e-06 to 1e+06, got -1",
         ),
     ],
 )

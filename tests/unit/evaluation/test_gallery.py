@@ -112,9 +112,9 @@ def test_images_in_colour_have_a_smaller_ball(seed):
     ("change", "message"),
     [
         ({"start": "nose"}, "unknown start of an attack 'nose'; did you mean 'noise'"),
-        ({"images": 0}, "images must be a whole number of at least 1, not 0"),
-        ({"images": 101}, "images must be a whole number of at least 1 and below 101"),
-        ({"steps": 0}, "steps must be a whole number of at least 1"),
+        ({"images": 0}, "images must be an int ≥ 1, got 0"),
+        ({"images": 101}, "images must be an int ≥ 1 and < 101"),
+        ({"steps": 0}, "steps must be an int ≥ 1"),
         ({"eps": -0.1}, "eps must be a number from 0"),
         ({"seed": -1}, "seed"),
         ({"models": {}}, "one or more models; given: none"),

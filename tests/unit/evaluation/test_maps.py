@@ -246,10 +246,10 @@ def test_only_the_plane_can_be_mapped(name):
     [
         ({"scores": ["entropi"]}, "did you mean 'entropy'"),
         ({"scores": 3}, "scores must be names"),
-        ({"resolution": 1}, "resolution must be a whole number of at least 2, not 1"),
+        ({"resolution": 1}, "resolution must be an int ≥ 2, got 1"),
         ({"resolution": 2.5}, "resolution must be"),
-        ({"width": 0}, r"width must be a number from 1e-100 to 1e\+100, not 0"),
-        ({"width": float("nan")}, r"width must be a number from 1e-100 to 1e\+100, not nan"),
+        ({"width": 0}, r"width must be a number from 1e-100 to 1e\+100, got 0"),
+        ({"width": float("nan")}, r"width must be a number from 1e-100 to 1e\+100, got nan"),
         ({"width": float("inf")}, "100, not inf"),
         ({"width": "wide"}, "100, not 'wide'"),
         ({"width": True}, "100, not True"),
@@ -261,7 +261,7 @@ def test_only_the_plane_can_be_mapped(name):
         ),
         (
             {"resolution": 2001},
-            "resolution must be a whole number of at least 2 and below 2001, not 2001",
+            "resolution must be an int ≥ 2 and < 2001, got 2001",
         ),
         ({"seed": -1}, "seed"),
     ],
@@ -390,8 +390,8 @@ def test_a_window_is_mapped_from_end_to_end(known, several, make):
         (((0, 1),), "expected .* where right is beyond left"),
         (((1, 0), (0, 1)), "expected .* where right is beyond left"),
         (((0, 1), (2, 2)), "expected .* top above bottom"),
-        (((0, float("nan")), (0, 1)), "an end of the window must be a number from .* not nan"),
-        (((0, 1), ("low", 1)), "an end of the window must be a number from .* not 'low'"),
+        (((0, float("nan")), (0, 1)), "an end of the window must be a number from .* got nan"),
+        (((0, 1), ("low", 1)), "an end of the window must be a number from .* got 'low'"),
         (((1, 1 + 1e-15), (0, 1)), "window=.* gives no 120 distinct numbers along each side"),
     ],
 )

@@ -335,10 +335,10 @@ class TestErrors:
             (None, {"gamma": -1.0}, "gamma must be"),
             (None, {"gamma": math.nan}, "gamma must be"),
             (None, {"gamma": math.inf}, "gamma must be"),
-            (None, {"classes": 1}, "classes must be a whole number of at least 2"),
+            (None, {"classes": 1}, "classes must be an int ≥ 2"),
             (None, {"solver": "exakt"}, "did you mean 'exact'"),
-            (0, {}, "centres must be a whole number of at least 1, not 0"),
-            ("many", {}, "centres must be a whole number"),
+            (0, {}, "centres must be an int ≥ 1, got 0"),
+            ("many", {}, "centres must be an int"),
             (
                 torch.zeros(3),
                 {},

@@ -151,7 +151,7 @@ def test_float32_rounding_above_one_is_not_an_error():
             lambda: ece([0.5], [True, False]),
             "confidence has 1 inputs and correct has 2; expected as many",
         ),
-        (lambda: ece([0.5], [True], bins=0), "bins must be a whole number of at least 1, not 0"),
+        (lambda: ece([0.5], [True], bins=0), "bins must be an int ≥ 1, got 0"),
         (lambda: ece([0.5], [2]), r"correct has values from 2 to 2; expected values in \[0, 1\]"),
         (
             lambda: accuracy([0, 1], [0]),
