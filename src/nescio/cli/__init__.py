@@ -31,7 +31,7 @@ from nescio.cli.train import train
 from nescio.errors import NescioError
 from nescio.files import noted
 from nescio.progress import logged
-from nescio.records.command import made_by
+from nescio.records.provenance import made_by
 
 
 class _Stoppable(TyperGroup):

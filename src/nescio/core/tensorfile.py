@@ -14,7 +14,7 @@ from torch import Tensor
 from nescio.data.raw import raw
 from nescio.errors import NescioError
 from nescio.files import replacing
-from nescio.records.parsing import parsed
+from nescio.records.json_text import parse_json as parsed
 
 FORMAT = 1
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from nescio.records.fitted import UNCOVERED
+from nescio.records.detector import UNCOVERED
 
 if TYPE_CHECKING:
     from nescio.detectors.detector import Detector

@@ -18,7 +18,7 @@ from nescio.detectors.named import candidate_names, detector_named, untried
 from nescio.errors import NescioError
 from nescio.methods import as_method
 from nescio.progress import bar
-from nescio.records import Contest, Contestant, Provenance
+from nescio.records import Contest, Contestant, Stopwatch
 from nescio.seeds import check_seed, derived_seed
 
 TIMED, TIMES = 1000, 3  # inputs by which time is measured, and how often
@@ -48,7 +48,7 @@ def contest(
         seed: of which inputs are in which half.
         progress: a bar on standard error; by default only on a terminal.
     """
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     if not isinstance(unknown, Mapping) or not unknown:
         raise NescioError("unknown data must come with names: {'mnist': data, …}")
     for name, data in unknown.items():
@@ -90,7 +90,7 @@ def contest(
         calibrated=sizes[0],
         unknown={name: _count(data) for name, data in unknown.items()},
         model_seconds_per_1000=statistics.median(alone),
-        provenance=Provenance.now(seed, {"batch_size": batch_size}, time.monotonic() - started),
+        provenance=stopwatch.provenance(seed, {"batch_size": batch_size}),
     )
 
 

@@ -110,7 +110,7 @@ class Tally:
             accept=accept,
             bound=None if accept is None else _bound(detector, accept),
             risk=None if level is None else level.risk,
-            confidence=None if level is None or level.risk is None else level.confidence,
+            confidence_level=None if level is None or level.risk is None else level.confidence,
             thresholds=tuple(detector.threshold_.reshape(-1).tolist()),
             calibrated=len(detector.calibration_),
             known=known or KNOWN,

@@ -1,6 +1,5 @@
 """A model or detector on known data and on named sets of unknown data → an `Evaluation` record."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -25,11 +24,11 @@ from nescio.records import (
     Evaluation,
     Histogram,
     KnownSide,
-    Provenance,
     Rejection,
     Reliability,
     Roc,
     Separation,
+    Stopwatch,
     UnknownSide,
 )
 from nescio.scores import score_names, scores_of, usual_scores
@@ -69,7 +68,7 @@ def evaluate(
         watch: called with each batch as it is judged, for those who want to see the inputs: name of the set (`known` of
             that), inputs, logits `(S, B, C)`, labels or None, and the scores `(B,)` by name.
     """
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     sets, attacked = named_sets(unknown), check_int("attacked", attacked)
     method, names = (
         as_method(model.model if isinstance(model, Detector) else model),
@@ -129,7 +128,7 @@ def evaluate(
             _histogram(name, {side: v[name] for side, v in values.items()})
             for name in values["known"]
         ),
-        provenance=Provenance.now(seed, settings, time.monotonic() - started),
+        provenance=stopwatch.provenance(seed, settings),
         confidence=_counts("confidence", confidence, np.linspace(0.0, 1.0, BINS + 1)),
     )
 

@@ -20,7 +20,7 @@ from nescio.evaluation.named_sets import KNOWN, made_set, named_sets
 from nescio.methods import as_method
 from nescio.methods.method import Method
 from nescio.records import Example, Examples, ExampleSet, Provenance
-from nescio.records.gallery import Image
+from nescio.records.images import Image
 from nescio.scores import score_names, scores_of
 
 SIDE = 32  # pixels that an image is kept with; larger ones are averaged down

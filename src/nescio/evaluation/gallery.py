@@ -1,6 +1,5 @@
 """Images that the same attack makes for several models → a `Gallery` record (figures 2 and 3 of paper 2)."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
@@ -13,8 +12,8 @@ from nescio.core.predict import predict
 from nescio.data import Known, noise
 from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.methods import as_method
-from nescio.records import Gallery, GalleryRow, Provenance
-from nescio.records.gallery import Image
+from nescio.records import Gallery, GalleryRow, Stopwatch
+from nescio.records.images import Image
 from nescio.seeds import check_seed, derived_seed
 
 STARTS = ("noise", "samples")
@@ -46,7 +45,7 @@ def attack_gallery(
         eps: radius of the ball, by default the paper's: 0.3, and 0.1 for samples in colour.
         seed, progress: as in `predict`; the seed also chooses the images.
     """
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     if not models:
         raise NescioError("a gallery takes one or more models; given: none")
     if known.kind != "image" or known.shape[0] not in (1, 3):
@@ -67,7 +66,7 @@ def attack_gallery(
         images=_pixels(x),
         kinds=tuple(kinds),
         rows=tuple(rows),
-        provenance=Provenance.now(seed, settings, time.monotonic() - started),
+        provenance=stopwatch.provenance(seed, settings),
     )
 
 

@@ -1,7 +1,6 @@
 """What a model says over the plane of a 2-D problem, far beyond its data → a `Map` record."""
 
 import dataclasses
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.methods import METHODS, MCDropout, Method, as_method, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
-from nescio.records import History, Map, Points, Provenance, Surface
+from nescio.records import History, Map, Points, Stopwatch, Surface
 from nescio.scores import OF_LOGITS, OUTPUT, SAMPLED, natural, natural_name, score_names
 from nescio.seeds import check_seed, derived_seed
 from nescio.training.train import train as train_model
@@ -55,7 +54,7 @@ def uncertainty_map(
         resolution: grid points along each side, at most 2000.
         batch_size, seed, progress: as in `predict`.
     """
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     inputs, labels = _training_part(known)
     x, y = _sides(inputs, width, resolution, window)
     method, names = as_method(model), score_names(scores, OF_LOGITS) or list(OF_LOGITS)
@@ -89,7 +88,7 @@ def uncertainty_map(
         scores=tuple(surfaces),
         confidence=confidence,
         points=_points(inputs, labels),
-        provenance=Provenance.now(seed, settings, time.monotonic() - started),
+        provenance=stopwatch.provenance(seed, settings),
     )
 
 
@@ -108,7 +107,7 @@ def trained_map(
 
     The provenance says how, and counts its time. Other arguments are those of `uncertainty_map` and of `fit`.
     """
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     if method not in METHODS:
         raise unknown_name("method", method, METHODS)
     _sides(_training_part(known)[0], width, resolution)  # what cannot be drawn is not trained for
@@ -120,9 +119,7 @@ def trained_map(
     how = {"hidden": HIDDEN, "dropout": _dropout(method)} if model.on_network else {}
     more = {"own": OWN.get(method, {}), "training": history.provenance.settings}
     settings = found.provenance.settings | how | more
-    return dataclasses.replace(
-        found, provenance=Provenance.now(seed, settings, time.monotonic() - started)
-    )
+    return dataclasses.replace(found, provenance=stopwatch.provenance(seed, settings))
 
 
 def small_model(

@@ -22,7 +22,7 @@ from nescio.detectors.named import candidate_names, detector_named, untried
 from nescio.detectors.reservoir import Reservoir
 from nescio.errors import NescioError, check_int
 from nescio.progress import bar
-from nescio.records import Provenance, Ranked, Recommendation
+from nescio.records import Ranked, Recommendation, Stopwatch
 from nescio.seeds import check_seed
 
 CRITERION = "mean AUROC over the kinds of outliers"
@@ -68,7 +68,7 @@ def recommend(
         seed: of the outliers, and of which inputs are taken.
         progress: a bar on standard error; by default only on a terminal.
     """
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     check_model(model)
     check_seed(seed)
     Level.of(accept, False, False, None, None)
@@ -103,9 +103,7 @@ def recommend(
         calibrated=len(tried.fitted[ranking[0].name].calibration_),
         classes=logits.shape[2],
         draws=len(logits),
-        provenance=Provenance.now(
-            seed, {"accept": accept, "inputs": count}, time.monotonic() - started
-        ),
+        provenance=stopwatch.provenance(seed, {"accept": accept, "inputs": count}),
     )
     return Recommended(record, tried.fitted[ranking[0].name])
 

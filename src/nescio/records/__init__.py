@@ -1,21 +1,22 @@
 """Records: frozen results as plain data, JSON in and out. Reports are made from these alone."""
 
 from nescio.records.audit import (
+    Audit,
     AuditedFeature,
     Cell,
     CounterExample,
-    Course,
-    Direction,
     FeatureAudit,
     FeatureSide,
-    Gauge,
     Monotonicity,
+    Ray,
     Reach,
     Regions,
-    Scaling,
 )
-from nescio.records.contest import Contest, Contestant
-from nescio.records.decision import Decision, RefusedSet
+from nescio.records.detector import (
+    Decision,
+    Fitted,
+    RefusedSet,
+)
 from nescio.records.evaluation import (
     Against,
     Evaluation,
@@ -27,22 +28,69 @@ from nescio.records.evaluation import (
     Separation,
     UnknownSide,
 )
-from nescio.records.examples import Example, Examples, ExampleSet
-from nescio.records.fitted import Fitted
-from nescio.records.gallery import Gallery, GalleryRow
-from nescio.records.history import Epoch, History
-from nescio.records.map import Map, Points, Surface
-from nescio.records.meta import MetaWeights
-from nescio.records.overconfidence import Audit, Ray
-from nescio.records.radius import Promise, Radius
-from nescio.records.reading import read_record
-from nescio.records.recommendation import Ranked, Recommendation
-from nescio.records.record import FORMAT, Provenance, Record, from_plain, to_plain
-from nescio.records.reproduction import Claim, Compared, Differs, Reproduction
-from nescio.records.selection import Selection, Trial
-from nescio.records.separations import Repeated, Row, Separations, Spread
-from nescio.records.temperature import Temperature
+from nescio.records.images import (
+    Example,
+    Examples,
+    ExampleSet,
+    Gallery,
+    GalleryRow,
+    Image,
+)
+from nescio.records.map import (
+    Map,
+    Points,
+    Surface,
+)
+from nescio.records.plain import (
+    from_plain,
+    to_plain,
+)
+from nescio.records.provenance import (
+    Provenance,
+    Stopwatch,
+)
+from nescio.records.radius import (
+    Promise,
+    Radius,
+)
+from nescio.records.ranking import (
+    Contest,
+    Contestant,
+    Ranked,
+    Recommendation,
+)
+from nescio.records.record import (
+    FORMAT,
+    Record,
+    read_record,
+)
+from nescio.records.reproduction import (
+    Claim,
+    Compared,
+    Differs,
+    Reproduction,
+)
+from nescio.records.scaling import (
+    Course,
+    Direction,
+    Gauge,
+    Scaling,
+)
+from nescio.records.separations import (
+    Repeated,
+    Row,
+    Separations,
+    Spread,
+)
 from nescio.records.timings import Timings
+from nescio.records.training import (
+    Epoch,
+    History,
+    MetaWeights,
+    Selection,
+    Temperature,
+    Trial,
+)
 
 __all__ = [
     "FORMAT",
@@ -72,6 +120,7 @@ __all__ = [
     "Gauge",
     "Histogram",
     "History",
+    "Image",
     "KnownSide",
     "Map",
     "MetaWeights",
@@ -98,6 +147,7 @@ __all__ = [
     "Separation",
     "Separations",
     "Spread",
+    "Stopwatch",
     "Surface",
     "Temperature",
     "Timings",

@@ -1,238 +1,201 @@
-"""What a model does far away from its data."""
+"""What a model does far away from its data: along rays, along each feature, region by region."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from nescio.records.checks import (
-    check_counts,
+    Checked,
+    Count,
+    CountFromOne,
+    Fraction,
+    NonNegative,
+    Pair,
+    Positive,
     check_lengths,
-    check_not_negative,
     check_pairs,
-    check_positive,
-    check_shares,
-    check_size,
     check_together,
     damaged,
+    of_length,
+    one_of,
 )
 from nescio.records.map import Points
-from nescio.records.record import Provenance, Record
+from nescio.records.provenance import Provenance
+from nescio.records.record import Record
 
 
 @dataclass(frozen=True)
-class Gauge:
-    """A score, what it is on its natural scale, and the threshold that accepts 95 % of the inputs as they are."""
+class Ray(Checked):
+    """The confidence in one input as it is scaled by growing factors."""
 
-    score: str
-    label: str
-    threshold: float
+    factors: tuple[Positive, ...]
+    confidence: tuple[Fraction, ...]
+    asymptote: tuple[Fraction, ...] | None  # the confidence of the law at infinity
+    breakpoints: tuple[Positive, ...] | None  # where the law changes; None if not all were found
+    start: Positive | None  # one law holds for all larger factors
+    certain_from: Positive | None  # the smallest factor at which the model is certain
+    unknown_from: Positive | None  # a kernel model is never certain at larger factors
+    limit: Fraction | None  # the confidence at infinity
 
-
-@dataclass(frozen=True)
-class Course:
-    """A score and its gradient in x, factor by factor, over the inputs that move."""
-
-    score: str
-    mean: tuple[float, ...]
-    gradient_mean: tuple[float, ...]  # of ‖∇ₓ score‖₂
-    gradient_largest: tuple[float, ...]
-    flagged: tuple[float, ...]  # share of the inputs above the threshold
-    notices: bool  # whether at least half are flagged at the largest factor
-
-    def __post_init__(self) -> None:
-        check_shares(self, "flagged")
-        check_not_negative(self, "gradient_mean", "gradient_largest")
-        slopes = {"gradient_mean": self.gradient_mean, "gradient_largest": self.gradient_largest}
-        check_together(self, mean=self.mean, **slopes, flagged=self.flagged)
+    def check(self) -> None:
+        lists = {"confidence": self.confidence, "asymptote": self.asymptote}
+        check_together(self, factors=self.factors, **lists)
 
 
 @dataclass(frozen=True)
-class Direction:
-    """Inputs moved along one feature, or along the rays from 0 through each of them; figures are None if none moves."""
+class Audit(Record):
+    """Inputs scaled until the model is certain (table 2 of the paper on ReLU overconfidence).
 
-    name: str
-    feature: int | None  # its position in the flattened input; None for rays
-    moved: int  # inputs that are not 0 there, and so can be moved by a factor
-    certain_from: (
-        float | None
-    )  # from here on the median input's confidence exceeds 99.9 %; None if it never does
-    confidence: tuple[float, ...] | None  # mean, factor by factor
-    median_confidence: tuple[float, ...] | None
-    scores: tuple[Course, ...] | None
-
-    def __post_init__(self) -> None:
-        check_counts(self, "feature", "moved")
-        check_shares(self, "confidence", "median_confidence")
-        check_positive(self, "certain_from")
-
-
-@dataclass(frozen=True)
-class Scaling(Record):
-    """What a model's confidence and scores do as inputs are scaled by growing factors."""
+    Fractions are of all trials. What could not be determined is None.
+    """
 
     method: str
-    inputs: int
-    classes: int
-    draws: int
-    factors: tuple[float, ...]
-    gauges: tuple[Gauge, ...]
-    directions: tuple[Direction, ...]
+    law: Annotated[str, one_of("affine", "kernels", "unknown")]  # how it is proved; or measured
+    trials: CountFromOne
+    classes: Count
+    draws: Count
+    drawn: bool  # whether inputs were drawn uniformly in the box, or given
+    low: tuple[float, ...] | None  # of the box, flattened; one number if it is the same everywhere
+    high: tuple[float, ...] | None
+    certain: Fraction  # the confidence that counts as certain
+    bold: Fraction  # the confidence that is too much for what is projected back into the box
+    eps: Fraction  # the confidence of kernels, or the excess over 1/K, that counts as unknown
+    ends_certain: Fraction | None  # rays whose confidence provably → 1
+    ends_in: tuple[Count, ...] | None  # of those, how many end in each class
+    end_confidence: Annotated[tuple[Fraction, ...] | None, of_length(5)]  # its five quartiles
+    reached: Fraction  # trials that become certain at some factor
+    at_once: Fraction  # trials that are certain as they are
+    median_factor: Positive | None  # at which inputs become certain; None if half never are
+    factors: tuple[Positive | None, ...]  # their percentiles, 0 to 100
+    proved: Fraction  # of the factors that are exact; the others were found by a scan
+    overconfident: Fraction | None  # above `bold` when scaled and projected back into the box
+    ends_unknown: Fraction | None  # rays that provably end unknown
+    unknown_factor: Positive | None  # median of the factors after which they stay unknown
+    unknown_factors: tuple[Positive | None, ...] | None  # percentiles
+    unknown_exact: Fraction | None  # of these factors that are exact; the others are upper bounds
+    rays: tuple[Ray, ...]
     provenance: Provenance
+    budget: Positive | None = None  # seconds that the audit had; None: as many as it took
+    unfollowed: Count = 0  # rays without time to follow, whose factors are not proved
 
-    def __post_init__(self) -> None:
-        check_counts(self, "inputs", "classes", "draws")
-        check_positive(self, "factors")
-        check_together(self, factors=self.factors)
-        check_together(self, gauges=self.gauges)
-        for one in self.directions:
-            lists = {"confidence": one.confidence, "median_confidence": one.median_confidence}
-            check_together(one, factors=self.factors, **lists)
-            check_together(one, gauges=self.gauges, scores=one.scores)
-            for course in one.scores or ():
-                check_together(course, factors=self.factors, mean=course.mean)
+    def check(self) -> None:
+        if self.ends_in is not None and len(self.ends_in) != self.classes:
+            damaged(self, "ends_in", f"{self.classes} of them")
 
 
 @dataclass(frozen=True)
-class CounterExample:
-    """Why a model is not strictly monotonic: one point without a slope, or two points with slopes of opposite sign."""
+class CounterExample(Checked):
+    """Why a model is not strictly monotonic: a point without slope, or two of opposite slope."""
 
-    feature: int  # its position in the flattened input
-    label: int  # the class
+    feature: Count  # its position in the flattened input
+    label: Count  # the class
     points: tuple[tuple[float, ...], ...]  # flattened inputs
     slopes: tuple[float, ...]  # one for each point
 
-    def __post_init__(self) -> None:
-        check_counts(self, "feature", "label")
+    def check(self) -> None:
         check_together(self, points=self.points, slopes=self.slopes)
 
 
 @dataclass(frozen=True)
 class Monotonicity(Record):
-    """Whether each class's probability was seen to change in one direction only along each feature of a box."""
+    """Whether each class's probability was seen to change in one direction along each feature."""
 
     method: str
-    classes: int
-    draws: int
+    classes: Count
+    draws: Count
     low: tuple[float | None, ...]  # flattened; None where the box has no bound
     high: tuple[float | None, ...]
     partially_unbounded: bool
-    points: int
-    features: tuple[int, ...]  # those looked at
-    signs: tuple[
-        tuple[int, ...], ...
-    ]  # of each feature × class: +1 rising, −1 falling, 0 not seen to be strictly so
-    monotone_features: tuple[int, ...]
+    points: Count
+    features: tuple[Count, ...]  # those looked at
+    signs: tuple[tuple[int, ...], ...]  # feature × class: +1 rising, −1 falling, 0 neither
+    monotone_features: tuple[Count, ...]
     monotone: bool
     counter_example: CounterExample | None
     provenance: Provenance
 
-    def __post_init__(self) -> None:
-        check_counts(self, "classes", "draws", "points", "features", "monotone_features")
+    def check(self) -> None:
         check_lengths(self, features=self.features, signs=self.signs)
         check_lengths(self, low=self.low, high=self.high)
 
 
 @dataclass(frozen=True)
-class Reach:
-    """How far rows have to be moved until something holds, in units of the feature; None where too few get there.
+class Reach(Checked):
+    """How far rows must be moved until something holds, in units of the feature.
 
-    The quartiles and the median are distances that occur, of an even number of rows the smaller ones. Of certainty they
-    are those of the rows that are not certain as they are, if there is one.
+    Quartiles and median are distances that occur, of an even number of rows the smaller ones; None
+    where too few rows get there. Rows that are certain as they are do not count, unless all are.
     """
 
-    rows: float  # share of the rows that get there at all
-    proved: float  # share of the rows of which it is proved that no smaller distance would do
-    lower: float | None
-    median: float | None
-    upper: float | None
-    spreads: float | None  # the median over the feature's spread; None if that has none
+    rows: Fraction  # rows that get there at all
+    proved: Fraction  # rows for which provably no smaller distance would do
+    lower: NonNegative | None
+    median: NonNegative | None
+    upper: NonNegative | None
+    spreads: NonNegative | None  # the median over the feature's spread; None if that has none
 
-    def __post_init__(self) -> None:
-        check_shares(self, "rows", "proved")
-        check_not_negative(self, "lower", "median", "upper", "spreads")
+    def check(self) -> None:
         if self.spreads and not self.median:
             damaged(self, "spreads", "none of no distance")
 
 
 @dataclass(frozen=True)
-class FeatureSide:
-    """Rows moved along one feature, to lower or to higher values, for ever."""
+class FeatureSide(Checked):
+    """Rows moved along one feature without end, to lower or to higher values."""
 
-    ends: (
-        tuple[int, ...] | None
-    )  # how many rows end in each class; None if the model has no law at infinity
-    ends_certain: (
-        float | None
-    )  # share of the rows in which the probability of that class tends to 1
+    ends: tuple[Count, ...] | None  # rows that end in each class; None without a law at infinity
+    ends_certain: Fraction | None  # rows in which the probability of that class tends to 1
     certain: Reach  # until the model is certain for the first time
-    certain_of: tuple[
-        int, ...
-    ]  # of how many of the rows that `certain` is of it then claims each class
-    unknown: Reach | None  # until a model of kernels stays uncertain for ever; None for others
-
-    def __post_init__(self) -> None:
-        check_counts(self, "ends", "certain_of")
-        check_shares(self, "ends_certain")
+    certain_of: tuple[Count, ...]  # rows of `certain` by the class that the model is certain of
+    unknown: Reach | None  # until a kernel model stays uncertain; None for others
 
 
 @dataclass(frozen=True)
-class AuditedFeature:
+class AuditedFeature(Checked):
     """One feature: what the rows hold, and where each side of it leads."""
 
     name: str
-    position: int
+    position: Count
     low: float  # the smallest value in the rows
     high: float
-    spread: float | None  # the standard deviation; None if all rows hold the same
-    monotone: bool | None  # as `Monotonicity` in the box of the rows; None if it was not looked at
+    spread: NonNegative | None  # the standard deviation; None if all rows hold the same
+    monotone: bool | None  # as `Monotonicity` in the box of the rows; None if not looked at
     lower: FeatureSide
     higher: FeatureSide
-
-    def __post_init__(self) -> None:
-        check_counts(self, "position")
-        check_not_negative(self, "spread")
 
 
 @dataclass(frozen=True)
 class FeatureAudit(Record):
-    """Where a model ends as the rows of a table are moved along one feature, and how far it is until it is certain."""
+    """Where a model ends as rows are moved along one feature, and how far until it is certain."""
 
     method: str
-    rows: int
+    rows: Count
     classes: tuple[str, ...]
-    draws: int
-    confidence: float  # what counts as certain
-    eps: (
-        float | None
-    )  # a model of kernels does not know where its confidence exceeds its least by less; else None
-    already: float  # share of the rows that the model is certain of as they are
+    draws: Count
+    confidence: Fraction  # what counts as certain
+    eps: NonNegative | None  # of kernel models: the confidence above the least that is unknown
+    already: Fraction  # rows that the model is certain of as they are
     features: tuple[AuditedFeature, ...]
     provenance: Provenance
-    budget: float | None = None  # seconds that the audit had; None: as many as it took
-    unfollowed: int = (
-        0  # ways of rows that it left no time to follow, so that their distances are not proved
-    )
+    budget: Positive | None = None  # seconds that the audit had; None: as many as it took
+    unfollowed: Count = 0  # ways of rows without time to follow, whose distances are not proved
 
-    def __post_init__(self) -> None:
-        check_counts(self, "rows", "draws", "unfollowed")
-        check_positive(self, "budget")
-        check_shares(self, "confidence", "already")
-        check_not_negative(self, "eps")
+    def check(self) -> None:
         for side in (side for one in self.features for side in (one.lower, one.higher)):
-            check_together(side, classes=self.classes, ends=side.ends, certain_of=side.certain_of)
+            lists = {"ends": side.ends, "certain_of": side.certain_of}
+            check_together(side, classes=self.classes, **lists)
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(Checked):
     """A linear region within a window of the plane."""
 
     corners: tuple[tuple[float, ...], ...]  # of its polygon in the window, counter-clockwise
-    unbounded: bool  # whether the region itself, whatever the window, goes on for ever
-    label: int  # the class at the middle of the polygon
-    confidence: float  # there
+    unbounded: bool  # whether the region itself, whatever the window, is unbounded
+    label: Count  # the class at the middle of the polygon
+    confidence: Fraction  # there
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         check_pairs(self, "corners", self.corners, least=3)
-        check_counts(self, "label")
-        check_shares(self, "confidence")
 
 
 @dataclass(frozen=True)
@@ -241,26 +204,20 @@ class Regions(Record):
 
     method: str
     data: str | None
-    features: tuple[str, ...]  # names of the two axes
-    classes: tuple[str, ...]  # () if not told
-    window: tuple[tuple[float, ...], ...]  # (left, right), (bottom, top)
-    count: int
-    unbounded: int  # how many go on for ever
-    covered: (
-        float  # share of the window that the polygons, which do not overlap, fill; 1 up to rounding
-    )
+    features: Annotated[tuple[str, ...], of_length(2)]  # names of the two axes
+    classes: tuple[str, ...]  # () if not given
+    window: Annotated[tuple[Pair, ...], of_length(2)]  # (left, right), (bottom, top)
+    count: Count
+    unbounded: Count
+    covered: Fraction  # of the window that the polygons, which do not overlap, fill
     cells: tuple[Cell, ...]
     boundary: tuple[
-        tuple[tuple[float, ...], ...], ...
+        tuple[Pair, ...], ...
     ]  # segments on which two classes tie for the largest logit
     points: Points | None  # training data
     provenance: Provenance
 
-    def __post_init__(self) -> None:
-        check_counts(self, "count", "unbounded")
-        check_shares(self, "covered")
-        check_size(self, "features", 2)
-        check_size(self, "window", 2)
+    def check(self) -> None:
         check_pairs(self, "window", self.window)
         if any(low >= high for low, high in self.window):
             damaged(self, "window", "edges in ascending order")

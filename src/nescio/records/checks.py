@@ -1,88 +1,112 @@
-"""What must hold within a record. Each is checked when a record is made or read, so that no later step must cope."""
+"""What must hold within a record: checked when one is made or read, so that no later step must cope.
 
-from collections.abc import Collection, Iterator, Sized
-from typing import Any, NoReturn
+A field says by its annotation what its numbers, or those of the lists in it, may be: `Fraction`,
+`Count`, `Positive`, `NonNegative`, or a `Constraint` of its own.
+"""
+
+import typing
+from collections.abc import Callable, Collection, Iterator, Sized
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, NoReturn
 
 from nescio.errors import NescioError
 
-LARGEST = 1e100  # coordinate of which a figure can be drawn
-ROUNDING = 1e-6  # by which a sum of shares may exceed 1
+MAX_COORDINATE = 1e100  # of which a figure can be drawn
+ROUNDING = 1e-6  # by which a sum of fractions may exceed 1
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """What the value of a field must fulfil, and how an error says so."""
+
+    holds: Callable[[Any], bool]
+    expected: str
+
+
+def _each(holds: Callable[[float], bool], expected: str) -> Constraint:
+    return Constraint(lambda value: all(map(holds, _numbers(value))), expected)
+
+
+def one_of(*words: str) -> Constraint:
+    """A field that says one of these words."""
+    return Constraint(lambda value: value in words, " or ".join(map(repr, words)))
+
+
+def of_length(*sizes: int) -> Constraint:
+    """A list of one of these lengths; None is a list that was not kept."""
+    expected = f"{' or '.join(map(str, sizes))} of them"
+    return Constraint(lambda value: value is None or len(value) in sizes, expected)
+
+
+Fraction = Annotated[float, _each(lambda n: -ROUNDING <= n <= 1 + ROUNDING, "fractions in [0, 1]")]
+Count = Annotated[int, _each(lambda n: 0 <= n < 2**63, "whole numbers of at least 0")]
+CountFromOne = Annotated[int, _each(lambda n: 1 <= n < 2**63, "whole numbers of at least 1")]
+NonNegative = Annotated[float, _each(lambda n: n >= 0, "nothing below 0")]
+PositiveFraction = Annotated[float, _each(lambda n: 0 < n <= 1 + ROUNDING, "fractions in (0, 1]")]
+Positive = Annotated[float, _each(lambda n: n > 0, "more than 0")]
+Pair = tuple[float, ...]  # of two, as `check_pairs` makes sure
+
+
+class Checked:
+    """A dataclass whose fields are held against their annotations; `check` may look at several."""
+
+    def __post_init__(self) -> None:
+        kind: Any = type(self)
+        for name, constraints in _constraints_of(kind):
+            value = getattr(self, name)
+            for constraint in constraints:
+                if not constraint.holds(value):
+                    damaged(self, name, constraint.expected)
+        self.check()
+
+    def check(self) -> None:
+        """Raise an error if fields do not go together; few have more to check than annotations say."""
+
+
+@cache
+def _constraints_of(kind: type) -> list[tuple[str, list[Constraint]]]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return [(name, found) for name, hint in hints.items() if (found := list(_constraints(hint)))]
+
+
+def _constraints(hint: Any) -> Iterator[Constraint]:
+    yield from (part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Constraint))
+    for inner in typing.get_args(hint):
+        if not isinstance(inner, Constraint):
+            yield from _constraints(inner)
 
 
 def check_together(what: object, /, **lists: Sized | None) -> None:
-    """An error if lists that go together are not of one length, or are empty; None is a list that was not kept."""
-    _check_lengths(what, lists, "the same, and none empty", empty=False)
+    """Raise an error if lists that go together differ in length, or are empty."""
+    _check_lengths(what, lists, "equal lengths, and none empty", allow_empty=False)
 
 
 def check_lengths(what: object, /, **lists: Sized | None) -> None:
-    """The same, but all may be empty."""
-    _check_lengths(what, lists, "the same", empty=True)
+    """Raise an error if lists that go together differ in length; None is one that was not kept."""
+    _check_lengths(what, lists, "equal lengths", allow_empty=True)
 
 
 def _check_lengths(
-    what: object, lists: dict[str, Sized | None], expected: str, empty: bool
+    what: object, lists: dict[str, Sized | None], expected: str, allow_empty: bool
 ) -> None:
-    lengths = {name: len(one) for name, one in lists.items() if one is not None}
-    if len(set(lengths.values())) > 1 or (not empty and 0 in lengths.values()):
-        told = ", ".join(f"{name} {length}" for name, length in lengths.items())
+    lengths = {name: len(values) for name, values in lists.items() if values is not None}
+    if len(set(lengths.values())) > 1 or (not allow_empty and 0 in lengths.values()):
+        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise NescioError(
-            f"a record is damaged: lengths of what goes together in {_a(what)}: {told}; "
-            f"expected {expected}"
+            f"a record is damaged: lengths of lists in {_a(what)}: {listed}; expected {expected}"
         )
 
 
-def check_shares(what: object, *names: str) -> None:
-    """An error if a number of these fields, or of the lists in them, is no share, from 0 to 1."""
-    for name in names:
-        if any(not -ROUNDING <= number <= 1 + ROUNDING for number in _numbers(getattr(what, name))):
-            damaged(what, name, "shares, from 0 to 1")
-
-
-def check_counts(what: object, *names: str, least: int = 0) -> None:
-    """An error if a number of these fields, or of the lists in them, is less than a count can be."""
-    for name in names:
-        if any(not least <= number < 2**63 for number in _numbers(getattr(what, name))):
-            damaged(what, name, f"whole numbers of at least {least}")
-
-
-def check_not_negative(what: object, *names: str) -> None:
-    """An error if a number of these fields, or of the lists in them, is below 0, as no time or distance is."""
-    for name in names:
-        if any(number < 0 for number in _numbers(getattr(what, name))):
-            damaged(what, name, "nothing below 0")
-
-
-def check_positive(what: object, *names: str) -> None:
-    """An error if a number of these fields, or of the lists in them, is 0 or below, as no factor is."""
-    for name in names:
-        if any(number <= 0 for number in _numbers(getattr(what, name))):
-            damaged(what, name, "more than 0")
-
-
-def check_word(what: object, name: str, words: Collection[str]) -> None:
-    """An error if a field says something else than it may."""
-    if getattr(what, name) not in words:
-        damaged(what, name, " or ".join(map(repr, words)))
-
-
-def check_size(what: object, name: str, *sizes: int) -> None:
-    """An error if a list has none of these lengths; None is a list that was not kept."""
-    if (found := getattr(what, name)) is not None and len(found) not in sizes:
-        damaged(what, name, f"{' or '.join(map(str, sizes))} of them")
-
-
-def check_pairs(
-    what: object, name: str, found: Collection[Collection[float]], least: int = 0
-) -> None:
-    """An error if points of the plane do not have two numbers each that can be reckoned with, or are too few."""
-    if len(found) < least or any(
-        len(point) != 2 or max(map(abs, point)) > LARGEST for point in found
-    ):
-        damaged(what, name, f"pairs of numbers of at most {LARGEST:g}, {least} or more")
+def check_pairs(what: object, name: str, points: Collection[Pair], least: int = 0) -> None:
+    """Raise an error if points of the plane are no pairs of moderate numbers, or are too few."""
+    sound = (len(point) == 2 and max(map(abs, point)) <= MAX_COORDINATE for point in points)
+    if len(points) < least or not all(sound):
+        damaged(what, name, f"pairs of numbers of at most {MAX_COORDINATE:g}, {least} or more")
 
 
 def check_image(what: object, name: str, image: Collection[Any] | None) -> None:
-    """An error if an image is not channels × rows × columns, one channel or three, with some of each."""
+    """Raise an error if an image is not channels × rows × columns, one channel or three."""
     if image is None:
         return
     sizes = {(len(rows), len(row)) for rows in image for row in rows}
@@ -91,10 +115,10 @@ def check_image(what: object, name: str, image: Collection[Any] | None) -> None:
 
 
 def damaged(what: object, name: str, expected: str) -> NoReturn:
-    """The error for a field that is what it cannot be."""
-    given = repr(getattr(what, name))
-    told = given if len(given) <= 60 else f"{given[:60]}…"
-    raise NescioError(f"a record is damaged: {name} of {_a(what)} is {told}; expected {expected}")
+    """Raise the error for a field that is what it cannot be."""
+    value = repr(getattr(what, name))
+    value = value if len(value) <= 60 else f"{value[:60]}…"
+    raise NescioError(f"a record is damaged: {name} of {_a(what)} is {value}; expected {expected}")
 
 
 def _numbers(value: Any) -> Iterator[float]:

@@ -1,155 +1,130 @@
-"""A model judged: on known data, and on data it should not know."""
+"""A model evaluated: on known data, and on data it should not know."""
 
 from dataclasses import dataclass
 
 from nescio.metrics.percent import percent
 from nescio.records.checks import (
-    check_counts,
-    check_not_negative,
-    check_positive,
-    check_shares,
+    Checked,
+    Count,
+    CountFromOne,
+    Fraction,
+    NonNegative,
+    PositiveFraction,
     check_together,
 )
-from nescio.records.record import Provenance, Record
+from nescio.records.provenance import Provenance
+from nescio.records.record import Record
 
 
 @dataclass(frozen=True)
-class Separation:
-    """How well a score tells known from unknown; larger score = less known. Undefined figures are None."""
+class Separation(Checked):
+    """How well a score separates known from unknown inputs. Undefined figures are None."""
 
     score: str
-    auroc: float | None
-    aupr_in: float | None
-    aupr_out: float | None
-    fpr95: float | None
-
-    def __post_init__(self) -> None:
-        check_shares(self, "auroc", "aupr_in", "aupr_out", "fpr95")
+    auroc: Fraction | None
+    aupr_in: Fraction | None
+    aupr_out: Fraction | None
+    fpr95: Fraction | None
 
 
 @dataclass(frozen=True)
-class Rejection:
-    """Accuracy of what is kept when the least known share is rejected; unknown inputs always count as wrong."""
+class Rejection(Checked):
+    """Accuracy of what is kept when inputs are rejected; unknown inputs always count as wrong."""
 
     score: str
-    rejected: tuple[float, ...]
-    accuracy: tuple[float, ...]
-    maximum: tuple[float, ...]  # of a perfect model that rejects every unknown input first
-    area: float
-    maximum_area: float
+    rejected: tuple[Fraction, ...]
+    accuracy: tuple[Fraction, ...]
+    maximum: tuple[Fraction, ...]  # of a perfect model that rejects every unknown input first
+    area: Fraction
+    maximum_area: PositiveFraction
 
-    def __post_init__(self) -> None:
-        check_shares(self, "rejected", "accuracy", "maximum", "area", "maximum_area")
-        check_positive(self, "maximum_area")
-        check_together(self, rejected=self.rejected, accuracy=self.accuracy, maximum=self.maximum)
+    def check(self) -> None:
+        curves = {"accuracy": self.accuracy, "maximum": self.maximum}
+        check_together(self, rejected=self.rejected, **curves)
 
 
 @dataclass(frozen=True)
-class Roc:
-    """Shares of inputs accepted by a score as its threshold rises; the area under the curve is AUROC.
-
-    Known inputs are the positives, as in the papers: it is 1 if every known one is more certain than every unknown one.
-    """
+class Roc(Checked):
+    """Fractions of inputs accepted by a score as its threshold rises; known is positive."""
 
     score: str
-    unknown: tuple[float, ...]  # false-positive rate
-    known: tuple[float, ...]  # true-positive rate
+    unknown: tuple[Fraction, ...]  # false-positive rate
+    known: tuple[Fraction, ...]  # true-positive rate
 
-    def __post_init__(self) -> None:
-        check_shares(self, "unknown", "known")
+    def check(self) -> None:
         check_together(self, unknown=self.unknown, known=self.known)
 
 
 @dataclass(frozen=True)
-class Histogram:
+class Histogram(Checked):
     """How many inputs of each set fall between the edges of a score, or of the confidence."""
 
     score: str
     edges: tuple[float, ...]
-    counts: dict[str, tuple[int, ...]]
+    counts: dict[str, tuple[Count, ...]]
 
-    def __post_init__(self) -> None:
-        check_counts(self, "counts")
+    def check(self) -> None:
         check_together(self, counts=self.counts)
-        check_together(
-            self,
-            edges=self.edges[1:],
-            **{f"counts of {name}": one for name, one in self.counts.items()},
-        )
+        named = {f"counts of {name}": counts for name, counts in self.counts.items()}
+        check_together(self, edges=self.edges[1:], **named)
 
 
 @dataclass(frozen=True)
-class Reliability:
-    """How often answers of a confidence between two edges are right; what has no input has None. See `metrics.ece`."""
+class Reliability(Checked):
+    """Accuracy of answers whose confidence lies between two edges; None without inputs."""
 
-    edges: tuple[float, ...]
-    counts: tuple[int, ...]
-    confidence: tuple[float | None, ...]  # mean
-    accuracy: tuple[float | None, ...]
+    edges: tuple[Fraction, ...]
+    counts: tuple[Count, ...]
+    confidence: tuple[Fraction | None, ...]  # mean
+    accuracy: tuple[Fraction | None, ...]
 
-    def __post_init__(self) -> None:
-        check_counts(self, "counts")
-        check_shares(self, "edges", "confidence", "accuracy")
-        lists = {"counts": self.counts, "confidence": self.confidence, "accuracy": self.accuracy}
-        check_together(self, edges=self.edges[1:], **lists)
+    def check(self) -> None:
+        means = {"confidence": self.confidence, "accuracy": self.accuracy}
+        check_together(self, edges=self.edges[1:], counts=self.counts, **means)
 
 
 @dataclass(frozen=True)
-class KnownSide:
-    """The model on data of the kinds it was trained on."""
+class KnownSide(Checked):
+    """The model on data of the classes it was trained on."""
 
     name: str
-    inputs: int
-    accuracy: float
-    mmc: float
+    inputs: Count
+    accuracy: Fraction
+    mmc: Fraction
     nll: float
-    brier: float
-    ece: float
+    brier: NonNegative
+    ece: Fraction
     misclassification: tuple[Separation, ...]  # correct against wrong
     rejection: tuple[Rejection, ...]
-    reliability: Reliability | None = None  # in records from before it was kept
-
-    def __post_init__(self) -> None:
-        check_counts(self, "inputs")
-        check_shares(self, "accuracy", "mmc", "ece")
-        check_not_negative(self, "brier")
+    reliability: Reliability | None = None
 
 
 @dataclass(frozen=True)
-class Against:
-    """An attack that made unknown data for the model itself; see `nescio.core.attacks.Attack`."""
+class Against(Checked):
+    """An attack that made unknown data for the model itself; see `nescio.attacks.Attack`."""
 
-    tried: int  # inputs it was tried on; perhaps only those that ended in a wrong class are judged
+    tried: CountFromOne  # inputs; perhaps only those that ended in a wrong class are evaluated
     objective: str
-    eps: float
-    steps: int
-    step_size: float
+    eps: NonNegative
+    steps: Count
+    step_size: NonNegative
     norm: str
     random_start: bool
-    restarts: int
+    restarts: Count
     adaptive: bool
-
-    def __post_init__(self) -> None:
-        check_counts(self, "tried", least=1)
-        check_counts(self, "steps", "restarts")
-        check_not_negative(self, "eps", "step_size")
 
 
 @dataclass(frozen=True)
-class UnknownSide:
+class UnknownSide(Checked):
     """The model on data it should not know."""
 
     name: str
-    inputs: int
-    mmc: float
+    inputs: Count
+    mmc: Fraction
     separation: tuple[Separation, ...]
     rejection: tuple[Rejection, ...]
-    roc: tuple[Roc, ...] = ()  # empty in records from before it was kept
+    roc: tuple[Roc, ...] = ()
     attack: Against | None = None
-
-    def __post_init__(self) -> None:
-        check_counts(self, "inputs")
-        check_shares(self, "mmc")
 
 
 @dataclass(frozen=True)
@@ -158,28 +133,21 @@ class Evaluation(Record):
 
     method: str
     score: str  # the one the method is paired with
-    classes: int
-    draws: int
+    classes: Count
+    draws: Count
     known: KnownSide
     unknown: tuple[UnknownSide, ...]
     histograms: tuple[Histogram, ...]
     provenance: Provenance
-    confidence: Histogram | None = (
-        None  # over [0, 1], of what the method says; None in records from before it was kept
-    )
-
-    def __post_init__(self) -> None:
-        check_counts(self, "classes", "draws")
+    confidence: Histogram | None = None  # over [0, 1]
 
     def headline(self) -> str:
-        known = f"{percent(self.known.accuracy)} of {self.known.inputs} inputs of {self.known.name} right"
-        found = {
-            side.name: one.auroc
+        known = self.known
+        accuracy = f"accuracy {percent(known.accuracy)} on {known.inputs} inputs of {known.name}"
+        aurocs = [
+            f"{side.name} {'–' if one.auroc is None else f'{one.auroc:.3f}'}"
             for side in self.unknown
             for one in side.separation
             if one.score == self.score
-        }
-        told = ", ".join(
-            f"{name} {'–' if auroc is None else f'{auroc:.3f}'}" for name, auroc in found.items()
-        )
-        return f"{known}; AUROC by {self.score}: {told}" if told else known
+        ]
+        return f"{accuracy}; AUROC by {self.score}: {', '.join(aurocs)}" if aurocs else accuracy

@@ -1,35 +1,36 @@
 """What a model says over the plane."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from nescio.records.checks import check_counts, check_lengths, check_shares, check_size
-from nescio.records.record import Provenance, Record
+from nescio.records.checks import Checked, Count, check_lengths, damaged, of_length
+from nescio.records.provenance import Provenance
+from nescio.records.record import Record
 
 
 @dataclass(frozen=True)
-class Surface:
-    """A quantity over the grid of a map and the norm of its gradient, to five digits; `[i][j]` is at `(x[j], y[i])`."""
+class Surface(Checked):
+    """A quantity and the norm of its gradient over a grid; `[i][j]` is at `(x[j], y[i])`."""
 
     name: str  # a score, or "confidence"
     label: str  # what it is on the scale it is given on
     values: tuple[tuple[float, ...], ...]
-    slopes: tuple[tuple[float, ...], ...]  # ‖∇ₓ value‖₂, which dies away where a model saturates
+    slopes: tuple[tuple[float, ...], ...]  # ‖∇ₓ value‖₂, which vanishes where a model saturates
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         check_lengths(self, values=self.values, slopes=self.slopes)
 
 
 @dataclass(frozen=True)
-class Points:
+class Points(Checked):
     """Training points in the plane, with the numbers of their classes."""
 
     x: tuple[float, ...]
     y: tuple[float, ...]
-    labels: tuple[int, ...]
+    labels: tuple[Count, ...]
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         check_lengths(self, x=self.x, y=self.y, labels=self.labels)
-        check_counts(self, "labels")
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class Map(Record):
 
     method: str
     data: str
-    draws: int
-    features: tuple[str, ...]  # names of the two axes
+    draws: Count
+    features: Annotated[tuple[str, ...], of_length(0, 2)]  # names of the two axes
     classes: tuple[str, ...]
     x: tuple[float, ...]
     y: tuple[float, ...]
@@ -48,7 +49,6 @@ class Map(Record):
     points: Points
     provenance: Provenance
 
-    def __post_init__(self) -> None:
-        check_counts(self, "draws")
-        check_size(self, "features", 0, 2)
-        check_shares(self.confidence, "values")
+    def check(self) -> None:
+        if any(not -1e-6 <= value <= 1 + 1e-6 for row in self.confidence.values for value in row):
+            damaged(self.confidence, "values", "fractions in [0, 1]")

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from nescio.records.checks import check_counts
-from nescio.records.record import Provenance, Record
+from nescio.records.checks import Count
+from nescio.records.provenance import Provenance
+from nescio.records.record import Record
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,11 @@ class Reproduction(Record):
     """A table or figure of a paper, made again."""
 
     name: str  # in EXPERIMENTS
-    paper: int
+    paper: Count
     item: str  # "Table 2"
     title: str
     scale: str  # "quick" or "paper"
-    seeds: int
+    seeds: Count
     command: str
     compared: tuple[Compared, ...]
     claims: tuple[Claim, ...]
@@ -54,6 +55,3 @@ class Reproduction(Record):
     remarks: tuple[str, ...]  # where we fall short, and why
     pictures: tuple[str, ...]  # files beside the record
     provenance: Provenance
-
-    def __post_init__(self) -> None:
-        check_counts(self, "paper", "seeds")

@@ -2,21 +2,22 @@
 
 from dataclasses import dataclass
 
-from nescio.records.checks import check_counts, check_shares, check_together
-from nescio.records.record import Provenance, Record
+from nescio.records.checks import Checked, Count, Fraction, check_together
+from nescio.records.provenance import Provenance
+from nescio.records.record import Record
 
 
 @dataclass(frozen=True)
-class Repeated:
+class Repeated(Checked):
     """How well a score tells right answers from one set; a figure for each split, larger = better."""
 
-    auroc: tuple[float, ...]
-    aupr_in: tuple[float, ...]
-    aupr_out: tuple[float, ...]
+    auroc: tuple[Fraction, ...]
+    aupr_in: tuple[Fraction, ...]
+    aupr_out: tuple[Fraction, ...]
 
-    def __post_init__(self) -> None:
-        check_shares(self, "auroc", "aupr_in", "aupr_out")
-        check_together(self, auroc=self.auroc, aupr_in=self.aupr_in, aupr_out=self.aupr_out)
+    def check(self) -> None:
+        lists = {"auroc": self.auroc, "aupr_in": self.aupr_in, "aupr_out": self.aupr_out}
+        check_together(self, **lists)
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,8 @@ class Separations(Record):
 
     data: str
     network: str
-    accuracy: tuple[float, ...]  # of each split
-    sets: dict[str, tuple[int, ...]]  # inputs of each, in each split
+    accuracy: tuple[Fraction, ...]  # of each split
+    sets: dict[str, tuple[Count, ...]]  # inputs of each, in each split
     rows: tuple[Row, ...]
     spreads: tuple[Spread, ...]
     provenance: Provenance
-
-    def __post_init__(self) -> None:
-        check_shares(self, "accuracy")
-        check_counts(self, "sets")

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from nescio.records.checks import check_counts, check_not_negative
-from nescio.records.record import Provenance, Record
+from nescio.records.checks import Count, NonNegative
+from nescio.records.provenance import Provenance
+from nescio.records.record import Record
 
 
 @dataclass(frozen=True)
@@ -11,11 +12,7 @@ class Timings(Record):
     """Seconds of each round of each piece of work; a round holds all of them, so that a neighbour disturbs all."""
 
     network: str
-    batch: int
-    threads: int
-    seconds: dict[str, tuple[float, ...]]
+    batch: Count
+    threads: Count
+    seconds: dict[str, tuple[NonNegative, ...]]
     provenance: Provenance
-
-    def __post_init__(self) -> None:
-        check_counts(self, "batch", "threads")
-        check_not_negative(self, "seconds")

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from nescio.errors import NescioError
 from nescio.metrics.percent import percent
 from nescio.records import Gallery, GalleryRow
-from nescio.records.gallery import Image
+from nescio.records.images import Image
 from nescio.report.figures import COLOURS, shown, text_width
 
 CELL = 0.95  # inches that an image is wide

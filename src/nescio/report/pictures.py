@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 from PIL import Image as Png
 
-from nescio.records.gallery import Image
+from nescio.records.images import Image
 
 SHOWN = 72  # pixels of a page that a picture is wide
 HEAVY = 40_000  # characters of a PNG within a figure, from which on it gets a palette

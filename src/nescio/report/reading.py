@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nescio.errors import NescioError
 from nescio.records import History, Record, read_record
-from nescio.records.parsing import parsed
+from nescio.records.json_text import parse_json as parsed
 from nescio.report.naming import Place, names_of, not_alike
 
 Named = list[tuple[str, Record]]

@@ -16,7 +16,7 @@ from nescio.records import (
     Scaling,
     Separation,
 )
-from nescio.records.fitted import UNCOVERED
+from nescio.records.detector import UNCOVERED
 from nescio.report.farthest import farthest
 from nescio.report.folded import resisted
 from nescio.report.overconfidence import times

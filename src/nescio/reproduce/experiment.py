@@ -27,7 +27,7 @@ from nescio.records import (
     from_plain,
     to_plain,
 )
-from nescio.records.parsing import parsed
+from nescio.records.json_text import parse_json as parsed
 from nescio.report.figures import save_figure
 from nescio.reproduce.folder import RECORD, claim
 from nescio.reproduce.spent import Spent

@@ -15,7 +15,7 @@ from nescio.methods import Softmax
 from nescio.methods.method import Method
 from nescio.models import mlp
 from nescio.records import Audit, Claim, Compared, Differs, Evaluation, Gallery, Regions
-from nescio.records.gallery import Image
+from nescio.records.images import Image
 from nescio.report.comparison import attacked_figure
 from nescio.report.gallery import gallery_figure
 from nescio.report.regions import regions_figure

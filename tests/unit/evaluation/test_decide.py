@@ -94,7 +94,7 @@ def test_a_bounded_risk(blobs):
         data.test,
         {"far": 100 * data.test.inputs},
     )
-    assert (found.accept, found.bound, found.risk, found.confidence) == (None, None, 0.1, 0.95)
+    assert (found.accept, found.bound, found.risk, found.confidence_level) == (None, None, 0.1, 0.95)
     assert found.promise.startswith(
         "with confidence 0.95, at most 0.1 of accepted answers are wrong"
     )
@@ -129,7 +129,7 @@ def test_balanced_promises_nothing(seed):
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda held: nescio.decide(ReportContext(), held), "takes a fitted detector, not Given"),
+        (lambda held: nescio.decide(ReportContext(), held), "takes a fitted detector, not ReportContext"),
         (lambda held: nescio.decide(nescio.Threshold(ReportContext()), held), "no threshold yet"),
         (
             lambda held: nescio.decide(nescio.Threshold(ReportContext()).fit(held), held, ["far"]),

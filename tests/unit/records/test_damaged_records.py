@@ -107,7 +107,7 @@ def the(kind, number=0):
             "Evaluation",
             "known.accuracy",
             7.5,
-            "accuracy of a KnownSide is 7.5; expected shares, from 0 to 1",
+            "accuracy of a KnownSide is 7.5; expected fractions in",
         ),
         (
             "Evaluation",
@@ -125,7 +125,7 @@ def the(kind, number=0):
         ("Examples", "known.surest.0.image", [[[0.5]], [[0.5]]], "image of an Example"),
         ("Examples", "known.surest.0.image", [[[]]], "image of an Example"),
         ("Examples", "known.surest.0.span", [0.5], "span of an Example"),
-        ("Map", "points.x", [0.5], "lengths of what goes together in a Points"),
+        ("Map", "points.x", [0.5], "lengths of lists in a Points"),
         ("Map", "confidence.values.0.0", 2.0, "values of a Surface"),
         ("Radius", "classes", 1, "classes of a Radius"),
         ("Radius", "gamma", -1.0, "gamma of a Radius"),
@@ -165,7 +165,7 @@ def test_a_number_that_is_not_finite_is_refused(number, tmp_path):
     (tmp_path / "record.json").write_text(
         text.replace('"nll_before": 0.4', f'"nll_before": {number}')
     )
-    with pytest.raises(NescioError, match="nll_before: expected a number that is finite"):
+    with pytest.raises(NescioError, match="nll_before: expected a finite number"):
         read_record(tmp_path / "record.json")
 
 

@@ -1,0 +1,98 @@
+"""Inputs to look at: those a model is most and least certain of, and what attacks make of images."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from nescio.records.checks import (
+    Checked,
+    Count,
+    Fraction,
+    check_image,
+    check_lengths,
+    of_length,
+    one_of,
+)
+from nescio.records.provenance import Provenance
+from nescio.records.record import Record
+
+Image = tuple[tuple[tuple[float, ...], ...], ...]  # channels × rows × columns, in [0, 1]
+
+
+@dataclass(frozen=True)
+class Example(Checked):
+    """One input, and what the model says of it."""
+
+    number: Count  # its place in its set, from 0
+    answer: str  # the predicted class
+    truth: str | None  # its class; None if it has none that the model knows
+    confidence: Fraction
+    score: float  # higher = more likely unknown
+    image: Image | None  # small, and grey or in colour; None of other inputs
+    span: Annotated[tuple[float, ...] | None, of_length(2)]  # range of values that leave [0, 1]
+    values: tuple[float, ...] | None  # of a table's row, in its own units
+
+    def check(self) -> None:
+        check_image(self, "image", self.image)
+
+
+@dataclass(frozen=True)
+class ExampleSet(Checked):
+    """Some inputs of one set of data."""
+
+    name: str
+    inputs: Count  # in the whole set
+    surest: tuple[Example, ...]  # the most certain first
+    unsure: tuple[Example, ...]  # the least certain first; none is among the surest
+
+
+@dataclass(frozen=True)
+class Examples(Record):
+    """Inputs at both ends of a score, of known data and of unknown sets."""
+
+    method: str
+    score: str  # what they are ranked by
+    features: tuple[str, ...]  # names of what `values` hold, () of images
+    left_out: Count  # further features, which are not kept
+    known: ExampleSet
+    unknown: tuple[ExampleSet, ...]
+    provenance: Provenance
+
+    def check(self) -> None:
+        for one in (self.known, *self.unknown):
+            for example in (*one.surest, *one.unsure):
+                check_lengths(example, features=self.features, values=example.values)
+
+
+@dataclass(frozen=True)
+class GalleryRow(Checked):
+    """What an attack on one model made of each image, and what the model says of it."""
+
+    name: str
+    images: tuple[Image, ...]
+    answers: tuple[str, ...]  # the class predicted for each
+    confidence: tuple[Fraction, ...]
+    confidence_before: tuple[Fraction, ...]  # in the images that the attack started from
+
+    def check(self) -> None:
+        for image in self.images:
+            check_image(self, "images", image)
+
+
+@dataclass(frozen=True)
+class Gallery(Record):
+    """Images that attacks start from, and for each model a row of what they end in."""
+
+    data: str  # what the models know
+    start: Annotated[str, one_of("noise", "samples")]
+    images: tuple[Image, ...]
+    kinds: tuple[str, ...]  # of each image: what noise it is or, of a sample, its class
+    rows: tuple[GalleryRow, ...]
+    provenance: Provenance
+
+    def check(self) -> None:
+        for image in self.images:
+            check_image(self, "images", image)
+        check_lengths(self, images=self.images, kinds=self.kinds)
+        for row in self.rows:
+            sure = {"confidence": row.confidence, "confidence_before": row.confidence_before}
+            check_lengths(row, kinds=self.kinds, images=row.images, answers=row.answers, **sure)
