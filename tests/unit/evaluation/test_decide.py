@@ -13,7 +13,7 @@ from nescio.records import Decision
 from small_nets import small
 
 
-class ReportContext(nn.Module):
+class FixedLogits(nn.Module):
     """A model whose logits are its inputs."""
 
     def forward(self, x):
@@ -34,7 +34,7 @@ def known_and_test(seed, count=400):
 def test_counts_are_those_of_predict(seed):
     held, test = known_and_test(seed)
     other = torch.randn(100, 3)
-    detector = nescio.Threshold(ReportContext(), "entropy").fit(held, 0.9)
+    detector = nescio.Threshold(FixedLogits(), "entropy").fit(held, 0.9)
     found = nescio.decide(
         detector, test, {"u": other, "bad": torch.full((4, 3), torch.nan)}, batch_size=33
     )
@@ -66,7 +66,7 @@ def test_the_usual_share_is_met_as_often_as_it_says():
     inside, runs = 0, 200
     for seed in range(runs):
         held, test = known_and_test(seed, 60)
-        found = nescio.decide(nescio.Threshold(ReportContext(), "entropy").fit(held, 0.9), test)
+        found = nescio.decide(nescio.Threshold(FixedLogits(), "entropy").fit(held, 0.9), test)
         low, high = found.usual
         inside += low <= found.accepted <= high
     # the interval has at least 95 %, and by its discreteness at most some more
@@ -76,7 +76,7 @@ def test_the_usual_share_is_met_as_often_as_it_says():
 
 def test_per_class_and_without_labels(seed):
     held, test = known_and_test(seed)
-    detector = nescio.Threshold(ReportContext(), "entropy").fit(held, 0.8, per_class=True)
+    detector = nescio.Threshold(FixedLogits(), "entropy").fit(held, 0.8, per_class=True)
     found = nescio.decide(detector, test.inputs)
     assert found.accuracy is found.accepted_accuracy is found.usual is None
     assert len(found.thresholds) == 3
@@ -94,7 +94,12 @@ def test_a_bounded_risk(blobs):
         data.test,
         {"far": 100 * data.test.inputs},
     )
-    assert (found.accept, found.bound, found.risk, found.confidence_level) == (None, None, 0.1, 0.95)
+    assert (found.accept, found.bound, found.risk, found.confidence_level) == (
+        None,
+        None,
+        0.1,
+        0.95,
+    )
     assert found.promise.startswith(
         "with confidence 0.95, at most 0.1 of accepted answers are wrong"
     )
@@ -103,7 +108,7 @@ def test_a_bounded_risk(blobs):
 
 def test_nothing_accepted_has_no_accuracy(seed):
     held, test = known_and_test(seed)
-    detector = nescio.Threshold(ReportContext(), "entropy").fit(held)
+    detector = nescio.Threshold(FixedLogits(), "entropy").fit(held)
     detector.keep(threshold_=torch.tensor(-1.0, dtype=torch.float64))
     found = nescio.decide(detector, test)
     assert (found.accepted, found.accepted_accuracy) == (0.0, None)
@@ -119,9 +124,7 @@ def test_what_was_loaded_has_no_promise(tmp_path, blobs):
 
 def test_balanced_promises_nothing(seed):
     held, test = known_and_test(seed)
-    found = nescio.decide(
-        nescio.Threshold(ReportContext(), "entropy").fit(held, balanced=True), test
-    )
+    found = nescio.decide(nescio.Threshold(FixedLogits(), "entropy").fit(held, balanced=True), test)
     assert found.promise.startswith("nothing")
     assert found.bound is None
 
@@ -129,10 +132,13 @@ def test_balanced_promises_nothing(seed):
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda held: nescio.decide(ReportContext(), held), "takes a fitted detector, not ReportContext"),
-        (lambda held: nescio.decide(nescio.Threshold(ReportContext()), held), "no threshold yet"),
         (
-            lambda held: nescio.decide(nescio.Threshold(ReportContext()).fit(held), held, ["far"]),
+            lambda held: nescio.decide(FixedLogits(), held),
+            "takes a fitted detector, not FixedLogits",
+        ),
+        (lambda held: nescio.decide(nescio.Threshold(FixedLogits()), held), "no threshold yet"),
+        (
+            lambda held: nescio.decide(nescio.Threshold(FixedLogits()).fit(held), held, ["far"]),
             "'far' is a name",
         ),
     ],
@@ -144,7 +150,7 @@ def test_bad_input_is_told(seed, act, message):
 
 def test_what_is_no_answer_is_never_right_and_labels_of_unknown_data_are_ignored(seed):
     known, test = known_and_test(seed)
-    detector = nescio.Threshold(ReportContext(), "max_prob").fit(known)
+    detector = nescio.Threshold(FixedLogits(), "max_prob").fit(known)
     x, y = (part.clone() for part in test.take(slice(None)))
     x[:5], y[:5] = torch.nan, -1
     found = nescio.decide(detector, Samples(x, y), {"other": (x[5:], torch.rand(len(x) - 5))})

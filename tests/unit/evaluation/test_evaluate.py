@@ -16,14 +16,14 @@ from nescio.records import Evaluation
 from nescio.scores import OF_LOGITS, OUTPUT
 
 
-class ReportContext(nn.Module):
+class FixedLogits(nn.Module):
     """A model whose logits are its inputs."""
 
     def forward(self, x):
         return x
 
 
-class Counted(ReportContext):
+class Counted(FixedLogits):
     """The same, as three draws, counting what it is asked."""
 
     def __init__(self):
@@ -48,7 +48,7 @@ def sides(seed):
 
 def test_figures_are_scikit_learns(sides):
     known, unknown = sides
-    record = nescio.evaluate(ReportContext(), known, {"u": unknown})
+    record = nescio.evaluate(FixedLogits(), known, {"u": unknown})
     p, q = (v.double().softmax(-1).numpy() for v in (known.inputs, unknown))
     labels = known.labels.numpy()
     correct = p.argmax(-1) == labels
@@ -89,7 +89,7 @@ def test_many_scores_cost_one_forward_pass(sides):
 
 def test_histograms_and_curves_account_for_every_input(sides):
     known, unknown = sides
-    record = nescio.evaluate(ReportContext(), known, {"u": unknown})
+    record = nescio.evaluate(FixedLogits(), known, {"u": unknown})
     assert [one.score for one in record.histograms] == list(OUTPUT)
     for histogram in record.histograms:
         assert sum(histogram.counts["known"]) == 200
@@ -103,7 +103,7 @@ def test_histograms_and_curves_account_for_every_input(sides):
 
 def test_each_score_has_a_roc_curve_whose_area_is_its_auroc(sides):
     known, unknown = sides
-    record = nescio.evaluate(ReportContext(), known, {"u": unknown})
+    record = nescio.evaluate(FixedLogits(), known, {"u": unknown})
     found = record.unknown[0]
     assert (
         [one.score for one in found.roc] == [one.score for one in found.separation] == list(OUTPUT)
@@ -122,7 +122,7 @@ def test_each_score_has_a_roc_curve_whose_area_is_its_auroc(sides):
 def test_roc_takes_known_inputs_as_the_positives():
     known, unknown = torch.tensor([[9.0, 0.0], [8.0, 0.0]]), torch.tensor([[0.1, 0.0], [0.2, 0.0]])
     record = nescio.evaluate(
-        ReportContext(),
+        FixedLogits(),
         Samples(known, torch.zeros(2, dtype=torch.long)),
         {"u": unknown},
         scores=["margin"],
@@ -133,7 +133,7 @@ def test_roc_takes_known_inputs_as_the_positives():
 
 def test_confidence_is_counted_from_0_to_1(sides):
     known, unknown = sides
-    found = nescio.evaluate(ReportContext(), known, {"u": unknown}).confidence
+    found = nescio.evaluate(FixedLogits(), known, {"u": unknown}).confidence
     assert found.score == "confidence"
     assert found.edges == pytest.approx(np.linspace(0, 1, 51), abs=1e-15)
     for side, x in (("known", known.inputs), ("u", unknown)):
@@ -156,13 +156,13 @@ def test_a_record_of_many_scores_and_sets_is_a_small_file(seed):
     generator = torch.Generator().manual_seed(seed)
     known = Samples(torch.randn(2000, 10, generator=generator), torch.zeros(2000, dtype=torch.long))
     sets = {name: torch.randn(2000, 10, generator=generator) for name in ("a", "b", "c")}
-    record = nescio.evaluate(ReportContext(), known, sets)
+    record = nescio.evaluate(FixedLogits(), known, sets)
     assert (len(record.histograms), len(record.unknown)) == (6, 3)
     assert len(record.to_json()) < 300_000
 
 
 def test_record_survives_json_and_says_how_it_was_made(sides, seed):
-    record = nescio.evaluate(ReportContext(), sides[0], {"u": sides[1]}, seed=5, batch_size=64)
+    record = nescio.evaluate(FixedLogits(), sides[0], {"u": sides[1]}, seed=5, batch_size=64)
     assert Evaluation.from_json(record.to_json()) == record
     assert record.provenance.seed == 5
     assert record.provenance.settings["batch_size"] == 64
@@ -174,8 +174,8 @@ def test_takes_a_shuffled_loader(sides):
     known, _ = sides
     loader = DataLoader(known, batch_size=32, shuffle=True)
     assert (
-        nescio.evaluate(ReportContext(), loader).known.accuracy
-        == nescio.evaluate(ReportContext(), known).known.accuracy
+        nescio.evaluate(FixedLogits(), loader).known.accuracy
+        == nescio.evaluate(FixedLogits(), known).known.accuracy
     )
 
 
@@ -214,7 +214,7 @@ def test_calibration_has_fifteen_bins(sides):
     )
     p = p.numpy()
     correct = p.argmax(-1) == known.labels.numpy()
-    found = nescio.evaluate(ReportContext(), known).known.ece
+    found = nescio.evaluate(FixedLogits(), known).known.ece
     assert found == pytest.approx(nescio.metrics.ece(p.max(-1), correct, bins=15), abs=1e-12)
     assert found != pytest.approx(nescio.metrics.ece(p.max(-1), correct, bins=10), abs=1e-6)
 
@@ -224,7 +224,7 @@ def test_histogram_edges_surround_the_known_scores_and_no_more():
     far = torch.tensor([-1e6, 1.5, 1e6])
     samples = Samples(torch.stack([known, 0 * known], 1), torch.zeros(1001, dtype=torch.long))
     record = nescio.evaluate(
-        ReportContext(),
+        FixedLogits(),
         samples,
         {"far": torch.stack([far, -1e9 + 0 * far], 1)},
         scores=["max_logit"],
@@ -240,7 +240,7 @@ def test_histogram_edges_surround_the_known_scores_and_no_more():
 
 def test_nothing_wrong_leaves_the_misclassification_task_undefined():
     known = Samples(5 * torch.eye(3), torch.arange(3))
-    record = nescio.evaluate(ReportContext(), known)
+    record = nescio.evaluate(FixedLogits(), known)
     assert record.known.accuracy == 1.0
     assert all(one.auroc is None for one in record.known.misclassification)
     assert Evaluation.from_json(record.to_json()) == record
@@ -248,7 +248,7 @@ def test_nothing_wrong_leaves_the_misclassification_task_undefined():
 
 def test_a_detector_is_judged_by_its_own_score(sides):
     known, unknown = sides
-    detector = nescio.Threshold(ReportContext(), score="energy").fit(known)
+    detector = nescio.Threshold(FixedLogits(), score="energy").fit(known)
     record = nescio.evaluate(detector, known, {"u": unknown}, scores=["energy"])
     energy, own = record.unknown[0].separation
     assert own.score == record.score == "threshold"
@@ -278,4 +278,4 @@ def test_a_detector_is_judged_by_its_own_score(sides):
 def test_bad_input_is_told(sides, change, message):
     arguments = {"known": sides[0], "unknown": {"u": sides[1]}, **change}
     with pytest.raises(NescioError, match=message):
-        nescio.evaluate(ReportContext(), **arguments)
+        nescio.evaluate(FixedLogits(), **arguments)

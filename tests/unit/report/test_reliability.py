@@ -13,7 +13,7 @@ from nescio.errors import NescioError
 from nescio.report.reliability import reliability_figure
 
 
-class ReportContext(nn.Module):
+class FixedLogits(nn.Module):
     """A model whose logits are its inputs."""
 
     def forward(self, x):
@@ -29,7 +29,7 @@ def record():
 def judged(p, labels):
     p = torch.tensor(p, dtype=torch.float64)
     return nescio.evaluate(
-        ReportContext(), Samples(torch.stack([p.log(), (1 - p).log()], 1), torch.tensor(labels))
+        FixedLogits(), Samples(torch.stack([p.log(), (1 - p).log()], 1), torch.tensor(labels))
     )
 
 
