@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from nescio.core.features import ForwardPass
 from nescio.core.logits import LARGEST, classes
 from nescio.core.predict import Runner, check_inputs, like_model, read, running
 from nescio.core.vocabulary import UnknownWordError
-from nescio.detectors.features import ForwardPass
 from nescio.errors import NescioError
 from nescio.guarantees.conformal import p_values
 from nescio.methods import as_method
@@ -58,7 +58,7 @@ def _answers(detector: "Detector", runner: Runner, x: Tensor) -> Answers:
         return Answers(answer, claimed, scores, p, confidence)
     fine = (seen.logits.abs() < LARGEST).all(2).all(0)
     if fine.any():
-        own, seen = rows[fine.to(rows.device)].to(x.device), seen.of(fine)
+        own, seen = rows[fine.to(rows.device)].to(x.device), seen.select(fine)
         scores[own] = detector.score_batch(x[own], seen).to(scores)
         claimed[own] = classes(seen.logits).to(x.device)
         confidence[own] = as_method(detector.model).confidence(seen.logits).to(confidence)

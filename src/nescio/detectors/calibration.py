@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from nescio.core.features import ForwardPass
 from nescio.core.logits import classes
-from nescio.detectors.features import ForwardPass
 from nescio.detectors.level import CalibrationScores, right_answers
 from nescio.errors import NescioError
 from nescio.guarantees.rounding import noise

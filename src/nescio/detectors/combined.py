@@ -8,12 +8,12 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from nescio.core.features import ForwardPass, NoFeaturesError
 from nescio.core.predict import read
 from nescio.data.halves import halves
 from nescio.data.same import check_apart
 from nescio.detectors.detector import Detector
 from nescio.detectors.explanation import Explanation
-from nescio.detectors.features import ForwardPass, NoFeaturesError
 from nescio.detectors.named import detector_named
 from nescio.detectors.threshold import NoEnergyError, Threshold
 from nescio.detectors.told import told

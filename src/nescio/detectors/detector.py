@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.arrays import is_array, items
+from nescio.core.features import ForwardPass, forward_with_features
 from nescio.core.model_state import check_model
 from nescio.core.predict import OnBatch, map_batches
 from nescio.data.arrays import tensor
@@ -18,7 +19,6 @@ from nescio.data.same import check_apart
 from nescio.detectors.answers import answered
 from nescio.detectors.calibration import calibration_scores
 from nescio.detectors.explanation import Explanation
-from nescio.detectors.features import ForwardPass, forward_with_features
 from nescio.detectors.level import Level
 from nescio.detectors.told import told
 from nescio.errors import NescioError, check_int

@@ -4,9 +4,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from nescio.core.features import ForwardPass
 from nescio.core.logits import classes
 from nescio.data.labelled import as_int64, check_labels
-from nescio.detectors.features import ForwardPass
 from nescio.detectors.moments import Moments
 from nescio.detectors.on_features import FeatureDetector
 from nescio.errors import NescioError, check_float

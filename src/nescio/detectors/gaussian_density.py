@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from nescio.detectors.features import ForwardPass
+from nescio.core.features import ForwardPass
 from nescio.detectors.gaussian import GaussianDetector
 from nescio.detectors.whitening import least_variance, squares, whitened, whitening
 

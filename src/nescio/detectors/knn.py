@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from nescio.detectors.features import ForwardPass
+from nescio.core.features import ForwardPass
 from nescio.detectors.on_features import FeatureDetector
 from nescio.detectors.reservoir import Reservoir
 from nescio.errors import NescioError, check_int

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from nescio.detectors.features import ForwardPass
+from nescio.core.features import ForwardPass
 from nescio.detectors.gaussian import GaussianDetector
 from nescio.detectors.moments import Moments
 from nescio.detectors.whitening import least_variance, squares, whitened, whitening

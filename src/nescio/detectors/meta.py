@@ -7,10 +7,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from nescio.core.features import ForwardPass
 from nescio.core.predict import map_batches
 from nescio.core.weight_gradients import BatchGradients, batch_gradients
 from nescio.detectors.detector import Detector
-from nescio.detectors.features import ForwardPass
 from nescio.detectors.level import right_answers
 from nescio.detectors.meta_fit import HIDDEN, KINDS, MetaFit, fit_meta
 from nescio.errors import NescioError, unknown_name

@@ -5,12 +5,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nescio.core.features import ForwardPass
 from nescio.core.input_gradients import input_gradient
 from nescio.core.logits import LARGEST
 from nescio.core.predict import draws_of, like_model, run, running
 from nescio.core.random_streams import rewinding
 from nescio.detectors.detector import Detector
-from nescio.detectors.features import ForwardPass
 from nescio.errors import NescioError, check_float
 from nescio.scores import max_prob
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from nescio.core.features import HEAD, ForwardPass
 from nescio.detectors.detector import Detector
-from nescio.detectors.features import HEAD, ForwardPass
 from nescio.errors import NescioError
 
 

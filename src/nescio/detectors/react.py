@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from nescio.core.features import HEAD, ForwardPass, head_of
 from nescio.detectors.detector import Detector
-from nescio.detectors.features import HEAD, ForwardPass, head_of
 from nescio.detectors.reservoir import Reservoir
 from nescio.errors import NescioError, check_float, check_int
 from nescio.scores import energy

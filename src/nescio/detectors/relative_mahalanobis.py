@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from nescio.detectors.features import ForwardPass
+from nescio.core.features import ForwardPass
 from nescio.detectors.mahalanobis import Mahalanobis
 from nescio.detectors.moments import Moments
 from nescio.detectors.whitening import least_variance, squares, whitened, whitening

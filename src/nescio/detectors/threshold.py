@@ -4,8 +4,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from nescio.core.features import ForwardPass
 from nescio.detectors.detector import Detector
-from nescio.detectors.features import ForwardPass
 from nescio.errors import NescioError
 from nescio.methods import as_method
 from nescio.scores import score_names, scores_of

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from nescio.detectors.features import ForwardPass, head_of
+from nescio.core.features import ForwardPass, head_of
 from nescio.detectors.moments import Moments
 from nescio.detectors.on_features import FeatureDetector
 from nescio.detectors.reservoir import Reservoir

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from nescio import metrics
+from nescio.core.features import ForwardPass, forward_with_features
 from nescio.core.logits import classes, mean_log_probs
 from nescio.core.predict import joined, map_batches
 from nescio.data.labelled import as_int64, check_labels
 from nescio.detectors import Detector
-from nescio.detectors.features import ForwardPass, forward_with_features
 from nescio.errors import NescioError, check_int
 from nescio.evaluation.adversarial import AttackFailedError
 from nescio.evaluation.named_sets import made_set, named_sets

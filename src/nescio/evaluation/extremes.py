@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nescio.core.features import ForwardPass, forward_with_features
 from nescio.core.logits import classes as given_classes
 from nescio.core.predict import map_batches
 from nescio.data.labelled import as_int64
 from nescio.detectors import Detector
-from nescio.detectors.features import ForwardPass, forward_with_features
 from nescio.errors import NescioError, check_int
 from nescio.evaluation.adversarial import AttackFailedError
 from nescio.evaluation.named_sets import KNOWN, made_set, named_sets

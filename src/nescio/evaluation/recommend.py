@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio import metrics
+from nescio.core.features import ForwardPass, forward_with_features
 from nescio.core.logits import classes
 from nescio.core.model_state import check_model
 from nescio.core.predict import map_batches, predict, read
@@ -16,7 +17,6 @@ from nescio.data.halves import halves
 from nescio.data.outliers import made_outliers
 from nescio.data.same import check_apart
 from nescio.detectors import Detector
-from nescio.detectors.features import ForwardPass, forward_with_features
 from nescio.detectors.level import Level
 from nescio.detectors.named import candidate_names, detector_named, untried
 from nescio.detectors.reservoir import Reservoir

@@ -19,10 +19,10 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from nescio.core.features import HEAD
 from nescio.core.predict import like_model, predict
 from nescio.data import Encoding, Stream
 from nescio.detectors import Detector
-from nescio.detectors.features import HEAD
 from nescio.errors import NescioError
 from nescio.evaluation import class_names as naming
 from nescio.files import replacing

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from nescio.core.features import HEAD, forward_with_features
 from nescio.core.tensorfile import read_tensors, write_tensors
-from nescio.detectors.features import HEAD, forward_with_features
 from nescio.errors import NescioError
 from nescio.store.detector_folder import plain_attention
 from nescio.store.graph import exported, read_graph, write_graph

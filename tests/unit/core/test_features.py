@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import nescio
-from nescio.detectors.features import HEAD, forward_with_features
+from nescio.core.features import HEAD, forward_with_features
 from nescio.errors import NescioError
 
 
@@ -66,7 +66,9 @@ def test_without_layers_there_are_no_features(net, x):
 
 
 def test_some_of_the_inputs(net, x):
-    seen = forward_with_features(net, x, [HEAD]).of(torch.tensor([True, False, True, False, False]))
+    seen = forward_with_features(net, x, [HEAD]).select(
+        torch.tensor([True, False, True, False, False])
+    )
     torch.testing.assert_close(seen.features[HEAD], net.features(x[[0, 2]]).detach())
     assert seen.logits.shape == (1, 2, 3)
 
@@ -94,7 +96,7 @@ def test_a_wrong_name_lists_the_modules_and_their_shapes(net, x):
 
 def test_a_module_that_is_not_run_is_told(net, x):
     net.spare = nn.Linear(2, 2)
-    with pytest.raises(NescioError, match=r"'spare' is run .*stem"):
+    with pytest.raises(NescioError, match=r"'spare' with features is run.*stem"):
         forward_with_features(net, x, ["spare"])
 
 
@@ -166,7 +168,7 @@ def test_the_head_is_the_layer_that_gives_the_logits(x):
         seen = forward_with_features(net, some, [HEAD])
         assert seen.head is net.head
         torch.testing.assert_close(seen.features[HEAD], net.body(some.flatten(1)).detach())
-        torch.testing.assert_close(seen.raised.log_softmax(1), seen.logits[0])
+        torch.testing.assert_close(seen.head_output.log_softmax(1), seen.logits[0])
 
 
 def test_what_comes_next_may_write_on_a_layers_output(x):
@@ -180,9 +182,7 @@ def test_what_comes_next_may_write_on_a_layers_output(x):
 def test_a_scripted_network_is_told(x):
     net = torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(36, 3)))
     for layer in (HEAD, "1"):
-        with pytest.raises(
-            NescioError, match="scripted or traced, and cannot be looked into"
-        ) as caught:
+        with pytest.raises(NescioError, match="scripted or traced; give the network") as caught:
             forward_with_features(net, x, [layer])
         assert "by name" not in str(caught.value)
 
