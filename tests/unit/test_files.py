@@ -5,19 +5,22 @@ import threading
 
 import pytest
 
+from nescio import files, records
 from nescio.errors import NescioError
-from nescio.files import check_replaceable, overwriting, replacing, replacing_folder
+from nescio.files import atomic_folder, atomic_write, check_replaceable, force_overwrite, kind_of
+from nescio.records import Record
+from nescio.scores import SCORES
 
 
 def test_the_file_is_there_only_when_the_block_ends_well(tmp_path):
     path = tmp_path / "deep" / "a.txt"
-    with replacing(path, "w") as file:
+    with atomic_write(path, "w") as file:
         file.write("ä")
         assert not path.exists()
     assert path.read_text(encoding="utf-8") == "ä"
 
     def fail():
-        with replacing(path, force=True) as file:
+        with atomic_write(path, force=True) as file:
             file.write(b"half")
             raise RuntimeError("cut off")
 
@@ -29,7 +32,7 @@ def test_the_file_is_there_only_when_the_block_ends_well(tmp_path):
 
 def test_permissions_are_the_usual_ones(tmp_path):
     (tmp_path / "plain").write_text("")
-    with replacing(tmp_path / "ours") as file:
+    with atomic_write(tmp_path / "ours") as file:
         file.write(b"")
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "ours")]
     assert modes[0] == modes[1]
@@ -38,7 +41,7 @@ def test_permissions_are_the_usual_ones(tmp_path):
 def test_a_link_is_followed(tmp_path):
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with replacing(tmp_path / "link", "w", force=True) as file:
+    with atomic_write(tmp_path / "link", "w", force=True) as file:
         file.write("new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "new"
@@ -50,7 +53,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     got = []
     reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
     reader.start()
-    with replacing(pipe, "w") as file:
+    with atomic_write(pipe, "w") as file:
         file.write("through")
     reader.join(10)
     assert got == ["through"]
@@ -58,7 +61,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
 
 
 def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(NescioError, match="is a folder"), replacing(tmp_path):
+    with pytest.raises(NescioError, match="is a folder"), atomic_write(tmp_path):
         pass
 
 
@@ -66,7 +69,7 @@ def test_only_a_folder_of_ours_is_replaced(tmp_path):
     path, own = tmp_path / "made", ("mark", "big")
 
     def write(also=None):
-        with replacing_folder(path, "mark", "Fitted record", own) as place:
+        with atomic_folder(path, "mark", "Fitted record", own) as place:
             (place / "mark").write_text('{"record": "Fitted", "format": 1}')
             if also is not None:  # someone writes to the folder meanwhile
                 (path / also).write_text("mine")
@@ -96,7 +99,7 @@ def test_only_a_folder_of_ours_is_replaced(tmp_path):
     (path / "mark").write_text("{}")  # called as ours is, but none of ours
     with pytest.raises(NescioError, match=r"holds other things \(mark\)"):
         write()
-    with overwriting():
+    with force_overwrite():
         write()
         (path / "notes.txt").write_text("mine")
         with pytest.raises(NescioError, match=r"holds other things \(notes\.txt\)"):
@@ -106,7 +109,7 @@ def test_only_a_folder_of_ours_is_replaced(tmp_path):
 
 def test_errors_name_what_was_asked_for(tmp_path):
     path = tmp_path / ("a" * 300)  # longer than names may be
-    for writing in (replacing(path), replacing_folder(path, "mark", "Fitted record", ["mark"])):
+    for writing in (atomic_write(path), atomic_folder(path, "mark", "Fitted record", ["mark"])):
         with pytest.raises(OSError, match="File name too long") as caught, writing:
             pass
         assert caught.value.filename == str(path)
@@ -123,7 +126,7 @@ FOREIGN = [
 
 
 def write(path, text, **how):
-    with replacing(path, "w", **how) as file:
+    with atomic_write(path, "w", **how) as file:
         file.write(text)
 
 
@@ -134,7 +137,7 @@ def test_what_others_wrote_is_left_alone(tmp_path, text):
     done = []
 
     def work():
-        with replacing(path, "w") as file:
+        with atomic_write(path, "w") as file:
             done.append(file)
 
     with pytest.raises(NescioError, match=r"there' was not written by nescio.*--force"):
@@ -142,7 +145,7 @@ def test_what_others_wrote_is_left_alone(tmp_path, text):
     assert (done, path.read_text(), os.listdir(tmp_path)) == ([], text, ["there"])
     write(path, "new", force=True)
     assert path.read_text() == "new"
-    with overwriting():
+    with force_overwrite():
         write(path, "newer")
     assert path.read_text() == "newer"
     with pytest.raises(NescioError, match="not written by nescio"):
@@ -164,7 +167,7 @@ def test_what_comes_to_be_there_meanwhile_is_left_alone(tmp_path):
     path = tmp_path / "there"
 
     def slowly():
-        with replacing(path, "w") as file:
+        with atomic_write(path, "w") as file:
             file.write(OURS)
             path.write_text("mine")
 
@@ -204,3 +207,34 @@ def test_a_folder_is_not_lost_when_its_rename_fails(also_back, command, tmp_path
     kept = next(tmp_path.glob(".detector.*.old")) if also_back else path
     assert {one.name: one.read_bytes() for one in kept.iterdir()} == before
     assert sorted(os.listdir(tmp_path)) == sorted(["run", kept.name])
+
+
+def test_the_names_of_records_and_scores_are_those_there_are():
+    found = {name for name in vars(records) if isinstance(vars(records)[name], type)}
+    kinds = {name for name in found if issubclass(getattr(records, name), Record)} - {"Record"}
+    assert {name.decode() for name in files.RECORDS} == kinds
+    gradient = [name for name in SCORES if name.startswith("gradient_")]
+    assert {name.decode() for name in files.SCORES[:-1]} == set(SCORES) - set(gradient)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        '{"record": "X", "format": 1, "a": 2}',
+        '{"record": "Evaluation", "format": "mp3", "a": 2}',
+        "input,class,confidence\nmine,1,2\n",
+        "input,class,confidence,mine\na,b,c,d\n",
+        "input,class,confidence,entropy,mine\n",
+        "input,class,model_class,confidence,p_value,score,note\n",
+    ],
+)
+def test_what_looks_like_ours_is_not(tmp_path, text):
+    (tmp_path / "file").write_text(text)
+    assert kind_of(tmp_path / "file") is None
+
+
+@pytest.mark.parametrize("rest", ["max_prob,entropy", "gradient_l2:conv1", "energy,unseen"])
+def test_answers_are_known_by_their_columns(tmp_path, rest):
+    (tmp_path / "file").write_text(f"input,class,confidence,{rest}\r\n")
+    assert kind_of(tmp_path / "file") == files.ANSWERS

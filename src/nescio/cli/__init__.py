@@ -29,7 +29,7 @@ from nescio.cli.reproduce import reproduce_app
 from nescio.cli.score import score
 from nescio.cli.train import train
 from nescio.errors import NescioError
-from nescio.files import noted
+from nescio.files import list_written
 from nescio.progress import logged
 from nescio.records.provenance import made_by
 
@@ -39,7 +39,7 @@ class _Stoppable(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         with (
-            noted() as written,
+            list_written() as written,
             stopped.told(lambda: stopped.files(written)),
             stopped.terminated(),
             logged(),

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from nescio.cli.options import score_in
-from nescio.files import overwriting
+from nescio.files import force_overwrite
 
 out, err = Console(), Console(stderr=True)
 
@@ -15,7 +15,7 @@ out, err = Console(), Console(stderr=True)
 def _force(ctx: typer.Context, given: bool) -> bool:
     """Let all that the command writes replace what is there; no command need hand it on."""
     if given:
-        ctx.with_resource(overwriting())
+        ctx.with_resource(force_overwrite())
     return given
 
 

@@ -53,7 +53,7 @@ def attack(
     Example: `nescio attack run-softmax run-acet --start samples --images 10 --steps 80 -o samples.png`
     """
     from nescio.evaluation.gallery import attack_gallery
-    from nescio.file_kinds import FIGURE
+    from nescio.files import FIGURE
     from nescio.report.figures import figure_format, save_figure
     from nescio.report.gallery import gallery_figure
     from nescio.store.run import open_runs

@@ -61,7 +61,7 @@ def contest(
     from nescio.detectors import Detector
     from nescio.evaluation.contest import contest as held
     from nescio.evaluation.unknown_sets import set_names, unknown_set
-    from nescio.file_kinds import PAGE
+    from nescio.files import PAGE
     from nescio.report.contest import contest_markdown, contest_table
     from nescio.report.markdown import save_markdown
     from nescio.store.detector_folder import is_fitted, plain_attention

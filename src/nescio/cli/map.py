@@ -77,7 +77,7 @@ def draw_map(
     """
     from nescio.data import load
     from nescio.evaluation.maps import check_compared, trained_map
-    from nescio.file_kinds import FIGURE
+    from nescio.files import FIGURE
     from nescio.methods import METHODS
     from nescio.report.figures import figure_format, save_figure
     from nescio.report.maps import map_figure

@@ -16,7 +16,7 @@ def check_output(
 
     Args:
         output: the file to write.
-        kind: of this file, as in `nescio.file_kinds`; one of the same kind may be replaced.
+        kind: of this file, as in `nescio.files`; one of the same kind may be replaced.
         read: files, and folders of images or idx files.
         folders: of runs and detectors; a file in them of which these know nothing may be replaced.
         own: the file in such a folder that the command itself writes.

@@ -31,14 +31,13 @@ def report(
 
     Example: `nescio report duq=seed-0 duq=seed-1 run-softmax/evaluation.json run-softmax/audit.json`
     """
-    from nescio.file_kinds import REPORT
-    from nescio.files import check_replaceable, replacing
+    from nescio.files import REPORT, atomic_write, check_replaceable
     from nescio.report.page import report_page
     from nescio.report.reading import check_output, records_in
 
     check_output(records, output)
     check_replaceable(output, REPORT)
     page = report_page(records_in(records))
-    with replacing(output, "w") as file:
+    with atomic_write(output, "w") as file:
         file.write(page)
     out.print(f"Saved: {escape(str(output))}", soft_wrap=True)

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from nescio.cli import stopped
 from nescio.cli.arguments import Force, err, out
 from nescio.cli.options import Command, Root, one_of
-from nescio.file_kinds import PAGE as MARKDOWN
+from nescio.files import PAGE as MARKDOWN
 from nescio.files import check_replaceable
 
 NAME = "NAME"  # of the command that stands for every experiment's

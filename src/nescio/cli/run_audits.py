@@ -14,8 +14,7 @@ from nescio.audit.affine.plane import CrowdedError
 from nescio.audit.budget import Budget
 from nescio.audit.inputs import box_of
 from nescio.data import Known
-from nescio.file_kinds import FIGURE
-from nescio.files import check_replaceable
+from nescio.files import FIGURE, check_replaceable
 from nescio.methods.method import Method
 from nescio.progress import bar
 from nescio.records import Audit, FeatureAudit, Record, Regions, Scaling

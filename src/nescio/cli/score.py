@@ -79,8 +79,7 @@ def score(
     Example: `nescio score run inputs.csv -o answers.csv`
     """
     from nescio.data.table import REFUSE, WARN
-    from nescio.file_kinds import ANSWERS
-    from nescio.files import replacing
+    from nescio.files import ANSWERS, atomic_write
     from nescio.store.detector_folder import is_fitted
 
     if unseen_category not in (REFUSE, WARN):
@@ -91,7 +90,7 @@ def score(
         raise NescioError("standard output is closed; give a file with --output")
     if output is not None:
         check_output(output, ANSWERS, [inputs], [folder])
-    place = nullcontext(sys.stdout) if output is None else replacing(output, "w")
+    place = nullcontext(sys.stdout) if output is None else atomic_write(output, "w")
     if is_fitted(folder):
         if scores:
             raise NescioError("a detector was fitted on its own score; leave out --scores")

@@ -9,8 +9,7 @@ from rich.console import Console
 from nescio.data import Known
 from nescio.errors import NescioError
 from nescio.evaluation.unknown_sets import unknown_set
-from nescio.file_kinds import FIGURE
-from nescio.files import check_replaceable
+from nescio.files import FIGURE, check_replaceable
 from nescio.records import Selection
 from nescio.report.figures import save_figure
 from nescio.report.selection import selection_figure, selection_table, verdict

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from nescio.data.raw import raw
 from nescio.errors import NescioError
-from nescio.files import replacing
-from nescio.records.json_text import parse_json as parsed
+from nescio.files import atomic_write
+from nescio.records.json_text import parse_json
 
 FORMAT = 1
 
@@ -31,7 +31,7 @@ def write_tensors(
     own = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     plain = {"kind": kind, "format": FORMAT, **about}
     header = {"nescio": json.dumps({**plain, "digest": _digest(own, plain)}, allow_nan=False)}
-    with replacing(path, force=force) as file:
+    with atomic_write(path, force=force) as file:
         file.write(save(own, header))
 
 
@@ -45,7 +45,7 @@ def read_tensors(
     name = os.fspath(path)
     try:
         with safe_open(name, framework="pt") as file:
-            about = parsed((file.metadata() or {}).get("nescio", "null"))
+            about = parse_json((file.metadata() or {}).get("nescio", "null"))
             # clones, since memory mapped from a file is aligned differently, and then sums round differently
             tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118 - no mapping
     except FileNotFoundError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from nescio.errors import NescioError, unknown_name
-from nescio.files import replacing
+from nescio.files import atomic_write
 from nescio.records.checks import Checked
 from nescio.records.json_text import parse_json
 from nescio.records.plain import from_plain, to_plain
@@ -61,7 +61,7 @@ class Record(Checked):
         It replaces a record of its kind, and with `force` anything.
         """
         text = self.to_json()
-        with replacing(path, "w", force) as file:
+        with atomic_write(path, "w", force) as file:
             file.write(text + "\n")
 
     @classmethod

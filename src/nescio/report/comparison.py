@@ -14,8 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nescio.file_kinds import FIGURE, PAGE
-from nescio.files import check_replaceable
+from nescio.files import FIGURE, PAGE, check_replaceable
 from nescio.metrics.percent import percent
 from nescio.records import Evaluation, Histogram, UnknownSide
 from nescio.report.figures import (

@@ -18,8 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from nescio.errors import NescioError, unknown_name
-from nescio.file_kinds import MADE_BY
-from nescio.files import replacing
+from nescio.files import MADE_BY, atomic_write
 from nescio.records import Evaluation, History
 from nescio.report.own import own
 
@@ -264,7 +263,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], force: bool = Fals
     kind = figure_format(path)
     about = METADATA[kind]
     with (
-        replacing(path, force=force) as file,
+        atomic_write(path, force=force) as file,
         any_letters(),
         mpl.rc_context({"svg.hashsalt": "nescio"}),
     ):

@@ -12,8 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from nescio.file_kinds import MARKDOWN
-from nescio.files import replacing
+from nescio.files import MARKDOWN, atomic_write
 from nescio.metrics.percent import per_cent
 
 LONG_CELL = 16  # characters, above which a cell of words gets room in HTML
@@ -265,7 +264,7 @@ def escape_markdown(text: str) -> str:
 
 def save_markdown(text: str, path: str | os.PathLike[str]) -> None:
     """Write a Markdown page; its first line, a comment, marks it as nescio's to replace."""
-    with replacing(path, "w") as file:
+    with atomic_write(path, "w") as file:
         file.write(f"{MARKDOWN}\n{text}")
 
 

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from nescio.data import Known, Samples, status
 from nescio.errors import NescioError
-from nescio.files import check_replaceable, replacing
+from nescio.files import atomic_write, check_replaceable
 from nescio.methods.method import Method
 from nescio.records import (
     Claim,
@@ -261,7 +261,7 @@ class Work:
         if not stages:
             (self.folder / STAGES).unlink(missing_ok=True)  # an empty list could be anyone's
             return
-        with replacing(self.folder / STAGES, "w") as file:
+        with atomic_write(self.folder / STAGES, "w") as file:
             file.write(json.dumps(stages, indent=1, ensure_ascii=False) + "\n")
 
 

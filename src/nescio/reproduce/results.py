@@ -5,7 +5,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from nescio.errors import NescioError
-from nescio.file_kinds import PAGE as MARKDOWN
+from nescio.files import PAGE as MARKDOWN
 from nescio.files import check_replaceable
 from nescio.records import Reproduction
 from nescio.report.markdown import save_markdown

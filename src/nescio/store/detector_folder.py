@@ -25,7 +25,7 @@ from nescio.data import Encoding, Stream
 from nescio.detectors import Detector
 from nescio.errors import NescioError
 from nescio.evaluation import class_names as naming
-from nescio.files import replacing
+from nescio.files import atomic_write
 from nescio.records import Fitted, to_plain
 from nescio.store.graph import exported, read_graph, write_graph
 from nescio.store.model_file import holds_model, load, write_model
@@ -149,7 +149,7 @@ def keep(detector: Detector, x: Tensor, place: Path) -> Kept:
             for name, value in net.state_dict().items()
             if isinstance(value, Tensor)
         }
-        with replacing(place / WEIGHTS) as file:
+        with atomic_write(place / WEIGHTS) as file:
             file.write(save(held))
         return Kept("weights", str(error))
     return Kept("graph")

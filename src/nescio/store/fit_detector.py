@@ -10,7 +10,7 @@ from nescio.data import Encoding, Samples
 from nescio.detectors import Combined, Detector
 from nescio.errors import NescioError
 from nescio.evaluation import class_names as naming
-from nescio.files import replacing_folder
+from nescio.files import atomic_folder
 from nescio.records import Fitted, Provenance, to_plain
 from nescio.store.detector_choice import Choice, learners
 from nescio.store.detector_folder import (
@@ -121,7 +121,7 @@ def fit_own(
             f"{data} has {kind}, {train} has {parts['train'][2]}; give both in one way, as the values of "
             "images are brought to [0, 1], and those of `inputs` are left as they are"
         )
-    with plain_attention(), replacing_folder(folder, FACTS, KIND, FILES) as place:
+    with plain_attention(), atomic_folder(folder, FACTS, KIND, FILES) as place:
         outputs, held = taken(net, {part: one for part, (one, *_) in parts.items()})
         samples = held["test"]
         some = samples.take(slice(TRIED))[0]
@@ -178,7 +178,7 @@ def fit_run(
     known = Known(
         about.shape, None, about.classes, encoder, name, taught, run=to_plain(asdict(about))
     )
-    with replacing_folder(folder, FACTS, KIND, FILES) as place:
+    with atomic_folder(folder, FACTS, KIND, FILES) as place:
         detector = wanted.fitted(model, _with_labels(held), _with_labels(teacher))
         write_model(detector, place / DETECTOR)
         facts = known.facts(wanted, detector, None, time.monotonic() - started, Kept("detector"))

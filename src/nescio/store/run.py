@@ -34,8 +34,7 @@ from nescio.data.load import load_ordered
 from nescio.data.noise import NOISES
 from nescio.errors import NescioError
 from nescio.evaluation.unknown_sets import outliers
-from nescio.file_kinds import kind_of
-from nescio.files import check_replaceable
+from nescio.files import check_replaceable, kind_of
 from nescio.methods import MCDropout, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.methods.method import Method

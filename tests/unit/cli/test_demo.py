@@ -20,7 +20,7 @@ from nescio.cli.tour.plan import DIGITS, METHODS, MOONS, SMALL
 from nescio.cli.tour.tour import tour, try_next
 from nescio.data import Stream
 from nescio.errors import NescioError
-from nescio.file_kinds import kind_of
+from nescio.files import kind_of
 from nescio.records import (
     Audit,
     Decision,

@@ -12,7 +12,7 @@ from PIL import Image
 import nescio
 from nescio.cli import main
 from nescio.errors import NescioError
-from nescio.file_kinds import kind_of
+from nescio.files import kind_of
 from nescio.records import History
 from nescio.report.figures import save_figure, training
 from report_records import a_history, an_evaluation

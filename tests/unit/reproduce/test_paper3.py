@@ -12,7 +12,7 @@ import torch
 
 import nescio
 from nescio.errors import NescioError
-from nescio.file_kinds import MARKDOWN
+from nescio.files import MARKDOWN
 from nescio.records import Reproduction, Separations
 from nescio.report.separations import separation_page
 from nescio.reproduce import paper3_splits

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from nescio.errors import NescioError
-from nescio.file_kinds import REPORT as PAGE
-from nescio.files import check_replaceable, replacing
+from nescio.files import REPORT as PAGE
+from nescio.files import atomic_write, check_replaceable
 
 MARK, REPORT = "demo.txt", "report.html"
 ABOUT = """Written by `nescio demo`, which writes its own files anew when it is run again on this folder.
@@ -41,6 +41,6 @@ def claim(folder: Path) -> None:
             f"{', …' * (len(inside) > 3)}), and no {MARK}; name another with --output"
         )
     check_replaceable(folder / REPORT, PAGE)
-    with replacing(folder / MARK, "w") as file:
+    with atomic_write(folder / MARK, "w") as file:
         file.write(ABOUT)
     (folder / REPORT).unlink(missing_ok=True)

@@ -26,8 +26,7 @@ from nescio.cli.tour.plan import DIGITS, METHODS, MOONS, NETWORK, Problem, Size
 from nescio.cli.tour.stages import Stages
 from nescio.data import Known, Samples
 from nescio.evaluation.gallery import attack_gallery
-from nescio.file_kinds import ARCHIVE, MADE_BY
-from nescio.files import replacing
+from nescio.files import ARCHIVE, MADE_BY, atomic_write
 from nescio.methods.method import Method
 from nescio.metrics.percent import percent
 from nescio.records import Gallery, Record
@@ -156,7 +155,7 @@ def _halves(folder: Path, problem: Problem, known: Known, seed: int) -> Halves:
     generator = torch.Generator().manual_seed(derived_seed(seed, "halves", 0))
     first, second = torch.randperm(len(known.test), generator=generator).tensor_split(2)
     path = folder / problem.name / CALIBRATION
-    with replacing(path, "w+b") as file:
+    with atomic_write(path, "w+b") as file:
         kind = "images" if known.kind == "image" else "inputs"
         arrays: dict[str, Any] = {kind: known.test.inputs[first].numpy()}
         np.savez_compressed(file, **arrays)
@@ -172,12 +171,12 @@ def _write_new(folder: Path, judging: Samples, unseen: Samples) -> None:
     for kind, samples in (("seen", judging), ("never_seen", unseen)):
         for number in range(SHOWN):
             pixels = samples[number][0][0].mul(255).round().byte().numpy()
-            with replacing(folder / kind / f"{number}.png") as file:
+            with atomic_write(folder / kind / f"{number}.png") as file:
                 Image.fromarray(pixels).save(file, "png", pnginfo=about)
 
 
 def _write_report(folder: Path, records: Sequence[tuple[str, Record]]) -> None:
-    with replacing(folder / REPORT, "w") as file:
+    with atomic_write(folder / REPORT, "w") as file:
         file.write(report_page(records))
 
 
