@@ -26,13 +26,13 @@ def blobs():
 
 @pytest.fixture
 def command(monkeypatch, capsys):
-    """Run `nescio …` in this process: exit code, standard output, standard error."""
+    """Run `nescio …`, or another command line, in this process: exit code, standard output, standard error."""
 
-    def run(*words):
+    def run(*words, program=main):
         monkeypatch.setattr(sys, "argv", ["nescio", *map(str, words)])
         monkeypatch.setenv("COLUMNS", "120")
         try:
-            main()
+            program()
             code = 0
         except SystemExit as stop:
             code = stop.code or 0

@@ -7,14 +7,11 @@ from nescio.records import (
     Audit,
     AuditedFeature,
     Cell,
-    Claim,
-    Compared,
     Contest,
     Contestant,
     CounterExample,
     Course,
     Decision,
-    Differs,
     Direction,
     Epoch,
     Evaluation,
@@ -34,9 +31,7 @@ from nescio.records import (
     MetaWeights,
     Monotonicity,
     Points,
-    Promise,
     Provenance,
-    Radius,
     Ranked,
     Ray,
     Reach,
@@ -45,17 +40,12 @@ from nescio.records import (
     Regions,
     Rejection,
     Reliability,
-    Repeated,
-    Reproduction,
     Roc,
-    Row,
     Scaling,
     Selection,
     Separation,
-    Separations,
     Surface,
     Temperature,
-    Timings,
     Trial,
     UnknownSide,
 )
@@ -267,56 +257,8 @@ def a_selection(setting="length_scale"):
     )
 
 
-def a_separations(score="max_prob", against="omniglot"):
-    row = Row(score, "outputs", {against: Repeated((0.9, 0.92), (0.8, 0.82), (0.7, 0.72))})
-    return Separations("mnist", "cnn16", (0.99, 0.98), {against: (100, 100)}, (row,), (), ORIGIN)
-
-
-def a_reproduction(what="DUQ: AUROC", ours=0.93):
-    return Reproduction(
-        "duq-table2",
-        4,
-        "Table 2",
-        "known against unknown",
-        "quick",
-        3,
-        "nescio reproduce duq-table2 --seeds 3",
-        (
-            Compared(what, 0.955, ours, 0.007, 0.002),
-            Compared("not in the paper", None, 12.0, unit="s"),
-        ),
-        (Claim("DUQ is ahead", ours > 0.9, "0.93 to 0.85"),),
-        (Differs("epochs", "30", "12", "time"),),
-        ("Too few epochs.",),
-        (),
-        ORIGIN,
-    )
-
-
 def a_temperature():
     return Temperature(1.7, 0.9, 0.4, 0.3, 0.08, 0.02, 500, 1, ORIGIN)
-
-
-def a_timings(work="step: softmax"):
-    return Timings("conv3", 128, 1, {work: (0.5, 0.25, 0.3), "step: DUQ": (2.5, 1.25, 1.5)}, ORIGIN)
-
-
-def a_radius(data="digits", worst=0.004):
-    """An RBF network that keeps a promise of ε = 0.1, or not."""
-    promises = (Promise(0.1, 10.5, 14783, worst), Promise(0.01, 12.0, 0, 0.0))
-    return Radius(
-        data,
-        10,
-        1258,
-        0.06,
-        478.0,
-        0.98,
-        promises,
-        (0.1, 9.0, 30.0),
-        (0.9, 0.1, 1e-9),
-        (0.9, 0.8, 0.7),
-        ORIGIN,
-    )
 
 
 def a_meta(feature="all/l1", weights=(0.0, -0.5, 2.0)):
@@ -471,11 +413,7 @@ def of_every_kind(name):
             a_fitted(name, name),
             a_history(name),
             a_selection(name),
-            a_separations(name, name),
-            a_reproduction(name),
             a_temperature(),
-            a_timings(name),
-            a_radius(name),
             a_meta(name),
         )
     ]

@@ -21,24 +21,19 @@ MADE_BY = "nescio"  # the creator that figures name
 MARKDOWN = "<!-- made by nescio -->"  # the first line of a page; readers do not show it
 ARCHIVE = b"made by nescio"  # the comment of an npz file
 REPORT, FIGURE, PAGE = "report", "figure", "page in Markdown"
-ANSWERS, STAGES = "table of answers", "list of stages"
+ANSWERS, RECORD = "table of answers", "{} record"
 
-# names that files of ours begin with, as `nescio.records` and `nescio.scores` have them
-RECORDS = (
-    b"Audit Contest Decision Evaluation Examples FeatureAudit Fitted Gallery History Map "
-    b"MetaWeights Monotonicity Radius Recommendation Regions Reproduction Scaling Selection "
-    b"Separations Temperature Timings"
-).split()
+RECORDS: set[str] = set()  # kinds of records; each adds its name as its class is made
+# columns that a table of answers may have, as `nescio.scores` names them
 SCORES = (
     b"max_prob margin entropy normalised_entropy max_logit energy expected_entropy variance "
     rb"mutual_information gradient_\w+"
 ).split()
 
 _MARKED_BYTES = 4096  # at the beginning and at the end of a file, where marks are
-# what a file of each kind begins with and, for some, ends with; a group within is the kind itself
-_MARKS = {
-    "{} record": rb'\A\{\s*"record"\s*:\s*"(' + b"|".join(RECORDS) + rb')"\s*,'
-    rb'\s*"format"\s*:\s*\d+\s*[,}]',
+# what a file of each kind begins with and, for some, ends with; a group within is the kind itself. Others may add kinds
+MARKS = {
+    RECORD: rb'\A\{\s*"record"\s*:\s*"(\w+)"\s*,\s*"format"\s*:\s*\d+\s*[,}]',
     "{} file": rb'\A.{8}\{"__metadata__":\{"nescio":"\{\\"kind\\": \\"(\w+)\\"',
     REPORT: rb'\A<!doctype html>.*<meta name="generator" content="nescio ',
     FIGURE: rb"\A(?:<\?xml.*<dc:creator>\s*<cc:Agent>\s*<dc:title>nescio</dc:title>"
@@ -47,7 +42,6 @@ _MARKS = {
     ANSWERS: rb"\Ainput,class,(?:model_class,confidence,p_value,score|confidence(?:,\"?(?:"
     + b"|".join(SCORES)
     + rb")(?::[^,\r\n]+)?)+)(?:,unseen)?\r?\n",
-    STAGES: rb'\A\{\s*"[^"]+": \{\s*"scale": "\w+",\s*"dry": ',
     "set of inputs": rb"\APK.*made by nescio\Z",
     "note on a demo": rb"\AWritten by `nescio demo`",
 }
@@ -63,9 +57,10 @@ def kind_of(path: str | os.PathLike[str]) -> str | None:
         remaining = file.seek(0, os.SEEK_END) - len(ends)
         file.seek(-min(remaining, _MARKED_BYTES), os.SEEK_END)
         ends += file.read()
-    for kind, mark in _MARKS.items():
+    for kind, mark in MARKS.items():
         if match := re.search(mark, ends, re.DOTALL):
-            return kind.format(*(group.decode() for group in match.groups()))
+            names = [group.decode() for group in match.groups()]
+            return None if kind == RECORD and names[0] not in RECORDS else kind.format(*names)
     return None
 
 

@@ -27,6 +27,8 @@ from torch import nn
 from nescio.cli import app
 from nescio.cli.options import names
 from nescio.data import load
+from papers.__main__ import app as papers_app
+from papers.__main__ import main as papers_main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -36,9 +38,11 @@ BLOCK = re.compile(
 NEVER = {  # by their first words, and why
     "make": "installs, or runs these very tests",
     "pip": "installs",
-    "nescio reproduce": "takes minutes to hours; experiments have tests of their own",
+    "python -m papers": "takes minutes to hours; experiments have tests of their own",
 }
-RUN_ALL_THE_SAME = ("nescio reproduce list",)
+RUN_ALL_THE_SAME = ("python -m papers list",)
+PROGRAMS = {"nescio": app, "python -m papers": papers_app}
+OURS = "|".join(PROGRAMS)
 
 
 @dataclass(frozen=True)
@@ -81,9 +85,19 @@ def blocks(page):
     return [one for one in found if one.kind in ("sh", "python")]
 
 
+def program(words):
+    """Which of our programs it is that a line calls, if one."""
+    return next((name for name in PROGRAMS if f"{' '.join(words)} ".startswith(f"{name} ")), None)
+
+
+def after_program(words):
+    """The words for the program."""
+    return words[len(program(words).split()) :]
+
+
 def resolved(words):
     """The command that words name, and those that are left for it."""
-    command, left = typer.main.get_command(app), list(words[1:])
+    command, left = typer.main.get_command(PROGRAMS[program(words)]), list(after_program(words))
     while isinstance(command, typer.core.TyperGroup) and left and not left[0].startswith("-"):
         _, command, left = command.resolve_command(typer.Context(command), left)
         assert command is not None, f"there is no such command: {shlex.join(words)}"
@@ -93,7 +107,7 @@ def resolved(words):
 def parsed(words):
     """An error of click's if a command does not take these words."""
     command, left = resolved(words)
-    command.make_context(words[1], list(left))
+    command.make_context(after_program(words)[0], list(left))
 
 
 def never(words):
@@ -164,14 +178,14 @@ def run(page, folder, command, monkeypatch, capsys, as_written):
                 said.append(capsys.readouterr().out)
         else:
             for words in block.lines:
-                if words[0] == "nescio":
+                if program(words):
                     parsed(words)
                 if not block.runs(as_written) or never(words):
                     continue
-                assert words[0] == "nescio", (
-                    f"{page.name}: {words[0]} is neither nescio nor in NEVER"
-                )
-                code, out, err = command(*words[1:], *([] if as_written else block.further(words)))
+                assert program(words), f"{page.name}: {words[0]} is neither nescio nor in NEVER"
+                main = {} if words[0] == "nescio" else {"program": papers_main}
+                more = [] if as_written else block.further(words)
+                code, out, err = command(*after_program(words), *more, **main)
                 assert code == 0, f"{page.name}: {shlex.join(words)}\n{err}"
                 said.append(out)
     monkeypatch.delitem(sys.modules, "my_nets", raising=False)
@@ -205,17 +219,18 @@ def test_a_page_runs_as_it_is_written(page, tmp_path, command, monkeypatch, caps
 def examples():
     """Commands in running text, and in the help of the command line."""
     for page in PAGES:
-        for text in re.findall(r"`(nescio [^`\n]+)`", BLOCK.sub("", page.read_text("utf-8"))):
+        for text in re.findall(rf"`((?:{OURS}) [^`\n]+)`", BLOCK.sub("", page.read_text("utf-8"))):
             yield pytest.param(text, id=f"{page.name}: {text}")
-    for source in sorted((ROOT / "src" / "nescio" / "cli").glob("*.py")):
-        for text in re.findall(r"Example: `(nescio [^`]+)`", source.read_text("utf-8")):
+    cli = sorted((ROOT / "src" / "nescio" / "cli").glob("*.py"))
+    for source in (*cli, ROOT / "papers" / "__main__.py"):
+        for text in re.findall(rf"Example: `((?:{OURS}) [^`]+)`", source.read_text("utf-8")):
             yield pytest.param(text, id=f"{source.name}: {text}")
 
 
 @pytest.mark.parametrize("text", [*examples()])
 def test_commands_in_running_text_have_commands_and_options_that_exist(text):
     words = shlex.split(text)
-    if words[1] == "COMMAND":
+    if after_program(words)[0] == "COMMAND":
         return
     command, rest = resolved(words)
     known = {

@@ -51,10 +51,8 @@ def test_links_lead_somewhere():
 def test_commands_exist():
     from nescio.cli import app, data_app
 
-    known = {command.name or command.callback.__name__ for command in app.registered_commands} | {
-        "data",
-        "reproduce",
-    }
+    known = {command.name or command.callback.__name__ for command in app.registered_commands}
+    known |= {"data"}
     used = set(re.findall(r"^nescio (\w+)", README, re.MULTILINE))
     assert used
     assert used <= known

@@ -25,7 +25,6 @@ from nescio.cli.map import draw_map
 from nescio.cli.options import Command, MethodCommand
 from nescio.cli.recommend import recommend
 from nescio.cli.report import report
-from nescio.cli.reproduce import reproduce_app
 from nescio.cli.score import score
 from nescio.cli.train import train
 from nescio.errors import NescioError
@@ -34,7 +33,7 @@ from nescio.progress import logged
 from nescio.records.provenance import made_by
 
 
-class _Stoppable(TyperGroup):
+class Stoppable(TyperGroup):
     """All commands: one that is stopped says what it has written."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -48,7 +47,7 @@ class _Stoppable(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_Stoppable,
+    cls=Stoppable,
     name="nescio",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -70,7 +69,6 @@ app.command(cls=Command)(score)
 app.command("map", cls=Command)(draw_map)
 app.command(cls=Command)(audit)
 app.add_typer(data_app, name="data")
-app.add_typer(reproduce_app, name="reproduce")
 
 
 @app.callback(invoke_without_command=True)
@@ -84,7 +82,12 @@ def root(
 
 
 def main() -> None:
-    """Run the command line; bad input ends with its message and exit code 2, never with a traceback."""
+    """Run the command line of nescio."""
+    run(app, "nescio")
+
+
+def run(commands: typer.Typer, program: str) -> None:
+    """Run a command line; bad input ends with its message and exit code 2, never with a traceback."""
     # torch reads this on its first allocation: huge pages make training on a CPU about a quarter faster
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     if (
@@ -92,8 +95,8 @@ def main() -> None:
     ):  # read as torch is loaded: threads that wait for work sleep, and leave the cores to others
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        with made_by(_typed()):
-            app()
+        with made_by(_typed(program)):
+            commands(prog_name=program)
     except (NescioError, OSError) as error:
         if isinstance(error, BrokenPipeError):  # the reader of our output has gone
             sys.stderr.close()
@@ -109,9 +112,9 @@ def _is_busy() -> bool:
     return hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1) / 2
 
 
-def _typed() -> str:
+def _typed(program: str) -> str:
     """The command as it can be typed again; bytes that are no text, as in some file names, are left open."""
-    return shlex.join(["nescio", *sys.argv[1:]]).encode(errors="replace").decode()
+    return shlex.join([*program.split(), *sys.argv[1:]]).encode(errors="replace").decode()
 
 
 def _in_words(error: Exception) -> str:

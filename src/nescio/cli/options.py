@@ -20,7 +20,6 @@ TABLES = {
     "GRADIENT": "nescio.scores",
     "SCHEDULES": "nescio.training.schedule",
     "AUGMENTATIONS": "nescio.data.augment",
-    "EXPERIMENTS": "nescio.reproduce.experiments",
 }
 Root = Annotated[
     str | None,

@@ -49,10 +49,6 @@ from nescio.records.provenance import (
     Provenance,
     Stopwatch,
 )
-from nescio.records.radius import (
-    Promise,
-    Radius,
-)
 from nescio.records.ranking import (
     Contest,
     Contestant,
@@ -64,25 +60,12 @@ from nescio.records.record import (
     Record,
     read_record,
 )
-from nescio.records.reproduction import (
-    Claim,
-    Compared,
-    Differs,
-    Reproduction,
-)
 from nescio.records.scaling import (
     Course,
     Direction,
     Gauge,
     Scaling,
 )
-from nescio.records.separations import (
-    Repeated,
-    Row,
-    Separations,
-    Spread,
-)
-from nescio.records.timings import Timings
 from nescio.records.training import (
     Epoch,
     History,
@@ -98,14 +81,11 @@ __all__ = [
     "Audit",
     "AuditedFeature",
     "Cell",
-    "Claim",
-    "Compared",
     "Contest",
     "Contestant",
     "CounterExample",
     "Course",
     "Decision",
-    "Differs",
     "Direction",
     "Epoch",
     "Evaluation",
@@ -126,9 +106,7 @@ __all__ = [
     "MetaWeights",
     "Monotonicity",
     "Points",
-    "Promise",
     "Provenance",
-    "Radius",
     "Ranked",
     "Ray",
     "Reach",
@@ -138,19 +116,13 @@ __all__ = [
     "Regions",
     "Rejection",
     "Reliability",
-    "Repeated",
-    "Reproduction",
     "Roc",
-    "Row",
     "Scaling",
     "Selection",
     "Separation",
-    "Separations",
-    "Spread",
     "Stopwatch",
     "Surface",
     "Temperature",
-    "Timings",
     "Trial",
     "UnknownSide",
     "from_plain",

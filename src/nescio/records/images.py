@@ -1,7 +1,7 @@
 """Inputs to look at: those a model is most and least certain of, and what attacks make of images."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from nescio.records.checks import (
     Checked,
@@ -81,6 +81,8 @@ class GalleryRow(Checked):
 @dataclass(frozen=True)
 class Gallery(Record):
     """Images that attacks start from, and for each model a row of what they end in."""
+
+    OF_MODEL: ClassVar = False
 
     data: str  # what the models know
     start: Annotated[str, one_of("noise", "samples")]

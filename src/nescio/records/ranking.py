@@ -1,6 +1,7 @@
 """Detectors side by side on one model: on unknown data, or on synthetic outliers alone."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from nescio.records.checks import Checked, Count, Fraction, NonNegative, check_together, damaged
 from nescio.records.provenance import Provenance
@@ -22,6 +23,8 @@ class Contestant(Checked):
 @dataclass(frozen=True)
 class Contest(Record):
     """Detectors compared on the same known and unknown data."""
+
+    NEEDED: ClassVar = ("contestants",)
 
     method: str
     contestants: tuple[Contestant, ...]  # the largest mean AUROC first
@@ -61,6 +64,8 @@ class Ranked(Checked):
 @dataclass(frozen=True)
 class Recommendation(Record):
     """Detectors ranked by how they separate known inputs from synthetic outliers."""
+
+    NEEDED: ClassVar = ("ranking",)
 
     detector: str  # the chosen one
     criterion: str

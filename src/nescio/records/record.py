@@ -4,26 +4,33 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from nescio.errors import NescioError, unknown_name
-from nescio.files import atomic_write
+from nescio.files import RECORDS, atomic_write
 from nescio.records.checks import Checked
 from nescio.records.json_text import parse_json
 from nescio.records.plain import from_plain, to_plain
 from nescio.records.summary import summary
 
 FORMAT = 1
+ELSEWHERE = "Records of the papers' experiments are shown by `python -m papers report`"
 
 
 @dataclass(frozen=True)
 class Record(Checked):
     """A frozen result: a dataclass of plain values, tuples and other frozen dataclasses.
 
-    Any subclass that is imported can be read by `read_record`.
+    A subclass registers itself by its name: `read_record` finds every kind that is imported.
     """
 
+    KINDS: ClassVar[dict[str, type["Record"]]] = {}
+    OF_MODEL: ClassVar[bool] = True  # whether the name it is shown under is a model's
+    NEEDED: ClassVar[tuple[str, ...]] = ()  # fields without which a report has nothing to show
+
     def __init_subclass__(cls) -> None:
+        Record.KINDS[cls.__name__] = cls
+        RECORDS.add(cls.__name__)
         # else a dataclass makes one with every number
         cls.__repr__ = Record.__repr__  # type: ignore[method-assign]
 
@@ -75,8 +82,8 @@ class Record(Checked):
 
 
 def read_record(path: str | os.PathLike[str]) -> Record:
-    """Read the record in a file, whatever its kind."""
-    kinds, where = {kind.__name__: kind for kind in Record.__subclasses__()}, os.fspath(path)
+    """Read the record in a file, of any kind that is imported."""
+    where = os.fspath(path)
     text = _read(path)
     try:
         body = parse_json(text)
@@ -85,9 +92,10 @@ def read_record(path: str | os.PathLike[str]) -> Record:
     name = body.get("record") if isinstance(body, dict) else None
     if not name:
         raise NescioError(f"{where!r} is not a nescio record")
-    if not isinstance(name, str) or name not in kinds:
-        raise unknown_name(f"kind of record in {where!r}", name, kinds)
-    return kinds[name].load(path)
+    if not isinstance(name, str) or name not in Record.KINDS:
+        unknown = unknown_name(f"kind of record in {where!r}", name, Record.KINDS)
+        raise NescioError(f"{unknown}. {ELSEWHERE}")
+    return Record.KINDS[name].load(path)
 
 
 def as_json(body: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from nescio.records.checks import (
     Checked,
@@ -90,6 +90,8 @@ class Trial(Checked):
 @dataclass(frozen=True)
 class Selection(Record):
     """A setting chosen by training once, or once for each seed, with every candidate."""
+
+    NEEDED: ClassVar = ("trials",)
 
     method: str
     setting: str

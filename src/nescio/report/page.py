@@ -13,19 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from nescio.errors import NescioError
-from nescio.records import (
-    Contest,
-    Gallery,
-    History,
-    Provenance,
-    Radius,
-    Recommendation,
-    Record,
-    Reproduction,
-    Selection,
-    Separations,
-    Timings,
-)
+from nescio.records import History, Provenance, Record
 from nescio.report.section import ReportContext, Section, paragraphs
 from nescio.report.sections import (
     accuracy,
@@ -37,27 +25,23 @@ from nescio.report.sections import (
     maps,
     meta,
     provenance,
-    radius,
     recommendation,
     rejection,
-    reproductions,
-    separations,
     side_by_side,
     threshold,
-    timings,
     unknown,
     verdict,
 )
 from nescio.report.sentences import listed
 
-SECTIONS: tuple[Callable[[ReportContext], Section | None], ...] = (
+MakeSection = Callable[[ReportContext], Section | None]
+SECTIONS: tuple[MakeSection, ...] = (
     verdict.section,
     accuracy.section,
     unknown.section,
     rejection.section,
     threshold.section,
     infinity.section,
-    radius.section,
     attacks.section,
     maps.section,
     examples.section,
@@ -66,21 +50,8 @@ SECTIONS: tuple[Callable[[ReportContext], Section | None], ...] = (
     contest.section,
     recommendation.section,
     meta.section,
-    separations.section,
-    timings.section,
-    reproductions.section,
     provenance.section,
 )
-NO_MODELS = (Gallery, Reproduction, Separations, Timings)  # records whose name is that of no model
-# what a record of a kind says nothing without
-NEEDED: dict[type[Record], tuple[str, ...]] = {
-    Contest: ("contestants",),
-    Radius: ("promises",),
-    Recommendation: ("ranking",),
-    Selection: ("trials",),
-    Separations: ("accuracy",),
-    Timings: ("seconds",),
-}
 LARGEST = 3_000_000  # bytes of a page
 NAMED = 3  # models that its title calls by name
 # no text can hold these: halves of characters, and signs that are none
@@ -91,28 +62,31 @@ FIGURES = re.compile(r"<figure>.*?</figure>", re.DOTALL)
 MARK = re.compile(r' id="([0-9a-f]{8})-')  # of a figure, before each of its ids
 
 
-def report_page(records: Sequence[tuple[str, Record]]) -> str:
+def report_page(
+    records: Sequence[tuple[str, Record]], sections: Sequence[MakeSection] = SECTIONS
+) -> str:
     """A whole HTML page made from records alone, each with the name it goes by.
 
     It holds its style and script itself, loads nothing, and has less than 3 MB: figures are left out, those of the
     largest section first, where it would have more.
+
+    Args:
+        sections: what makes each part of the page, in order; others may add their own for records of their own.
     """
     if not records:
         raise NescioError("a report takes one or more records; given: none")
     given = ReportContext(tuple((_writable(name), _writable(record)) for name, record in records))
     for name, record in given.records:
         _check(name, record)
-    sections = _numbered(
-        [_unbroken(made) for make in SECTIONS if (made := make(given)) is not None]
-    )
-    while len(page := _filled(given, sections).encode()) >= LARGEST:
-        largest = max(sections, key=lambda section: sum(map(len, FIGURES.findall(section.body))))
-        sections[sections.index(largest)] = _without_figures(largest)
+    parts = _numbered([_unbroken(part) for make in sections if (part := make(given)) is not None])
+    while len(page := _filled(given, parts).encode()) >= LARGEST:
+        largest = max(parts, key=lambda part: sum(map(len, FIGURES.findall(part.body))))
+        parts[parts.index(largest)] = _without_figures(largest)
     return page.decode()
 
 
 def _check(name: str, record: Record) -> None:
-    for field in NEEDED.get(type(record), ()):
+    for field in record.NEEDED:
         if not getattr(record, field):
             raise NescioError(
                 f"{name!r} has a {type(record).__name__} record without {field}, which cannot be shown"
@@ -198,9 +172,7 @@ def _title(given: ReportContext) -> str:
 
 def _models(given: ReportContext) -> list[str]:
     """Names of models; that of a training alone, beside which others are judged, only if there is no other."""
-    of_models = [
-        (name, record) for name, record in given.records if not isinstance(record, NO_MODELS)
-    ]
+    of_models = [(name, record) for name, record in given.records if record.OF_MODEL]
     judged = [(name, record) for name, record in of_models if not isinstance(record, History)]
     return list(dict.fromkeys(name for name, _ in judged or of_models))
 

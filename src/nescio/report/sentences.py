@@ -12,12 +12,10 @@ from nescio.records import (
     FeatureAudit,
     Fitted,
     Recommendation,
-    Reproduction,
     Scaling,
     Separation,
 )
 from nescio.records.detector import UNCOVERED
-from nescio.report.farthest import farthest
 from nescio.report.folded import resisted
 from nescio.report.overconfidence import times
 from nescio.report.overconfidence import verdict as far_verdict
@@ -359,22 +357,3 @@ def contested(record: Contest) -> list[str]:
         f"Of {len(record.contestants)} detectors tried against {against}, {best.name} told known from unknown "
         f"best: AUROC {best.mean:.3f} in the mean."
     ]
-
-
-def reproduced(record: Reproduction) -> list[str]:
-    """How near a paper's figures and claims ours came."""
-    told = []
-    beside = sum(one.paper is not None for one in record.compared)
-    if beside:
-        told.append(
-            f"{record.item} of paper {record.paper} ({record.title}): {beside} figures stand beside the "
-            f"paper’s; {farthest(record.compared)}."
-        )
-    if record.claims:
-        verdicts = [claim.holds for claim in record.claims]
-        unclear = f"; of {verdicts.count(None)} they cannot tell" if None in verdicts else ""
-        told.append(
-            f"{record.item} of paper {record.paper}: {verdicts.count(True)} of {len(verdicts)} claims hold in "
-            f"our runs{unclear}."
-        )
-    return told

@@ -85,9 +85,6 @@ def test_help_needs_no_torch():
         "map",
         "data list",
         "data get",
-        "reproduce list",
-        "reproduce page",
-        "reproduce gradient-table1",
     ],
 )
 def test_every_command_has_help_with_an_example(command, words):

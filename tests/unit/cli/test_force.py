@@ -162,8 +162,6 @@ def test_every_command_that_writes_can_be_forced(command):
         "map",
         "audit",
         "data get",
-        "reproduce page",
-        "reproduce NAME",
     ):
         assert "--force" in command(*words.split(), "--help")[1], words
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from nescio.records import Compared
 from nescio.report import sentences
 from nescio.report.section import ReportContext
 from nescio.report.standings import standings
@@ -14,7 +13,6 @@ from report_records import (
     a_feature_audit,
     a_fitted,
     a_recommendation,
-    a_reproduction,
     a_scaling,
     an_audit,
     an_evaluation,
@@ -249,35 +247,6 @@ def test_who_won_a_contest():
     assert sentences.contested(a_contest()) == [
         "Of 2 detectors tried against noise, knn told known from unknown best: AUROC 0.970 in the mean."
     ]
-
-
-def test_a_reproduction_tells_the_farthest_figure_and_the_claims():
-    near, claims = sentences.reproduced(a_reproduction(ours=0.93))
-    assert "by 0.025, is “DUQ: AUROC”" in near
-    assert claims == "Table 2 of paper 4: 1 of 1 claims hold in our runs."
-    assert (
-        sentences.reproduced(a_reproduction(ours=0.5))[1]
-        == "Table 2 of paper 4: 0 of 1 claims hold in our runs."
-    )
-
-
-def test_the_farthest_figure_is_told_for_each_unit():
-    compared = (
-        Compared("AUROC", 0.9, 0.899),
-        Compared("test error", 1.4, 1.89, unit="%"),
-        Compared("FPR", 0.2, 0.361),
-        Compared("share", 50.0, 50.2, unit="%"),
-        Compared("time", 2.0, 5.0, unit="s"),
-        Compared("not in the paper", None, 99.0),
-    )
-    [told] = sentences.reproduced(replace(a_reproduction(), compared=compared, claims=()))
-    assert told.endswith(
-        "5 figures stand beside the paper’s; of those without a unit, the farthest apart, by 0.161, is “FPR”; of those "
-        "in %, the farthest apart, by 0.49 percentage points, is “test error”; of those in s, the farthest apart, by "
-        "3.000 s, is “time”."
-    )
-    [told] = sentences.reproduced(replace(a_reproduction(), compared=compared[3:4], claims=()))
-    assert told.endswith("paper’s; the farthest apart, by 0.20 percentage points, is “share”.")
 
 
 def test_who_is_best_at_what():

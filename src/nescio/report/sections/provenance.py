@@ -4,7 +4,7 @@ import json
 
 from markupsafe import Markup
 
-from nescio.records import Provenance, Record, Reproduction
+from nescio.records import Provenance, Record
 from nescio.report.markup import Cell, more, seconds, table
 from nescio.report.section import ReportContext, Section, paragraphs
 
@@ -54,8 +54,8 @@ def _settings(origin: Provenance) -> str:
 
 
 def _command(record: Record, origin: Provenance) -> Markup:
-    """What was typed to make it."""
-    typed = origin.command or (record.command if isinstance(record, Reproduction) else None)
+    """What was typed to make it; kinds that others add may keep it in a field of their own."""
+    typed = origin.command or getattr(record, "command", None)
     if typed is None:
         return paragraphs(["Made from Python, or by a version that kept no commands."])
     return Markup("<p>Made by <code>{}</code></p>").format(typed)

@@ -12,7 +12,6 @@ from nescio.records import (
     FeatureAudit,
     Fitted,
     Recommendation,
-    Reproduction,
     Scaling,
 )
 from nescio.report import sentences
@@ -45,9 +44,6 @@ def section(given: ReportContext) -> Section | None:
             for title, told in made.items()
         )
         parts.append(apart(name, Markup("<div class=cards>{}</div>").format(inside), len(cards)))
-    again = [told for _, record in given.of(Reproduction) for told in sentences.reproduced(record)]
-    if again:
-        parts.append(items(again))
     return Section("verdict", "In plain words", Markup("").join(parts)) if parts else None
 
 

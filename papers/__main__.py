@@ -1,0 +1,226 @@
+"""`python -m papers`: the papers' tables and figures, made again. Torch is loaded only when a command runs."""
+
+import os
+import shlex
+import tempfile
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from typer.core import TyperCommand
+
+from nescio.cli import Stoppable, run, stopped
+from nescio.cli.arguments import Force, err, out
+from nescio.cli.options import Root
+from nescio.errors import unknown_name
+from nescio.files import PAGE, REPORT, atomic_write, check_replaceable
+
+PROGRAM = "python -m papers"
+NAME = "NAME"  # of the command that stands for every experiment's
+
+
+class _ByName(Stoppable):
+    """A group in which a word that is no command of its own names an experiment."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in self.commands and args[0] != NAME:
+            return super().resolve_command(ctx, args)
+        return args[0], self.commands[NAME], args
+
+
+class _Named(TyperCommand):
+    """The command of an experiment, whose name is its first word and so no further argument in its usage."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece for piece in super().collect_usage_pieces(ctx) if NAME not in piece]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from papers.experiments import EXPERIMENTS
+
+        self.params[0].__dict__["help"] = f"{', '.join(EXPERIMENTS)}."
+        super().format_help(ctx, formatter)
+
+
+app = typer.Typer(
+    cls=_ByName,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="The tables and figures of the four papers, made again, with the paper's numbers beside ours.",
+)
+Output = Annotated[Path, typer.Option("--output", "-o", help="File to write.")]
+
+
+def _experiment(name: str) -> str:
+    from papers.experiments import EXPERIMENTS
+
+    if name not in EXPERIMENTS:
+        raise typer.BadParameter(str(unknown_name("experiment", name, EXPERIMENTS)))
+    return name
+
+
+@app.command("list")
+def list_experiments(
+    results: Annotated[
+        Path, typer.Option(help="Folder of results, where `list` looks for how long each took.")
+    ] = Path("results"),
+    root: Root = None,
+) -> None:
+    """List every table and figure: its data and whether they are here, and how long it took; and what is not made.
+
+    Example: `python -m papers list`
+    """
+    from papers.experiments import EXPERIMENTS, not_made
+    from papers.results import found_results
+    from papers.terminal import experiments_table
+
+    took = {
+        one.name: one.provenance.seconds
+        for one in found_results(results).values()
+        if one.scale == "quick"
+    }
+    missing = {
+        name: [what for scale in one.scales for what in one.missing(scale, root)]
+        for name, one in EXPERIMENTS.items()
+    }
+    out.print(experiments_table(list(EXPERIMENTS.values()), missing, took))
+    out.print(not_made(), highlight=False)
+
+
+@app.command("page")
+def write_pages(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER",
+            help="It holds a folder for each experiment that was run.",
+            show_default=False,
+        ),
+    ],
+    output: Output = Path("results.md"),
+    force: Force = False,
+) -> None:
+    """Write the Markdown page of all results, and the small one in each folder, from their records alone.
+
+    Example: `python -m papers page results -o docs/results.md`
+    """
+    from papers.results import write_results
+
+    command = shlex.join([*PROGRAM.split(), "page", str(folder), "-o", str(output)])
+    count = write_results(folder, output, command)
+    out.print(f"Saved: {escape(str(output))} ({count} experiments)", soft_wrap=True)
+
+
+@app.command("report")
+def write_report(
+    records: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME=]RECORDS",
+            show_default=False,
+            help="Records, or folders with records in them, such as results/duq-table2; as of `nescio report`.",
+        ),
+    ],
+    output: Output = Path("report.html"),
+    force: Force = False,
+) -> None:
+    """Render records as a single HTML report, as `nescio report` does, with the papers' numbers beside ours.
+
+    Example: `python -m papers report results/duq-table2 -o report.html`
+    """
+    from nescio.report.reading import check_output, records_in
+    from papers.report import papers_page
+
+    check_output(records, output)
+    check_replaceable(output, REPORT)
+    page = papers_page(records_in(records))
+    with atomic_write(output, "w") as file:
+        file.write(page)
+    out.print(f"Saved: {escape(str(output))}", soft_wrap=True)
+
+
+@app.command(NAME, cls=_Named)
+def run_experiment(
+    name: Annotated[str, typer.Argument(metavar=NAME, parser=_experiment, show_default=False)],
+    scale: Annotated[
+        str, typer.Option(help="quick: within an hour on two cores; paper: the paper's settings.")
+    ] = "quick",
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            help="Independent runs; by default as many as are usual for it.",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for records, pictures and a page; else results/NAME, and results/NAME-paper at "
+            "the paper's scale.",
+            show_default=False,
+        ),
+    ] = None,
+    runs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of trained networks, which experiments share; else `runs` beside the output.",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="One step of every stage, to see that it starts; nothing is kept."
+        ),
+    ] = False,
+    root: Root = None,
+    force: Force = False,
+) -> None:
+    """Train, evaluate, and put the paper's numbers beside ours; resumes if interrupted.
+
+    Example: `python -m papers gradient-table1 --scale quick --seeds 3 -o results/gradient-table1`
+
+    Example: `python -m papers gradient-table1 --scale paper --dry-run`
+    """
+    from papers.experiment import SCALES, Work, reproduce
+    from papers.experiments import EXPERIMENTS
+    from papers.results import README, write_page
+    from papers.terminal import reproduction_table
+
+    if scale not in SCALES:
+        raise typer.BadParameter(f"a scale is {' or '.join(SCALES)}, not {scale!r}")
+    experiment = EXPERIMENTS[name]
+    # results of both scales stand side by side
+    output = output or Path("results") / (name if scale == "quick" else f"{name}-{scale}")
+    count = seeds or experiment.seeds.get(scale, 1)
+    words = [*PROGRAM.split(), name, "--scale", scale, "--seeds", str(count), "-o", str(output)]
+    if not dry_run:
+        check_replaceable(output / README, PAGE)
+    place: AbstractContextManager[Any] = tempfile.TemporaryDirectory() if dry_run else nullcontext()
+    kept = "nothing is kept of a dry run" if dry_run else "the same command resumes at this stage"
+    with stopped.told(lambda: kept), place as passing:
+        folder = Path(passing) / name if dry_run else output
+        shared = folder.parent / "runs" if dry_run or runs is None else runs
+        work = Work(folder, shared, scale, count, root, dry_run, err)
+        record = reproduce(experiment, work, shlex.join(words))
+    if dry_run:
+        out.print(f"{name} at the scale {scale}: every stage starts")
+        return
+    write_page(output, record)
+    out.print(reproduction_table(record))
+    out.print(f"Saved: {escape(os.fspath(output))}", soft_wrap=True)
+
+
+def main() -> None:
+    """Run the command line."""
+    run(app, PROGRAM)
+
+
+if __name__ == "__main__":
+    main()

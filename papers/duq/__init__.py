@@ -1,0 +1,1 @@
+"""*Uncertainty estimation using a single deep deterministic neural network* (DUQ)."""

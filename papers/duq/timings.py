@@ -1,0 +1,53 @@
+"""How long things took, interleaved on one machine: the record, and its section of a report."""
+
+from dataclasses import dataclass
+from statistics import median
+from typing import ClassVar
+
+from markupsafe import Markup
+
+from nescio.records import Provenance, Record
+from nescio.records.checks import Count, NonNegative
+from nescio.report.markup import Cell, heading, seconds, table
+from nescio.report.section import ReportContext, Section, paragraphs
+
+COLUMNS = ("work", "rounds", "median, s", "shortest, s", "longest, s")
+NOTE = (
+    "Each round holds all of the work, so that what disturbs a machine disturbs all of it: times of one table can "
+    "be compared, those of two cannot."
+)
+
+
+@dataclass(frozen=True)
+class Timings(Record):
+    """Seconds of each round of each piece of work; a round holds all of them, so that a neighbour disturbs all."""
+
+    OF_MODEL: ClassVar = False
+    NEEDED: ClassVar = ("seconds",)
+
+    network: str
+    batch: Count
+    threads: Count
+    seconds: dict[str, tuple[NonNegative, ...]]
+    provenance: Provenance
+
+
+def section(given: ReportContext) -> Section | None:
+    """A table for each record."""
+    found = given.told_apart(Timings)
+    if not found:
+        return None
+    parts = []
+    for name, record in found:
+        rows = [_row(work, rounds) for work, rounds in record.seconds.items()]
+        threads = f"{record.threads} thread{'s' * (record.threads != 1)}"
+        parts += [heading(name)] if len(found) > 1 else []
+        parts.append(
+            table(COLUMNS, rows, f"{record.network}, batches of {record.batch}, {threads}")
+        )
+    return Section("timings", "How long it takes", Markup("").join([*parts, paragraphs([NOTE])]))
+
+
+def _row(work: str, rounds: tuple[float, ...]) -> list[Cell]:
+    taken = (median(rounds), min(rounds), max(rounds)) if rounds else (None,) * 3
+    return [work, len(rounds), *map(seconds, taken)]

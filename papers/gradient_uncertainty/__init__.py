@@ -1,0 +1,1 @@
+"""*Classification uncertainty of deep neural networks based on gradient information*."""

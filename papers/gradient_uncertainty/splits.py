@@ -1,0 +1,317 @@
+"""What paper 3's tables and its figure 2 are made of: *Classification uncertainty … based on gradient information*.
+
+Networks are trained on independent splits of labelled data. Of each input we keep the statistics of its gradient; all
+that is compared, single statistics and meta-classifiers, is then a matter of these numbers.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nescio import metrics
+from nescio.data import Known, Samples, load
+from nescio.data.normalise import Normalise
+from nescio.detectors.meta import check_counts, judged_features
+from nescio.detectors.meta_fit import REGRESSIONS, fit_meta
+from nescio.errors import NescioError
+from nescio.evaluation.evaluate import evaluate
+from nescio.evaluation.unknown_sets import unknown_set
+from nescio.methods import Softmax
+from nescio.models import network_for
+from nescio.records import History, Provenance
+from nescio.scores.gradient import gradient_features
+from nescio.seeds import derived_seed
+from nescio.training.schedule import Step
+from nescio.training.train import train as train_model
+from papers.gradient_uncertainty.separations import Repeated, Row, Separations, Spread
+
+SINGLE = {  # rows of table 1, and the columns of `gradient_features` they are
+    "softmax": "max_prob",
+    "entropy": "entropy",
+    "l1 norm": "all/l1",
+    "l2 norm": "all/l2",
+    "minimum": "all/min",
+    "maximum": "all/max",
+    "standard deviation": "all/std",
+}
+RIGHT, WRONG, ALL = "right", "wrong", "all unknown"
+SHOWN = ("entropy", "l2 norm", "minimum")  # in figure 2
+KEPT = 500  # values of each set in the figure
+Features = dict[str, Tensor]  # of each set, (N, F)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is trained, on how much, and what it is held against."""
+
+    data: str
+    network: str
+    unknown: tuple[str, ...]  # sets that are told from right answers
+    mixed: tuple[str, ...]  # those that make up `all unknown`
+    mixes: tuple[tuple[str, ...], ...]  # known unknowns that the network of table 3 learns from
+    train: int
+    validation: int
+    test: int
+    digits: tuple[
+        str, ...
+    ] = ()  # further data of the known classes, whose wrong answers are a set of their own
+    unseen: tuple[str, ...] = ()
+    epochs: int = 20
+    batch_size: int = 256
+    learning_rate: float = 0.1
+    most: int = 5000  # inputs of an unknown set
+    each: int = 200  # inputs of a known unknown
+    networks: int = 5  # meta-classifiers that are averaged
+
+
+MNIST = Plan(
+    data="mnist",
+    network="cnn16",
+    unknown=("nist_letters", "omniglot", "notmnist", "cifar10", "normal", "uniform"),
+    mixed=("omniglot", "notmnist", "cifar10", "normal", "uniform"),
+    mixes=((), ("uniform",), ("uniform", "cifar10"), ("uniform", "cifar10", "omniglot")),
+    train=45_000,
+    validation=10_000,
+    test=15_000,
+    digits=("emnist_digits",),
+)
+DIGITS = Plan(
+    data="digits",
+    network="lenet",
+    unknown=("unseen", "normal", "uniform"),
+    mixed=("unseen", "normal", "uniform"),
+    mixes=((), ("uniform",)),
+    train=120,
+    validation=540,
+    test=540,
+    unseen=("7", "8", "9"),
+    epochs=20,
+    batch_size=32,
+    learning_rate=0.01,
+    most=400,
+    each=100,
+    networks=2,
+)
+PLANS = {plan.data: plan for plan in (MNIST, DIGITS)}
+
+
+def separations(
+    plan: Plan, splits: int, folder: Path, root: str | None = None, seed: int = 0
+) -> Separations:
+    """The record of all splits; each is written when it is done, and is not made again if it is there."""
+    found = []
+    for split in range(splits):
+        path = folder / f"split-{split}.json"
+        settings = {**_plain(plan), "split": split}
+        if path.exists():
+            record = Separations.load(path)
+            if record.provenance.settings != settings or record.provenance.seed != seed:
+                raise NescioError(
+                    f"{str(path)!r} was made with other settings; choose another folder"
+                )
+        else:
+            record = one_split(plan, split, folder, root, seed, settings)
+            record.save(path)
+        found.append(record)
+    return together(found)
+
+
+def one_split(
+    plan: Plan, split: int, folder: Path, root: str | None, seed: int, settings: Mapping[str, Any]
+) -> Separations:
+    """Train a network on its own part of the data, and hold every score and meta-classifier against every set."""
+    started, own = time.monotonic(), derived_seed(seed, "split", split)
+    known = load(plan.data, root, plan.unseen)
+    train, validation, test = divided(known, (plan.train, plan.validation, plan.test), own)
+    learning = time.monotonic()
+    model, history = _trained(plan, known, train, own, folder / f"split-{split}.safetensors")
+    # a training that was cut off and gone on with took longer than this time
+    started += time.monotonic() - learning - history.provenance.seconds
+    rows, right, names = judged_features(model, validation)
+    check_counts(int(right.sum()), int((~right).sum()), {})
+    told, few = _sets(plan, known, root, own)
+    judge = _Judge(_features(plan, model, test, told, root))
+    familiar = {name: gradient_features(model, data, log=True).values for name, data in few.items()}
+    table = [
+        judge.row(name, "single", _column(names.index(column))) for name, column in SINGLE.items()
+    ]
+    table += [
+        judge.row(kind, "regression", fit_meta(kind, rows, ~right, own)) for kind in REGRESSIONS
+    ]
+    for mix in plan.mixes:
+        table.append(
+            _network_row(plan, judge, rows, right, {name: familiar[name] for name in mix}, own)
+        )
+    return Separations(
+        data=known.name,
+        network=plan.network,
+        accuracy=(evaluate(model, test, scores=["max_prob"]).known.accuracy,),
+        sets={name: (len(values),) for name, values in judge.features.items()},
+        rows=tuple(table),
+        spreads=tuple(Spread(name, judge.values(names.index(SINGLE[name]))) for name in SHOWN),
+        provenance=Provenance.now(seed, dict(settings), time.monotonic() - started),
+    )
+
+
+def _features(
+    plan: Plan, model: Softmax, test: Samples, told: dict[str, Samples], root: str | None
+) -> Features:
+    """Of right answers, of wrong ones, of each unknown set, and of the mixed ones together; empty sets are left out."""
+    values, right, _ = judged_features(model, test)
+    found = {RIGHT: values[right], WRONG: values[~right]}
+    for name in plan.digits:
+        values, right, _ = judged_features(model, load(name, root).test)
+        found[f"{name}, wrong"] = values[~right]
+    found |= {name: gradient_features(model, data, log=True).values for name, data in told.items()}
+    found[ALL] = torch.cat([found[name] for name in plan.mixed])
+    return {name: values for name, values in found.items() if len(values)}
+
+
+def _column(number: int) -> Callable[[Tensor], Tensor]:
+    return lambda features: features[:, number]
+
+
+def divided(known: Known, sizes: Sequence[int], seed: int) -> list[Samples]:
+    """Parts of so many inputs each of all the labelled data, training and test part together, drawn by the seed."""
+    parts = [part for part in (known.train, known.test) if part is not None]
+    whole = Samples.joined(parts, known.name)
+    if sum(sizes) > len(whole):
+        raise NescioError(
+            f"{known.name} has {len(whole)} labelled inputs, but {sum(sizes)} are asked for"
+        )
+    order = torch.randperm(len(whole), generator=torch.Generator().manual_seed(seed))
+    ends = np.cumsum([0, *sizes]).tolist()
+    return [whole.select(order[a:b]) for a, b in pairwise(ends)]
+
+
+def together(records: Sequence[Separations]) -> Separations:
+    """One record of several splits; the figure's values are those of the first."""
+    first = records[0]
+    rows = []
+    for number, row in enumerate(first.rows):
+        same = [record.rows[number] for record in records]
+        shared = [name for name in row.against if all(name in one.against for one in same)]
+        against = {name: _joined([one.against[name] for one in same]) for name in shared}
+        rows.append(replace(row, against=against))
+    shared = [name for name in first.sets if all(name in record.sets for record in records)]
+    return replace(
+        first,
+        accuracy=tuple(value for record in records for value in record.accuracy),
+        sets={
+            name: tuple(count for record in records for count in record.sets[name])
+            for name in shared
+        },
+        rows=tuple(rows),
+        provenance=replace(
+            first.provenance, seconds=sum(record.provenance.seconds for record in records)
+        ),
+    )
+
+
+def _joined(parts: Sequence[Repeated]) -> Repeated:
+    return Repeated(
+        *(tuple(v for part in parts for v in getattr(part, name)) for name in asdict(parts[0]))
+    )
+
+
+def _trained(
+    plan: Plan, known: Known, train: Samples, seed: int, checkpoint: Path
+) -> tuple[Softmax, History]:
+    """As in the paper, but for a fixed number of epochs at a learning rate, its tenth and its hundredth."""
+    with torch.random.fork_rng():
+        torch.manual_seed(derived_seed(seed, "weights", 0))
+        net = network_for(plan.network, known.shape, len(known.classes))
+    model = Softmax(net, normalise=Normalise.fitted(train))
+    history = train_model(
+        model,
+        train,
+        epochs=plan.epochs,
+        batch_size=plan.batch_size,
+        optimizer="sgd",
+        learning_rate=plan.learning_rate,
+        weight_decay=1e-3,
+        schedule=Step(at=(0.6, 0.85), factor=0.1),
+        seed=seed,
+        checkpoint=checkpoint,
+    )
+    return model.eval(), history
+
+
+def _sets(
+    plan: Plan, known: Known, root: str | None, seed: int
+) -> tuple[dict[str, Samples], dict[str, Samples]]:
+    """The unknown sets to be told, and a few inputs of each to learn from; no input is in both."""
+    told, few = {}, {}
+    for name in plan.unknown:
+        data = unknown_set(name, known, root, seed % 2**31)
+        order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
+        few[name] = data.select(order[: plan.each])
+        told[name] = data.select(order[plan.each : plan.each + plan.most])
+    return told, few
+
+
+class _Judge:
+    """Holds the features of each set, and any function of them against the right answers."""
+
+    def __init__(self, features: Features) -> None:
+        self.features = features
+
+    def row(self, name: str, group: str, *scores: Any) -> Row:
+        """What a score gives or, of several, what they give on average."""
+        against = {
+            other: [self._told(score, other) for score in scores]
+            for other in self.features
+            if other != RIGHT
+        }
+        means = {other: np.mean(found, axis=0) for other, found in against.items()}
+        return Row(
+            name,
+            group,
+            {other: Repeated(*((float(v),) for v in found)) for other, found in means.items()},
+        )
+
+    def values(self, column: int) -> dict[str, tuple[float, ...]]:
+        """Some values of a column on each set, for a figure."""
+        return {
+            name: tuple(float(f"{v:.5g}") for v in values[:KEPT, column].tolist())
+            for name, values in self.features.items()
+            if name != ALL
+        }
+
+    def _told(self, score: Any, other: str) -> tuple[float, float, float]:
+        known, unknown = (_numbers(score(self.features[name])) for name in (RIGHT, other))
+        return metrics.separation(known, unknown)[:3]
+
+
+def _numbers(values: Tensor) -> NDArray[np.float64]:
+    return values.detach().cpu().numpy()
+
+
+def _network_row(
+    plan: Plan, judge: _Judge, rows: Tensor, right: Tensor, few: Features, seed: int
+) -> Row:
+    """The network that learns from validation data and a few inputs of some unknown sets."""
+    values = torch.cat([rows, *few.values()])
+    wrong = torch.cat([~right, right.new_ones(len(values) - len(rows))])
+    fitted = [
+        fit_meta("nn", values, wrong, derived_seed(seed, "network", number))
+        for number in range(plan.networks)
+    ]
+    return judge.row(" + ".join(["validation", *few]), "network", *fitted)
+
+
+def _plain(plan: Plan) -> dict[str, Any]:
+    return {
+        name: [list(v) if isinstance(v, tuple) else v for v in value]
+        if isinstance(value, tuple)
+        else value
+        for name, value in asdict(plan).items()
+    }

@@ -1,0 +1,1 @@
+"""*Know your limits: monotonicity & softmax make neural classifiers overconfident on OOD data*."""

@@ -1,0 +1,1 @@
+"""*Why ReLU networks yield high-confidence predictions far away from the training data …*."""

@@ -1,0 +1,202 @@
+"""Theorem 3.2: how far from its centres an RBF network knows nothing, guaranteed and measured.
+
+The record, its figure and its section of a report.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from nescio.errors import NescioError
+from nescio.records import Provenance, Record
+from nescio.records.checks import (
+    Checked,
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    check_lengths,
+    damaged,
+)
+from nescio.report.figures import COLOURS, legend_below, shown
+from nescio.report.markup import figure, percentage, table
+from nescio.report.section import DRAWN, ReportContext, Section, left_out, paragraphs
+
+FLOOR = 1e-17  # of what is drawn; below it float64 sees no difference from 1/K
+COLUMNS = (
+    "model",
+    "data",
+    "centres",
+    "accuracy, %",
+    "ε",
+    "radius",
+    "inputs beyond",
+    "largest |p − 1/K|",
+    "kept",
+)
+WORDS = (
+    "Beyond a radius from all its centres every probability of an RBF network is within ε of 1/K, one over the "
+    "number of classes: that is proved (theorem 3.2 of paper 2). The table holds it against inputs beyond the "
+    "radius, which is in units of normalised inputs."
+)
+
+
+@dataclass(frozen=True)
+class Promise(Checked):
+    """Theorem 3.2 for one ε, held against inputs beyond the radius it gives."""
+
+    eps: NonNegative
+    radius: NonNegative  # from all centres, in units of the normalised input
+    beyond: Count  # inputs that were looked at, none of them nearer
+    worst: NonNegative  # the most by which a probability differs from 1/K there; at most ε if the theorem is kept
+
+
+@dataclass(frozen=True)
+class Radius(Record):
+    """An RBF network and a ReLU network on inputs ever farther from the training data."""
+
+    NEEDED: ClassVar = ("promises",)
+
+    data: str
+    classes: Count
+    centres: Count
+    gamma: Positive
+    alpha: NonNegative  # the largest Σ_l |α_rl − α_kl|
+    accuracy: Fraction  # of the RBF network on test data
+    promises: tuple[Promise, ...]
+    distance: tuple[NonNegative, ...]  # of some inputs to their nearest centre
+    departs: tuple[
+        float, ...
+    ]  # how far a probability of the RBF network is from 1/K there, at most
+    other: tuple[float, ...]  # the same of a ReLU network
+    provenance: Provenance
+
+    def check(self) -> None:
+        if self.classes < 2:
+            damaged(self, "classes", "whole numbers of at least 2")
+        check_lengths(self, distance=self.distance, departs=self.departs, other=self.other)
+
+
+def radius_figure(records: Sequence[Radius]) -> Figure:
+    """How far probabilities are from 1/K by distance, of an RBF network under its bound and of a ReLU network."""
+    if not records:
+        raise NescioError("a figure of theorem 3.2 takes one or more records; given: none")
+    figure = Figure(figsize=(max(6.0, 5.0 * len(records)), 4.2), layout="constrained")
+    row = figure.subplots(1, len(records), squeeze=False)[0]
+    for axes, record in zip(row, records, strict=True):
+        distance = np.array(record.distance)
+        grid = np.linspace(0, float(distance.max()) * 1.02, 400)
+        axes.plot(
+            grid,
+            [bound(record, r) for r in grid.tolist()],
+            color="black",
+            linewidth=1.4,
+            label="bound of the theorem",
+        )
+        for values, colour, marker, label in (
+            (record.other, COLOURS[1], "^", "ReLU network"),
+            (record.departs, COLOURS[0], "o", "RBF network"),
+        ):
+            axes.scatter(
+                distance,
+                np.maximum(values, FLOOR),
+                s=6,
+                color=colour,
+                marker=marker,
+                linewidths=0,
+                alpha=0.6,
+                label=label,
+                rasterized=True,
+            )
+        axes.set(
+            yscale="log",
+            ylim=(FLOOR / 2, 3),
+            xlim=(0, None),
+            xlabel="distance to the nearest centre",
+        )
+        axes.axhline(1 - 1 / record.classes, color="0.6", linewidth=0.8, linestyle=":")
+        axes.set_title(
+            shown(
+                f"{record.data.replace('_', ' ')}: {record.centres} centres, γ = {record.gamma:.3g}"
+            ),
+            fontsize=10,
+        )
+        axes.spines[["top", "right"]].set_visible(False)
+    row[0].set_ylabel("largest |p − 1/K|")
+    handles, labels = row[0].get_legend_handles_labels()
+    legend_below(figure, handles, labels, size=9)
+    kept = all(one.worst <= one.eps for record in records for one in record.promises)
+    title = (
+        "far from all centres an RBF network knows nothing, as promised"
+        if kept
+        else "a promise that was not kept"
+    )
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def bound(record: Radius, distance: float) -> float:
+    """The ε that theorem 3.2 promises at a distance from all centres: `(exp(α e^(−γr²)) − 1) / K`, at most 1 − 1/K."""
+    most = 1 - 1 / record.classes
+    gap = record.alpha * math.exp(
+        -record.gamma * distance * distance
+    )  # ** would raise where this is infinite
+    return (
+        most
+        if gap > math.log1p(record.classes * most)
+        else max(FLOOR, math.expm1(gap) / record.classes)
+    )
+
+
+def section(given: ReportContext) -> Section | None:
+    """All promises in one table, and a figure of the first record on each data set."""
+    found = given.told_apart(Radius)
+    if not found:
+        return None
+    rows = [
+        (
+            name,
+            record.data,
+            record.centres,
+            percentage(record.accuracy),
+            one.eps,
+            one.radius,
+            one.beyond,
+            one.worst,
+            _kept(one),
+        )
+        for name, record in found
+        for one in record.promises
+    ]
+    parts = [
+        paragraphs([WORDS]),
+        table(COLUMNS, rows, "What is promised of RBF networks, and what was seen"),
+    ]
+    firsts = {record.data: (name, record) for name, record in reversed(found) if record.distance}
+    drawn = [pair for pair in found if pair in firsts.values()]
+    parts += [_drawn(drawn[:DRAWN]), left_out(len(drawn), "data sets are")]
+    return Section("radius", "How far is far enough", Markup("").join(parts))
+
+
+def _kept(one: Promise) -> str | None:
+    """None where no input was looked at."""
+    return ("yes" if one.worst <= one.eps else "no") if one.beyond else None
+
+
+def _drawn(found: Sequence[tuple[str, Radius]]) -> Markup:
+    return Markup("").join(
+        figure(radius_figure([record]), _alt(name, record)) for name, record in found
+    )
+
+
+def _alt(name: str, record: Radius) -> str:
+    far, rbf, relu = max(zip(record.distance, record.departs, record.other, strict=True))
+    return (
+        f"{name}: how far probabilities are from 1/K by the distance to the nearest centre. At a distance of "
+        f"{far:.3g} that is {rbf:.2g} of an RBF network and {relu:.2g} of a ReLU network."
+    )

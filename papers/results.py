@@ -1,0 +1,57 @@
+"""Folders of results: their records, and the pages that are made from these."""
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from nescio.errors import NescioError
+from nescio.files import PAGE, check_replaceable
+from nescio.report.markdown import save_markdown
+from papers.experiments import EXPERIMENTS, not_made
+from papers.folder import RECORD
+from papers.pages import escaped, reproduction_markdown, results_markdown
+from papers.reproduction import Reproduction
+
+README = "README.md"
+
+
+def found_results(folder: Path) -> dict[str, Reproduction]:
+    """The records of all experiments that were run, by the name of the folder of each; none if there is no folder."""
+    return {
+        path.parent.name: Reproduction.load(path) for path in sorted(folder.glob(f"*/{RECORD}"))
+    }
+
+
+def write_page(folder: Path, record: Reproduction) -> None:
+    """The page beside a record."""
+    save_markdown(reproduction_markdown(record), folder / README)
+
+
+def write_results(folder: Path, output: Path, command: str) -> int:
+    """The page of all results, and the one beside each record; how many there are."""
+    found = found_results(folder)
+    if not found:
+        raise NescioError(
+            f"there are no results in {str(folder)!r}: no folder in it has a {RECORD}"
+        )
+    for path in (output, *(folder / name / README for name in found)):
+        check_replaceable(path, PAGE)  # all before any is written
+    for name, record in found.items():
+        write_page(folder / name, record)
+    there = Path(os.path.relpath(folder, output.parent)).as_posix()
+    page = results_markdown({f"{there}/{name}": record for name, record in found.items()}, command)
+    save_markdown(page + _not_run({record.name for record in found.values()}), output)
+    return len(found)
+
+
+def _not_run(names: Collection[str]) -> str:
+    """A line on experiments that have no record, if any, and one on what is no experiment."""
+    left = [
+        f"`{one.name}`, {one.item} of paper {one.paper} (scale {' or '.join(one.scales)})"
+        for one in EXPERIMENTS.values()
+        if one.name not in names
+    ]
+    lines = [f"{'; '.join(left)}."] if left else []
+    return "\n".join(
+        ["", "## Not run", "", *lines, *([""] if lines else []), escaped(not_made()), ""]
+    )

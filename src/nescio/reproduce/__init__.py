@@ -1,1 +1,0 @@
-"""The papers' experiments, from data to records."""

@@ -1,0 +1,375 @@
+"""Paper 4's experiments: each starts at both scales, stays done, and the committed ones show what the paper says."""
+
+import os
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pytest
+
+from nescio.data.sources.catalogue import NAMES
+from nescio.errors import NescioError
+from nescio.records import Evaluation, Provenance
+from papers.duq import compared, curves, planes, runtime
+from papers.duq import runs as duq_runs
+from papers.duq.planes import PENALTY
+from papers.duq.published import EPOCH, PENALTIES, TABLE1, TABLE2, TABLE3
+from papers.duq.runs import (
+    Pair,
+    Run,
+    auroc,
+    confidence_shares,
+    judged,
+    judged_all,
+    training_time,
+)
+from papers.duq.timings import Timings
+from papers.experiment import Work, reproduce
+from papers.experiments import EXPERIMENTS
+from papers.reproduction import Compared, Reproduction
+
+RESULTS = Path(__file__).parents[2] / "results"
+BY_NAME = {name: one for name, one in EXPERIMENTS.items() if one.paper == 4}
+EMBEDDED = [
+    ("duq-figure1", "quick"),
+    ("duq-figure1", "paper"),
+    ("duq-figure3", "quick"),
+    ("duq-figure3", "paper"),
+    ("duq-figure4", "quick"),
+    ("duq-figure4", "paper"),
+    ("duq-runtime", "quick"),
+]
+FULL = [
+    (one.name, scale)
+    for one in EXPERIMENTS
+    for scale in one.scales
+    if (one.name, scale) not in EMBEDDED
+]
+DIGITS = Pair("digits", "digits", "lenet", ("uniform",), 2)
+SMALL = Run("softmax-digits", "softmax", 2, 1e-4, ("max_prob",))
+
+
+@pytest.fixture
+def work(tmp_path):
+    return Work(tmp_path / "found", tmp_path / "runs", dry=True)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+def starts(name, work):
+    """The record of a dry run, as it is in its file, with every picture it names."""
+    made = reproduce(BY_NAME[name], work, "a command")
+    assert Reproduction.load(work.folder / "reproduction.json") == made
+    assert all((made.compared, made.claims, made.differs))
+    assert all(
+        "</svg>" in (work.folder / picture).read_text(encoding="utf-8") for picture in made.pictures
+    )
+    assert all(np.isfinite(one.ours) for one in made.compared)
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "scale"), EMBEDDED)
+def test_starts(name, scale, work):
+    work.scale = scale
+    starts(name, work)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("NESCIO_DATA" not in os.environ, reason="needs the images in $NESCIO_DATA")
+@pytest.mark.parametrize(("name", "scale"), FULL)
+def test_starts_on_real_data(name, scale, tmp_path, runs):
+    starts(name, Work(tmp_path, runs, scale, dry=True))
+
+
+@pytest.mark.parametrize("name", ["duq-table3", "duq-figure8"])
+def test_resnets_are_for_paper_scale_alone(name, work):
+    with pytest.raises(NescioError, match="scale paper, not quick"):
+        reproduce(BY_NAME[name], work, "a command")
+
+
+def against_svhn(name):
+    """A committed record, as if its digits were SVHN's."""
+    record = Evaluation.load(RESULTS / "duq-figure6" / f"{name}.json")
+    return replace(
+        record,
+        unknown=tuple(
+            replace(side, name="svhn") for side in record.unknown if side.name == "mnist"
+        ),
+    )
+
+
+@pytest.mark.parametrize("similar", [True, False])
+def test_figure_8_holds_duq_against_ensembles_of_five(similar, work, monkeypatch):
+    work.scale = "paper"
+    duq = against_svhn("duq-fashion-0")
+    other = duq if similar else against_svhn("ensemble-fashion-0")
+    asked = []
+    monkeypatch.setattr(curves, "judged_all", lambda *_: {"DUQ": [duq]})
+    monkeypatch.setattr(
+        curves, "cifar_ensembles", lambda _, size: asked.append(size) or [other, other]
+    )
+    monkeypatch.setattr(curves, "training_time", lambda *_: "long")
+    found = curves.figure8(work)
+    assert asked == [5]
+    assert [claim.holds for claim in found.claims] == [similar]
+    numbers = {one.what: one for one in found.compared}
+    best = numbers["theoretical maximum with nothing rejected"]
+    assert best.paper == 28
+    assert best.ours == pytest.approx(50, abs=0.1)  # here 10 000 against 10 000
+    assert numbers["DUQ: test accuracy"].paper == 93.2
+    assert numbers["deep ensemble of 5: test accuracy"].paper == 95.2
+    assert (work.folder / "figure8.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("size", "starts"), [(3, [0, 3, 6, 9, 12]), (5, [0, 5, 10]), (10, [0]), (15, [0])]
+)
+def test_ensembles_on_cifar_are_disjoint_parts_of_one(size, starts, work, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        compared,
+        "judged",
+        lambda _, pair, run, seed, part, made: seen.append((run.name, part)),
+    )
+    work.dry = False
+    compared.cifar_ensembles(work, size)
+    assert seen == [("ensemble-cifar", f"-{size}-from-{start}") for start in starts]
+
+
+FAST = {"batch_size": 128, "learning_rate": 0.02}  # half as many steps, twice as long
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("duq-figure1", FAST),
+        ("duq-figure3", FAST),
+        *(pytest.param(f"duq-figure{n}", {}, marks=pytest.mark.slow) for n in (1, 3, 4)),
+    ],
+)
+def test_one_seed_in_the_plane_shows_what_the_paper_says(name, how, tmp_path, monkeypatch):
+    monkeypatch.setattr(planes, "TRAINING", planes.TRAINING | how)
+    made = starts(name, Work(tmp_path, tmp_path))
+    assert all(claim.holds for claim in made.claims)
+    assert all(one.ours > 0.98 for one in made.compared if one.what.endswith("accuracy"))
+
+
+def test_a_figure_that_was_killed_goes_on_where_it_stood(work, tmp_path, monkeypatch):
+    whole = reproduce(
+        BY_NAME["duq-figure1"], Work(tmp_path / "whole", tmp_path / "runs", dry=True), "a command"
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(planes, "uncertainty_map", killed)
+        with pytest.raises(KeyboardInterrupt):
+            reproduce(BY_NAME["duq-figure1"], work, "a command")
+    assert {path.name for path in work.folder.iterdir()} == {
+        "deep-ensemble-0.json",
+        "duq-0.json",
+        "stages.json",
+    }
+    monkeypatch.setattr(planes, "evaluate", killed)  # what is judged is not judged again
+    resumed = reproduce(BY_NAME["duq-figure1"], work, "a command")
+    assert (resumed.compared, resumed.claims) == (whole.compared, whole.claims)
+
+
+def killed(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_a_run_that_was_killed_goes_on_where_it_stood(work, tmp_path, monkeypatch):
+    whole = judged(Work(tmp_path / "whole", tmp_path / "other", dry=True), DIGITS, SMALL, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(duq_runs, "evaluate", killed)
+        with pytest.raises(KeyboardInterrupt):
+            judged(work, DIGITS, SMALL, 0)
+    assert (work.runs / "softmax-digits-0-dry" / "model.safetensors").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "nescio.training.trainer.Trainer._step", killed
+        )  # what is trained is not trained again
+        resumed = judged(work, DIGITS, SMALL, 0)
+    assert (resumed.known, resumed.unknown) == (whole.known, whole.unknown)
+    second = Work(tmp_path / "second", work.runs, dry=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(duq_runs, "evaluate", killed)  # experiments share what is judged
+        assert judged(second, DIGITS, SMALL, 0) == resumed
+    shutil.rmtree(work.runs)  # and records are enough
+    assert judged_all(work, DIGITS, {"single": (SMALL, 1)}) == {"single": [resumed]}
+    assert "took: single 0 minutes (threads: 1)." in training_time(work, {"single": (SMALL, 1)})
+    assert not work.runs.exists()
+    assert confidence_shares(resumed, "uniform").sum() == pytest.approx(1)
+
+
+def test_settings_that_change_are_run_again(work, monkeypatch):
+    judged(work, DIGITS, SMALL, 0)
+    monkeypatch.setattr(duq_runs, "evaluate", killed)
+    with pytest.raises(KeyboardInterrupt):
+        judged(work, DIGITS, Run("softmax-digits", "softmax", 2, 1e-4, ("entropy",)), 0)
+
+
+def test_ratios_of_run_times_are_those_of_medians(work, monkeypatch):
+    seconds = {
+        "step: softmax": (1.0, 2.0, 90.0),
+        "step: DUQ": (3.0,),
+        "step: DUQ with penalty": (8.0,),
+        "step: ensemble": (10.0,),
+        "prediction: softmax": (1.0,),
+        "prediction: DUQ": (1.2,),
+        "prediction: ensemble": (3.0,),
+    }
+    made = Timings("conv3", 128, 1, seconds, Provenance.now(0, {}, 0.0))
+    monkeypatch.setattr(runtime, "timed", lambda *_: made)
+    found = runtime.runtime(work)
+    assert [one.ours for one in found.compared] == pytest.approx([1.5, 4.0, 5.0, 1.2, 3.0])
+    assert [one.paper for one in found.compared] == pytest.approx(
+        [27 / 21, 103 / 21, 5.0, 1.25, 5.0]
+    )
+    assert [claim.holds for claim in found.claims] == [
+        True,
+        True,
+        True,
+        False,
+    ]  # 2.5 times as fast is not about 4
+
+
+def test_run_times_are_taken_once(work):
+    work.seeds = 7
+    with pytest.raises(NescioError, match="duq-runtime is run once"):
+        reproduce(BY_NAME["duq-runtime"], work, "a command")
+
+
+def test_every_task_is_timed_in_every_round():
+    done = []
+    found = runtime.in_turns({"a": lambda: done.append("a"), "b": lambda: done.append("b")}, 3)
+    assert done == ["a", "b"] * 4  # the first round is not counted
+    assert {name: len(rounds) for name, rounds in found.items()} == {"a": 3, "b": 3}
+
+
+def test_published_figures_agree_with_each_other():
+    assert tuple(TABLE1) == PENALTIES
+    assert TABLE1[0.05][2] == TABLE2["DUQ"]  # the λ that the paper chose
+    assert EPOCH["ensemble"] == 5 * EPOCH["softmax"]
+    assert all(90 < accuracy.value < 100 for accuracy, _, _ in TABLE1.values())
+    tables = [
+        *(one for _, *rest in TABLE1.values() for one in rest),
+        *TABLE2.values(),
+        *TABLE3.values(),
+    ]
+    assert all(0.8 < one.value < 1 and (one.spread is None or one.spread < 0.05) for one in tables)
+
+
+def test_to_be_below_the_paper_is_told_apart_by_whether_it_has_a_spread(work):
+    near, far = Compared("near", 0.955, 0.949, 0.007), Compared("far", 0.955, 0.94, 0.007)
+    bare, high = Compared("bare", 93.6, 91.24, unit="%"), Compared("high", 0.8, 0.9)
+    spread = "Below the paper by more than its spread: far by 0.015."
+    none = "Below the paper, which has no spread for it: bare by 2.4 points."
+    short = "The training is shorter than the paper's."
+    assert compared.short(work, [near, high]) == []
+    assert compared.short(work, [near, far, bare, high]) == [f"{spread} {none} {short}"]
+    assert compared.short(work, [bare]) == [f"{none} {short}"]
+    work.scale = "paper"
+    assert compared.short(work, [far]) == [spread]
+
+
+def test_names_and_needs():
+    assert len(BY_NAME) == len(EXPERIMENTS)
+    assert all(
+        one.paper == 4 and set(one.needed(scale)) <= set(NAMES)
+        for one in EXPERIMENTS
+        for scale in one.scales
+    )
+
+
+def test_the_page_on_duq_tells_of_two_moons_what_the_records_show():
+    page = " ".join((RESULTS.parent / "docs" / "duq.md").read_text(encoding="utf-8").split())
+    first, fourth = (
+        Reproduction.load(RESULTS / f"duq-figure{n}" / "reproduction.json") for n in (1, 4)
+    )
+    far = dict(re.findall(r"(DUQ(?:, [\w -]+)?): (0\.\d+)", fourth.claims[0].seen))
+    two, none, one = (far[title] for title in PENALTY)
+    assert (
+        f"{two} with the two-sided penalty, {none} without one and {one} with a one-sided one"
+        in page
+    )
+    shares = {
+        one.what.partition(": share")[0]: f"{one.ours:.0%}".replace("%", " %")
+        for record in (first, fourth)
+        for one in record.compared
+        if ": share" in one.what
+    }
+    two, none, one = (shares[title] for title in PENALTY)
+    assert f"Of {two}, {none} and {one} of that region they are more than 0.9 certain" in page
+    assert f"a deep ensemble of {shares['deep ensemble']}." in page
+
+
+def test_the_page_on_duq_names_all_its_figures():
+    page = (RESULTS.parent / "docs" / "duq.md").read_text(encoding="utf-8")
+    assert {one.item for one in EXPERIMENTS if one.item.startswith("Figure")} == {
+        f"Figure {n}" for n in (1, *range(3, 9))
+    }
+    assert "| figures 1 and 3 to 8, tables 1 to 3" in page
+    alone = [f"`{one.name}`" for one in EXPERIMENTS if one.scales == ("paper",)]
+    assert f"{' and '.join(alone)} at the paper's scale alone" in page
+
+
+LONGER = {
+    path.parent.name: Evaluation.load(path)
+    for path in (RESULTS / "duq-fashion").glob("*/evaluation.json")
+}
+
+
+@pytest.mark.parametrize("run", LONGER)
+def test_the_table_of_longer_runs_is_that_of_their_records(run):
+    page = (RESULTS / "duq-fashion" / "README.md").read_text(encoding="utf-8")
+    (row,) = (line.split(" | ") for line in page.splitlines() if line.startswith(f"| `{run}`"))
+    record = LONGER[run]
+    own, energy = (
+        [f"{auroc(record, name, score):.3f}" for name in ("mnist", "notmnist")]
+        for score in ("max_logit", "energy")
+    )
+    assert row[1:5] == [f"{100 * record.known.accuracy:.1f} %", *own, ", ".join(energy)]
+
+
+@pytest.mark.parametrize("name", [one.name for one in EXPERIMENTS if "quick" in one.scales])
+def test_committed(name):
+    """Every quick run has its record, whose stages are there, small."""
+    folder = RESULTS / name
+    record = Reproduction.load(folder / "reproduction.json")
+    assert (record.name, record.paper, record.scale, record.item) == (
+        name,
+        4,
+        "quick",
+        BY_NAME[name].item,
+    )
+    assert (
+        record.command
+        == f"python -m papers {name} --scale quick --seeds {record.seeds} -o results/{name}"
+    )
+    assert all((folder / picture).stat().st_size < 300_000 for picture in record.pictures)
+    assert all(path.stat().st_size < 500_000 for path in folder.iterdir())
+
+
+def test_what_the_committed_records_show():
+    found = {
+        name: Reproduction.load(RESULTS / name / "reproduction.json")
+        for name, one in BY_NAME.items()
+        if "quick" in one.scales
+    }
+    for name in ("duq-figure1", "duq-figure3", "duq-figure4", "duq-figure5", "duq-figure6"):
+        assert all(claim.holds for claim in found[name].claims)
+    ours = {one.what: one.ours for one in found["duq-table2"].compared}
+    against = "AUROC, FashionMNIST against MNIST"
+    assert ours[f"DUQ: {against}"] > 0.945
+    assert ours[f"DUQ: {against}"] > ours[f"deep ensemble of 5: {against}"] + 0.1
+    assert ours["DUQ: test accuracy"] > 90.5
+    longer = [LONGER[f"scale-0.2-{seed}"] for seed in range(3)]  # twice the epochs of a quick run
+    assert fmean(auroc(one, "mnist") for one in longer) > 0.95
+    assert fmean(one.known.accuracy for one in longer) > 0.915
+    assert all(one.provenance.seconds < 3600 for one in found.values())  # what quick is to mean

@@ -1,0 +1,162 @@
+"""Paper 1's experiments: each starts at both scales, a kill costs one stage, the committed runs are there."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from nescio.audit import scaling
+from nescio.errors import NescioError
+from nescio.records import Map, Provenance, Surface
+from nescio.records.map import Points
+from papers.experiment import Work, reproduce
+from papers.experiments import EXPERIMENTS
+from papers.know_your_limits.figure1 import rim, rim_entropy
+from papers.know_your_limits.models import FIVE, TUNED
+from papers.know_your_limits.scaling_figure import limits_figure
+from papers.reproduction import Reproduction
+
+BY_NAME = {name: one for name, one in EXPERIMENTS.items() if one.paper == 1}
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+def work_in(folder, scale="quick"):
+    return Work(folder / "results", folder / "runs", scale=scale, dry=True)
+
+
+@pytest.mark.parametrize("scale", ["quick", pytest.param("paper", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", BY_NAME)
+def test_starts(name, scale, tmp_path):
+    record = reproduce(BY_NAME[name], work_in(tmp_path, scale), "python -m papers")
+    assert Reproduction.load(tmp_path / "results" / "reproduction.json") == record
+    assert record.pictures
+    assert all((tmp_path / "results" / picture).stat().st_size for picture in record.pictures)
+    for method in FIVE:
+        title = {
+            "softmax": "Softmax",
+            "mc_dropout": "MCDropout",
+            "bayes_by_backprop": "BayesByBackprop",
+            "ensemble": "Ensemble",
+            "anchored": "AnchoredEnsemble",
+        }[method]
+        assert sum(one.what.startswith(f"{title}:") for one in record.compared) == 3
+    assert all(0 <= one.ours <= 100.001 for one in record.compared if one.unit == "%")
+    assert all(
+        one.paper is None for one in record.compared
+    )  # a figure without numbers, and a theorem
+    assert record.claims
+    assert record.differs
+    assert any(one.setting == "networks and training" for one in record.differs) == (
+        scale == "quick"
+    )
+
+
+@pytest.mark.slow
+def test_a_kill_costs_one_stage(tmp_path, monkeypatch):
+    """What was done before a kill is not done again, and what comes of it is the same."""
+    from papers.know_your_limits import figure1
+
+    real, calls = figure1.uncertainty_map, []
+
+    def dying(model, *others, **how):
+        calls.append(model.name)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(model, *others, **how)
+
+    monkeypatch.setattr(figure1, "uncertainty_map", dying)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(BY_NAME["limits-figure1"], work_in(tmp_path), "")
+    assert not (tmp_path / "results" / "reproduction.json").exists()
+    found = reproduce(BY_NAME["limits-figure1"], work_in(tmp_path), "")
+    assert calls == [
+        "softmax",
+        "mc_dropout",
+        "bayes_by_backprop",
+        "bayes_by_backprop",
+        "ensemble",
+        "anchored",
+    ]
+    again = reproduce(BY_NAME["limits-figure1"], work_in(tmp_path), "")
+    assert len(calls) == 6
+    assert replace(again, provenance=found.provenance) == found
+    assert again.provenance.seconds > 0.5 * found.provenance.seconds  # what was found done counts
+
+
+def test_the_rim_of_a_map():
+    """The rim is the outermost row and column on each side: here 16 of 25 points, of which a row of 5 is certain."""
+    inner = ((0.2,) * 5,) * 4
+    confidence = Surface("confidence", "", (*inner, (0.995,) * 5), ((0.0,) * 5,) * 5)
+    entropy = Surface("entropy", "", ((math.log(2),) * 5,) * 5, ((0.0,) * 5,) * 5)
+    record = Map(
+        "softmax",
+        "x",
+        1,
+        ("x", "y"),
+        ("a", "b", "c", "d"),
+        (0.0,) * 5,
+        (0.0,) * 5,
+        (entropy,),
+        confidence,
+        Points((), (), ()),
+        Provenance(0, {}, 0.0, {}),
+    )
+    assert rim(record) == 5 / 16
+    assert rim_entropy(record) == pytest.approx(0.5)
+
+
+def test_the_authors_settings_are_of_the_five():
+    assert set(TUNED) == set(FIVE)
+    assert {name for name, how in TUNED.items() if how.own.get("members") == 10} == {
+        "ensemble",
+        "anchored",
+    }
+    assert TUNED["bayes_by_backprop"].own["std"] == pytest.approx(
+        4.76e-4, rel=0.01
+    )  # softplus(−7.649)
+
+
+def test_a_figure_of_scaled_inputs():
+    records = {
+        name: scaling(torch.nn.Linear(2, 2), torch.ones(4, 2), features=[0, 1], alphas=[1, 10])
+        for name in "ab"
+    }
+    figure = limits_figure(records, number=1)
+    assert [axes.get_xlabel() for axes in figure.axes] == [
+        "factor of feature 1"
+    ] * 3  # confidence, and two scores
+    assert all(len(axes.lines) == 2 for axes in figure.axes)
+    with pytest.raises(NescioError, match="given: none"):
+        limits_figure({})
+    ray = scaling(torch.nn.Linear(2, 2), torch.ones(4, 2), features=[], alphas=[1, 10])
+    with pytest.raises(NescioError, match="different features: feature 0, ray"):
+        limits_figure({"a": records["a"], "b": ray})
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_committed_run(name):
+    record = Reproduction.load(RESULTS / name / "reproduction.json")
+    assert (record.scale, record.paper) == ("quick", 1)
+    assert record.seeds >= 3
+    assert all((RESULTS / name / picture).exists() for picture in record.pictures)
+    found = {one.what: one.ours for one in record.compared}
+    if name == "limits-figure1":
+        assert found["Softmax: rim of the map with a confidence above 99 %"] > 85
+        assert (
+            found["MCDropout: rim of the map with a confidence above 99 %"]
+            < found["Softmax: rim of the map with a confidence above 99 %"]
+        )
+    else:
+        (far,) = (
+            value
+            for what, value in found.items()
+            if what.startswith("Softmax: mean confidence at ×1,000,000")
+        )
+        assert far > 99.9
+        assert all(
+            value < 1e-12
+            for what, value in found.items()
+            if what.startswith("Softmax: largest gradient")
+        )
