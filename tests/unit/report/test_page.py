@@ -319,20 +319,18 @@ def test_the_models_of_many_runs_fit_a_page():
     assert "in the tables only" in made
 
 
-def test_figures_are_left_out_of_a_page_that_would_be_too_large(monkeypatch):
+def test_figures_are_left_out_of_a_page_that_would_be_too_large():
     large = Section("big", "Big", page.Markup("<p>words</p><figure>" + "x" * LARGEST + "</figure>"))
-    monkeypatch.setattr(page, "SECTIONS", (lambda given: large, *page.SECTIONS))
-    made = report_page([("run", an_audit())])
+    made = report_page([("run", an_audit())], (lambda given: large, *page.SECTIONS))
     assert len(made.encode()) < LARGEST
     assert "<p>words</p>" in made
     assert "Its figures are left out" in made
 
 
-def test_words_that_are_too_many_are_an_error(monkeypatch):
+def test_words_that_are_too_many_are_an_error():
     large = Section("big", "Big", page.Markup("x" * LARGEST))
-    monkeypatch.setattr(page, "SECTIONS", (lambda given: large,))
     with pytest.raises(NescioError, match="too many for one page of 3 MB"):
-        report_page([("run", an_audit())])
+        report_page([("run", an_audit())], [lambda given: large])
 
 
 @pytest.mark.parametrize(
