@@ -28,7 +28,7 @@ from nescio.methods import DUQ, Method, method_for, own_settings
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
 from nescio.records import History
-from nescio.scores import SAMPLED
+from nescio.scores import score_spec
 from nescio.seeds import derived_seed, start_from
 from nescio.training.train import train as train_model
 
@@ -131,7 +131,8 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         train, held = (known, None) if accept is None else self._set_aside(known, accept, seed)
         self.model_ = self._made(train, seed)
-        if self.uncertainty_score in SAMPLED and not self.model_.sampled:
+        score = self.uncertainty_score
+        if score is not None and score_spec(score).needs_draws and not self.model_.sampled:
             raise NescioError(
                 f"{self.uncertainty_score!r} compares draws, of which {self.method!r} has none; take a "
                 "score such as 'entropy', or a method that draws, such as 'ensemble'"

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nescio.errors import NescioError
-from nescio.scores import GRADIENT, OF_LOGITS, OUTPUT, SAMPLED, SCORES
+from nescio.scores import GRADIENT, OF_LOGITS, SCORES, score_spec, usual_scores
 
 pytestmark = pytest.mark.parametrize("score", OF_LOGITS)
 
@@ -20,7 +20,7 @@ def test_gives_one_finite_number_per_input(score, seed):
     assert values.isfinite().all()
 
 
-def test_larger_means_less_known(score):
+def test_higher_means_more_likely_unknown(score):
     """A prediction that is sure and undisputed scores below one that is uniform or torn."""
     sure = torch.tensor([20.0, 0.0, 0.0]).expand(2, 1, 3)
     torn = torch.tensor([[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]]])
@@ -52,7 +52,7 @@ def test_leaves_the_logits_alone(score, seed):
 
 def test_one_draw(score, seed):
     one = logits(seed, draws=1)
-    if score in SAMPLED:
+    if SCORES[score].needs_draws:
         with pytest.raises(NescioError, match="one draw"):
             SCORES[score](one)
     else:
@@ -86,7 +86,9 @@ def test_gradient_is_finite(score, seed):
     assert given.grad.isfinite().all()
 
 
-def test_is_listed_once(score):
-    assert (score in OUTPUT) != (score in SAMPLED)
+def test_is_listed_by_the_name_of_its_function(score):
+    assert (SCORES[score] in usual_scores(1)) != SCORES[score].needs_draws
+    assert SCORES[score] in usual_scores(2)
     assert score not in GRADIENT
-    assert SCORES[score].__name__ == score
+    assert SCORES[score].name == SCORES[score].function.__name__ == score
+    assert score_spec(score) is score_spec(SCORES[score].function) is SCORES[score]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import nescio
-from nescio.scores import OUTPUT
+from nescio.scores import usual_scores
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,9 @@ def test_confidence_tends_to_one_along_almost_every_ray(model):
     assert confidence[-1] > 0.999
 
 
-@pytest.mark.parametrize("score", [name for name in OUTPUT if name not in ("max_logit", "energy")])
+@pytest.mark.parametrize(
+    "score", [spec.name for spec in usual_scores(1) if spec.name not in ("max_logit", "energy")]
+)
 def test_no_score_of_probabilities_notices_that_it_has_left(model, score):
     """Every such score keeps falling as an input is scaled up, also where probabilities have long rounded to one."""
     generator = torch.Generator().manual_seed(1)

@@ -19,7 +19,7 @@ from nescio.methods import Method, as_method
 from nescio.metrics.ranking import accepted_count
 from nescio.progress import Bar, bar
 from nescio.records import Course, Direction, Gauge, Provenance, Scaling
-from nescio.scores import OF_LOGITS, OUTPUT, Score, natural, natural_name, score_names
+from nescio.scores import OF_LOGITS, Score, ScoreSpec, natural, natural_name, score_specs
 
 FOUR = ("max_prob", "variance", "entropy", "mutual_information")  # those of the theorem
 FACTORS = tuple(10.0 ** (step / 4) for step in range(25))  # 1 to a million
@@ -105,26 +105,17 @@ def scaling(
 def _used(scores: Sequence[str | Score] | None, draws: int, paired: str) -> dict[str, Score]:
     """The scores to record, by name and on their natural scale; a function of logits goes by its own name."""
     if scores is None:
-        scores = [name for name in (*FOUR, paired) if draws > 1 or name in OUTPUT]
-    given = [scores] if isinstance(scores, str) or callable(scores) else scores
-    if not isinstance(given, Sequence) or not given:
+        scores = [name for name in (*FOUR, paired) if draws > 1 or not OF_LOGITS[name].needs_draws]
+    specs = score_specs(scores, OF_LOGITS)
+    if not specs:
         raise NescioError(
             f"scores={scores!r}; expected names such as 'entropy', or functions of logits"
         )
-    used: dict[str, Score] = {}
-    ours = {function: name for name, function in OF_LOGITS.items()}
-    for score in given:
-        if callable(score) and score not in ours:
-            name = getattr(score, "__name__", "score")
-            used[f"{name} {len(used) + 1}" if name in used or name in OF_LOGITS else name] = score
-        else:
-            (name,) = score_names([ours[score] if callable(score) else score], OF_LOGITS)
-            used[name] = partial(_natural, name)
-    return used
+    return {str(spec): partial(_natural, spec) for spec in specs}
 
 
-def _natural(name: str, logits: Tensor) -> Tensor:
-    return natural(name, OF_LOGITS[name](logits))
+def _natural(spec: ScoreSpec, logits: Tensor) -> Tensor:
+    return natural(spec.name, spec(logits))
 
 
 def _factors(alphas: Any, inputs: Tensor) -> Tensor:

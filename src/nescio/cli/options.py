@@ -45,13 +45,13 @@ def one_of(kind: str, table: str, *extra: str) -> Callable[[str], str]:
 
 
 def score_in(table: str) -> Callable[[str], str]:
-    """A parser of scores in a table; those of the gradient may name a layer: `gradient_l2:conv2`."""
+    """A parser of scores in a table; with parameters, or a layer: `gradient_l2:conv2`."""
 
     def parse(given: str) -> str:
         from nescio import scores
 
         try:
-            return scores.score_names([given], getattr(scores, table))[0]
+            return str(scores.score_spec(given, getattr(scores, table)))
         except NescioError as error:
             raise typer.BadParameter(str(error)) from error
 

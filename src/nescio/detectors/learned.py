@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from nescio.detectors.detector import Detector
+from nescio.detectors.threshold import Threshold
 from nescio.detectors.whitening import is_whitening
 from nescio.errors import NescioError
+from nescio.scores import is_named
 
 
 def learned_by(detector: Detector) -> list[tuple[str, Tensor]]:
@@ -18,6 +20,12 @@ def learned_by(detector: Detector) -> list[tuple[str, Tensor]]:
 
 def check_whole(detector: Detector) -> None:
     """An error if a detector learned something, but has no threshold: no file with such a one can be loaded."""
+    for module in detector.modules():
+        if isinstance(module, Threshold) and not is_named(module.spec):
+            raise NescioError(
+                f"the score {module.score_name!r} is a function of yours, which cannot be saved; use a "
+                "name in nescio.scores.SCORES"
+            )
     learned = [
         value for _, value in learned_by(detector) if value.numel() and value.is_floating_point()
     ]

@@ -1,5 +1,6 @@
 """Detectors by name: those of our table, and thresholds by the score they are on."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,8 +9,8 @@ from torch import nn
 from nescio.detectors.detector import Detector
 from nescio.detectors.threshold import Threshold
 from nescio.errors import NescioError, unknown_name
-from nescio.scores import SAMPLED
 from nescio.scores import SCORES as ALL
+from nescio.scores import score_spec
 
 SCORES = (
     "max_prob",
@@ -28,8 +29,11 @@ def check_name(name: str) -> None:
     """An error, with the nearest ones, if this is the name of neither a detector nor a score."""
     from nescio.detectors import DETECTORS
 
-    if name not in DETECTORS and name.partition(":")[0] not in ALL:
+    if name in DETECTORS:
+        return
+    if re.split("[:(]", name)[0] not in ALL:
         raise unknown_name("detector or score", name, (*DETECTORS, *ALL))
+    score_spec(name)
 
 
 def detector_named(model: nn.Module, name: str, **settings: Any) -> Detector:
@@ -52,7 +56,7 @@ def candidate_names(given: Sequence[str] | None, draws: int) -> list[str]:
     from nescio.detectors import DETECTORS
 
     if given is None:
-        scores = [name for name in SCORES if draws > 1 or name not in SAMPLED]
+        scores = [name for name in SCORES if draws > 1 or not ALL[name].needs_draws]
         return [*scores, *(name for name in DETECTORS if name not in UNTRIED)]
     if (
         not isinstance(given, list | tuple)

@@ -8,7 +8,7 @@ from nescio.core.features import ForwardPass
 from nescio.detectors.detector import Detector
 from nescio.errors import NescioError
 from nescio.methods import as_method
-from nescio.scores import score_names, scores_of
+from nescio.scores import ScoreLike, score_spec, scores_of
 
 NOTHING = 1e-4  # an energy that rounding, and no input, has made
 
@@ -28,9 +28,10 @@ class Threshold(Detector):
 
     name = "threshold"
 
-    def __init__(self, model: nn.Module, score: str | None = None) -> None:
+    def __init__(self, model: nn.Module, score: ScoreLike | None = None) -> None:
         super().__init__(model)
-        (self.score_name,) = score_names([as_method(model).score if score is None else score])
+        self.spec = score_spec(as_method(model).score if score is None else score)
+        self.score_name = str(self.spec)
 
     def check_held(self, scores: Tensor) -> None:
         if self.score_name == "energy" and bool((scores.abs() < NOTHING).all()):
@@ -40,9 +41,7 @@ class Threshold(Detector):
             )
 
     def score_batch(self, x: Tensor, seen: ForwardPass) -> Tensor:
-        return scores_of([self.score_name], self.model, x, seen.logits.to(x.device))[
-            self.score_name
-        ]
+        return scores_of([self.spec], self.model, x, seen.logits.to(x.device))[self.score_name]
 
     def settings(self) -> dict[str, Any]:
         return {"score": self.score_name}

@@ -17,7 +17,7 @@ from nescio.detectors.explanation import Explanation
 from nescio.evaluation.class_names import UNKNOWN
 from nescio.methods.method import Method
 from nescio.progress import bar
-from nescio.scores import score_names, scores_of, usual_scores
+from nescio.scores import score_specs, scores_of, usual_scores
 
 UNSEEN = ["unseen"]  # the last column of answers to tables with categories
 
@@ -72,7 +72,7 @@ def write_answers(
     tables with categories, `unseen` has those of a row that training did not; with `refuse` such a row is "unknown".
     """
     wanted, called, rows, told = (
-        score_names(scores),
+        score_specs(scores),
         deque[tuple[str, str]](),
         _Rows(file),
         Written(),

@@ -31,7 +31,7 @@ from nescio.records import (
     Stopwatch,
     UnknownSide,
 )
-from nescio.scores import score_names, scores_of, usual_scores
+from nescio.scores import ScoreLike, ScoreSpec, score_specs, scores_of, usual_scores
 
 BINS = 50
 Array = np.ndarray[Any, Any]
@@ -44,7 +44,7 @@ def evaluate(
     known: Any,
     unknown: Mapping[str, Any] | Sequence[str] | None = None,
     *,
-    scores: Sequence[str] | None = None,
+    scores: ScoreLike | Sequence[ScoreLike] | None = None,
     attacked: int = 1000,
     batch_size: int = 256,
     seed: int = 0,
@@ -59,7 +59,8 @@ def evaluate(
         unknown: named data of other kinds; labels are passed over. In place of data there may be a name, and in place
             of the whole a list of names, of what is made from the known data: `noise`, `uniform`, `normal`, `permuted`,
             `far`, and for this very model `adversarial_noise` and `adversarial_samples`; see `nescio.evaluation.adversarial`.
-        scores: names in `SCORES`; by default all of logits that the model's draws allow, which cost one forward pass.
+        scores: names in `SCORES`, with parameters if they have any, or functions of logits
+            `(S, N, C)` giving `(N,)`; by default all of logits that the model's draws allow, which cost one forward pass.
             Those of the gradient, such as `gradient_l2` or, for one layer, `gradient_l2:conv2`, cost another, and one
             back.
         attacked: how many inputs the adversarial sets are tried on. If none of them ends in a wrong class, there are no
@@ -70,12 +71,12 @@ def evaluate(
     """
     stopwatch = Stopwatch()
     sets, attacked = named_sets(unknown), check_int("attacked", attacked)
-    method, names = (
+    method, specs = (
         as_method(model.model if isinstance(model, Detector) else model),
-        score_names(scores),
+        score_specs(scores),
     )
     run = partial(
-        _run, model, method, names, watch, batch_size=batch_size, seed=seed, progress=progress
+        _run, model, method, specs, watch, batch_size=batch_size, seed=seed, progress=progress
     )
     logits, labels, found = run("known", known)
     if labels is None:
@@ -136,7 +137,7 @@ def evaluate(
 def _run(
     model: nn.Module,
     method: Method,
-    names: Sequence[str],
+    specs: Sequence[ScoreSpec],
     watch: Watch | None,
     called: str,
     data: Any,
@@ -149,7 +150,7 @@ def _run(
     def on_batch(x: Tensor, seen: ForwardPass, y: Tensor | None) -> None:
         logits = seen.logits.to(x.device)
         parts.append((logits, y))
-        scores.append(scores_of(names or usual_scores(len(logits)), method, x, logits))
+        scores.append(scores_of(specs or usual_scores(len(logits)), method, x, logits))
         if isinstance(model, Detector):
             scores[-1][model.name] = model.of_batch(x, seen)
         if watch is not None:

@@ -21,7 +21,7 @@ from nescio.methods import as_method
 from nescio.methods.method import Method
 from nescio.records import Example, Examples, ExampleSet, Provenance
 from nescio.records.images import Image
-from nescio.scores import score_names, scores_of
+from nescio.scores import score_spec, scores_of
 
 SIDE = 32  # pixels that an image is kept with; larger ones are averaged down
 FEATURES = 64  # of a table that are kept
@@ -146,7 +146,7 @@ class Extremes:
         """Eyes for a model; the arguments are those of `examples`."""
         method = as_method(model.model if isinstance(model, Detector) else model)
         own = model.name if isinstance(model, Detector) else method.score
-        name = own if score is None or score == own else score_names([score])[0]
+        name = own if score is None or score == own else str(score_spec(score))
         return cls(method, name, check_int("each", each), classes, features)
 
     def see(
@@ -155,7 +155,7 @@ class Extremes:
         """A batch of a set: inputs, logits `(S, B, C)`, labels or None, and such scores as are there already."""
         found = scores.get(self.score)
         if found is None:
-            found = scores_of([self.score], self.method, x, logits)[self.score]
+            found = scores_of([score_spec(self.score)], self.method, x, logits)[self.score]
         ends = self._ends.setdefault(name, _Ends())
         numbers = torch.arange(ends.inputs, ends.inputs + len(x))
         # labels of other data count other classes

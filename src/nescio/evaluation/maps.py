@@ -17,7 +17,14 @@ from nescio.methods import METHODS, MCDropout, Method, as_method, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
 from nescio.records import History, Map, Points, Stopwatch, Surface
-from nescio.scores import OF_LOGITS, OUTPUT, SAMPLED, natural, natural_name, score_names
+from nescio.scores import (
+    OF_LOGITS,
+    natural,
+    natural_name,
+    score_spec,
+    score_specs,
+    usual_scores,
+)
 from nescio.seeds import check_seed, derived_seed
 from nescio.training.train import train as train_model
 
@@ -57,13 +64,14 @@ def uncertainty_map(
     stopwatch = Stopwatch()
     inputs, labels = _training_part(known)
     x, y = _sides(inputs, width, resolution, window)
-    method, names = as_method(model), score_names(scores, OF_LOGITS) or list(OF_LOGITS)
+    method, specs = as_method(model), score_specs(scores, OF_LOGITS) or usual_scores(2)
     draws = _draws(method, known, inputs, seed)
-    names = [name for name in names if draws > 1 or name in OUTPUT]
+    specs = [spec for spec in specs if draws > 1 or not spec.needs_draws]
+    names = [str(spec) for spec in specs]
 
     def quantities(logits: Tensor) -> Tensor:
         return torch.stack(
-            [*(natural(name, OF_LOGITS[name](logits)) for name in names), method.confidence(logits)]
+            [*(natural(spec.name, spec(logits)) for spec in specs), method.confidence(logits)]
         )
 
     grid = torch.cartesian_prod(y, x).flip(1)  # (x, y), and x runs faster
@@ -111,7 +119,7 @@ def trained_map(
     if method not in METHODS:
         raise unknown_name("method", method, METHODS)
     _sides(_training_part(known)[0], width, resolution)  # what cannot be drawn is not trained for
-    score_names(scores, OF_LOGITS)
+    score_specs(scores, OF_LOGITS)
     model, history = small_model(method, known, epochs=epochs, seed=seed, progress=progress)
     found = uncertainty_map(
         model, known, scores, width=width, resolution=resolution, seed=seed, progress=progress
@@ -139,13 +147,13 @@ def check_compared(methods: Sequence[str], scores: Sequence[str]) -> None:
     """An error if maps of these methods would have none of these scores, since all of them compare draws."""
     if (
         scores
-        and all(name in SAMPLED for name in scores)
+        and all(score_spec(name).needs_draws for name in scores)
         and not any(METHODS[name].sampled for name in methods)
     ):
         drawing = ", ".join(name for name, kind in METHODS.items() if kind.sampled)
         raise NescioError(
             f"{', '.join(scores)}: this compares draws, but {', '.join(methods)} gives one; expected "
-            f"another score ({', '.join(OUTPUT)}) or a method that draws ({drawing})"
+            f"another score ({', '.join(map(str, usual_scores(1)))}) or a method that draws ({drawing})"
         )
 
 

@@ -1,136 +1,145 @@
-"""How unknown is this input? **Larger = less known** for every score.
-
-Most are functions of logits `(S, N, C)`; those of the gradient look into the network, and are functions of the model
-and its inputs. `scores_of` gives either.
-"""
+"""How unknown is an input? Scores `(N,)`: higher = more likely unknown (OOD), without exception."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
 
 from nescio.errors import NescioError, unknown_name
-from nescio.scores.gradient import (
-    GradientFeatures,
-    gradient_features,
-    gradient_l1,
-    gradient_l2,
-    gradient_max,
-    gradient_min,
-    gradient_std,
+from nescio.scores.gradient import GradientFeatures as GradientFeatures
+from nescio.scores.gradient import gradient_features as gradient_features
+from nescio.scores.gradient import gradient_l1 as gradient_l1
+from nescio.scores.gradient import gradient_l2 as gradient_l2
+from nescio.scores.gradient import gradient_max as gradient_max
+from nescio.scores.gradient import gradient_min as gradient_min
+from nescio.scores.gradient import gradient_std as gradient_std
+from nescio.scores.output import energy as energy
+from nescio.scores.output import entropy as entropy
+from nescio.scores.output import expected_entropy as expected_entropy
+from nescio.scores.output import margin as margin
+from nescio.scores.output import max_logit as max_logit
+from nescio.scores.output import max_prob as max_prob
+from nescio.scores.output import mutual_information as mutual_information
+from nescio.scores.output import normalised_entropy as normalised_entropy
+from nescio.scores.output import variance as variance
+from nescio.scores.spec import Score as Score
+from nescio.scores.spec import ScoreSpec as ScoreSpec
+
+SPECS = (
+    ScoreSpec.of(max_prob, log_of="1 − max p"),
+    ScoreSpec.of(margin, log_of="1 − (p₁ − p₂)"),
+    ScoreSpec.of(entropy),
+    ScoreSpec.of(normalised_entropy),
+    ScoreSpec.of(max_logit),
+    ScoreSpec.of(energy),
+    ScoreSpec.of(expected_entropy, needs_draws=True),
+    ScoreSpec.of(variance, needs_draws=True),
+    ScoreSpec.of(mutual_information, needs_draws=True),
+    ScoreSpec.of(gradient_l1, of_model=True),
+    ScoreSpec.of(gradient_l2, of_model=True),
+    ScoreSpec.of(gradient_min, of_model=True),
+    ScoreSpec.of(gradient_max, of_model=True),
+    ScoreSpec.of(gradient_std, of_model=True),
 )
-from nescio.scores.natural import natural, natural_name
-from nescio.scores.output import energy, entropy, margin, max_logit, max_prob, normalised_entropy
-from nescio.scores.sampled import expected_entropy, mutual_information, variance
-
-Score = Callable[[Tensor], Tensor]
-
-OUTPUT: dict[str, Score] = {
-    "max_prob": max_prob,
-    "margin": margin,
-    "entropy": entropy,
-    "normalised_entropy": normalised_entropy,
-    "max_logit": max_logit,
-    "energy": energy,
-}
-SAMPLED: dict[str, Score] = {  # these compare draws, and need S ≥ 2
-    "expected_entropy": expected_entropy,
-    "variance": variance,
-    "mutual_information": mutual_information,
-}
-OF_LOGITS: dict[str, Score] = OUTPUT | SAMPLED
-GRADIENT: dict[
-    str, Callable[..., Tensor]
-] = {  # of a model and its inputs; `gradient_l2:conv2` is that of one layer
-    "gradient_l1": gradient_l1,
-    "gradient_l2": gradient_l2,
-    "gradient_min": gradient_min,
-    "gradient_max": gradient_max,
-    "gradient_std": gradient_std,
-}
-SCORES: dict[str, Callable[..., Tensor]] = OF_LOGITS | GRADIENT
+SCORES: dict[str, ScoreSpec] = {spec.name: spec for spec in SPECS}
+OF_LOGITS = {name: spec for name, spec in SCORES.items() if not spec.of_model}
+GRADIENT = {name: spec for name, spec in SCORES.items() if spec.of_model}
+ScoreLike = str | ScoreSpec | Callable[[Tensor], Tensor]
 
 
-def score_names(given: Sequence[str] | None, table: Mapping[str, Any] = SCORES) -> list[str]:
-    """The names of scores that were given, each of them in the table; a single one may come bare, and None is none.
+def score_spec(given: ScoreLike, table: Mapping[str, ScoreSpec] = SCORES) -> ScoreSpec:
+    """Return the spec of a score: a name, a spec, or a function of logits `(S, N, C)`.
 
-    A score of the gradient may name its layer: `gradient_l2:conv2`.
-
-    >>> score_names("entropy")
-    ['entropy']
+    A name may have parameters, `gen(gamma=0.1)`; that of a gradient a layer, `gradient_l2:conv2`.
     """
+    if isinstance(given, str):
+        spec = SCORES.get(given.partition(":")[0]) or SCORES.get(given.partition("(")[0].rstrip())
+        spec = None if spec is None else spec.parse(given)
+    elif isinstance(given, ScoreSpec):
+        spec = given
+    else:
+        by_function = (spec for spec in SCORES.values() if spec.function is given)
+        spec = next(by_function, ScoreSpec.of(given) if callable(given) else None)
+    if spec is None:
+        raise unknown_name("score", given, table)
+    if spec.of_model and spec.name not in table:
+        raise NescioError(
+            f"{spec} looks into the network, and is no function of its logits alone; expected one "
+            f"of {', '.join(table)}"
+        )
+    return spec
+
+
+def score_specs(given: Any, table: Mapping[str, ScoreSpec] = SCORES) -> list[ScoreSpec]:
+    """Return the specs of several scores, each once; one alone may come bare, and None is none.
+
+    >>> [str(spec) for spec in score_specs(["entropy", "gradient_l2:conv2"])]
+    ['entropy', 'gradient_l2:conv2']
+    """
+    if isinstance(given, str | ScoreSpec) or callable(given):
+        given = [given]
     if not isinstance(given, Sequence | None):
-        raise NescioError(f"scores must be names such as 'entropy', not {given!r}")
-    names = [given] if isinstance(given, str) else given or ()
-    for name in names:
-        if not isinstance(name, str):
-            raise unknown_name("score", name, table)
-        plain = name.partition(":")[0] if _layered(name) else name
-        if plain in GRADIENT and plain not in table:
-            raise NescioError(
-                f"{name} looks into the network, and is no function of its logits alone; here only "
-                f"{', '.join(table)} will do"
-            )
-        if plain not in table:
-            raise unknown_name("score", name, table)
-    return list(dict.fromkeys(names))
+        raise NescioError(f"scores must be names such as 'entropy', or functions, got {given!r}")
+    specs: dict[str, ScoreSpec] = {}
+    for spec in (score_spec(score, table) for score in given or ()):
+        taken = str(spec) in specs and specs[str(spec)] != spec
+        if taken or (not is_named(spec) and spec.name in SCORES):  # a function of the same name
+            spec = replace(spec, name=f"{spec.name} {len(specs) + 1}")
+        specs[str(spec)] = spec
+    return list(specs.values())
 
 
-def usual_scores(draws: int) -> list[str]:
-    """The scores of logits with so many draws, all of which cost next to nothing once the logits are there."""
-    return list(OF_LOGITS if draws > 1 else OUTPUT)
+def is_named(spec: ScoreSpec) -> bool:
+    """Return whether a score can be found again by its name, as files and records need it."""
+    return spec.name in SCORES and spec.function is SCORES[spec.name].function
+
+
+def usual_scores(draws: int) -> list[ScoreSpec]:
+    """Return the scores of logits with so many draws, all cheap once the logits are there."""
+    return [spec for spec in OF_LOGITS.values() if draws > 1 or not spec.needs_draws]
 
 
 def scores_of(
-    names: Sequence[str], model: nn.Module, x: Tensor, logits: Tensor
+    specs: Sequence[ScoreSpec], model: nn.Module, x: Tensor, logits: Tensor
 ) -> dict[str, Tensor]:
-    """Scores `(B,)` by name, of a batch of inputs whose logits `(S, B, C)` are at hand.
+    """Return scores `(B,)` by name, of a batch of inputs with logits `(S, B, C)`.
 
     Those of the gradient, all together, cost one more pass forward and back.
     """
-    found = {name: OF_LOGITS[name](logits) for name in names if name in OF_LOGITS}
-    rest = [name.partition(":") for name in names if name not in OF_LOGITS]
-    if rest:
-        layers = list(dict.fromkeys(layer or "all" for _, _, layer in rest))
-        values, columns = gradient_features(
-            model, x, layers, log=True, batch_size=len(x), progress=False
-        )
-        for name, mark, layer in rest:
-            statistic = name.removeprefix("gradient_")
-            found[name + mark + layer] = values[:, columns.index(f"{layer or 'all'}/{statistic}")]
-    return {name: found[name] for name in names}
+    values = {str(spec): _of_logits(spec, logits) for spec in specs if not spec.of_model}
+    layers = {str(spec): spec.parameters.get("layer", "all") for spec in specs if spec.of_model}
+    if layers:
+        names = list(dict.fromkeys(str(layer) for layer in layers.values()))
+        options: dict[str, Any] = {"log": True, "batch_size": len(x), "progress": False}
+        features, columns = gradient_features(model, x, names, **options)
+        for spec in (spec for spec in specs if spec.of_model):
+            column = f"{layers[str(spec)]}/{spec.name.removeprefix('gradient_')}"
+            values[str(spec)] = features[:, columns.index(column)]
+    return {str(spec): values[str(spec)] for spec in specs}
 
 
-def _layered(name: str) -> bool:
-    return name.partition(":")[0] in GRADIENT and not name.endswith(":")
+def _of_logits(spec: ScoreSpec, logits: Tensor) -> Tensor:
+    values: object = spec(logits)
+    if not isinstance(values, Tensor) or values.shape != logits.shape[1:2]:
+        shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+        raise NescioError(f"the score {spec} must return ({logits.shape[1]},) numbers, got {shape}")
+    return values
 
 
-__all__ = [
-    "GRADIENT",
-    "OF_LOGITS",
-    "OUTPUT",
-    "SAMPLED",
-    "SCORES",
-    "GradientFeatures",
-    "Score",
-    "energy",
-    "entropy",
-    "expected_entropy",
-    "gradient_features",
-    "gradient_l1",
-    "gradient_l2",
-    "gradient_max",
-    "gradient_min",
-    "gradient_std",
-    "margin",
-    "max_logit",
-    "max_prob",
-    "mutual_information",
-    "natural",
-    "natural_name",
-    "normalised_entropy",
-    "score_names",
-    "scores_of",
-    "usual_scores",
-    "variance",
-]
+def natural(name: str, values: Tensor) -> Tensor:
+    """Return a score on the scale that papers plot: a probability where it is the log of one.
+
+    Its gradient in x vanishes as a model saturates; that of the log does not.
+
+    >>> import torch
+    >>> natural("max_prob", torch.tensor([0.0, -1000.0]))
+    tensor([1., 0.])
+    """
+    return values.exp() if name in SCORES and SCORES[name].log_of else values
+
+
+def natural_name(name: str) -> str:
+    """Return what `natural` gives, for the label of an axis."""
+    label = SCORES[name].log_of if name in SCORES else None
+    return label or name.replace("_", " ")

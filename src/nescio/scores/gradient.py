@@ -1,7 +1,6 @@
-"""Scores of the gradient: how much would the weights have to change, were the predicted class the right one?
+"""Scores of the weight gradient of the cross-entropy at the predicted class (Oberdiek et al. 2018).
 
-Oberdiek et al. (2018). The gradient is that of the cross-entropy at the predicted class; it is taken for each input by
-itself, at all weights, in one pass forward and one back for a whole batch.
+Gradients are per input, at all weights, in one pass forward and one back for a whole batch.
 """
 
 from collections.abc import Sequence
@@ -18,15 +17,12 @@ from nescio.errors import NescioError
 from nescio.scores.output import entropy, log_entropy, max_prob
 
 ALL = "all"
-EXTRA = (
-    "entropy",
-    "max_prob",
-)  # what the paper adds to them, and what it compares with
-_NOTHING = 1e-38  # of the gradient at the logits; a smaller one counts as this, for it must have a logarithm
+EXTRA = ("entropy", "max_prob")  # which the paper adds to them, and compares them with
+_SMALLEST = 1e-38  # a smaller magnitude counts as this, so that it has a logarithm
 
 
 class GradientFeatures(NamedTuple):
-    """Numbers `(N, F)` in float64 and the name of each column: `conv2/l2`, …, `all/kurtosis`, `entropy`, `max_prob`."""
+    """Values `(N, F)` in float64 and the names of columns: `conv2/l2`, …, `entropy`, `max_prob`."""
 
     values: Tensor
     names: tuple[str, ...]
@@ -42,108 +38,90 @@ def gradient_features(
     seed: int = 0,
     progress: bool | None = None,
 ) -> GradientFeatures:
-    """Eight statistics of each input's weight gradient, for every layer and the whole network.
+    """Compute eight statistics of each input's weight gradient, per layer and of the whole network.
 
-    They are `l1`, `l2`, `min`, `max`, `mean`, `std`, `skewness` and `kurtosis` (3 for a normal; where all entries are
-    equal, 0 and 1). The mean is left out for the layer that returns the logits, where it is zero by construction.
+    They are `l1`, `l2`, `min`, `max`, `mean`, `std`, `skewness` and `kurtosis` (3 for a normal; if
+    all entries are equal, 0 and 1). The mean at the layer that gives the logits is 0, and left out.
 
     Args:
-        model: any module from inputs to logits `(N, C)` that keeps the inputs in order; it is run in eval mode and left
-            as found.
-        data: a tensor, an array, a dataset or a loader; labels are passed over. It is streamed.
+        model: any module from inputs to logits `(N, C)` that keeps the inputs in order.
+        data: a tensor, an array, a dataset or a loader, which is streamed; labels are ignored.
         layers: names of layers, or `all`; by default every one. A wrong name lists those there are.
-        log: give magnitudes by their logarithm (`min` as that of its negative), the mean as a share of the root mean
-            square, skewness by its asinh: no input is then too certain to differ from another, and no tail too long.
+        log: return logarithms of magnitudes (of `−min`), the mean over the root mean square, and
+            asinh of the skewness: saturated inputs still differ, and no tail is too long.
         batch_size, seed, progress: as in `predict`.
 
-    >>> features = gradient_features(nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)), torch.zeros(5, 2))
+    >>> net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3))
+    >>> features = gradient_features(net, torch.zeros(5, 2))
     >>> features.values.shape, features.names[0], features.names[-3:]
     (torch.Size([5, 25]), 'linear1/l1', ('all/kurtosis', 'entropy', 'max_prob'))
     """
-    names = layer_names(layers)
-    found: list[GradientFeatures] = []
-    map_batches(
-        partial(batch_gradients, layers=names),
-        model,
-        data,
-        lambda x, gradients, _: found.append(columns(gradients, log, x.device)),
-        "gradients",
-        batch_size=batch_size,
-        seed=seed,
-        progress=progress,
-        requires_grad=True,
-    )
-    return joined_features(found)
+    if not isinstance(layers, Sequence | None) or not all(isinstance(n, str) for n in layers or ()):
+        raise NescioError(f"layers must be names of layers, such as 'all', got {layers!r}")
+    names = [layers] if isinstance(layers, str) else layers
+    parts: list[GradientFeatures] = []
+    step = partial(batch_gradients, layers=names)
+    options: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "progress": progress}
+
+    def on_batch(x: Tensor, gradients: BatchGradients, _: Tensor | None) -> None:
+        parts.append(columns(gradients, log, x.device))
+
+    map_batches(step, model, data, on_batch, "gradients", requires_grad=True, **options)
+    return joined_features(parts)
 
 
-def joined_features(found: Sequence[GradientFeatures]) -> GradientFeatures:
-    """Batches of features put together."""
-    if len({part.names for part in found}) > 1:
-        raise NescioError(
-            "the model uses other layers for some batches than for others, so their statistics have no "
-            "common columns"
-        )
-    return GradientFeatures(torch.cat([part.values for part in found]), found[0].names)
+def joined_features(parts: Sequence[GradientFeatures]) -> GradientFeatures:
+    """Concatenate batches of features."""
+    if len({part.names for part in parts}) > 1:
+        raise NescioError("the model uses different layers for some batches than for others")
+    return GradientFeatures(torch.cat([part.values for part in parts]), parts[0].names)
 
 
-def layer_names(given: Sequence[str] | None) -> list[str] | None:
-    """Names of layers as they may be given: one alone, several, or None for all."""
-    if not isinstance(given, Sequence | None) or not all(
-        isinstance(name, str) for name in given or ()
-    ):
-        raise NescioError(f"layers must be names of layers, such as 'all', not {given!r}")
-    return [given] if isinstance(given, str) else given if given is None else list(given)
-
-
-def columns(found: BatchGradients, log: bool, device: torch.device | str) -> GradientFeatures:
-    """The features of one batch."""
+def columns(batch: BatchGradients, log: bool, device: torch.device | str) -> GradientFeatures:
+    """Return the features of one batch."""
     parts, names = [], []
-    for layer, moments in found.layers.items():
-        plain = _logarithmic(found, moments) if log else _plain(found, moments)
-        for statistic, value in zip(STATISTICS, plain, strict=True):
-            if (layer, statistic) != (found.last, "mean"):
+    for layer, moments in batch.layers.items():
+        values = _log_statistics(batch, moments) if log else moments.statistics(batch.precision)
+        if not log:
+            values[:6] *= batch.log_scale.exp()
+        for statistic, value in zip(STATISTICS, values, strict=True):
+            if (layer, statistic) != (batch.last, "mean"):
                 parts.append(value)
                 names.append(f"{layer}/{statistic}")
-    doubt = log_entropy(*mean_log_probs(found.logits)) if log else entropy(found.logits)
-    parts += [doubt, max_prob(found.logits)]
+    parts.append(log_entropy(*mean_log_probs(batch.logits)) if log else entropy(batch.logits))
+    parts.append(max_prob(batch.logits))
     return GradientFeatures(torch.stack(parts, 1).to(device), (*names, *EXTRA))
 
 
-def _plain(found: BatchGradients, moments: Moments) -> Tensor:
-    values = moments.statistics(found.precision)
-    values[:6] *= found.log_scale.exp()
-    return values
-
-
-def _logarithmic(found: BatchGradients, moments: Moments) -> Tensor:
-    l1, l2, low, high, mean, std, skewness, kurtosis = moments.statistics(found.precision)
-    size = torch.stack([l1, l2, -low, high, std]).clamp(min=_NOTHING).log() + found.log_scale
-    share = mean * moments.count**0.5 / l2.where(l2 > 0, 1.0)
-    return torch.stack([*size[:4], share, size[4], skewness.asinh(), kurtosis.log()])
+def _log_statistics(batch: BatchGradients, moments: Moments) -> Tensor:
+    l1, l2, low, high, mean, std, skewness, kurtosis = moments.statistics(batch.precision)
+    size = torch.stack([l1, l2, -low, high, std]).clamp(min=_SMALLEST).log() + batch.log_scale
+    mean = mean * moments.count**0.5 / l2.where(l2 > 0, 1.0)
+    return torch.stack([*size[:4], mean, size[4], skewness.asinh(), kurtosis.log()])
 
 
 def gradient_l1(model: nn.Module, data: Any, layer: str = ALL, **how: Any) -> Tensor:
-    """Log of the absolute norm `‖∇_w L‖₁` of the gradient at the predicted class (Oberdiek et al. 2018)."""
+    """Log of the absolute norm `‖∇_w L‖₁`."""
     return _single("l1", model, data, layer, **how)
 
 
 def gradient_l2(model: nn.Module, data: Any, layer: str = ALL, **how: Any) -> Tensor:
-    """Log of the Euclidean norm `‖∇_w L‖₂` of the gradient at the predicted class (Oberdiek et al. 2018)."""
+    """Log of the Euclidean norm `‖∇_w L‖₂`."""
     return _single("l2", model, data, layer, **how)
 
 
 def gradient_min(model: nn.Module, data: Any, layer: str = ALL, **how: Any) -> Tensor:
-    """Log of how far the gradient at the predicted class goes below zero, `−min ∇_w L` (Oberdiek et al. 2018)."""
+    """Log of how far the gradient goes below zero, `−min ∇_w L`."""
     return _single("min", model, data, layer, **how)
 
 
 def gradient_max(model: nn.Module, data: Any, layer: str = ALL, **how: Any) -> Tensor:
-    """Log of the largest entry of the gradient at the predicted class, `max ∇_w L` (Oberdiek et al. 2018)."""
+    """Log of the largest entry of the gradient, `max ∇_w L`."""
     return _single("max", model, data, layer, **how)
 
 
 def gradient_std(model: nn.Module, data: Any, layer: str = ALL, **how: Any) -> Tensor:
-    """Log of the standard deviation of the gradient's entries at the predicted class (Oberdiek et al. 2018)."""
+    """Log of the standard deviation of the gradient's entries."""
     return _single("std", model, data, layer, **how)
 
 

@@ -230,7 +230,12 @@ def test_score_writes_one_row_per_input(command, trained, rows, tmp_path):
     with (tmp_path / "a.csv").open() as file:
         found = list(csv.DictReader(file))
     assert len(found) == 7
-    assert list(found[0]) == ["input", "class", "confidence", *nescio.scores.OUTPUT]
+    assert list(found[0]) == [
+        "input",
+        "class",
+        "confidence",
+        *map(str, nescio.scores.usual_scores(1)),
+    ]
     model = nescio.load(trained / "digits" / "model.safetensors")
     logits = nescio.predict(model, load("digits").test.inputs[:7])
     assert [int(row["class"]) for row in found] == logits[0].argmax(-1).tolist()

@@ -1,0 +1,116 @@
+"""Scores by name, with parameters, as specs and as functions."""
+
+import pytest
+import torch
+
+import nescio
+from nescio.data import Samples
+from nescio.errors import NescioError
+from nescio.models import mlp
+from nescio.scores import SCORES, ScoreSpec, entropy, score_spec, score_specs, scores_of
+
+
+def tempered(logits, temperature=2.0, power=1):
+    """A score with parameters."""
+    return entropy(logits / temperature) ** power
+
+
+@pytest.fixture
+def with_parameters(monkeypatch):
+    monkeypatch.setitem(SCORES, "tempered", ScoreSpec.of(tempered))
+
+
+def names(given, *table):
+    return [str(spec) for spec in score_specs(given, *table)]
+
+
+def test_a_name_may_hold_a_layer():
+    assert names("gradient_l2:conv2") == ["gradient_l2:conv2"]
+    given = ["entropy", "gradient_l2", "gradient_l2:a.b", "gradient_l2"]
+    assert names(given) == ["entropy", "gradient_l2", "gradient_l2:a.b"]
+    assert names("gradient_l2(layer='a.b')") == ["gradient_l2:a.b"]
+    for wrong in ("entropy:conv1", "gradient_l2:", "gradient_l3:conv1", ":conv1", 3, [3], [None]):
+        with pytest.raises(NescioError):
+            score_specs(wrong)
+    with pytest.raises(NescioError, match="gradient_l2:conv1 looks into the network"):
+        score_specs("gradient_l2:conv1", {"entropy": SCORES["entropy"]})
+
+
+def test_a_name_may_hold_parameters(with_parameters):
+    logits = torch.randn(1, 5, 3)
+    for text in ("tempered(power=2, temperature=3)", "tempered( temperature=3,power=2 )"):
+        spec = score_spec(text)
+        assert str(spec) == "tempered(temperature=3, power=2)"
+        assert spec == score_spec(str(spec)) == score_spec(spec)
+        assert torch.equal(spec(logits), tempered(logits, 3, 2))
+    assert str(score_spec("tempered")) == str(score_spec("tempered()")) == "tempered"
+    assert score_spec("tempered(power=-1.5)").parameters == {"power": -1.5}
+    with pytest.raises(NescioError, match="unknown parameter of tempered 'tempreature'; did you"):
+        score_spec("tempered(tempreature=3)")
+    with pytest.raises(NescioError, match="unknown parameter of entropy"):
+        score_spec("entropy(gamma=1)")
+
+
+NOT_LITERALS = [
+    "(3)",
+    "(power=__import__('os'))",
+    "(power=[1])",
+    "(**{})",
+    "(",
+    ")",
+    "(power=1)(power=2)",
+    "(power=2**3)",
+    "\0",
+    ".x",
+    "(power=" + "(" * 5000 + ")",
+    "(power=" + "-" * 90_000 + "1)",
+]
+
+
+@pytest.mark.parametrize("rest", NOT_LITERALS)
+def test_parameters_are_literals_and_nothing_else(with_parameters, rest):
+    with pytest.raises(NescioError):
+        score_spec(f"tempered{rest}")
+
+
+def test_a_function_of_logits_is_a_score():
+    def spread(logits):
+        return logits[0].std(1)
+
+    logits = torch.randn(1, 5, 3)
+    net = torch.nn.Linear(3, 3)
+    (spec,) = score_specs(spread)
+    assert str(spec) == "spread"
+    assert torch.equal(scores_of([spec], net, logits[0], logits)["spread"], logits[0].std(1))
+    assert score_specs([entropy]) == [SCORES["entropy"]]
+    assert names([lambda z: z[0, :, 0], lambda z: z[0, :, 1]]) == ["<lambda>", "<lambda> 2"]
+    with pytest.raises(NescioError, match=r"score <lambda> must return \(5,\) numbers, got \(3,\)"):
+        scores_of(score_specs(lambda z: z[0, 0]), net, logits[0], logits)
+
+
+def test_thresholds_and_evaluations_take_all_three(with_parameters, tmp_path):
+    torch.manual_seed(0)
+    model = mlp(4, 3, hidden=(8,))
+    data = Samples(torch.randn(100, 4), torch.arange(100) % 3)
+    unknown = 3 * torch.randn(50, 4)
+    kinds = ("tempered(power=3)", SCORES["tempered"].with_parameters(power=3))
+    first, second = (nescio.Threshold(model, kind).fit(data) for kind in kinds)
+    assert torch.equal(first.score(unknown), second.score(unknown))
+    nescio.save(second, tmp_path / "d.nescio")
+    again = nescio.load(tmp_path / "d.nescio")
+    assert again.score_name == "tempered(power=3)"
+    assert torch.equal(again.predict(unknown), second.predict(unknown))
+
+    def cube(logits):
+        return entropy(logits / 2) ** 3
+
+    third = nescio.Threshold(model, cube).fit(data)
+    assert torch.equal(third.predict(unknown), second.predict(unknown))
+    with pytest.raises(NescioError, match=r"the score 'cube' is a function .* cannot be saved"):
+        nescio.save(third, tmp_path / "f.nescio")
+    scores = ["max_prob", *kinds, cube]
+    record = nescio.evaluate(model, data, {"unseen": unknown}, scores=scores, progress=False)
+    found = {one.score: one.auroc for one in record.unknown[0].separation}
+    assert list(found) == ["max_prob", "tempered(power=3)", "cube"]
+    assert found["cube"] == found["tempered(power=3)"]
+    assert type(record).from_json(record.to_json()) == record
