@@ -41,7 +41,7 @@ MARKS = {
     PAGE: rb"\A<!-- made by nescio -->",
     ANSWERS: rb"\Ainput,class,(?:model_class,confidence,p_value,score|confidence(?:,\"?(?:"
     + b"|".join(SCORES)
-    + rb")(?::[^,\r\n]+|\([^()\r\n]*\)\"?)?)+)(?:,unseen)?\r?\n",
+    + rb")(?::[^,\r\n]+|\([^()\r\n]*\)\"?)?)+)(?:,unseen_category)?\r?\n",
     "set of inputs": rb"\APK.*made by nescio\Z",
     "note on a demo": rb"\AWritten by `nescio demo`",
 }

@@ -234,7 +234,9 @@ def test_what_looks_like_ours_is_not(tmp_path, text):
     assert kind_of(tmp_path / "file") is None
 
 
-@pytest.mark.parametrize("rest", ["max_prob,entropy", "gradient_l2:conv1", "energy,unseen"])
+@pytest.mark.parametrize(
+    "rest", ["max_prob,entropy", "gradient_l2:conv1", "energy,unseen_category"]
+)
 def test_answers_are_known_by_their_columns(tmp_path, rest):
     (tmp_path / "file").write_text(f"input,class,confidence,{rest}\r\n")
     assert kind_of(tmp_path / "file") == files.ANSWERS

@@ -14,7 +14,7 @@ from nescio.errors import NescioError, unknown_name
 
 if TYPE_CHECKING:
     from nescio.data import Stream
-    from nescio.evaluation.answers import Written
+    from nescio.evaluation.score_file import Written
 
 
 def score(
@@ -124,7 +124,7 @@ def _score_with_detector(
     batch_size: int,
     refuse: bool,
 ) -> "Written":
-    from nescio.evaluation.answers import write_verdicts
+    from nescio.evaluation.score_file import write_verdicts
     from nescio.store.detector_folder import open_fitted, plain_attention, stream_for
 
     detector, facts = open_fitted(folder, model, ["score", str(folder), str(inputs)])
@@ -145,7 +145,7 @@ def _score_with_run(
     refuse: bool,
 ) -> "Written":
     from nescio.data import Stream
-    from nescio.evaluation.answers import write_answers
+    from nescio.evaluation.score_file import write_answers
     from nescio.store.run import CHECKPOINT, MODEL, open_run
 
     if not (run / MODEL).exists() and not any(run.glob(f"{Path(CHECKPOINT).stem}*")):

@@ -1,4 +1,4 @@
-"""Unknown data that an attack makes for one model: noise it is surest of, and test inputs it now gets wrong."""
+"""Unknown data that an attack makes for one model: confident noise, and misclassified inputs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,7 @@ class AttackFailedError(NescioError):
 
 @dataclass(frozen=True)
 class AdversarialSet:
-    """What an attack made: inputs with label −1 and those it started from, out of how many tried, and how."""
+    """What an attack made, with label −1, what it started from, how many were tried, and how."""
 
     samples: Samples
     started_from: Tensor
@@ -44,70 +44,64 @@ def adversarial_set(
     seed: int = 0,
     progress: bool | None = None,
 ) -> AdversarialSet:
-    """Adversarial inputs for a model by name, as section 5 of paper 2 has them.
+    """Make adversarial inputs for a model, as section 5 of paper 2 does.
 
-    `adversarial_noise` starts from the paper's noise and raises the confidence, in 200 steps. `adversarial_samples`
-    starts from known inputs and raises the loss, in 80 steps; only those that end in a wrong class are kept. Of
-    images, ε is 0.3 (of colour ones 0.1 for samples) within [0, 1]; of tables, in standard deviations of each feature.
+    `adversarial_noise` starts from the paper's noise and raises the confidence, in 200 steps.
+    `adversarial_samples` starts from known inputs and raises the loss, in 80 steps; only those that
+    end in a wrong class are kept. For images, ε is 0.3 (0.1 for samples in colour) within [0, 1];
+    for tables it is in standard deviations of each feature.
 
     Args:
         name: `adversarial_noise` or `adversarial_samples`.
         model: a method, or a bare network.
-        known: labelled data of the kinds the model knows.
-        n: how many inputs to try it on, drawn from the known ones.
+        known: labelled data of the known classes.
+        n: number of inputs to attack, drawn from the known ones.
         how: another attack than the paper's.
         batch_size, seed, progress: as in `predict`.
+
+    Raises:
+        AttackFailedError: if no input ends in a wrong class.
     """
     if name not in ADVERSARIAL:
         raise unknown_name("adversarial set", name, ADVERSARIAL)
-    known = in_memory(known)
-    method, some = as_method(model), _some(known, check_int("n", n), seed)
-    x, y = some.take(slice(None))
-    images = len(some.shape) == 3
+    known, method = in_memory(known), as_method(model)
+    starts = _random_inputs(known, check_int("n", n), seed)
+    x, y = starts.take(slice(None))
+    images = len(starts.shape) == 3
     if name == "adversarial_noise":
-        x = noise.samples("mixed", some, seed=seed).inputs
+        x = noise.samples("mixed", starts, seed=seed).inputs
     elif int(y.min()) < 0:
-        raise NescioError(
-            "adversarial samples are made from known data, which must come with their classes"
-        )
-    colour = images and some.shape[0] > 1
-    how = named(how or (f"{name}_in_colour" if colour and name == "adversarial_samples" else name))
-    box, scale = ((0.0, 1.0), None) if images else (None, _spread(known))
+        raise NescioError("adversarial samples are made from known data, which must have labels")
+    colour = images and starts.shape[0] > 1 and name == "adversarial_samples"
+    how = named(how or (f"{name}_in_colour" if colour else name))
     data = (x, y) if how.objective == "loss" else x
-    found = attack(
-        method, data, how, box=box, scale=scale, batch_size=batch_size, seed=seed, progress=progress
-    )
-    fooled = torch.ones(len(x), dtype=torch.bool)
+    run: dict[str, Any] = {"batch_size": batch_size, "seed": seed}
+    box, scale = ((0.0, 1.0), None) if images else (None, _spread(known))
+    inputs = attack(method, data, how, box=box, scale=scale, progress=progress, **run).inputs
+    kept = torch.ones(len(x), dtype=torch.bool)
     if name == "adversarial_samples":
-        fooled = (
-            classes(
-                predict(method, found.inputs, batch_size=batch_size, seed=seed, progress=False)
-            ).cpu()
-            != y
-        )
-        if not fooled.any():
+        kept = classes(predict(method, inputs, progress=False, **run)).cpu() != y
+        if not kept.any():
             raise AttackFailedError(
                 f"no attack of {how.steps} steps within {how.eps:g} made the model err on any of "
-                f"{len(x)} inputs, so there are no adversarial samples to judge it by"
+                f"{len(x)} inputs, so there are no adversarial samples"
             )
-    made = Samples(
-        found.inputs[fooled], torch.full((int(fooled.sum()),), -1), name=name.replace("_", " ")
-    )
-    return AdversarialSet(made, x[fooled], len(x), how)
+    labels = torch.full((int(kept.sum()),), -1)
+    samples = Samples(inputs[kept], labels, name=name.replace("_", " "))
+    return AdversarialSet(samples, x[kept], len(x), how)
 
 
 def in_memory(known: Any) -> Samples:
-    """Known data of any make as samples, with label −1 where none came."""
+    """Return known data of any kind as samples, with label −1 where there is none."""
     if isinstance(known, Samples):
         return known
     parts = list(batches(known, 1024))
     labels = [torch.full((len(x),), -1) if y is None else y for x, y in parts]
-    return Samples(
-        torch.cat([x for x, _ in parts]), torch.cat(labels), name=getattr(known, "name", "")
-    )
+    inputs, name = torch.cat([x for x, _ in parts]), getattr(known, "name", "")
+    return Samples(inputs, torch.cat(labels), name=name)
 
 
-def _some(known: Samples, n: int, seed: int) -> Samples:
+def _random_inputs(known: Samples, n: int, seed: int) -> Samples:
     if n >= len(known):
         return known
     generator = torch.Generator().manual_seed(derived_seed(seed, "attacked", 0))

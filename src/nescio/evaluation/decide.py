@@ -15,7 +15,7 @@ from nescio.data.labelled import as_int64
 from nescio.detectors import UNKNOWN, Detector
 from nescio.detectors.threshold import Threshold
 from nescio.errors import NescioError
-from nescio.evaluation.named_sets import KNOWN, named_sets
+from nescio.evaluation.unknown_sets import KNOWN, named_sets
 from nescio.guarantees.conformal import rank_of
 from nescio.methods import as_method
 from nescio.records import Decision, Provenance, RefusedSet

@@ -1,8 +1,9 @@
-"""Unknown data by name, made for a model of known data: `unseen`, kinds of noise, `far`, any set or file."""
+"""Unknown data by name: `unseen` classes, kinds of noise, `far`, attacks, any data set or file."""
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,42 @@ from nescio.data.noise import MADE, NOISES, made
 from nescio.data.sources.catalogue import NAMES
 from nescio.data.table import ZEROS
 from nescio.errors import NescioError, unknown_name
-from nescio.evaluation.adversarial import ADVERSARIAL
-from nescio.evaluation.named_sets import KNOWN
+from nescio.evaluation.adversarial import ADVERSARIAL, adversarial_set, in_memory
+from nescio.methods.method import Method
+from nescio.records import Against
 
+KNOWN = "known"  # what the known data are called beside them
+UNSEEN = "unseen"
 Reader = Callable[[str], Samples]
+
+
+def named_sets(unknown: Mapping[str, Any] | Sequence[str] | None) -> Mapping[str, Any]:
+    """Return unknown data by name; a name alone stands for what it names."""
+    if isinstance(unknown, list | tuple) and all(isinstance(name, str) for name in unknown):
+        unknown = {name: name for name in unknown}
+    sets = {} if unknown is None else unknown
+    if not isinstance(sets, Mapping) or not all(isinstance(name, str) for name in sets):
+        raise NescioError(
+            "unknown data must come with names, {'noise': data, …}, or be names of what can be made"
+        )
+    if KNOWN in sets:
+        raise NescioError("unknown data may not be called 'known': the name is taken")
+    return sets
+
+
+def made_set(
+    name: str, method: Method, known: Any, attacked: int, **how: Any
+) -> tuple[Any, Against | None]:
+    """Make the set of that name from known data, and say how an attack, on so many inputs, went.
+
+    Further arguments are `batch_size`, `seed` and `progress`, as in `predict`.
+    """
+    if name not in (*MADE, *ADVERSARIAL):
+        raise unknown_name("set of unknown data", name, (*MADE, *ADVERSARIAL))
+    if name not in ADVERSARIAL:
+        return made(name, in_memory(known), how["seed"]), None
+    adversarial = adversarial_set(name, method, known, attacked, **how)
+    return adversarial.samples, Against(adversarial.tried, **asdict(adversarial.how))
 
 
 def unknown_sets(
@@ -24,64 +57,62 @@ def unknown_sets(
     seed: int = 0,
     reader: Reader | None = None,
 ) -> dict[str, Any]:
-    """What `evaluate` is to judge against, by name; what an attack makes it makes itself, and so stays a name."""
+    """Return what `evaluate` takes as unknown data, by name; what an attack makes stays a name."""
     return {
         name: word if word in ADVERSARIAL else unknown_set(word, known, root, seed, reader)
         for name, word in set_names(names).items()
     }
 
 
-def set_names(given: Iterable[str]) -> dict[str, str]:
-    """What to call each set of unknown data: as it was given or, of a file or folder, by its stem.
+def set_names(words: Iterable[str]) -> dict[str, str]:
+    """Return what to call each set of unknown data: the word itself or, for a path, its stem.
 
-    Where that is what another set is called, or one that is made, as much of the path is added as tells it apart.
+    Where that is the name of another set, as much of the path is added as makes them distinct.
 
     >>> set_names(["noise", "data/notmnist.npz", "data/far.csv.gz"])
     {'noise': 'noise', 'notmnist': 'data/notmnist.npz', 'far.csv.gz': 'data/far.csv.gz'}
     """
-    special = {KNOWN, "unseen", *MADE, *ADVERSARIAL}
+    special = {KNOWN, UNSEEN, *MADE, *ADVERSARIAL}
     ours = {*special, *NAMES}
-    words = {word if word in ours else os.path.abspath(word): word for word in given}  # each once
-    ways = {where: [where] if where in ours else _ways(Path(where)) for where in words}
+    words = {word if word in ours else os.path.abspath(word): word for word in words}  # each once
+    options = {where: [where] if where in ours else _path_names(Path(where)) for where in words}
     while True:
-        first = {where: names[0] for where, names in ways.items()}
-        taken = Counter([*special, *first.values()])
-        clash = [where for where in words if where not in ours and taken[first[where]] > 1]
-        if not clash:
-            return {first[where]: word for where, word in words.items()}
-        for where in clash:
-            ways[where].pop(0)
+        names = {where: choices[0] for where, choices in options.items()}
+        taken = Counter([*special, *names.values()])
+        clashes = [where for where in words if where not in ours and taken[names[where]] > 1]
+        if not clashes:
+            return {names[where]: word for where, word in words.items()}
+        for where in clashes:
+            options[where].pop(0)
 
 
-def _ways(path: Path) -> list[str]:
+def _path_names(path: Path) -> list[str]:
     """Names for a file or folder, from its stem to the whole of its path."""
-    stem = (
-        path.name
-        if path.is_dir()
-        else Path(path.name.removesuffix(".gz").removesuffix(".bz2")).stem
-    )
-    return [
-        stem or str(path),
-        *(str(Path(*path.parts[-parts:])) for parts in range(1, len(path.parts) + 1)),
-    ]
+    plain = path.name.removesuffix(".gz").removesuffix(".bz2")
+    stem = path.name if path.is_dir() else Path(plain).stem
+    longer = (str(Path(*path.parts[-parts:])) for parts in range(1, len(path.parts) + 1))
+    return [stem or str(path), *longer]
 
 
 def outliers(name: str, known: Known, root: str | None = None) -> Samples:
-    """Inputs to learn not to know: the training part of a data set, or a file, in the shape the known data has."""
+    """Return inputs to train against: the training part of a data set, or a file, adapted."""
     if name in NAMES:
-        found = load(name, root=root, impute=True)
-        return adapt(found.test if found.train is None else found.train, known.shape)
+        other = load(name, root=root, impute=True)
+        return adapt(other.test if other.train is None else other.train, known.shape)
     return _from_file(name, known, "noise", [*NOISES, *NAMES])
 
 
 def unknown_set(
     name: str, known: Known, root: str | None = None, seed: int = 0, reader: Reader | None = None
 ) -> Samples:
-    """The inputs that a name stands for, in the shape the known data has; `reader` reads files, if they are others."""
-    if name == "unseen":
+    """Return the inputs that a name stands for, in the shape of the known data.
+
+    `reader` reads files, if the known data were not read by `nescio.data`.
+    """
+    if name == UNSEEN:
         if known.unseen is None:
             raise NescioError(
-                f"no classes of {known.name} were held out; train with --unseen, or unseen=[…]"
+                f"{known.name} has no unseen classes; train with --unseen, or load with unseen=[…]"
             )
         return known.unseen
     if name in MADE:
@@ -89,19 +120,18 @@ def unknown_set(
     if name in NAMES:
         if known.kind == "inputs":
             raise NescioError(
-                f"{name} has values of its own range, but the network takes `inputs` as they are; give "
-                "the unknown data as a file of such"
+                f"{name} has its own range of values, but the network takes `inputs` as they are; "
+                "give the unknown data as a file of such inputs"
             )
         return adapt(load(name, root=root, impute=True).test, known.shape)
-    return _from_file(
-        name, known, "set of unknown data", ["unseen", *MADE, *ADVERSARIAL, *NAMES], reader
-    )
+    others = [UNSEEN, *MADE, *ADVERSARIAL, *NAMES]
+    return _from_file(name, known, "set of unknown data", others, reader)
 
 
 def _from_file(
     name: str, known: Known, kind: str, others: list[str], reader: Reader | None = None
 ) -> Samples:
-    """A file's inputs, or an error that names what else there is if this cannot be one."""
+    """Read a file's inputs, or raise an error that lists the names there are."""
     if not Path(name).exists() and not any(mark in name for mark in "/.\\"):
         raise unknown_name(kind, name, others)
     if reader is not None:

@@ -527,7 +527,9 @@ def test_map_draws_methods_and_keeps_their_records(command, tmp_path):
 )
 def test_map_says_what_is_wrong_before_any_training(command, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("nescio.evaluation.maps.train", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(
+        "nescio.evaluation.maps.train_model", lambda *_, **__: pytest.fail("trained")
+    )
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder.svg").mkdir()
     with_a_gap(tmp_path / "gap.csv")

@@ -183,7 +183,7 @@ def test_bad_input_is_told(digits, model):
         nescio.evaluate(model, digits.test, attacked=0)
     with pytest.raises(NescioError, match="n must be"):
         adversarial_set("adversarial_noise", model, digits.test, 0)
-    with pytest.raises(NescioError, match="must come with their classes"):
+    with pytest.raises(NescioError, match="which must have labels"):
         adversarial_set("adversarial_samples", model, digits.test.inputs)
     right = nescio.predict(model, digits.test)[0].argmax(1) == digits.test.labels
     with pytest.raises(NescioError, match="no attack of 0 steps within 0 made the model err"):

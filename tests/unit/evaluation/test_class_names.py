@@ -82,7 +82,7 @@ def test_folders(command, twelve):
         err.split()
     )
     assert "right for 17 % of 240 labelled inputs" in err
-    assert "it would be for 100 %" in err
+    assert "in another order for 100 %" in err
 
 
 def net_of(order):

@@ -117,8 +117,8 @@ def test_images_in_colour_have_a_smaller_ball(seed):
         ({"steps": 0}, "steps must be an int ≥ 1"),
         ({"eps": -0.1}, "eps must be a number from 0"),
         ({"seed": -1}, "seed"),
-        ({"models": {}}, "one or more models; given: none"),
-        ({"models": {"small": mlp(64, 7)}}, "small knows 7 classes, but digits has 10"),
+        ({"models": {}}, "at least one model, got none"),
+        ({"models": {"small": mlp(64, 7)}}, "small has 7 classes, but digits has 10"),
     ],
 )
 def test_bad_input_is_told(known, models, change, message):

@@ -15,8 +15,8 @@ from nescio.core.attacks import Attack, attack
 from nescio.data import Known, Samples
 from nescio.errors import NescioError
 from nescio.evaluation.maps import (
-    OWN,
-    SHOWN,
+    MAX_POINTS,
+    METHOD_SETTINGS,
     check_compared,
     small_model,
     trained_map,
@@ -143,7 +143,7 @@ def test_facts_of_the_map(known, several):
         "resolution": 3,
         "batch_size": 1024,
     }
-    assert len(found.points.x) == len(found.points.y) == len(found.points.labels) == SHOWN
+    assert len(found.points.x) == len(found.points.y) == len(found.points.labels) == MAX_POINTS
     assert set(found.points.labels) == {0, 1, 2}
     assert set(zip(found.points.x, found.points.y, strict=True)) <= set(
         map(tuple, known.train.inputs.tolist())
@@ -158,7 +158,7 @@ def test_few_or_sorted_points_show_every_class():
             mlp(2, 2), Known("sorted", part, part, ("a", "b"), None, "tabular"), resolution=2
         )
         assert set(found.points.labels) == {0, 1}
-        assert len(found.points.x) == min(SHOWN, len(part))
+        assert len(found.points.x) == min(MAX_POINTS, len(part))
 
 
 def test_scores_that_compare_draws_are_left_out_for_one(known):
@@ -183,7 +183,7 @@ def test_methods_say_whether_they_draw(known):
 
 def test_scores_that_no_method_could_have_are_told():
     with pytest.raises(
-        NescioError, match=r"variance: this compares draws, but softmax gives one; expected another"
+        NescioError, match=r"variance compares draws, but softmax gives one; expected another"
     ):
         check_compared(["softmax"], ["variance"])
     check_compared(["softmax", "anchored"], ["variance"])
@@ -234,7 +234,7 @@ def test_the_model_is_left_as_found(known):
 def test_only_the_plane_can_be_mapped(name):
     other = nescio.data.load(name)
     with pytest.raises(
-        NescioError, match=rf"two features, but those of {name} have shape \({other.shape[0]}, ?"
+        NescioError, match=rf"two features; those of {name} have shape \({other.shape[0]}, ?"
     ):
         uncertainty_map(nn.Linear(4, 3), other)
     with pytest.raises(NescioError, match="two features"):
@@ -250,11 +250,11 @@ def test_only_the_plane_can_be_mapped(name):
         ({"resolution": 2.5}, "resolution must be"),
         ({"width": 0}, r"width must be a number from 1e-100 to 1e\+100, got 0"),
         ({"width": float("nan")}, r"width must be a number from 1e-100 to 1e\+100, got nan"),
-        ({"width": float("inf")}, "100, not inf"),
-        ({"width": "wide"}, "100, not 'wide'"),
-        ({"width": True}, "100, not True"),
-        ({"width": np.True_}, "100, not "),
-        ({"width": 10**400}, "100, not 1000"),
+        ({"width": float("inf")}, "100, got inf"),
+        ({"width": "wide"}, "100, got 'wide'"),
+        ({"width": True}, "100, got True"),
+        ({"width": np.True_}, "100, got "),
+        ({"width": 10**400}, "100, got 1000"),
         (
             {"width": 1e-20},
             "width=1e-20 gives no 120 distinct numbers along each side around data from",
@@ -269,13 +269,15 @@ def test_only_the_plane_can_be_mapped(name):
 def test_bad_arguments_are_told_before_any_training(known, monkeypatch, arguments, words):
     with pytest.raises(NescioError, match=words):
         uncertainty_map(mlp(2, 3), known, **arguments)
-    monkeypatch.setattr("nescio.evaluation.maps.train", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(
+        "nescio.evaluation.maps.train_model", lambda *_, **__: pytest.fail("trained")
+    )
     with pytest.raises(NescioError, match=words):
         trained_map("softmax", known, **arguments)
 
 
 def test_bad_data_are_told(known):
-    with pytest.raises(NescioError, match="Samples was given for known data"):
+    with pytest.raises(NescioError, match="must be what nescio.data.load returns, got Samples"):
         uncertainty_map(mlp(2, 3), known.train)
     with pytest.raises(NescioError, match="three_blobs has only a test part"):
         uncertainty_map(mlp(2, 3), replace(known, train=None))
@@ -334,10 +336,12 @@ def test_acet_says_which_settings_it_has_in_the_plane(known):
     few = replace(known, train=known.train.select(torch.arange(32)))
     assert (
         trained_map("acet", few, ["entropy"], epochs=1, resolution=2).provenance.settings["own"]
-        == OWN["acet"]
+        == METHOD_SETTINGS["acet"]
     )
     settings = small_model("acet", few, epochs=1)[0].settings()
-    assert (settings["eps"], settings["steps"]) == tuple(OWN["acet"].values()) == (0.5, 3)
+    assert (
+        (settings["eps"], settings["steps"]) == tuple(METHOD_SETTINGS["acet"].values()) == (0.5, 3)
+    )
 
 
 @pytest.mark.slow
@@ -385,11 +389,11 @@ def test_a_window_is_mapped_from_end_to_end(known, several, make):
 @pytest.mark.parametrize(
     ("window", "words"),
     [
-        (3, r"window=3; expected \(\(left, right\), \(bottom, top\)\)"),
-        ((0, 1), "expected .* where right is beyond left and top above bottom"),
-        (((0, 1),), "expected .* where right is beyond left"),
-        (((1, 0), (0, 1)), "expected .* where right is beyond left"),
-        (((0, 1), (2, 2)), "expected .* top above bottom"),
+        (3, r"must be \(\(left, right\), \(bottom, top\)\) .*, got 3"),
+        ((0, 1), "with left < right and bottom < top"),
+        (((0, 1),), "left < right"),
+        (((1, 0), (0, 1)), "left < right"),
+        (((0, 1), (2, 2)), "bottom < top"),
         (((0, float("nan")), (0, 1)), "an end of the window must be a number from .* got nan"),
         (((0, 1), ("low", 1)), "an end of the window must be a number from .* got 'low'"),
         (((1, 1 + 1e-15), (0, 1)), "window=.* gives no 120 distinct numbers along each side"),

@@ -8,7 +8,7 @@ from torch import nn
 import nescio
 from nescio.data import Samples
 from nescio.errors import NescioError
-from nescio.evaluation.extremes import FEATURES, SIDE, Extremes
+from nescio.evaluation.extremes import MAX_FEATURES, MAX_PIXELS, Extremes
 from nescio.records import Examples
 from nescio.scores import SCORES
 from small_nets import Draws, small
@@ -102,12 +102,12 @@ def test_no_input_stands_at_both_ends():
 
 
 def test_images_are_small_and_stretched_only_where_they_must(seed):
-    x = torch.rand(20, 3, 2 * SIDE, 40, generator=torch.Generator().manual_seed(seed))
+    x = torch.rand(20, 3, 2 * MAX_PIXELS, 40, generator=torch.Generator().manual_seed(seed))
     found = nescio.examples(
         Pixels(), x, {"far": 100 * x, "wide": x[:, :1], "odd": x[:, :2]}, each=2
     )
     one = found.known.surest[0]
-    assert np.shape(one.image) == (3, SIDE, 32)
+    assert np.shape(one.image) == (3, MAX_PIXELS, 32)
     assert one.span is None
     # each of the pixels is a mean: of two rows and, 40 columns being 5 for every 4, of overlapping pairs of columns
     assert one.image[0][0][0] == pytest.approx(float(x[one.number, 0, :2, :2].mean()), abs=6e-4)
@@ -116,15 +116,15 @@ def test_images_are_small_and_stretched_only_where_they_must(seed):
         (float(100 * x[far.number].min()), float(100 * x[far.number].max()))
     )
     assert 0 <= np.min(far.image) <= np.max(far.image) <= 1
-    assert np.shape(found.unknown[1].surest[0].image) == (1, SIDE, 32)
+    assert np.shape(found.unknown[1].surest[0].image) == (1, MAX_PIXELS, 32)
     assert found.unknown[2].surest[0].image is None  # two channels are no picture
     assert found.features == ()
 
 
 def test_of_wide_tables_some_features_are_kept():
     found = nescio.examples(nn.Linear(100, 2), torch.randn(9, 100), each=1)
-    assert len(found.features) == len(found.known.surest[0].values) == FEATURES
-    assert found.left_out == 100 - FEATURES
+    assert len(found.features) == len(found.known.surest[0].values) == MAX_FEATURES
+    assert found.left_out == 100 - MAX_FEATURES
 
 
 def test_sets_by_name_are_made_as_for_an_evaluation(points):
@@ -142,7 +142,7 @@ def test_sets_by_name_are_made_as_for_an_evaluation(points):
         ({"each": 0}, "each"),
         ({"score": "entropi"}, "did you mean 'entropy'"),
         ({"classes": ["a"]}, "names for 1 classes"),
-        ({"features": ["a"]}, "1 names for features"),
+        ({"features": ["a"]}, "got 1 feature names"),
         ({"unknown": {"known": torch.zeros(1, 2)}}, "may not be called"),
         ({"unknown": ["farr"]}, "did you mean 'far'"),
     ],

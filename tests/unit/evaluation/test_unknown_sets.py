@@ -44,7 +44,7 @@ def test_a_table_is_encoded_like_the_known_one(tmp_path):
 def test_what_cannot_be_is_told(digits):
     with pytest.raises(NescioError, match="did you mean 'uniform'"):
         unknown_set("unifrm", digits)
-    with pytest.raises(NescioError, match="held out"):
+    with pytest.raises(NescioError, match="no unseen classes"):
         unknown_set("unseen", load("digits"))
     with pytest.raises(NescioError, match="only images"):
         unknown_set("iris", digits)

@@ -68,7 +68,7 @@ def test_a_detector_refuses_marks_and_counts_them(command, run, new, tmp_path):
     assert code == 3, err
     assert "2 inputs with a category never seen in training, so unknown: 1: colour=violet, …" in err
     found = rows_of((tmp_path / "a.csv").read_text())
-    assert [row["unseen"] for row in found] == [
+    assert [row["unseen_category"] for row in found] == [
         "",
         "colour=violet",
         "",
@@ -82,7 +82,7 @@ def test_a_detector_refuses_marks_and_counts_them(command, run, new, tmp_path):
     assert code == 0, err
     assert "so answered as if there were none" in err
     warned = rows_of(out)
-    assert [row["unseen"] for row in warned] == [row["unseen"] for row in found]
+    assert [row["unseen_category"] for row in warned] == [row["unseen_category"] for row in found]
     assert all(row["model_class"] for row in warned)
     assert [warned[row] for row in (0, 2, 4)] == [found[row] for row in (0, 2, 4)]
 
@@ -95,20 +95,20 @@ def test_so_does_a_run(command, run, new):
     assert code == 0, err
     assert "2 inputs with a category never seen in training, so unknown: 1: colour=violet, …" in err
     found = rows_of(out)
-    assert list(found[0]) == ["input", "class", "confidence", "entropy", "unseen"]
+    assert list(found[0]) == ["input", "class", "confidence", "entropy", "unseen_category"]
     assert found[1] == {
         "input": "1",
         "class": "unknown",
         "confidence": "",
         "entropy": "",
-        "unseen": "colour=violet",
+        "unseen_category": "colour=violet",
     }
     assert [row["class"] == "unknown" for row in found] == [False, True, False, True, False]
     code, out, err = command("score", run / "run", new, "--scores", "entropy")
     assert (code, "2 inputs with" in err) == (0, True)
     warned = rows_of(out)
     assert all(row["class"] != "unknown" and row["entropy"] for row in warned)
-    assert [row["unseen"] for row in warned] == [
+    assert [row["unseen_category"] for row in warned] == [
         "",
         "colour=violet",
         "",
@@ -130,7 +130,7 @@ def test_all_may_be_unseen_and_what_is_missing_is_no_category(command, run, tmp_
     code, out, err = command("score", run / "det", tmp_path / "gap.csv")
     assert (code, "2 inputs with" in err) == (0, True)
     last = rows_of(out)[-1]
-    assert (last["class"], last["unseen"], last["p_value"]) == ("unknown", "", "0.0")
+    assert (last["class"], last["unseen_category"], last["p_value"]) == ("unknown", "", "0.0")
 
 
 def test_a_table_of_numbers_has_no_such_column(command, tmp_path):

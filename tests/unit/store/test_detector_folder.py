@@ -22,7 +22,7 @@ import nescio
 from nescio.core.tensorfile import read_tensors, write_tensors
 from nescio.data import Stream, adapt, load
 from nescio.errors import NescioError
-from nescio.evaluation.answers import write_verdicts
+from nescio.evaluation.score_file import write_verdicts
 
 CODE = """
 import torch
