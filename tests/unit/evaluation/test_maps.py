@@ -277,7 +277,7 @@ def test_bad_arguments_are_told_before_any_training(known, monkeypatch, argument
 
 
 def test_bad_data_are_told(known):
-    with pytest.raises(NescioError, match="must be what nescio.data.load returns, got Samples"):
+    with pytest.raises(NescioError, match="load returns, got Samples"):
         uncertainty_map(mlp(2, 3), known.train)
     with pytest.raises(NescioError, match="three_blobs has only a test part"):
         uncertainty_map(mlp(2, 3), replace(known, train=None))
