@@ -18,7 +18,7 @@ from rich.table import Table
 import nescio
 from nescio.data import Encoding, Normalise, Samples
 from nescio.data.formats.csv import read_csv
-from nescio.data.split import stratified
+from nescio.data.known import stratified
 from nescio.data.table import is_missing
 from nescio.methods import DUQ, Softmax
 from nescio.models import mlp

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fuzz.core import CHANGED, Fault
-from nescio.data.raw import raw
+from nescio.data.arrays import tensor_bytes
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -19,7 +19,7 @@ def bits(value: Any) -> Any:
         return (
             value.dtype,
             tuple(value.shape),
-            b"" if value.is_meta else raw(value.resolve_conj()).numpy().tobytes(),
+            b"" if value.is_meta else tensor_bytes(value.resolve_conj()).numpy().tobytes(),
         )
     if isinstance(value, np.ndarray):
         return value.dtype, value.shape, value.tobytes()

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nescio import metrics
 from nescio.data import Known, Samples, load
-from nescio.data.normalise import Normalise
+from nescio.data.transforms import Normalise
 from nescio.detectors.meta import check_counts, judged_features
 from nescio.detectors.meta_fit import REGRESSIONS, fit_meta
 from nescio.errors import NescioError

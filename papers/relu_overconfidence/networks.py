@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from nescio.data import Known
-from nescio.data.sources.status import status
+from nescio.data.sources.catalogue import status
 from nescio.methods.method import Method
 from nescio.records import History
 from nescio.store.run import Source

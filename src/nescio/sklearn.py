@@ -15,12 +15,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from nescio.arrays import as_array, is_tensor
+from nescio.arrays import Array, as_array, is_tensor
 from nescio.core.logits import classes, mean_log_probs
 from nescio.core.predict import map_logits
-from nescio.data.arrays import Array
-from nescio.data.normalise import Normalise
 from nescio.data.samples import Samples
+from nescio.data.transforms import Normalise
 from nescio.detectors import Threshold
 from nescio.errors import NescioError, check_float, unknown_name
 from nescio.guarantees.conformal import calibration_inputs

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 import nescio
 from feature_data import in_disguise
 from nescio.data import Samples, noise
-from nescio.data.halves import halves
+from nescio.data.batches import halves
 from nescio.detectors import DETECTORS
 from nescio.detectors.level import Held
 from nescio.detectors.on_features import FeatureDetector

@@ -13,7 +13,7 @@ from nescio.core.attacks import attack
 from nescio.core.logits import classes
 from nescio.data import Samples, load
 from nescio.data.known import assemble
-from nescio.data.same import check_apart, same
+from nescio.data.overlap import check_disjoint, same_inputs
 from nescio.errors import NescioError
 from nescio.methods import Softmax
 from nescio.models import mlp
@@ -118,13 +118,13 @@ def test_bytes_and_the_floats_they_are_given_out_as_are_the_same_data(known):
         known.test.inputs.double(),
         known.test._stored.numpy() / 255.0,
     ):
-        assert same(known.test, floats)
-        assert same(floats, known.test)
-    assert not same(known.test, known.test._stored.float())
+        assert same_inputs(known.test, floats)
+        assert same_inputs(floats, known.test)
+    assert not same_inputs(known.test, known.test._stored.float())
     with pytest.raises(NescioError, match="calibrated on what it learned from"):
         nescio.Mahalanobis(Takes()).fit(known.test.inputs, train=known.test)
-    with pytest.raises(NescioError, match="of the inputs to calibrate on are among"):
-        check_apart(known.test.inputs[10:], known.test)
+    with pytest.raises(NescioError, match="of the calibration inputs are among"):
+        check_disjoint(known.test.inputs[10:], known.test)
 
 
 @pytest.mark.skipif("NESCIO_DATA" not in os.environ, reason="needs real data in NESCIO_DATA")

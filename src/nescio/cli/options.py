@@ -19,7 +19,7 @@ TABLES = {
     "OF_LOGITS": "nescio.scores",
     "GRADIENT": "nescio.scores",
     "SCHEDULES": "nescio.training.schedule",
-    "AUGMENTATIONS": "nescio.data.augment",
+    "AUGMENTATIONS": "nescio.data.transforms",
 }
 Root = Annotated[
     str | None,

@@ -42,10 +42,10 @@ def _check_needed(output: Path, read: Iterable[Path], folders: Iterable[Path], o
 
 
 def _files(path: Path) -> Iterable[Path]:
-    from nescio.data.formats.idx import idx_set_in
-    from nescio.data.formats.image_tree import Tree
+    from nescio.data.formats.images import ImageTree
+    from nescio.data.formats.published import idx_set_in
 
-    return (idx_set_in(path) or Tree.below(path).pictures) if path.is_dir() else [path]
+    return (idx_set_in(path) or ImageTree.below(path).images) if path.is_dir() else [path]
 
 
 def _kept(folder: Path) -> Iterator[str]:

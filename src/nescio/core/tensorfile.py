@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from nescio.data.raw import raw
+from nescio.data.arrays import tensor_bytes
 from nescio.errors import NescioError
 from nescio.files import atomic_write
 from nescio.records.json_text import parse_json
@@ -80,7 +80,7 @@ def _digest(tensors: dict[str, Tensor], plain: dict[str, Any]) -> str:
     found = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
     for name, value in sorted(tensors.items()):
         found.update(f"{name} {value.dtype} {tuple(value.shape)};".encode())
-        found.update(raw(value).numpy().data)
+        found.update(tensor_bytes(value).numpy().data)
     return found.hexdigest()
 
 

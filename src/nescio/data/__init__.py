@@ -1,19 +1,16 @@
-"""Data sets: embedded, from files, downloaded; inputs stay raw, images in [0, 1], tables in their own units."""
+"""Data sets: embedded, from files, downloaded; images in [0, 1], tables in their own units."""
 
 from nescio.data import noise
-from nescio.data.adapt import adapt
-from nescio.data.augment import AUGMENTATIONS
 from nescio.data.batches import batches, length
 from nescio.data.known import Known
 from nescio.data.load import load
-from nescio.data.normalise import Normalise
 from nescio.data.read import read
 from nescio.data.samples import Samples
-from nescio.data.sources.catalogue import NAMES
+from nescio.data.sources.catalogue import NAMES, Status, status
 from nescio.data.sources.download import download
-from nescio.data.sources.status import Status, status
 from nescio.data.stream import Stream
 from nescio.data.table import Encoding
+from nescio.data.transforms import AUGMENTATIONS, Normalise, adapt
 
 __all__ = [
     "AUGMENTATIONS",

@@ -6,109 +6,109 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.arrays import numbers, plain
+from nescio.arrays import Array, numbers, plain
 from nescio.errors import NescioError
 
-Array = np.ndarray[Any, Any]
-_MOST_CLASSES = 10_000  # a label above this is a number of something else
+MAX_CLASSES = 10_000  # a larger label is a number of something else
 
 
-def images(array: Array, where: str, gaps: bool = False) -> Tensor:
-    """Images `(N, C, H, W)`, uint8 or float32 in [0, 1], of `(N, H, W)`, `(N, H, W, 1 or 3)` or `(N, 1 or 3, H, W)`.
+def tensor(values: Any) -> Tensor:
+    """Return a tensor of a tensor or array; an array's memory is shared where torch can."""
+    if isinstance(values, Tensor):
+        detached: Tensor = plain(values).detach()  # data have no gradient
+        return detached
+    return torch.from_numpy(numbers(values))
 
-    With `gaps` some may hold values that are not finite.
+
+def tensor_bytes(values: Tensor) -> Tensor:
+    """Return the bytes of a tensor `(bytes,)` in uint8, without a copy where it is contiguous.
+
+    >>> tensor_bytes(torch.tensor([1, 258], dtype=torch.int16))
+    tensor([1, 0, 2, 1], dtype=torch.uint8)
     """
+    stored = values.detach().cpu().contiguous()
+    # torch calls a single value contiguous whatever its stride, but views no bytes unless that is 1
+    return stored.as_strided((stored.numel(),), (1,)).view(torch.uint8)
+
+
+def as_inputs(array: Array, where: str, allow_missing: bool = False) -> Tensor:
+    """Return a table if there are two axes, images if there are three or four.
+
+    With `allow_missing`, values may be NaN or infinite.
+    """
+    check_nonempty(array.shape, where)
+    return (_table if array.ndim < 3 else _images)(array, where, allow_missing)
+
+
+def _images(array: Array, where: str, allow_missing: bool) -> Tensor:
+    """Images `(N, C, H, W)`, uint8 or float32 in [0, 1]."""
     if array.ndim == 3:
         array = array[:, None]
     elif array.ndim == 4 and array.shape[3] in (1, 3):
         array = array.transpose(0, 3, 1, 2)
     if array.ndim != 4 or array.shape[1] not in (1, 3) or 0 in array.shape:
-        raise NescioError(
-            f"{where}: shape {array.shape}; expected images (N, H, W), (N, H, W, 3) or (N, 3, H, W)"
-        )
+        shapes = "(N, H, W), (N, H, W, 3) or (N, 3, H, W)"
+        raise NescioError(f"{where}: images must have shape {shapes}, got {array.shape}")
     if array.dtype == np.uint8:
         return torch.from_numpy(np.array(array, order="C"))
     if array.dtype.kind != "f":
-        raise NescioError(f"{where}: images of {array.dtype}; expected uint8, or floats in [0, 1]")
-    values = array[np.isfinite(array)] if gaps else array
+        raise NescioError(f"{where}: images must be uint8 or floats in [0, 1], got {array.dtype}")
+    values = array[np.isfinite(array)] if allow_missing else array
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
     if not (low >= 0 and high <= 1):  # also catches NaN
-        raise NescioError(
-            f"{where}: float images hold {low:g} to {high:g}; expected values in [0, 1]"
-        )
+        raise NescioError(f"{where}: float images must be in [0, 1], got {low:g} to {high:g}")
     return torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
 
 
-def table(array: Array, where: str, gaps: bool = False) -> Tensor:
-    """A table `(N, F)` of numbers, as float32; with `gaps` some of them may not be finite."""
+def _table(array: Array, where: str, allow_missing: bool) -> Tensor:
+    """A table `(N, F)` of numbers, as float32."""
     if array.ndim != 2 or 0 in array.shape:
-        raise NescioError(f"{where}: shape {array.shape}; expected a table (N, F) with N, F ≥ 1")
+        raise NescioError(f"{where}: a table must have shape (N, F), N, F ≥ 1, got {array.shape}")
     if array.dtype.kind not in "fiub":
-        raise NescioError(f"{where}: a table of {array.dtype}; expected numbers")
+        raise NescioError(f"{where}: a table must hold numbers, got {array.dtype}")
     with np.errstate(over="ignore"):
-        numbers = np.array(array, dtype=np.float32, order="C")
-    bad = np.argwhere(~np.isfinite(numbers))
-    if len(bad) and not gaps:
+        values = np.array(array, dtype=np.float32, order="C")
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad) and not allow_missing:
         row, column = bad[0]
-        raise NescioError(
-            f"{where}: row {row}, column {column} holds {array[row, column]}; expected finite numbers"
-        )
-    return torch.from_numpy(numbers)
+        place = f"{array[row, column]} in row {row}, column {column}"
+        raise NescioError(f"{where}: values must be finite, got {place}")
+    return torch.from_numpy(values)
 
 
-def inputs(array: Array, where: str, gaps: bool = False) -> Tensor:
-    """A table if there are two axes, images if there are three or four."""
-    check_some(array.shape, where)
-    return table(array, where, gaps) if array.ndim < 3 else images(array, where, gaps)
-
-
-def check_some(shape: tuple[int, ...], where: str) -> None:
-    """An error if inputs `(N, …)` of that shape are none."""
+def check_nonempty(shape: tuple[int, ...], where: str) -> None:
+    """Raise if inputs `(N, …)` of that shape are none."""
     if shape and shape[0] == 0:
         raise NescioError(f"{where}: there are no inputs (shape {shape}); expected at least one")
 
 
-def as_given(array: Array, where: str) -> Tensor:
-    """Inputs `(N, …)` of any shape and with any values, for a network that knows what to make of them.
+def as_any_inputs(array: Array, where: str) -> Tensor:
+    """Return inputs `(N, …)` of any shape and values, for a network that knows how to take them.
 
-    Floats keep their precision, or have single; whole numbers of any type become int64.
+    Double precision is kept, other floats become float32; integers of any type become int64.
     """
-    check_some(array.shape, where)
+    check_nonempty(array.shape, where)
     if array.ndim < 2 or 0 in array.shape or array.dtype.kind not in "fiub":
-        raise NescioError(
-            f"{where}: shape {array.shape} {array.dtype}; expected numbers (N, …) with N ≥ 1"
-        )
+        given = f"shape {array.shape} {array.dtype}"
+        raise NescioError(f"{where}: inputs must be numbers (N, …) with N ≥ 1, got {given}")
     if array.dtype.kind != "f":
         if int(array.max()) > np.iinfo(np.int64).max:
-            raise NescioError(
-                f"{where}: holds {array.max()}; expected whole numbers of at most 64 bits with a sign"
-            )
+            raise NescioError(f"{where}: integers must fit in int64, got {array.max()}")
         return torch.from_numpy(np.array(array, dtype=np.int64, order="C"))
-    kind = np.float64 if array.dtype.itemsize >= 8 else np.float32
-    return torch.from_numpy(np.array(array, dtype=kind, order="C"))
+    dtype = np.float64 if array.dtype.itemsize >= 8 else np.float32
+    return torch.from_numpy(np.array(array, dtype=dtype, order="C"))
 
 
-def labels(array: Array, count: int, where: str, classes: int | None = None) -> Tensor:
-    """Labels `(N,)` from 0 to `classes − 1`, as int64; they may be floats that are whole numbers."""
+def as_labels(array: Array, count: int, where: str, classes: int | None = None) -> Tensor:
+    """Return labels `(N,)` from 0 to `classes − 1`, as int64; floats must have no fractions."""
     if array.dtype.kind not in "iubf" or array.shape != (count,):
-        raise NescioError(
-            f"{where}: labels of shape {array.shape} {array.dtype}; expected ({count},) whole numbers"
-        )
-    if array.dtype.kind == "f" and len(
-        odd := array[~np.isfinite(array) | (array != np.floor(array))]
-    ):
-        raise NescioError(f"{where}: a label is {odd[0]}; expected whole numbers")
-    most = (_MOST_CLASSES if classes is None else classes) - 1
-    if count and (int(array.min()) < 0 or int(array.max()) > most):
-        raise NescioError(
-            f"{where}: labels from {array.min()} to {array.max()}; expected 0 to {most}"
-        )
+        given = f"shape {array.shape} {array.dtype}"
+        raise NescioError(f"{where}: labels must be ({count},) integers, got {given}")
+    fractional = ~np.isfinite(array) | (array != np.floor(array))
+    if fractional.any():
+        raise NescioError(f"{where}: labels must be integers, got {array[fractional][0]}")
+    last = (MAX_CLASSES if classes is None else classes) - 1
+    if count and (int(array.min()) < 0 or int(array.max()) > last):
+        given = f"{array.min()} to {array.max()}"
+        raise NescioError(f"{where}: labels must be 0 to {last}, got {given}")
     return torch.from_numpy(array.astype(np.int64))
-
-
-def tensor(values: Any) -> Tensor:
-    """A tensor of a tensor or array, by the gate for both; an array's memory is shared where torch can."""
-    if isinstance(values, Tensor):
-        found: Tensor = plain(values).detach()  # data have no gradient
-        return found
-    return torch.from_numpy(numbers(values))

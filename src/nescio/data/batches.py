@@ -1,5 +1,6 @@
-"""Data of any make as a stream of batches: what every part that runs a network reads from."""
+"""Data of any kind as a stream of batches, whole or in two random halves."""
 
+import zlib
 from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
@@ -8,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from nescio.arrays import is_array, is_tensor, plain
-from nescio.data.arrays import tensor
+from nescio.data.arrays import tensor, tensor_bytes
 from nescio.data.samples import Samples
 from nescio.errors import NescioError, check_int
 
@@ -16,17 +17,20 @@ Batch = tuple[Tensor, Tensor | None]
 
 
 def batches(data: Any, batch_size: int) -> Iterator[Batch]:
-    """Batches `(inputs, labels or None)` of a tensor, an array, a pair of them, a dataset, a loader or other iterable.
+    """Yield batches `(inputs, labels or None)`, none of them empty.
 
-    A loader, and any other iterable, gives its own batches: inputs, or pairs of inputs and labels.
+    Args:
+        data: a tensor, an array, a pair of them, a dataset, or a loader or other iterable, which
+            yields its own batches: inputs, or pairs of inputs and labels.
+        batch_size: ignored for a loader or other iterable.
     """
-    return _some(_stream(data, check_int("batch_size", batch_size)))
+    return _nonempty(_stream(data, check_int("batch_size", batch_size)))
 
 
 def length(data: Any) -> int | None:
-    """The number of inputs, or None where only reading would tell."""
+    """Return the number of inputs, or None where only reading would tell."""
     if isinstance(data, DataLoader):
-        return _loaded(data)
+        return _loader_length(data)
     if _is_pair(data):
         return length(data[0])
     if is_array(data):
@@ -38,7 +42,7 @@ def length(data: Any) -> int | None:
 
 
 def in_memory(data: Any) -> bool:
-    """Whether data are tensors or arrays, which run no code of the user's as they are read."""
+    """Return whether data are tensors or arrays, whose reading runs no code of the user's."""
     return is_array(data) or type(data) is Samples or _is_pair(data)
 
 
@@ -48,27 +52,23 @@ def _stream(data: Any, batch_size: int) -> Iterator[Batch]:
     if _is_pair(data):
         inputs, labels = _rows(tensor(data[0])), tensor(data[1])
         if labels.shape != inputs.shape[:1]:
-            raise NescioError(
-                f"labels of shape {tuple(labels.shape)}; expected one for each of {len(inputs)} inputs"
-            )
+            given = f"got {tuple(labels.shape)} for {len(inputs)} inputs"
+            raise NescioError(f"labels must have shape (N,), {given}")
         return _slices(inputs, labels, batch_size)
     if isinstance(data, Samples):
-        return (
-            data.take(slice(start, start + batch_size)) for start in range(0, len(data), batch_size)
-        )
+        starts = range(0, len(data), batch_size)
+        return (data.take(slice(start, start + batch_size)) for start in starts)
     if isinstance(data, Dataset):
         # its own generator, so that looking at data does not advance the global one
         loader = DataLoader(data, batch_size, collate_fn=collated, generator=torch.Generator())
         return (_batch(one) for one in loader)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
         return (_batch(one) for one in data)
-    raise NescioError(
-        f"data of type {type(data).__name__}; expected a tensor, an array, a pair (inputs, labels), "
-        "a dataset, or an iterable of batches"
-    )
+    kinds = "a tensor, an array, a pair (inputs, labels), a dataset, or an iterable of batches"
+    raise NescioError(f"data must be {kinds}, got {type(data).__name__}")
 
 
-def _some(stream: Iterator[Batch]) -> Iterator[Batch]:
+def _nonempty(stream: Iterator[Batch]) -> Iterator[Batch]:
     count = 0
     for x, y in stream:
         count += len(x)
@@ -84,40 +84,34 @@ def _slices(x: Tensor, y: Tensor | None, size: int) -> Iterator[Batch]:
 
 
 def _is_pair(data: Any) -> bool:
-    """A tuple of two arrays is inputs and their labels, whatever their shapes; a list of two is two batches."""
+    """A tuple of two arrays is inputs and labels, whatever their shapes; a list is two batches."""
     return isinstance(data, tuple) and len(data) == 2 and all(map(is_array, data))
 
 
 def _rows(x: Tensor) -> Tensor:
     if x.dim() < 2:
-        raise NescioError(
-            f"inputs of shape {tuple(x.shape)}; expected (N, …): a single input needs a batch axis, x[None]"
-        )
+        hint = "a single input needs a batch axis, x[None]"
+        raise NescioError(f"inputs must have shape (N, …), got {tuple(x.shape)}: {hint}")
     return x
 
 
 def _batch(one: Any) -> Batch:
-    """A batch as it came from an iterable, checked."""
+    """Check a batch as it came from an iterable."""
     if isinstance(one, list | tuple) and len(one) in (1, 2):
-        inputs, labels = (
-            _rows(tensor(one[0])),
-            tensor(one[1]) if len(one) == 2 and one[1] is not None else None,
-        )
+        inputs = _rows(tensor(one[0]))
+        labels = tensor(one[1]) if len(one) == 2 and one[1] is not None else None
         if labels is not None and labels.shape[:1] != inputs.shape[:1]:
-            raise NescioError(
-                f"a batch of {len(inputs)} inputs has labels of shape {tuple(labels.shape)}"
-            )
+            shape = tuple(labels.shape)
+            raise NescioError(f"a batch of {len(inputs)} inputs has labels of shape {shape}")
         return inputs, labels
     if is_array(one):
         return _rows(tensor(one)), None
-    size = f" of {len(one)}" if isinstance(one, list | tuple) else ""
-    raise NescioError(
-        f"a batch of type {type(one).__name__}{size}; expected inputs, or a pair (inputs, labels)"
-    )
+    kind = type(one).__name__ + (f" of {len(one)}" if isinstance(one, list | tuple) else "")
+    raise NescioError(f"a batch must be inputs or a pair (inputs, labels), got a {kind}")
 
 
 def collated(items: list[Any]) -> Any:
-    """Items of a dataset as a batch; arrays among them pass the gate first, since torch does not take all of them."""
+    """Return items of a dataset as a batch; arrays are made tensors, as torch does not take all."""
     try:
         return default_collate([_item(one) for one in items])
     except NescioError:
@@ -132,10 +126,63 @@ def _item(one: Any) -> Any:
     return tensor(one) if is_array(one) else one
 
 
-def _loaded(loader: DataLoader[Any]) -> int | None:
+def _loader_length(loader: DataLoader[Any]) -> int | None:
     if loader.batch_sampler is None or isinstance(loader.dataset, IterableDataset):
         return None
     if loader.batch_size is None or not isinstance(loader.sampler, Sized):
         return None  # a batch sampler of the user's own
     count = len(loader.sampler)
     return count - count % loader.batch_size if loader.drop_last else count
+
+
+def halves(data: Any, seed: int = 0, batch_size: int = 512) -> tuple["Half", "Half"]:
+    """Split data at random into two halves, each streamed by reading all data in a fixed order.
+
+    Of each two inputs in a row one goes to either half, so that an order such as alternating
+    classes does no harm.
+
+    >>> first, second = halves(torch.arange(6.0)[:, None])
+    >>> sorted(torch.cat([x for half in (first, second) for x, _ in half]).flatten().tolist())
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    """
+    if isinstance(data, Iterator):
+        raise NescioError(
+            "the data can be read only once, so they cannot be split into two halves; "
+            "pass a dataset, a loader, or two sets"
+        )
+    checksums: list[int] = []
+    first, second = (Half(data, part, seed, checksums, batch_size) for part in (False, True))
+    return first, second
+
+
+class Half:
+    """An iterable of batches; see `halves`."""
+
+    def __init__(self, data: Any, second: bool, seed: int, sums: list[int], size: int) -> None:
+        self.data, self.second, self.seed, self.batch_size = data, second, seed, size
+        self._checksums = sums  # of the batches, as they were read the first time
+
+    def __iter__(self) -> Iterator[Batch]:
+        coins = torch.Generator().manual_seed(self.seed)
+        count, last = 0, torch.zeros(1, dtype=torch.bool)  # inputs so far, coin of a pair under way
+        for number, (x, y) in enumerate(batches(self.data, self.batch_size)):
+            self._check_order(number, x)
+            odd = count % 2
+            new = torch.rand((len(x) + 1 - odd) // 2, generator=coins) < 0.5
+            pairs = torch.cat([last[:odd], new])
+            position = torch.arange(odd, odd + len(x))
+            mine = (pairs[position // 2] ^ (position % 2 == 1)) == self.second
+            count, last = count + len(x), pairs[-1:]
+            if mine.any():
+                yield x[mine.to(x.device)], None if y is None else y[mine.to(y.device)]
+
+    def _check_order(self, number: int, x: Tensor) -> None:
+        """Raise if the order has changed: data shuffled anew would be in both halves."""
+        checksum = zlib.crc32(tensor_bytes(x).numpy().data)
+        if number == len(self._checksums):
+            self._checksums.append(checksum)
+        elif checksum != self._checksums[number]:
+            raise NescioError(
+                "the data come in another order each time they are read, so they cannot be split "
+                "into two halves; pass data in a fixed order, or two sets"
+            )

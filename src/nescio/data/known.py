@@ -1,19 +1,22 @@
-"""A known data set: the classes a network learns, the inputs it learns and is tested on, and the classes held out."""
+"""A known data set: classes a network learns, training and test inputs, and unseen classes."""
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nescio.arrays import items
-from nescio.data.class_order import plain_name
-from nescio.data.normalise import Normalise
+from nescio.data.class_order import in_order, plain_name
+from nescio.data.formats.csv import Rows, row_place
 from nescio.data.samples import Samples
-from nescio.data.table import Encoding
+from nescio.data.sources.catalogue import Layout
+from nescio.data.table import ZEROS, Encoding, check_complete, is_missing
+from nescio.data.transforms import Normalise
 from nescio.errors import NescioError, unknown_name
 
 
@@ -27,7 +30,7 @@ class Known:
         normalise: fitted on `train`; None without it.
         kind: "image" or "tabular".
         features: a name for each input feature of a table, () for images.
-        unseen: every input of the held-out classes, of both parts since none is trained on, with label −1.
+        unseen: every input of the unseen classes, of both parts, with label −1.
         encoding: how a table's columns became features, to encode new rows the same way.
     """
 
@@ -55,24 +58,24 @@ def assemble(
     unseen: Iterable[int | str] = (),
     encoding: Encoding | None = None,
 ) -> Known:
-    """Make a `Known` of two parts that share their labels, with some classes held out and the others renumbered."""
-    kept = kept_classes(classes, unseen, name)
-    number = torch.full((len(classes),), -1)
-    number[kept] = torch.arange(len(kept))
-    held: list[Samples] = []
+    """Make a `Known` of two parts that share labels; classes other than unseen are renumbered."""
+    known_classes = seen_classes(classes, unseen, name)
+    new_label = torch.full((len(classes),), -1)
+    new_label[known_classes] = torch.arange(len(known_classes))
+    unseen_parts: list[Samples] = []
 
-    def keep(part: Samples, what: str) -> Samples:
-        labels = number[part.labels]
+    def without_unseen(part: Samples, what: str) -> Samples:
+        labels = new_label[part.labels]
         known = labels >= 0
         if not known.any():
-            raise NescioError(f"{name}: the {what} part has no input of the classes that are kept")
+            raise NescioError(f"{name}: the {what} part has no input of the known classes")
         if not known.all():
-            held.append(part.select(~known, labels[~known]))
+            unseen_parts.append(part.select(~known, labels[~known]))
             part, labels = part.select(known), labels[known]
         return Samples(part._stored, labels, part.columns, f"{name} {what}")
 
-    train = None if train is None else keep(train, "train")
-    test = keep(test, "test")
+    train = None if train is None else without_unseen(train, "train")
+    test = without_unseen(test, "test")
     tabular = len(test.shape) == 1
     if tabular and encoding is None:
         encoding = Encoding.numeric(f"x{i}" for i in range(test.shape[0]))
@@ -80,17 +83,17 @@ def assemble(
         name=name,
         train=train,
         test=test,
-        classes=tuple(classes[i] for i in kept),
+        classes=tuple(classes[i] for i in known_classes),
         normalise=None if train is None else Normalise.fitted(train),
         kind="tabular" if tabular else "image",
         features=() if encoding is None else encoding.features,
-        unseen=Samples.joined(held, f"{name} held out") if held else None,
+        unseen=Samples.joined(unseen_parts, f"{name} unseen") if unseen_parts else None,
         encoding=encoding,
     )
 
 
-def held_classes(unseen: Any) -> tuple[int | str, ...]:
-    """The classes to hold out one by one; a single one may come bare, and None is none."""
+def unseen_classes(unseen: Any) -> tuple[int | str, ...]:
+    """Return the unseen classes as a tuple; a single one may come bare, and None is none."""
     if unseen is None:
         return ()
     if isinstance(unseen, str | Integral | np.bool_):
@@ -98,36 +101,118 @@ def held_classes(unseen: Any) -> tuple[int | str, ...]:
     return tuple(items("unseen", unseen))
 
 
-def kept_classes(classes: tuple[str, ...], unseen: Iterable[int | str], name: str) -> list[int]:
-    """Positions of the classes that are not held out; a class is given by its name or by its position."""
-    held = {_position(one, classes) for one in held_classes(unseen)}
-    kept = [i for i in range(len(classes)) if i not in held]
-    if len(kept) < 2:
-        without = f" without {', '.join(classes[i] for i in sorted(held))}" if held else ""
-        raise NescioError(
-            f"{name}{without} has {len(kept)} class{'es' * (len(kept) != 1)}; expected at least 2"
-        )
-    return kept
+def seen_classes(classes: tuple[str, ...], unseen: Iterable[int | str], name: str) -> list[int]:
+    """Return the positions of all classes but `unseen`, which are given by name or position."""
+    left_out = {_position(one, classes) for one in unseen_classes(unseen)}
+    seen = [i for i in range(len(classes)) if i not in left_out]
+    if len(seen) < 2:
+        without = f" without {', '.join(classes[i] for i in sorted(left_out))}" if left_out else ""
+        raise NescioError(f"{name}{without} must have at least 2 classes, got {len(seen)}")
+    return seen
 
 
 def _position(given: int | str, classes: tuple[str, ...]) -> int:
-    if isinstance(given, str) and given in classes:
-        return classes.index(given)
-    if isinstance(given, str) and plain_name(given) in classes:
-        return classes.index(plain_name(given))
-    if isinstance(given, str) and not (
-        given.isdecimal() and len(given) < 10
-    ):  # int() refuses very long ones
-        raise unknown_name("class", given if len(given) <= 50 else f"{given[:50]}…", classes)
-    wrong = NescioError(f"class {given!r} to hold out; expected a name or a whole number")
-    if isinstance(given, bool | np.bool_):
-        raise wrong
+    if isinstance(given, str):
+        for name in (given, plain_name(given)):
+            if name in classes:
+                return classes.index(name)
+        if not (given.isdecimal() and len(given) < 10):  # int() refuses very long ones
+            raise unknown_name("class", given if len(given) <= 50 else f"{given[:50]}…", classes)
+        given = int(given)
     try:
-        index = operator.index(int(given) if isinstance(given, str) else given)
-    except TypeError as error:
-        raise wrong from error
+        index = -1 if isinstance(given, bool | np.bool_) else operator.index(given)
+    except TypeError:
+        index = -1
     if not 0 <= index < len(classes):
-        raise NescioError(
-            f"class {given} to hold out; expected 0 to {len(classes) - 1}, or a name: {', '.join(classes)}"
-        )
+        wanted = f"names or positions 0 to {len(classes) - 1} of {', '.join(classes)}"
+        raise NescioError(f"unseen must be {wanted}; got {given!r}")
     return index
+
+
+def stratified(labels: Tensor, test: float, seed: int, where: str) -> tuple[Tensor, Tensor]:
+    """Return sorted positions of a training and a test part with the fraction `test` of a class.
+
+    A class of two or more inputs has at least one on either side; a class of one is for training.
+    """
+    generator = np.random.default_rng(seed)
+    tested = np.zeros(len(labels), dtype=bool)
+    for value in np.unique(labels.numpy()):
+        positions = generator.permutation(np.flatnonzero(labels.numpy() == value))
+        count = round(len(positions) * test)
+        tested[positions[: min(max(count, 1), len(positions) - 1)]] = True
+    if not tested.any():
+        raise NescioError(
+            f"{where}: must have at least 2 inputs of some class to split, got 1 of each"
+        )
+    return torch.from_numpy(np.flatnonzero(~tested)), torch.from_numpy(np.flatnonzero(tested))
+
+
+def known_table(
+    name: str,
+    table: Rows,
+    layout: Layout,
+    test: float,
+    seed: int,
+    unseen: tuple[int | str, ...],
+    impute: bool,
+) -> Known:
+    """Return the known set in a table; its encoding is fitted on training rows of known classes."""
+    label = label_column(table, layout.label, name)
+    classes, labels = class_labels(table, label, name, layout.names)
+    known = torch.isin(labels, torch.tensor(seen_classes(classes, unseen, name)))
+    inputs = table.without(label, *([layout.split] if layout.split else []), *layout.facts)
+    if not inputs:
+        only = f"the only column is {label!r}"
+        raise NescioError(f"{name}: {only}; expected comma-separated features beside it")
+    train_rows, test_rows = _split(table, layout.split, labels, test, seed, name)
+    learned = [int(i) for i in train_rows[known[train_rows]]]
+    try:
+        if not impute:
+            check_complete(inputs)  # all rows, before the fit, which sees only the training rows
+        fitting = {key: [cells[i] for i in learned] for key, cells in inputs.items()}
+        encoding = Encoding.fitted(fitting, impute, layout.categorical)
+        encoded = encoding.encode(inputs, unseen_category=ZEROS)
+    except NescioError as error:
+        raise NescioError(f"{name}: {error}") from error
+    samples = Samples(encoded, labels, {key: np.array(table[key]) for key in layout.facts})
+    train, tested = samples.select(train_rows), samples.select(test_rows)
+    return assemble(name, train, tested, classes, unseen, encoding)
+
+
+def label_column(table: Rows, label: str | None, where: str) -> str:
+    """Return the name of the label column, by default the last one."""
+    if label is not None and label not in table:
+        raise unknown_name(f"label column of {where}", label, table)
+    return list(table)[-1] if label is None else label
+
+
+def class_labels(
+    table: Rows, column: str, where: str, names: Mapping[str, str] | None = None
+) -> tuple[tuple[str, ...], Tensor]:
+    """Return class names, by default those of `in_order`, and labels `(N,)`."""
+    cells = table[column]
+    for row, cell in enumerate(cells):
+        if is_missing(cell):
+            raise NescioError(f"{where}: {row_place(table, row)} has no label")
+    names = names or in_order(cells)
+    if others := set(cells) - set(names):
+        raise NescioError(f"{where}: labels must be {', '.join(names)}, got {min(others)!r}")
+    classes = tuple(dict.fromkeys(names.values()))
+    if len(classes) > max(100, len(cells) // 3):
+        counts = f"{len(classes)} different labels in {len(cells)} rows"
+        raise NescioError(f"{where}: {counts}; is column {column!r} a class?")
+    position = {text: classes.index(name) for text, name in names.items()}
+    return classes, torch.tensor([position[cell] for cell in cells])
+
+
+def _split(
+    table: Rows, column: str | None, labels: Tensor, test: float, seed: int, name: str
+) -> tuple[Tensor, Tensor]:
+    if column is None:
+        return stratified(labels, test, seed, name)
+    parts = np.array(table[column])
+    if set(parts) != {"train", "test"}:
+        given = ", ".join(sorted(set(parts))[:5])
+        raise NescioError(f"{name}: column {column!r} must hold train and test, got {given}")
+    train, tested = (torch.from_numpy(np.flatnonzero(parts == part)) for part in ("train", "test"))
+    return train, tested

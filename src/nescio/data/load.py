@@ -4,19 +4,20 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+import torch
+
 from nescio.data.formats.bounds import require_exists
 from nescio.data.formats.csv import read_csv
-from nescio.data.formats.readers import FORMATS, is_table, parts_at
-from nescio.data.known import Known, assemble, held_classes
-from nescio.data.parts import Parts, named
-from nescio.data.samples import Samples
+from nescio.data.known import Known, assemble, known_table, stratified, unseen_classes
+from nescio.data.read import check_no_label, is_table, parts_at, read_source
+from nescio.data.samples import Parts
 from nescio.data.sources import embedded
-from nescio.data.sources.catalogue import CATALOGUE, NAMES
-from nescio.data.sources.on_disk import folders, found
-from nescio.data.split import stratified
-from nescio.data.tabular import Layout, tabular
+from nescio.data.sources.catalogue import CATALOGUE, NAMES, Layout, find, folders
 from nescio.errors import NescioError, unknown_name
 from nescio.seeds import check_seed
+
+TEST_FRACTION, PATH_TEST_FRACTION = 0.3, 0.2  # of sets without a split of their own
 
 
 def load(
@@ -27,99 +28,92 @@ def load(
     impute: bool = False,
     label: str | None = None,
 ) -> Known:
-    """A known data set, embedded or from files.
+    """Load a known data set, embedded or from files.
 
     Args:
-        name: one of `NAMES`, or a path to an npz or CSV file, to a folder of images or of idx files.
-        root: the folder of the data files; without it `$NESCIO_DATA`, then the user's cache.
-        unseen: classes, by name or position, that are taken out and given back as `.unseen` with label −1.
-        seed: decides what is drawn, and the division where a set has none of its own (70/30, a path's 80/20).
-        impute: fill missing values of a table from its training rows instead of refusing them; images have none.
-        label: the label column of a CSV path; the last one without it.
+        name: one of `NAMES`, or a path to an npz or CSV file, a folder of images or of idx files.
+        root: the folder of the data files; by default `$NESCIO_DATA`, then the user's cache.
+        unseen: classes, by name or position, to leave out and return as `.unseen` with label −1.
+        seed: random seed of what is drawn, and of the train/test split of a set that has none.
+        impute: fill missing values of a table from its training rows instead of refusing them.
+        label: the label column of a CSV path; by default the last one.
     """
-    return load_ordered(name, root, unseen, seed, impute, label)
-
-
-def load_ordered(
-    name: str | os.PathLike[str],
-    root: str | os.PathLike[str] | None = None,
-    unseen: Iterable[int | str] | int | str | None = (),
-    seed: int = 0,
-    impute: bool = False,
-    label: str | None = None,
-    older: bool = False,
-) -> Known:
-    """What `load` gives; with `older`, a path's classes in the order that earlier versions had them in."""
     if not isinstance(name, str | os.PathLike) or not str(name):
-        raise NescioError(
-            f"{name!r} was given for a data set; expected one of {', '.join(NAMES)}, or a path"
-        )
-    seed, held = check_seed(seed), held_classes(unseen)
-    if label is not None and (str(name) in CATALOGUE or not is_table(Path(name))):
-        raise NescioError(
-            f"{name}: label column {label!r} was asked for; only a CSV file's can be chosen"
-        )
-    if str(name) in embedded.DRAWN:
-        return embedded.drawn(str(name), held, seed)
-    if str(name) in embedded.STORED:
-        return embedded.stored(str(name), held, seed)
+        raise NescioError(f"name must be one of {', '.join(NAMES)}, or a path, got {name!r}")
+    seed, unseen = check_seed(seed), unseen_classes(unseen)
+    if str(name) in CATALOGUE or not is_table(Path(name)):
+        check_no_label(name, label)
+    if str(name) in embedded.LOADERS:
+        return embedded.LOADERS[str(name)](str(name), unseen, seed)
     if str(name) in CATALOGUE:
-        return _from_catalogue(str(name), root, held, seed, impute)
+        return _from_catalogue(str(name), root, unseen, seed, impute)
     path = Path(name)
     if not (path.suffix or len(path.parts) > 1 or os.path.lexists(path)):
         raise unknown_name("data set", str(name), NAMES)
     require_exists(path, f", and no data set of that name; known are {', '.join(NAMES)}")
     if is_table(path):
-        return tabular(path.name, read_csv(path), Layout(label), 0.2, seed, held, impute, older)
-    return _known(path.name, parts_at(path, older=older), held, 0.2, seed)
+        layout = Layout(label)
+        table = read_csv(path)
+        return known_table(path.name, table, layout, PATH_TEST_FRACTION, seed, unseen, impute)
+    return _known(path.name, parts_at(path), unseen, PATH_TEST_FRACTION, seed)
 
 
 def _from_catalogue(
     name: str,
     root: str | os.PathLike[str] | None,
-    held: tuple[int | str, ...],
+    unseen: tuple[int | str, ...],
     seed: int,
     impute: bool,
 ) -> Known:
-    entry, source_and_paths = CATALOGUE[name], found(name, root)
-    if source_and_paths is None:
-        raise NescioError(missing(name, root))
-    source, paths = source_and_paths
+    entry, found = CATALOGUE[name], find(name, root)
+    if found is None:
+        places = " or ".join(str(folder) for folder in folders(root))
+        wanted = " or ".join(" + ".join(source.files) for source in entry.sources)
+        get = f"`nescio data get {name}`, or nescio.data.download({name!r}), fetches it"
+        remedy = get if entry.remotes else "set NESCIO_DATA to the folder that has it"
+        raise NescioError(f"{name}: found no {wanted} under {places}; {remedy}")
+    source, paths = found
     if entry.layout is not None:
-        return tabular(name, read_csv(paths[0]), entry.layout, 0.3, seed, held, impute)
-    return _known(name, FORMATS[source.format](paths, entry), held, 0.3, seed)
+        table = read_csv(paths[0])
+        return known_table(name, table, entry.layout, TEST_FRACTION, seed, unseen, impute)
+    return _known(name, read_source(source, paths, entry), unseen, TEST_FRACTION, seed)
 
 
-def _known(name: str, parts: Parts, held: tuple[int | str, ...], test: float, seed: int) -> Known:
+def _known(name: str, parts: Parts, unseen: tuple[int | str, ...], test: float, seed: int) -> Known:
     if any((part.labels < 0).any() for part in parts.samples.values()):
-        raise NescioError(
-            f"{name}: has no labels to learn; its inputs can be scored, or be unknown data"
-        )
-    shapes = {part.shape for part in parts.samples.values()}
+        hint = "its inputs can be scored, or be unknown data"
+        raise NescioError(f"{name}: has no labels to learn; {hint}")
+    shapes = sorted({part.shape for part in parts.samples.values()})
     if len(shapes) > 1:
-        raise NescioError(
-            f"{name}: its parts have inputs of {' and '.join(map(str, sorted(shapes)))}; expected one shape"
-        )
-    train_part = parts.samples.get("train")
-    if train_part is not None and bool((train_part.labels == train_part.labels[0]).all()):
-        raise NescioError(
-            f"{name}: all training inputs have one label; expected at least 2 classes"
-        )
-    parts = named(parts, name)
+        given = " and ".join(map(str, shapes))
+        raise NescioError(f"{name}: the parts must have inputs of one shape, got {given}")
+    train = parts.samples.get("train")
+    if train is not None and bool((train.labels == train.labels[0]).all()):
+        raise NescioError(f"{name}: must have at least 2 classes, got one label in training")
+    parts = parts if parts.classes else _named(parts, name)
     if "test" in parts.samples:
-        return assemble(
-            name, parts.samples.get("train"), parts.samples["test"], parts.classes, held
-        )
-    whole: Samples = next(iter(parts.samples.values()))
-    train, rest = stratified(whole.labels, test, seed, name)
-    return assemble(name, whole.select(train), whole.select(rest), parts.classes, held)
+        train, tested = parts.samples.get("train"), parts.samples["test"]
+        return assemble(name, train, tested, parts.classes, unseen)
+    samples = next(iter(parts.samples.values()))
+    train_rows, test_rows = stratified(samples.labels, test, seed, name)
+    train, tested = samples.select(train_rows), samples.select(test_rows)
+    return assemble(name, train, tested, parts.classes, unseen)
 
 
-def missing(name: str, root: str | os.PathLike[str] | None) -> str:
-    """What to do about a set whose files are not there."""
-    entry = CATALOGUE[name]
-    places = " or ".join(str(folder) for folder in folders(root))
-    wanted = " or ".join(" + ".join(source.files) for source in entry.sources)
-    get = f"`nescio data get {name}`, or nescio.data.download({name!r}), fetches it"
-    remedy = get if entry.remotes else "set NESCIO_DATA to the folder that has it"
-    return f"{name}: found no {wanted} under {places}; {remedy}"
+def _named(parts: Parts, name: str) -> Parts:
+    """Number labels without names anew, so that no class is one without training inputs."""
+    train = parts.samples.get("train") or next(iter(parts.samples.values()))
+    present = torch.from_numpy(np.unique(train.labels.numpy()))
+    names = tuple(map(str, present.tolist()))
+    for what, samples in parts.samples.items():
+        others = samples.labels[~torch.isin(samples.labels, present)]
+        if len(others):
+            raise NescioError(
+                f"{name}: the {what} part has label {int(others[0])}, which no training input has; "
+                f"expected one of {', '.join(names)}"
+            )
+    renumbered = {
+        what: samples.with_labels(torch.searchsorted(present, samples.labels), samples.name)
+        for what, samples in parts.samples.items()
+    }
+    return Parts(renumbered, names)

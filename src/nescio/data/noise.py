@@ -1,7 +1,7 @@
-"""Inputs of no class, made from known ones: noise in batches as paper 2 makes it, and whole sets of it.
+"""Inputs of no class, made from known ones: noise in batches as in paper 2, and whole sets of it.
 
-Functions of a batch `(N, …)` draw from a generator, or from torch's global one, and give as many inputs back, or `n`.
-Images are `(N, C, H, W)` in [0, 1]; every other input is taken for a row of a table, or a point.
+Functions of a batch `(N, …)` draw from a generator, or from torch's global one, and return as many
+inputs, or `n`. Images are `(N, C, H, W)` in [0, 1]; all else is rows of a table, or points.
 """
 
 from collections.abc import Callable
@@ -13,71 +13,67 @@ from nescio.data.samples import Samples
 from nescio.errors import NescioError, check_int, unknown_name
 from nescio.seeds import check_seed
 
-WIDER = 3.0  # how much wider than the data a box around a table is
+SPREAD = 3.0  # how many times wider than the data noise for a table is
 SIGMAS = (1.0, 2.5)  # standard deviations, in pixels, of the paper's low-pass filter
-REACH = 7  # pixels each way that the filter sees: 15 × 15, as the authors have it
+RADIUS = 7  # pixels each way that the filter sees: 15 × 15, as in the authors' code
 CHUNK = 1024  # images at a time
 
 
 def uniform(x: Tensor, n: int | None = None, generator: Generator | None = None) -> Tensor:
-    """Uniform inputs: images over [0, 1], rows over the box of the batch, three times as wide about its centre."""
+    """Return uniform inputs: images over [0, 1], rows over a box three times that of the batch."""
     n = _count(x, n)
     u = _rand((n, *x.shape[1:]), x, generator)
     if x.dim() == 4:
         return u
     low, high = x.amin(0), x.amax(0)
-    return (low + high) / 2 + WIDER * (high - low) * (u - 0.5)
+    return (low + high) / 2 + SPREAD * (high - low) * (u - 0.5)
 
 
 def normal(x: Tensor, n: int | None = None, generator: Generator | None = None) -> Tensor:
-    """Normal inputs: images of mean ½ and variance 1, cut to [0, 1]; rows with the batch's means, thrice its spread.
+    """Return normal inputs: images of mean ½ and variance 1 in [0, 1] (Liang et al., 2018).
 
-    The images are those of Liang et al. (2018).
+    Rows have the batch's means and three times its standard deviations.
     """
-    n = _count(x, n)
-    z = torch.randn(
-        (n, *x.shape[1:]), generator=generator, dtype=x.dtype, device=_device(generator)
-    ).to(x.device)
-    return (0.5 + z).clamp(0, 1) if x.dim() == 4 else x.mean(0) + WIDER * x.std(0, correction=0) * z
+    shape, device = (_count(x, n), *x.shape[1:]), _device(generator)
+    z = torch.randn(shape, generator=generator, dtype=x.dtype, device=device).to(x.device)
+    if x.dim() == 4:
+        return (0.5 + z).clamp(0, 1)
+    return x.mean(0) + SPREAD * x.std(0, correction=0) * z
 
 
 def permuted(x: Tensor, n: int | None = None, generator: Generator | None = None) -> Tensor:
-    """The batch out of order: of images the pixels, each image on its own and colours kept; of rows each column."""
+    """Permute the pixels of each image, all channels alike, or each column of a table."""
     n = _count(x, n)
     x = x if n == len(x) else x[torch.arange(n, device=x.device) % len(x)]
     if x.dim() != 4:
-        order = _rand(x.shape, x, generator).argsort(0)
-        return x.gather(0, order)
+        return x.gather(0, _rand(x.shape, x, generator).argsort(0))
     pixels = x.flatten(2)  # (N, C, H·W)
     order = _rand((n, 1, pixels.shape[2]), x, generator).argsort(2)
     return pixels.gather(2, order.expand_as(pixels)).view_as(x)
 
 
 def low_pass(x: Tensor, sigma: Tensor | float) -> Tensor:
-    """Images through a Gaussian filter of 15 × 15 pixels, mirrored at the edges; `sigma` is one, or one for each.
+    """Blur images by a Gaussian filter of 15 × 15 pixels, mirrored at the edges.
 
-    A blur along one axis is a matrix, so a batch with a sigma for each image costs two products of small matrices.
+    `sigma` is one, or one for each. A blur along one axis is a matrix, so that a batch with a sigma
+    for each image costs two products of small matrices.
     """
     _check_images(x)
-    if not isinstance(sigma, Tensor | float | int) or (
-        isinstance(sigma, Tensor) and sigma.shape not in ((), (1,), (len(x),))
-    ):
-        raise NescioError(
-            f"a low-pass filter takes one sigma, or one for each of {len(x)} images, not {sigma!r}"
-        )
+    single = isinstance(sigma, float | int)
+    if not single and not (isinstance(sigma, Tensor) and sigma.shape in ((), (1,), (len(x),))):
+        wanted = f"one number, or one for each of {len(x)} images"
+        raise NescioError(f"sigma must be {wanted}, got {sigma!r}")
     sigma = torch.as_tensor(sigma, dtype=x.dtype, device=x.device).expand(len(x))
     if not bool(((sigma > 0) & sigma.isfinite()).all()):
-        raise NescioError("sigma of a low-pass filter must be above 0")
-    offsets = torch.arange(-REACH, REACH + 1, dtype=x.dtype, device=x.device)
+        raise NescioError("sigma must be finite and above 0")
+    offsets = torch.arange(-RADIUS, RADIUS + 1, dtype=x.dtype, device=x.device)
     weights = (-0.5 * (offsets / sigma[:, None]).square()).softmax(1)  # (N, 15)
-    rows, columns = (
-        _blur(weights, side)[:, None] for side in x.shape[2:]
-    )  # (N, 1, H, H) and (N, 1, W, W)
+    rows, columns = (_blur(weights, side)[:, None] for side in x.shape[2:])  # (N, 1, side, side)
     return rows @ x @ columns.mT
 
 
 def stretched(x: Tensor) -> Tensor:
-    """Images, each stretched over [0, 1] by its own least and largest value; one that is flat stays as it is."""
+    """Stretch each image over [0, 1] by its own minimum and maximum; a flat one stays as it is."""
     _check_images(x)
     low, high = x.amin((1, 2, 3), keepdim=True), x.amax((1, 2, 3), keepdim=True)
     return torch.where(high > low, (x - low) / (high - low).where(high > low, 1.0), x)
@@ -86,26 +82,24 @@ def stretched(x: Tensor) -> Tensor:
 def mixed(
     x: Tensor, n: int | None = None, generator: Generator | None = None, *, one_sigma: bool = False
 ) -> Tensor:
-    """The out-distribution of paper 2: one half permuted, one half uniform; images then low-passed and stretched.
+    """Return the out-distribution of paper 2: permuted and uniform halves, low-passed, stretched.
 
-    Each image has a sigma of its own in [1, 2.5], or with `one_sigma` the batch has one, as in the authors' code.
+    Each image has a sigma of its own in [1, 2.5], or with `one_sigma` the batch has one, as in the
+    authors' code. Rows of a table are not filtered.
     """
     n = _count(x, n)
     if x.dim() == 4 and not (x.min() >= 0 and x.max() <= 1):
-        raise NescioError(
-            f"this noise is made from images in [0, 1], with normalisation inside the model; these range "
-            f"from {x.min():g} to {x.max():g}"
-        )
+        given = f"{x.min():g} to {x.max():g}; normalise inside the model"
+        raise NescioError(f"this noise is made from images in [0, 1], got values from {given}")
     half = n // 2
-    made = permuted(x, n - half, generator)
+    noise = permuted(x, n - half, generator)
     if half:
-        made = torch.cat([made, uniform(x, half, generator)])
+        noise = torch.cat([noise, uniform(x, half, generator)])
     if x.dim() != 4:
-        return made
+        return noise
     low, high = SIGMAS
-    return stretched(
-        low_pass(made, low + (high - low) * _rand((1,) if one_sigma else (n,), x, generator))
-    )
+    sigma = low + (high - low) * _rand((1,) if one_sigma else (n,), x, generator)
+    return stretched(low_pass(noise, sigma))
 
 
 NOISES: dict[str, Callable[..., Tensor]] = {
@@ -114,65 +108,53 @@ NOISES: dict[str, Callable[..., Tensor]] = {
     "normal": normal,
     "permuted": permuted,
 }
-MADE = (
-    "noise",
-    "uniform",
-    "normal",
-    "permuted",
-    "far",
-)  # what `made` knows; noise is the mixed one, the paper's
+SYNTHETIC = ("noise", "uniform", "normal", "permuted", "far")  # noise is the mixed one, the paper's
 
 
 def samples(name: str, like: Samples, n: int | None = None, seed: int = 0) -> Samples:
-    """A set of noise by its name in `NOISES`, made from known data: as many inputs, or `n`, all with label −1."""
-    _check(like)
+    """Return noise by its name in `NOISES`, as many inputs as `like` or `n`, all with label −1."""
+    _check_samples(like)
     if name not in NOISES:
         raise unknown_name("noise", name, NOISES)
     n = len(like) if n is None else check_int("n", n)
     generator = torch.Generator().manual_seed(check_seed(seed))
+    make = NOISES[name]
     if len(like.shape) != 3:  # a box, or a column, is of all rows
-        made = [NOISES[name](like.take(slice(None))[0], n, generator)]
+        noise = make(like.take(slice(None))[0], n, generator)
     else:
-        made = [
-            NOISES[name](
-                like.take(torch.arange(start, min(start + CHUNK, n)) % len(like))[0],
-                None,
-                generator,
-            )
-            for start in range(0, n, CHUNK)
+        chunks = [
+            torch.arange(start, min(start + CHUNK, n)) % len(like) for start in range(0, n, CHUNK)
         ]
-    return Samples(torch.cat(made), torch.full((n,), -1), name=f"{name} noise")
+        noise = torch.cat([make(like.take(chunk)[0], None, generator) for chunk in chunks])
+    return Samples(noise, torch.full((n,), -1), name=f"{name} noise")
 
 
-def made(name: str, like: Samples, seed: int = 0) -> Samples:
-    """Unknown data that follow from known ones, by the name they have in evaluations: `MADE`."""
+def synthetic(name: str, like: Samples, seed: int = 0) -> Samples:
+    """Return unknown data made from known ones, by a name of `SYNTHETIC`."""
     if name == "far":
         return far(like)
-    if name not in MADE:
-        raise unknown_name("set of unknown data", name, MADE)
+    if name not in SYNTHETIC:
+        raise unknown_name("set of unknown data", name, SYNTHETIC)
     return samples("mixed" if name == "noise" else name, like, seed=seed)
 
 
 def far(like: Samples, factor: float = 100.0) -> Samples:
-    """Each input moved away from the mean of the data: `mean + factor · (x − mean)`, with label −1."""
-    _check(like)
+    """Move each input away from the mean of the data: `mean + factor · (x − mean)`, label −1."""
+    _check_samples(like)
     x = like.take(slice(None))[0]
     mean = x.mean(0, dtype=torch.float64).to(x.dtype)
     moved = mean + factor * (x - mean)
     if not moved.isfinite().all():
-        raise NescioError(
-            f"factor={factor} moves {like.name or 'the data'} beyond what {x.dtype} can hold"
-        )
-    return Samples(
-        moved, torch.full((len(x),), -1), like.columns, f"{like.name} × {factor:g}".strip()
-    )
+        what = like.name or "the data"
+        raise NescioError(f"factor={factor} moves {what} beyond what {x.dtype} can hold")
+    name = f"{like.name} × {factor:g}".strip()
+    return Samples(moved, torch.full((len(x),), -1), like.columns, name)
 
 
 def _blur(weights: Tensor, side: int) -> Tensor:
-    """The filters `(N, 15)` along a side as matrices `(N, side, side)`: row i holds what pixel i is made of."""
-    places = torch.arange(side, device=weights.device)[:, None] + torch.arange(
-        -REACH, REACH + 1, device=weights.device
-    )
+    """Return filters `(N, 15)` along a side as matrices `(N, side, side)`: row i makes pixel i."""
+    offsets = torch.arange(-RADIUS, RADIUS + 1, device=weights.device)
+    places = torch.arange(side, device=weights.device)[:, None] + offsets
     places = places % (2 * side)  # mirrored, the image repeats after two sides
     places = torch.where(places < side, places, 2 * side - 1 - places)  # (side, 15)
     taken = torch.nn.functional.one_hot(places, side).to(weights.dtype)  # (side, 15, side)
@@ -180,46 +162,37 @@ def _blur(weights: Tensor, side: int) -> Tensor:
 
 
 def _rand(shape: tuple[int, ...] | torch.Size, like: Tensor, generator: Generator | None) -> Tensor:
-    return torch.rand(shape, generator=generator, dtype=like.dtype, device=_device(generator)).to(
-        like.device
-    )
+    device = _device(generator)
+    return torch.rand(shape, generator=generator, dtype=like.dtype, device=device).to(like.device)
 
 
 def _device(generator: Generator | None) -> torch.device:
-    """Where to draw: on the CPU unless told otherwise, so that a seed means the same on every device."""
+    """Draw on the CPU unless a generator says otherwise: a seed means the same on every device."""
     return torch.device("cpu") if generator is None else generator.device
 
 
 def _count(x: Tensor, n: int | None) -> int:
     if not _dense(x) or not x.is_floating_point() or x.dim() < 2 or len(x) == 0:
-        raise NescioError(
-            f"noise is made from a batch of floats (N, …) with N ≥ 1, not from {_given(x)}"
-        )
+        raise NescioError(f"noise is made from a batch of floats (N, …), N ≥ 1, got {_given(x)}")
     return len(x) if n is None else check_int("n", n)
 
 
 def _check_images(x: Tensor) -> None:
     if not _dense(x) or x.dim() != 4 or not x.is_floating_point():
-        raise NescioError(f"a filter takes images, floats (N, C, H, W), not {_given(x)}")
+        raise NescioError(f"a filter takes images, floats (N, C, H, W), got {_given(x)}")
 
 
 def _dense(x: object) -> bool:
-    """Whether this is a tensor whose numbers lie in memory one by one."""
     return isinstance(x, Tensor) and x.layout == torch.strided and not (x.is_meta or x.is_nested)
 
 
 def _given(x: object) -> str:
     if not isinstance(x, Tensor):
         return type(x).__name__
-    return (
-        f"{x.dtype} {tuple(x.shape)}"
-        if _dense(x)
-        else "a tensor that is sparse, nested or on the meta device"
-    )
+    sparse = "a tensor that is sparse, nested or on the meta device"
+    return f"{x.dtype} {tuple(x.shape)}" if _dense(x) else sparse
 
 
-def _check(like: Samples) -> None:
+def _check_samples(like: Samples) -> None:
     if not isinstance(like, Samples):
-        raise NescioError(
-            f"noise is made like a nescio.data.Samples, not like a {type(like).__name__}"
-        )
+        raise NescioError(f"noise is made like nescio.data.Samples, got {type(like).__name__}")

@@ -9,11 +9,13 @@ import torch
 from nescio.data.class_order import plain_name
 from nescio.data.formats.bounds import require_exists
 from nescio.data.formats.csv import read_csv
-from nescio.data.formats.readers import is_table, parts_at
-from nescio.data.parts import Parts
-from nescio.data.samples import Samples
+from nescio.data.formats.images import is_image, read_image_folder, read_images
+from nescio.data.formats.npz import read_npy, read_npz
+from nescio.data.formats.published import PUBLISHED, idx_set_in, read_idx, read_idx_set
+from nescio.data.known import class_labels, label_column
+from nescio.data.samples import Parts, Samples
+from nescio.data.sources.catalogue import Entry, Source
 from nescio.data.table import WARN, ZEROS, Encoding
-from nescio.data.tabular import class_labels, label_column
 from nescio.errors import NescioError, unknown_name
 
 
@@ -26,23 +28,22 @@ def read(
     part: str | None = None,
     unseen_category: str = WARN,
 ) -> Samples:
-    """The samples in an idx, npz, npy or CSV file, an image or a folder of them, with label −1 where there is none.
+    """Read the samples in an idx, npz, npy or CSV file, an image, or a folder of images.
 
     Args:
         path: what to read; npz keys and folders are as for `load`.
-        label: a CSV's label column; without it every column is a feature and there are no labels.
-        encoding: a table's encoding, `Known.encoding`, to encode these rows as the training rows were.
+        label: a CSV's label column; without it every column is a feature and all labels are −1.
+        encoding: a table's `Known.encoding`, to encode these rows as the training rows were.
         classes: class names in the order of the labels; a label of none of them becomes −1.
         impute: for a table without an encoding, fill missing values from its own rows.
-        part: "train" or "test" of a file that has both; "test" without it.
-        unseen: what becomes of categories that the encoding does not know, as in `Encoding.encode`.
+        part: "train" or "test" of a file that has both; by default "test".
+        unseen_category: how to encode categories never seen in training, as in `Encoding.encode`.
     """
     parts = read_parts(path, label, encoding, impute, unseen_category=unseen_category)
-    held = parts.samples
-    chosen = part or ("test" if "test" in held else next(iter(held)))
-    if chosen not in held:
-        raise unknown_name(f"part of {path}", chosen, held)
-    return relabelled(held[chosen], parts.classes, classes, Path(path).name)
+    chosen = part or ("test" if "test" in parts.samples else next(iter(parts.samples)))
+    if chosen not in parts.samples:
+        raise unknown_name(f"part of {path}", chosen, parts.samples)
+    return relabelled(parts.samples[chosen], parts.classes, classes, Path(path).name)
 
 
 def read_parts(
@@ -53,18 +54,52 @@ def read_parts(
     any_shape: bool = False,
     unseen_category: str = ZEROS,
 ) -> Parts:
-    """What `read` chooses from, with labels as the file numbers them, and the names of its classes if it has any.
+    """Return what `read` chooses from, with the file's own labels and class names if it has any.
 
     With `any_shape` the `inputs` of an npz file are taken as they are.
     """
     path = require_exists(path)
     if is_table(path):
         return _rows(path, label, encoding, impute, unseen_category)
-    if label is not None:
-        raise NescioError(
-            f"{path}: label column {label!r} was asked for; only a CSV file's can be chosen"
-        )
+    check_no_label(path, label)
     return parts_at(path, any_shape)
+
+
+def check_no_label(path: str | os.PathLike[str], label: str | None) -> None:
+    """Raise if a label column was asked for of what is no CSV file."""
+    if label is not None:
+        raise NescioError(f"{path}: label column {label!r} can only be chosen of a CSV file")
+
+
+def is_table(path: Path) -> bool:
+    """Return whether the name says CSV, plain or compressed."""
+    return path.name.lower().endswith((".csv", ".csv.gz", ".csv.bz2"))
+
+
+def parts_at(path: Path, any_shape: bool = False) -> Parts:
+    """Return what a path holds, by its name, or by what is in it if it is a folder."""
+    if path.is_dir():
+        files = idx_set_in(path)
+        return read_image_folder(path) if files is None else read_idx_set(files)
+    if path.suffix.lower() == ".npz":
+        return read_npz(path, any_shape=any_shape)
+    if path.suffix.lower() == ".npy":
+        return read_npy(path)
+    if is_image(path):
+        return Parts({"all": Samples(read_images([path]), torch.tensor([-1]))})
+    if "ubyte" in path.name or "idx" in path.name:
+        return read_idx(path)
+    raise NescioError(
+        f"{path}: of no known format; expected .csv (also .csv.gz, .csv.bz2), .npz, .npy, an idx "
+        "file (…-ubyte, .idx), a PNG or JPEG image (.png, .jpg, .jpeg) or a folder"
+    )
+
+
+def read_source(source: Source, paths: tuple[Path, ...], entry: Entry) -> Parts:
+    """Read a set of the catalogue from the files of one of its sources."""
+    if source.format == "npz":
+        return read_npz(paths[0], entry.classes, entry.columns)
+    return PUBLISHED[source.format](paths, entry.classes)
 
 
 def _rows(
@@ -80,27 +115,25 @@ def _rows(
         raise NescioError(f"{path}: {error}") from error
     if column is None:
         return Parts({"all": Samples(x, torch.full((len(x),), -1))})
-    own, labels = class_labels(table, column, str(path))
-    return Parts({"all": Samples(x, labels)}, own)
+    names, labels = class_labels(table, column, str(path))
+    return Parts({"all": Samples(x, labels)}, names)
 
 
 def relabelled(
-    samples: Samples, named: tuple[str, ...], classes: Sequence[str] | None, name: str
+    samples: Samples, names: tuple[str, ...], classes: Sequence[str] | None, name: str
 ) -> Samples:
-    """Samples whose labels are positions in `named`, with labels that are positions in `classes`.
+    """Return samples whose labels, positions in `names`, became positions in `classes`, or −1.
 
-    Labels without names are the names of classes that are numbers too, and else positions already.
+    Labels without names stand for classes that are called by numbers, else for positions.
     """
     labels = samples.labels
     if classes is not None and not (labels < 0).any():
-        own = named or tuple(map(str, range(int(labels.max()) + 1)))
-        place = {plain_name(name): i for i, name in enumerate(classes)} | {
-            name: i for i, name in enumerate(classes)
-        }
-        if named or all(name.isdecimal() for name in classes):
-            labels = torch.tensor(
-                [place.get(name, place.get(plain_name(name), -1)) for name in own]
-            )[labels]
+        if names or all(one.isdecimal() for one in classes):
+            names = names or tuple(map(str, range(int(labels.max()) + 1)))
+            position = {plain_name(one): i for i, one in enumerate(classes)}
+            position |= {one: i for i, one in enumerate(classes)}
+            new = [position.get(one, position.get(plain_name(one), -1)) for one in names]
+            labels = torch.tensor(new)[labels]
         else:
             labels = labels.where(labels < len(classes), -1)
-    return samples.labelled(labels, name)
+    return samples.with_labels(labels, name)

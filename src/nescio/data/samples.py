@@ -1,7 +1,8 @@
-"""Labelled inputs in memory: what `load` returns as `.train` and `.test`."""
+"""Labelled inputs in memory: what `load` returns as `.train` and `.test`, and what files hold."""
 
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,20 +10,20 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from nescio.arrays import as_array
-from nescio.data.arrays import Array, tensor
+from nescio.arrays import Array, as_array
+from nescio.data.arrays import as_any_inputs, as_inputs, as_labels, tensor
 from nescio.errors import NescioError
 
 
 class Samples(Dataset[tuple[Tensor, Tensor]]):
-    """Inputs with their labels; images may stay bytes in memory and become floats in [0, 1] batch by batch.
+    """Inputs with labels; images may stay uint8 in memory and become floats batch by batch.
 
     Args:
-        inputs: `(N, …)`, tensor or array; uint8 means images, given out divided by 255; else it must be floating point.
+        inputs: `(N, …)`, tensor or array; uint8 means images, returned divided by 255; else floats.
         labels: `(N,)` integers, `−1` for an input of no known class.
-        columns: further facts per input that are not fed to a network (a hospital, an alphabet), each `(N,)`.
+        columns: other facts per input that are not fed to a network (a hospital), each `(N,)`.
         name: what reports call this set.
-        words: inputs may be int64, such as words by number, and are then given out as they are.
+        tokens: inputs may be int64, such as token ids, and are then returned as they are.
     """
 
     def __init__(
@@ -31,37 +32,31 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         labels: Tensor | Array,
         columns: Mapping[str, Array] | None = None,
         name: str = "",
-        words: bool = False,
+        tokens: bool = False,
     ) -> None:
         where = name or "a data set"
         inputs, labels = tensor(inputs), tensor(labels)
+        shape = tuple(inputs.shape)
         if inputs.dim() < 2 or inputs.numel() == 0:
-            raise NescioError(
-                f"{where}: inputs of shape {tuple(inputs.shape)}; expected (N, …) with N ≥ 1"
-            )
-        allowed = (torch.uint8, torch.int64) if words else (torch.uint8,)
+            raise NescioError(f"{where}: inputs must have shape (N, …) with N ≥ 1, got {shape}")
+        allowed = (torch.uint8, torch.int64) if tokens else (torch.uint8,)
         if inputs.dtype not in allowed and not inputs.is_floating_point():
-            raise NescioError(f"{where}: inputs must be uint8 images or floats, not {inputs.dtype}")
+            raise NescioError(f"{where}: inputs must be uint8 images or floats, got {inputs.dtype}")
         if labels.shape != inputs.shape[:1] or labels.is_floating_point() or labels.is_complex():
-            raise NescioError(
-                f"{where}: inputs of shape {tuple(inputs.shape)} need ({len(inputs)},) integer labels, "
-                f"not {tuple(labels.shape)} {labels.dtype}"
+            wanted, given = (
+                f"integers of shape {shape[:1]}",
+                f"{tuple(labels.shape)} {labels.dtype}",
             )
+            raise NescioError(f"{where}: labels must be {wanted}, got {given}")
         if not isinstance(columns, Mapping | None):
-            raise NescioError(
-                f"{where}: columns of type {type(columns).__name__}; expected a dict of arrays"
-            )
+            raise NescioError(f"{where}: columns must be a dict of arrays, got {type(columns)}")
         self.columns = {key: as_array(values) for key, values in (columns or {}).items()}
         for key, values in self.columns.items():
-            if values.shape != (len(inputs),):
-                raise NescioError(
-                    f"{where}: column {key!r} has shape {values.shape}, expected ({len(inputs)},)"
-                )
-        self._stored, self.labels = (
-            inputs,
-            labels.long(),
-        )  # bytes stay bytes: floats are four times as large
-        self.name = name
+            if values.shape != shape[:1]:
+                wrong = f"must have shape {shape[:1]}, got {values.shape}"
+                raise NescioError(f"{where}: column {key!r} {wrong}")
+        self._stored = inputs  # bytes stay bytes: floats are four times as large
+        self.labels, self.name = labels.long(), name
 
     def __len__(self) -> int:
         return len(self._stored)
@@ -70,24 +65,21 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         try:
             index = operator.index(index)
         except TypeError as error:
-            raise NescioError(
-                f"a {type(index).__name__} was given for the number of an input"
-            ) from error
+            raise NescioError(f"index must be an int, got {type(index).__name__}") from error
         if not -len(self) <= index < len(self):
             raise IndexError(f"input {index} of a set of {len(self)}")  # what ends a plain for-loop
         return self._floats(self._stored[index]), self.labels[index]
 
     def __getitems__(self, indices: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
-        return list(
-            zip(*self.take(torch.as_tensor(indices)), strict=True)
-        )  # one gather for a whole DataLoader batch
+        # one gather for a whole DataLoader batch
+        return list(zip(*self.take(torch.as_tensor(indices)), strict=True))
 
     def __repr__(self) -> str:
         return f"Samples({self.name!r}, {len(self)} × {self.shape}, {self._stored.dtype})"
 
     @property
     def inputs(self) -> Tensor:
-        """All inputs `(N, …)` as a model takes them; of images that are bytes in memory, a copy as floats in [0, 1]."""
+        """All inputs `(N, …)` as a model takes them; of uint8 images a copy as floats in [0, 1]."""
         return self._floats(self._stored)
 
     @property
@@ -96,57 +88,77 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         return tuple(self._stored.shape[1:])
 
     def take(self, index: Tensor | slice) -> tuple[Tensor, Tensor]:
-        """A batch at once: floats `(B, …)` and labels `(B,)`."""
-        index = index if isinstance(index, slice) else _places(index)
+        """Return a batch: inputs `(B, …)` and labels `(B,)`."""
+        index = index if isinstance(index, slice) else _positions(index)
         return self._floats(self._stored[index]), self.labels[index]
 
     def select(self, index: Tensor | slice, labels: Tensor | None = None) -> "Samples":
-        """The samples at `index` (positions, a mask or a slice), with new labels if given."""
-        index = torch.arange(len(self))[index] if isinstance(index, slice) else _places(index)
+        """Return the samples at `index` (positions, mask or slice), with new labels if given."""
+        index = torch.arange(len(self))[index] if isinstance(index, slice) else _positions(index)
         columns = {key: values[index.cpu().numpy()] for key, values in self.columns.items()}
-        return self._with(
-            self._stored[index],
-            self.labels[index] if labels is None else labels,
-            columns,
-            self.name,
-        )
+        labels = self.labels[index] if labels is None else labels
+        return Samples(self._stored[index], labels, columns, self.name, self._tokens)
 
-    def labelled(self, labels: Tensor, name: str) -> "Samples":
-        """The samples with other labels and another name."""
-        return self._with(self._stored, labels, self.columns, name)
+    def with_labels(self, labels: Tensor, name: str) -> "Samples":
+        """Return the samples with other labels and another name."""
+        return Samples(self._stored, labels, self.columns, name, self._tokens)
 
     def floats(self) -> "Samples":
-        """The samples with words as floats; others are what they were."""
-        words = self._stored.dtype == torch.int64
-        return (
-            Samples(self._stored.float(), self.labels, self.columns, self.name) if words else self
-        )
-
-    def _with(
-        self, inputs: Tensor, labels: Tensor, columns: Mapping[str, Array], name: str
-    ) -> "Samples":
-        return Samples(inputs, labels, columns, name, words=self._stored.dtype == torch.int64)
+        """Return the samples with tokens as floats; others are what they were."""
+        if not self._tokens:
+            return self
+        return Samples(self._stored.float(), self.labels, self.columns, self.name)
 
     @classmethod
     def joined(cls, parts: Sequence["Samples"], name: str) -> "Samples":
-        """Several sets of one shape as one, with the columns that all of them have."""
-        shared = set.intersection(*(set(part.columns) for part in parts))
-        columns = {
-            key: np.concatenate([part.columns[key] for part in parts]) for key in sorted(shared)
-        }
+        """Concatenate sets of one shape, with the columns that all of them have."""
+        shared = sorted(set.intersection(*(set(part.columns) for part in parts)))
+        columns = {key: np.concatenate([part.columns[key] for part in parts]) for key in shared}
         inputs = torch.cat([part._stored for part in parts])
         return cls(inputs, torch.cat([part.labels for part in parts]), columns, name)
+
+    @property
+    def _tokens(self) -> bool:
+        return self._stored.dtype == torch.int64
 
     @staticmethod
     def _floats(inputs: Tensor) -> Tensor:
         return inputs.float().div_(255) if inputs.dtype == torch.uint8 else inputs
 
 
-def _places(index: Any) -> Tensor:
+def _positions(index: Any) -> Tensor:
     """Positions or a mask `(n,)`, or an error."""
-    places = tensor(index)
-    if places.is_floating_point() or places.dim() != 1:
-        raise NescioError(
-            f"places of {places.dtype} {tuple(places.shape)}; expected positions (n,), a mask or a slice"
-        )
-    return places
+    positions = tensor(index)
+    if positions.is_floating_point() or positions.dim() != 1:
+        given = f"{positions.dtype} {tuple(positions.shape)}"
+        raise NescioError(f"index must be positions (n,), a mask or a slice, got {given}")
+    return positions
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A file's samples by part: "train" and "test", or "all"; label −1 where there is none.
+
+    `unchanged` names the parts whose inputs were taken as they are; others are images or a table.
+    """
+
+    samples: Mapping[str, Samples]
+    classes: tuple[str, ...] = ()
+    unchanged: frozenset[str] = frozenset()
+
+
+def as_samples(
+    x: Array,
+    y: Array | None,
+    where: str,
+    classes: tuple[str, ...] = (),
+    columns: Mapping[str, Array] | None = None,
+    any_shape: bool = False,
+) -> Samples:
+    """Return samples of a file's arrays, checked; without labels they are all −1."""
+    inputs = (as_any_inputs if any_shape else as_inputs)(x, where)
+    if y is None:
+        labels = torch.full((len(inputs),), -1)
+    else:
+        labels = as_labels(y, len(inputs), where, len(classes) or None)
+    return Samples(inputs, labels, columns, tokens=any_shape)

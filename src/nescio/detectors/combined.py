@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from nescio.core.features import ForwardPass, NoFeaturesError
 from nescio.core.predict import read
-from nescio.data.halves import halves
-from nescio.data.same import check_apart
+from nescio.data.batches import halves
+from nescio.data.overlap import check_disjoint
 from nescio.detectors.detector import Detector
 from nescio.detectors.explanation import Explanation
 from nescio.detectors.named import detector_named
@@ -88,7 +88,7 @@ class Combined(Detector):
                 "calibration data were given, but nothing to learn from; give train=… too, or neither"
             )
         for one, other in ((known, train), (known, calibration), (calibration, train)):
-            check_apart(one, other)
+            check_disjoint(one, other)
         self._halved = train is not None and calibration is None
         if self._halved:
             calibration, known = halves(known, batch_size=how.get("batch_size", 256))

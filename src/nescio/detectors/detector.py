@@ -14,8 +14,8 @@ from nescio.core.features import ForwardPass, forward_with_features
 from nescio.core.model_state import check_model
 from nescio.core.predict import OnBatch, map_batches
 from nescio.data.arrays import tensor
-from nescio.data.halves import halves
-from nescio.data.same import check_apart
+from nescio.data.batches import halves
+from nescio.data.overlap import check_disjoint
 from nescio.detectors.answers import answered
 from nescio.detectors.calibration import calibration_scores
 from nescio.detectors.explanation import Explanation
@@ -146,7 +146,7 @@ class Detector(nn.Module, ABC):
         self.batch_size = check_int("batch_size", batch_size)
         level = Level.of(accept, per_class, balanced, risk, confidence)
         if self.learns:
-            check_apart(known, train)
+            check_disjoint(known, train)
         self._forget()  # should it fail, nothing is half done
         halved = self.learns and train is None
         if halved:

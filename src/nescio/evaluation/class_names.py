@@ -8,10 +8,10 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
+from nescio.arrays import Array
 from nescio.core.logits import classes
 from nescio.core.predict import predict
 from nescio.data import Samples
-from nescio.data.arrays import Array
 from nescio.errors import NescioError
 from nescio.metrics.percent import percent
 

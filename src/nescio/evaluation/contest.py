@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from nescio import metrics
 from nescio.core.predict import predict
 from nescio.core.random_streams import RandomStream
-from nescio.data.batches import Batch, batches, length
-from nescio.data.halves import halves
+from nescio.data.batches import Batch, batches, halves, length
 from nescio.detectors import Detector
 from nescio.detectors.named import candidate_names, detector_named, untried
 from nescio.errors import NescioError

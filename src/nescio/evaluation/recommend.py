@@ -13,9 +13,9 @@ from nescio.core.features import ForwardPass, forward_with_features
 from nescio.core.logits import classes
 from nescio.core.model_state import check_model
 from nescio.core.predict import map_batches, predict, read
-from nescio.data.halves import halves
-from nescio.data.outliers import made_outliers
-from nescio.data.same import check_apart
+from nescio.data.batches import halves
+from nescio.data.outliers import make_outliers
+from nescio.data.overlap import check_disjoint
 from nescio.detectors import Detector
 from nescio.detectors.level import Level
 from nescio.detectors.named import candidate_names, detector_named, untried
@@ -76,12 +76,12 @@ def recommend(
         raise NescioError(
             "train can be read only once, but every detector that learns reads it; give a dataset or a loader"
         )
-    check_apart(known, train)
+    check_disjoint(known, train)
     count = check_int("inputs", inputs, least=10)
     calibration, rest = halves(known, batch_size=batch_size)
     own = _some(rest, count, seed)
     logits = predict(model, own, progress=progress)
-    sets = {"known": own} | made_outliers(own, classes(logits).to(own.device), seed)
+    sets = {"known": own} | make_outliers(own, classes(logits).to(own.device), seed)
     names = candidate_names(candidates, len(logits))
     tried = _Trials(model, names, {"accept": accept, "train": train, "batch_size": batch_size})
     with bar(len(names) + len(sets), "recommend", progress) as shown:

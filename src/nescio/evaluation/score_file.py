@@ -74,7 +74,7 @@ def write_answers(
     def batches() -> Iterator[Tensor]:
         with bar(None, "score") as shown:
             for batch, count, x in inputs:
-                unseen = inputs.unseen_category or [""] * len(batch)
+                unseen = inputs.unseen_categories or [""] * len(batch)
                 pending.extend(zip(batch, unseen, strict=True))
                 yield x
                 shown.at(written.count, count, "")
@@ -98,7 +98,7 @@ def write_verdicts(
         for batch, count, x in inputs:
             if not written.count:
                 writer.writerow([*columns, *UNSEEN_CATEGORY[: inputs.categorical]])
-            unseen_categories = inputs.unseen_category or [""] * len(batch)
+            unseen_categories = inputs.unseen_categories or [""] * len(batch)
             answers = detector.explain(x, batch_size=len(x))
             for name, answer, unseen in zip(batch, answers, unseen_categories, strict=True):
                 refused = refuse and unseen != ""

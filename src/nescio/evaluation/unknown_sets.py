@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nescio.data import Known, Samples, adapt, load, read
-from nescio.data.noise import MADE, NOISES, made
+from nescio.data.noise import NOISES, SYNTHETIC, synthetic
 from nescio.data.sources.catalogue import NAMES
 from nescio.data.table import ZEROS
 from nescio.errors import NescioError, unknown_name
@@ -42,10 +42,10 @@ def made_set(
 
     Further arguments are `batch_size`, `seed` and `progress`, as in `predict`.
     """
-    if name not in (*MADE, *ADVERSARIAL):
-        raise unknown_name("set of unknown data", name, (*MADE, *ADVERSARIAL))
+    if name not in (*SYNTHETIC, *ADVERSARIAL):
+        raise unknown_name("set of unknown data", name, (*SYNTHETIC, *ADVERSARIAL))
     if name not in ADVERSARIAL:
-        return made(name, in_memory(known), how["seed"]), None
+        return synthetic(name, in_memory(known), how["seed"]), None
     adversarial = adversarial_set(name, method, known, attacked, **how)
     return adversarial.samples, Against(adversarial.tried, **asdict(adversarial.how))
 
@@ -72,7 +72,7 @@ def set_names(words: Iterable[str]) -> dict[str, str]:
     >>> set_names(["noise", "data/notmnist.npz", "data/far.csv.gz"])
     {'noise': 'noise', 'notmnist': 'data/notmnist.npz', 'far.csv.gz': 'data/far.csv.gz'}
     """
-    special = {KNOWN, UNSEEN, *MADE, *ADVERSARIAL}
+    special = {KNOWN, UNSEEN, *SYNTHETIC, *ADVERSARIAL}
     ours = {*special, *NAMES}
     words = {word if word in ours else os.path.abspath(word): word for word in words}  # each once
     options = {where: [where] if where in ours else _path_names(Path(where)) for where in words}
@@ -115,8 +115,8 @@ def unknown_set(
                 f"{known.name} has no unseen classes; train with --unseen, or load with unseen=[…]"
             )
         return known.unseen
-    if name in MADE:
-        return made(name, known.test, seed)
+    if name in SYNTHETIC:
+        return synthetic(name, known.test, seed)
     if name in NAMES:
         if known.kind == "inputs":
             raise NescioError(
@@ -124,7 +124,7 @@ def unknown_set(
                 "give the unknown data as a file of such inputs"
             )
         return adapt(load(name, root=root, impute=True).test, known.shape)
-    others = [UNSEEN, *MADE, *ADVERSARIAL, *NAMES]
+    others = [UNSEEN, *SYNTHETIC, *ADVERSARIAL, *NAMES]
     return _from_file(name, known, "set of unknown data", others, reader)
 
 

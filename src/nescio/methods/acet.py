@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from nescio.core.attacks import Attack, ascend, frozen
 from nescio.core.model_state import in_eval
-from nescio.data.normalise import Normalise
+from nescio.data.transforms import Normalise
 from nescio.errors import NescioError, check_float, check_int
 from nescio.methods.ceda import CEDA
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nescio.core.logits import softmax_confidence
-from nescio.data.raw import raw
+from nescio.data.arrays import tensor_bytes
 from nescio.errors import NescioError, check_int
 from nescio.methods.draws import with_own_weights
 from nescio.methods.method import Method, check_network
@@ -201,7 +201,7 @@ def _marks(net: nn.Module) -> set[Any]:
     if weights and not any(
         weight.is_meta or weight.layout != torch.strided for weight in weights.values()
     ):
-        bits = [raw(weight) for weight in weights.values()]
+        bits = [tensor_bytes(weight) for weight in weights.values()]
         digest = hashlib.blake2b(torch.cat(bits).numpy().tobytes()).hexdigest()
         marks.add((digest, *((name, weight.shape) for name, weight in weights.items())))
     return marks

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, default_collate
 
-from nescio.data.labelled import described, fingerprint
+from nescio.data.labelled import fingerprint, stable_repr
 from nescio.data.noise import NOISES
 from nescio.data.samples import Samples
 from nescio.errors import NescioError, unknown_name
@@ -55,7 +55,9 @@ class Outliers:
     def __repr__(self) -> str:
         if isinstance(self.noise, Dataset):
             return f"{BROUGHT}: {fingerprint(self.noise)}"
-        return self.noise if isinstance(self.noise, str) else f"{BROUGHT}: {described(self.noise)}"
+        return (
+            self.noise if isinstance(self.noise, str) else f"{BROUGHT}: {stable_repr(self.noise)}"
+        )
 
     def like(self, x: Tensor) -> Tensor:
         """As many inputs as the batch `(N, …)` has, on its device and in its type."""

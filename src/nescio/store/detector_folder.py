@@ -108,7 +108,13 @@ def stream_for(facts: Fitted, inputs: Path, batch_size: int) -> Stream:
     """New inputs in the shape the network takes; what is missing in them is NaN, and so unknown."""
     encoding = None if facts.encoding is None else Encoding.from_dict(facts.encoding)
     return Stream(
-        inputs, facts.shape, encoding, batch_size, facts.kind, gaps=True, words=facts.dtype == WORDS
+        inputs,
+        facts.shape,
+        encoding,
+        batch_size,
+        facts.kind,
+        allow_missing=True,
+        tokens=facts.dtype == WORDS,
     )
 
 

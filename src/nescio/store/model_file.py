@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from nescio.core.model_state import check_model
 from nescio.core.tensorfile import read_tensors, restore, state_of, write_tensors
-from nescio.data.normalise import Normalise
-from nescio.data.raw import raw
+from nescio.data.arrays import tensor_bytes
+from nescio.data.transforms import Normalise
 from nescio.detectors import DETECTORS, Detector
 from nescio.detectors.learned import check_whole, learned_by, put_in
 from nescio.errors import NescioError, unknown_name
@@ -191,7 +191,7 @@ def fingerprint(model: nn.Module) -> str:
     for name, value in (*sorted(model.state_dict().items()), *_loose(model)):
         if isinstance(value, Tensor):
             digest.update(f"{name} {value.dtype} {tuple(value.shape)};".encode())
-            digest.update(raw(value).numpy().data)
+            digest.update(tensor_bytes(value).numpy().data)
     return digest.hexdigest()
 
 

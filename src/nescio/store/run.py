@@ -28,9 +28,8 @@ from typing import Any
 import torch
 
 from nescio.core.predict import predict
-from nescio.data import Encoding, Known, Samples
+from nescio.data import Encoding, Known, Samples, load
 from nescio.data.labelled import fingerprint
-from nescio.data.load import load_ordered
 from nescio.data.noise import NOISES
 from nescio.errors import NescioError
 from nescio.evaluation.unknown_sets import outliers
@@ -63,9 +62,9 @@ class Source:
     impute: bool = False
     label: str | None = None
 
-    def load(self, root: str | None = None, older: bool = False) -> Known:
-        """The data; with `older`, classes in the order that earlier versions had them in."""
-        return load_ordered(self.name, root, self.unseen, self.seed, self.impute, self.label, older)
+    def load(self, root: str | None = None) -> Known:
+        """Load the data again."""
+        return load(self.name, root, self.unseen, self.seed, self.impute, self.label)
 
 
 @dataclass(frozen=True)
@@ -91,28 +90,16 @@ class Facts:
     def load(self, root: str | None = None) -> Known:
         """The data again, or an error if they are no longer what the model was trained on."""
         known = self.source.load(root)
-        changed = self._changed(known)
-        if (
-            changed is not None
-        ):  # or an earlier version trained on it, which had its classes in another order
-            known = self.source.load(root, older=True)
-            if self._changed(known) is not None:
-                raise changed
-        return known
-
-    def _changed(self, known: Known) -> NescioError | None:
-        """The error if data are not what the model was trained on."""
         now = Facts.of(self.source, known)
-        own = (
-            ("train", "test") if os.path.isabs(self.source.name) else ()
-        )  # a file may change, a named set does not
-        for name in ("kind", "shape", "classes", "features", "encoding", *own):
+        # a file may change, a named set does not
+        parts = ("train", "test") if os.path.isabs(self.source.name) else ()
+        for name in ("kind", "shape", "classes", "features", "encoding", *parts):
             if getattr(now, name) != getattr(self, name):
-                return NescioError(
+                raise NescioError(
                     f"{self.source.name} has changed since the model was trained on it: its {name} were "
                     f"{getattr(self, name)}, and now are {getattr(now, name)}"
                 )
-        return None
+        return known
 
     @property
     def test_name(self) -> str:

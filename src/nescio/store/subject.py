@@ -164,7 +164,7 @@ def _known(
 
 def _called(samples: Samples, path: Path) -> Samples:
     """The same, by its file's name."""
-    return samples.labelled(samples.labels, path.stem)
+    return samples.with_labels(samples.labels, path.stem)
 
 
 def _as_fitted(
@@ -199,6 +199,6 @@ def _streamed(
     path: str, shape: tuple[int, ...], encoding: Encoding | None, kind: str | None, words: bool
 ) -> Samples:
     """Unknown inputs, read as `nescio score` reads new ones."""
-    how: dict[str, Any] = {"kind": kind, "words": words}
+    how: dict[str, Any] = {"kind": kind, "tokens": words}
     x = torch.cat([x for *_, x in Stream(Path(path), shape, encoding, BATCH, **how)])
-    return Samples(x, torch.full((len(x),), -1), name=Path(path).stem, words=words)
+    return Samples(x, torch.full((len(x),), -1), name=Path(path).stem, tokens=words)

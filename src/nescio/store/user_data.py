@@ -10,8 +10,7 @@ from nescio.core.predict import predict
 from nescio.core.vocabulary import vocabularies
 from nescio.data import Encoding, Samples, adapt
 from nescio.data.formats.csv import read_csv
-from nescio.data.formats.readers import is_table
-from nescio.data.read import read_parts, relabelled
+from nescio.data.read import is_table, read_parts, relabelled
 from nescio.errors import NescioError
 from nescio.store.run import Facts
 
@@ -57,7 +56,7 @@ def read(
     parts = read_parts(path, label, encoding, any_shape=True)
     part = part if part in parts.samples else next(iter(parts.samples))
     samples = parts.samples[part]
-    images = len(samples.shape) == 3 and part not in parts.as_given
+    images = len(samples.shape) == 3 and part not in parts.unchanged
     return samples, parts.classes, "images" if images else "inputs"
 
 

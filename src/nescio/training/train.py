@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from nescio.data.augment import AUGMENTATIONS
-from nescio.data.labelled import as_dataset, described, split
+from nescio.data.labelled import as_dataset, split, stable_repr
+from nescio.data.transforms import AUGMENTATIONS
 from nescio.errors import NescioError, unknown_name
 from nescio.methods import as_method
 from nescio.progress import bar, say
@@ -74,7 +74,7 @@ def train(
     if patience is not None and held is None:
         raise NescioError("patience needs validation data: a dataset, or a share such as 0.1")
     share = 0.0 if held is None else len(held) / (len(held) + len(train))  # type: ignore[arg-type]
-    names = tuple(change if isinstance(change, str) else described(change) for change in augment)
+    names = tuple(change if isinstance(change, str) else stable_repr(change) for change in augment)
     settings = Settings(
         epochs,
         batch_size,
@@ -82,7 +82,7 @@ def train(
         learning_rate,
         momentum,
         weight_decay,
-        described(scheme),
+        stable_repr(scheme),
         names,
         share,
         patience,

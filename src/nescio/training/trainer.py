@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 
 from nescio.core.logits import classes
 from nescio.core.predict import check_inputs, like_model, predict, predict_labelled
-from nescio.data.labelled import as_int64, check_labels, described, fingerprint, take
+from nescio.data.labelled import as_int64, check_labels, fingerprint, stable_repr, take
 from nescio.data.samples import Samples
 from nescio.errors import DivergedError, NescioError
 from nescio.methods.method import Method, TrainingStep
@@ -295,4 +295,4 @@ def _model_mark(method: Method) -> str:
     """What a checkpoint knows its model by: the number of weights, and a checksum of layers and of what is trained."""
     trained = [name for name, weight in method.named_parameters() if weight.requires_grad]
     count = sum(weight.numel() for weight in method.parameters())
-    return f"{count} weights, crc {zlib.crc32(described((method, trained)).encode()):08x}"
+    return f"{count} weights, crc {zlib.crc32(stable_repr((method, trained)).encode()):08x}"

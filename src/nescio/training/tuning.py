@@ -18,7 +18,7 @@ from nescio.arrays import items
 from nescio.core.logits import classes
 from nescio.core.predict import predict, predict_labelled
 from nescio.data.batches import length
-from nescio.data.labelled import as_dataset, as_int64, check_labels, described, fingerprint, split
+from nescio.data.labelled import as_dataset, as_int64, check_labels, fingerprint, split, stable_repr
 from nescio.data.samples import Samples
 from nescio.errors import DivergedError, NescioError, check_float, check_int, unknown_name
 from nescio.methods import DUQ
@@ -268,7 +268,7 @@ class Sweep:
                 "candidates": self.candidates,
                 "seeds": self.seeds,
                 "seed": self.seed,
-                "model": f"crc {zlib.crc32(described(model).encode()):08x}",
+                "model": f"crc {zlib.crc32(stable_repr(model).encode()):08x}",
                 "method_settings": own,
                 "data": fingerprint(self.train),
                 "validation_data": fingerprint(self.held),
@@ -420,7 +420,7 @@ def _in_words(value: Any) -> Any:
     """A setting as plain data; of a function, how it prints."""
     if isinstance(value, list | tuple):
         return [_in_words(one) for one in value]
-    return described(value) if callable(value) else value
+    return stable_repr(value) if callable(value) else value
 
 
 def _mean(values: list[Any]) -> float | None:

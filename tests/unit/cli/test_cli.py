@@ -721,7 +721,7 @@ def test_settings_of_duq_are_found_before_the_training(command, tmp_path, monkey
     )
     assert len(scale.trials) == 6
     assert len(penalty.trials) == 7
-    assert penalty.criterion == "AUROC of validation data against digits held out"
+    assert penalty.criterion == "AUROC of validation data against digits unseen"
     for record, name in ((scale, "length_scale"), (penalty, "penalty")):
         settings = record.provenance.settings
         assert settings["training"]["epochs"] == 2  # a third

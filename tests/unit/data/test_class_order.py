@@ -8,8 +8,7 @@ import torch
 from PIL import Image
 
 from nescio import data
-from nescio.data.class_order import in_older_order, in_order, plain_name
-from nescio.data.load import load_ordered
+from nescio.data.class_order import in_order, plain_name
 
 
 @pytest.mark.parametrize(
@@ -52,12 +51,12 @@ def test_labels_of_a_table_are_counted_and_floats_are_the_whole_numbers_they_are
     assert set(known.unseen.inputs.flatten().tolist()) == {3.0}
     samples = data.read(tmp_path / "t.csv", "label", classes=known.classes)
     assert samples.labels.tolist()[:12] == [0, 1, 2, -1, 3, 4, 5, 6, 7, 8, 9, 10]
-    stored = ["11.0", "3.0", "0.0"]  # of an older file
+    stored = ["11.0", "3.0", "0.0"]
     labels = data.read(tmp_path / "t.csv", "label", classes=stored).labels[:12].tolist()
     assert labels == [2, -1, -1, 1, -1, -1, -1, -1, -1, -1, -1, 0]
 
 
-def test_folders_are_counted_and_older_versions_had_them_as_text(tmp_path):
+def test_folders_are_counted(tmp_path):
     for label in range(12):
         (tmp_path / str(label)).mkdir()
         for copy in "ab":
@@ -70,9 +69,7 @@ def test_folders_are_counted_and_older_versions_had_them_as_text(tmp_path):
         name for names, *_ in data.Stream(tmp_path, (1, 4, 4), None, 5) for name in names
     ] == list(samples.columns["file"])
     assert data.load(tmp_path).classes == tuple(map(str, range(12)))
-    older = load_ordered(tmp_path, older=True)
-    assert older.classes == ("0", "1", "10", "11", *"23456789")
-    assert [older.classes[label] for label in older.test.labels] == [
-        str(int(x[0, 0, 0])) for x in older.test._stored
+    known = data.load(tmp_path)
+    assert [known.classes[label] for label in known.test.labels] == [
+        str(int(x[0, 0, 0])) for x in known.test._stored
     ]
-    assert list(in_older_order(["10.0", "2.0", "3"])) == ["3", "10.0", "2.0"]

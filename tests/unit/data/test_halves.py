@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from nescio.data.halves import halves
+from nescio.data.batches import halves
 from nescio.errors import NescioError
 
 

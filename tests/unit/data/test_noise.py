@@ -163,7 +163,7 @@ def test_bad_input_is_told(images):
     with pytest.raises(NescioError, match="did you mean 'mixed'"):
         noise.samples("mixd", Samples(images, torch.zeros(40).long()))
     with pytest.raises(NescioError, match="did you mean 'permuted'"):
-        noise.made("permutd", Samples(images, torch.zeros(40).long()))
+        noise.synthetic("permutd", Samples(images, torch.zeros(40).long()))
     for bad in (torch.zeros(0, 1, 4, 4), torch.zeros(3, 1, 4, 4).long(), torch.zeros(3), [1.0]):
         with pytest.raises(NescioError, match="noise is made from a batch of floats"):
             noise.mixed(bad)
@@ -192,6 +192,6 @@ def test_bad_input_is_told(images):
 )
 def test_numbers_that_are_not_in_memory_are_refused(make, change, images):
     with pytest.raises(
-        NescioError, match=r"not (from )?a tensor that is sparse, nested or on the meta device"
+        NescioError, match=r"got a tensor that is sparse, nested or on the meta device"
     ):
         make(change(images))

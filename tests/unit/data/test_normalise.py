@@ -47,13 +47,13 @@ def test_a_constant_feature_is_centred_and_keeps_its_scale() -> None:
 @pytest.mark.parametrize("wrong", [(4, 5), (4,), (4, 2, 1), ()])
 def test_a_table_of_the_wrong_width_is_refused(wrong: tuple[int, ...]) -> None:
     for features in (1, 2):
-        with pytest.raises(NescioError, match=rf"expected \(N, {features}\)"):
+        with pytest.raises(NescioError, match=rf"must be \(N, {features}\)"):
             Normalise(torch.zeros(features), torch.ones(features))(torch.zeros(wrong))
 
 
 @pytest.mark.parametrize("wrong", [(2, 3, 4, 4), (1, 4, 4), (2, 1)])
 def test_images_of_the_wrong_channels_are_refused(wrong: tuple[int, ...]) -> None:
-    with pytest.raises(NescioError, match=r"expected \(N, 1, H, W\)"):
+    with pytest.raises(NescioError, match=r"must be \(N, 1, H, W\)"):
         Normalise(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))(torch.zeros(wrong))
 
 
@@ -64,5 +64,5 @@ def test_images_of_any_size_and_saved_buffers() -> None:
 
 
 def test_a_scale_of_zero_is_refused() -> None:
-    with pytest.raises(NescioError, match="positive std"):
+    with pytest.raises(NescioError, match="std must be positive"):
         Normalise(torch.zeros(2), torch.tensor([1.0, 0.0]))

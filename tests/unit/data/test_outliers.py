@@ -4,10 +4,10 @@ import torch
 from nescio.data.outliers import (
     IMAGES,
     ROWS,
-    WORDS,
+    TOKENS,
     averaged,
     inverted,
-    made_outliers,
+    make_outliers,
     pasted,
     patches,
     scaled,
@@ -93,7 +93,7 @@ def test_closed_forms(generator):
 def test_each_kind_keeps_the_shape_and_follows_from_the_seed(shape, generator):
     x, y = torch.rand(shape, generator=generator), torch.arange(shape[0]) % 4
     before = x.clone()
-    found, again, other = (made_outliers(x, y, seed) for seed in (0, 0, 1))
+    found, again, other = (make_outliers(x, y, seed) for seed in (0, 0, 1))
     assert list(found) == list(IMAGES if len(shape) == 4 else ROWS)
     for name, made in found.items():
         assert made.shape == x.shape
@@ -106,8 +106,8 @@ def test_each_kind_keeps_the_shape_and_follows_from_the_seed(shape, generator):
 def test_images_in_other_units_are_made_in_theirs(images):
     x, y = images
     plain, moved = (
-        made_outliers((x - x.min()) / (x.max() - x.min()), y),
-        made_outliers(10 * x - 3, y),
+        make_outliers((x - x.min()) / (x.max() - x.min()), y),
+        make_outliers(10 * x - 3, y),
     )
     room, low = 10 * (x.max() - x.min()), 10 * x.min() - 3
     for name in plain:
@@ -120,12 +120,12 @@ def test_words_are_out_of_order_of_two_or_by_chance_and_always_some_that_were_se
     x = (1000 * torch.arange(40)[:, None] + 7 * torch.arange(9)).to(
         kind
     )  # each says its input and place
-    before, found, other = x.clone(), made_outliers(x, y), made_outliers(x, y, 1)
-    assert list(found) == list(WORDS)
+    before, found, other = x.clone(), make_outliers(x, y), make_outliers(x, y, 1)
+    assert list(found) == list(TOKENS)
     for name, made in found.items():
         assert (made.shape, made.dtype) == (x.shape, kind)
         assert torch.isin(made, x).all()
-        assert torch.equal(made, made_outliers(x, y)[name])
+        assert torch.equal(made, make_outliers(x, y)[name])
         assert not torch.equal(made, other[name])
         assert not torch.equal(made, x)
     assert torch.equal(x, before)
@@ -142,11 +142,11 @@ def test_words_are_out_of_order_of_two_or_by_chance_and_always_some_that_were_se
     assert 0.4 < (found["averaged"] == x).double().mean() < 0.6
     rare = torch.tensor([[1, 1, 1, 2]] * 1000)
     assert (
-        0.45 < (made_outliers(rare, torch.arange(1000) % 2)["uniform"] == 2).double().mean() < 0.55
+        0.45 < (make_outliers(rare, torch.arange(1000) % 2)["uniform"] == 2).double().mean() < 0.55
     )
 
 
 def test_refuses_what_is_no_batch_of_floats_or_words():
     for bad in (torch.ones(4, 3).bool(), torch.ones(4), torch.ones(4).long()):
         with pytest.raises(NescioError, match="floats"):
-            made_outliers(bad, torch.zeros(4).long())
+            make_outliers(bad, torch.zeros(4).long())

@@ -7,9 +7,9 @@ from torch import nn
 
 from nescio.core.tensorfile import read_tensors, write_tensors
 from nescio.data import Samples
-from nescio.data.halves import halves
+from nescio.data.arrays import tensor_bytes
+from nescio.data.batches import halves
 from nescio.data.labelled import fingerprint
-from nescio.data.raw import raw
 from nescio.methods import Ensemble
 from nescio.store.model_file import fingerprint as model_fingerprint
 
@@ -31,11 +31,11 @@ LAYOUTS = [
     "values", LAYOUTS, ids=lambda values: f"{tuple(values.shape)}-{values.stride()}"
 )
 def test_bytes_are_those_of_numpy(values):
-    assert raw(values).numpy().tobytes() == np.ascontiguousarray(values.numpy()).tobytes()
+    assert tensor_bytes(values).numpy().tobytes() == np.ascontiguousarray(values.numpy()).tobytes()
 
 
 def test_nothing_is_copied_that_is_contiguous():
-    assert raw(WIDE).data_ptr() == WIDE.data_ptr()
+    assert tensor_bytes(WIDE).data_ptr() == WIDE.data_ptr()
 
 
 class Scaled(nn.Module):

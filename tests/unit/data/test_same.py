@@ -6,8 +6,8 @@ import torch
 from torch.utils.data import DataLoader, Subset, SubsetRandomSampler, TensorDataset
 
 from nescio.data import Samples
-from nescio.data.halves import halves
-from nescio.data.same import check_apart, same
+from nescio.data.batches import halves
+from nescio.data.overlap import check_disjoint, same_inputs
 from nescio.errors import NescioError
 
 X, Y = torch.arange(12.0).reshape(6, 2), torch.arange(6) % 3
@@ -25,28 +25,28 @@ WAYS = {
 @pytest.mark.parametrize("one", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("other", WAYS.values(), ids=WAYS)
 def test_inputs_are_compared_by_value(one, other):
-    assert same(one(X, Y), other(X, Y))
-    assert not same(one(X, Y), other(X + 1, Y))
+    assert same_inputs(one(X, Y), other(X, Y))
+    assert not same_inputs(one(X, Y), other(X + 1, Y))
     changed = X.clone()
     changed[5, 1] = -1
-    assert not same(one(X, Y), other(changed, Y))
-    assert not same(one(X[:5], Y[:5]), other(X, Y))
+    assert not same_inputs(one(X, Y), other(changed, Y))
+    assert not same_inputs(one(X[:5], Y[:5]), other(X, Y))
 
 
 def test_others_are_the_same_only_if_they_are_one_object():
     listed = [X[:3], X[3:]]
-    assert same(listed, listed)
-    assert not same(listed, [X[:3], X[3:]])
+    assert same_inputs(listed, listed)
+    assert not same_inputs(listed, [X[:3], X[3:]])
     loader = DataLoader(torch.utils.data.Subset(TensorDataset(X, Y), [0, 1]))
-    assert same(loader, DataLoader(loader.dataset, 2, shuffle=True))
-    assert not same(None, None)
+    assert same_inputs(loader, DataLoader(loader.dataset, 2, shuffle=True))
+    assert not same_inputs(None, None)
     first, second = halves(X)
-    assert not same(first, second)
+    assert not same_inputs(first, second)
 
 
 def test_types_count():
-    assert not same(X, X.double())
-    assert same(X.numpy(), np.asarray(X))
+    assert not same_inputs(X, X.double())
+    assert same_inputs(X.numpy(), np.asarray(X))
 
 
 @pytest.fixture
@@ -70,17 +70,17 @@ LEAKS = {
 @pytest.mark.parametrize("given", LEAKS.values(), ids=LEAKS)
 def test_what_is_mostly_part_of_the_other_is_refused(given, rows):
     with pytest.raises(
-        NescioError, match="of the inputs to calibrate on are among those to learn from"
+        NescioError, match="of the calibration inputs are among the training inputs"
     ):
-        check_apart(*given(rows))
+        check_disjoint(*given(rows))
 
 
 def test_other_inputs_of_the_same_kind_are_not(rows):
-    check_apart(rows[:300], rows[300:])
+    check_disjoint(rows[:300], rows[300:])
     halved = TensorDataset(rows)
-    check_apart(Subset(halved, range(300)), Subset(halved, range(300, 600)))
-    check_apart(rows[0], rows)  # of another shape, which others have an error for
-    check_apart(rows[:0], rows)
+    check_disjoint(Subset(halved, range(300)), Subset(halved, range(300, 600)))
+    check_disjoint(rows[0], rows)  # of another shape, which others have an error for
+    check_disjoint(rows[:0], rows)
 
 
 def test_a_loader_takes_what_its_sampler_chooses(rows):
@@ -89,18 +89,18 @@ def test_a_loader_takes_what_its_sampler_chooses(rows):
         DataLoader(data, 64, sampler=SubsetRandomSampler(part))
         for part in (range(300), range(300, 600))
     )
-    check_apart(first, second)
-    assert same(first, first)
-    assert same(DataLoader(data, 64, shuffle=True), DataLoader(data, 32))
+    check_disjoint(first, second)
+    assert same_inputs(first, first)
+    assert same_inputs(DataLoader(data, 64, shuffle=True), DataLoader(data, 32))
 
 
 def test_rows_of_a_table_may_repeat(seed):
     """Of 64 kinds of rows nearly each is in both halves, and often twice in one of them; of 100, each once in one."""
     generator = torch.Generator().manual_seed(seed)
     table = torch.randint(0, 2, (1000, 6), generator=generator).float()
-    check_apart(table[:300], table[300:])
+    check_disjoint(table[:300], table[300:])
     grid = torch.cartesian_prod(torch.arange(10.0), torch.arange(10.0))
-    check_apart(grid[torch.randint(0, 100, (200,), generator=generator)], grid)
+    check_disjoint(grid[torch.randint(0, 100, (200,), generator=generator)], grid)
 
 
 def test_few_levels_do_not_hide_a_leak(seed):
@@ -111,9 +111,9 @@ def test_few_levels_do_not_hide_a_leak(seed):
         torch.randint(0, 10, (5000, 8), generator=generator), 10
     ).flatten(1)
     for rows in (bits, levels.float(), levels):
-        check_apart(rows[: len(rows) // 2], rows[len(rows) // 2 :])
-        with pytest.raises(NescioError, match="100 % of the inputs to calibrate on"):
-            check_apart(rows[:500], rows)
+        check_disjoint(rows[: len(rows) // 2], rows[len(rows) // 2 :])
+        with pytest.raises(NescioError, match="100 % of the calibration inputs"):
+            check_disjoint(rows[:500], rows)
 
 
 FEW = {
@@ -134,14 +134,14 @@ def test_values_of_any_kind_make_keys(make, seed):
         lambda levels, width: torch.randint(0, levels, (60_000, width), generator=generator)
     )
     train, known = rows[:50_000], rows[torch.randperm(50_000, generator=generator)[:2000]]
-    with pytest.raises(NescioError, match=r"100 % of the inputs"):
-        check_apart(known, train)
-    check_apart(torch.cat([known[:1000], rows[50_000:52_000]]), train)
+    with pytest.raises(NescioError, match=r"100 % of the calibration inputs"):
+        check_disjoint(known, train)
+    check_disjoint(torch.cat([known[:1000], rows[50_000:52_000]]), train)
 
 
 def test_whole_numbers_are_compared_in_a_type_that_holds_both():
     rows = torch.arange(256).reshape(64, 4)
-    check_apart(rows.byte(), rows + 256)
+    check_disjoint(rows.byte(), rows + 256)
 
 
 def test_rows_that_agree_in_what_varies_most_are_not_the_same(seed):
@@ -150,13 +150,13 @@ def test_rows_that_agree_in_what_varies_most_are_not_the_same(seed):
     first, second = (
         torch.cat([person, torch.randn(300, 50, generator=generator)], 1) for _ in range(2)
     )
-    check_apart(first, second)
+    check_disjoint(first, second)
 
 
 def test_gaps_and_sets_of_one_are_compared(rows):
     holed = rows.clone()
     holed[:40] = torch.nan
-    check_apart(holed[:300], holed[300:])
-    check_apart(rows[:1], rows[1:2])
+    check_disjoint(holed[:300], holed[300:])
+    check_disjoint(rows[:1], rows[1:2])
     with pytest.raises(NescioError, match="100 %"):
-        check_apart(rows[5:6], rows)
+        check_disjoint(rows[5:6], rows)

@@ -7,7 +7,7 @@ from torch import nn
 import nescio
 from nescio import Combined, Threshold
 from nescio.data import Samples
-from nescio.data.halves import halves
+from nescio.data.batches import halves
 from nescio.detectors.calibration import calibration_scores
 from nescio.errors import NescioError
 from nescio.guarantees.conformal import p_values

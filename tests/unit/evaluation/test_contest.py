@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import nescio
 from nescio.data import noise
-from nescio.data.halves import halves
+from nescio.data.batches import halves
 from nescio.detectors import DETECTORS
 from nescio.errors import NescioError
 from nescio.records import Contest

@@ -7,7 +7,7 @@ from rich.console import Console
 
 import nescio
 from nescio.data import Samples
-from nescio.data.halves import halves
+from nescio.data.batches import halves
 from nescio.data.outliers import IMAGES, ROWS
 from nescio.detectors import DETECTORS
 from nescio.detectors.named import detector_named
@@ -84,7 +84,7 @@ def test_outliers_are_made_from_the_other_half(ready, monkeypatch):
     model, known = ready
     module = __import__("sys").modules["nescio.evaluation.recommend"]
     made = []
-    monkeypatch.setattr(module, "made_outliers", lambda x, *_: made.append(x) or {"same": x})
+    monkeypatch.setattr(module, "make_outliers", lambda x, *_: made.append(x) or {"same": x})
     nescio.recommend(model, known.test, candidates=["energy", "max_prob"])
     fitted, judged = (torch.cat([x for x, _ in half]) for half in halves(known.test))
     rows = [{tuple(row) for row in part.flatten(1).tolist()} for part in (made[0], fitted, judged)]

@@ -161,5 +161,5 @@ def test_in_python_they_are_warned_of_or_unknown(table, new):
     assert detector.p_value(refused)[1:].tolist() == [0, 0]
     with pytest.warns(UserWarning, match="2 of 5 rows .* in line 3: colour=violet"):
         read(new, encoding=known.encoding)
-    with pytest.raises(NescioError, match="unseen categories 'nan'"):
+    with pytest.raises(NescioError, match="unknown unseen_category 'nan'"):
         known.encoding.encode(rows, unseen_category="nan")

@@ -441,10 +441,10 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            (lambda y: y[:, None], r"whole numbers of shape \(N,\), not torch\.int64 \(12, 1\)"),
-            (lambda y: y.double(), r"whole numbers of shape \(N,\), not torch\.float64"),
-            (lambda y: y + 1, "labels must lie in 0 … 2 for 3 classes, but range from 1 to 3"),
-            (lambda y: y - 1, "range from -1 to 1"),
+            (lambda y: y[:, None], r"integers of shape \(N,\), got torch\.int64 \(12, 1\)"),
+            (lambda y: y.double(), r"integers of shape \(N,\), got torch\.float64"),
+            (lambda y: y + 1, "labels must lie in 0 … 2 for 3 classes, got 1 to 3"),
+            (lambda y: y - 1, "got -1 to 1"),
             (lambda y: y.numpy(), "labels must be a tensor of whole numbers, not ndarray"),
             (lambda y: y[:5], "a batch of 12 inputs with 5 labels"),
             (lambda y: y[:0], "a batch of 12 inputs with 0 labels"),

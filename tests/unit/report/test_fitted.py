@@ -12,7 +12,7 @@ from torch import nn
 
 import nescio
 from nescio.data import Samples, Stream
-from nescio.data.arrays import as_given
+from nescio.data.arrays import as_any_inputs
 from nescio.errors import NescioError
 
 CODE = """
@@ -144,10 +144,10 @@ def test_other_inputs_are_refused_in_words(command, there):
     np.save("plain.npy", np.zeros((3, 7), np.int64))
     (there / "t.csv").write_text("a,b,c,d,e,f,g\n" + "1,2,3,4,5,6,7\n")
     for name, message in (
-        ("floats.npz", "fitted on whole numbers"),
-        ("plain.npy", "fitted on whole numbers"),
-        ("t.csv", "fitted on whole numbers"),
-        ("wide.npz", "expected (7,)"),
+        ("floats.npz", "fitted on integers"),
+        ("plain.npy", "fitted on integers"),
+        ("t.csv", "fitted on integers"),
+        ("wide.npz", "must have shape (7,), got"),
     ):
         code, out, err = command("score", "det", name)
         assert (code, out.count("\n") < 2, message in err) == (2, True, True), (name, err)
@@ -176,17 +176,17 @@ def test_a_folder_of_an_earlier_version_says_nothing_of_types_and_is_read(comman
 
 def test_arrays_and_samples_of_words():
     for kind in (np.uint8, np.int16, np.int64, bool):
-        found = as_given(np.ones((2, 3), kind), "here")
+        found = as_any_inputs(np.ones((2, 3), kind), "here")
         assert (found.dtype, found.tolist()) == (torch.int64, [[1] * 3] * 2)
     with pytest.raises(NescioError, match="64 bits with a sign"):
-        as_given(np.full((2, 3), 2**63, np.uint64), "here")
-    samples = Samples(torch.arange(6).reshape(3, 2), torch.arange(3), words=True)
+        as_any_inputs(np.full((2, 3), 2**63, np.uint64), "here")
+    samples = Samples(torch.arange(6).reshape(3, 2), torch.arange(3), tokens=True)
     assert samples.select(torch.tensor([1])).take(slice(None))[0].tolist() == [[2, 3]]
     assert samples.labelled(torch.zeros(3).long(), "x")[2][0].dtype == torch.int64
     assert samples.floats().inputs.dtype == torch.float32
     with pytest.raises(NescioError, match="int32"):
-        Samples(torch.zeros(3, 2, dtype=torch.int32), torch.arange(3), words=True)
-    assert not Stream.words
+        Samples(torch.zeros(3, 2, dtype=torch.int32), torch.arange(3), tokens=True)
+    assert not Stream.tokens
 
 
 def test_a_detector_for_words_is_recommended():

@@ -18,7 +18,7 @@ import nescio
 from nescio.audit import monotone, overconfidence, per_feature, regions_in, scaling
 from nescio.audit.inputs import box_of
 from nescio.core.attacks import ATTACKS
-from nescio.data.halves import halves
+from nescio.data.batches import halves
 from nescio.errors import NescioError
 from nescio.evaluation.gallery import attack_gallery
 from nescio.evaluation.maps import uncertainty_map

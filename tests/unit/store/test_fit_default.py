@@ -14,7 +14,7 @@ from torch import nn
 import nescio
 from nescio.cli import main
 from nescio.data import load
-from nescio.data.noise import made
+from nescio.data.noise import synthetic
 from nescio.detectors import DETECTORS
 from nescio.records import Fitted
 from nescio.store.detector_folder import open_fitted
@@ -284,8 +284,8 @@ def test_what_the_page_on_deciding_says_of_combined():
     x, _ = known.test.take(slice(None))
     sets = [
         known.unseen.take(slice(0, 500))[0],
-        made("noise", known.test).inputs,
-        made("far", known.test).inputs,
+        synthetic("noise", known.test).inputs,
+        synthetic("far", known.test).inputs,
     ]
 
     def refused(detector, count, **how):

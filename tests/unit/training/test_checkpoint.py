@@ -8,7 +8,7 @@ from torch import nn
 
 import nescio
 from nescio.core.tensorfile import read_tensors, write_tensors
-from nescio.data.augment import random_crop
+from nescio.data.transforms import random_crop
 from nescio.errors import NescioError
 from nescio.methods import Softmax
 from nescio.models import mlp

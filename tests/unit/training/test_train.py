@@ -319,7 +319,7 @@ def bad(blobs, **changes):
         ({"validation": TensorDataset(torch.zeros(4, 2), torch.tensor([5, 0, 0, 1]))}, "0 … 2"),
         ({"validation": TensorDataset(torch.zeros(4, 2), torch.tensor([0, 1, 1, 5]))}, "0 … 2"),
         ({"data": TensorDataset(torch.randn(9, 2), torch.zeros(9, dtype=torch.long))}, "one class"),
-        ({"data": TensorDataset(torch.randn(9, 2), torch.zeros(9))}, "whole numbers"),
+        ({"data": TensorDataset(torch.randn(9, 2), torch.zeros(9))}, "integers of shape"),
         ({"checkpoint_every": 0}, "checkpoint_every"),
     ],
 )

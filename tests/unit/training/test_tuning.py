@@ -65,7 +65,7 @@ def test_absurd_penalties_lose_against_a_third_data_set(make, known, seed):
     assert (
         found.chosen.auroc > 0.8 > 0.7 > found.trials[1].auroc
     )  # of seven seeds: 0.89 and 0.60 at worst
-    assert found.criterion == "AUROC of validation data against digits held out"
+    assert found.criterion == "AUROC of validation data against digits unseen"
     assert (found.setting, found.measure) == ("gradient_penalty", "auroc")
 
 

@@ -14,13 +14,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from nescio.arrays import as_array, is_array
+from nescio.arrays import Array, as_array, is_array
 from nescio.audit.affine.asymptote import exact
 from nescio.audit.affine.polygons import WINDOW, centroid_of, cut_out, endless
 from nescio.audit.affine.regions import laws_around
 from nescio.audit.budget import Budget, budget_of
 from nescio.data import Known
-from nescio.data.arrays import Array
 from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import as_method
 from nescio.metrics.percent import percent

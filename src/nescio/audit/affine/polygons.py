@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nescio.data.arrays import Array
+from nescio.arrays import Array
 
 WINDOW = -1  # the half-plane of an edge that is the window's
 STRAIGHT = np.pi - 1e-12  # an angle that is two right ones, up to rounding

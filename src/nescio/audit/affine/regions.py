@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from nescio.arrays import Array
 from nescio.audit.affine.asymptote import exact, logits_law
 from nescio.audit.affine.laws import LEAST, Law, NotAffineError, Rays, followed
 from nescio.core.predict import check_inputs, run
-from nescio.data.arrays import Array, tensor
+from nescio.data.arrays import tensor
 from nescio.errors import NescioError, check_int
 
 CHUNK = 256  # rays at a time

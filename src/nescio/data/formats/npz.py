@@ -1,4 +1,4 @@
-"""NumPy files, `.npz` and `.npy`, without pickles and without trust in what their headers promise."""
+"""NumPy files, `.npz` and `.npy`, without pickles and without trust in their headers."""
 
 import lzma
 import math
@@ -9,48 +9,37 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from nescio.data.arrays import Array, check_some
-from nescio.data.formats.bounds import allowed, regular
-from nescio.data.parts import Parts, part
-from nescio.data.samples import Samples
+from nescio.arrays import Array
+from nescio.data.arrays import check_nonempty
+from nescio.data.formats.bounds import max_unpacked, require_file
+from nescio.data.samples import Parts, Samples, as_samples
 from nescio.errors import NescioError
 
+# what zipfile, the decompressors and numpy's header reader raise on damaged bytes; OSError and
+# ValueError among them are parents of several others
 _DAMAGE = (
-    EOFError,
-    OSError,
-    ValueError,
-    SyntaxError,
-    OverflowError,
-    RuntimeError,
-    NotImplementedError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    MemoryError,
-    struct.error,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-)  # what zipfile, the decompressors and numpy's header reader raise on damaged bytes
+    *(EOFError, OSError, ValueError, SyntaxError, OverflowError, RuntimeError, TypeError),
+    *(LookupError, AttributeError, MemoryError, struct.error, tokenize.TokenError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+)
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 def read_npy(path: str | os.PathLike[str]) -> Parts:
-    """Unlabelled inputs: images if the array has three or four axes, a table if it has two."""
-    path = regular(path)
-    try:
-        with path.open("rb") as file:
-            array = _array(file, path.stat().st_size, str(path))
-    except NescioError:
-        raise
-    except _DAMAGE as error:
-        raise _damaged(path, error) from error
-    return Parts({"all": part(array, None, str(path))})
+    """Read unlabelled inputs: images if the array has three or four axes, a table if it has two."""
+    path = require_file(path)
+    with _naming_damage(path), path.open("rb") as file:
+        array = _array(file, path.stat().st_size, str(path))
+    return Parts({"all": as_samples(array, None, str(path))})
 
 
 def read_npz(
@@ -59,69 +48,60 @@ def read_npz(
     columns: Sequence[str] = (),
     any_shape: bool = False,
 ) -> Parts:
-    """The parts of an archive: `train_images`, `train_labels`, `test_images`, `test_labels`, as far as they are there.
+    """Read `train_images`, `train_labels`, `test_images`, `test_labels`, as far as they are there.
 
-    `…_inputs` takes the place of `…_images` for tables. Without a prefix, `images` or `inputs` and perhaps `labels`
-    are inputs that belong to no part. `columns` names further arrays, one value per input; with an array
-    `<column>_names` beside it, the values are positions in it. With `any_shape`, `inputs` are taken as they are, for a
-    network of the user's; `images` are images in any case.
+    `…_inputs` takes the place of `…_images` for tables. Without a prefix, `images` or `inputs` and
+    perhaps `labels` are one undivided part.
+
+    Args:
+        path: of the archive.
+        classes: names of the labels; by default the archive's array `classes`.
+        columns: names of other arrays with one value per input; with an array `<column>_names`, the
+            values are positions in it.
+        any_shape: take `inputs` as they are, for a network of the user's; `images` stay images.
     """
-    path = regular(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return _parts(_Archive(archive, path), classes, columns, any_shape)
-    except NescioError:
-        raise
-    except _DAMAGE as error:
-        raise _damaged(path, error) from error
+    path = require_file(path)
+    with _naming_damage(path), zipfile.ZipFile(path) as archive:
+        return _parts(_Archive(archive, path), classes, columns, any_shape)
 
 
 def array_batches(path: str | os.PathLike[str], size: int) -> Iterator[tuple[str, int, Array]]:
-    """The inputs that `read` would give of an npz or npy file, so many rows at a time, and never all in memory.
+    """Yield the inputs of an npz or npy file, `size` rows at a time, and never all in memory.
 
-    Each comes with its key (`images`, `test_inputs`; of an npy file "") and the number of rows of all.
+    Each batch comes with its key (`images`, …; "" of an npy file) and the number of all rows.
     """
-    path = regular(path)
-    try:
+    path = require_file(path)
+    with _naming_damage(path):
         if path.suffix.lower() == ".npy":
             with path.open("rb") as file:
                 yield from _row_batches(file, path.stat().st_size, size, str(path), "")
             return
         with zipfile.ZipFile(path) as zipped:
             archive = _Archive(zipped, path)
-            keys = [
-                prefix + kind for prefix in ("test_", "train_", "") for kind in ("images", "inputs")
-            ]
-            key = next((one for one in keys if one in archive.members), None)
+            keys = [archive.inputs(prefix) for prefix in ("test_", "train_", "")]
+            key = next(filter(None, keys), None)
             if key is None:
-                raise NescioError(
-                    f"{path}: holds {', '.join(archive.members) or 'nothing'}; expected images or inputs"
-                )
+                raise NescioError(f"{path}: holds {archive.names}; expected images or inputs")
             info = archive.members[key]
             with zipped.open(info) as member:
                 yield from _row_batches(member, info.file_size, size, f"{path}, {key}", key)
-    except NescioError:
-        raise
-    except _DAMAGE as error:
-        raise _damaged(path, error) from error
 
 
 def _row_batches(
     file: IO[bytes], size: int, rows: int, where: str, key: str
 ) -> Iterator[tuple[str, int, Array]]:
     shape, fortran, dtype = _header(file, size, where)
-    check_some(shape, where)
+    check_nonempty(shape, where)
     if not shape or 0 in shape:
-        raise NescioError(f"{where}: shape {shape}; expected inputs (N, …) with N ≥ 1")
-    if fortran:  # whose rows are spread over the whole file
-        array = _values(file, shape, fortran, dtype, where)
-        yield from (
-            (key, shape[0], array[start : start + rows]) for start in range(0, shape[0], rows)
-        )
-        return
+        raise NescioError(f"{where}: inputs must have shape (N, …) with N ≥ 1, got {shape}")
+    # rows of an array in Fortran order are spread over the whole file
+    array = _values(file, shape, fortran, dtype, where) if fortran else None
     for start in range(0, shape[0], rows):
-        count = min(rows, shape[0] - start)
-        yield key, shape[0], _values(file, (count, *shape[1:]), fortran, dtype, where)
+        if array is not None:
+            yield key, shape[0], array[start : start + rows]
+        else:
+            part = (min(rows, shape[0] - start), *shape[1:])
+            yield key, shape[0], _values(file, part, fortran, dtype, where)
 
 
 class _Archive:
@@ -130,11 +110,10 @@ class _Archive:
     def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
         self.archive, self.path = archive, path
         self.members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        declared = sum(info.file_size for info in self.members.values())
-        if declared > allowed(path.stat().st_size):
-            raise NescioError(
-                f"{path}: {path.stat().st_size} bytes declare {declared} unpacked; refused"
-            )
+        self.names = ", ".join(self.members) or "nothing"
+        size, declared = path.stat().st_size, sum(i.file_size for i in self.members.values())
+        if declared > max_unpacked(size):
+            raise NescioError(f"{path}: {size} bytes declare {declared} unpacked; refused")
 
     def get(self, name: str) -> Array | None:
         if name not in self.members:
@@ -143,77 +122,67 @@ class _Archive:
         with self.archive.open(info) as file:
             return _array(file, info.file_size, f"{self.path}, {name}")
 
+    def inputs(self, prefix: str) -> str | None:
+        """Return the key of the inputs with a prefix, images before others."""
+        keys = (prefix + kind for kind in ("images", "inputs"))
+        return next((key for key in keys if key in self.members), None)
+
+    def column(self, name: str, count: int) -> Array:
+        """Return one value for each input, by name where there are names."""
+        values, names = self.get(name), self.get(f"{name}_names")
+        where = f"{self.path}, {name}"
+        if values is None or values.shape != (count,):
+            raise NescioError(f"{where}: expected one value for each of {count} inputs")
+        if names is None:
+            return values
+        if values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= len(names):
+            wanted = f"positions in {name}_names, 0 to {len(names) - 1}"
+            raise NescioError(f"{where}: expected {wanted}")
+        return np.asarray(names[values])
+
 
 def _parts(
     archive: _Archive, classes: tuple[str, ...], columns: Sequence[str], any_shape: bool
 ) -> Parts:
-    named = archive.get("classes")
-    if not classes and named is not None:
-        classes = tuple(map(str, named.ravel()))
+    names = archive.get("classes")
+    if not classes and names is not None:
+        classes = tuple(map(str, names.ravel()))
     samples: dict[str, Samples] = {}
-    given: set[str] = set()
-    for name, prefix in (("train", "train_"), ("test", "test_"), ("all", "")):
-        key = next(
-            (prefix + kind for kind in ("images", "inputs") if prefix + kind in archive.members),
-            None,
-        )
+    unchanged: set[str] = set()
+    for part, prefix in (("train", "train_"), ("test", "test_"), ("all", "")):
+        key = archive.inputs(prefix)
         x = None if key is None else archive.get(key)
-        if x is None or (name == "all" and samples):
+        if x is None or (part == "all" and samples):
             continue
-        extra = {
-            column: _column(archive, column, len(x))
-            for column in columns
-            if column in archive.members
-        }
-        where, free = f"{archive.path}, {name} part", any_shape and key == f"{prefix}inputs"
-        samples[name] = part(x, archive.get(prefix + "labels"), where, classes, extra, free)
-        given |= {name} if free else set()
+        facts = {one: archive.column(one, len(x)) for one in columns if one in archive.members}
+        as_is = any_shape and key == f"{prefix}inputs"
+        where, y = f"{archive.path}, {part} part", archive.get(prefix + "labels")
+        samples[part] = as_samples(x, y, where, classes, facts, as_is)
+        unchanged |= {part} if as_is else set()
     if not samples:
         raise NescioError(
-            f"{archive.path}: holds {', '.join(archive.members) or 'nothing'}; expected train_images, "
-            "train_labels, test_images, test_labels, or images, or inputs"
+            f"{archive.path}: holds {archive.names}; expected train_images, train_labels, "
+            "test_images, test_labels, or images, or inputs"
         )
-    return Parts(samples, classes, frozenset(given))
-
-
-def _column(archive: _Archive, column: str, count: int) -> Array:
-    values, names = archive.get(column), archive.get(f"{column}_names")
-    if values is None or values.shape != (count,):
-        raise NescioError(
-            f"{archive.path}, {column}: expected one value for each of {count} inputs"
-        )
-    if names is None:
-        return values
-    if values.dtype.kind not in "iu" or int(values.min()) < 0 or int(values.max()) >= len(names):
-        raise NescioError(
-            f"{archive.path}, {column}: expected positions in {column}_names, 0 to {len(names) - 1}"
-        )
-    return np.asarray(names[values])
+    return Parts(samples, classes, frozenset(unchanged))
 
 
 def _array(file: IO[bytes], size: int, where: str) -> Array:
-    """One array, after its header's promise was compared with the bytes that are there."""
+    """Return one array, after its header's promise was compared with the bytes that are there."""
     return _values(file, *_header(file, size, where), where)
 
 
 def _header(file: IO[bytes], size: int, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether it is in Fortran's order, and type."""
+    """Return shape, whether it is in Fortran order, and dtype."""
     version = np.lib.format.read_magic(file)
-    read_header = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }.get(version)
-    if read_header is None:
-        raise NescioError(f"{where}: numpy format {version}; expected 1.0 or 2.0")
+    if version not in _HEADERS:
+        raise NescioError(f"{where}: numpy format must be 1.0 or 2.0, got {version}")
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # such as that the file was written by Python 2, which is no one's concern here
-        shape, fortran, dtype = read_header(file)
+        warnings.simplefilter("ignore")  # such as that the file was written by Python 2
+        shape, fortran, dtype = _HEADERS[version](file)
     if dtype.hasobject:
-        raise NescioError(
-            f"{where}: an array of {dtype}; expected numbers (pickled objects are never loaded)"
-        )
+        wanted = "numbers (pickled objects are never loaded)"
+        raise NescioError(f"{where}: an array of {dtype}; expected {wanted}")
     if dtype.kind not in "fiubU":
         raise NescioError(f"{where}: an array of {dtype}; expected real numbers")
     promised = math.prod(shape) * dtype.itemsize
@@ -233,5 +202,13 @@ def _values(
     return array.astype(dtype.newbyteorder("="), copy=False)
 
 
-def _damaged(path: Path, error: BaseException) -> NescioError:
-    return NescioError(f"{path}: is not a readable NumPy file ({type(error).__name__}: {error})")
+@contextmanager
+def _naming_damage(path: Path) -> Iterator[None]:
+    """Turn what damaged bytes raise into an error that names the file."""
+    try:
+        yield
+    except NescioError:
+        raise
+    except _DAMAGE as error:
+        why = f"{type(error).__name__}: {error}"
+        raise NescioError(f"{path}: is not a readable NumPy file ({why})") from error

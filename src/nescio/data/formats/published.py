@@ -1,151 +1,187 @@
-"""Sets in the forms their authors publish: CIFAR-10's binary batches, USPS as text, EMNIST's transposed letters."""
+"""Sets in their authors' formats: idx files (MNIST, EMNIST), CIFAR-10's batches, USPS as text."""
 
 import io
+import math
+import os
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from nescio.data.arrays import Array
-from nescio.data.formats.bounds import allowed, regular, text, unpack, unpacked
-from nescio.data.formats.idx import idx_array
-from nescio.data.parts import Parts, part
-from nescio.data.samples import Samples
+from nescio.arrays import Array
+from nescio.data.formats.bounds import max_unpacked, read_bytes, read_text, require_file, unpack
+from nescio.data.samples import Parts, as_samples
 from nescio.errors import NescioError
 
+_IDX_TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}  # the third byte
+_IDX_FILES = ("images-idx3-ubyte", "labels-idx1-ubyte")
 _CIFAR_RECORD = 1 + 3 * 32 * 32  # a label, then the red, the green and the blue plane
 _CIFAR_FILES = (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin")
-_EMNIST = [
-    f"emnist-letters-{half}-{what}-ubyte.gz"
-    for half in ("train", "test")
-    for what in ("images-idx3", "labels-idx1")
-]
+
+Paths = tuple[Path, ...]
+Classes = tuple[str, ...]
 
 
-def read_cifar(folder: Path, classes: tuple[str, ...]) -> Parts:
-    """CIFAR-10 from the folder `cifar-10-batches-bin`."""
-    return _cifar([unpacked(folder / name) for name in _CIFAR_FILES], folder, classes)
+def _parts(arrays: Sequence[Array], train: object, test: object, classes: Classes) -> Parts:
+    """Make parts of training inputs, labels, test inputs, labels, and say where both are from."""
+    x, y, x_test, y_test = arrays
+    known = as_samples(x, y, str(train), classes)
+    return Parts({"train": known, "test": as_samples(x_test, y_test, str(test), classes)}, classes)
 
 
-def read_cifar_tar(path: Path, classes: tuple[str, ...]) -> Parts:
-    """CIFAR-10 from its archive; six members are read, nothing is unpacked to disk."""
+def idx_array(data: bytes, where: str) -> Array:
+    """Return the array in an idx file: two zeros, type, number of axes, their lengths, values."""
+    axes = data[3] if len(data) >= 4 else 0
+    start = 4 + 4 * axes
+    if data[:2] != b"\x00\x00" or len(data) < start or axes == 0 or data[2] not in _IDX_TYPES:
+        given = data[:4].hex(" ") or "none"
+        raise NescioError(f"{where}: is not an idx file (its first bytes are {given})")
+    if axes > 4:
+        wanted = "1 for labels, 2 for tables, 3 or 4 for images"
+        raise NescioError(f"{where}: an array of {axes} axes; expected {wanted}")
+    shape = tuple(int(length) for length in np.frombuffer(data, ">u4", axes, 4))
+    if 0 in shape:  # beside a zero, numpy may find the other lengths too large to multiply
+        raise NescioError(f"{where}: shape {shape}; expected at least 1 along each axis")
+    dtype = np.dtype(_IDX_TYPES[data[2]])
+    promised, follow = math.prod(shape) * dtype.itemsize, len(data) - start
+    if follow != promised:
+        header = f"the header promises {shape} {dtype.name}, {promised} bytes"
+        raise NescioError(f"{where}: {header}, but {follow} follow")
+    array = np.frombuffer(data, dtype, offset=start).reshape(shape)
+    return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _read_idx_array(path: Path) -> Array:
+    return idx_array(read_bytes(path), str(path))
+
+
+def read_idx(path: str | os.PathLike[str]) -> Parts:
+    """Read the images of one file, with the labels of the file beside it that is named for them."""
+    path = Path(path)
+    twin = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
+    y = _read_idx_array(twin) if twin != path and twin.exists() else None
+    return Parts({"all": as_samples(_read_idx_array(path), y, str(path))})
+
+
+def read_idx_set(paths: Paths, classes: Classes = ()) -> Parts:
+    """Read a whole set: training images, their labels, test images, their labels."""
+    return _parts([_read_idx_array(path) for path in paths], paths[0], paths[2], classes)
+
+
+def idx_set_in(folder: Path) -> Paths | None:
+    """Return the four files of a set in a folder, if they are there, compressed or not."""
+    names = [f"{half}-{what}" for half in ("train", "t10k") for what in _IDX_FILES]
+    pairs = [(folder / name, folder / f"{name}.gz") for name in names]
+    paths = [next((path for path in pair if path.is_file()), None) for pair in pairs]
+    return tuple(path for path in paths if path) if all(paths) else None
+
+
+def read_emnist(paths: Paths, classes: Classes) -> Parts:
+    """Read EMNIST letters from their four idx files."""
+    return _emnist([_read_idx_array(path) for path in paths], paths[0].parent, classes)
+
+
+def read_emnist_zip(paths: Paths, classes: Classes) -> Parts:
+    """Read EMNIST letters from the archive of all of EMNIST, without unpacking it to disk."""
+    path, arrays = paths[0], []
+    damage = (zipfile.BadZipFile, KeyError, EOFError, RuntimeError, zlib.error, OSError)
     try:
-        with tarfile.open(fileobj=io.BytesIO(unpacked(path)), mode="r:") as archive:
-            members = {
-                Path(member.name).name: member for member in archive.getmembers() if member.isfile()
-            }
+        with zipfile.ZipFile(require_file(path)) as archive:
+            members = {Path(info.filename).name: info for info in archive.infolist()}
+            for name in (f"{half}-{what}" for half in ("train", "test") for what in _IDX_FILES):
+                member = members[f"emnist-letters-{name}.gz"]
+                where, size = f"{path}, emnist-letters-{name}.gz", member.file_size
+                if size > max_unpacked(member.compress_size):
+                    raise NescioError(f"{where}: declares {size} bytes unpacked; refused")
+                packed = io.BytesIO(archive.read(member))
+                arrays.append(idx_array(unpack(packed, size, where), where))
+    except damage as error:
+        raise NescioError(f"{path}: is not EMNIST's archive ({error})") from error
+    return _emnist(arrays, path, classes)
+
+
+def _emnist(arrays: list[Array], where: Path, classes: Classes) -> Parts:
+    """Turn images upright, which are published transposed, and let labels start at 0, not at 1."""
+    for x in arrays[::2]:
+        if x.ndim != 3:
+            raise NescioError(f"{where}: images must have shape (N, 28, 28), got {x.shape}")
+    pairs = zip(arrays[::2], arrays[1::2], strict=True)
+    upright = [(x.transpose(0, 2, 1), y.astype(np.int64) - 1) for x, y in pairs]
+    return _parts(
+        [*upright[0], *upright[1]], f"{where}, train part", f"{where}, test part", classes
+    )
+
+
+def read_cifar(paths: Paths, classes: Classes) -> Parts:
+    """Read CIFAR-10 from the folder `cifar-10-batches-bin`."""
+    batches = [read_bytes(paths[0] / name) for name in _CIFAR_FILES]
+    return _cifar(batches, paths[0], classes)
+
+
+def read_cifar_tar(paths: Paths, classes: Classes) -> Parts:
+    """Read CIFAR-10 from its archive; six members are read, nothing is unpacked to disk."""
+    path = paths[0]
+    try:
+        with tarfile.open(fileobj=io.BytesIO(read_bytes(path)), mode="r:") as archive:
+            members = {Path(one.name).name: one for one in archive.getmembers() if one.isfile()}
             files = [archive.extractfile(members[name]) for name in _CIFAR_FILES]
-            return _cifar([b"" if file is None else file.read() for file in files], path, classes)
+            batches = [b"" if file is None else file.read() for file in files]
     except (tarfile.TarError, KeyError, EOFError) as error:
-        raise NescioError(
-            f"{path}: is not the archive of CIFAR-10's binary version ({error})"
-        ) from error
+        what = "is not the archive of CIFAR-10's binary version"
+        raise NescioError(f"{path}: {what} ({error})") from error
+    return _cifar(batches, path, classes)
 
 
-def _cifar(batches: list[bytes], where: Path, classes: tuple[str, ...]) -> Parts:
+def _cifar(batches: list[bytes], where: Path, classes: Classes) -> Parts:
     for name, batch in zip(_CIFAR_FILES, batches, strict=True):
         if not batch or len(batch) % _CIFAR_RECORD:
-            raise NescioError(
-                f"{where}, {name}: {len(batch)} bytes; expected records of {_CIFAR_RECORD}"
-            )
-
-    def samples(data: bytes, half: str) -> Samples:
+            wanted = f"expected records of {_CIFAR_RECORD}"
+            raise NescioError(f"{where}, {name}: {len(batch)} bytes; {wanted}")
+    arrays: list[Array] = []
+    for data in (b"".join(batches[:5]), batches[5]):
         records = np.frombuffer(data, np.uint8).reshape(-1, _CIFAR_RECORD)
-        return part(
-            records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0], f"{where}, {half} part", classes
-        )
-
-    return Parts(
-        {"train": samples(b"".join(batches[:5]), "train"), "test": samples(batches[5], "test")},
-        classes,
-    )
+        arrays += [records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0]]
+    return _parts(arrays, f"{where}, train part", f"{where}, test part", classes)
 
 
-def read_usps(paths: tuple[Path, ...], classes: tuple[str, ...]) -> Parts:
-    """USPS as text: a digit and 256 grey values from −1 to 1 on each line."""
-    return Parts(
-        {
-            half: _usps(path, False, classes)
-            for half, path in zip(("train", "test"), paths, strict=True)
-        },
-        classes,
-    )
+def read_usps(paths: Paths, classes: Classes, libsvm: bool = False) -> Parts:
+    """Read USPS as text: a digit and 256 grey values from −1 to 1 on each line.
+
+    LIBSVM has the digit plus one, and values as `index:value`, without zeros.
+    """
+    arrays = [array for path in paths for array in _usps(path, libsvm)]
+    return _parts(arrays, paths[0], paths[1], classes)
 
 
-def read_libsvm(paths: tuple[Path, ...], classes: tuple[str, ...]) -> Parts:
-    """USPS as LIBSVM has it: the digit plus one, and the values behind `index:`, zeros left out."""
-    return Parts(
-        {
-            half: _usps(path, True, classes)
-            for half, path in zip(("train", "test"), paths, strict=True)
-        },
-        classes,
-    )
-
-
-def _usps(path: Path, libsvm: bool, classes: tuple[str, ...]) -> Samples:
-    lines = [line.split() for line in text(path).splitlines() if line.strip()]
+def _usps(path: Path, libsvm: bool) -> tuple[Array, Array]:
+    lines = [line.split() for line in read_text(path).splitlines() if line.strip()]
     values, digits = np.zeros((len(lines), 256)), np.zeros(len(lines), dtype=np.int64)
-    places_of = {str(i + 1): i for i in range(256)}
+    position = {str(i + 1): i for i in range(256)}
     try:
         for row, (digit, *cells) in enumerate(lines):
             digits[row] = int(float(digit)) - libsvm
             if libsvm:
                 pairs = [cell.split(":") for cell in cells]
-                places = [places_of[index] for index, _ in pairs]
-                values[row, places] = [float(value) for _, value in pairs]
+                positions = [position[index] for index, _ in pairs]
+                values[row, positions] = [float(value) for _, value in pairs]
             else:
                 values[row] = [float(cell) for cell in cells]
     except (ValueError, KeyError, OverflowError) as error:
-        raise NescioError(
-            f"{path}, line {row + 1}: expected a digit and 256 values ({error})"
-        ) from error
-    return part((values.reshape(-1, 16, 16) + 1) / 2, digits, str(path), classes)
+        wanted = "expected a digit and 256 values"
+        raise NescioError(f"{path}, line {row + 1}: {wanted} ({error})") from error
+    return (values.reshape(-1, 16, 16) + 1) / 2, digits
 
 
-def read_emnist(paths: tuple[Path, ...], classes: tuple[str, ...]) -> Parts:
-    """EMNIST letters from their four idx files."""
-    return _emnist(
-        [idx_array(unpacked(path), str(path)) for path in paths], str(paths[0].parent), classes
-    )
-
-
-def read_emnist_zip(path: Path, classes: tuple[str, ...]) -> Parts:
-    """EMNIST letters from the archive of all of EMNIST, without unpacking it to disk."""
-    try:
-        with zipfile.ZipFile(regular(path)) as archive:
-            members = {Path(info.filename).name: info for info in archive.infolist()}
-            arrays = []
-            for name in _EMNIST:
-                size = members[name].file_size
-                if size > allowed(members[name].compress_size):
-                    raise NescioError(f"{path}, {name}: declares {size} bytes unpacked; refused")
-                packed = io.BytesIO(archive.read(members[name]))
-                arrays.append(idx_array(unpack(packed, size, f"{path}, {name}"), f"{path}, {name}"))
-    except (
-        zipfile.BadZipFile,
-        KeyError,
-        EOFError,
-        RuntimeError,
-        NotImplementedError,
-        zlib.error,
-        OSError,
-    ) as error:
-        raise NescioError(f"{path}: is not EMNIST's archive ({error})") from error
-    return _emnist(arrays, str(path), classes)
-
-
-def _emnist(arrays: list[Array], where: str, classes: tuple[str, ...]) -> Parts:
-    """Images turned upright, for they are published transposed, and labels that start at 0 instead of 1."""
-    samples = {}
-    for half, (x, y) in {"train": arrays[:2], "test": arrays[2:]}.items():
-        if x.ndim != 3:
-            raise NescioError(
-                f"{where}, {half} part: images of shape {x.shape}; expected (N, 28, 28)"
-            )
-        samples[half] = part(
-            x.transpose(0, 2, 1), y.astype(np.int64) - 1, f"{where}, {half} part", classes
-        )
-    return Parts(samples, classes)
+PUBLISHED: dict[str, Callable[[Paths, Classes], Parts]] = {
+    "idx": read_idx_set,
+    "emnist": read_emnist,
+    "emnist_zip": read_emnist_zip,
+    "cifar": read_cifar,
+    "cifar_tar": read_cifar_tar,
+    "usps": read_usps,
+    "libsvm": partial(read_usps, libsvm=True),
+}

@@ -1,36 +1,17 @@
-"""Every data set by name: where it is read from, its classes, where it comes from and on what terms."""
+"""Every data set by name: files, classes, origin and licence, and where the files are."""
 
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from string import ascii_uppercase
 
-from nescio.data.tabular import Layout
-
-_DIGITS = tuple("0123456789")
-_LETTERS = tuple(ascii_uppercase)
-_IDX = (
-    "train-images-idx3-ubyte",
-    "train-labels-idx1-ubyte",
-    "t10k-images-idx3-ubyte",
-    "t10k-labels-idx1-ubyte",
-)
-_FASHION = (
-    "T-shirt/top",
-    "Trouser",
-    "Pullover",
-    "Dress",
-    "Coat",
-    "Sandal",
-    "Shirt",
-    "Sneaker",
-    "Bag",
-    "Ankle boot",
-)
-_CIFAR = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+import pooch
 
 
 @dataclass(frozen=True)
 class Source:
-    """One form a set can be found in: a format of `formats.py`, and the files it needs under the root."""
+    """One form of a set: a format, and the files it needs under the root."""
 
     format: str
     files: tuple[str, ...]
@@ -46,6 +27,25 @@ class Remote:
 
 
 @dataclass(frozen=True)
+class Layout:
+    """What the columns of a table mean.
+
+    Attributes:
+        label: the column of classes; None is the last one.
+        names: the class of each text of the label column, in order; {} takes the texts.
+        facts: columns kept beside the inputs and not fed to a network.
+        split: the column that says "train" or "test"; None splits by seed.
+        categorical: columns whose numbers are codes.
+    """
+
+    label: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    facts: tuple[str, ...] = ()
+    split: str | None = None
+    categorical: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Entry:
     """One set: the first source whose files are there is read; an embedded set has none."""
 
@@ -58,45 +58,83 @@ class Entry:
     remotes: tuple[Remote, ...] = ()
 
 
-def _idx(folder: str, base: str, checksums: str) -> tuple[Source, tuple[Remote, ...]]:
-    """The four files of an MNIST-like set, as published."""
-    remotes = zip(_IDX, checksums.split(), strict=True)
-    return (
-        Source("idx", tuple(f"{folder}/{file}" for file in _IDX)),
-        tuple(
-            Remote(f"{folder}/{file}.gz", f"{base}/{file}.gz", f"md5:{md5}")
-            for file, md5 in remotes
-        ),
+@dataclass(frozen=True)
+class Status:
+    """Whether a set can be loaded now, from where ("embedded" or a path), and be downloaded."""
+
+    name: str
+    kind: str
+    present: bool
+    where: Path | str | None
+    about: str
+    downloadable: bool
+
+
+def folders(root: str | os.PathLike[str] | None) -> list[Path]:
+    """Return the folders to look in: `root`, else `$NESCIO_DATA`, then the user's cache."""
+    if root is not None:
+        return [Path(root)]
+    environment = os.environ.get("NESCIO_DATA")
+    return [*([Path(environment)] if environment else []), Path(pooch.os_cache("nescio"))]
+
+
+def find(name: str, root: str | os.PathLike[str] | None) -> tuple[Source, tuple[Path, ...]] | None:
+    """Return the first source of a set whose files are all there, and their paths."""
+    for folder in folders(root):
+        for source in CATALOGUE[name].sources:
+            paths = [_present(folder / file) for file in source.files]
+            if all(paths):
+                return source, tuple(path for path in paths if path is not None)
+    return None
+
+
+def _present(path: Path) -> Path | None:
+    """The path, or its twin that is compressed where it is not, or the other way round."""
+    packed = path.suffix in (".gz", ".bz2")
+    twin = path.with_suffix("") if packed else path.with_name(path.name + ".gz")
+    return next((one for one in (path, twin) if os.path.exists(one)), None)
+
+
+def status(root: str | os.PathLike[str] | None = None) -> list[Status]:
+    """Return the state of each set; files are looked for as `load` does, and not opened."""
+    states = []
+    for name, entry in CATALOGUE.items():
+        where: Path | str | None = None if entry.sources else "embedded"
+        if found := find(name, root):
+            paths = found[1]
+            where = paths[0] if len(paths) == 1 else paths[0].parent
+        remote = bool(entry.remotes)
+        states.append(Status(name, entry.kind, where is not None, where, entry.about, remote))
+    return states
+
+
+_DIGITS, _LETTERS = tuple("0123456789"), tuple(ascii_uppercase)
+_FASHION = "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot"
+_CIFAR = "airplane,automobile,bird,cat,deer,dog,frog,horse,ship,truck"
+_IDX = tuple(
+    f"{half}-{what}-ubyte" for half in ("train", "t10k") for what in ("images-idx3", "labels-idx1")
+)
+_LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass"
+_FASHION_URL = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion"
+
+
+def _idx(name: str, about: str, classes: tuple[str, ...], url: str, md5s: str) -> Entry:
+    """An MNIST-like set: one npz file, or four idx files as published."""
+    idx = Source("idx", tuple(f"{name}/{file}" for file in _IDX))
+    remotes = tuple(
+        Remote(f"{name}/{file}.gz", f"{url}/{file}.gz", f"md5:{md5}")
+        for file, md5 in zip(_IDX, md5s.split(), strict=True)
     )
+    return Entry("image", about, (Source("npz", (f"{name}.npz",)), idx), classes, remotes=remotes)
+
+
+def _npz(about: str, file: str, classes: tuple[str, ...], *columns: str) -> Entry:
+    return Entry("image", about, (Source("npz", (file,)),), classes, columns)
 
 
 def _csv(about: str, file: str, layout: Layout) -> Entry:
     return Entry("tabular", about, (Source("csv", (file,)),), layout=layout)
 
-
-def _npz(about: str, file: str, classes: tuple[str, ...], columns: tuple[str, ...] = ()) -> Entry:
-    return Entry("image", about, (Source("npz", (file,)),), classes, columns)
-
-
-_MNIST, _MNIST_REMOTES = _idx(
-    "mnist",
-    "https://ossci-datasets.s3.amazonaws.com/mnist",
-    "f68b3c2dcbeaaa9fbdd348bbdeb94873 d53e105ee54ea40749a09fcbcd1e9432 "
-    "9fb629c4189551a2d022fa330f9573f3 ec29112dd5afa0611ce80d1b7f02629c",
-)
-_FASHION_MNIST, _FASHION_REMOTES = _idx(
-    "fashion_mnist",
-    "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
-    "8d4fb7e6c68d591d4c3dfef9ec88bf0d 25c81989df183df01b3e8a0aad5dffbe "
-    "bef4ecab320f06d8554ea6380940ec79 bb300cfdad3c16e7a12a480ee83cd310",
-)
-_KMNIST, _KMNIST_REMOTES = _idx(
-    "kmnist",
-    "https://codh.rois.ac.jp/kmnist/dataset/kmnist",
-    "bdb82020997e1d708af4cf47b453dcf7 e144d726b3acfaa3e44228e80efcd344 "
-    "5c965bf0a639b31b8f53240b1b52f4d7 7320c461ea6c1c855c0b718fb2a4b134",
-)
-_LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass"
 
 CATALOGUE: dict[str, Entry] = {
     "two_moons": Entry("tabular", "two half circles in the plane; drawn from the seed"),
@@ -108,26 +146,29 @@ CATALOGUE: dict[str, Entry] = {
     "breast_cancer": Entry("tabular", "569 tumours, 30 features; UCI, CC BY 4.0"),
     "wine": Entry("tabular", "178 wines, 13 features; UCI, CC BY 4.0"),
     "iris": Entry("tabular", "150 flowers, 4 features; UCI, CC BY 4.0"),
-    "mnist": Entry(
-        "image",
+    "mnist": _idx(
+        "mnist",
         "handwritten digits, 28×28; CC BY-SA 3.0 as commonly stated",
-        (Source("npz", ("mnist.npz",)), _MNIST),
         _DIGITS,
-        remotes=_MNIST_REMOTES,
+        "https://ossci-datasets.s3.amazonaws.com/mnist",
+        "f68b3c2dcbeaaa9fbdd348bbdeb94873 d53e105ee54ea40749a09fcbcd1e9432 "
+        "9fb629c4189551a2d022fa330f9573f3 ec29112dd5afa0611ce80d1b7f02629c",
     ),
-    "fashion_mnist": Entry(
-        "image",
+    "fashion_mnist": _idx(
+        "fashion_mnist",
         "clothes, 28×28; MIT (Zalando SE)",
-        (Source("npz", ("fashion_mnist.npz",)), _FASHION_MNIST),
-        _FASHION,
-        remotes=_FASHION_REMOTES,
+        tuple(_FASHION.split(",")),
+        _FASHION_URL,
+        "8d4fb7e6c68d591d4c3dfef9ec88bf0d 25c81989df183df01b3e8a0aad5dffbe "
+        "bef4ecab320f06d8554ea6380940ec79 bb300cfdad3c16e7a12a480ee83cd310",
     ),
-    "kmnist": Entry(
-        "image",
+    "kmnist": _idx(
+        "kmnist",
         "cursive Japanese characters, 28×28; CC BY-SA 4.0 (ROIS-CODH)",
-        (Source("npz", ("kmnist.npz",)), _KMNIST),
         ("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"),
-        remotes=_KMNIST_REMOTES,
+        "https://codh.rois.ac.jp/kmnist/dataset/kmnist",
+        "bdb82020997e1d708af4cf47b453dcf7 e144d726b3acfaa3e44228e80efcd344 "
+        "5c965bf0a639b31b8f53240b1b52f4d7 7320c461ea6c1c855c0b718fb2a4b134",
     ),
     "emnist_letters": Entry(
         "image",
@@ -135,9 +176,7 @@ CATALOGUE: dict[str, Entry] = {
         (
             Source(
                 "emnist",
-                tuple(
-                    f"emnist_letters/emnist-letters-{file.replace('t10k', 'test')}" for file in _IDX
-                ),
+                tuple(f"emnist_letters/emnist-letters-{f.replace('t10k', 'test')}" for f in _IDX),
             ),
             Source("emnist_zip", ("emnist_letters/gzip.zip",)),
         ),
@@ -151,7 +190,8 @@ CATALOGUE: dict[str, Entry] = {
         ),
     ),
     "emnist_digits": _npz(
-        "handwritten digits of other writers than MNIST's, 28×28, test part; NIST SD 19, public domain",
+        "handwritten digits of other writers than MNIST's, 28×28, test part; NIST SD 19, "
+        "public domain",
         "emnist_mnist_test.npz",
         _DIGITS,
     ),
@@ -165,7 +205,7 @@ CATALOGUE: dict[str, Entry] = {
         "characters of 8 alphabets, 28×28, test part, column `alphabet`; MIT",
         "omniglot_small.npz",
         (),
-        ("alphabet",),
+        "alphabet",
     ),
     "usps": Entry(
         "image",
@@ -175,11 +215,12 @@ CATALOGUE: dict[str, Entry] = {
             Source("libsvm", ("usps/usps.bz2", "usps/usps.t.bz2")),
         ),
         _DIGITS,
-        remotes=(
-            Remote("usps/usps.bz2", f"{_LIBSVM}/usps.bz2", "md5:ec16c51db3855ca6c91edd34d0e9b197"),
-            Remote(
-                "usps/usps.t.bz2", f"{_LIBSVM}/usps.t.bz2", "md5:8ea070ee2aca1ac39742fdd1ef5ed118"
-            ),
+        remotes=tuple(
+            Remote(f"usps/{file}", f"{_LIBSVM}/{file}", f"md5:{md5}")
+            for file, md5 in (
+                ("usps.bz2", "ec16c51db3855ca6c91edd34d0e9b197"),
+                ("usps.t.bz2", "8ea070ee2aca1ac39742fdd1ef5ed118"),
+            )
         ),
     ),
     "cifar10": Entry(
@@ -190,7 +231,7 @@ CATALOGUE: dict[str, Entry] = {
             Source("cifar", ("cifar10/cifar-10-batches-bin",)),
             Source("cifar_tar", ("cifar10/cifar-10-binary.tar.gz",)),
         ),
-        _CIFAR,
+        tuple(_CIFAR.split(",")),
         remotes=(
             Remote(
                 "cifar10/cifar-10-binary.tar.gz",
@@ -203,7 +244,7 @@ CATALOGUE: dict[str, Entry] = {
         "house numbers, 32×32 colour, test part, column `source_image`; non-commercial use only",
         "svhn_test_crops.npz",
         _DIGITS,
-        ("source_image",),
+        "source_image",
     ),
     "heart_disease": _csv(
         "920 patients of four hospitals (column `site`), values missing; UCI, CC BY 4.0",

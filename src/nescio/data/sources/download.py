@@ -1,4 +1,4 @@
-"""Published files fetched into the cache: checked, resumed where they broke off, and never half there."""
+"""Published files fetched into the cache: verified, resumed if interrupted, never half there."""
 
 import logging
 import os
@@ -11,13 +11,12 @@ from urllib.parse import urlsplit
 import pooch
 import requests
 
-from nescio.data.sources.catalogue import CATALOGUE, NAMES, Remote
-from nescio.data.sources.on_disk import folders
+from nescio.data.sources.catalogue import CATALOGUE, NAMES, Remote, folders
 from nescio.errors import NescioError, unknown_name
 from nescio.files import check_replaceable
 
 Progress = Callable[[str, int, int | None], None]
-_TIMEOUT = 30  # seconds of silence, not of work
+TIMEOUT_SECONDS = 30  # of silence, not of work
 
 
 def download(
@@ -27,31 +26,27 @@ def download(
     progress: Progress | None = None,
     force: bool = False,
 ) -> tuple[Path, ...]:
-    """Fetch a set's published files to where `load` finds them, and give their paths.
+    """Download a set's published files to where `load` finds them, and return their paths.
 
     Args:
         name: one of `NAMES` that has a public address.
-        root: the folder to put them in; without it `$NESCIO_DATA`, else the user's cache.
-        base_url: a mirror that holds files of the same names; the checksums stay those of the original.
-        progress: called with a file's name, the bytes so far, and the bytes in all if they are known.
-        force: whether files of the same names that are not the published ones may be replaced.
+        root: the folder to put them in; by default `$NESCIO_DATA`, else the user's cache.
+        base_url: a mirror with files of the same names; the checksums stay those of the original.
+        progress: called with a file's name, the bytes so far, and the bytes in all or None.
+        force: replace files of the same names that are not the published ones.
     """
     if name not in CATALOGUE:
         raise unknown_name("data set", name, NAMES)
     entry, folder = CATALOGUE[name], folders(root)[0]
     if not entry.remotes:
-        why = (
-            f"set NESCIO_DATA to the folder that has {entry.sources[0].files[0]}"
-            if entry.sources
-            else "it is embedded"
-        )
+        first = entry.sources[0].files[0] if entry.sources else None
+        why = f"set NESCIO_DATA to the folder that has {first}" if first else "it is embedded"
         raise NescioError(f"{name} has no public address to download it from; {why}")
     for remote in entry.remotes:
         target = folder / remote.file
         if target.is_file() and not pooch.hashes.hash_matches(str(target), remote.checksum):
-            check_replaceable(
-                target, force=force
-            )  # what a broken download leaves is a `.part`, so this is another's
+            # an interrupted download leaves a `.part`, so this is somebody else's file
+            check_replaceable(target, force=force)
     return tuple(_fetched(remote, folder, base_url, progress) for remote in entry.remotes)
 
 
@@ -61,16 +56,11 @@ def _fetched(remote: Remote, folder: Path, base_url: str | None, progress: Progr
     logger = pooch.get_logger()
     level = logger.level
     logger.setLevel(logging.ERROR)  # it would announce each file beside our own progress
+    fetch = _Resuming(target.with_name(f"{target.name}.part"), progress)
     try:
-        downloader = _Resuming(target.with_name(f"{target.name}.part"), progress)
         with _no_empty_folder(target.parent):
-            return Path(
-                pooch.retrieve(
-                    url, remote.checksum, target.name, target.parent, downloader=downloader
-                )
-            )
-    except requests.HTTPError as error:
-        raise NescioError(f"{url}: {error}") from error
+            where = target.name, target.parent
+            return Path(pooch.retrieve(url, remote.checksum, *where, downloader=fetch))
     except requests.RequestException as error:
         raise NescioError(_trouble(url, error)) from error
     except OSError as error:
@@ -78,16 +68,15 @@ def _fetched(remote: Remote, folder: Path, base_url: str | None, progress: Progr
     except NescioError:
         raise
     except ValueError as error:  # what pooch raises for a wrong checksum
-        raise NescioError(
-            f"{url}: is not the published file; nothing was kept ({error})"
-        ) from error
+        what = "is not the published file; nothing was kept"
+        raise NescioError(f"{url}: {what} ({error})") from error
     finally:
         logger.setLevel(level)
 
 
 @contextmanager
 def _no_empty_folder(folder: Path) -> Iterator[None]:
-    """Take back the folders that were made for files which did not come."""
+    """Remove the folders that were made for files which did not come."""
     new = [one for one in (folder, *folder.parents) if not os.path.exists(one)]
     try:
         yield
@@ -98,16 +87,15 @@ def _no_empty_folder(folder: Path) -> Iterator[None]:
 
 
 def _trouble(url: str, error: requests.RequestException) -> str:
-    """What went wrong on the way, in words; the error's own are pages of how the connection was made."""
-    if isinstance(error, ValueError | requests.TooManyRedirects):  # an address that is none
+    """Say what went wrong; a connection error's own message is pages long."""
+    if isinstance(error, requests.HTTPError | ValueError | requests.TooManyRedirects):
         return f"{url}: {error}"
-    host = urlsplit(url).netloc
+    host, resumes = urlsplit(url).netloc, "the same command resumes where this one stopped"
     if isinstance(error, _Cut):
-        return f"{url}: the connection to {host} was cut; the same command resumes where this one stopped"
-    why = (
-        " (its certificate was refused)" if isinstance(error, requests.exceptions.SSLError) else ""
-    )
-    return f"{url}: {host} cannot be reached{why}; once it can, the same command resumes where this one stopped"
+        return f"{url}: the connection to {host} was cut; {resumes}"
+    refused = isinstance(error, requests.exceptions.SSLError)
+    why = " (its certificate was refused)" if refused else ""
+    return f"{url}: {host} cannot be reached{why}; once it can, {resumes}"
 
 
 class _Cut(requests.ConnectionError):
@@ -115,7 +103,7 @@ class _Cut(requests.ConnectionError):
 
 
 class _Resuming:
-    """Downloads for pooch by way of a `.part` file that outlives a broken connection; the checksum is pooch's."""
+    """A downloader for pooch with a `.part` file that outlives a broken connection."""
 
     def __init__(self, part: Path, progress: Progress | None) -> None:
         self.part, self.progress = part, progress
@@ -123,16 +111,14 @@ class _Resuming:
     def __call__(self, url: str, output_file: str, _: object) -> None:
         have = self.part.stat().st_size if self.part.exists() else 0
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
-        with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as answer:
+        with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT_SECONDS) as answer:
             if have and answer.status_code == requests.codes.requested_range_not_satisfiable:
                 self.part.unlink()  # longer than the file: a part of something else
                 return self(url, output_file, _)
             answer.raise_for_status()
             resumed = answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
-            self._save(
-                answer,
-                have if answer.status_code == requests.codes.partial_content and resumed else 0,
-            )
+            partial = answer.status_code == requests.codes.partial_content
+            self._save(answer, have if partial and resumed else 0)
         shutil.move(self.part, output_file)
         return None
 

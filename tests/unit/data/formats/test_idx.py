@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from nescio import data
-from nescio.data.formats.idx import idx_array
+from nescio.data.formats.published import idx_array
 from nescio.errors import NescioError
 
 CODES = {"u1": 8, "i1": 9, "i2": 11, "i4": 12, "f4": 13, "f8": 14}

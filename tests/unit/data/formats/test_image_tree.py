@@ -76,7 +76,7 @@ def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
 def test_a_pipe_and_a_link_to_nothing_are_images_that_cannot_be_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.png")
     (tmp_path / "b.png").symlink_to(tmp_path / "nothing")
-    stream = Stream(tmp_path, (1, 4, 4), None, 9, gaps=True)
+    stream = Stream(tmp_path, (1, 4, 4), None, 9, allow_missing=True)
     assert names_in(stream) == ["a.png", "b.png"]
     assert [said.partition(": ")[2] for said in stream.unread] == ["is not a file", "no such file"]
 

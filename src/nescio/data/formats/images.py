@@ -1,0 +1,179 @@
+"""PNG and JPEG files, alone or in folders, without trust in what they promise."""
+
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+
+from nescio.arrays import Array
+from nescio.data.class_order import in_order
+from nescio.data.formats.bounds import require_file, unreadable
+from nescio.data.samples import Parts, Samples
+from nescio.errors import NescioError
+
+_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
+_SUFFIXES = (".png", ".jpg", ".jpeg")
+_OTHER_SUFFIXES = (".tif", ".tiff", ".bmp", ".gif", ".webp", ".heic", ".avif", ".jfif")
+
+
+def is_image(path: Path) -> bool:
+    """Return whether the name says PNG or JPEG."""
+    return path.suffix.lower() in _SUFFIXES
+
+
+def read_images(paths: Sequence[Path]) -> torch.Tensor:
+    """Return images of one size `(N, C, H, W)`, uint8 or, if one has 16 bits, floats in [0, 1].
+
+    They are grey if all of them are, else in colour.
+    """
+    images = [_read_image(path) for path in paths]
+    height, width = images[0].shape[:2]
+    for path, image in zip(paths, images, strict=True):
+        if image.shape[:2] != (height, width):
+            wanted = f"expected {width}×{height} like {paths[0].name}"
+            raise NescioError(f"{path}: is {image.shape[1]}×{image.shape[0]}; {wanted}")
+    if any(image.dtype != np.uint8 for image in images):
+        images = [image / np.float32(np.iinfo(image.dtype).max) for image in images]
+    if all(image.ndim == 2 for image in images):
+        return torch.from_numpy(np.stack(images)[:, None])
+    colour = [np.repeat(one[..., None], 3, 2) if one.ndim == 2 else one for one in images]
+    return torch.from_numpy(np.stack(colour).transpose(0, 3, 1, 2).copy())
+
+
+def _read_image(path: Path) -> Array:
+    """Return one image, `(H, W)` or `(H, W, 3)`, uint8, or uint16 for 16 bits of grey.
+
+    Transparency is dropped, palettes become colours.
+    """
+    path = require_file(path)  # a pipe of such a name would never end
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of metadata, and of palettes that hold transparency
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path, formats=("PNG", "JPEG")) as image:
+                if image.mode == "I;16":
+                    return np.array(image)
+                if image.mode not in _MODES:
+                    wanted = "8 bits per channel, or 16 of grey"
+                    raise NescioError(f"{path}: must have {wanted}, got mode {image.mode}")
+                return np.array(image.convert("L" if image.mode in ("1", "L", "LA") else "RGB"))
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+        raise NescioError(f"{path}: {error}; refused") from error
+    except NescioError:
+        raise
+    except (UnidentifiedImageError, EOFError, OSError, SyntaxError, ValueError) as error:
+        raise NescioError(f"{path}: is not a readable PNG or JPEG image ({error})") from error
+
+
+@dataclass(frozen=True)
+class ImageTree:
+    """The images in a folder and its sub-folders, a folder's own first, in natural order.
+
+    What is hidden, its name beginning with a dot, is ignored.
+
+    Attributes:
+        images: PNG and JPEG files.
+        others: files that are images of other kinds, by their names.
+    """
+
+    images: tuple[Path, ...]
+    others: tuple[Path, ...] = ()
+
+    @classmethod
+    def below(cls, folder: Path) -> "ImageTree":
+        """Return the images in a folder; raise if there are none that can be read."""
+        paths = [path for files in _walk(folder) for path in files]
+        images = tuple(path for path in paths if is_image(path))
+        others = tuple(path for path in paths if path.suffix.lower() in _OTHER_SUFFIXES)
+        if not images:
+            such = f", but {len(others)} of other kinds, such as {others[0].name}" if others else ""
+            raise NescioError(f"{folder}: holds no PNG or JPEG image{such}")
+        return cls(images, others)
+
+
+def _walk(folder: Path) -> Iterator[list[Path]]:
+    """Yield the files of each folder; links are followed, but not back to a folder one is in."""
+    waiting = [(folder, frozenset[str]())]
+    while waiting:
+        here, above = waiting.pop()
+        real = os.path.realpath(here)
+        if real in above:
+            continue
+        is_folder = _entries(here)
+        yield [here / name for name in in_order(name for name in is_folder if not is_folder[name])]
+        inside = in_order(name for name in is_folder if is_folder[name])
+        waiting += [(here / name, above | {real}) for name in reversed(inside)]
+
+
+def _entries(folder: Path) -> dict[str, bool]:
+    """Return the names in a folder that are not hidden, and whether each is a folder."""
+    try:
+        with os.scandir(folder) as entries:
+            shown = [one for one in entries if not one.name.startswith(".")]
+            # os.path.isdir takes links that lead nowhere, or in a circle
+            return {
+                one.name: os.path.isdir(one) if one.is_symlink() else one.is_dir() for one in shown
+            }
+    except OSError as error:
+        raise unreadable(folder, error) from error
+
+
+def read_image_folder(folder: Path) -> Parts:
+    """Read the images of one size below a folder: one sub-folder for each class, or unlabelled.
+
+    Sub-folders `train` and `test` are the two parts.
+    """
+    inside = _folders(folder)
+    if inside == {"train", "test"}:
+        halves = {half: folder / half for half in ("train", "test")}
+        classes = tuple(in_order(_folders(halves["train"]) | _folders(halves["test"])))
+        if not classes:
+            raise NescioError(f"{halves['train']}: must have a sub-folder for each class, got none")
+    else:
+        halves, classes = {"all": folder}, tuple(in_order(inside))
+    if not classes:
+        paths = _images_in(folder)
+        return Parts({"all": _samples(folder, paths, torch.full((len(paths),), -1))})
+    _check_all_taken(folder, [half / name for half in halves.values() for name in classes])
+    return Parts({part: _labelled(half, classes) for part, half in halves.items()}, classes)
+
+
+def _folders(folder: Path) -> set[str]:
+    return {name for name, is_folder in _entries(folder).items() if is_folder}
+
+
+def _check_all_taken(folder: Path, taken: Sequence[Path]) -> None:
+    """Raise if an image is in no folder of a class, and would be lost in silence."""
+    folders = set(taken)
+    for path in ImageTree.below(folder).images:
+        if path.parent not in folders:
+            first = ", ".join(one.relative_to(folder).as_posix() for one in taken[:3])
+            raise NescioError(
+                f"{path}: lies in no folder of a class, which here are "
+                f"{first}{', …' * (len(taken) > 3)}; expected every image in one of them"
+            )
+
+
+def _labelled(folder: Path, classes: Sequence[str]) -> Samples:
+    groups = [_images_in(folder / name) if (folder / name).is_dir() else [] for name in classes]
+    counts = torch.tensor([len(group) for group in groups])
+    labels = torch.repeat_interleave(torch.arange(len(classes)), counts)
+    return _samples(folder, [path for group in groups for path in group], labels)
+
+
+def _samples(folder: Path, paths: Sequence[Path], labels: torch.Tensor) -> Samples:
+    """The images, with their paths as a column `file`."""
+    names = np.array([path.relative_to(folder).as_posix() for path in paths])
+    return Samples(read_images(paths), labels, {"file": names})
+
+
+def _images_in(folder: Path) -> list[Path]:
+    paths = sorted(folder / name for name in _entries(folder) if is_image(Path(name)))
+    if not paths:
+        raise NescioError(f"{folder}: holds no PNG or JPEG image")
+    return paths
