@@ -108,7 +108,7 @@ def items(name: str, given: Any) -> list[Any]:
         raise NescioError(f"{name}={given!r}; expected a sequence") from error
 
 
-def whole_numbers_refused(dtype: Any) -> NescioError:
+def integers_refused(dtype: Any) -> NescioError:
     """The error for whole numbers, such as bytes of images, where a model was trained on floats."""
     return NescioError(
         f"inputs must be floating point (images in [0, 1]), not {dtype}, for a model without an embedding; "

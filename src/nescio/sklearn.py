@@ -28,7 +28,7 @@ from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
 from nescio.records import History
 from nescio.scores import score_spec
-from nescio.seeds import derived_seed, start_from
+from nescio.seeds import derived_seed, seed_generators
 from nescio.training.train import train as train_model
 
 # Where a method's own defaults, those of its paper, are not for a few hundred rows.
@@ -240,7 +240,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         make_net = partial(mlp, train.shape[0], hidden=self.hidden, dropout=dropout)
         settings = SMALL.get(self.method, {}) | settings
         with torch.random.fork_rng():
-            start_from(derived_seed(seed, "weights", 0))
+            seed_generators(derived_seed(seed, "weights", 0))
             model = method_for(
                 self.method, make_net, len(self.classes_), normalise, **settings
             ).double()

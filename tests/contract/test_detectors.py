@@ -328,7 +328,7 @@ def test_random_data_follow_one_seed_and_leave_the_generator_alone(detector):
 
 
 def test_needs_a_model(name):
-    with pytest.raises(nescio.NescioError, match="str was given for a model"):
+    with pytest.raises(nescio.NescioError, match="Module, got a str"):
         DETECTORS[name]("digits")
 
 

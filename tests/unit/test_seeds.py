@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from nescio.errors import NescioError
-from nescio.seeds import check_seed, derived_seed, start_from
+from nescio.seeds import check_seed, derived_seed, seed_generators
 
 
 def test_seeds_of_different_things_differ():
@@ -19,7 +19,7 @@ def test_seeds_of_different_things_differ():
 
 def test_start_from_is_torchs_manual_seed():
     with torch.random.fork_rng():
-        start_from(5)
+        seed_generators(5)
         ours = torch.rand(3)
         torch.manual_seed(5)
         assert torch.equal(torch.rand(3), ours)

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from nescio.arrays import is_array
-from nescio.core.predict import check_inputs, read
+from nescio.core.forward import check_inputs
+from nescio.core.predict import read
 from nescio.data import Known
 from nescio.data.arrays import tensor
 from nescio.data.batches import batches

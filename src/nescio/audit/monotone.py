@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nescio.arrays import is_array
 from nescio.audit.features import positions
-from nescio.core.input_gradients import draws_and_classes, slopes
+from nescio.core.input_gradients import draws_and_classes, quantity_gradients
 from nescio.data.arrays import tensor
 from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import Method, as_method
@@ -170,7 +170,7 @@ def _slopes(method: Method, x: Tensor, classes: int, chosen: list[int], seed: in
     goes down are summed apart, as logs, so that neither a probability that rounds to 0 or 1 nor a draw that stands
     still hides the others.
     """
-    values, gradients = slopes(
+    values, gradients = quantity_gradients(
         method,
         x,
         lambda logits: logits.permute(0, 2, 1).flatten(0, 1),

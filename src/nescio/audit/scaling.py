@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from nescio.arrays import is_array
 from nescio.audit.features import feature_names, positions
 from nescio.audit.inputs import all_inputs
-from nescio.core.input_gradients import check_finite, draws_and_classes, steepness
+from nescio.core.input_gradients import check_finite, draws_and_classes, gradient_norms
 from nescio.data.arrays import tensor
 from nescio.errors import NescioError
 from nescio.methods import Method, as_method
@@ -180,7 +180,9 @@ def _look(
         return torch.stack(list(found.values()))
 
     scaled = _scaled(x, alpha, batch_size, shown)
-    found = steepness(method, scaled, quantities, batch_size=batch_size, seed=seed, progress=False)
+    found = gradient_norms(
+        method, scaled, quantities, batch_size=batch_size, seed=seed, progress=False
+    )
     check_finite(["confidence", *scores], *found)
     values, norms = (rows.reshape(-1, len(alpha), len(x)).cpu() for rows in found)
     return values, norms

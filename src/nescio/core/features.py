@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch._C._functorch import is_batchedtensor  # inside vmap a layer returns all draws at once
 
-from nescio.core.predict import draws_of, run
-from nescio.core.shared_block import SharedBlock
+from nescio.core.forward import draws_of, run
+from nescio.core.model_state import SharedBlock
 from nescio.errors import NescioError
 
 

@@ -1,14 +1,14 @@
-"""How what a model says changes with its input: values and their exact gradients in x, in float64."""
+"""How a model's outputs change with its input: values and their gradients in x."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
-from nescio.core.model_state import check_model, check_values, copied
-from nescio.core.predict import autograd_errors, check_inputs, draws_of, fixed_draws, read, run
+from nescio.core.forward import autograd_errors, check_inputs, draws_of, fixed_draws, run
+from nescio.core.model_state import check_model, check_values, deep_copy
+from nescio.core.predict import PassSettings, read
 from nescio.core.random_streams import from_seed
 from nescio.data.batches import length
 from nescio.errors import NescioError
@@ -16,46 +16,6 @@ from nescio.progress import bar
 from nescio.seeds import check_seed
 
 Quantities = Callable[[Tensor], Tensor]  # logits (S, B, C) → (K, B)
-
-
-def slopes(
-    model: nn.Module,
-    data: Any,
-    of: Quantities,
-    *,
-    batch_size: int = 256,
-    seed: int = 0,
-    progress: bool | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Quantities `(K, N)` of a model's logits, and their gradients in the raw inputs `(K, N, …)`.
-
-    A copy of the model is run in float64 and eval mode; the model itself is not touched. Each batch starts from the
-    seed, as in `predict`, so that a model that draws is one function of its input.
-
-    Args:
-        model: any module from inputs to logits `(N, C)` or draws `(S, N, C)`, differentiable in its input.
-        data: a tensor, an array, a dataset or a loader; labels are passed over.
-        of: what to look at: a function of logits `(S, B, C)` giving `(K, B)`, such as several scores stacked.
-        batch_size, seed, progress: as in `predict`.
-
-    >>> values, gradients = slopes(nn.Linear(2, 3), torch.zeros(5, 2), lambda logits: logits[0].T)
-    >>> values.shape, gradients.shape
-    (torch.Size([3, 5]), torch.Size([3, 5, 2]))
-    """
-    return _gathered(model, data, of, lambda gradients: gradients, batch_size, seed, progress)
-
-
-def steepness(
-    model: nn.Module,
-    data: Any,
-    of: Quantities,
-    *,
-    batch_size: int = 256,
-    seed: int = 0,
-    progress: bool | None = None,
-) -> tuple[Tensor, Tensor]:
-    """What `slopes` gives, with the Euclidean norm `‖∇ₓ·‖₂`, `(K, N)`, in place of each gradient, which is not kept."""
-    return _gathered(model, data, of, _norms, batch_size, seed, progress)
 
 
 def input_gradient(
@@ -66,7 +26,7 @@ def input_gradient(
     create_graph: bool = False,
     retain_graph: bool | None = None,
 ) -> Tensor:
-    """Return `∇ₓ Σ values`, shaped as x, or raise if autograd finds no way from one to the other.
+    """Return `∇ₓ Σ values`, shaped as x, or raise if x does not lead to the values.
 
     Args:
         values: what to differentiate, `(N,)`: the sum gives each input the gradient of its own value.
@@ -77,41 +37,66 @@ def input_gradient(
     gradient = None
     if values.requires_grad:
         with autograd_errors():
+            total = values.sum()
             (gradient,) = torch.autograd.grad(
-                values.sum(),
-                x,
-                retain_graph=retain_graph,
-                create_graph=create_graph,
-                allow_unused=True,
+                total, x, None, retain_graph, create_graph, allow_unused=True
             )
     if gradient is None:
         raise NescioError(
-            f"{purpose} needs a model that can be differentiated in its input; what this one returns is "
-            "constant, detached or made under torch.no_grad()"
+            f"{purpose} needs a model that can be differentiated in its input; what this one returns "
+            "is constant, detached or made under torch.no_grad()"
         )
     return gradient
 
 
+def quantity_gradients(
+    model: nn.Module, data: Any, of: Quantities, **settings: Unpack[PassSettings]
+) -> tuple[Tensor, Tensor]:
+    """Return quantities `(K, N)` of a model's logits, and their gradients in the raw inputs `(K, N, …)`.
+
+    A copy of the model is run in float64 and eval mode; the model itself is not touched. Each batch starts from the
+    seed, as in `predict`, so that a stochastic model is one function of its input.
+
+    Args:
+        model: any module from inputs to logits `(N, C)` or draws `(S, N, C)`, differentiable in its input.
+        data: a tensor, an array, a dataset or a loader; labels are ignored.
+        of: a function of logits `(S, B, C)` giving `(K, B)`, such as several scores stacked.
+        settings: `batch_size`, `seed`, `progress`, as in `predict`.
+
+    >>> values, gradients = quantity_gradients(nn.Linear(2, 3), torch.zeros(5, 2), lambda logits: logits[0].T)
+    >>> values.shape, gradients.shape
+    (torch.Size([3, 5]), torch.Size([3, 5, 2]))
+    """
+    return _differentiate(model, data, of, lambda gradients: gradients, **settings)
+
+
+def gradient_norms(
+    model: nn.Module, data: Any, of: Quantities, **settings: Unpack[PassSettings]
+) -> tuple[Tensor, Tensor]:
+    """Return the quantities, and the Euclidean norms `‖∇ₓ·‖₂` `(K, N)` of their gradients."""
+    return _differentiate(model, data, of, _norms, **settings)
+
+
 def check_finite(names: Sequence[str], values: Tensor, gradients: Tensor) -> None:
-    """An error that names the quantity if its values or norms of gradients, `(K, N)` each, are not all numbers."""
+    """Raise, naming the quantity, if values or norms of gradients, `(K, N)` each, are not finite."""
     for name, *rows in zip(names, values, gradients, strict=True):
         bad = ~torch.stack(rows).isfinite().all(0)
         if bad.any():
             raise NescioError(
-                f"{name} or its gradient is NaN or infinite for {int(bad.sum())} of {len(bad)} inputs; "
-                "expected a model that is differentiable there"
+                f"{name} or its gradient is NaN or infinite for {int(bad.sum())} of {len(bad)} "
+                "inputs; expected a model that is differentiable there"
             )
 
 
 def draws_and_classes(model: nn.Module, x: Tensor, *, seed: int = 0) -> tuple[int, int]:
-    """S and C of the logits `(S, N, C)` that a model gives for inputs, in float64, as `slopes` runs it."""
+    """Return S and C of the logits `(S, N, C)` that a model gives in float64."""
     shape: list[int] = []
 
     def quantities(logits: Tensor) -> Tensor:
         shape[:] = logits.shape
         return logits[:1, :, 0]
 
-    slopes(model, x, quantities, seed=seed, progress=False)
+    quantity_gradients(model, x, quantities, seed=seed, progress=False)
     return shape[0], shape[2]
 
 
@@ -123,39 +108,39 @@ def _norms(gradients: Tensor) -> Tensor:
     return norms * scale.squeeze(2)
 
 
-def _gathered(
+def _differentiate(
     model: nn.Module,
     data: Any,
     of: Quantities,
-    reduced: Callable[[Tensor], Tensor],
-    batch_size: int,
-    seed: int,
-    progress: bool | None,
+    reduce: Callable[[Tensor], Tensor],
+    *,
+    batch_size: int = 256,
+    seed: int = 0,
+    progress: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
     check_model(model)
     check_values(model)
     check_seed(seed)
     values, gradients, before = [], [], 0
-    double = copied(model).double().eval().requires_grad_(False)
+    double = deep_copy(model).double().eval().requires_grad_(False)
     device = next((p.device for p in double.parameters()), None)
-
-    def looked_at(inputs: Tensor) -> Tensor:
-        return of(
-            draws_of(run(double, inputs.clone()), len(inputs))
-        )  # a clone: its first layer may be in place
-
-    with fixed_draws(double), bar(length(data), "slopes", progress) as shown:
+    with fixed_draws(double), bar(length(data), "gradients", progress) as shown:
         for x, _ in read(data, batch_size, seed):
             check_inputs(x, model, before)
             inputs = x.detach().to(device, torch.float64).clone().requires_grad_()
+
+            def quantities(inputs: Tensor = inputs) -> Tensor:
+                # a clone: the first layer may work in place
+                return of(draws_of(run(double, inputs.clone()), len(inputs)))
+
             with torch.enable_grad():
-                found = from_seed(seed, partial(looked_at, inputs), model)
-                rows = [
+                rows = from_seed(seed, quantities, model)
+                each = [
                     input_gradient(row, inputs, "an input gradient", retain_graph=True)
-                    for row in found
+                    for row in rows
                 ]
-            values.append(found.detach().to(x.device))
-            gradients.append(reduced(torch.stack(rows)).to(x.device))
+            values.append(rows.detach().to(x.device))
+            gradients.append(reduce(torch.stack(each)).to(x.device))
             before += len(x)
             shown.advance(len(x))
     return torch.cat(values, 1), torch.cat(gradients, 1)

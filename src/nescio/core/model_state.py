@@ -1,47 +1,36 @@
-"""Whoever runs a user's model leaves it as found."""
+"""Leave a user's model, and settings of the process, as they were found."""
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from nescio.core.random_streams import rewinding
+from nescio.core.random_streams import preserve_generators
 from nescio.errors import NescioError
 
 M = TypeVar("M", bound=nn.Module)
-_HOOKS = (
-    "_forward_hooks",
-    "_forward_hooks_with_kwargs",
-    "_forward_hooks_always_called",
-    "_forward_pre_hooks",
-    "_forward_pre_hooks_with_kwargs",
-    "_backward_hooks",
-    "_backward_pre_hooks",
-)
+_HOOKS = [name for name in vars(nn.Module()) if "_hooks" in name and "state_dict" not in name]
 
 
 def check_model(model: object) -> None:
-    """An error if this is no module, or one whose weights have no shape yet."""
+    """Raise if this is no module, or one whose weights have no shape yet."""
     if not isinstance(model, nn.Module):
-        raise NescioError(
-            f"a {type(model).__name__} was given for a model; expected a torch.nn.Module"
-        )
+        raise NescioError(f"the model must be a torch.nn.Module, got a {type(model).__name__}")
     if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
-        raise NescioError(
-            "the model has lazy modules that were never run; run it once on a batch first"
-        )
+        raise NescioError("the model has lazy modules that were never run; run it on a batch first")
     if not hasattr(model, "training"):
         raise NescioError(
-            "the model is scripted and frozen, and has lost its modes; give the one it was made from"
+            "the model is scripted and frozen, and has lost its modes; give the original module"
         )
 
 
-def check_values(model: nn.Module) -> nn.Module:
-    """The model, or an error if its weights have no values, as those of one that a file is yet to fill."""
+def check_values(model: M) -> M:
+    """Return the model, or raise if its weights have no values, as before a file fills them."""
     if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
         raise NescioError(
             "the model, or a part of it, is on the meta device, where weights have no values"
@@ -50,103 +39,121 @@ def check_values(model: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def preserve_state(model: nn.Module) -> Iterator[nn.Module]:
-    """Put back what a block may change of a model, and of torch's random generators, even when it raises."""
+def preserve_state(model: M) -> Iterator[M]:
+    """Put back what a block changes of a model and of torch's generators, even when it raises."""
     check_model(model)
-    check_values(model)
-    with rewinding(), restore_state(model):
+    with preserve_generators(), restore_state(check_values(model)):
         yield model
 
 
 @contextmanager
-def restore_state(model: nn.Module) -> Iterator[None]:
-    """Put back train/eval flags, hooks, `requires_grad`, `.grad` and buffers after a block, even when it raises.
+def restore_state(model: nn.Module, buffers: bool = True) -> Iterator[None]:
+    """Put back modes, hooks, `requires_grad`, `.grad` and, if asked for, buffers after a block.
 
     Other threads see what the block changes; for one thread to change nothing of the model, see `replica`.
     """
     modules = list(model.modules())
-    flags = [module.training for module in modules]
-    hooks = [
-        {
-            name: getattr(module, name).copy()
-            for name in _HOOKS
-            if isinstance(getattr(module, name, None), dict)
-        }
-        for module in modules  # a scripted one keeps its own
+    # a scripted module keeps its own hooks, and no buffer of its can be added or taken away
+    names = [*_HOOKS, *(["_buffers"] if buffers else [])]
+    tables = [
+        (table, table.copy())
+        for module in modules
+        for name in names
+        if isinstance(table := getattr(module, name, None), dict)
     ]
-    parameters = [
-        (parameter, parameter.requires_grad, parameter.grad) for parameter in model.parameters()
+    weights = [(weight, weight.requires_grad, weight.grad) for weight in model.parameters()]
+    values = [
+        (buffer, buffer.clone())
+        for module in modules
+        for buffer in (module.buffers(recurse=False) if buffers else ())
     ]
-    # a scripted module's are no dictionary: none can be added or taken away, and values are put back below
-    buffers = [
-        dict(module._buffers) if isinstance(module._buffers, dict) else None for module in modules
-    ]
-    every = [buffer for module in modules for buffer in module.buffers(recurse=False)]
-    values = [(buffer, buffer.clone()) for buffer in every]
-    for parameter, _, _ in parameters:
-        parameter.grad = (
-            None  # a backward pass in the block then makes its own, and cannot add to these
-        )
+    for weight, _, _ in weights:
+        weight.grad = None  # a backward pass in the block then adds nothing to what is there
     try:
-        try:
+        with _restore_modes(model):
             yield
-        finally:
-            model.train(flags[0])  # a model may do more in train() and eval() than set flags
     finally:
-        for module, flag, found, own in zip(modules, flags, hooks, buffers, strict=True):
-            module.training = flag
-            for name, entries in found.items():
-                getattr(module, name).clear()
-                getattr(module, name).update(entries)
-            if own is not None:
-                module._buffers.clear()
-                module._buffers.update(own)
-        for parameter, requires_grad, grad in parameters:
-            if parameter.requires_grad != requires_grad:
-                parameter.requires_grad_(requires_grad)
-            parameter.grad = grad
-        for buffer, before in values:
-            _put_back(buffer, before)
+        for table, entries in tables:
+            table.clear()
+            table.update(entries)
+        for weight, requires_grad, grad in weights:
+            if weight.requires_grad != requires_grad:
+                weight.requires_grad_(requires_grad)
+            weight.grad = grad
+        for buffer, value in values:
+            _put_back(buffer, value)
 
 
 @contextmanager
 def in_eval(model: nn.Module) -> Iterator[None]:
-    """A block in which a model that is being trained is as in prediction, for its own use."""
+    """Put a model that is being trained in eval mode for a block."""
+    with _restore_modes(model):
+        model.eval()
+        yield
+
+
+@contextmanager
+def _restore_modes(model: nn.Module) -> Iterator[None]:
     modes = [(module, module.training) for module in model.modules()]
-    model.eval()
     try:
         yield
     finally:
-        model.train(modes[0][1])  # a model may do more in train() and eval() than set flags
-        for module, mode in modes:
-            module.training = mode
+        try:
+            model.train(modes[0][1])  # a model may do more in train() and eval() than set flags
+        finally:
+            for module, mode in modes:
+                module.training = mode
 
 
-def _put_back(buffer: torch.Tensor, before: torch.Tensor) -> None:
-    """Write only what was changed: a write, even of equal values, would spoil a graph that waits for its backward."""
-    if buffer.shape != before.shape:
-        buffer.data = before
-    elif not torch.equal(buffer, before):
+def _put_back(buffer: Tensor, value: Tensor) -> None:
+    """Write only what was changed: any write would spoil a graph that waits for its backward pass."""
+    if buffer.shape != value.shape:
+        buffer.data = value
+    elif not torch.equal(buffer, value):
         with torch.no_grad():
-            buffer.copy_(before)
+            buffer.copy_(value)
 
 
-def copied(model: M) -> M:
-    """A copy, also of a model that keeps values of its last forward pass, which torch would not copy by itself."""
+def deep_copy(model: M) -> M:
+    """Return a copy, also of a model that keeps non-leaf tensors of its last forward pass."""
     if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
         raise NescioError(
-            "the model is scripted or traced, and cannot be looked into; give the one it was made from"
+            "the model is scripted or traced, and cannot be looked into; give the original module"
         )
-    kept = {
-        id(v): v.detach() for module in model.modules() for v in vars(module).values() if _made(v)
+    attributes = (value for module in model.modules() for value in vars(module).values())
+    activations = {
+        id(value): value.detach()
+        for value in attributes
+        if isinstance(value, Tensor) and not value.is_leaf
     }
     try:
-        return copy.deepcopy(model, kept)
+        return copy.deepcopy(model, activations)
     except (RuntimeError, TypeError) as error:
-        raise NescioError(
-            f"this {type(model).__name__} cannot be copied, as this has to: {error}"
-        ) from error
+        raise NescioError(f"this {type(model).__name__} cannot be copied: {error}") from error
 
 
-def _made(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and not value.is_leaf
+class SharedBlock:
+    """A setting of the process that the first thread to need it makes, and the last one undoes.
+
+    Were each to put back what it found, one would put back what another had set.
+
+    Args:
+        make: makes the context manager that changes the setting and puts it back.
+    """
+
+    def __init__(self, make: Callable[[], AbstractContextManager[object]]) -> None:
+        self._make = make
+        self._lock, self._inside = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._block = self._make()
+                self._block.__enter__()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._block.__exit__(None, None, None)

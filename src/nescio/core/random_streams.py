@@ -1,4 +1,4 @@
-"""Random streams apart from torch's global generators, which belong to the process and so to all of its threads.
+"""Random streams apart from torch's global generators, which all threads of the process share.
 
 Whoever runs a user's model seeds it and must leave the global generators as found. To set them, run and put them back
 is safe only for one thread at a time, so `RandomStream` holds a lock. Most models draw nothing, and need none of that:
@@ -18,62 +18,58 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nescio.errors import NescioError
-from nescio.seeds import start_from
+from nescio.seeds import derived_seed, seed_generators
 
 T = TypeVar("T")
 
-_GENERATORS = threading.RLock()
-_PATIENCE = (
-    600.0  # seconds until a thread that waits for the generators takes it that it waits for itself
-)
-if hasattr(
-    os, "register_at_fork"
-):  # a child must not inherit a lock that a thread it does not have will never release
-    os.register_at_fork(after_in_child=_GENERATORS._at_fork_reinit)  # type: ignore[attr-defined]
+MAX_WAIT = 600.0  # seconds, after which a thread that waits for the generators waits for itself
+_LOCK = threading.RLock()
+if hasattr(os, "register_at_fork"):  # the thread that holds the lock is not there in a child
+    os.register_at_fork(after_in_child=_LOCK._at_fork_reinit)  # type: ignore[attr-defined]
 
 
-class _Pass(NamedTuple):
-    """What this thread is running: from which seed, and whether the generators are its own meanwhile."""
+class _Run(NamedTuple):
+    """What this thread runs: from which seed, and whether it holds the generators meanwhile."""
 
     seed: int
     locked: bool
 
 
-_PASS: ContextVar[_Pass | None] = ContextVar("_PASS", default=None)
-_DRAW_NOTHING: WeakSet[Any] = WeakSet()  # models that were watched, and drew nothing
-_DRAW: WeakSet[Any] = WeakSet()  # models that drew
+_RUN: ContextVar[_Run | None] = ContextVar("_RUN", default=None)
+_DETERMINISTIC: WeakSet[Any] = WeakSet()  # models that were watched, and drew nothing
+_STOCHASTIC: WeakSet[Any] = WeakSet()  # models that drew
 
 
 class RandomStream:
     """Random numbers of its own: in a `with` block torch's generators stand where the stream does.
 
-    Afterwards they stand where they stood before; the stream goes on in its next block. One thread at a time is in such
-    a block, of any stream.
+    Afterwards they stand where they stood before, and the stream continues in its next block. Only one thread at a time
+    is in such a block, of any stream.
     """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self._here: list[Tensor] | None = None
+        self._inside: list[Tensor] | None = None
         self._outside: list[list[Tensor]] = []  # a block may be entered again from within
 
     def __enter__(self) -> Self:
         _acquire()
         self._outside.append(_states())
-        if self._here is None:
-            start_from(self.seed)
-            self._here = _states()
+        if self._inside is None:
+            seed_generators(self.seed)
+            self._inside = _states()
         else:
-            _set_states(self._here)
+            _set_states(self._inside)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._here = _states()
+        self._inside = _states()
         _set_states(self._outside.pop())
         if generators_held():  # else this is a child that was forked within
-            _GENERATORS.release()
+            _LOCK.release()
 
     def over(self, items: Iterable[T]) -> Iterator[T]:
-        """Go through items, each of which is made within the stream."""
+        """Iterate over items, each of which is made within the stream."""
         with self:
             iterator = iter(items)
         while True:
@@ -85,14 +81,17 @@ class RandomStream:
             yield item
 
 
+def data_stream(seed: int) -> RandomStream:
+    """Return the stream that data draw from (noise, a shuffled loader), apart from a model's."""
+    return RandomStream(derived_seed(seed, "data", 0))
+
+
 @contextmanager
-def rewinding() -> Iterator[None]:
+def preserve_generators() -> Iterator[None]:
     """Leave torch's generators as found after a block, whatever it draws."""
-    current = _PASS.get()
-    if (
-        current is not None and not current.locked
-    ):  # to put back what others use is not for us; `from_seed` will notice
-        yield
+    current = _RUN.get()
+    if current is not None and not current.locked:
+        yield  # others use them meanwhile, so they are not ours to put back; `from_seed` will notice
         return
     _acquire()
     try:
@@ -102,11 +101,11 @@ def rewinding() -> Iterator[None]:
         finally:
             _set_states(before)
     finally:
-        _GENERATORS.release()
+        _LOCK.release()
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees whether this thread draws random numbers, which the generators, being all threads', cannot tell."""
+    """Sees whether this thread draws, which the generators, being all threads', cannot tell."""
 
     drew = False
 
@@ -116,66 +115,67 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def from_seed(seed: int, run: Callable[[], T], model: object) -> T:
-    """Return what `run()` gives when torch's generators stand at a seed; they are left as found.
+    """Return what `run()` gives when torch's generators start from a seed; they are left as found.
 
     A model that drew nothing when it was watched is run without the lock; should the generators have moved meanwhile,
     it is watched again, since it may have changed.
     """
-    if model not in _DRAW:
+    if model not in _STOCHASTIC:
         before = _states()
-        if model in _DRAW_NOTHING:
-            found = _within(_Pass(seed, locked=False), run)
-            if _same(before, _states()):
-                return found
+        if model in _DETERMINISTIC:
+            result = _run_as(_Run(seed, locked=False), run)
+            after = _states()
+            if len(before) == len(after) and all(map(torch.equal, before, after)):
+                return result
         watch = _Watch()  # type: ignore[no-untyped-call]
         try:
             with watch:
-                found = _within(_Pass(seed, locked=False), run)
+                result = _run_as(_Run(seed, locked=False), run)
         except (NescioError, RuntimeError, NotImplementedError):
-            pass  # what cannot be watched is run below, and an error of the model's own comes again there
+            pass  # what cannot be watched is run below, and an error of the model's comes again
         else:
-            (_DRAW if watch.drew else _DRAW_NOTHING).add(model)
+            (_STOCHASTIC if watch.drew else _DETERMINISTIC).add(model)
             if not watch.drew:
-                return found
+                return result
         if watch.drew:
-            with _GENERATORS:
+            with _LOCK:
                 _set_states(before)
     with RandomStream(seed):
-        return _within(_Pass(seed, locked=True), run)
+        return _run_as(_Run(seed, locked=True), run)
 
 
 def _acquire() -> None:
-    """Take the generators, or raise an error where two threads wait for each other."""
-    if not _GENERATORS.acquire(timeout=_PATIENCE):
+    """Take the generators, or raise where two threads wait for each other."""
+    if not _LOCK.acquire(timeout=MAX_WAIT):
         raise NescioError(
-            f"another thread has kept torch's random generators for {_PATIENCE:g} s: it reads data, or runs a model "
-            "that draws from them. Data must not wait for a thread that runs such a model while they are read"
+            f"another thread has held torch's random generators for {MAX_WAIT:g} s: it reads data, or "
+            "runs a model that draws from them. Data must not wait for a thread that runs such a "
+            "model while they are read"
         )
 
 
 def generators_held() -> bool:
     """Whether this thread keeps others from torch's generators, being in a stream."""
-    return _GENERATORS._is_owned()  # type: ignore[attr-defined,no-any-return]
+    return _LOCK._is_owned()  # type: ignore[attr-defined,no-any-return]
 
 
-def generator(device: torch.device | str = "cpu") -> torch.Generator:
-    """Return a new generator that starts at the seed of `from_seed`, or else where torch's own stands."""
-    made, current = torch.Generator(device), _PASS.get()
+def new_generator(device: torch.device | str = "cpu") -> torch.Generator:
+    """Return a generator that starts at the seed of `from_seed`, or else where torch's stands."""
+    generator, current = torch.Generator(device), _RUN.get()
     if current is not None:
-        return made.manual_seed(current.seed)
-    on_cpu = made.device.type == "cpu"
-    made.set_state(
-        torch.default_generator.get_state() if on_cpu else torch.cuda.get_rng_state(made.device)
-    )
-    return made
+        return generator.manual_seed(current.seed)
+    on_cpu = generator.device.type == "cpu"
+    state = torch.default_generator.get_state() if on_cpu else torch.cuda.get_rng_state(device)
+    generator.set_state(state)
+    return generator
 
 
-def _within(current: _Pass, run: Callable[[], T]) -> T:
-    token = _PASS.set(current)
+def _run_as(current: _Run, run: Callable[[], T]) -> T:
+    token = _RUN.set(current)
     try:
         return run()
     finally:
-        _PASS.reset(token)
+        _RUN.reset(token)
 
 
 def _states() -> list[Tensor]:
@@ -188,7 +188,3 @@ def _set_states(states: list[Tensor]) -> None:
     torch.default_generator.set_state(states[0])
     if len(states) > 1:
         torch.cuda.set_rng_state_all(states[1:])
-
-
-def _same(one: list[Tensor], other: list[Tensor]) -> bool:
-    return len(one) == len(other) and all(map(torch.equal, one, other))

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from nescio.core.features import ForwardPass
+from nescio.core.forward import UnknownTokenError, check_inputs, like_model
 from nescio.core.logits import LARGEST, classes
-from nescio.core.predict import Runner, check_inputs, like_model, read, running
-from nescio.core.vocabulary import UnknownWordError
+from nescio.core.predict import Runner, read, running
 from nescio.errors import NescioError
 from nescio.guarantees.conformal import p_values
 from nescio.methods import as_method
@@ -77,7 +77,7 @@ def _seen(
     check_inputs(x[rows], detector.model)
     try:
         return rows, runner(detector.forward_with_features, x[rows])
-    except UnknownWordError as error:
+    except UnknownTokenError as error:
         known = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
         known[error.rows] = False
         return _seen(detector, runner, x, rows[known])

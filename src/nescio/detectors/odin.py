@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core.features import ForwardPass
+from nescio.core.forward import draws_of, like_model, run
 from nescio.core.input_gradients import input_gradient
 from nescio.core.logits import LARGEST
-from nescio.core.predict import draws_of, like_model, run, running
-from nescio.core.random_streams import rewinding
+from nescio.core.predict import running
+from nescio.core.random_streams import preserve_generators
 from nescio.detectors.detector import Detector
 from nescio.errors import NescioError, check_float
 from nescio.scores import max_prob
@@ -86,7 +87,7 @@ class ODIN(Detector):
 
 def _logits(model: nn.Module, x: Tensor) -> Tensor:
     """Draws `(S, B, C)`, the same ones each time."""
-    with rewinding():
+    with preserve_generators():
         return draws_of(run(model, x), len(x))
 
 

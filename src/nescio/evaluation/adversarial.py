@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.core.attacks import Attack, attack, named
+from nescio.core.attacks import Attack, attack, attack_named
 from nescio.core.logits import classes
 from nescio.core.predict import predict
 from nescio.data import noise
@@ -73,7 +73,7 @@ def adversarial_set(
     elif int(y.min()) < 0:
         raise NescioError("adversarial samples are made from known data, which must have labels")
     colour = images and starts.shape[0] > 1 and name == "adversarial_samples"
-    how = named(how or (f"{name}_in_colour" if colour else name))
+    how = attack_named(how or (f"{name}_in_colour" if colour else name))
     data = (x, y) if how.objective == "loss" else x
     run: dict[str, Any] = {"batch_size": batch_size, "seed": seed}
     box, scale = ((0.0, 1.0), None) if images else (None, _spread(known))

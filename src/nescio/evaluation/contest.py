@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nescio import metrics
 from nescio.core.predict import predict
-from nescio.core.random_streams import RandomStream
+from nescio.core.random_streams import data_stream
 from nescio.data.batches import Batch, batches, halves, length
 from nescio.detectors import Detector
 from nescio.detectors.named import candidate_names, detector_named, untried
@@ -18,7 +18,7 @@ from nescio.errors import NescioError
 from nescio.methods import as_method
 from nescio.progress import bar
 from nescio.records import Contest, Contestant, Stopwatch
-from nescio.seeds import check_seed, derived_seed
+from nescio.seeds import check_seed
 
 TIMED, TIMES = 1000, 3  # inputs by which time is measured, and how often
 
@@ -146,7 +146,7 @@ def _some(data: Any) -> Tensor:
 
 def _read(data: Any) -> Iterator[Batch]:
     """The batches of data, in the order in which all read them."""
-    yield from RandomStream(derived_seed(0, "data", 0)).over(data)
+    yield from data_stream(0).over(data)
 
 
 def _count(data: Any) -> int:

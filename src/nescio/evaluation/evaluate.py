@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from nescio import metrics
 from nescio.core.features import ForwardPass, forward_with_features
 from nescio.core.logits import classes, mean_log_probs
-from nescio.core.predict import joined, map_batches
+from nescio.core.predict import concatenate, map_batches
 from nescio.data.labelled import as_int64, check_labels
 from nescio.detectors import Detector
 from nescio.errors import NescioError, check_int
@@ -142,7 +142,7 @@ def _run(
         map_batches(model.forward_with_features, model.model, data, on_batch, "predict", **how)
     else:
         map_batches(forward_with_features, method, data, on_batch, "predict", **how)
-    logits, labels = joined(parts)
+    logits, labels = concatenate(parts)
     values = {name: torch.cat([batch[name] for batch in scores]) for name in scores[0]}
     return logits, labels, {name: value.cpu().numpy() for name, value in values.items()}
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from nescio.arrays import as_array, is_array
-from nescio.core.input_gradients import check_finite, draws_and_classes, steepness
-from nescio.core.predict import check_inputs
+from nescio.core.forward import check_inputs
+from nescio.core.input_gradients import check_finite, draws_and_classes, gradient_norms
 from nescio.data import Known
 from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.methods import METHODS, MCDropout, Method, as_method, method_for
@@ -77,7 +77,7 @@ def uncertainty_map(
 
     grid = torch.cartesian_prod(y, x).flip(1)  # (x, y), and x runs faster
     how: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "progress": progress}
-    found = steepness(method, grid, quantities, **how)
+    found = gradient_norms(method, grid, quantities, **how)
     all_names = [*names, "confidence"]
     check_finite(all_names, *found)
     surfaces = [

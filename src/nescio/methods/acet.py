@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nescio.core.attacks import Attack, ascend, frozen
+from nescio.core.attacks import Attack, ascend, freeze_weights
 from nescio.core.model_state import in_eval
 from nescio.data.transforms import Normalise
 from nescio.errors import NescioError, check_float, check_int
@@ -63,8 +63,8 @@ class ACET(CEDA):
         scale = None if images or not isinstance(self.normalise, Normalise) else self.normalise.std
         box = (0.0, 1.0) if images else None
         most = 0.0 if self.out_loss == "confidence" else math.inf
-        with in_eval(self), frozen(self):
-            return ascend(self._rise, noise, None, self.search(), box, scale, most=most).inputs
+        with in_eval(self), freeze_weights(self):
+            return ascend(self._rise, noise, None, self.search(), box, scale, bound=most).inputs
 
     def search(self) -> Attack:
         """The attack at this moment of the training."""

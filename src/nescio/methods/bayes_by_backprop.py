@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nescio.core.logits import softmax_confidence
-from nescio.core.random_streams import generator
+from nescio.core.random_streams import new_generator
 from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.methods.draws import pieces, with_own_weights
 from nescio.methods.layers import affine_weights
@@ -109,7 +109,7 @@ class BayesByBackprop(Method):
         together = max(1, min(self.samples, _TOGETHER // weights))
         counts = [min(together, self.samples - start) for start in range(0, self.samples, together)]
         inputs = pieces(self.normalise(x), together, self.net)
-        source = generator(x.device)  # a forward pass moves no other
+        source = new_generator(x.device)  # a forward pass moves no other
         drawn: Iterable[dict[str, Tensor]] = (self.draw(count, source) for count in counts)
         if self._kept is not None and weights * self.samples <= _KEPT:
             drawn = self._kept = self._kept or list(drawn)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from nescio.core.logits import softmax_confidence
-from nescio.core.random_streams import RandomStream, generator, rewinding
-from nescio.core.replica import private
+from nescio.core.random_streams import RandomStream, new_generator, preserve_generators
+from nescio.core.replica import isolate
 from nescio.errors import NescioError, check_int
 from nescio.methods.draws import at_once, pieces
 from nescio.methods.method import Method
@@ -76,9 +76,9 @@ class MCDropout(Method):
             logits: Tensor = self.net(x)
             return logits
         seed = int(
-            torch.randint(2**62, (), generator=generator())
+            torch.randint(2**62, (), generator=new_generator())
         )  # of a pass, or as torch's generator stands
-        with private(self.net) as net:  # which is hooked
+        with isolate(self.net) as net:  # which is hooked
             key = (
                 tuple(x.shape[1:]),
                 *((name, type(one), getattr(one, "p", None)) for name, one in net.named_modules()),
@@ -179,7 +179,7 @@ class _Thinned:
             module.register_forward_hook(lambda _, __, out: seen.append(out.shape))
             for module in self.own
         ]
-        with rewinding(), torch.no_grad():
+        with preserve_generators(), torch.no_grad():
             self.net(x)
         for hook in hooks:
             hook.remove()

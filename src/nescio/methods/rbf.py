@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from nescio.core.forward import check_inputs, like_model
 from nescio.core.logits import softmax_confidence
-from nescio.core.predict import check_inputs, like_model
 from nescio.data.arrays import tensor
 from nescio.data.labelled import check_labels, take
 from nescio.errors import NescioError, check_float, check_int, unknown_name

@@ -20,7 +20,8 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from nescio.core.features import HEAD
-from nescio.core.predict import like_model, predict
+from nescio.core.forward import like_model
+from nescio.core.predict import predict
 from nescio.data import Encoding, Stream
 from nescio.detectors import Detector
 from nescio.errors import NescioError

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import nn
 
+from nescio.core.forward import embedding_sizes
 from nescio.core.predict import predict
-from nescio.core.vocabulary import vocabularies
 from nescio.data import Encoding, Samples, adapt
 from nescio.data.formats.csv import read_csv
 from nescio.data.read import is_table, read_parts, relabelled
@@ -27,7 +27,7 @@ def taken(net: nn.Module, parts: Mapping[str, Samples]) -> tuple[int, Mapping[st
     try:
         outputs = _outputs(net, parts["test"])
     except NescioError:
-        if vocabularies(net) or len(parts["test"].shape) > 1:
+        if embedding_sizes(net) or len(parts["test"].shape) > 1:
             raise
         return _outputs(net, floats["test"]), floats
     if len(words) < len(parts):

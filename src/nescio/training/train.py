@@ -20,7 +20,7 @@ from nescio.errors import NescioError, unknown_name
 from nescio.methods import as_method
 from nescio.progress import bar, say
 from nescio.records import History
-from nescio.seeds import check_seed, derived_seed, start_from
+from nescio.seeds import check_seed, derived_seed, seed_generators
 from nescio.training.schedule import SCHEDULES, Schedule
 from nescio.training.settings import Settings
 from nescio.training.trainer import Trainer
@@ -106,7 +106,7 @@ def train(
                     own = replace(settings, seed=derived_seed(settings.seed, "member", number))
                     place = None if path is None else _member_path(path, number)
                     title = f"train member {number + 1} of {len(parts)}"
-                start_from(derived_seed(own.seed, "data", 0))
+                seed_generators(derived_seed(own.seed, "data", 0))
                 trainer = Trainer(part, train, held, own, scheme, changes, frozen)
                 histories.append(_run(trainer, place, title, progress))
         finally:

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from nescio.core.forward import check_inputs, like_model
 from nescio.core.logits import classes
-from nescio.core.predict import check_inputs, like_model, predict, predict_labelled
+from nescio.core.predict import predict, predict_labelled
 from nescio.data.labelled import as_int64, check_labels, fingerprint, stable_repr, take
 from nescio.data.samples import Samples
 from nescio.errors import DivergedError, NescioError
@@ -21,7 +22,7 @@ from nescio.methods.method import Method, TrainingStep
 from nescio.metrics.percent import percent
 from nescio.progress import Bar
 from nescio.records import Epoch, History, Provenance
-from nescio.seeds import derived_seed, start_from
+from nescio.seeds import derived_seed, seed_generators
 from nescio.training.checkpoint import Checkpoint, Progress
 from nescio.training.schedule import Schedule
 from nescio.training.settings import Settings, make_optimizer
@@ -134,7 +135,7 @@ class Trainer:
 
     def _step(self, batch: Tensor) -> None:
         started, progress = time.monotonic(), self.progress
-        start_from(derived_seed(self.settings.seed, "step", progress.step))
+        seed_generators(derived_seed(self.settings.seed, "step", progress.step))
         x, y = self._taken(batch)
         for change in self.changes:
             x = change(x)

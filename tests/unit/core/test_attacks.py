@@ -211,7 +211,7 @@ def test_what_is_at_the_bound_is_left_alone():
 
     x = torch.cat([torch.full((90, 2), 0.0), torch.full((10, 2), -1.0)])
     found = ascend(
-        certain, x, None, Attack(eps=10.0, steps=8, step_size=0.25, random_start=False), most=0.0
+        certain, x, None, Attack(eps=10.0, steps=8, step_size=0.25, random_start=False), bound=0.0
     )
     assert torch.equal(found.inputs[:90], x[:90])
     assert calls == [
@@ -333,9 +333,9 @@ def test_bad_input_is_told(x):
     with pytest.raises(NescioError, match=r"60 of 60 inputs lie outside the box \[0, 1\]"):
         attack(net, x + 2)
     for box in ((1.0, 0.0), ("0", "1"), 1.0, (0.0, math.nan)):
-        with pytest.raises(NescioError, match="a box is a pair"):
+        with pytest.raises(NescioError, match="box must be a pair"):
             attack(net, x, box=box)
-    with pytest.raises(NescioError, match="a scale is a tensor"):
+    with pytest.raises(NescioError, match="scale must be a tensor"):
         attack(net, x, scale="a")
     with pytest.raises(NescioError, match=r"torch\.inference_mode"), torch.inference_mode():
         attack(net, x)

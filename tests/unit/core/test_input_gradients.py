@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from nescio.core.input_gradients import slopes, steepness
+from nescio.core.input_gradients import gradient_norms, quantity_gradients
 from nescio.core.predict import predict
 from nescio.errors import NescioError
 from nescio.methods import Softmax
@@ -20,7 +20,9 @@ def both(logits):
 def test_a_linear_model_has_its_weights_for_slopes(seed):
     torch.manual_seed(seed)
     net = nn.Linear(4, 3).double()
-    values, gradients = slopes(net, torch.randn(7, 4), lambda logits: logits[0].T, batch_size=3)
+    values, gradients = quantity_gradients(
+        net, torch.randn(7, 4), lambda logits: logits[0].T, batch_size=3
+    )
     assert torch.equal(gradients, net.weight[:, None].expand(3, 7, 4))
     assert values.dtype == gradients.dtype == torch.float64
 
@@ -29,7 +31,7 @@ def test_each_input_has_its_own_gradient(seed):
     torch.manual_seed(seed)
     net = mlp(4, 3).double()
     x = torch.randn(9, 4, dtype=torch.float64)
-    values, gradients = slopes(net, x, both, batch_size=4)
+    values, gradients = quantity_gradients(net, x, both, batch_size=4)
     for i in range(9):
         one = x[i : i + 1].clone().requires_grad_()
         for k, score in enumerate((max_prob, entropy)):
@@ -42,15 +44,15 @@ def test_steepness_is_the_norm(seed):
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 3))
     x = torch.rand(5, 1, 4, 4)
-    values, gradients = slopes(net, x, both)
-    same, norms = steepness(net, x, both, batch_size=2)
+    values, gradients = quantity_gradients(net, x, both)
+    same, norms = gradient_norms(net, x, both, batch_size=2)
     torch.testing.assert_close(same, values)
     torch.testing.assert_close(norms, gradients.square().sum((2, 3, 4)).sqrt())
 
 
 def test_norms_do_not_underflow_before_the_gradient_does():
     x = torch.tensor([[3e-200, 4e-200], [0.0, 0.0], [3e200, -4e200]], dtype=torch.float64)
-    _, norms = steepness(nn.Identity(), x, lambda logits: logits.square().sum(2) / 2)
+    _, norms = gradient_norms(nn.Identity(), x, lambda logits: logits.square().sum(2) / 2)
     torch.testing.assert_close(
         norms, torch.tensor([[5e-200, 0.0, 5e200]], dtype=torch.float64), rtol=1e-14, atol=0
     )
@@ -64,7 +66,7 @@ def test_the_model_is_left_as_found():
         torch.random.get_rng_state(),
     )
     kept = x.clone()
-    slopes(net, x, both)
+    quantity_gradients(net, x, both)
     assert net.training
     assert all(
         torch.equal(before[key], value) and value.dtype == before[key].dtype
@@ -82,7 +84,7 @@ class Noisy(nn.Linear):
         return x @ (self.weight + torch.randn_like(self.weight)).T
 
 
-@pytest.mark.parametrize("of", [slopes, steepness])
+@pytest.mark.parametrize("of", [quantity_gradients, gradient_norms])
 def test_a_model_that_draws_is_one_function_that_follows_from_the_seed(seed, of):
     net, x = Noisy(2, 3).double(), torch.randn(7, 2, dtype=torch.float64)
     found = []
@@ -97,24 +99,24 @@ def test_a_model_that_draws_is_one_function_that_follows_from_the_seed(seed, of)
 def test_data_that_draw_leave_the_random_state_alone():
     net, loader = nn.Linear(2, 3), DataLoader(torch.randn(6, 2), batch_size=2, shuffle=True)
     random = torch.random.get_rng_state()
-    slopes(net, loader, both)
+    quantity_gradients(net, loader, both)
     assert torch.equal(random, torch.random.get_rng_state())
 
 
 def test_what_is_no_ready_model_is_told():
-    with pytest.raises(NescioError, match="str was given for a model"):
-        slopes("softmax", torch.zeros(2, 2), both)
+    with pytest.raises(NescioError, match="Module, got a str"):
+        quantity_gradients("softmax", torch.zeros(2, 2), both)
     with pytest.raises(NescioError, match="lazy modules"):
-        slopes(nn.LazyLinear(3), torch.zeros(2, 2), both)
+        quantity_gradients(nn.LazyLinear(3), torch.zeros(2, 2), both)
 
 
 def test_bad_inputs_are_told():
     with pytest.raises(NescioError, match="input 4 "):
-        slopes(
+        quantity_gradients(
             nn.Linear(2, 3), torch.tensor([[0.0, 0.0]] * 4 + [[torch.nan, 0.0]]), both, batch_size=3
         )
     with pytest.raises(NescioError, match="cannot be run"):
-        slopes(nn.Linear(2, 3), torch.zeros(2, 5), both)
+        quantity_gradients(nn.Linear(2, 3), torch.zeros(2, 5), both)
 
 
 class Cut(nn.Linear):
@@ -134,4 +136,4 @@ class Constant(nn.Linear):
 @pytest.mark.parametrize("kind", [Cut, Constant])
 def test_a_model_without_a_gradient_is_told(kind):
     with pytest.raises(NescioError, match="differentiated in its input"):
-        slopes(kind(2, 3), torch.zeros(4, 2), both)
+        quantity_gradients(kind(2, 3), torch.zeros(4, 2), both)

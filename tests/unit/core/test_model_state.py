@@ -1,8 +1,10 @@
+from contextlib import contextmanager
+
 import pytest
 import torch
 from torch import nn
 
-from nescio.core.model_state import preserve_state
+from nescio.core.model_state import SharedBlock, preserve_state
 
 
 def test_everything_is_put_back_after_an_error():
@@ -84,3 +86,24 @@ def test_train_and_eval_of_the_model_itself_are_called():
         net.eval()
         assert net.merged
     assert not net.merged
+
+
+def test_the_first_enters_and_the_last_leaves_in_whatever_order():
+    done = []
+
+    @contextmanager
+    def setting():
+        done.append("set")
+        yield
+        done.append("put back")
+
+    block = SharedBlock(setting)
+    block.__enter__()
+    block.__enter__()
+    block.__exit__()
+    assert done == ["set"]
+    block.__exit__()
+    assert done == ["set", "put back"]
+    with block:
+        assert done == ["set", "put back", "set"]
+    assert done == ["set", "put back"] * 2

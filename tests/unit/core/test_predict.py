@@ -1,3 +1,5 @@
+import platform
+import subprocess
 import sys
 
 import numpy as np
@@ -231,7 +233,7 @@ def test_a_model_over_tokens_may_take_integers():
     assert predict(net, torch.zeros(5, 2, dtype=torch.long)).shape == (1, 5, 3)
 
 
-@pytest.mark.parametrize("name", ["hold_draws", "held"])
+@pytest.mark.parametrize("name", ["fix_draws", "held"])
 def test_a_network_may_call_its_parts_as_it_likes(name):
     class Named(nn.Module):
         def __init__(self):
@@ -243,3 +245,37 @@ def test_a_network_may_call_its_parts_as_it_likes(name):
             return self.layer(getattr(self, name) * x)
 
     assert predict(Named(), torch.zeros(3, 4)).shape == (1, 3, 2)
+
+
+LIBRARY, VERSION = platform.libc_ver()
+MAPPED = """
+import ctypes, sys
+import torch
+from nescio.core.predict import reuse_freed_memory
+
+class Info(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks mapped a b c d e".split()]
+
+ask = ctypes.CDLL(None).mallinfo2
+ask.restype = Info
+if sys.argv[1] == "kept":
+    reuse_freed_memory()
+before = ask().mapped
+block = torch.zeros(4 * 2**20)  # 16 MiB
+print(ask().mapped - before)
+"""
+
+
+def mapped(how):
+    """Bytes of a block of 16 MiB that are the system's, and go back to it as soon as the block is freed."""
+    command = [sys.executable, "-c", MAPPED, how]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.skipif(
+    LIBRARY != "glibc" or tuple(map(int, VERSION.split("."))) < (2, 33),
+    reason="needs the C library of Linux, 2.33",
+)
+def test_large_blocks_stay_with_the_process():
+    assert mapped("as it is") >= 2**24
+    assert mapped("kept") == 0

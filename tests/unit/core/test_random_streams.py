@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from nescio.core.random_streams import RandomStream, from_seed, generator, rewinding
+from nescio.core.random_streams import RandomStream, from_seed, new_generator, preserve_generators
 
 
 @pytest.fixture
@@ -93,7 +93,9 @@ def test_a_generator_starts_at_the_seed_of_the_pass_or_where_torchs_stands():
     model = nn.Module()
     want = torch.rand(2, generator=torch.Generator().manual_seed(9))
     for _ in range(2):
-        assert torch.equal(from_seed(9, lambda: torch.rand(2, generator=generator()), model), want)
-    alone = torch.rand(2, generator=generator())
-    with rewinding():
+        assert torch.equal(
+            from_seed(9, lambda: torch.rand(2, generator=new_generator()), model), want
+        )
+    alone = torch.rand(2, generator=new_generator())
+    with preserve_generators():
         assert torch.equal(torch.rand(2), alone)

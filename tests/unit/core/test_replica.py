@@ -8,9 +8,10 @@ from typing import ClassVar
 import pytest
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 import nescio
-from nescio.core.replica import private, replica
+from nescio.core.replica import isolate, replica
 
 
 def network():
@@ -203,7 +204,7 @@ APART = {
 def test_a_model_that_would_not_be_the_same_has_none(make):
     net = make()
     assert replica(net) is None
-    with private(net) as own:
+    with isolate(net) as own:
         assert own is net
         assert not net.training
         net.register_forward_hook(lambda *_: None)
@@ -252,13 +253,13 @@ def test_a_network_and_what_wraps_it_share_a_lock():
     net, inside, out = listed(), threading.Event(), threading.Event()
 
     def hold():
-        with private(nescio.methods.Softmax(net)):
+        with isolate(nescio.methods.Softmax(net)):
             inside.set()
             out.wait(10)
             assert not net.training
 
     def other():
-        with private(net):
+        with isolate(net):
             pass
 
     holder, waiter = threading.Thread(target=hold), threading.Thread(target=other)
@@ -271,3 +272,89 @@ def test_a_network_and_what_wraps_it_share_a_lock():
     holder.join(10)
     waiter.join(10)
     assert not waiter.is_alive()
+
+
+class Clones(TorchFunctionMode):
+    """Counts the copies of a buffer, which is known by its shape."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.shape, self.count = shape, 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.clone and args[0].shape == self.shape:
+            self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+class Table(nn.Module):
+    """A buffer of a shape that nothing else has."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.zeros(11, 1, 13))
+
+    def forward(self, x):
+        return x + self.table.sum()
+
+
+class Lookup(Table):
+    """Takes token ids, without an embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(5, 3))
+
+    def forward(self, x):
+        return super().forward(self.weight[x].mean(1))
+
+
+def table_net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(), Table(), nn.Linear(8, 3))
+
+
+FLOATS, TOKENS = torch.rand(24, 4), torch.randint(0, 5, (24, 4))
+MODELS = {
+    "network": table_net,
+    "scripted": lambda: torch.jit.script(table_net()),
+    "softmax": lambda: nescio.methods.Softmax(table_net()),
+    "mc_dropout": lambda: nescio.methods.MCDropout(table_net(), samples=2),
+    "bayes_by_backprop": lambda: nescio.methods.BayesByBackprop(table_net(), samples=2),
+    "token ids": Lookup,
+}
+
+
+def clones(run):
+    with Clones((11, 1, 13)) as counted:
+        run()
+    return counted.count
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit")
+@pytest.mark.parametrize("name", MODELS)
+def test_buffers_are_copied_once_per_call_and_not_per_batch(name):
+    model, x = MODELS[name](), TOKENS if name == "token ids" else FLOATS
+    for batch_size in (24, 3):
+        assert clones(lambda size=batch_size: nescio.predict(model, x, batch_size=size)) == 1
+
+
+@pytest.mark.parametrize("name", ["odin", "threshold"])
+def test_detectors_copy_buffers_once_per_call(name):
+    kind = {"odin": nescio.ODIN, "threshold": nescio.Threshold}[name]
+    detector = kind(table_net()).fit(FLOATS)
+    for ask in (detector.predict, detector.score, detector.p_value):
+        assert clones(lambda ask=ask: ask(FLOATS, batch_size=3)) == 1
+
+
+def test_a_run_within_a_run_shares_its_buffers():
+    net = table_net()
+    with isolate(net) as outer:
+        with isolate(net, requires_grad=False) as inner:
+            assert inner is not outer
+            assert inner[3].table is outer[3].table is not net[3].table
+            assert not any(weight.requires_grad for weight in inner.parameters())
+        with isolate(outer[3]) as part:
+            assert part.table is outer[3].table
+    with isolate(net) as again:
+        assert again[3].table is not outer[3].table

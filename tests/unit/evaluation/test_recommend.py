@@ -205,7 +205,7 @@ def test_says_when_there_are_too_few_inputs_or_broken_ones(ready):
     broken[3] = torch.nan
     with pytest.raises(NescioError, match="NaN"):
         nescio.recommend(model, broken)
-    with pytest.raises(NescioError, match="given for a model"):
+    with pytest.raises(NescioError, match="Module, got a"):
         nescio.recommend("digits", known.test)
 
 

@@ -416,7 +416,7 @@ def test_a_network_in_eval_mode_is_trained_with_dropout(blobs):
 def test_the_second_argument_is_no_number():
     with pytest.raises(NescioError, match="normalise must be a module"):
         MCDropout(mlp(2, 3, dropout=0.5), 20)
-    with pytest.raises(NescioError, match="NoneType was given for a model"):
+    with pytest.raises(NescioError, match="Module, got a NoneType"):
         MCDropout(None)
 
 

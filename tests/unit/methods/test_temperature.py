@@ -199,7 +199,7 @@ def test_refuses_what_it_cannot_scale(known, model):
     for bad in (0, -1.0, float("nan"), float("inf"), "warm", True):
         with pytest.raises(NescioError, match="temperature"):
             TemperatureScaled(model, bad)
-    with pytest.raises(NescioError, match="given for a model"):
+    with pytest.raises(NescioError, match="Module, got a"):
         TemperatureScaled("digits")
 
 

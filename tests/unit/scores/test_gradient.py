@@ -195,7 +195,7 @@ def test_logits_that_are_no_numbers_are_told(net, x):
 
 
 def test_what_is_no_model_is_told(x):
-    with pytest.raises(NescioError, match="str was given for a model"):
+    with pytest.raises(NescioError, match="Module, got a str"):
         gradient_features("net", x)
     with pytest.raises(NescioError, match="lazy modules"):
         gradient_features(nn.LazyLinear(3), x)

@@ -75,7 +75,7 @@ def test_the_users_network_is_not_in_the_file(path):
 def test_asks_for_the_network(path):
     with pytest.raises(NescioError, match=r"network of your own.*nescio\.load\(path, model=net\)"):
         nescio.load(path)
-    with pytest.raises(NescioError, match="str was given for a model"):
+    with pytest.raises(NescioError, match="Module, got a str"):
         nescio.load(path, model="net")
 
 

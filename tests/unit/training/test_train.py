@@ -304,7 +304,7 @@ def bad(blobs, **changes):
         ({"schedule": "cosin"}, "did you mean 'cosine'"),
         ({"augment": ["crops"]}, "did you mean 'crop'"),
         ({"augment": "crops"}, "did you mean 'crop'"),
-        ({"model": None}, "NoneType was given for a model"),
+        ({"model": None}, "Module, got a NoneType"),
         ({"augment": ["crop"]}, "image"),
         ({"patience": 3}, "validation"),
         ({"validation": 1.5}, "validation"),

@@ -14,10 +14,10 @@ from torch.nn.modules.batchnorm import _NormBase
 from nescio.arrays import is_array
 from nescio.audit.affine import rules as rules  # what laws go by
 from nescio.audit.affine.laws import Law, NotAffineError, Rays, followed, leading
-from nescio.core.model_state import M, check_model, check_values, copied
-from nescio.core.predict import check_inputs, run
+from nescio.core.forward import check_inputs, run
+from nescio.core.model_state import M, check_model, check_values, deep_copy
 from nescio.core.random_streams import from_seed
-from nescio.core.replica import private
+from nescio.core.replica import isolate
 from nescio.data.arrays import tensor
 from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import KernelMethod
@@ -120,14 +120,14 @@ def chunk(x: Tensor, batch_size: int | None) -> int:
 
 @contextmanager
 def audited(model: M, level: int = 4) -> Iterator[M]:
-    """Yield a model in eval mode, as `private` does; warn if its BatchNorm went by its batch until now."""
+    """Yield a model in eval mode, as `isolate` does; warn if its BatchNorm went by its batch until now."""
     check_model(model)
     if any(isinstance(module, _NormBase) and module.training for module in model.modules()):
         warnings.warn(
             "the model is in train mode and has BatchNorm; it is audited in eval mode, as it predicts",
             stacklevel=level,
         )
-    with private(model) as own:
+    with isolate(model) as own:
         yield own
 
 
@@ -140,7 +140,7 @@ def exact(model: M, x: Tensor) -> Iterator[M]:
             "tells from where on they say that they do not know"
         )
     with audited(model, level=6) as own, torch.no_grad():
-        double = copied(own).double().eval().requires_grad_(False)
+        double = deep_copy(own).double().eval().requires_grad_(False)
         from_seed(0, lambda: run(double, x[:1].clone()), double)
         yield double
 

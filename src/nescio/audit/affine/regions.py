@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from nescio.arrays import Array
 from nescio.audit.affine.asymptote import exact, logits_law
 from nescio.audit.affine.laws import LEAST, Law, NotAffineError, Rays, followed
-from nescio.core.predict import check_inputs, run
+from nescio.core.forward import check_inputs, run
 from nescio.data.arrays import tensor
 from nescio.errors import NescioError, check_int
 

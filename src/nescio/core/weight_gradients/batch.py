@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from nescio.core.forward import autograd_errors, draws_of, fixed_draws, run
 from nescio.core.logits import log_probs
-from nescio.core.predict import autograd_errors, draws_of, fixed_draws, run
-from nescio.core.random_streams import rewinding
+from nescio.core.random_streams import preserve_generators
 from nescio.core.weight_gradients.layers import layers_of
 from nescio.core.weight_gradients.moments import Moments, merged
 from nescio.core.weight_gradients.one_by_one import moments_without_rule
@@ -159,7 +159,7 @@ def _forward(model: nn.Module, x: Tensor) -> tuple[list[_Use], Tensor]:
         module.register_forward_hook(hook, with_kwargs=True, prepend=True) for module in ruled
     ]
     try:
-        with rewinding(), fixed_draws(model):
+        with preserve_generators(), fixed_draws(model):
             draws = draws_of(
                 run(model, x.detach().clone()), len(x)
             )  # a clone: its first layer may be in place

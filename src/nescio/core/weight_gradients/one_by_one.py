@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from nescio.core.predict import draws_of, fixed_draws
-from nescio.core.random_streams import rewinding
-from nescio.core.shared_block import SharedBlock
+from nescio.core.forward import draws_of, fixed_draws
+from nescio.core.model_state import SharedBlock
+from nescio.core.random_streams import preserve_generators
 from nescio.core.weight_gradients.moments import Moments, merged, of_rows, stacked
 from nescio.core.weight_gradients.rules import ROOM
 
@@ -48,7 +48,10 @@ def _gradients(model: nn.Module, weights: Weights, x: Tensor, delta: Tensor) -> 
     """`(n, …)` for each weight."""
 
     def pulled(own: Weights, one: Tensor, pull: Tensor) -> Tensor:
-        with rewinding(), fixed_draws(model):  # a model that draws is one function of all inputs
+        with (
+            preserve_generators(),
+            fixed_draws(model),
+        ):  # a model that draws is one function of all inputs
             # a clone: the first layer may be in place, and autograd keeps no tensor made in inference mode
             given = one[None].clone()
             # a scripted model takes no weights in place of its own

@@ -30,7 +30,7 @@ class Graph(nn.Module):
                 store.register_buffer(str(index), tensor)
         self.add_module(STORE, store)
         self._nescio_steps = checked(plan)
-        self._nescio_vocabularies = [
+        self._nescio_embedding_sizes = [
             _vocabulary(step, tensors) for step in plan.steps if step.op == EMBEDDING
         ]
         marks = {name: first for step in plan.steps for name, first in step.marks.items()}

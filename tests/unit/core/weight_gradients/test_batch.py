@@ -816,7 +816,7 @@ def test_what_autograd_cannot_take_back_is_an_error():
     """A layer's weight has no gradient where what it was given has been overwritten."""
     model = Net(overwritten, a=lin(5, 4), b=lin(4, 4), c=lin(4, 3))
     with pytest.raises(
-        NescioError, match=r"on activations in place.*modified by an inplace operation"
+        NescioError, match=r"activations in place.*modified by an inplace operation"
     ):
         gradient_features(model, torch.randn(4, 5))
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import nescio
-from nescio.core.vocabulary import UnknownWordError, vocabularies
+from nescio.core.forward import UnknownTokenError, embedding_sizes
 from nescio.errors import NescioError
 from nescio.store.graph import Graph, exported
 
@@ -58,7 +58,7 @@ NETS = {
 @pytest.mark.parametrize("name", NETS)
 def test_an_input_with_an_unknown_word_is_unknown_and_the_others_are_answered(name):
     net = NETS[name]()
-    assert vocabularies(net) == [50]
+    assert embedding_sizes(net) == [50]
     detector = nescio.Threshold(net).fit(words())
     x = words(20)
     whole = x.clone()
@@ -91,7 +91,7 @@ def test_where_nothing_can_be_unknown_an_error_names_input_word_and_vocabulary(n
         lambda: nescio.Threshold(net).fit(x),
     ):
         with pytest.raises(
-            UnknownWordError, match=r"input 300 holds 77, which .* expected 0 to 49"
+            UnknownTokenError, match=r"input 300 holds 77, which .* expected 0 to 49"
         ):
             ask()
 
@@ -134,7 +134,7 @@ def test_a_row_of_padding_may_be_refused_and_words_may_be_floats(kind):
     fine = torch.arange(20)[(torch.arange(20) != 4) & (torch.arange(20) != 9)]
     assert found[[4, 9]].tolist() == [-1, -1]
     assert torch.equal(found[fine], detector.predict(x[fine]))
-    with pytest.raises(UnknownWordError, match=r"input 4 holds 50, .* expected 0 to 49"):
+    with pytest.raises(UnknownTokenError, match=r"input 4 holds 50, .* expected 0 to 49"):
         detector.score(x)
 
 
@@ -142,7 +142,7 @@ def test_long_rows_cost_no_more_than_their_length():
     net, x = Words(), words(3, width=20_000)
     x[1, 19_999] = 50
     with pytest.raises(
-        UnknownWordError, match="input 1 holds 50"
+        UnknownTokenError, match="input 1 holds 50"
     ):  # a square of that would be 3 GB
         nescio.predict(net, x)
 

@@ -1,0 +1,170 @@
+"""The ball around an input, and the box of possible inputs, that an attack may not leave."""
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from nescio.data.arrays import tensor
+from nescio.errors import NescioError
+from nescio.seeds import derived_seed
+
+NORMS = ("linf", "l2")
+HALVINGS = 40
+# a radius is taken this much smaller, for the roundings of what is measured against it
+SHRINK = 1 - 1e-14
+
+
+@dataclass(frozen=True)
+class StartStreams:
+    """Where random starts are drawn from: two streams, so that the size of a batch does not change them."""
+
+    directions: torch.Generator | None = None
+    fractions: torch.Generator | None = None
+
+    @classmethod
+    def seeded(cls, seed: int) -> Self:
+        """Return streams that follow from a seed."""
+        seeds = (derived_seed(seed, kind, 0) for kind in ("ways", "shares"))
+        return cls(*(torch.Generator().manual_seed(seed) for seed in seeds))
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Where an attack may go: at most `eps` from the centres `(N, …)`, and between `low` and `high`.
+
+    Lengths are in units of `scale`, of the shape of one input.
+    """
+
+    centre: Tensor
+    norm: str
+    eps: float
+    scale: Tensor
+    low: Tensor
+    high: Tensor
+
+    @classmethod
+    def around(
+        cls,
+        x: Tensor,
+        norm: str,
+        eps: float,
+        box: tuple[float, float] | None,
+        scale: Tensor | None,
+    ) -> Self:
+        """Return the ball around inputs, or raise if they are outside the box or do not fit the scale."""
+        low, high = _check_box(x, box)
+        scale = x.new_ones(()) if scale is None else _check_scale(scale, x)
+        lows = torch.minimum(_not_below(torch.full_like(x, low), low), x)
+        highs = torch.maximum(-_not_below(-torch.full_like(x, high), -high), x)
+        if norm == "linf":
+            reach = eps * scale.double() * SHRINK
+            lows = torch.maximum(lows, _edge(x, -reach))
+            highs = torch.minimum(highs, _edge(x, reach))
+        return cls(x, norm, eps, scale, lows, highs)
+
+    def of(self, rows: Tensor) -> "Ball":
+        """Return the ball around some of the inputs."""
+        low, high = self.low[rows], self.high[rows]
+        return Ball(self.centre[rows], self.norm, self.eps, self.scale, low, high)
+
+    def random(self, start: StartStreams) -> Tensor:
+        """Return the centre moved in a random direction by a random fraction of eps, as in the authors' code."""
+        x = self.centre
+        noise = torch.rand(x.shape, generator=start.directions, dtype=x.dtype, device="cpu")
+        direction = 2 * noise.to(x.device) - 1
+        fraction = torch.rand(len(x), generator=start.fractions, dtype=x.dtype, device="cpu")
+        if self.norm == "l2":
+            direction = _unit(direction)
+        return x + self.eps * self.scale * per_input(fraction.to(x.device), x) * direction
+
+    def step(self, x: Tensor, gradient: Tensor, step_size: Tensor) -> Tensor:
+        """Move upwards along the signs of the gradient, or along the gradient, in units of the scale."""
+        direction = gradient.sign() if self.norm == "linf" else _unit(gradient * self.scale)
+        return direction.mul_(per_input(step_size, x) * self.scale).add_(x)
+
+    def project(self, x: Tensor) -> Tensor:
+        """Return the nearest points of ball and box.
+
+        For "l2" that is the farthest point of box and ball on the way from the centre, clipped to the box: the distance
+        of what is clipped grows along the way, so it is found by halving, from the inner side.
+        """
+        clipped = torch.minimum(torch.maximum(x, self.low), self.high)
+        if self.norm == "linf" or not (out := self._lengths(clipped) > self.eps * SHRINK).any():
+            return clipped
+        offset, best = x - self.centre, self.centre
+        inner, outer = torch.zeros_like(out, dtype=torch.float64), torch.ones_like(out).double()
+        for _ in range(HALVINGS):
+            middle = (inner + outer) / 2
+            point = self.centre + offset * per_input(middle.to(x.dtype), x)
+            point = torch.minimum(torch.maximum(point, self.low), self.high)
+            fits = self._lengths(point) <= self.eps * SHRINK
+            inner, outer = torch.where(fits, middle, inner), torch.where(fits, outer, middle)
+            best = torch.where(per_input(fits, x), point, best)
+        return torch.where(per_input(out, x), best, clipped)
+
+    def _lengths(self, x: Tensor) -> Tensor:
+        offset = (x.double() - self.centre.double()) / self.scale.double()
+        lengths: Tensor = torch.linalg.vector_norm(offset.flatten(1), dim=1)
+        return lengths
+
+
+def per_input(values: Tensor, x: Tensor) -> Tensor:
+    """Return `(N,)` as `(N, 1, …)`, to be broadcast over inputs."""
+    return values.view(-1, *[1] * (x.dim() - 1))
+
+
+def _not_below(edge: Tensor, bound: float) -> Tensor:
+    """An edge of the box in its own precision, moved in by one float where it would lie below the bound."""
+    above = torch.nextafter(edge, torch.full_like(edge, math.inf))
+    return torch.where(edge.double() < bound, above, edge)
+
+
+def _edge(x: Tensor, reach: Tensor) -> Tensor:
+    """`x + reach`, rounded towards x where it would lie farther away."""
+    edge = (x.double() + reach).to(x.dtype)
+    too_far = (edge.double() - x.double()).abs() > reach.abs()
+    return torch.where(too_far, torch.nextafter(edge, x), edge)
+
+
+def _unit(x: Tensor) -> Tensor:
+    """Each input over its Euclidean length; on the scale of its largest component, whose square may underflow."""
+    largest = x.flatten(1).abs().amax(1)
+    x = x / per_input(largest.where(largest > 0, 1.0), x)
+    return x / per_input(torch.linalg.vector_norm(x.flatten(1), dim=1).clamp(min=1e-30), x)
+
+
+def _check_box(x: Tensor, box: tuple[float, float] | None) -> tuple[float, float]:
+    if box is None:
+        return -math.inf, math.inf
+    pair = isinstance(box, tuple | list) and len(box) == 2
+    if not pair or not all(isinstance(edge, int | float) for edge in box) or not box[0] < box[1]:
+        raise NescioError(
+            f"box must be a pair of numbers (low, high) such as (0.0, 1.0), or None, got {box!r}"
+        )
+    low, high = box
+    outside = ((x < low) | (x > high)).flatten(1).any(1)
+    if outside.any():
+        raise NescioError(
+            f"{int(outside.sum())} of {len(x)} inputs lie outside the box [{low:g}, {high:g}]: they "
+            f"range from {x.min():g} to {x.max():g}. Images are expected in [0, 1], with "
+            "normalisation inside the model; `attack` takes another box=, or None"
+        )
+    return float(low), float(high)
+
+
+def _check_scale(scale: Tensor, x: Tensor) -> Tensor:
+    if not isinstance(scale, Tensor):
+        raise NescioError(
+            f"scale must be a tensor of the shape of one input, got {type(scale).__name__}"
+        )
+    scale = tensor(scale).to(x.device, x.dtype)
+    if scale.shape != x.shape[1:] and scale.dim() > 0:
+        raise NescioError(
+            f"a scale of shape {tuple(scale.shape)} for inputs of shape {tuple(x.shape[1:])}"
+        )
+    if not bool(((scale > 0) & scale.isfinite()).all()):
+        raise NescioError("a scale must be above 0 for every feature")
+    return scale
