@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from nescio.audit import monotone, scaling
-from nescio.audit.scaling import CERTAIN, FOUR
+from nescio.audit.scaling import CERTAIN, THEOREM_SCORES
 from nescio.methods import METHODS
 from nescio.records import Monotonicity, Scaling
 from nescio.store.run import Source
@@ -69,7 +69,7 @@ def theorem(work: Work) -> Found:
 
 def _scores(method: str) -> list[str]:
     """The four metrics of the theorem, of which a model without draws has two."""
-    return list(FOUR if METHODS[method].sampled else ("max_prob", "entropy"))
+    return list(THEOREM_SCORES if METHODS[method].sampled else ("max_prob", "entropy"))
 
 
 def _theorem_found(

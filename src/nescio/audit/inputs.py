@@ -1,32 +1,32 @@
-"""What an audit starts from: inputs that can be moved, or a box to draw them in."""
+"""What an audit starts from: inputs that can be moved, a box to draw them in, features by name."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nescio.arrays import is_array
+from nescio.arrays import is_array, items
 from nescio.core.forward import check_inputs
 from nescio.core.predict import read
 from nescio.data import Known
 from nescio.data.arrays import tensor
 from nescio.data.batches import batches
-from nescio.errors import NescioError
+from nescio.errors import NescioError, check_int, unknown_name
 from nescio.seeds import check_seed, derived_seed
 
-Box = tuple[
-    Tensor, Tensor
-]  # the least and the largest an input may be, shaped as one input, in float64
+Box = tuple[Tensor, Tensor]  # the smallest and the largest input, shaped as one input, in float64
+READ_BATCH = 4096  # inputs read at a time
 
 
 def all_inputs(model: nn.Module, data: Any, batch_size: int, seed: int) -> Tensor:
-    """All inputs in one tensor, in float64; data that draw do so from a stream of the seed, as in `predict`."""
+    """Return all inputs in one tensor, in float64; random data are read as `predict` does."""
     parts = [x for x, _ in read(data, batch_size, check_seed(seed))]
     if len({x.shape[1:] for x in parts}) > 1 or not parts[0][0].numel():
         raise NescioError(
-            f"inputs of shape {tuple(parts[0].shape[1:])} and {tuple(parts[-1].shape[1:])}; expected one "
-            "shape, with at least one feature"
+            f"inputs of shape {tuple(parts[0].shape[1:])} and {tuple(parts[-1].shape[1:])}; "
+            "expected one shape, with at least one feature"
         )
     inputs = torch.cat(parts)
     check_inputs(inputs, model)
@@ -35,53 +35,77 @@ def all_inputs(model: nn.Module, data: Any, batch_size: int, seed: int) -> Tenso
     return inputs.double()
 
 
-def checked_box(box: Any) -> Box:
-    """A box, or an error if it is none: two finite tensors of one shape, of which the second is nowhere smaller."""
+def check_box(box: Any) -> Box:
+    """Return a box of two finite tensors of one shape, or raise an error."""
     sides = tensor(box) if is_array(box) else box
-    some = (
-        sides.dim() > 0
-        if isinstance(sides, Tensor)
-        else isinstance(sides, Sequence) and not isinstance(sides, str)
-    )
-    if not some or len(sides) != 2:
+    if isinstance(sides, Tensor):
+        pair = sides.dim() > 0 and len(sides) == 2
+    else:
+        pair = isinstance(sides, Sequence) and not isinstance(sides, str) and len(sides) == 2
+    if not pair:
         raise NescioError(
-            f"box={box!r}; expected a pair: the least and the largest input, shaped as one input"
+            f"box={box!r}; expected a pair: the smallest and the largest input, shaped as one input"
         )
     low, high = (tensor(side).detach().double() for side in sides)
     if low.shape != high.shape or low.dim() == 0 or low.numel() == 0:
         raise NescioError(
-            f"a box from {tuple(low.shape)} to {tuple(high.shape)}; expected two, shaped as one input"
+            f"a box of {tuple(low.shape)} to {tuple(high.shape)}; expected two shaped as one input"
         )
-    if not (
-        low.isfinite().all()
-        and high.isfinite().all()
-        and (low <= high).all()
-        and (low < high).any()
-    ):
+    finite = bool(low.isfinite().all() and high.isfinite().all())
+    if not finite or not (low <= high).all() or not (low < high).any():
         raise NescioError(
-            "a box must be finite, nowhere end below where it begins, and somewhere above"
+            "a box must be finite, with low ≤ high everywhere and low < high somewhere"
         )
     return low, high
 
 
 def box_of(known: Known) -> Box:
-    """The box of data: all images, or between the least and the largest value of each feature in a table."""
+    """Return [0, 1] for images, or the range of each feature of a table."""
+    low, high = torch.zeros(2, *known.shape, dtype=torch.float64)
     if known.kind == "image":
-        return torch.zeros(known.shape, dtype=torch.float64), torch.ones(
-            known.shape, dtype=torch.float64
-        )
-    part = known.test if known.train is None else known.train
-    low, high = torch.full((2, *known.shape), torch.inf, dtype=torch.float64)
-    high = -high
-    for x, _ in batches(part, 4096):
+        return low, high + 1
+    low, high = low + torch.inf, high - torch.inf
+    for x, _ in batches(known.test if known.train is None else known.train, READ_BATCH):
         low, high = torch.minimum(low, x.double().amin(0)), torch.maximum(high, x.double().amax(0))
     return low, high
 
 
 def uniform_in(box: Box, count: int, seed: int) -> Tensor:
-    """Inputs `(count, …)` drawn uniformly in a box."""
+    """Return inputs `(count, …)` drawn uniformly in a box."""
     low, high = box
     generator = torch.Generator().manual_seed(derived_seed(seed, "box", 0))
-    return low + (high - low) * torch.rand(
-        (count, *low.shape), generator=generator, dtype=torch.float64
-    )
+    fraction = torch.rand((count, *low.shape), generator=generator, dtype=torch.float64)
+    return low + (high - low) * fraction
+
+
+def feature_names(names: Any, width: int) -> list[str]:
+    """Return a name for each of `width` features: those given, checked, or their numbers."""
+    if names is None:
+        return [f"feature {position}" for position in range(width)]
+    if isinstance(names, str) or not isinstance(names, Sequence | np.ndarray):
+        raise NescioError(f"names={names!r}; expected a name for each feature")
+    texts = [str(name) for name in items("names", names)]
+    repeated = len(texts) - len(set(texts))
+    if len(texts) != width or repeated:
+        raise NescioError(
+            f"{len(texts)} names, {repeated} of them repeated; expected {width} distinct ones, "
+            "one for each feature"
+        )
+    return texts
+
+
+def feature_positions(features: Any, names: Sequence[str], default: Sequence[int]) -> list[int]:
+    """Return positions of features given by position or name, each once."""
+    if features is None:
+        return list(default)
+    single = isinstance(features, str) or not hasattr(features, "__iter__")
+    chosen = []
+    for feature in [features] if single else items("features", features):
+        if isinstance(feature, str) and feature not in names:
+            raise unknown_name("feature", feature, names)
+        chosen.append(
+            names.index(feature)
+            if isinstance(feature, str)
+            else check_int("a feature's position", feature, least=0, below=len(names))
+        )
+    return list(dict.fromkeys(chosen))

@@ -1,29 +1,38 @@
-"""Table 2 of the paper on ReLU networks, proved where that can be: how far inputs are scaled until all is certain."""
+"""Scale inputs until a model is certain (table 2 of Hein et al. 2019) → an `Audit` record."""
 
+import math
 import time
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nescio.audit.affine.asymptote import Asymptote, audited, checked_rays, chunk
+from nescio.audit.affine.asymptote import Asymptote, check_rays, eval_replica, rays_per_batch
 from nescio.audit.affine.laws import NotAffineError
-from nescio.audit.budget import Budget, budget_of
-from nescio.audit.certainty import certain_along, law_of, pieces_of
-from nescio.audit.drawn_rays import drawn_rays, finite
-from nescio.audit.inputs import Box, all_inputs, checked_box, uniform_in
-from nescio.audit.kernels import UnknownFrom, checked_eps, unknown_from
+from nescio.audit.affine.trace import trace
+from nescio.audit.budget import Budget, as_budget
+from nescio.audit.certainty import (
+    CertainFrom,
+    Following,
+    certain_along,
+    law_or_none,
+    pieces_to_follow,
+)
+from nescio.audit.inputs import READ_BATCH, Box, all_inputs, check_box, uniform_in
+from nescio.audit.kernels import UnknownFrom, check_eps, unknown_from
 from nescio.core.input_gradients import draws_and_classes
 from nescio.core.predict import predict
 from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import KernelMethod, Method, as_method
-from nescio.records import Audit, Provenance
+from nescio.records import Audit, Provenance, Ray
 from nescio.seeds import check_seed, derived_seed
 
 TRIALS = 10_000
-SHOWN = 5  # rays that are kept to be drawn
-FOLLOWING = 0.85  # share of a budget after which no more rays are followed; then some are drawn
-CHEAP = 10  # times as many rays as are drawn must have been followed in a budget, if their breakpoints are to be found
+SHOWN_RAYS = 5  # kept for a figure
+SHOWN_FACTORS = 240  # points of each of them
+FOLLOWING = 0.85  # fraction of a budget for following rays; the rest is for the figure
+MIN_FOLLOWED = 10  # rays followed in a budget per ray shown, if breakpoints are to be found
 
 
 def overconfidence(
@@ -37,61 +46,66 @@ def overconfidence(
     eps: float = 1e-3,
     limit: int | None = None,
     budget: float | Budget | None = None,
-    rays: int = SHOWN,
+    rays: int = SHOWN_RAYS,
     batch_size: int | None = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Audit:
-    """Scale inputs by `α ≥ 1`, in raw units, until the model is certain, and prove what it does beyond.
+    """Scale raw inputs by `α ≥ 1` until the model is certain, and prove what it does beyond.
 
     Args:
         model: a method or a bare network.
-        inputs: where to begin, as `predict` takes them; if there are more than `trials`, so many of them by chance. An
-            input of zeros cannot be scaled, and is passed over.
-        box: the least and the largest input, as a pair shaped as one input, such as zeros and ones for images. If no
-            inputs are given, they are drawn in it; what is scaled is projected back into it, to see if it still is
-            answered boldly.
+        inputs: where to begin, as `predict` takes them; if there are more than `trials`, that many
+            of them at random. An input of zeros cannot be scaled, and is ignored.
+        box: the smallest and the largest input, as a pair shaped as one input, such as zeros and
+            ones for images. Without inputs they are drawn in it; scaled inputs are projected back
+            into it, to see if the model is still bold.
         trials: how many inputs.
-        certain, bold: the two confidences in question.
-        eps: of a model of kernels, the confidence (or, of an RBF network, what it is above 1/K) that is not knowing.
-        limit: pieces of a ray to look at before it is scanned instead; see `certain_from`.
-        budget: seconds, in which all inputs are scanned and as many rays followed as fit; see `certain_from`. By
-            default as long as it takes.
+        certain, bold: the two levels of confidence in question.
+        eps: for a model of kernels, the confidence that counts as unknown (for an RBF network, how
+            far it is above 1/K).
+        limit: the most pieces of a ray to follow before it is scanned instead; see `certain_from`.
+        budget: seconds, in which all inputs are scanned and as many rays followed as fit; see
+            `certain_from`. By default there is no limit.
         rays: how many to keep for a figure.
         batch_size, seed, progress: as in `asymptote`.
 
     >>> net = nn.Linear(2, 2)
     >>> _ = net.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
-    >>> found = overconfidence(net, torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
-    >>> found.ends_certain, round(found.factors[0], 3), round(found.factors[100], 3)
+    >>> record = overconfidence(net, torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
+    >>> record.ends_certain, round(record.factors[0], 3), round(record.factors[100], 3)
     (1.0, 3.453, 6.907)
     """
     started = time.monotonic()
     check_int("rays", rays, least=0)
-    room = None if box is None else checked_box(box)
-    x = _starts(model, inputs, room, check_int("trials", trials), check_seed(seed))
-    bold, time_left = check_float("bold", bold, most=1), budget_of(budget)
-    size = chunk(x, batch_size)
-    checked_rays(x, x, model)
-    checked_eps(eps)
-    with audited(model) as model:
+    bounds = None if box is None else check_box(box)
+    x = _starts(model, inputs, bounds, check_int("trials", trials), check_seed(seed))
+    bold, time_left = check_float("bold", bold, most=1), as_budget(budget)
+    size = rays_per_batch(x, batch_size)
+    check_rays(x, x, model)
+    check_eps(eps)
+    with eval_replica(model) as model:
         method = as_method(model)
         draws, classes = draws_and_classes(method, x[:1], seed=seed)
-        law = law_of(model, x, x, size, seed, progress)
-        found = certain_along(
-            model, x, x, law, certain, limit, time_left.part(FOLLOWING), size, seed, progress
-        )
-        kernels = _kernels(model, x, eps, limit, time_left.part(FOLLOWING), batch_size, progress)
-        factor, bends = 1 + found.t, pieces_of(model, x, x, law, limit, time_left)
-        if found.unfollowed and len(x) - found.unfollowed < CHEAP * rays:
-            bends = 0
-        settings = {
-            "trials": trials,
-            "limit": limit,
-            "batch_size": batch_size,
-            "budget": time_left.seconds,
-        }
-        low, high = (None, None) if room is None else (_plain(room[0]), _plain(room[1]))
+        law = law_or_none(model, x, x, size, seed, progress)
+        following = Following(limit, time_left.part(FOLLOWING), size, seed, progress)
+        pieces = pieces_to_follow(model, x, x, law, following)
+        certainty = certain_along(model, x, x, law, pieces, certain, following)
+        kernels = None
+        if isinstance(model, KernelMethod):
+            with suppress(NotAffineError):
+                how: dict[str, Any] = {
+                    "limit": limit,
+                    "batch_size": batch_size,
+                    "progress": progress,
+                }
+                kernels = unknown_from(
+                    model, x, x, eps=eps, budget=time_left.part(FOLLOWING), **how
+                )
+        shown = _Shown(method, x, law, certainty, kernels, seed)
+        few = certainty.unfollowed and len(x) - certainty.unfollowed < MIN_FOLLOWED * rays
+        factor = 1 + certainty.t
+        settings = {"trials": trials, "limit": limit, "batch_size": batch_size}
         return Audit(
             method=method.name,
             law="kernels" if kernels else "unknown" if law is None else "affine",
@@ -99,67 +113,38 @@ def overconfidence(
             classes=classes,
             draws=draws,
             drawn=inputs is None,
-            low=low,
-            high=high,
+            low=None if bounds is None else _short(bounds[0]),
+            high=None if bounds is None else _short(bounds[1]),
             certain=certain,
             bold=bold,
             eps=eps,
             **_ends(law, kernels, classes),
-            reached=_share(factor.isfinite()),
-            at_once=_share(factor == 1),
-            median_factor=finite(factor.median()),
+            reached=_fraction(factor.isfinite()),
+            at_once=_fraction(factor == 1),
+            median_factor=_finite(factor.median()),
             factors=_percentiles(factor),
-            proved=_share(found.proved),
-            overconfident=None
-            if room is None
-            else _overconfident(method, x, factor, room, bold, size, seed),
-            ends_unknown=None if kernels is None else _share(kernels.t.isfinite()),
-            unknown_factor=None if kernels is None else finite(1 + kernels.t.median()),
-            unknown_factors=None if kernels is None else _percentiles(1 + kernels.t),
-            unknown_exact=None if kernels is None else _share(kernels.exact),
-            rays=drawn_rays(method, x, law, found, kernels, min(rays, len(x)), bends, seed)
-            if rays
-            else (),
-            provenance=Provenance.now(seed, settings, time.monotonic() - started),
+            proved=_fraction(certainty.proved),
+            overconfident=bounds and _overconfident(method, x, factor, bounds, bold, size, seed),
+            ends_unknown=kernels and _fraction(kernels.t.isfinite()),
+            unknown_factor=kernels and _finite(1 + kernels.t.median()),
+            unknown_factors=kernels and _percentiles(1 + kernels.t),
+            unknown_exact=kernels and _fraction(kernels.exact),
+            rays=shown.rays(min(rays, len(x)), 0 if few else pieces) if rays else (),
+            provenance=Provenance.now(
+                seed, settings | {"budget": time_left.seconds}, time.monotonic() - started
+            ),
             budget=time_left.seconds,
-            unfollowed=(found if kernels is None else kernels).unfollowed,
+            unfollowed=(kernels or certainty).unfollowed,
         )
-
-
-def _kernels(
-    model: nn.Module,
-    x: Tensor,
-    eps: float,
-    limit: int | None,
-    budget: Budget,
-    batch_size: int | None,
-    progress: bool | None,
-) -> UnknownFrom | None:
-    """From where on a model of kernels does not know; None of other models, and over networks without a law."""
-    if not isinstance(model, KernelMethod):
-        return None
-    try:
-        return unknown_from(
-            model,
-            x,
-            x,
-            eps=eps,
-            limit=limit,
-            budget=budget,
-            batch_size=batch_size,
-            progress=progress,
-        )
-    except NotAffineError:
-        return None
 
 
 def _starts(model: nn.Module, inputs: Any, box: Box | None, trials: int, seed: int) -> Tensor:
-    """The inputs to scale, `(N, …)` in float64."""
+    """Return the inputs to scale, `(N, …)` in float64."""
     if inputs is None:
         if box is None:
             raise NescioError("nothing to scale: give inputs, or a box to draw them in")
         return uniform_in(box, trials, seed)
-    x = all_inputs(model, inputs, 4096, seed)
+    x = all_inputs(model, inputs, READ_BATCH, seed)
     if box is not None and box[0].shape != x.shape[1:]:
         raise NescioError(
             f"a box of shape {tuple(box[0].shape)} for inputs of shape {tuple(x.shape[1:])}"
@@ -174,27 +159,21 @@ def _starts(model: nn.Module, inputs: Any, box: Box | None, trials: int, seed: i
 
 
 def _ends(law: Asymptote | None, kernels: UnknownFrom | None, classes: int) -> dict[str, Any]:
-    """Where rays end, as proved by the law at infinity or by the kernels."""
+    """Return where rays end, as proved by the law at infinity or by the kernels."""
+    certain = limit = counts = None
     if kernels is not None:
-        return {
-            "ends_certain": _share(kernels.limit >= 1),
-            "ends_in": None,
-            "end_confidence": _five(kernels.limit),
-        }
-    if law is None:
-        return {"ends_certain": None, "ends_in": None, "end_confidence": None}
-    counts = torch.bincount(law.winner[law.certain], minlength=classes)
-    return {
-        "ends_certain": _share(law.certain),
-        "ends_in": tuple(counts.tolist()),
-        "end_confidence": _five(law.limit.amax(1)),
-    }
+        certain, limit = _fraction(kernels.limit >= 1), kernels.limit
+    elif law is not None:
+        certain, limit = _fraction(law.certain), law.limit.amax(1)
+        counts = tuple(torch.bincount(law.winner[law.certain], minlength=classes).tolist())
+    quartiles = None if limit is None else tuple(_quantiles(limit, 5).tolist())
+    return {"ends_certain": certain, "ends_in": counts, "end_confidence": quartiles}
 
 
 def _overconfident(
     method: Method, x: Tensor, factor: Tensor, box: Box, bold: float, batch_size: int, seed: int
 ) -> float:
-    """The share of inputs that are answered boldly when scaled by their factor and projected back into the box."""
+    """Return the fraction of inputs with a bold prediction, scaled and projected into the box."""
     scaled = factor.isfinite()
     if not scaled.any():
         return 0.0
@@ -203,22 +182,88 @@ def _overconfident(
     return int((method.confidence(logits) > bold).sum()) / len(x)
 
 
-def _share(chosen: Tensor) -> float:
+class _Shown:
+    """Some rays of an audit, for a figure: confidence, breakpoints, and the law at infinity."""
+
+    def __init__(
+        self,
+        method: Method,
+        x: Tensor,
+        law: Asymptote | None,
+        certainty: CertainFrom,
+        kernels: UnknownFrom | None,
+        seed: int,
+    ) -> None:
+        self.method, self.x, self.seed = method, x, seed
+        self.law, self.certainty, self.kernels = law, certainty, kernels
+
+    def rays(self, count: int, max_pieces: int) -> tuple[Ray, ...]:
+        """Return some rays, each up to twice as far as anything happens on them."""
+        times = [self.certainty.t]
+        times += [] if self.law is None else [self.law.start]
+        times += [] if self.kernels is None else [self.kernels.t]
+        chosen = _representative((self.kernels or self.certainty).t, count)
+        last = max([1.0, *(float(t) for ts in times for t in ts[chosen] if t.isfinite())])
+        factors = torch.logspace(0, math.log10(2 * (1 + last)), SHOWN_FACTORS, dtype=torch.float64)
+        breakpoints: list[tuple[float, ...] | None] = [None] * len(chosen)
+        if max_pieces:
+            starts = self.x[chosen]
+            followed = trace(self.method, starts, starts, limit=max_pieces, progress=False)
+            for ray in followed.whole.nonzero().flatten().tolist():
+                breakpoints[ray] = tuple((1 + followed.breakpoints(ray)).tolist())
+        return tuple(self._ray(*ray, factors) for ray in zip(chosen, breakpoints, strict=True))
+
+    def _ray(self, row: int, breakpoints: tuple[float, ...] | None, factors: Tensor) -> Ray:
+        x, law, kernels = self.x[row], self.law, self.kernels
+        inputs = factors.view(-1, *[1] * x.dim()) * x
+        logits = predict(self.method, inputs, seed=self.seed, progress=False)
+        far, limit = None, kernels and float(kernels.limit[row])
+        if law is not None:
+            slope, intercept = (
+                part[..., row, :].reshape(-1, 1, part.shape[-1])
+                for part in (law.slope, law.intercept)
+            )
+            logits_far = slope * (factors - 1)[:, None] + intercept  # (S, SHOWN_FACTORS, C)
+            far = tuple(self.method.confidence(logits_far).tolist())
+            limit = float(law.limit[row].amax())
+        return Ray(
+            factors=tuple(factors.tolist()),
+            confidence=tuple(self.method.confidence(logits).double().tolist()),
+            asymptote=far,
+            breakpoints=breakpoints,
+            start=law and 1 + float(law.start[row]),
+            certain_from=_finite(1 + self.certainty.t[row]),
+            unknown_from=kernels and _finite(1 + kernels.t[row]),
+            limit=limit,
+        )
+
+
+def _representative(t: Tensor, count: int) -> list[int]:
+    """Return rays that stand for all, from those where t is small to those where it is large."""
+    places = torch.linspace(0, 0.95, count + 1)[1:] * (len(t) - 1)
+    chosen = t.argsort(stable=True)[places.round().long()].tolist()
+    return list(dict.fromkeys(chosen))  # each once, where there are few
+
+
+def _fraction(chosen: Tensor) -> float:
     return int(chosen.sum()) / len(chosen)
 
 
+def _quantiles(values: Tensor, count: int) -> Tensor:
+    """Return values from the smallest to the largest at even steps through their order."""
+    return values.sort().values[torch.linspace(0, len(values) - 1, count).floor().long()]
+
+
 def _percentiles(values: Tensor) -> tuple[float | None, ...]:
-    """0 to 100 %, each one of the values; None where it is infinite."""
-    places = torch.linspace(0, len(values) - 1, 101).floor().long()
-    return tuple(finite(value) for value in values.sort().values[places])
+    """Return 0 to 100 %, each one of the values; None where it is infinite."""
+    return tuple(_finite(value) for value in _quantiles(values, 101))
 
 
-def _five(values: Tensor) -> tuple[float, ...]:
-    return tuple(
-        values.sort().values[torch.linspace(0, len(values) - 1, 5).floor().long()].tolist()
-    )
+def _finite(value: Tensor) -> float | None:
+    return float(value) if value.isfinite() else None
 
 
-def _plain(side: Tensor) -> tuple[float, ...]:
+def _short(side: Tensor) -> tuple[float, ...]:
+    """Return all numbers of a side of a box, or one if they are the same."""
     flat = side.flatten()
     return (float(flat[0]),) if (flat == flat[0]).all() else tuple(flat.tolist())

@@ -1,4 +1,4 @@
-"""How far can one column of a table be wrong before a model is certain, and of what → a `FeatureAudit` record."""
+"""How far one feature must move until a model is certain, and of what → a `FeatureAudit` record."""
 
 import math
 import time
@@ -8,24 +8,23 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nescio.audit.affine.asymptote import asymptote, audited, chunk
+from nescio.audit.affine.asymptote import asymptote, eval_replica, rays_per_batch
 from nescio.audit.affine.laws import NotAffineError
-from nescio.audit.budget import Budget, budget_of
+from nescio.audit.budget import Budget, as_budget
 from nescio.audit.certainty import certain_from
-from nescio.audit.features import feature_names, positions
-from nescio.audit.inputs import all_inputs
-from nescio.audit.kernels import checked_eps, unknown_from
+from nescio.audit.inputs import all_inputs, feature_names, feature_positions
+from nescio.audit.kernels import check_eps, unknown_from
 from nescio.audit.monotone import monotone
 from nescio.core.input_gradients import draws_and_classes
-from nescio.core.logits import classes as claimed_classes
+from nescio.core.logits import classes as predicted_classes
 from nescio.core.predict import predict
 from nescio.errors import NescioError
 from nescio.methods import KernelMethod, Method, as_method
 from nescio.metrics.ranking import accepted_count
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Provenance, Reach
 
-BATCH = 256  # rows read at a time
-TOGETHER = 2**22  # numbers of rays looked at together
+READ_ROWS = 256  # at a time
+BATCH_NUMBERS = 2**22  # numbers of rays followed together
 
 
 def per_feature(
@@ -43,127 +42,108 @@ def per_feature(
     seed: int = 0,
     progress: bool | None = None,
 ) -> FeatureAudit:
-    """Move the rows of a table along one feature at a time, down and up for ever, all else held as it is.
+    """Move the rows of a table along one feature at a time, down and up, all else held as it is.
 
-    The way from row x is `x ± t e_d`, so that t is in the units of feature d. Where it ends is proved by the law at
-    infinity, and where the model is certain for the first time by following it from breakpoint to breakpoint; of a
-    model that is not piecewise affine the end is not known, and distances are measured. A DUQ or an RBF network is
-    asked besides from where on it does not know. A feature is marked monotone if `monotone` found nothing against it
-    between the smallest and the largest values of the rows.
+    From row x a ray leaves along `x ± t e_d`, so that t is in the units of feature d. Where it ends
+    is proved by the law at infinity, and where the model is certain for the first time by following
+    it from breakpoint to breakpoint; for a model that is not piecewise affine the end is not known,
+    and distances are measured. For a DUQ or an RBF network the t after which it is unsure is added.
+    A feature is marked monotone if `monotone` found nothing against it between the smallest and the
+    largest values of the rows.
 
     Args:
         model: a method or a bare network.
-        x: rows `(N, D)` of a table, as `predict` takes them; labels are passed over.
+        x: rows `(N, D)` of a table, as `predict` takes them; labels are ignored.
         features: positions or names; by default all.
         names, classes: a name for each feature, such as `known.features`, and for each class.
         confidence: what counts as certain, in (½, 1).
-        eps: how low a model of kernels must stay, as in `unknown_from`.
+        eps: how low the confidence of a model of kernels must stay, as in `unknown_from`.
         limit, budget, batch_size, seed, progress: as in `certain_from`.
 
     >>> import torch
     >>> net = nn.Linear(2, 2)
-    >>> _ = net.load_state_dict({"weight": torch.tensor([[0.0, 0.0], [0.5, 0.0]]), "bias": torch.zeros(2)})
-    >>> age, idle = per_feature(net, torch.tensor([[1.0, 3.0], [2.0, 5.0]]), names=["age", "idle"]).features
-    >>> age.higher.ends, round(age.higher.certain.median, 2)  # of log 999 / 0.5 − 1 and log 999 / 0.5 − 2
+    >>> weight = torch.tensor([[0.0, 0.0], [0.5, 0.0]])
+    >>> _ = net.load_state_dict({"weight": weight, "bias": torch.zeros(2)})
+    >>> rows = torch.tensor([[1.0, 3.0], [2.0, 5.0]])
+    >>> age, idle = per_feature(net, rows, names=["age", "idle"]).features
+    >>> age.higher.ends, round(age.higher.certain.median, 2)  # log 999 / 0.5 − 2, the smaller one
     ((0, 2), 11.81)
     >>> idle.higher.certain.median is None, idle.higher.ends_certain
     (True, 0.0)
     """
     started = time.monotonic()
-    rows = all_inputs(model, x, BATCH if batch_size is None else batch_size, seed)
+    rows = all_inputs(model, x, READ_ROWS if batch_size is None else batch_size, seed)
     if rows.dim() != 2:
         raise NescioError(
-            f"inputs of shape {tuple(rows.shape[1:])}; expected rows (N, D) of a table, whose features "
-            "have units. nescio.audit.scaling takes inputs of any shape"
+            f"inputs of shape {tuple(rows.shape[1:])}; expected rows (N, D) of a table, whose "
+            "features have units. nescio.audit.scaling takes inputs of any shape"
         )
-    known_as = feature_names(names, rows.shape[1])
-    chosen = positions(features, known_as, range(len(known_as)))
+    names = feature_names(names, rows.shape[1])
+    chosen = feature_positions(features, names, range(len(names)))
     if not chosen:
         raise NescioError("no features to look at")
-    checked_eps(eps)
-    method = as_method(model)
+    check_eps(eps)
+    method, time_left = as_method(model), as_budget(budget)
     draws, count = draws_and_classes(method, rows[:1], seed=seed)
-    called = _class_names(classes, count)
+    classes = _class_names(classes, count)
     ways = [(position, sign) for position in chosen for sign in (-1.0, 1.0)]
-    size = max(1, TOGETHER // rows.numel())
-    sides: list[tuple[FeatureSide, float]] = []
-    time_left, unfollowed = budget_of(budget), 0
-    with audited(method) as method:
-        straight = _monotone(method, rows, chosen, seed, progress)
+    size = max(1, BATCH_NUMBERS // rows.numel())
+    parts = []
+    with eval_replica(method) as method:
+        is_monotone = _monotone_features(method, rows, chosen, seed, progress)
         for start in range(0, len(ways), size):
-            how = {
-                "limit": limit,
-                "budget": time_left.part(size / max(size, len(ways) - start)),
-                "progress": progress,
-            }
-            found, left_out = _sides(
-                method,
-                rows,
-                ways[start : start + size],
-                confidence,
-                eps,
-                how,
-                batch_size,
-                seed,
-                count,
-            )
-            sides, unfollowed = sides + found, unfollowed + left_out
-    by_feature = zip(chosen, sides[::2], sides[1::2], strict=True)
+            part = time_left.part(size / max(size, len(ways) - start))
+            how = {"limit": limit, "budget": part, "batch_size": batch_size, "progress": progress}
+            batch = ways[start : start + size]
+            parts.append(_sides(method, rows, batch, count, confidence, eps, seed, how))
+    sides = [side for part, _, _ in parts for side in part]
     settings = {
-        "features": [known_as[position] for position in chosen],
+        "features": [names[position] for position in chosen],
         "limit": limit,
         "batch_size": batch_size,
     }
     return FeatureAudit(
         method=method.name,
         rows=len(rows),
-        classes=called,
+        classes=classes,
         draws=draws,
         confidence=float(confidence),
         eps=float(eps) if isinstance(method, KernelMethod) else None,
-        already=sides[0][1],
+        already=parts[0][1],
         features=tuple(
-            AuditedFeature(
-                known_as[position],
-                position,
-                *_range(rows, position),
-                straight.get(position),
-                lower,
-                higher,
-            )
-            for position, (lower, _), (higher, _) in by_feature
+            AuditedFeature(names[i], i, *_range(rows, i), is_monotone.get(i), lower, higher)
+            for i, lower, higher in zip(chosen, sides[::2], sides[1::2], strict=True)
         ),
         provenance=Provenance.now(seed, settings, time.monotonic() - started),
         budget=time_left.seconds,
-        unfollowed=unfollowed,
+        unfollowed=sum(left_out for _, _, left_out in parts),
     )
 
 
-def _class_names(given: Sequence[str] | None, count: int) -> tuple[str, ...]:
-    if given is None:
+def _class_names(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
+    if names is None:
         return tuple(f"class {label}" for label in range(count))
-    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != count:
-        raise NescioError(f"classes={given!r}; expected a name for each of {count} classes")
-    return tuple(str(one) for one in given)
+    if isinstance(names, str) or not isinstance(names, Sequence) or len(names) != count:
+        raise NescioError(f"classes={names!r}; expected a name for each of {count} classes")
+    return tuple(str(name) for name in names)
 
 
-def _monotone(
+def _monotone_features(
     method: Method, rows: Tensor, chosen: Sequence[int], seed: int, progress: bool | None
 ) -> dict[int, bool]:
-    """Which features are monotone in the box of the rows; those that it holds fixed, or all of a DUQ, are left out."""
+    """Return which features are monotone in the box of the rows, of those that vary."""
     low, high = rows.amin(0), rows.amax(0)
     free = [position for position in chosen if low[position] < high[position]]
     # kernels are no probabilities: none need fall as another rises
     if method.confidence_kind == "kernel" or not free:
         return {}
-    found = monotone(
-        method, low, high, features=free, batch_size=1024, seed=seed, progress=progress
-    )
-    return {position: position in found.monotone_features for position in free}
+    how: dict[str, Any] = {"batch_size": 1024, "seed": seed, "progress": progress}
+    record = monotone(method, low, high, features=free, **how)
+    return {position: position in record.monotone_features for position in free}
 
 
 def _range(rows: Tensor, position: int) -> tuple[float, float, float | None]:
-    """The smallest and the largest value of a feature, and its standard deviation, None if all are the same."""
+    """Return a feature's smallest and largest value, and spread, None if all are the same."""
     column = rows[:, position]
     low, high = column.min().item(), column.max().item()
     if low == high:
@@ -176,76 +156,74 @@ def _sides(
     method: Method,
     rows: Tensor,
     ways: Sequence[tuple[int, float]],
+    classes: int,
     confidence: float,
     eps: float,
-    how: dict[str, Any],
-    batch_size: int | None,
     seed: int,
-    count: int,
-) -> tuple[list[tuple[FeatureSide, float]], int]:
-    """Where some ways, position and sign, lead from all rows; beside each, the share that is certain before any step.
+    how: dict[str, Any],
+) -> tuple[list[FeatureSide], float, int]:
+    """Return where ways lead, the fraction certain before any step, and the rays left out.
 
-    All rays go at once, W · N of them: to follow many costs little more than to follow a few. How many a budget left
-    out comes last; `how` is the limit, the budget and the progress of following.
+    A way is a position and a sign. Rays go along it from all N rows; following them at once is
+    cheap. `how` is the limit, budget, batch size and progress of following.
     """
     direction = rows.new_zeros(len(ways), rows.shape[1])
-    for one, (position, sign) in zip(direction, ways, strict=True):
-        one[position] = sign
+    for way, (position, sign) in zip(direction, ways, strict=True):
+        way[position] = sign
     rays = rows.repeat(len(ways), 1), direction.repeat_interleave(len(rows), 0)
+    size, progress = how["batch_size"], how["progress"]
     law, unknown = None, None
     kernels = isinstance(method, KernelMethod)
     with suppress(NotAffineError):  # then only distances are known
         if not kernels:
-            law = asymptote(
-                method, *rays, batch_size=batch_size, seed=seed, progress=how["progress"]
-            )
-    certain = certain_from(
-        method, *rays, confidence=confidence, batch_size=batch_size, seed=seed, **how
-    )
+            law = asymptote(method, *rays, batch_size=size, seed=seed, progress=progress)
+    certain = certain_from(method, *rays, confidence=confidence, seed=seed, **how)
     with suppress(NotAffineError):
         if kernels:
-            unknown = unknown_from(method, *rays, eps=eps, batch_size=batch_size, **how)
+            unknown = unknown_from(method, *rays, eps=eps, **how)
     there = rays[0] + certain.t.nan_to_num(posinf=0.0)[:, None] * rays[1]
-    logits = predict(method, there, batch_size=chunk(there, batch_size), seed=seed, progress=False)
-    claimed = claimed_classes(logits).masked_fill(certain.t.isinf(), -1)
-    moved = claimed.masked_fill(
-        certain.t == 0, -1
-    )  # of a row that is certain as it is no step tells anything
-    found = []
+    size = rays_per_batch(there, size)
+    logits = predict(method, there, batch_size=size, seed=seed, progress=False)
+    predicted = predicted_classes(logits).masked_fill(certain.t.isinf(), -1)
+    # a row that is certain as it is does not say where a step leads
+    moved = predicted.masked_fill(certain.t == 0, -1)
+    sides = []
     for place, (position, _) in enumerate(ways):
         own = slice(place * len(rows), (place + 1) * len(rows))
         spread = _range(rows, position)[2]
+        t = certain.t[own]
         side = FeatureSide(
-            ends=None if law is None else _counts(law.winner[own], count),
-            ends_certain=None if law is None else _share(law.certain[own]),
-            certain=_reach(certain.t[own], certain.proved[own], spread, beyond=0.0),
-            certain_of=_counts((moved if (certain.t[own] > 0).any() else claimed)[own], count),
-            unknown=None if unknown is None else _reach(unknown.t[own], unknown.exact[own], spread),
+            ends=law and _counts(law.winner[own], classes),
+            ends_certain=law and _fraction(law.certain[own]),
+            certain=_reach(t, certain.proved[own], spread, beyond=0.0),
+            certain_of=_counts((moved if (t > 0).any() else predicted)[own], classes),
+            unknown=unknown and _reach(unknown.t[own], unknown.exact[own], spread),
         )
-        found.append((side, _share(certain.t[own] == 0)))
-    return found, (certain if unknown is None else unknown).unfollowed
+        sides.append(side)
+    already = _fraction(certain.t[: len(rows)] == 0)
+    return sides, already, (unknown or certain).unfollowed
 
 
 def _counts(labels: Tensor, classes: int) -> tuple[int, ...]:
-    """How often each class occurs; a label of −1 is none."""
+    """Return how often each class occurs; a label of −1 is none."""
     return tuple(labels[labels >= 0].bincount(minlength=classes).tolist())
 
 
 def _reach(t: Tensor, proved: Tensor, spread: float | None, beyond: float = -1.0) -> Reach:
-    """Distances `(N,)` in a few numbers; the quartiles are those of rows that are not there from the beginning."""
-    got, proof = _share(t.isfinite()), _share(proved)
+    """Summarise distances `(N,)`; the quartiles are those of rows beyond, if there are any."""
+    finite, proof = _fraction(t.isfinite()), _fraction(proved)
     t = t[t > beyond] if (t > beyond).any() else t
-    quarters = [
-        t.kthvalue(accepted_count(len(t), share)).values.item() for share in (0.25, 0.5, 0.75)
+    quartiles = [
+        t.kthvalue(accepted_count(len(t), level)).values.item() for level in (0.25, 0.5, 0.75)
     ]
-    lower, median, upper = map(_finite, quarters)
+    lower, median, upper = map(_finite, quartiles)
     spreads = None if median is None or spread is None else _finite(median / spread)
-    return Reach(got, proof, lower, median, upper, spreads)
+    return Reach(finite, proof, lower, median, upper, spreads)
 
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _share(which: Tensor) -> float:
-    return which.double().mean().item()
+def _fraction(chosen: Tensor) -> float:
+    return chosen.double().mean().item()

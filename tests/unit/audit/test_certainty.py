@@ -8,9 +8,9 @@ from torch import nn
 
 import nescio
 from nescio.audit import certain_from, certainty, trace
-from nescio.audit.affine.trace import least_bends
+from nescio.audit.affine.trace import least_breakpoints
 from nescio.audit.budget import Budget
-from nescio.audit.certainty import HALVINGS, LIMIT, worth_following
+from nescio.audit.certainty import HALVINGS, MAX_PIECES, Following
 from nescio.errors import NescioError
 from nescio.methods import DUQ, Ensemble, MCDropout, RBFNetwork, Softmax
 from nescio.models import mlp
@@ -78,9 +78,9 @@ def test_what_would_take_too_long_is_measured_unless_asked_for(monkeypatch):
     torch.manual_seed(0)
     net = mlp(6, 4, hidden=(20, 20)).double()
     x, d = drawn(40, 6, 0)
-    bends, units = least_bends(net, x[:: 39 // 7], d[:: 39 // 7])
+    bends, units = least_breakpoints(net, x[:: 39 // 7], d[:: 39 // 7])
     assert 5 <= bends <= units == 40  # a choice for each unit
-    monkeypatch.setattr(certainty, "WORK", 39 * bends * units // 3)
+    monkeypatch.setattr(certainty, "MAX_WORK", 39 * bends * units // 3)
     assert not certain_from(net, x, d).proved.any()
     assert certain_from(net, x[:10], d[:10]).proved.all()
     assert certain_from(net, x, d, limit=400).proved.all()
@@ -88,8 +88,8 @@ def test_what_would_take_too_long_is_measured_unless_asked_for(monkeypatch):
 
 def test_ten_thousand_rays_through_two_hundred_units_are_followed():
     torch.manual_seed(0)
-    rays = torch.randn(2, 10_000, 10).double()
-    assert worth_following(mlp(10, 3, hidden=(100, 100)), *rays, None, Budget(None)) == LIMIT
+    net, rays = mlp(10, 3, hidden=(100, 100)), torch.randn(2, 10_000, 10).double()
+    assert Following(None, Budget(None), 1).max_pieces(net, *rays) == MAX_PIECES
 
 
 def test_one_that_never_is_certain_is_proved_so_to_infinity():

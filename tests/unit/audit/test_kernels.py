@@ -169,7 +169,7 @@ def test_bad_input_is_told(seed):
     torch.manual_seed(seed)
     model = DUQ(mlp(3, hidden=(16,)), 3)
     x = torch.ones(2, 3)
-    with pytest.raises(NescioError, match=r"Softmax.*need not grow uncertain"):
+    with pytest.raises(NescioError, match=r"Softmax.*need not become uncertain"):
         unknown_from(Softmax(mlp(3, 2)), x, x)
     with pytest.raises(NescioError, match="eps"):
         unknown_from(model, x, x, eps=0)

@@ -383,7 +383,7 @@ class Rooted(nn.Linear):
         ({"x": torch.ones(2, 3).long()}, "floating point"),
         (
             {"x": torch.full((2, 3), 1e305, dtype=torch.float64)},
-            "1e.06 takes inputs of up to 1e.305 beyond",
+            "1e.06 makes inputs of up to 1e.305 infinite",
         ),
         ({"model": "softmax"}, "expected a torch.nn.Module"),
         (
@@ -407,7 +407,7 @@ class Rooted(nn.Linear):
         ({"features": 0.5}, "position"),
         ({"features": ["wieght"], "names": ["height", "weight", "age"]}, "did you mean 'weight'"),
         ({"names": ["a", "b"]}, "2 names"),
-        ({"names": ["a", "b", "a"]}, "1 of them given before"),
+        ({"names": ["a", "b", "a"]}, "1 of them repeated"),
         ({"names": "abc"}, "expected a name for each"),
         ({"features": [], "rays": False}, "nothing to move"),
         ({"scores": ["entropi"]}, "did you mean 'entropy'"),

@@ -1,10 +1,10 @@
-"""What a piecewise affine network does at infinity, exactly: its law on the last linear region of each ray."""
+"""What a piecewise affine network does at infinity: its law on the last linear region of a ray."""
 
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from nescio.arrays import is_array
-from nescio.audit.affine import rules as rules  # what laws go by
-from nescio.audit.affine.laws import Law, NotAffineError, Rays, followed, leading
+from nescio.audit.affine.choices import Rays, steepest, track_modules
+from nescio.audit.affine.laws import Law, NotAffineError
 from nescio.core.forward import check_inputs, run
 from nescio.core.model_state import M, check_model, check_values, deep_copy
 from nescio.core.random_streams import from_seed
@@ -24,20 +24,21 @@ from nescio.methods import KernelMethod
 from nescio.progress import bar
 from nescio.seeds import check_seed
 
-TOGETHER = 2**17  # numbers of inputs that are followed at a time
-AGREES = 1e-8  # of the largest logit, in which a law and its network may differ
+BATCH_NUMBERS = 2**17  # numbers of inputs that are followed at a time
+LAW_TOLERANCE = 1e-8  # of the largest logit, by which a law and its network may differ
 
 
+@final
 @dataclass(frozen=True)
 class Asymptote:
-    """The logits of a network along rays: for all `t ≥ start` they are `slope · t + intercept`.
+    """The logits of a network along rays: `slope · t + intercept` for all `t ≥ start`.
 
     Attributes:
         slope, intercept: `(N, C)`; of a model with several draws `(S, N, C)`.
-        start: `(N,)`, from where on, in all draws.
-        winner: `(N,)`, the class it claims far away.
-        limit: `(N, C)`, the probabilities at infinity, the mean over draws; where the largest slopes of one tie, a
-            softmax of their intercepts.
+        start: `(N,)`, the t from which the law holds, in all draws.
+        winner: `(N,)`, the class predicted far away.
+        limit: `(N, C)`, the probabilities at infinity, the mean over draws; where the largest
+            slopes of a draw tie, a softmax of their intercepts.
     """
 
     slope: Tensor
@@ -47,10 +48,9 @@ class Asymptote:
     limit: Tensor
 
     def at(self, t: Tensor | float) -> Tensor:
-        """The law's logits, shaped as its slope, at some t, one for all rays or one for each."""
-        t = tensor(t if is_array(t) else np.float64(check_float("t", t, -1e300, 1e300))).to(
-            self.slope.dtype
-        )
+        """Return the law's logits, shaped as its slope, at one t for all rays or one for each."""
+        t = t if is_array(t) else np.float64(check_float("t", t, -1e300, 1e300))
+        t = tensor(t).to(self.slope.dtype)
         if t.numel() not in (1, len(self.start)):
             raise NescioError(
                 f"{t.numel()} t for {len(self.start)} rays; expected one for all, or one for each"
@@ -59,12 +59,17 @@ class Asymptote:
 
     @property
     def certain(self) -> Tensor:
-        """Whether the confidence tends to 1, `(N,)`: one class is steepest, by more than rounding, in all draws alike.
+        """Whether the confidence tends to 1, `(N,)`: in all draws the same class is steepest.
 
-        Of classes that tie a softmax may round to 1, too; it does not tend to it.
+        Classes that tie may have a softmax that rounds to 1, but it does not tend to it.
         """
-        ahead = leading(self.slope if self.slope.dim() == 3 else self.slope[None])  # (S, N, C)
+        ahead = steepest(self.slope if self.slope.dim() == 3 else self.slope[None])  # (S, N, C)
         return (ahead.sum(2) == 1).all(0) & (ahead == ahead[:1]).all(2).all(0)
+
+    def select(self, rays: Tensor) -> "Asymptote":
+        """Return the law of some rays."""
+        slope, intercept = self.slope[..., rays, :], self.intercept[..., rays, :]
+        return Asymptote(slope, intercept, self.start[rays], self.winner[rays], self.limit[rays])
 
 
 def asymptote(
@@ -76,71 +81,68 @@ def asymptote(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Asymptote:
-    """The exact law of a network along the rays `x + t · direction`, in one pass, in float64 and eval mode.
+    """Return the exact law of a network at infinity along the rays `x + t · direction`.
+
+    It takes one forward pass, in float64 and eval mode.
 
     Args:
-        model: a network of linear, convolutional, pooling and ReLU-like layers, in any arrangement, or a method over
-            such networks; one with several draws has a law for each.
+        model: a network of linear, convolutional, pooling and ReLU-like layers, in any arrangement,
+            or a method over such networks; one with several draws has a law for each.
         x: where rays start, `(N, …)`.
         direction: where they go, `(N, …)`, or one `(…)` for all.
         batch_size: rays at a time; by default as many as their size suggests.
         seed: of the draws, as in `predict`.
-        progress: a bar on standard error; by default only on a terminal.
+        progress: show a progress bar on standard error; by default only on a terminal.
     """
-    x, direction = checked_rays(x, direction, model)
+    x, direction = check_rays(x, direction, model)
     check_seed(seed)
-    size, parts = chunk(x, batch_size), []
-    with exact(model, x) as double, bar(len(x), "asymptote", progress) as shown:
-        for pair in zip(x.split(size), direction.split(size), strict=True):
-            parts.append(law_at(double, *pair, None, seed))
-            slope, intercept, rays = parts[-1]
-            check_law(double, *pair, slope, intercept, 1.01 * rays.since, seed)
-            shown.advance(len(pair[0]))
-    slope, intercept = (
-        torch.cat([s for s, _, _ in parts], -2),
-        torch.cat([b for _, b, _ in parts], -2),
-    )
-    start = torch.cat([rays.since for _, _, rays in parts])
-    limit = intercept.masked_fill(~leading(slope), -torch.inf).softmax(-1)
+    size, laws, starts = rays_per_batch(x, batch_size), [], []
+    with float64_copy(model, x) as double, bar(len(x), "asymptote", progress) as shown:
+        for batch in zip(x.split(size), direction.split(size), strict=True):
+            law = law_at(double, *batch, None, seed)
+            check_law(double, *batch, law, 1.01 * law.rays.since, seed)
+            laws.append((law.slope, law.intercept))
+            starts.append(law.rays.since)
+            shown.advance(len(batch[0]))
+    slope, intercept = (torch.cat(parts, -2) for parts in zip(*laws, strict=True))
+    limit = intercept.masked_fill(~steepest(slope), -torch.inf).softmax(-1)
     limit = limit.mean(0) if limit.dim() == 3 else limit
-    return Asymptote(slope, intercept, start, limit.argmax(1), limit)
+    return Asymptote(slope, intercept, torch.cat(starts), limit.argmax(1), limit)
 
 
-def chunk(x: Tensor, batch_size: int | None) -> int:
-    """How many rays to follow at a time: those asked for, or between 16 and 4096, fewer of larger inputs.
+def rays_per_batch(x: Tensor, batch_size: int | None) -> int:
+    """Return the batch size given, or one from 16 to 4096, the smaller the larger inputs are.
 
-    >>> chunk(torch.zeros(9, 3, 32, 32), None)
+    >>> rays_per_batch(torch.zeros(9, 3, 32, 32), None)
     42
     """
-    return check_int(
-        "batch_size",
-        max(16, min(4096, TOGETHER // x[0].numel())) if batch_size is None else batch_size,
-    )
+    default = max(16, min(4096, BATCH_NUMBERS // x[0].numel()))
+    return check_int("batch_size", default if batch_size is None else batch_size)
 
 
 @contextmanager
-def audited(model: M, level: int = 4) -> Iterator[M]:
-    """Yield a model in eval mode, as `isolate` does; warn if its BatchNorm went by its batch until now."""
+def eval_replica(model: M, stacklevel: int = 4) -> Iterator[M]:
+    """Yield a model in eval mode, as `isolate` does; warn if its BatchNorm was in train mode."""
     check_model(model)
     if any(isinstance(module, _NormBase) and module.training for module in model.modules()):
         warnings.warn(
-            "the model is in train mode and has BatchNorm; it is audited in eval mode, as it predicts",
-            stacklevel=level,
+            "the model has BatchNorm in train mode; it is audited in eval mode, as it predicts",
+            stacklevel=stacklevel,
         )
-    with isolate(model) as own:
-        yield own
+    with isolate(model) as replica:
+        yield replica
 
 
 @contextmanager
-def exact(model: M, x: Tensor) -> Iterator[M]:
-    """A copy of the model to push laws through: in float64 and eval mode, and seen to run on such inputs."""
+def float64_copy(model: M, x: Tensor) -> Iterator[M]:
+    """Yield a copy in float64 and eval mode to push laws through, once it has run on an input."""
     if isinstance(model, KernelMethod):
         raise NescioError(
-            f"the kernels of {type(model).__name__} are not affine far away; nescio.audit.unknown_from "
-            "tells from where on they say that they do not know"
+            f"the kernels of {type(model).__name__} are not affine far away; "
+            "nescio.audit.unknown_from returns the t after which it is unsure"
         )
-    with audited(model, level=6) as own, torch.no_grad():
-        double = deep_copy(own).double().eval().requires_grad_(False)
+    with eval_replica(model, stacklevel=6) as replica, torch.no_grad():
+        double = deep_copy(replica).double().eval().requires_grad_(False)
         from_seed(0, lambda: run(double, x[:1].clone()), double)
         yield double
 
@@ -152,59 +154,53 @@ def law_at(
     now: Tensor | None,
     seed: int = 0,
     kind: type[Rays] = Rays,
-) -> tuple[Tensor, Tensor, Rays]:
-    """Slope and intercept `(N, C)` of the logits just after the times `now` `(N,)`, or at infinity, and the rays.
+) -> Law:
+    """Return the law of the logits `(N, C)` just after the times `now` `(N,)`, or at infinity.
 
-    Those of a model with draws are `(S, N, C)`; each call makes the same draws.
+    That of a model with draws is `(S, N, C)`; each call makes the same draws.
     """
     rays = kind(len(x), x, now)
-    with followed(model, rays):
-        found = from_seed(seed, lambda: run(model, Law(direction, x, rays)), model)
-    law = logits_law(found, len(x))
-    return law.slope, law.intercept, rays
+    with track_modules(model, rays):
+        logits = from_seed(seed, lambda: run(model, Law(direction, x, rays)), model)
+    return check_logits_law(logits, len(x))
 
 
 def check_law(
-    model: nn.Module,
-    x: Tensor,
-    direction: Tensor,
-    slope: Tensor,
-    intercept: Tensor,
-    t: Tensor,
-    seed: int = 0,
+    model: nn.Module, x: Tensor, direction: Tensor, law: Law, t: Tensor, seed: int = 0
 ) -> None:
-    """An error if the network itself does not obey its law, `(N, C)` or `(S, N, C)`, at some t `(N,)`.
+    """Raise an error if the network itself does not obey its law at some t `(N,)`.
 
-    A law goes astray where a network writes on views of its values, mixes the inputs of a batch, or moves their axis.
+    A law goes astray where a network writes on views of its values, mixes the inputs of a batch,
+    or moves their axis.
     """
-    there = x + t.view(-1, *[1] * (x.dim() - 1)) * direction
-    truth = from_seed(seed, lambda: run(model, there), model)
-    told = slope * t[:, None] + intercept
-    terms = ((slope * t[:, None]).abs() + intercept.abs()).amax(-1)
-    if not ((truth - told).abs().amax(-1) <= AGREES * terms).all():
+    inputs = x + t.view(-1, *[1] * (x.dim() - 1)) * direction
+    logits = from_seed(seed, lambda: run(model, inputs), model)
+    rise = law.slope * t[:, None]
+    terms = (rise.abs() + law.intercept.abs()).amax(-1)
+    if not ((logits - (rise + law.intercept)).abs().amax(-1) <= LAW_TOLERANCE * terms).all():
         raise NotAffineError(
             "the model does not obey the law that was found for it: it writes in place on parts of "
-            "its values, or lets the inputs of a batch act on each other, which laws cannot follow; "
-            "nescio.audit.scaling measures such a model instead"
+            "its values, or lets the inputs of a batch act on each other, which laws cannot "
+            "follow; nescio.audit.scaling measures such a model instead"
         )
 
 
-def logits_law(found: Any, inputs: int) -> Law:
-    """What a model returned for a law, or an error if it is none of logits `(N, C)` or of draws `(S, N, C)`."""
-    if not isinstance(found, Tensor):
-        raise NescioError(f"the model must return a tensor of logits, not {type(found).__name__}")
-    if not isinstance(found, Law):
-        raise NescioError("what the model returns does not hang on its input")
-    if found.dim() not in (2, 3) or found.shape[-2] != inputs:
+def check_logits_law(logits: Any, inputs: int) -> Law:
+    """Return a law of logits `(N, C)` or of draws `(S, N, C)`, or raise an error if it is none."""
+    if not isinstance(logits, Tensor):
+        raise NescioError(f"the model must return a tensor of logits, not {type(logits).__name__}")
+    if not isinstance(logits, Law):
+        raise NescioError("what the model returns does not depend on its input")
+    if logits.dim() not in (2, 3) or logits.shape[-2] != inputs:
         raise NescioError(
             f"the model must return logits (N, C) or draws (S, N, C) for N = {inputs} inputs, "
-            f"not {tuple(found.shape)}"
+            f"not {tuple(logits.shape)}"
         )
-    return found
+    return logits
 
 
-def checked_rays(x: Any, direction: Any, model: nn.Module) -> tuple[Tensor, Tensor]:
-    """Starts and directions `(N, …)` of rays in float64, or an error if they are none."""
+def check_rays(x: Any, direction: Any, model: nn.Module) -> tuple[Tensor, Tensor]:
+    """Return starts and directions `(N, …)` of rays in float64, or raise an error."""
     check_model(model)
     check_values(model)
     x, direction = tensor(x), tensor(direction)
@@ -213,9 +209,9 @@ def checked_rays(x: Any, direction: Any, model: nn.Module) -> tuple[Tensor, Tens
             f"directions of shape {tuple(direction.shape)} for starts of shape {tuple(x.shape)}; "
             "expected starts (N, …), and a direction for each or one for all"
         )
-    for given in (x, direction.expand(x.shape)):
-        check_inputs(given, model)
     direction = direction.expand(x.shape)
+    for values in (x, direction):
+        check_inputs(values, model)
     if (direction == 0).flatten(1).all(1).any():
         raise NescioError("a direction of zeros leads nowhere")
     return x.double(), direction.double()

@@ -1,7 +1,7 @@
-"""The whole of a ray: every breakpoint of a piecewise affine network along it, and its exact law in between."""
+"""The whole of a ray: all breakpoints of a piecewise affine network, and its law in between."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -9,23 +9,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nescio.audit.affine.asymptote import check_law, checked_rays, exact, law_at
-from nescio.audit.affine.laws import Rays, leading
+from nescio.audit.affine.asymptote import check_law, check_rays, float64_copy, law_at
+from nescio.audit.affine.choices import Rays, steepest
 from nescio.errors import NescioError, check_float, check_int
 from nescio.progress import bar
 
-HALVINGS = 120
-LIMIT = 100_000
-TOGETHER = 2**22  # logits that are looked at together
+MAX_HALVINGS = 120
+MAX_PIECES = 100_000
+BATCH_LOGITS = 2**22  # differences of logits in memory at a time
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """Some pieces of rays, `(P, …)`, on each of which the network obeys one law.
+    """Pieces of rays, `(P, …)`, on each of which the network obeys one law.
 
     Attributes:
         ray: `(P,)`, which ray a piece is of.
-        begin, end: `(P,)`, from which t to which; the last piece of a ray may never end.
+        begin, end: `(P,)`, from which t to which; the end of a ray's last piece may be infinite.
         slope, intercept: `(P, C)`; on its piece the logits are `slope · t + intercept`.
     """
 
@@ -36,161 +36,157 @@ class Pieces:
     intercept: Tensor
 
     def first_certain(self, eps: float) -> Tensor:
-        """The smallest t of each piece at which some class has probability at least `1 − eps`, or infinity, `(P,)`.
+        """Return the smallest t of each piece with a probability ≥ `1 − eps`, or infinity, `(P,)`.
 
-        `log p_c` is a concave function of t, so where it is high enough is an interval, whose left end is found by
-        halving on the rising side of its maximum.
+        `log p_c` is a concave function of t, so that it is high enough on an interval, whose left
+        end is found by bisection on the rising side of its maximum.
         """
-        wanted = math.log1p(-eps)
-        found = self.begin.new_full((len(self.begin),), torch.inf)
-        for some in self._chunks():
-            hopeful = some[self._only(some)._bound() >= wanted]
-            found[hopeful] = self._only(hopeful)._first(wanted)
-        return found
-
-    def _only(self, some: Tensor) -> "Pieces":
-        return Pieces(*(getattr(self, part.name)[some] for part in fields(Pieces)))
-
-    def _chunks(self) -> tuple[Tensor, ...]:
-        """Positions of pieces in parts, so that the differences of all their logits fit in memory."""
-        return torch.split(
-            torch.arange(len(self.begin)), max(1, TOGETHER // self.slope.shape[1] ** 2)
-        )
-
-    def _first(self, wanted: float) -> Tensor:
-        begin = self.begin[:, None].expand_as(self.slope)
-        peak = self._peak(begin, self._far_end(wanted))
-        reached = self._log_p(peak) >= wanted
-        low, high = begin.clone(), peak.clone()
-        for middle in _halved(low, high):
-            fits = self._log_p(middle) >= wanted
-            low.copy_(torch.where(fits, low, middle))
-            high.copy_(torch.where(fits, middle, high))
-        found = torch.where(self._log_p(begin) >= wanted, begin, high)
-        return found.masked_fill(~reached, torch.inf).amin(1)
-
-    def _bound(self) -> Tensor:
-        """What no `log p` exceeds on its piece, `(P,)`: differences of logits are largest at one of the ends."""
-        ends = [
-            self.slope * t[:, None] + self.intercept
-            for t in (self.begin, self.end.nan_to_num(posinf=0.0))
-        ]
-        lead = torch.stack([z[:, :, None] - z[:, None, :] for z in ends]).amax(
-            0
-        )  # (P, C, C), of one over another
-        bound = -(-lead).logsumexp(2).amin(1)
-        return bound.masked_fill(self.end.isinf(), 0.0)
+        level = math.log1p(-eps)
+        first = self.begin.new_full((len(self.begin),), torch.inf)
+        for rows in self._chunks():
+            candidates = rows[self.select(rows)._bound() >= level]
+            first[candidates] = self.select(candidates)._first_above(level)
+        return first
 
     def largest(self) -> tuple[Tensor, Tensor]:
-        """The largest probability of any class on each piece, and at which t, `(P,)` both.
+        """Return the largest probability of any class on each piece, and its t, `(P,)` both.
 
-        On a piece that never ends it may only be approached; t is then infinite.
+        On a piece without an end it may only be approached; t is then infinite.
         """
-        log_rest, t = self._most()
+        log_rest, t = self._least_log_rest()
         return -log_rest.expm1(), t
 
-    def _most(self) -> tuple[Tensor, Tensor]:
-        parts = [self._only(some)._least_rest() for some in self._chunks()]
+    def select(self, rows: Tensor) -> "Pieces":
+        """Return some of the pieces."""
+        return Pieces(*(getattr(self, field.name)[rows] for field in fields(Pieces)))
+
+    def _chunks(self) -> tuple[Tensor, ...]:
+        """Return positions of pieces in parts whose differences of logits fit in memory."""
+        size = max(1, BATCH_LOGITS // self.slope.shape[1] ** 2)
+        return torch.split(torch.arange(len(self.begin)), size)
+
+    def _first_above(self, level: float) -> Tensor:
+        begin = self.begin[:, None].expand_as(self.slope)
+        peak = self._peak(begin, self._far_end(level))
+        _, first = _bisect(begin, peak, lambda t: ~(self._log_p(t) >= level))
+        first = torch.where(self._log_p(begin) >= level, begin, first)
+        return first.masked_fill(~(self._log_p(peak) >= level), torch.inf).amin(1)
+
+    def _bound(self) -> Tensor:
+        """Return an upper bound on all `log p`, `(P,)`: logits are farthest apart at the ends."""
+        times = self.begin, self.end.nan_to_num(posinf=0.0)
+        logits = [self.slope * t[:, None] + self.intercept for t in times]
+        lead = torch.stack([z[:, :, None] - z[:, None, :] for z in logits]).amax(0)  # (P, C, C)
+        return (-(-lead).logsumexp(2).amin(1)).masked_fill(self.end.isinf(), 0.0)
+
+    def _least_log_rest(self) -> tuple[Tensor, Tensor]:
+        parts = [self.select(rows)._least_log_rest_at_once() for rows in self._chunks()]
         return torch.cat([rest for rest, _ in parts]), torch.cat([t for _, t in parts])
 
-    def _least_rest(self) -> tuple[Tensor, Tensor]:
-        """The smallest `log(1 − p)` of any class on each piece, and its t: it tells apart what p would round to 1."""
+    def _least_log_rest_at_once(self) -> tuple[Tensor, Tensor]:
+        """Return the smallest `log(1 − p)` of any class, exact where p rounds to 1, and its t."""
         begin = self.begin[:, None].expand_as(self.slope)
         peak = self._peak(begin, self._far_end(-1e-16))
-        own = torch.eye(self.slope.shape[1], dtype=torch.bool)
-        logits = self.slope[:, None, :] * peak[:, :, None] + self.intercept[:, None, :]  # (P, C, C)
-        rest = logits.masked_fill(own, -torch.inf).logsumexp(2) - logits.logsumexp(2)
+        diagonal = torch.eye(self.slope.shape[1], dtype=torch.bool)
+        logits = self._logits(peak)
+        rest = logits.masked_fill(diagonal, -torch.inf).logsumexp(2) - logits.logsumexp(2)
         least, place = rest.min(1)
-        ahead = self.intercept.masked_fill(~leading(self.slope), -torch.inf)
-        limit = ahead.masked_fill(F.one_hot(ahead.argmax(1), len(own)).bool(), -torch.inf)
+        ahead = self.intercept.masked_fill(~steepest(self.slope), -torch.inf)
+        limit = ahead.masked_fill(F.one_hot(ahead.argmax(1), len(diagonal)).bool(), -torch.inf)
         limit = limit.logsumexp(1) - ahead.logsumexp(1)
         # slopes that are all alike are at their limit from the beginning
-        approached = self.end.isinf() & (limit <= least) & ~leading(self.slope).all(1)
+        approached = self.end.isinf() & (limit <= least) & ~steepest(self.slope).all(1)
         t = torch.where(approached, torch.inf, peak.gather(1, place[:, None]).squeeze(1))
         return torch.where(approached, limit, least), t
 
+    def _logits(self, t: Tensor) -> Tensor:
+        """Return all logits at a t for each class `(P, C)`: `(P, C, C)`."""
+        return self.slope[:, None, :] * t[:, :, None] + self.intercept[:, None, :]
+
     def _log_p(self, t: Tensor) -> Tensor:
-        """`log p_c`, `(P, C)`, of each class at a t of its own, `(P, C)`."""
-        logits = self.slope[:, None, :] * t[:, :, None] + self.intercept[:, None, :]  # (P, C, C)
+        """Return `log p_c`, `(P, C)`, of each class at its own t, `(P, C)`."""
+        logits = self._logits(t)
         return torch.diagonal(logits, dim1=1, dim2=2) - logits.logsumexp(2)
 
     def _peak(self, begin: Tensor, end: Tensor) -> Tensor:
-        """Where `log p_c` is largest on its piece, `(P, C)`: where its derivative changes sign, by halving."""
-        low, high = begin.clone(), end[:, None].expand_as(begin).clone()
-        for middle in _halved(low, high):
-            logits = self.slope[:, None, :] * middle[:, :, None] + self.intercept[:, None, :]
-            rising = self.slope - (logits.softmax(2) * self.slope[:, None, :]).sum(2) > 0
-            low.copy_(torch.where(rising, middle, low))
-            high.copy_(torch.where(rising, high, middle))
+        """Return where `log p_c` is largest on its piece, `(P, C)`: where its derivative is 0."""
+
+        def rises(t: Tensor) -> Tensor:
+            p = self._logits(t).softmax(2)
+            return self.slope - (p * self.slope[:, None, :]).sum(2) > 0
+
+        low, high = _bisect(begin, end[:, None].expand_as(begin), rises)
         return (low + high) / 2
 
-    def _far_end(self, wanted: float) -> Tensor:
-        """The end of each piece or, where it has none, a t beyond which no `log p` crosses what is wanted, `(P,)`.
+    def _far_end(self, level: float) -> Tensor:
+        """Return the end of each piece, or a t beyond which no `log p` crosses the level, `(P,)`.
 
-        There what other classes have left is less than the distance of the limit to what is wanted.
+        There what other classes have left is less than the distance of the limit to the level.
         """
-        ahead = leading(self.slope)
+        ahead = steepest(self.slope)
         gap = (self.slope.amax(1, keepdim=True) - self.slope).masked_fill(ahead, torch.inf).amin(1)
         limit = self.intercept.masked_fill(~ahead, -torch.inf).log_softmax(1).amax(1)
-        room = torch.expm1(limit - wanted).abs().clamp(min=1e-16)
+        room = torch.expm1(limit - level).abs().clamp(min=1e-16)
         spread = self.intercept.amax(1) - self.intercept.amin(1)
         need = spread + 1 - room.log() + math.log(self.slope.shape[1])
         return torch.where(self.end.isinf(), self.begin + need / gap, self.end)
 
 
-def _halved(low: Tensor, high: Tensor) -> Iterator[Tensor]:
-    """The middles of intervals that whoever asks makes narrower, in place, until no digit is left to be found.
+def _bisect(low: Tensor, high: Tensor, is_low: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+    """Halve intervals until no digit is left, keeping the half in which `is_low` changes.
 
-    An interval that closes in on 0 never runs out of digits; it is given up when it is tiny beside its beginning.
+    An interval that closes in on 0 never runs out of digits; it is given up when it is tiny.
     """
-    for _ in range(HALVINGS):
+    for _ in range(MAX_HALVINGS):
         if bool((high - low <= 2**-53 * high.abs()).all()):
-            return
-        yield (low + high) / 2
-
-
-def settled(slope: Tensor, end: Tensor) -> Tensor:
-    """Slopes `(P, C)`, of which those that only rounding tells from the largest are that, on pieces that never end."""
-    tied = leading(slope) & end.isinf()[:, None]
-    return torch.where(tied, slope.amax(1, keepdim=True), slope)
+            break
+        middle = (low + high) / 2
+        rises = is_low(middle)
+        low, high = torch.where(rises, middle, low), torch.where(rises, high, middle)
+    return low, high
 
 
 @dataclass(frozen=True)
 class Trace(Pieces):
-    """A network along rays, piece by piece; pieces of all rays stand one after the other, `(P, …)`.
+    """A network along rays, piece by piece; the pieces `(P, …)` of a ray stand together, in order.
 
     Attributes:
-        whole: `(N,)`, whether a ray was followed to its end; if not, it had more pieces than allowed.
+        whole: `(N,)`, whether a ray was followed to its end; if not, it had too many pieces.
     """
 
     whole: Tensor
 
     def breakpoints(self, ray: int) -> Tensor:
-        """The t between two pieces of a ray."""
-        check_int("ray", ray, least=0, below=len(self.whole))
-        return self.begin[self.ray == ray][1:]
+        """Return the t between two pieces of a ray."""
+        return self.begin[self._rows(ray)][1:]
 
     def at(self, ray: int, t: Tensor) -> Tensor:
-        """Logits `(T, C)` of one ray at some t `(T,)`."""
-        check_int("ray", ray, least=0, below=len(self.whole))
-        own = (self.ray == ray).nonzero().flatten()
-        piece = own[torch.searchsorted(self.begin[own], t, right=True).sub(1).clamp(min=0)]
+        """Return logits `(T, C)` of one ray at some t `(T,)`."""
+        rows = self._rows(ray)
+        piece = rows[torch.searchsorted(self.begin[rows], t, right=True).sub(1).clamp(min=0)]
         return self.slope[piece] * t[:, None] + self.intercept[piece]
 
     def first_certain(self, eps: float = 1e-3) -> Tensor:
-        """The smallest t at which some class has probability at least `1 − eps`, `(N,)`; infinite if there is none."""
-        found = super().first_certain(check_float("eps", eps, least=1e-300, most=0.5))
-        first = found.new_full((len(self.whole),), torch.inf)
-        return first.scatter_reduce(0, self.ray, found, "amin")
+        """Return the smallest t with a probability of at least `1 − eps`, or infinity, `(N,)`."""
+        first = super().first_certain(check_float("eps", eps, least=1e-300, most=0.5))
+        return self._least(first, torch.inf)
 
     def largest(self) -> tuple[Tensor, Tensor]:
-        """The largest confidence on each ray, and at which t, `(N,)` both; t is infinite if it is only approached."""
-        rest, t = self._most()
-        least = rest.new_zeros(len(self.whole)).scatter_reduce(0, self.ray, rest, "amin")
-        t = t.masked_fill(rest > least[self.ray], torch.inf)
-        return -least.expm1(), least.new_full(least.shape, torch.inf).scatter_reduce(
-            0, self.ray, t, "amin"
+        """Return the largest confidence on each ray and its t, infinite if only approached."""
+        rest, t = self._least_log_rest()
+        least = self._least(rest, 0.0)
+        return -least.expm1(), self._least(
+            t.masked_fill(rest > least[self.ray], torch.inf), torch.inf
         )
+
+    def _rows(self, ray: int) -> Tensor:
+        check_int("ray", ray, least=0, below=len(self.whole))
+        return (self.ray == ray).nonzero().flatten()
+
+    def _least(self, values: Tensor, default: float) -> Tensor:
+        """Return the smallest of values `(P,)` of the pieces of each ray, `(N,)`."""
+        smallest = values.new_full((len(self.whole),), default)
+        return smallest.scatter_reduce(0, self.ray, values, "amin")
 
 
 def trace(
@@ -199,43 +195,37 @@ def trace(
     direction: Any,
     t_max: float = math.inf,
     *,
-    limit: int = LIMIT,
+    limit: int = MAX_PIECES,
     progress: bool | None = None,
 ) -> Trace:
-    """Follow the rays `x + t · direction` from t = 0 on, from breakpoint to breakpoint, in float64 and eval mode.
+    """Follow the rays `x + t · direction` from t = 0 from breakpoint to breakpoint.
+
+    The model is run in float64 and eval mode.
 
     Args:
         model, x, direction: as in `asymptote`; a model with several draws has no one law to follow.
-        t_max: how far to go; by default to the last breakpoint, after which one law holds for ever.
+        t_max: how far to go; by default to the last breakpoint, after which one law holds.
         limit: pieces a ray may have; one with more is left there, and not `whole`.
-        progress: a bar on standard error; by default only on a terminal.
+        progress: as in `asymptote`.
     """
-    x, direction = checked_rays(x, direction, model)
+    x, direction = check_rays(x, direction, model)
     t_max = check_float("t_max", t_max, most=math.inf)
     check_int("limit", limit)
     whole = torch.zeros(len(x), dtype=torch.bool)
     parts = []
-    with exact(model, x) as double, bar(len(x), "trace", progress) as shown:
-        for pieces in followed_rays(double, x, direction, t_max, limit):
+    with float64_copy(model, x) as double, bar(len(x), "trace", progress) as shown:
+        for pieces in next_pieces(double, x, direction, t_max, limit):
             parts.append(pieces)
-            whole[pieces.ray[pieces.end >= t_max]] = True
-            shown.advance(int((pieces.end >= t_max).sum()))
-    ray = torch.cat([one.ray for one in parts])
-    order = torch.argsort(ray, stable=True)
-    begin, end = torch.cat([one.begin for one in parts]), torch.cat([one.end for one in parts])
-    slope, intercept = (
-        torch.cat([one.slope for one in parts]),
-        torch.cat([one.intercept for one in parts]),
-    )
-    return Trace(ray[order], begin[order], end[order], slope[order], intercept[order], whole)
+            ended = pieces.ray[pieces.end >= t_max]
+            whole[ended] = True
+            shown.advance(len(ended))
+    columns = [torch.cat([getattr(part, f.name) for part in parts]) for f in fields(Pieces)]
+    order = torch.argsort(columns[0], stable=True)
+    ray, begin, end, slope, intercept = (column[order] for column in columns)
+    return Trace(ray, begin, end, slope, intercept, whole)
 
 
-def _within(until: Tensor) -> Tensor:
-    """A t on each first piece."""
-    return torch.where(until.isinf(), 1.0, until / 2)
-
-
-class _Remembered(Rays):
+class _Recorded(Rays):
     """Rays that keep what they chose."""
 
     def __init__(self, count: int, like: Tensor, now: Tensor | None = None) -> None:
@@ -251,50 +241,52 @@ class _Remembered(Rays):
         return self.choices[-1]
 
 
-def least_bends(double: nn.Module, x: Tensor, direction: Tensor) -> tuple[int, int]:
-    """How many breakpoints rays surely have, in the mean, and of how many choices, of which they must change that many.
+def least_breakpoints(double: nn.Module, x: Tensor, direction: Tensor) -> tuple[int, int]:
+    """Return a lower bound on a ray's mean number of breakpoints, and its number of choices.
 
     A choice that is not the same at 0 and at infinity has changed at least once.
     """
-    begin, end = (
-        law_at(double, x, direction, now, kind=_Remembered)[2]
+    recorded = [
+        law_at(double, x, direction, now, kind=_Recorded).rays.choices  # type: ignore[attr-defined]
         for now in (x.new_zeros(len(x)), None)
-    )
-    pairs = list(zip(begin.choices, end.choices, strict=True))  # type: ignore[attr-defined]
-    changed, all_ = (
-        sum(int((one != other).sum()) for one, other in pairs),
-        sum(one.numel() for one, _ in pairs),
-    )
-    return changed // len(x), all_ // len(x)
+    ]
+    changed = sum(int((a != b).sum()) for a, b in zip(*recorded, strict=True))
+    return changed // len(x), sum(choice.numel() for choice in recorded[0]) // len(x)
 
 
-def followed_rays(
+def next_pieces(
     double: nn.Module,
     x: Tensor,
     direction: Tensor,
     t_max: float,
     limit: int,
-    still: Tensor | None = None,
+    going: Tensor | None = None,
 ) -> Iterator[Pieces]:
-    """The next piece of every ray that goes on, again and again, at most `limit` times.
+    """Yield the next piece of every ray that goes on, at most `limit` times.
 
-    Whoever has seen enough of a ray says so by `still` `(N,)`, which is looked at before each step.
+    A caller that has seen enough of a ray clears `going` `(N,)`, which is read before each step.
     """
     rays, now = torch.arange(len(x)), x.new_zeros(len(x))
     for step in range(limit):
-        if still is not None:
-            rays, now = rays[still[rays]], now[still[rays]]
+        if going is not None:
+            rays, now = rays[going[rays]], now[going[rays]]
         if len(rays) == 0:
             break
-        slope, intercept, found = law_at(double, x[rays], direction[rays], now)
-        if slope.dim() == 3:
+        law = law_at(double, x[rays], direction[rays], now)
+        if law.dim() == 3:
             raise NescioError(
-                f"the model has {len(slope)} draws, and no one law to follow; trace one network of it, "
-                "such as ensemble.member(0)"
+                f"the model has {len(law)} draws, and no one law to follow; trace one network of "
+                "it, such as ensemble.member(0)"
             )
-        if step == 0:
-            check_law(double, x, direction, slope, intercept, _within(found.until))
-        end = found.until.clamp(max=t_max)
-        yield Pieces(rays, now, end, settled(slope, end), intercept)
-        going = end < t_max
-        rays, now = rays[going], end[going]
+        until = law.rays.until
+        if step == 0:  # at a t on each first piece
+            check_law(double, x, direction, law, torch.where(until.isinf(), 1.0, until / 2))
+        end = until.clamp(max=t_max)
+        yield Pieces(rays, now, end, without_near_ties(law.slope, end), law.intercept)
+        rays, now = rays[end < t_max], end[end < t_max]
+
+
+def without_near_ties(slope: Tensor, end: Tensor) -> Tensor:
+    """Make slopes `(P, C)` equal to the largest if only rounding differs, on endless pieces."""
+    tied = steepest(slope) & end.isinf()[:, None]
+    return torch.where(tied, slope.amax(1, keepdim=True), slope)

@@ -13,7 +13,7 @@ from torch import nn
 
 import nescio
 from nescio.audit import local_affine, region, regions_in
-from nescio.audit.affine.polygons import cut_out, endless
+from nescio.audit.affine.polygons import cut_out, unbounded
 from nescio.errors import NescioError
 from nescio.methods import Ensemble, MCDropout, Softmax
 from nescio.models import mlp
@@ -403,9 +403,9 @@ def test_polygons_by_hand():
     found = cut_out(square, normals, offsets, 1e-12)
     assert found.areas() == pytest.approx([0.125, 0.5, 0.0])
     assert found.counts.tolist() == [3, 4, 0]
-    assert endless(normals).tolist() == [True, True, True]
-    assert endless(np.array([[(1.0, 0.0), (-0.5, half), (-0.5, -half)]])).tolist() == [False]
-    assert endless(np.zeros((2, 3, 2))).tolist() == [True, True]
+    assert unbounded(normals).tolist() == [True, True, True]
+    assert unbounded(np.array([[(1.0, 0.0), (-0.5, half), (-0.5, -half)]])).tolist() == [False]
+    assert unbounded(np.zeros((2, 3, 2))).tolist() == [True, True]
 
 
 def test_the_record_keeps_training_points_and_goes_both_ways(seed, tmp_path):
