@@ -23,8 +23,8 @@ from nescio.data.table import is_missing
 from nescio.methods import DUQ, Softmax
 from nescio.models import mlp
 from nescio.records import AuditedFeature, FeatureAudit
+from nescio.report.feature_audit import feature_figure, feature_table, nearest_first
 from nescio.report.figures import save_figure
-from nescio.report.per_feature import nearest_first, per_feature_figure, per_feature_table
 
 HOSPITALS = {
     "cleveland": "Cleveland",
@@ -184,9 +184,9 @@ def main() -> int:
     for feature in nearest_first(record):
         out.print(f"- {said(record, feature)}", soft_wrap=True)
     out.print()
-    out.print(per_feature_table(record))
+    out.print(feature_table(record))
     if given.output:
-        save_figure(per_feature_figure(record), given.output)
+        save_figure(feature_figure(record), given.output)
         out.print(f"The figure is in {given.output}.")
     return 0
 

@@ -131,7 +131,7 @@ def write_report(
 
     Example: `python -m papers report results/duq-table2 -o report.html`
     """
-    from nescio.report.reading import check_output, records_in
+    from nescio.report.records import check_output, records_in
     from papers.report import papers_page
 
     check_output(records, output)

@@ -5,31 +5,23 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from nescio.records import Record
-from nescio.report.markup import Cell, Shown, heading, items, number, table
-from nescio.report.page import SECTIONS, report_page
-from nescio.report.section import ReportContext, Section, paragraphs
-from papers.duq import timings
-from papers.gradient_uncertainty import separations
+from nescio.report.html import heading, items, paragraphs
+from nescio.report.page import SECTIONS, Section, report_page
+from nescio.report.records import ReportContext
+from nescio.report.table import Cell, Styled, Table, format_number, join
+from papers.duq.timings import timings_html
+from papers.gradient_uncertainty.separations import separations_html
 from papers.pages import VERDICTS
 from papers.pages import number as in_digits
-from papers.relu_overconfidence import radius
+from papers.relu_overconfidence.radius import radius_html
 from papers.reproduction import Compared, Reproduction
 
 COLUMNS = ("what", "paper", "ours", "difference")
 
 
-def section(given: ReportContext) -> Section | None:
-    """For each: numbers beside the paper's, claims that hold or do not, settings that differ, remarks, the command."""
-    found = given.of(Reproduction)
-    return (
-        Section(
-            "reproductions",
-            "The papers’ results, made again",
-            Markup("").join(_one(record) for _, record in found),
-        )
-        if found
-        else None
-    )
+def reproductions_html(context: ReportContext) -> Markup:
+    """Return numbers beside the paper's, claims, settings that differ, remarks and the command."""
+    return join(_one(record) for _, record in context.of(Reproduction))
 
 
 def _one(record: Reproduction) -> Markup:
@@ -40,17 +32,15 @@ def _one(record: Reproduction) -> Markup:
         Markup("<p><code>{}</code></p>").format(record.command),
     ]
     if record.compared:
-        parts.append(
-            table(
-                COLUMNS, [_row(one) for one in record.compared], "The paper’s figures beside ours"
-            )
-        )
+        rows = [_row(one) for one in record.compared]
+        parts.append(Table("The paper’s figures beside ours", COLUMNS, rows).html())
     if record.claims:
-        rows = [(claim.says, VERDICTS[claim.holds], claim.seen) for claim in record.claims]
-        parts.append(table(("the paper says", "holds", "what we saw"), rows, "Claims"))
+        claims = [(claim.says, VERDICTS[claim.holds], claim.seen) for claim in record.claims]
+        parts.append(Table("Claims", ("the paper says", "holds", "what we saw"), claims).html())
     if record.differs:
         settings = [(one.setting, one.paper, one.ours, one.why) for one in record.differs]
-        parts.append(table(("setting", "paper", "ours", "why"), settings, "Settings that differ"))
+        columns = ("setting", "paper", "ours", "why")
+        parts.append(Table("Settings that differ", columns, settings).html())
     if record.remarks:
         parts.append(items(record.remarks))
     return Markup("").join(parts)
@@ -63,13 +53,13 @@ def _row(one: Compared) -> list[Cell]:
         _figure(one.ours, one.spread, one.unit),
         None
         if one.paper is None
-        else Shown(f"{one.ours - one.paper:+.3g}{_unit(one.unit)}", one.ours - one.paper),
+        else Styled(f"{one.ours - one.paper:+.3g}{_unit(one.unit)}", one.ours - one.paper),
     ]
 
 
-def _figure(value: float, spread: float | None, unit: str) -> Shown:
-    shown = number(value) if abs(value) < 10 else f"{value:.5g}"
-    return Shown(f"{shown}{'' if spread is None else f' ±{spread:.2g}'}{_unit(unit)}", value)
+def _figure(value: float, spread: float | None, unit: str) -> Styled:
+    shown = format_number(value) if abs(value) < 10 else f"{value:.5g}"
+    return Styled(f"{shown}{'' if spread is None else f' ±{spread:.2g}'}{_unit(unit)}", value)
 
 
 def _unit(unit: str) -> str:
@@ -114,13 +104,13 @@ def farthest(compared: Sequence[Compared]) -> str:
     return "; ".join(told)
 
 
-# paper's numbers first, then what nescio shows of any record, provenance last
+# the papers' numbers first, then what nescio shows of any record, provenance last
 ALL_SECTIONS = (
-    section,
+    Section("reproductions", "The papers’ results, made again", (reproductions_html,)),
     *SECTIONS[:-1],
-    radius.section,
-    separations.section,
-    timings.section,
+    Section("radius", "How far is far enough", (radius_html,)),
+    Section("separations", "Scores against sets", (separations_html,)),
+    Section("timings", "How long it takes", (timings_html,)),
     SECTIONS[-1],
 )
 

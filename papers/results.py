@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nescio.errors import NescioError
 from nescio.files import PAGE, check_replaceable
-from nescio.report.markdown import save_markdown
+from nescio.report.table import save_markdown
 from papers.experiments import EXPERIMENTS, not_made
 from papers.folder import RECORD
 from papers.pages import escaped, reproduction_markdown, results_markdown

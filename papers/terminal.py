@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from rich import box
 from rich.console import Group, RenderableType
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from nescio.report.tables import FIGURES, new_table
+from nescio.report.table import Styled, Table
 from papers.experiment import Experiment
 from papers.pages import VERDICTS, cells, facts, heading, in_time
 from papers.reproduction import Reproduction
@@ -20,31 +22,19 @@ def reproduction_table(record: Reproduction) -> RenderableType:
         Text(facts(record), style="dim"),
     ]
     if record.compared:
-        table = new_table("the paper's numbers and ours")
-        table.add_column("", overflow="fold")
-        for name in ("paper", "ours", "difference"):
-            table.add_column(name, **FIGURES)
-        for one in record.compared:
-            table.add_row(Text(one.what), *cells(one))
-        parts.append(table)
+        rows = [(one.what, *cells(one)) for one in record.compared]
+        columns = ("", "paper", "ours", "difference")
+        parts.append(Table("the paper's numbers and ours", columns, rows))
     if record.claims:
-        table = new_table("what the paper says")
-        for name in ("holds", "claim", "what we saw"):
-            table.add_column(name, overflow="fold")
-        for claim in record.claims:
-            table.add_row(
-                Text(VERDICTS[claim.holds], COLOURS[claim.holds]),
-                Text(claim.says),
-                Text(claim.seen),
-            )
-        parts.append(table)
+        claims = [
+            (Styled(VERDICTS[claim.holds], style=COLOURS[claim.holds]), claim.says, claim.seen)
+            for claim in record.claims
+        ]
+        parts.append(Table("what the paper says", ("holds", "claim", "what we saw"), claims))
     if record.differs:
-        table = new_table("what is not as in the paper")
-        for name in ("setting", "paper", "ours", "why"):
-            table.add_column(name, overflow="fold")
-        for other in record.differs:
-            table.add_row(*map(Text, (other.setting, other.paper, other.ours, other.why)))
-        parts.append(table)
+        settings = [(one.setting, one.paper, one.ours, one.why) for one in record.differs]
+        columns = ("setting", "paper", "ours", "why")
+        parts.append(Table("what is not as in the paper", columns, settings))
     return Group(*parts, *(Text(f"• {remark}") for remark in record.remarks))
 
 
@@ -58,7 +48,8 @@ def experiments_table(
     Args:
         missing: by name, the data of any of its scales that are not at hand.
     """
-    table = new_table("the papers' tables and figures")
+    title = Text("the papers' tables and figures", "bold")
+    table = RichTable(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("name", "paper", "what, and its data", "scales", "quick took"):
         table.add_column(name, overflow="fold", no_wrap=name in ("name", "paper", "quick took"))
     for one in experiments:

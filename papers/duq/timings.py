@@ -8,8 +8,9 @@ from markupsafe import Markup
 
 from nescio.records import Provenance, Record
 from nescio.records.checks import Count, NonNegative
-from nescio.report.markup import Cell, heading, seconds, table
-from nescio.report.section import ReportContext, Section, paragraphs
+from nescio.report.html import heading, paragraphs
+from nescio.report.records import ReportContext
+from nescio.report.table import Cell, Table, join, seconds
 
 COLUMNS = ("work", "rounds", "median, s", "shortest, s", "longest, s")
 NOTE = (
@@ -32,20 +33,16 @@ class Timings(Record):
     provenance: Provenance
 
 
-def section(given: ReportContext) -> Section | None:
-    """A table for each record."""
-    found = given.told_apart(Timings)
-    if not found:
-        return None
-    parts = []
+def timings_html(context: ReportContext) -> Markup:
+    """Return a table of each record."""
+    found, parts = context.unique(Timings), []
     for name, record in found:
         rows = [_row(work, rounds) for work, rounds in record.seconds.items()]
         threads = f"{record.threads} thread{'s' * (record.threads != 1)}"
         parts += [heading(name)] if len(found) > 1 else []
-        parts.append(
-            table(COLUMNS, rows, f"{record.network}, batches of {record.batch}, {threads}")
-        )
-    return Section("timings", "How long it takes", Markup("").join([*parts, paragraphs([NOTE])]))
+        title = f"{record.network}, batches of {record.batch}, {threads}"
+        parts.append(Table(title, COLUMNS, rows).html())
+    return join([*parts, paragraphs([NOTE])]) if parts else Markup("")
 
 
 def _row(work: str, rounds: tuple[float, ...]) -> list[Cell]:

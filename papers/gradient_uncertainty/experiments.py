@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from nescio import metrics
-from nescio.report.markdown import save_markdown
+from nescio.report.table import save_markdown
 from papers.experiment import Experiment, Found, Work
 from papers.gradient_uncertainty.published import PUBLISHED
 from papers.gradient_uncertainty.separations import (

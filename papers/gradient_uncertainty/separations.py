@@ -6,7 +6,6 @@ The record, its tables in Markdown, its figure and its section of a report.
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, ClassVar
 
 from markupsafe import Markup
@@ -16,10 +15,10 @@ from rich.text import Text
 
 from nescio.records import Provenance, Record
 from nescio.records.checks import Checked, Count, Fraction, check_together
-from nescio.report.figures import COLOURS, shown
-from nescio.report.markup import Shown, figure, more, table
-from nescio.report.section import ReportContext, Section, paragraphs
-from nescio.report.tables import FIGURES, new_table
+from nescio.report.figures import COLOURS, plot_text
+from nescio.report.html import details, figure, paragraphs
+from nescio.report.records import ReportContext
+from nescio.report.table import Cell, Styled, Table, escape_markdown, join
 
 MEASURES = {"auroc": "AUROC", "aupr_in": "AUPR-In", "aupr_out": "AUPR-Out"}
 Published = Mapping[
@@ -77,26 +76,8 @@ def separation_tables(
     record: Separations, measures: Sequence[str] = tuple(MEASURES)
 ) -> RenderableType:
     """One table for each measure: per cent, mean ± standard deviation over the splits; the best of a column is bold."""
-    parts: list[RenderableType] = [Text(heading(record), style="bold")]
-    for measure in measures:
-        table = new_table(f"{MEASURES[measure]}, right answers against …")
-        table.add_column("score", overflow="fold")
-        for name in _sets(record):
-            table.add_column(Text(name), **FIGURES)
-        best = _best(record, measure)
-        for _, rows in groupby(record.rows, lambda row: row.group):
-            for row in rows:
-                cells = [
-                    Text(
-                        _cell(getattr(found, measure)),
-                        style="bold" if best[name] == row.name else "",
-                    )
-                    for name, found in row.against.items()
-                ]
-                table.add_row(Text(row.name), *cells)
-            table.add_section()
-        parts.append(table)
-    return Group(*parts)
+    tables = (_table(record, measure) for measure in measures)
+    return Group(Text(heading(record), style="bold"), *tables)
 
 
 def separation_page(
@@ -105,7 +86,7 @@ def separation_page(
     """The same tables in Markdown, with a paper's figures, where it has them, in brackets."""
     lines = [f"{heading(record)} In brackets: the paper.", ""]
     for measure in measures:
-        sets = [_escaped(name) for name in _sets(record)]
+        sets = [escape_markdown(name) for name in _sets(record)]
         lines += [f"| {MEASURES[measure]} | {' | '.join(sets)} |", "|---" * (len(sets) + 1) + "|"]
         best = _best(record, measure)
         for row in record.rows:
@@ -117,7 +98,7 @@ def separation_page(
                     f"{mark}{_cell(getattr(found, measure))}{mark}"
                     + (f" ({there:.2f})" if there else "")
                 )
-            lines.append(f"| {_escaped(row.name)} | {' | '.join(cells)} |")
+            lines.append(f"| {escape_markdown(row.name)} | {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -140,9 +121,11 @@ def violin_figure(record: Separations) -> Figure:
         figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0], record.spreads, strict=True
     ):
         _draw(axes, spread)
-        axes.set_xticks(range(len(names)), [shown(name) for name in names], rotation=30, ha="right")
+        axes.set_xticks(
+            range(len(names)), [plot_text(name) for name in names], rotation=30, ha="right"
+        )
     figure.suptitle(
-        f"{shown(record.network)} on {shown(record.data)}: how unsure it is of each set (log scale)",
+        f"{plot_text(record.network)} on {plot_text(record.data)}: how unsure it is of each set (log scale)",
         x=0.01,
         ha="left",
         fontsize=11,
@@ -161,7 +144,9 @@ def _draw(axes: Any, spread: Spread) -> None:
         quartiles = statistics.quantiles(values, n=4) if len(values) > 1 else [values[0]] * 3
         axes.plot([place, place], quartiles[::2], color=colour, linewidth=3, solid_capstyle="butt")
         axes.plot([place], quartiles[1:2], "o", color="white", markeredgecolor=colour, markersize=4)
-    axes.set_ylabel("log −minimum" if spread.score == "minimum" else f"log {shown(spread.score)}")
+    axes.set_ylabel(
+        "log −minimum" if spread.score == "minimum" else f"log {plot_text(spread.score)}"
+    )
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -179,11 +164,6 @@ def _best(record: Separations, measure: str) -> dict[str, str]:
     }
 
 
-def _escaped(name: str) -> str:
-    """A name that does not end a cell."""
-    return name.replace("|", r"\|")
-
-
 def _cell(values: Sequence[float]) -> str:
     mean = 100 * statistics.fmean(values)
     return (
@@ -191,43 +171,30 @@ def _cell(values: Sequence[float]) -> str:
     )
 
 
-def section(given: ReportContext) -> Section | None:
-    """A table of AUROC, in per cent, for each record, others on demand, and how scores are spread."""
-    found = given.told_apart(Separations)
-    if not found:
-        return None
+def separations_html(context: ReportContext) -> Markup:
+    """Return a table of AUROC for each record, the others folded away, and the distributions."""
     parts = []
-    for name, record in found:
+    for name, record in context.unique(Separations):
         parts.append(paragraphs([f"{name}: {heading(record)}"]))
         for measure, title in MEASURES.items():
-            made = _table(record, measure, title)
-            parts.append(made if measure == "auroc" else more(title, made))
+            table = _table(record, measure).html()
+            parts.append(table if measure == "auroc" else details(title, table))
         if record.spreads:
             scores = ", ".join(spread.score for spread in record.spreads)
             parts.append(figure(violin_figure(record), f"How {scores} are spread on each set."))
-    return Section("separations", "Scores against sets", Markup("").join(parts))
+    return join(parts)
 
 
-def _table(record: Separations, measure: str, title: str) -> Markup:
-    sets = list(dict.fromkeys(name for row in record.rows for name in row.against))
-    rows = [
-        (
-            row.name,
-            row.group,
-            *(
-                _shown_cell(getattr(row.against[name], measure)) if name in row.against else None
-                for name in sets
-            ),
-        )
-        for row in record.rows
-    ]
-    return table(
-        ("score", "group", *sets),
-        rows,
-        f"{title}, %: right answers against each set, mean ± standard deviation",
-    )
-
-
-def _shown_cell(values: tuple[float, ...]) -> Shown:
-    spread = f" ±{100 * statistics.stdev(values):.2f}" if len(values) > 1 else ""
-    return Shown(f"{100 * statistics.fmean(values):.2f}{spread}", statistics.fmean(values))
+def _table(record: Separations, measure: str) -> Table:
+    """Return one measure in per cent; the best of a column is bold."""
+    sets, best = _sets(record), _best(record, measure)
+    rows: list[list[Cell]] = []
+    for row in record.rows:
+        cells: list[Cell] = [row.name, row.group]
+        for name in sets:
+            values = getattr(row.against[name], measure)
+            style = "bold" if best[name] == row.name else ""
+            cells.append(Styled(_cell(values), statistics.fmean(values), style))
+        rows.append(cells)
+    title = f"{MEASURES[measure]}, %: correct answers against each set"
+    return Table(title, ("score", "group", *sets), rows)

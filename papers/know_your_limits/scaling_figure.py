@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from nescio.errors import NescioError
 from nescio.records import Direction, Scaling
-from nescio.report.figures import COLOURS, DASHES, legend_below, shown
+from nescio.report.figures import COLOURS, DASHES, legend_below, plot_text
 
 PANEL = 3.0  # inches that one is wide
 DEPTH = 1e-18  # gradients are drawn down to this part of the largest one
@@ -34,7 +34,7 @@ def limits_figure(records: Mapping[str, Scaling], number: int = 0) -> Figure:
         direction = along[name]
         if direction.confidence is None:  # no input moves along it
             continue
-        first.plot(record.factors, direction.confidence, label=shown(name), **style)
+        first.plot(record.factors, direction.confidence, label=plot_text(name), **style)
         for axes, score in zip(others, gauges, strict=True):
             _draw_gradient(axes, record, direction, score, style)
     first.set(xscale="log", ylim=(None, 1.01))
@@ -42,11 +42,12 @@ def limits_figure(records: Mapping[str, Scaling], number: int = 0) -> Figure:
     for axes, label in zip(others, gauges.values(), strict=True):
         axes.set_yscale("log")
         axes.set_title(
-            shown(f"mean ‖∇ₓ({label})‖₂" if "−" in label else f"mean ‖∇ₓ {label}‖₂"), fontsize=10
+            plot_text(f"mean ‖∇ₓ({label})‖₂" if "−" in label else f"mean ‖∇ₓ {label}‖₂"),
+            fontsize=10,
         )
         _floor(axes)
     for axes in (first, *others):
-        axes.set_xlabel(f"factor of {shown(next(iter(along.values())).name)}")
+        axes.set_xlabel(f"factor of {plot_text(next(iter(along.values())).name)}")
         axes.spines[["top", "right"]].set_visible(False)
         axes.margins(x=0)
     handles, labels = first.get_legend_handles_labels()

@@ -15,7 +15,7 @@ from nescio.methods import Softmax
 from nescio.methods.method import Method
 from nescio.models import mlp
 from nescio.records import Audit, Evaluation, Gallery, Image, Regions
-from nescio.report.comparison import attacked_figure
+from nescio.report.comparison_figures import attacked_figure
 from nescio.report.gallery import gallery_figure
 from nescio.report.regions import regions_figure
 from nescio.seeds import derived_seed

@@ -23,16 +23,17 @@ from nescio.records.checks import (
     check_lengths,
     damaged,
 )
-from nescio.report.figures import COLOURS, legend_below, shown
-from nescio.report.markup import figure, percentage, table
-from nescio.report.section import DRAWN, ReportContext, Section, left_out, paragraphs
+from nescio.report.figures import COLOURS, legend_below, plot_text
+from nescio.report.html import MAX_DRAWN, figure, not_drawn, paragraphs
+from nescio.report.records import ReportContext
+from nescio.report.table import Percent, Table
 
 FLOOR = 1e-17  # of what is drawn; below it float64 sees no difference from 1/K
 COLUMNS = (
     "model",
     "data",
     "centres",
-    "accuracy, %",
+    "accuracy",
     "ε",
     "radius",
     "inputs beyond",
@@ -121,7 +122,7 @@ def radius_figure(records: Sequence[Radius]) -> Figure:
         )
         axes.axhline(1 - 1 / record.classes, color="0.6", linewidth=0.8, linestyle=":")
         axes.set_title(
-            shown(
+            plot_text(
                 f"{record.data.replace('_', ' ')}: {record.centres} centres, γ = {record.gamma:.3g}"
             ),
             fontsize=10,
@@ -153,17 +154,17 @@ def bound(record: Radius, distance: float) -> float:
     )
 
 
-def section(given: ReportContext) -> Section | None:
+def radius_html(context: ReportContext) -> Markup:
     """All promises in one table, and a figure of the first record on each data set."""
-    found = given.told_apart(Radius)
+    found = context.unique(Radius)
     if not found:
-        return None
+        return Markup("")
     rows = [
         (
             name,
             record.data,
             record.centres,
-            percentage(record.accuracy),
+            Percent(record.accuracy),
             one.eps,
             one.radius,
             one.beyond,
@@ -175,12 +176,12 @@ def section(given: ReportContext) -> Section | None:
     ]
     parts = [
         paragraphs([WORDS]),
-        table(COLUMNS, rows, "What is promised of RBF networks, and what was seen"),
+        Table("What is promised of RBF networks, and what was seen", COLUMNS, rows).html(),
     ]
     firsts = {record.data: (name, record) for name, record in reversed(found) if record.distance}
     drawn = [pair for pair in found if pair in firsts.values()]
-    parts += [_drawn(drawn[:DRAWN]), left_out(len(drawn), "data sets are")]
-    return Section("radius", "How far is far enough", Markup("").join(parts))
+    parts += [_drawn(drawn[:MAX_DRAWN]), not_drawn(len(drawn), "data sets are")]
+    return Markup("").join(parts)
 
 
 def _kept(one: Promise) -> str | None:

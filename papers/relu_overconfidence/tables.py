@@ -13,8 +13,9 @@ from nescio.evaluation.unknown_sets import unknown_set
 from nescio.methods.method import Method
 from nescio.metrics.percent import percent
 from nescio.records import Audit, Evaluation, UnknownSide
-from nescio.report.comparison import confidence_figure
-from nescio.report.overconfidence import audit_figure, times
+from nescio.report.audit import audit_figure
+from nescio.report.comparison_figures import confidence_figure
+from nescio.report.words import times
 from nescio.store.run import Source
 from papers.experiment import Experiment, Found, Work
 from papers.over_seeds import in_words, over_seeds

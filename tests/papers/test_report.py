@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from nescio.report.section import ReportContext
 
 from damage import changed, emptied, places, with_one_change
 from nescio.errors import NescioError
 from nescio.records import read_record
 from nescio.report.page import LARGEST
-from nescio.report.reading import records_in
-from nescio.report.section import ReportContext
+from nescio.report.records import records_in
 from paper_records import a_radius, a_reproduction, a_separations, a_timings, of_every_paper_kind
 from papers.duq import timings
 from papers.duq.timings import Timings

@@ -62,8 +62,8 @@ def contest(
     from nescio.evaluation.contest import contest as held
     from nescio.evaluation.unknown_sets import set_names, unknown_set
     from nescio.files import PAGE
-    from nescio.report.contest import contest_markdown, contest_table
-    from nescio.report.markdown import save_markdown
+    from nescio.report.ranking import ranking_table, ranking_tables
+    from nescio.report.table import save_markdown
     from nescio.store.detector_folder import is_fitted, plain_attention
     from nescio.store.run import CONTEST
 
@@ -91,9 +91,9 @@ def contest(
             batch_size=batch_size,
             seed=seed,
         )
-    out.print(contest_table(record))
+    out.print(ranking_tables(record))
     record.save(place / CONTEST)
-    save_markdown(contest_markdown(record), place / "contest.md")
+    save_markdown(ranking_table(record).markdown(), place / "contest.md")
     out.print(
         f"Saved: {escape(str(place / CONTEST))}, {escape(str(place / 'contest.md'))}",
         soft_wrap=True,

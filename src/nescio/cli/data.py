@@ -20,9 +20,14 @@ def data_list(root: Root = None) -> None:
     Example: `nescio data list`
     """
     from nescio.data import status
-    from nescio.report.tables import status_table
+    from nescio.report.table import Cell, Styled, Table
 
-    out.print(status_table(status(root)))
+    rows: list[list[Cell]] = []
+    for one in status(root):
+        missing = "get" if one.downloadable else "no"
+        here = Styled("yes", style="green") if one.present else Styled(missing, style="yellow")
+        rows.append([one.name, one.kind, here, str(one.where or ""), one.about])
+    out.print(Table("data sets", ("name", "kind", "here", "where", "what"), rows))
 
 
 @data_app.command("get")

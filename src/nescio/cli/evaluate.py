@@ -23,7 +23,7 @@ from nescio.cli.options import Root
 from nescio.cli.outputs import check_output
 from nescio.errors import NescioError
 from nescio.records import Decision, Evaluation
-from nescio.report.folded import resisted
+from nescio.report.runs import failed_attacks
 
 if TYPE_CHECKING:
     from nescio.evaluation.decide import Tally
@@ -81,7 +81,7 @@ def evaluate(
     from nescio.evaluation.evaluate import evaluate as judge
     from nescio.evaluation.extremes import Extremes
     from nescio.evaluation.unknown_sets import unknown_sets
-    from nescio.report.tables import evaluation_tables
+    from nescio.report.evaluation import evaluation_tables
     from nescio.store.detector_folder import plain_attention
     from nescio.store.run import EVALUATION
 
@@ -180,4 +180,4 @@ def _lost(path: Path, record: Evaluation) -> list[str]:
 
 def _sets(record: Evaluation) -> list[str]:
     """All unknown sets that a record tells of, also those of attacks that came to nothing."""
-    return [*(side.name for side in record.unknown), *resisted(record)]
+    return [*(side.name for side in record.unknown), *failed_attacks(record)]

@@ -186,7 +186,7 @@ def _names(given: str) -> list[str]:
 
 def told(fitted: "tuple[Detector, Fitted, str | None]", folder: Path) -> None:
     """Print what was fitted, and how to go on."""
-    from nescio.report.fitted import fitted_words
+    from nescio.report.decision import fitted_lines
 
     made, facts, doubt = fitted
     each = (
@@ -194,7 +194,7 @@ def told(fitted: "tuple[Detector, Fitted, str | None]", folder: Path) -> None:
         if made.threshold_.dim()
         else []
     )
-    for shown in fitted_words(facts, each, shlex.quote(str(folder))):
+    for shown in fitted_lines(facts, each, shlex.quote(str(folder))):
         out.print(shown, soft_wrap=isinstance(shown, str), highlight=False)
     if doubt:
         warn(doubt)

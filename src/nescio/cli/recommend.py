@@ -54,7 +54,7 @@ def recommend(
 
     Example: `nescio recommend run --candidates energy entropy combined --accept 0.99 -o found`
     """
-    from nescio.report.recommendation import recommendation_table
+    from nescio.report.ranking import recommendation_table
     from nescio.store.detector_choice import Best
     from nescio.store.detector_folder import is_fitted
     from nescio.store.run import RECOMMENDATION, RECOMMENDED

@@ -33,7 +33,7 @@ def report(
     """
     from nescio.files import REPORT, atomic_write, check_replaceable
     from nescio.report.page import report_page
-    from nescio.report.reading import check_output, records_in
+    from nescio.report.records import check_output, records_in
 
     check_output(records, output)
     check_replaceable(output, REPORT)

@@ -18,9 +18,9 @@ from nescio.files import FIGURE, check_replaceable
 from nescio.methods.method import Method
 from nescio.progress import bar
 from nescio.records import Audit, FeatureAudit, Record, Regions, Scaling
+from nescio.report.audit import audit_figure, audit_tables
+from nescio.report.feature_audit import feature_figure, feature_table
 from nescio.report.figures import save_figure
-from nescio.report.overconfidence import audit_figure, audit_tables
-from nescio.report.per_feature import per_feature_figure, per_feature_table
 from nescio.report.regions import regions_figure
 from nescio.report.scaling import scaling_figure, scaling_table
 from nescio.store.run import AUDIT, FEATURES, REGIONS, SCALING
@@ -91,8 +91,8 @@ def audit_run(
             share.part(MEASURING), len(x), lambda some: move(x[:some], limit=0, progress=False)
         )
         moved = move(x[:count], limit=limit, budget=share)
-        keep(FEATURES, moved, per_feature_figure(moved))
-        yield per_feature_table(moved)
+        keep(FEATURES, moved, feature_figure(moved))
+        yield feature_table(moved)
         yield from _fewer("rows", count, len(x))
     share, scatter = (
         time_left.part(0.6 if plane else 1.0),

@@ -12,7 +12,7 @@ from nescio.evaluation.unknown_sets import unknown_set
 from nescio.files import FIGURE, check_replaceable
 from nescio.records import Selection
 from nescio.report.figures import save_figure
-from nescio.report.selection import selection_figure, selection_table, verdict
+from nescio.report.training import selection_figure, selection_table, selection_words
 from nescio.store.run import LENGTH_SCALE, PENALTY, check_run, maker, training_part
 from nescio.training.tuning import doubts, select_length_scale, select_penalty
 
@@ -109,7 +109,10 @@ def _shown(chosen: Selection, path: Path, out: Console) -> float:
     figure = path.with_suffix(".svg")
     save_figure(selection_figure(chosen), figure)
     out.print(
-        f"{verdict(chosen)}. Saved: {path}, {figure}", soft_wrap=True, markup=False, highlight=False
+        f"{selection_words(chosen)}. Saved: {path}, {figure}",
+        soft_wrap=True,
+        markup=False,
+        highlight=False,
     )
     for doubt in doubts(chosen):
         out.print(f"Note: {doubt}", soft_wrap=True, markup=False, highlight=False)

@@ -1,130 +1,226 @@
-"""What a threshold promised and what it kept, in words and as a figure."""
+"""Thresholds: how a detector was fitted, what it guarantees, and what it did on test data."""
 
 import math
+from collections.abc import Iterator, Sequence
 
+from markupsafe import Markup
 from matplotlib.figure import Figure
+from rich.console import RenderableType
+from rich.markup import escape
 
 from nescio.metrics.percent import percent
-from nescio.records import Decision
-from nescio.report.figures import COLOURS, shown
-from nescio.report.fitted import EVERYTHING
+from nescio.records import Decision, Fitted, Recommendation
+from nescio.report.figures import COLOURS, Style, annotate, hide_spines, plot_text
+from nescio.report.html import figure, heading, model_part, paragraphs
+from nescio.report.ranking import recommendation_words
+from nescio.report.records import ReportContext
+from nescio.report.table import Cell, Percent, Styled, Table, join
 
-KNOWN, UNKNOWN = COLOURS[0], COLOURS[1]
+ACCEPTS_ALL = 1e300  # a threshold that no score exceeds
+MAX_CLASSES = 12  # listed
+
+
+def detector_name(record: Fitted) -> str:
+    """Return a detector's name or, of a threshold, its score's."""
+    score = record.settings.get("score")
+    return score if record.detector == "threshold" and isinstance(score, str) else record.detector
+
+
+def fitted_words(record: Fitted, recommended: str | None = None) -> list[str]:
+    """Return which threshold was set, by what, and its guarantee."""
+    threshold = "thresholds, one for each class, were"
+    if len(record.thresholds) == 1:
+        threshold = f"threshold, {record.thresholds[0]:.6g}, was"
+    lead = "Use the detector" if recommended is None else f"Instead of {recommended} there is one"
+    name, data = detector_name(record), f"{record.inputs} inputs of {record.data}"
+    words = f"{lead} fitted on {name}: its {threshold} set by {data}."
+    return [words, f"Guarantee: {record.promise}."]
+
+
+def fitted_lines(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[RenderableType]:
+    """Yield what `nescio fit` prints; `counts` are the inputs of each class, if they set its threshold."""
+    settings = ", ".join(
+        f"{name}: {_short(value)}" for name, value in facts.settings.items() if value is not None
+    )
+    name = f"{facts.detector} ({settings})" if settings else facts.detector
+    over = f" over {facts.factory}" if facts.factory else ""
+    yield escape(f"{name}{over}, {len(facts.classes)} classes")
+    if facts.factory is not None:
+        yield escape(f"Outputs: {_outputs(facts.classes)}")
+    if facts.taught is not None:
+        yield escape(f"Learned from: {facts.taught}")
+    part = (facts.taught or "").startswith("a part of")
+    if part and "meta" not in str([facts.detector, facts.settings]):
+        yield "With the network's training data, --train, it would learn from more data"
+    threshold = ""
+    if len(facts.thresholds) == 1:
+        value = facts.thresholds[0]
+        threshold = "; everything is accepted" if value > ACCEPTS_ALL else f"; threshold {value:g}"
+    yield escape(f"Calibrated on {facts.inputs} inputs of {facts.data}{threshold}")
+    yield escape(f"Guarantee: {facts.promise}")
+    data = "" if facts.run is not None else " --data known_test.npz"
+    model = f" --model {facts.factory}" if facts.network == "weights" else ""
+    command = f"nescio evaluate {folder}{data} --unknown PATH{model}"
+    yield f"{escape(facts.uncovered)}. Measure it: [cyan]{escape(command)}[/]"
+    if counts:
+        rows = [
+            (name, count, Styled(f"{value:g}", value))
+            for name, count, value in zip(facts.classes, counts, facts.thresholds, strict=True)
+        ]
+        yield Table("", ("class", "inputs", "threshold"), rows)
+    if facts.network == "graph":
+        yield "The network was exported; outputs verified: scoring needs none of its code"
+    if facts.network == "weights":
+        yield escape(f"The network could not be exported: {facts.why}. Scoring needs its code")
+    yield f"Next: [cyan]{escape(f'nescio score {folder} new_inputs -o answers.csv{model}')}[/]"
+
+
+def _outputs(names: Sequence[str]) -> str:
+    """Return which output is which class; of many also the last, where a wrong order shows."""
+    outputs = [f"{i} → {name}" for i, name in enumerate(names)]
+    few = len(outputs) <= MAX_CLASSES
+    return ", ".join(outputs if few else [*outputs[: MAX_CLASSES - 2], "…", outputs[-1]])
+
+
+def _short(value: object) -> str:
+    """Return a setting; of a combined detector its members' names."""
+    if not isinstance(value, list | tuple):
+        return str(value)
+    if value and all(isinstance(one, list | tuple) and len(one) == 2 for one in value):
+        scores = [one[1].get("score") if isinstance(one[1], dict) else None for one in value]
+        return " and ".join(
+            str(score if one[0] == "threshold" and score else one[0])
+            for one, score in zip(value, scores, strict=True)
+        )
+    return f"{len(value)} of them" if len(value) > 4 else str(value)
 
 
 def decision_words(record: Decision) -> list[str]:
-    """Sentences: the threshold, its promise, what became of it on test data, and what was refused."""
-    return [_threshold(record), *_promise(record), *_answers(record), *_refused(record)]
+    """Return the threshold, its guarantee, and what it did on known and unknown test data."""
+    calibrated = f"{record.calibrated:,} known inputs"
+    words = [threshold_words(record.detector, record.thresholds, calibrated)]
+    words += _guarantee(record)
+    if record.accuracy is not None and record.accepted_accuracy is not None:
+        accuracy = f"Selective accuracy {percent(record.accepted_accuracy)}, against"
+        accuracy += f" {percent(record.accuracy)} if every input is answered."
+        if record.risk is not None:
+            kept = "" if 1 - record.accepted_accuracy <= record.risk else " not"
+            accuracy += f" The allowed error rate of {percent(record.risk)} was{kept} kept."
+        words.append(accuracy)
+    if record.unknown:
+        rejected = ", ".join(f"{one.name} {percent(one.refused)}" for one in record.unknown)
+        words.append(f"Unknown inputs rejected (measured, not guaranteed): {rejected}.")
+    return words
 
 
-def threshold_words(detector: str, thresholds: tuple[float, ...], inputs: str) -> str:
-    """When a detector, or a threshold on a score, says that it does not know, and which inputs settled that."""
+def threshold_words(detector: str, thresholds: tuple[float, ...], calibration: str) -> str:
+    """Return when a detector answers "I do not know", and which inputs set the threshold."""
     if len(thresholds) > 1:
         when = f"has a threshold for each of {len(thresholds)} classes"
     elif not thresholds:
         when = "has no threshold in this record"
-    elif thresholds[0] > EVERYTHING:
+    elif thresholds[0] > ACCEPTS_ALL:
         when = "accepts everything"
     else:
-        when = f"says “I do not know” where its score is above {thresholds[0]:.6g}"
-        if detector == "max_prob":  # kept as log(1 − max p)
-            when += f", that is, where its largest probability is below {percent(-math.expm1(thresholds[0]))}"
-    return f"{detector} {when}; {inputs} settled that."
+        when = f"answers “I do not know” if its score is above {thresholds[0]:.6g}"
+        if detector == "max_prob":  # stored as log(1 − max p)
+            when += f", i.e. its largest probability below {percent(-math.expm1(thresholds[0]))}"
+    return f"{detector} {when}, as set by {calibration}."
 
 
-def _threshold(record: Decision) -> str:
-    return threshold_words(
-        record.detector, record.thresholds, f"{record.calibrated:,} known inputs"
-    )
-
-
-def _promise(record: Decision) -> list[str]:
-    measured = (
-        f"Measured: {percent(record.accepted)} of {record.inputs:,} known test inputs were accepted"
-    )
+def _guarantee(record: Decision) -> list[str]:
+    accepted = f"{percent(record.accepted)} of {record.inputs:,} known test inputs were accepted"
     if record.promise is None:
-        return ["What it promised is not in this record.", f"{measured}."]
-    words = [f"Promised: {record.promise}."]
+        return ["Its guarantee is not in this record.", f"Measured: {accepted}."]
+    words = [f"Guarantee: {record.promise}."]
     if record.usual is None:
-        return [*words, f"{measured}."]
+        return [*words, f"Measured: {accepted}."]
     low, high = record.usual
-    words.append(
-        f"{measured}; with that many inputs chance alone gives anything between {percent(low)} and "
-        f"{percent(high)}."
-    )
+    chance = f"{percent(low)} to {percent(high)} are expected by chance"
+    words.append(f"Measured: {accepted}; {chance} with that many inputs.")
     if record.accepted < low:
         words.append(
-            "That is less than chance explains: these test inputs are unlike those that settled the "
-            "threshold, and the promise does not hold for them."
+            "That is fewer than chance explains: these test inputs differ from those that set the "
+            "threshold, and the guarantee does not hold for them."
         )
     return words
 
 
-def _answers(record: Decision) -> list[str]:
-    if record.accuracy is None or record.accepted_accuracy is None:
-        return []
-    words = f"Of the answers it gives {percent(record.accepted_accuracy)} are right, against {percent(record.accuracy)}"
-    words += " if the model answers everything."
-    if record.risk is not None:
-        kept = 1 - record.accepted_accuracy <= record.risk
-        words += f" At most {percent(record.risk)} wrong were allowed; this {'was kept' if kept else 'was not kept'}."
-    return [words]
-
-
-def _refused(record: Decision) -> list[str]:
-    if not record.unknown:
-        return []
-    shares = ", ".join(f"{one.name} {percent(one.refused)}" for one in record.unknown)
-    return [f"Refused of unknown inputs, about which nothing can be promised: {shares}."]
-
-
 def decision_figure(record: Decision) -> Figure:
-    """A bar for each set, as long as the share of it that is accepted, with what is guaranteed of the known."""
-    sets = [
-        (record.known, record.accepted),
-        *((one.name, 1 - one.refused) for one in record.unknown),
-    ]
+    """Draw the fraction of each set that is accepted, with what is guaranteed for known inputs."""
+    sets = [(record.known, record.accepted)]
+    sets += [(one.name, 1 - one.refused) for one in record.unknown]
     figure = Figure(figsize=(7.0, 1.1 + 0.36 * len(sets)), layout="constrained")
     axes = figure.subplots()
-    for row, (name, share) in enumerate(sets):
-        axes.barh(
-            row,
-            share,
-            height=0.62,
-            color=UNKNOWN if row else KNOWN,
-            hatch="//" if row else None,
-            edgecolor="white",
-            linewidth=0,
-        )
-        end = max(share, record.bound or 0.0) if row == 0 else share
-        axes.annotate(
-            percent(share), (end, row), (4, 0), textcoords="offset points", va="center", fontsize=9
-        )
-        axes.annotate(
-            shown(name),
-            (0, row),
-            (-6, 0),
-            textcoords="offset points",
-            va="center",
-            ha="right",
-            fontsize=9.5,
-        )
+    for y, (name, fraction) in enumerate(sets):
+        unknown: Style = {"color": COLOURS[1], "hatch": "//"}
+        style = unknown if y else {"color": COLOURS[0]}
+        axes.barh(y, fraction, height=0.62, edgecolor="white", linewidth=0, **style)
+        end = fraction if y else max(fraction, record.bound or 0.0)
+        annotate(axes, percent(fraction), (end, y), (4, 0), va="center", fontsize=9)
+        annotate(axes, plot_text(name), (0, y), (-6, 0), va="center", ha="right", fontsize=9.5)
     if record.bound is not None:
         axes.plot([record.bound] * 2, [-0.45, 0.45], color="black", linewidth=2)
-        axes.annotate(
-            "guaranteed",
-            (record.bound, -0.45),
-            (0, 2),
-            textcoords="offset points",
-            ha="center",
-            fontsize=8,
-        )
-    axes.set(
-        xlim=(0, 1.14),
-        ylim=(len(sets) - 0.4, -0.9),
-        yticks=[],
-        xlabel="share accepted: known blue, unknown orange and hatched",
-    )
+        annotate(axes, "guaranteed", (record.bound, -0.45), (0, 2), ha="center", fontsize=8)
+    axes.set(xlim=(0, 1.14), ylim=(len(sets) - 0.4, -0.9), yticks=[])
+    axes.set_xlabel("fraction accepted: known blue, unknown orange and hatched")
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0 %", "25 %", "50 %", "75 %", "100 %"])
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    hide_spines(axes, left=True)
     return figure
+
+
+def decisions_table(decisions: Sequence[tuple[str, Decision]]) -> Table:
+    """Return detectors side by side on test data."""
+    sets = list(dict.fromkeys(one.name for _, record in decisions for one in record.unknown))
+    columns = [
+        "model",
+        "detector",
+        "asked for",
+        "guaranteed",
+        "known accepted",
+        "selective accuracy",
+    ]
+    rows: list[list[Cell]] = []
+    for name, one in decisions:
+        rejected = {each.name: each.refused for each in one.unknown}
+        fractions = [one.accept, one.bound, one.accepted, one.accepted_accuracy]
+        fractions += map(rejected.get, sets)
+        rows.append([name, one.detector, *map(Percent, fractions)])
+    columns += [f"{name} rejected" for name in sets]
+    return Table("Detectors on test data", columns, rows, digits=1)
+
+
+def threshold_html(context: ReportContext) -> Markup:
+    """Return recommendations, fitted detectors, and what detectors did on test data."""
+    parts = []
+    for name, best in context.unique(Recommendation):
+        parts += [heading(f"{name}: recommended detector"), paragraphs(recommendation_words(best))]
+    decisions = context.unique(Decision)
+    names = {name for name, _ in decisions}  # whose words say the guarantee
+    parts += [_fitted_html(name, one, name not in names) for name, one in context.unique(Fitted)]
+    if len(decisions) > 1:
+        parts.append(decisions_table(decisions).html())
+    for name, record in decisions:
+        alt = f"Bars: fraction accepted of {record.known} {percent(record.accepted)}" + "".join(
+            f", of {one.name} {percent(1 - one.refused)}" for one in record.unknown
+        )
+        inside = paragraphs(decision_words(record)) + figure(decision_figure(record), alt)
+        title, count = f"{name}: measured on test data", len(decisions)
+        parts.append(model_part(title, inside, count) if count > 1 else heading(title) + inside)
+    return join(parts)
+
+
+def _fitted_html(name: str, record: Fitted, guarantee: bool) -> Markup:
+    inputs = f"{record.inputs:,} inputs of {record.data}"
+    words = [threshold_words(detector_name(record), record.thresholds, inputs)]
+    if record.taught is not None:
+        words.append(f"It learned from {record.taught}.")
+    if guarantee:
+        words += [f"Guarantee: {record.promise}."] if record.promise else []
+        words.append(f"{record.uncovered}.")
+    parts = heading(f"{name}: fitted detector") + paragraphs(words)
+    if len(record.thresholds) > 1:
+        rows = list(zip(record.classes, record.thresholds, strict=False))
+        title = "Inputs of a class are rejected above its threshold."
+        parts += Table(title, ("class", "threshold"), rows, digits=4).html()
+    return parts

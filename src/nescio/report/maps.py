@@ -1,4 +1,4 @@
-"""Maps of the plane as figures: a panel for each method and score, white where the model is certain."""
+"""Maps of the plane, a panel for each method and score, white where the model is certain."""
 
 import itertools
 import math
@@ -6,25 +6,29 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from nescio.errors import NescioError, unknown_name
-from nescio.records import Map, Surface
-from nescio.report.figures import COLOURS, legend_below, shown, text_width
+from nescio.metrics.percent import percent
+from nescio.records import Evaluation, Map, Surface
+from nescio.report.figures import Style, class_marker, legend_below, plot_text, text_width
+from nescio.report.html import figure, heading, paragraphs
+from nescio.report.records import ReportContext
+from nescio.report.table import Cell, Percent, Table, join
 
-ACROSS = 3  # panels in a row of a figure with one score
-PANEL = 2.2  # inches
-DECADES = 8  # of gradient norms that are told apart
-MARKERS = "os^Dv"  # beside colours, for those who see none
+PANELS_PER_ROW = 3  # of a figure with one score
+PANEL_SIZE = 2.2  # inches
+GRADIENT_DECADES = 8  # of gradient norms that colours distinguish
 CONFIDENCE = "confidence"
-UNBOUNDED = (
-    "max_logit",
-    "energy",
-)  # scores that go on far from the points, where one scale would hide all near them
-BEYOND = 4.0  # times the range at the points that the colours of these go
-COMPARING = ("expected_entropy", "variance", "mutual_information")  # scores that need several draws
+CERTAIN = 0.99
+# scores that keep growing far from the points, where one colour scale would hide all near them
+UNBOUNDED = ("max_logit", "energy")
+COLOUR_RANGE = 4.0  # times the range at the points, of unbounded scores
+NEED_SAMPLES = ("expected_entropy", "variance", "mutual_information")
 
 
 def map_figure(
@@ -33,48 +37,58 @@ def map_figure(
     saturation: bool = False,
     titles: Sequence[str] | None = None,
 ) -> Figure:
-    """Maps of several methods on one data set, with its training points; all panels of a score share their colours.
+    """Draw maps of several methods on one data set, with its training points.
+
+    All panels of a score share their colours.
 
     Args:
-        maps: one per method. With several scores each has a row of panels; a single score is laid out in threes.
-        scores: names of scores in the maps, or "confidence"; by default every score that some map has. Where a map
-            lacks one that another has, its panel says so.
-        saturation: draw `‖∇ₓ score‖₂` instead, on a log scale: white where the score no longer notices a change.
+        maps: one per method. With several scores each has a row of panels; a single score is laid
+            out in threes.
+        scores: names of scores in the maps, or "confidence"; by default every score that some map
+            has. Where a map lacks one that another has, its panel says so.
+        saturation: draw `‖∇ₓ score‖₂` instead, on a log scale: white where the score is flat.
         titles: what to call each map, such as variants of one method; by default its method.
     """
-    names = _names(maps, scores)
+    names = _score_names(maps, scores)
     for one, name in itertools.product(maps, names):
         check_grid(one, one.method, name)
     figure, columns = _panels(maps, _titles(maps, titles), len(names))
     for name, column in zip(names, columns, strict=True):
-        _draw(figure, column, maps, name, saturation, alone=len(names) == 1)
-    _explain(figure, maps[0], saturation)
+        _draw_score(figure, column, maps, name, saturation, single=len(names) == 1)
+    meaning = "white = flat score" if saturation else "white = certain, dark = uncertain"
+    title = f"{plot_text(maps[0].data)}: {meaning}"
+    fits = text_width(title, 11) < figure.get_figwidth()
+    figure.suptitle(title if fits else title.replace(": white", ":\nwhite"), fontsize=11)
+    classes = maps[0].classes
+    markers = [
+        Line2D([], [], linestyle="", markersize=4, **class_marker(label))
+        for label in range(len(classes))
+    ]
+    legend_below(figure, markers, list(map(plot_text, classes)), size=8)
     return figure
 
 
-def check_grid(one: Map, called: str, score: str) -> None:
-    """An error if a map has a score, or confidence, but not a value of it for each point of a grid."""
+def check_grid(one: Map, name: str, score: str) -> None:
+    """Raise if a map has a score, or confidence, but not a value of it at each grid point."""
     surface = _surface(one, score)
     for rows in (surface.values, surface.slopes) if surface else ():
         if not one.x or not one.y or [len(row) for row in rows] != [len(one.x)] * len(one.y):
             raise NescioError(
-                f"the map of {called} on {one.data} cannot be drawn: expected a value of {score} for "
-                f"each of {len(one.x)} by {len(one.y)} points, and some points"
+                f"the map of {name} on {one.data} cannot be drawn: expected a value of {score} for "
+                f"each of {len(one.x)} by {len(one.y)} points, and at least one point"
             )
 
 
-def _names(maps: Sequence[Map], scores: Sequence[str] | None) -> list[str]:
+def _score_names(maps: Sequence[Map], scores: Sequence[str] | None) -> list[str]:
     if not maps or len({(one.data, one.classes) for one in maps}) > 1:
-        given = ", ".join(dict.fromkeys(one.data for one in maps)) or "none"
+        data = ", ".join(dict.fromkeys(one.data for one in maps)) or "none"
         raise NescioError(
-            f"a figure takes one or more maps, all of one data set and its classes; given: {given}"
+            f"a figure needs one or more maps, all of one data set and its classes, got {data}"
         )
     found = list(dict.fromkeys(surface.name for one in maps for surface in one.scores))
-    names = (
-        [scores]
-        if isinstance(scores, str)
-        else list(dict.fromkeys(scores or found or [CONFIDENCE]))
-    )
+    if isinstance(scores, str):
+        scores = [scores]
+    names = list(dict.fromkeys(scores or found or [CONFIDENCE]))
     for name in names:
         if name not in (*found, CONFIDENCE):
             raise unknown_name("score of these maps", name, [*found, CONFIDENCE])
@@ -83,112 +97,92 @@ def _names(maps: Sequence[Map], scores: Sequence[str] | None) -> list[str]:
 
 def _titles(maps: Sequence[Map], titles: Sequence[str] | None) -> list[str]:
     if titles is None:
-        return [shown(one.method.replace("_", " ")) for one in maps]
+        return [plot_text(one.method.replace("_", " ")) for one in maps]
     if isinstance(titles, str) or len(titles) != len(maps):
         raise NescioError(f"titles={titles!r}; expected one for each of {len(maps)} maps")
-    return list(map(shown, titles))
+    return list(map(plot_text, titles))
 
 
 def _panels(
     maps: Sequence[Map], titles: Sequence[str], scores: int
-) -> tuple[Figure, list[list[Any]]]:
-    """A figure, and for each score the axes of each map, which say whose they are."""
-    across = (
-        scores if scores > 1 else 2 if len(maps) == 4 else min(ACROSS, len(maps))
-    )  # two by two leaves no gap
-    down = len(maps) if scores > 1 else math.ceil(len(maps) / across)
-    figure = Figure(
-        figsize=(max(PANEL * across, 3.2) + 1.2, PANEL * down + 1.5), layout="compressed"
-    )
-    grid = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
+) -> tuple[Figure, list[list[Axes]]]:
+    """Return a figure, and for each score the labelled axes of each map."""
+    columns = 2 if len(maps) == 4 else min(PANELS_PER_ROW, len(maps))  # two by two leaves no gap
+    rows = math.ceil(len(maps) / columns)
+    if scores > 1:
+        rows, columns = len(maps), scores
+    size = (max(PANEL_SIZE * columns, 3.2) + 1.2, PANEL_SIZE * rows + 1.5)
+    figure = Figure(figsize=size, layout="compressed")
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     for axes in grid.flat:
         axes.set_aspect("equal")
         axes.tick_params(labelsize=7, length=2)
         axes.locator_params(nbins=4)
-    across_name, up_name = map(shown, maps[0].features or ("", ""))
+    xlabel, ylabel = map(plot_text, maps[0].features or ("", ""))
     for axes in grid[-1]:
-        axes.set_xlabel(across_name, fontsize=8)
+        axes.set_xlabel(xlabel, fontsize=8)
     if scores > 1:
         for axes, title in zip(grid[:, 0], titles, strict=True):
-            axes.set_ylabel(f"{title}\n{up_name}", fontsize=10)
+            axes.set_ylabel(f"{title}\n{ylabel}", fontsize=10)
         return figure, [list(column) for column in grid.T]
     for axes in grid[:, 0]:
-        axes.set_ylabel(up_name, fontsize=8)
+        axes.set_ylabel(ylabel, fontsize=8)
     for axes, title in zip(grid.flat, titles, strict=False):
         axes.set_title(title, fontsize=10)
+    unused = grid.size - len(maps)
     for axes in grid.flat[len(maps) :]:
         axes.set_axis_off()
-    for axes in (
-        grid[-2][len(grid[-1]) - (grid.size - len(maps)) :] if len(grid) > 1 else ()
-    ):  # nothing below them
+    for axes in grid[-2][columns - unused :] if rows > 1 and unused else ():  # nothing below them
         axes.tick_params(labelbottom=True)
-        axes.set_xlabel(across_name, fontsize=8)
+        axes.set_xlabel(xlabel, fontsize=8)
     return figure, [list(grid.flat[: len(maps)])]
 
 
-def _draw(
-    figure: Figure, column: list[Any], maps: Sequence[Map], name: str, saturation: bool, alone: bool
+def _draw_score(
+    figure: Figure,
+    column: list[Axes],
+    maps: Sequence[Map],
+    name: str,
+    saturation: bool,
+    single: bool,
 ) -> None:
-    """One score of every map, all in one scale of colours, with the bar that explains it."""
+    """Draw one score of every map in one colour scale, with its colour bar."""
     found = {i: surface for i, one in enumerate(maps) if (surface := _surface(one, name))}
-    values = {
-        i: np.array(surface.slopes if saturation else surface.values)
-        for i, surface in found.items()
-    }
-    near = (
-        [_at_points(maps[i], grid) for i, grid in values.items()]
-        if name in UNBOUNDED and not saturation
-        else None
-    )
-    norm = _norm(
-        list(values.values()) if near is None else near, saturation, 1.0 if near is None else BEYOND
-    )
-    # confidence is the one quantity that is large where a model is certain
+    grids = {i: np.array(one.slopes if saturation else one.values) for i, one in found.items()}
+    clipped = name in UNBOUNDED and not saturation
+    in_range = [_at_points(maps[i], grid) if clipped else grid for i, grid in grids.items()]
+    norm = _norm(in_range, saturation, COLOUR_RANGE if clipped else 1.0)
+    # confidence is the one quantity that is high where a model is certain
     colours = "Purples_r" if name == CONFIDENCE and not saturation else "Purples"
     for i, (axes, one) in enumerate(zip(column, maps, strict=True)):
-        if i in values:
-            mesh = axes.pcolormesh(
-                one.x, one.y, values[i], norm=norm, cmap=colours, shading="nearest", rasterized=True
-            )
+        if i in grids:
+            style: Style = {"norm": norm, "cmap": colours, "shading": "nearest"}
+            mesh = axes.pcolormesh(one.x, one.y, grids[i], rasterized=True, **style)
             _scatter(axes, one)
         else:
-            lone = one.draws == 1 and name in COMPARING
-            why = "one draw:\nnothing to compare" if lone else "not in this map"
-            axes.text(
-                0.5,
-                0.5,
-                why,
-                transform=axes.transAxes,
-                ha="center",
-                va="center",
-                fontsize=9,
-                color="0.4",
-            )
-    label = shown(next(iter(found.values())).label)
+            one_sample = one.draws == 1 and name in NEED_SAMPLES
+            why = "needs several\nsamples" if one_sample else "not in this map"
+            style = {"ha": "center", "va": "center", "fontsize": 9, "color": "0.4"}
+            axes.text(0.5, 0.5, why, transform=axes.transAxes, **style)
+    label = plot_text(next(iter(found.values())).label)
     if saturation:
         label = f"‖∇ₓ({label})‖₂" if "−" in label else f"‖∇ₓ {label}‖₂"
-    if not alone:
+    place: Style = {"location": "right", "aspect": 30, "label": label}
+    if not single:
         column[0].set_title(label, fontsize=10)
-    beyond = "min" if saturation else "neither" if near is None else "both"
-    _add_bar(figure, column, mesh, label if alone else "", beyond)
+        place = {"location": "bottom", "aspect": 25, "pad": 0.06 / len(column)}
+    extend = "min" if saturation else "both" if clipped else "neither"
+    bar = figure.colorbar(mesh, ax=column, shrink=0.9, extend=extend, **place)
+    bar.ax.tick_params(labelsize=7)
 
 
 def _at_points(one: Map, grid: Any) -> Any:
-    """The values of a map where its points are, each that of the nearest node; all values, if there are no points."""
-    across, up = (
+    """Return the values nearest to the map's points; all values if there are no points."""
+    columns, rows = (
         np.abs(np.subtract.outer(points, nodes)).argmin(1)
         for points, nodes in ((one.points.x, one.x), (one.points.y, one.y))
     )
-    return grid[up, across] if len(up) else grid
-
-
-def _add_bar(figure: Figure, column: list[Any], mesh: Any, label: str, extend: str) -> None:
-    """The scale of a column's colours: beside its panels with a label of its own, else below them."""
-    where: dict[str, Any] = {"location": "right", "aspect": 30}
-    if not label:
-        where = {"location": "bottom", "aspect": 25, "pad": 0.06 / len(column)}
-    bar = figure.colorbar(mesh, ax=column, label=label, shrink=0.9, extend=extend, **where)
-    bar.ax.tick_params(labelsize=7)
+    return grid[rows, columns] if len(rows) else grid
 
 
 def _surface(one: Map, name: str) -> Surface | None:
@@ -197,37 +191,77 @@ def _surface(one: Map, name: str) -> Surface | None:
     return next((surface for surface in one.scores if surface.name == name), None)
 
 
-def _norm(values: list[Any], saturation: bool, times: float = 1.0) -> Normalize:
-    """From the least value to the largest, or to so many times as far; what is beyond has the colour of the end."""
+def _norm(values: list[Any], saturation: bool, times: float) -> Normalize:
+    """Return the scale from the smallest value to `times` the range; beyond, colours are clipped."""
     low, high = min(float(v.min()) for v in values), max(float(v.max()) for v in values)
     high = low + times * (high - low)
     if saturation:
         high = high or 1.0
-        return LogNorm(high * 10.0**-DECADES, high, clip=True)
+        return LogNorm(high * 10.0**-GRADIENT_DECADES, high, clip=True)
     return Normalize(low, high if high > low else low + 1.0)
 
 
-def _scatter(axes: Any, one: Map) -> None:
+def _scatter(axes: Axes, one: Map) -> None:
     x, y, labels = (np.array(values) for values in (one.points.x, one.points.y, one.points.labels))
     for label in range(len(one.classes)):
-        chosen = labels == label
-        axes.scatter(x[chosen], y[chosen], s=2.5, linewidths=0, rasterized=True, **_mark(label))
+        style: Style = {"linewidths": 0, "rasterized": True, **class_marker(label)}
+        axes.scatter(x[labels == label], y[labels == label], s=2.5, **style)
 
 
-def _mark(label: int) -> dict[str, Any]:
-    return {"color": COLOURS[label % len(COLOURS)], "marker": MARKERS[label % len(MARKERS)]}
+def maps_html(context: ReportContext) -> Markup:
+    """Return the maps of each data set."""
+    groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, Map]]] = {}
+    for name, one in context.unique(Map):
+        groups.setdefault((one.data, one.classes), []).append((name, one))
+    evaluations = [record for _, record in context.of(Evaluation)]
+    return join(_html(group, evaluations) for group in groups.values())
 
 
-def _explain(figure: Figure, one: Map, saturation: bool) -> None:
-    """What the colours and the points stand for."""
-    what = (
-        "white = no longer notices a change" if saturation else "white = certain, dark = uncertain"
+def _html(group: Sequence[tuple[str, Map]], evaluations: Sequence[Evaluation]) -> Markup:
+    for name, one in group:
+        check_grid(one, name, CONFIDENCE)
+    methods = [one.method.replace("_", " ") for _, one in group]
+    names = methods if len(set(methods)) == len(methods) else [name for name, _ in group]
+    maps = [one for _, one in group]
+    data, rows, words = maps[0].data, [], []
+    for name, one in zip(names, maps, strict=True):
+        values = np.array(one.confidence.values)
+        certain = float((values > CERTAIN).mean())
+        edge = np.concatenate([values[0], values[-1], values[1:-1, 0], values[1:-1, -1]]).mean()
+        row: list[Cell] = [name, Percent(certain), Percent(float(edge))]
+        rows.append(row)
+        words.append(
+            f"{name} is more than {percent(CERTAIN)} certain over {percent(certain)} of the map."
+        )
+    columns = (
+        "model",
+        f"fraction of the map above {percent(CERTAIN)}",
+        "mean confidence at the edge",
     )
-    title = f"{shown(one.data)}: {what}"
-    fits = text_width(title, 11) < figure.get_figwidth()
-    figure.suptitle(title if fits else title.replace(": white", ":\nwhite"), fontsize=11)
-    marks = [
-        Line2D([], [], linestyle="", markersize=4, **_mark(label))
-        for label in range(len(one.classes))
-    ]
-    legend_below(figure, marks, list(map(shown, one.classes)), size=8)
+    title = "Confidence over the whole map, and at its edge, far from all training points"
+    good = (
+        "A good map is certain (white) where training points are, and uncertain (dark) elsewhere."
+    )
+
+    def alt(panels: str, what: str) -> str:
+        return f"Maps of the plane around {data}, a panel for each of {panels}: {what}."
+
+    confidence = map_figure(maps, [CONFIDENCE], titles=names)
+    alt_confidence = f"{alt(', '.join(names), CONFIDENCE)} {' '.join(words)}"
+    parts = [heading(data), paragraphs([good, *words])]
+    parts.append(figure(confidence, alt_confidence, "Confidence; the points are training data."))
+    parts.append(Table(title, columns, rows, digits=1).html())
+    by_score: dict[str, tuple[Surface, list[tuple[str, Map]]]] = {}
+    for name, one in zip(names, maps, strict=True):
+        if one.scores:  # the score its method was evaluated by or, without it, the first
+            own = {record.score for record in evaluations if record.method == one.method}
+            surface = next((each for each in one.scores if each.name in own), one.scores[0])
+            by_score.setdefault(surface.name, (surface, []))[1].append((name, one))
+    for surface, members in by_score.values():
+        shown = ", ".join(name for name, _ in members)
+        drawn = map_figure(
+            [one for _, one in members], [surface.name], titles=[n for n, _ in members]
+        )
+        caption = f"The score of {shown}: {surface.label}."
+        parts.append(figure(drawn, alt(shown, surface.label), caption))
+    return join(parts)

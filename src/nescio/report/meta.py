@@ -1,71 +1,83 @@
-"""What a meta-classifier looks at: its weights as a table and as bars."""
+"""The weights of a meta-classifier: a table, bars and their page part."""
 
+from markupsafe import Markup
 from matplotlib.figure import Figure
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from nescio.errors import NescioError
 from nescio.records import MetaWeights
-from nescio.report.figures import COLOURS, shown
-from nescio.report.tables import FIGURES
+from nescio.report.figures import COLOURS, hide_spines, plot_text
+from nescio.report.html import MAX_DRAWN, figure, heading, not_drawn, paragraphs
+from nescio.report.records import ReportContext
+from nescio.report.table import Styled, Table, join
 
-NOTE = "Weights are those of standardised features; above 0: the more, the less trust."
+NOTE = "Weights of standardised features; positive: higher values make the answer less trusted."
 
 
-def learned_from(record: MetaWeights) -> str:
-    """How many answers and unknown inputs taught it."""
-    return f"{record.right} right and {record.wrong} wrong answers" + "".join(
+def _learned_from(record: MetaWeights) -> str:
+    return f"{record.right} correct and {record.wrong} wrong answers" + "".join(
         f", {count} of {name}" for name, count in record.unknown.items()
     )
 
 
-def kept_weights(record: MetaWeights) -> dict[str, float]:
-    """The features that count, the weightiest first; an error for a network, which has no weight for each."""
+def nonzero_weights(record: MetaWeights) -> dict[str, float]:
+    """Return the features with a weight, the largest first; raise for a network, which has none."""
     if not isinstance(record, MetaWeights):
         raise NescioError(
-            f"expected the record of a fitted MetaClassifier, not {record!r}; a detector that was loaded "
-            "has none: save it too, by detector.record.save(path)"
+            f"expected the record of a fitted MetaClassifier, got {record!r}; a loaded detector has "
+            "none: save it as well, with detector.record.save(path)"
         )
     if record.weights is None:
         raise NescioError(
-            "a network has no single weight for a feature; fit a regression, such as kind='lasso', to "
-            "see what counts"
+            "a network has no single weight for a feature; fit a regression, such as kind='lasso', "
+            "to see what counts"
         )
     pairs = zip(record.features, record.weights, strict=True)
-    return {
-        name: weight for name, weight in sorted(pairs, key=lambda pair: -abs(pair[1])) if weight
-    }
+    ordered = sorted(pairs, key=lambda pair: -abs(pair[1]))
+    return {name: weight for name, weight in ordered if weight}
 
 
-def weights_table(record: MetaWeights) -> RenderableType:
-    """The features that count, with their weights, the weightiest first, and what they were learned from."""
-    found = kept_weights(record)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("feature", overflow="fold")
-    table.add_column("weight", **FIGURES)
-    for name, weight in found.items():
-        table.add_row(Text(name), f"{weight:+.3f}")
-    title = f"{record.kind}: {len(found)} of {len(record.features)} features count; learned from {learned_from(record)}"
-    return Group(Text(title, style="bold"), table, Text(NOTE, style="dim"))
+def weights_table(record: MetaWeights) -> Table:
+    """Return the nonzero weights, the largest first, and what they were learned from."""
+    weights = nonzero_weights(record)
+    counts = f"{len(weights)} of {len(record.features)} features have a weight"
+    title = f"{record.kind}: {counts}; learned from {_learned_from(record)}"
+    rows = [(name, Styled(f"{weight:+.3f}", weight)) for name, weight in weights.items()]
+    return Table(title, ("feature", "weight"), rows, [NOTE])
 
 
 def weights_figure(record: MetaWeights, most: int = 30) -> Figure:
-    """The weightiest features as bars: to the right those that speak against an answer."""
-    found = dict(list(kept_weights(record).items())[:most])
-    figure = Figure(figsize=(7, 1.2 + 0.24 * max(1, len(found))), layout="constrained")
+    """Draw the largest weights as bars: to the right those that speak against an answer."""
+    weights = dict(list(nonzero_weights(record).items())[:most])
+    figure = Figure(figsize=(7, 1.2 + 0.24 * max(1, len(weights))), layout="constrained")
     axes = figure.subplots()
-    colours = [COLOURS[1] if weight > 0 else COLOURS[0] for weight in found.values()]
-    axes.barh(range(len(found)), list(found.values()), color=colours, height=0.7)
-    axes.set_yticks(range(len(found)), [shown(name) for name in found], fontsize=9)
+    colours = [COLOURS[1] if weight > 0 else COLOURS[0] for weight in weights.values()]
+    axes.barh(range(len(weights)), list(weights.values()), color=colours, height=0.7)
+    axes.set_yticks(range(len(weights)), [plot_text(name) for name in weights], fontsize=9)
     axes.invert_yaxis()
     axes.axvline(0, color="0.3", linewidth=0.8)
-    axes.set_xlabel("weight of the standardised feature  (above 0: the more, the less trust)")
-    title = f"{record.kind}: {len(found)} of {len(record.features)} features"
-    axes.set_title(
-        title if len(found) < most else f"{title}, the weightiest", loc="left", fontsize=11
-    )
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.set_xlabel("weight of the standardised feature  (positive: less trust)")
+    title = f"{record.kind}: {len(weights)} of {len(record.features)} features"
+    title += ", the largest weights" if len(weights) == most else ""
+    axes.set_title(title, loc="left", fontsize=11)
+    hide_spines(axes, left=True)
     axes.tick_params(axis="y", length=0)
     return figure
+
+
+def meta_html(context: ReportContext) -> Markup:
+    """Return the weights of each meta-classifier."""
+    found, parts = context.unique(MetaWeights), []
+    for i, (name, record) in enumerate(found):
+        parts += [heading(name)] if len(found) > 1 else []
+        if record.weights is None:
+            words = f"{record.kind}, learned from {_learned_from(record)}: a network, which has no "
+            parts.append(paragraphs([f"{words}single weight for a feature."]))
+            continue
+        table = weights_table(record)
+        parts.append(paragraphs([f"{table.title}."]))
+        if weights := nonzero_weights(record):
+            first = next(iter(weights))
+            alt = f"{name}: the largest weight is that of {first}, {weights[first]:+.3f}."
+            parts += [figure(weights_figure(record), alt)] if i < MAX_DRAWN else []
+            parts.append(Table(NOTE, table.columns, table.rows).html())
+    return join([*parts, not_drawn(len(found), "meta-classifiers are")])

@@ -1,11 +1,13 @@
-"""Records as one page that needs no network: what a model knows, and what it does not."""
+"""Render records as a single HTML page that loads nothing."""
 
 import base64
 import dataclasses
 import hashlib
 import itertools
+import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -14,175 +16,214 @@ from markupsafe import Markup
 
 from nescio.errors import NescioError
 from nescio.records import History, Provenance, Record
-from nescio.report.section import ReportContext, Section, paragraphs
-from nescio.report.sections import (
-    accuracy,
-    attacks,
-    contest,
+from nescio.report import (
+    audit,
+    calibration,
+    comparison,
+    decision,
+    evaluation,
     examples,
-    history,
-    infinity,
+    feature_audit,
+    gallery,
     maps,
     meta,
-    provenance,
-    recommendation,
-    rejection,
-    side_by_side,
-    threshold,
-    unknown,
+    ranking,
+    regions,
+    scaling,
+    training,
     verdict,
 )
-from nescio.report.sentences import listed
+from nescio.report.html import details, heading, paragraphs
+from nescio.report.records import ReportContext
+from nescio.report.table import Cell, Table, join, seconds
+from nescio.report.words import listed, plural
 
-MakeSection = Callable[[ReportContext], Section | None]
-SECTIONS: tuple[MakeSection, ...] = (
-    verdict.section,
-    accuracy.section,
-    unknown.section,
-    rejection.section,
-    threshold.section,
-    infinity.section,
-    attacks.section,
-    maps.section,
-    examples.section,
-    history.section,
-    side_by_side.section,
-    contest.section,
-    recommendation.section,
-    meta.section,
-    provenance.section,
-)
-LARGEST = 3_000_000  # bytes of a page
-NAMED = 3  # models that its title calls by name
-# no text can hold these: halves of characters, and signs that are none
+MAX_BYTES = 3_000_000
+MAX_NAMES = 3  # models that the title names
+MAX_SETTINGS = 2000  # characters
+# halves of characters, and code points that are none: no text file can hold them
 UNWRITABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
-FIGURES = re.compile(r"<figure>.*?</figure>", re.DOTALL)
-MARK = re.compile(r' id="([0-9a-f]{8})-')  # of a figure, before each of its ids
+FIGURE = re.compile(r"<figure>.*?</figure>", re.DOTALL)
+ID_PREFIX = re.compile(r' id="([0-9a-f]{8})-')  # of a figure, before each of its ids
+
+
+def provenance_html(context: ReportContext) -> Markup:
+    """Return a row for each record; its settings and command are folded away."""
+    found = [
+        (name, type(record).__name__, record, origin)
+        for name, record in context.records
+        if isinstance(origin := getattr(record, "provenance", None), Provenance)
+    ]
+    if not found:
+        return Markup("")
+    rows: list[list[Cell]] = []
+    inside = []
+    for name, kind, record, origin in found:
+        versions = ", ".join(f"{package} {version}" for package, version in origin.versions.items())
+        rows.append([name, kind, origin.seed, seconds(origin.seconds), versions])
+        # records from elsewhere may have a command of their own
+        command = origin.command or getattr(record, "command", None)
+        settings = json.dumps(origin.settings, ensure_ascii=False)
+        if len(settings) > MAX_SETTINGS:
+            settings = f"{settings[:MAX_SETTINGS]}…"
+        made = paragraphs(["Made from Python."])
+        if command is not None:
+            made = Markup("<p>Made by <code>{}</code></p>").format(command)
+        code = Markup("<p><code>{}</code></p>").format(settings)
+        inside.append(heading(f"{name}: {kind}") + made + code)
+    columns = ("name", "record", "seed", "seconds", "versions")
+    table = Table("Records of this report", columns, rows, digits=1)
+    if len({row[-1] for row in rows}) == 1:  # said once for all
+        notes = [f"All were made with {rows[0][-1]}."] if rows[0][-1] else []
+        table = dataclasses.replace(table.without("versions"), notes=notes)
+    return table.html() + details("Settings and commands", join(inside))
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page, left out if its parts have nothing to say."""
+
+    anchor: str
+    title: str
+    parts: tuple[Callable[[ReportContext], Markup], ...]
+
+
+SECTIONS = (
+    Section("verdict", "Summary", (verdict.verdict_html,)),
+    Section("accuracy", "Accuracy and calibration", (calibration.calibration_html,)),
+    Section("unknown", "Known against unknown inputs", (evaluation.unknown_html,)),
+    Section("rejection", "Selective prediction", (evaluation.rejection_html,)),
+    Section("threshold", "Thresholds and guarantees", (decision.threshold_html,)),
+    Section(
+        "infinity",
+        "Far away from the data",
+        (audit.audit_html, feature_audit.feature_html, scaling.scaling_html, regions.limits_html),
+    ),
+    Section("attacks", "Adversarial inputs", (gallery.attacks_html,)),
+    Section("maps", "Maps of the plane", (maps.maps_html, regions.regions_html)),
+    Section("examples", "Most and least certain inputs", (examples.examples_html,)),
+    Section("history", "Training", (training.training_html,)),
+    Section("side-by-side", "Models compared", (comparison.comparison_html,)),
+    Section("contest", "Detectors compared", (ranking.ranking_html,)),
+    Section("recommendation", "Recommended detector", (ranking.recommendation_html,)),
+    Section("meta", "Weights of the meta-classifier", (meta.meta_html,)),
+    Section("provenance", "Provenance", (provenance_html,)),
+)
+
+
+@dataclass(frozen=True)
+class _Rendered:
+    anchor: str
+    title: str
+    body: Markup
 
 
 def report_page(
-    records: Sequence[tuple[str, Record]], sections: Sequence[MakeSection] = SECTIONS
+    records: Sequence[tuple[str, Record]], sections: Sequence[Section] = SECTIONS
 ) -> str:
-    """A whole HTML page made from records alone, each with the name it goes by.
+    """Return an HTML page of named records, with its style and script, below 3 MB.
 
-    It holds its style and script itself, loads nothing, and has less than 3 MB: figures are left out, those of the
-    largest section first, where it would have more.
+    Where it would be larger, figures are left out, those of the largest section first.
 
     Args:
-        sections: what makes each part of the page, in order; others may add their own for records of their own.
+        records: each with the name to show it under.
+        sections: in order; others may be added for further kinds of records.
     """
     if not records:
-        raise NescioError("a report takes one or more records; given: none")
-    given = ReportContext(tuple((_writable(name), _writable(record)) for name, record in records))
-    for name, record in given.records:
-        _check(name, record)
-    parts = _numbered([_unbroken(part) for make in sections if (part := make(given)) is not None])
-    while len(page := _filled(given, parts).encode()) >= LARGEST:
-        largest = max(parts, key=lambda part: sum(map(len, FIGURES.findall(part.body))))
-        parts[parts.index(largest)] = _without_figures(largest)
+        raise NescioError("a report needs at least one record, got none")
+    context = ReportContext(tuple((_writable(name), _writable(record)) for name, record in records))
+    for name, record in context.records:
+        for field in record.NEEDED:
+            if not getattr(record, field):
+                kind = type(record).__name__
+                raise NescioError(f"{name!r} has a {kind} record without {field}: nothing to show")
+    counter = itertools.count(1)
+    rendered = []
+    for section in sections:
+        if body := join(part(context) for part in section.parts):
+            body = _finished(body, counter)
+            rendered.append(_Rendered(section.anchor, section.title, body))
+    while len(page := _fill_template(context, rendered).encode()) >= MAX_BYTES:
+        largest = max(rendered, key=lambda one: sum(map(len, FIGURE.findall(one.body))))
+        rendered[rendered.index(largest)] = _without_figures(largest)
     return page.decode()
 
 
-def _check(name: str, record: Record) -> None:
-    for field in record.NEEDED:
-        if not getattr(record, field):
-            raise NescioError(
-                f"{name!r} has a {type(record).__name__} record without {field}, which cannot be shown"
-            )
+def _finished(body: Markup, counter: "itertools.count[int]") -> Markup:
+    """Keep numbers and their percent signs together, and make the ids of figures unique."""
 
-
-def _unbroken(section: Section) -> Section:
-    """No line ends between a number and its per cent."""
-    body = re.sub(r"(?<=\d) %", "\u00a0%", section.body)
-    return dataclasses.replace(section, body=Markup(body))  # noqa: S704 - it was escaped before
-
-
-def _numbered(sections: Sequence[Section]) -> list[Section]:
-    """The same with ids that no other figure of the page has, even one that is drawn alike."""
-    count = itertools.count(1)
-
-    def own_ids(found: re.Match[str]) -> str:
-        number = next(count)
-        if (mark := MARK.search(found[0])) is None:
+    def renumber(found: re.Match[str]) -> str:
+        number = next(counter)
+        if (prefix := ID_PREFIX.search(found[0])) is None:
             return found[0]
-        return re.sub(rf'(?<=[#"]){mark[1]}-', f"f{number}-", found[0])
+        return re.sub(rf'(?<=[#"]){prefix[1]}-', f"f{number}-", found[0])
 
-    return [
-        dataclasses.replace(one, body=Markup(FIGURES.sub(own_ids, one.body)))  # noqa: S704 - it was escaped before
-        for one in sections
-    ]
+    text = re.sub(r"(?<=\d) %", "\u00a0%", body)
+    return Markup(FIGURE.sub(renumber, text))  # noqa: S704 - it was escaped before
 
 
-def _without_figures(section: Section) -> Section:
-    words = FIGURES.sub("", section.body)
+def _without_figures(section: _Rendered) -> _Rendered:
+    words = FIGURE.sub("", section.body)
     if words == section.body:
+        size = f"{len(words.encode()) / 10**6:.1f} MB"
         raise NescioError(
-            f"the records are too many for one page of {LARGEST // 10**6} MB: even without figures "
-            f"{section.title!r} has {len(words.encode()) / 10**6:.1f} MB"
+            f"too many records for one page of {MAX_BYTES // 10**6} MB: even without figures "
+            f"{section.title!r} has {size}"
         )
-    note = paragraphs(
-        ["Its figures are left out: with them this page would be too large. Give fewer records."]
-    )
+    note = paragraphs(["Figures are left out, or the page would be too large. Give fewer records."])
     return dataclasses.replace(section, body=note + Markup(words))  # noqa: S704 - what is left of escaped text
 
 
-def _filled(given: ReportContext, sections: Sequence[Section]) -> str:
+def _fill_template(context: ReportContext, sections: Sequence[_Rendered]) -> str:
     environment = Environment(
         loader=PackageLoader("nescio", "report"),
         autoescape=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
-    script = _file("page.js")
+    script = _read("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = {
         "default-src": "'none'",
         "img-src": "data:",
         "style-src": "'unsafe-inline'",
-        "script-src": f"'sha256-{digest}'",  # this one, and no other, whatever a name might smuggle in
+        "script-src": f"'sha256-{digest}'",  # this one, and none that a name might smuggle in
         "base-uri": "'none'",
         "form-action": "'none'",
     }
     return environment.get_template("page.html").render(
-        title=_title(given),
-        subtitle="from 1 record"
-        if len(given.records) == 1
-        else f"from {len(given.records)} records",
+        title=_title(context),
+        subtitle=f"from {plural(len(context.records), 'record')}",
         sections=sections,
         policy="; ".join(f"{name} {value}" for name, value in policy.items()),
         version=Provenance.now(0, {}, 0).versions["nescio"],
-        css=Markup(_file("page.css")),  # noqa: S704 - ours
+        css=Markup(_read("page.css")),  # noqa: S704 - ours
         script=Markup(script),  # noqa: S704 - ours
     )
 
 
-def _title(given: ReportContext) -> str:
-    """What the page is about: its models' names, or how many they are; if it has no models, what else it shows."""
-    models = _models(given)
+def _title(context: ReportContext) -> str:
+    """Return the models' names, or how many there are; without models, the names of the results."""
+    of_models = [(name, record) for name, record in context.records if record.OF_MODEL]
+    # the model of a training alone only if there is no other
+    others = [(name, record) for name, record in of_models if not isinstance(record, History)]
+    models = list(dict.fromkeys(name for name, _ in others or of_models))
     if not models:
-        names = list(dict.fromkeys(name for name, _ in given.records))
-        return (
-            f"What was found: {listed(names) if len(names) <= NAMED else f'{len(names)} results'}"
-        )
-    told = listed(models) if len(models) <= NAMED else f"{len(models)} models"
-    return f"What {told} {'knows, and what it does not' if len(models) == 1 else 'know, and what they do not'}"
+        names = list(dict.fromkeys(name for name, _ in context.records))
+        return f"Results: {listed(names) if len(names) <= MAX_NAMES else f'{len(names)} records'}"
+    which = listed(models) if len(models) <= MAX_NAMES else f"{len(models)} models"
+    does, it = ("knows", "it does") if len(models) == 1 else ("know", "they do")
+    return f"What {which} {does}, and what {it} not"
 
 
-def _models(given: ReportContext) -> list[str]:
-    """Names of models; that of a training alone, beside which others are judged, only if there is no other."""
-    of_models = [(name, record) for name, record in given.records if record.OF_MODEL]
-    judged = [(name, record) for name, record in of_models if not isinstance(record, History)]
-    return list(dict.fromkeys(name for name, _ in judged or of_models))
-
-
-def _file(name: str) -> str:
+def _read(name: str) -> str:
     return resources.files("nescio.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _writable(value: Any) -> Any:
-    """A record in which every text can be written to a file; a sign that cannot is shown as one that is missing."""
+    """Return a record in which characters that no file can hold are replaced by �."""
     if isinstance(value, str):
         return UNWRITABLE.sub("\ufffd", value)
     if isinstance(value, tuple | list):
@@ -190,8 +231,7 @@ def _writable(value: Any) -> Any:
     if isinstance(value, dict):
         return {_writable(key): _writable(item) for key, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {
-            field.name: _writable(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
-        return dataclasses.replace(value, **fields)
+        fields = (field.name for field in dataclasses.fields(value))
+        values = {name: _writable(getattr(value, name)) for name in fields}
+        return dataclasses.replace(value, **values)
     return value

@@ -1,84 +1,57 @@
-"""Which runs are compared, and on what: the ground of every comparison.
+"""Which evaluations are compared, on which data, and what each says by which score."""
 
-Records may come in any order: those of one method are its runs. Where one method stands in several rows, as with and
-without a penalty, a mapping from names to runs tells them apart.
-"""
-
+import math
 from collections.abc import Mapping, Sequence
-from statistics import fmean, stdev
+from dataclasses import replace
 from typing import TypeVar
 
 from nescio.errors import NescioError, unknown_name
-from nescio.metrics.percent import per_cent
-from nescio.records import Evaluation, Rejection, Roc, Separation, UnknownSide
-from nescio.report.tables import attack_in_words
+from nescio.records import Evaluation, Histogram, Rejection, Roc, Separation, UnknownSide
+from nescio.report.words import describe_attack
 
 Records = Evaluation | Sequence[Evaluation] | Mapping[str, Sequence[Evaluation]]
 Runs = dict[str, list[Evaluation]]  # by the name that a legend shows
-OfScore = TypeVar("OfScore", Separation, Rejection, Roc)
-
-
-def over_runs(values: Sequence[float | None], share: bool = False, digits: int = 1) -> str:
-    """A figure, with its standard deviation if there are several runs; a dash if it is undefined in any.
-
-    Shares are percentages, with so many digits after the point.
-
-    >>> over_runs([0.942, 0.95]), over_runs([0.5], share=True)
-    ('0.946 ±0.006', '50.0%')
-    """
-    middle = mean(values)
-    if middle is None:
-        return "–"
-    shown_mean = f"{per_cent(middle, digits)}%" if share else f"{middle:.3f}"
-    if len(values) == 1:
-        return shown_mean
-    spread = stdev(value for value in values if value is not None)
-    return f"{shown_mean} ±{100 * spread:.{digits}f}" if share else f"{shown_mean} ±{spread:.3f}"
-
-
-def mean(values: Sequence[float | None]) -> float | None:
-    """The mean, or None if any value is undefined."""
-    defined = [value for value in values if value is not None]
-    return fmean(defined) if len(defined) == len(values) else None
+ByScore = TypeVar("ByScore", Separation, Rejection, Roc)
+ROUNDING = 1e-6  # relative difference of one network's metrics on the same data between evaluations
 
 
 def compared(
     records: Records, unknown: str | Sequence[str] | None = None
 ) -> tuple[Runs, list[str]]:
-    """The runs of each method, and the unknown sets to compare them on; an error if they are not of the same data."""
+    """Return the runs of each method and the unknown sets to compare them on.
+
+    Records of one method are its runs; a mapping names its own groups. Raises if they are not of
+    the same data.
+    """
     if isinstance(records, Mapping):
         runs = {name: list(group) for name, group in records.items()}
     else:
-        runs = _runs([records] if isinstance(records, Evaluation) else records)
-    every = [one for group in runs.values() for one in group]
+        runs = _by_method([records] if isinstance(records, Evaluation) else records)
+    every = [record for group in runs.values() for record in group]
     if not every or not all(runs.values()):
-        raise NescioError("a comparison takes one or more evaluations of each method; given: none")
-    shared = [side.name for side in every[0].unknown if all(_has(one, side.name) for one in every)]
-    names = (
-        [unknown]
-        if isinstance(unknown, str)
-        else list(dict.fromkeys(shared if unknown is None else unknown))
-    )
+        raise NescioError("a comparison needs at least one evaluation of each method, got none")
+    sets_of = {id(record): [side.name for side in record.unknown] for record in every}
+    if unknown is None:
+        unknown = [
+            name for name in sets_of[id(every[0])] if all(name in s for s in sets_of.values())
+        ]
+    names = [unknown] if isinstance(unknown, str) else list(dict.fromkeys(unknown))
     for name in names:
-        for one in every:
-            if not _has(one, name):
-                raise unknown_name(
-                    f"set in a record of {one.method}", name, [side.name for side in one.unknown]
-                )
+        for record in every:
+            if name not in sets_of[id(record)]:
+                where = f"set in a record of {record.method}"
+                raise unknown_name(where, name, sets_of[id(record)])
     if not names:
-        given = "; ".join(
-            f"{one.method}: {', '.join(side.name for side in one.unknown) or 'none'}"
-            for one in every
-        )
-        raise NescioError(f"these records have no unknown data in common ({given})")
-    data = dict.fromkeys(_data(one, names) for one in every)
+        listed = (f"{one.method}: {', '.join(sets_of[id(one)]) or 'none'}" for one in every)
+        raise NescioError(f"these records have no unknown data in common ({'; '.join(listed)})")
+    data = dict.fromkeys(_describe_data(record, names) for record in every)
     if len(data) > 1:
         raise NescioError(f"records on different data cannot be compared: {'; '.join(data)}")
     return runs, names
 
 
-def _runs(records: Sequence[Evaluation]) -> Runs:
-    """Records by method, in the order they came; a method judged by scores of several detectors is several."""
+def _by_method(records: Sequence[Evaluation]) -> Runs:
+    """Group by method, and by score where one method is scored by several detectors."""
     pairs = list(dict.fromkeys((one.method, one.score) for one in records))
     methods = [method for method, _ in pairs]
     return {
@@ -89,82 +62,120 @@ def _runs(records: Sequence[Evaluation]) -> Runs:
     }
 
 
-def _data(record: Evaluation, names: Sequence[str]) -> str:
-    sides = [
-        side_of(record, name) for name in names
-    ]  # an attack may fail on more inputs of one model than of another
-    sizes = ", ".join(
-        f"{side.attack.tried if side.attack else side.inputs} of {side.name}" for side in sides
-    )
+def _describe_data(record: Evaluation, names: Sequence[str]) -> str:
+    sizes = ", ".join(f"{size(side_of(record, name))} of {name}" for name in names)
     return f"{record.known.inputs} inputs of {record.known.name} with {sizes}"
 
 
-def _has(record: Evaluation, name: str) -> bool:
-    return any(side.name == name for side in record.unknown)
+def size(side: UnknownSide) -> int:
+    """Return the inputs of a set; an attack may fail on more inputs of one model than of another."""
+    return side.attack.tried if side.attack else side.inputs
 
 
 def side_of(record: Evaluation, name: str) -> UnknownSide:
-    """What a record says of one unknown set."""
+    """Return what a record says of one unknown set."""
     return next(side for side in record.unknown if side.name == name)
 
 
-def of_score(record: Evaluation, all_scores: Sequence[OfScore], score: str | None) -> OfScore:
-    """What a record says of one score: of its own, unless another is named."""
-    if not all_scores:
-        raise older(record, "ROC curve")
-    found = {one.score: one for one in all_scores}
+def of_score(record: Evaluation, results: Sequence[ByScore], score: str | None = None) -> ByScore:
+    """Return the result by a score, by default the record's own; raise if there is none."""
+    by_name = {one.score: one for one in results}
     name = score or record.score
-    if name not in found:
-        raise unknown_name(f"score in a record of {record.method}", name, found)
-    return found[name]
+    if name not in by_name:
+        raise unknown_name(f"score in a record of {record.method}", name, by_name)
+    return by_name[name]
 
 
-def older(record: Evaluation, what: str) -> NescioError:
-    """The error for a record that lacks what later ones have."""
-    return NescioError(
-        f"a record of {record.method} has no {what}: it was written before nescio kept them; "
-        "evaluate the model again"
-    )
+def own(results: Sequence[ByScore], score: str) -> ByScore | None:
+    """Return the result by a model's own score, else by the first one; None if there is none."""
+    return next((one for one in results if one.score == score), next(iter(results), None))
 
 
-def notes(runs: Runs, sets: Sequence[str], score: str | None, conventions: str) -> list[str]:
-    """What must be said under any table of a comparison: by what it judges, its terms, attacks and runs."""
-    judged = {label: score or group[0].score for label, group in runs.items()}
-    found = [f"Judged by: {', '.join(f'{label} by {name}' for label, name in judged.items())}."]
-    found += conventions.splitlines()
+def own_auroc(record: Evaluation, results: Sequence[Separation]) -> float | None:
+    """Return the AUROC by a model's own score."""
+    result = own(results, record.score)
+    return None if result is None else result.auroc
+
+
+def failed_attacks(record: Evaluation) -> dict[str, int]:
+    """Return how many attacks were tried, by the name of each set that is empty as all failed."""
+    tried = record.provenance.settings.get("resisted")
+    if not isinstance(tried, dict):
+        return {}
+    return {name: count for name, count in tried.items() if isinstance(count, int)}
+
+
+def notes(runs: Runs, sets: Sequence[str], score: str | None) -> list[str]:
+    """Return what must be said under a comparison: scores, attacks and runs."""
+    scores = ", ".join(f"{label} by {score or group[0].score}" for label, group in runs.items())
+    lines = [f"Scored: {scores}."]
     for name in sets:
-        found += _attacks(runs, name)
+        lines += _attack_notes(runs, name)
     if any(len(group) > 1 for group in runs.values()):
-        found.append("±: standard deviation over runs.")
-    return found
+        lines.append("±: standard deviation over runs.")
+    return lines
 
 
-def _attacks(runs: Runs, name: str) -> list[str]:
-    """How an attack made a set and, where it keeps only what ended in a wrong class, of how many."""
+def _attack_notes(runs: Runs, name: str) -> list[str]:
+    """Return how an attack made a set and, where only inputs now misclassified count, how many."""
     sides = {label: [side_of(one, name) for one in group] for label, group in runs.items()}
-    attacks = {
-        label: [side.attack for side in group if side.attack] for label, group in sides.items()
-    }
     ways = {
-        label: list(dict.fromkeys(map(attack_in_words, group)))
-        for label, group in attacks.items()
-        if group
+        label: list(dict.fromkeys(describe_attack(side.attack) for side in group if side.attack))
+        for label, group in sides.items()
     }
-    if not ways:
+    if not any(ways.values()):
         return []
-    first = next(iter(ways.values()))
-    if all(way == first for way in ways.values()):
+    first = next(way for way in ways.values() if way)
+    how = "; ".join(f"{label} by {' and '.join(way)}" for label, way in ways.items() if way)
+    if all(way == first for way in ways.values() if way):
         how = "; ".join(first)
-    else:
-        how = "; ".join(f"{label} by {' and '.join(way)}" for label, way in ways.items())
-    every = [one for group in attacks.values() for one in group]
-    lines = [
-        f"Attack of {name} on {every[0].tried} inputs: {how}."
-    ]  # as many for all that are compared
-    if any(one.objective == "loss" for one in every):
-        wrong = ", ".join(
+    attacks = [side.attack for group in sides.values() for side in group if side.attack]
+    lines = [f"Attack of {name} on {attacks[0].tried} inputs: {how}."]  # as many for all
+    if any(attack.objective == "loss" for attack in attacks):
+        counts = ", ".join(
             f"{label} {' / '.join(str(side.inputs) for side in group)}"
             for label, group in sides.items()
         )
-        lines.append(f"Of these {every[0].tried}, ended in a wrong class and were judged: {wrong}.")
+        lines.append(f"Misclassified after the attack, and evaluated: {counts}.")
     return lines
+
+
+def merge_same_network(records: Sequence[Evaluation]) -> list[Evaluation]:
+    """Return the runs among evaluations on the same known data.
+
+    Evaluations of one network on different unknown sets are merged into one, with all the sets.
+    """
+    runs: list[Evaluation] = []
+    for record in records:
+        same = next((i for i, one in enumerate(runs) if _same_network(one, record)), None)
+        if same is None:
+            runs.append(record)
+        else:
+            runs[same] = _merge(runs[same], record)
+    return runs
+
+
+def _same_network(one: Evaluation, other: Evaluation) -> bool:
+    """Compare metrics in which no two trainings agree to so many digits."""
+    return (one.score, one.known.accuracy) == (other.score, other.known.accuracy) and all(
+        math.isclose(getattr(one.known, name), getattr(other.known, name), rel_tol=ROUNDING)
+        for name in ("mmc", "nll", "brier")
+    )
+
+
+def _merge(first: Evaluation, second: Evaluation) -> Evaluation:
+    """Return the first with what only the second has."""
+    names = {side.name for side in first.unknown}
+    more = (side for side in second.unknown if side.name not in names)
+    origin = first.provenance
+    if failed := {**failed_attacks(second), **failed_attacks(first)}:
+        origin = replace(origin, settings={**origin.settings, "resisted": failed})
+    confidence = _merge_counts(first.confidence, second.confidence)
+    return replace(first, unknown=(*first.unknown, *more), confidence=confidence, provenance=origin)
+
+
+def _merge_counts(first: Histogram | None, second: Histogram | None) -> Histogram | None:
+    """Return the counts of both, or only the first's where their bins differ."""
+    if first is None or second is None or first.edges != second.edges:
+        return first
+    return replace(first, counts={**second.counts, **first.counts})

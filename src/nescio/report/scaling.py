@@ -1,179 +1,153 @@
-"""What happens to inputs scaled away, as a table and as a figure."""
+"""Whether scores flag inputs that are scaled away: words, a table, a figure and its page part."""
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
-from nescio.metrics.percent import per_cent
-from nescio.records import Course, Direction, Gauge, Scaling
-from nescio.report.figures import COLOURS, legend_below, shown
-from nescio.report.markup import Cell, Shown, percentage
-from nescio.report.tables import FIGURES, new_table, share
+from nescio.records import Course, Direction, Scaling
+from nescio.report.figures import LINES, Style, hide_spines, plot_text, title_left, with_legend
+from nescio.report.html import MAX_DRAWN, figure, heading, paragraphs
+from nescio.report.records import ReportContext
+from nescio.report.table import Cell, Percent, Styled, Table, join
+from nescio.report.words import listed, plural, short_number, times
 
-LINES = COLOURS[:6]  # black is the ray's, and yellow too light for a line
-LAST = 1e300  # stands behind every factor in a table that is sorted
-DEPTH = 1e-16  # gradients are drawn down to this part of the largest one
-COLUMNS = (
-    "Inputs are multiplied by a factor in one feature (ray: in all), in raw units.\n"
-    "certain from: factor from which the median confidence stays above 99.9 %.\n"
-    "confidence: its mean at the largest factor. Under each score: share of inputs it\n"
-    "flags there. Its threshold accepts 95 % of them as they are; it notices if it\n"
-    "flags half. Inputs that are 0 in a feature cannot be scaled, and do not count."
+NEVER = Styled("never", 1e300)  # sorted behind every factor
+GREY = "0.75"  # of the many lines behind the telling ones
+GRADIENT_RANGE = 1e-16  # gradients are drawn down to this fraction of the largest
+NOTES = (
+    "Inputs are multiplied by a factor in one feature (ray: in all), in raw units. Inputs that are "
+    "0 in a feature cannot be scaled, and do not count.",
+    "certain from: factor from which the median confidence stays above 99.9 %. confidence: its mean "
+    "at the largest factor.",
+    "Under each score: fraction of inputs it flags there. Its threshold accepts 95 % of the unscaled "
+    "inputs; flagged by: the scores that flag at least half.",
 )
 
 
 def worst_first(record: Scaling) -> list[Direction]:
-    """The directions by how much goes unnoticed, those that nothing moved along last."""
-    return sorted(record.directions, key=_badness)
+    """Return the directions by how little they are flagged, those along which nothing moves last."""
+
+    def badness(direction: Direction) -> tuple[bool, int, float, float]:
+        flagging = sum(course.notices for course in direction.scores or ())
+        final = 0.0 if direction.confidence is None else direction.confidence[-1]
+        certain = math.inf if direction.certain_from is None else direction.certain_from
+        return direction.scores is None, flagging, certain, -final
+
+    return sorted(record.directions, key=badness)
 
 
-def _badness(direction: Direction) -> tuple[bool, int, float, float]:
-    noticing = sum(course.notices for course in direction.scores or ())
-    final = 0.0 if direction.confidence is None else direction.confidence[-1]
-    certain = math.inf if direction.certain_from is None else direction.certain_from
-    return direction.scores is None, noticing, certain, -final
+def _missed(directions: Sequence[Direction]) -> list[str]:
+    """Return the names of directions that no score flags."""
+    return [one.name for one in directions if not any(each.notices for each in one.scores or ())]
 
 
-def scaling_table(record: Scaling) -> RenderableType:
-    """For each feature, worst first: when the model grows certain, what each score makes of it, and a verdict."""
-    table = new_table(
-        f"{record.method}: {record.inputs} inputs, scaled up to {_factor(record.factors[-1])}"
-    )
-    table.padding = (0, 1, 0, 0)
-    table.add_column("feature", min_width=16, overflow="fold")
-    for name in ("certain_from", "confi-_dence", *(gauge.score for gauge in record.gauges)):
-        table.add_column(name.replace("_", "\n").replace("information", "info"), **FIGURES)
-    table.add_column("noticed\nby", min_width=8)
-    ordered = worst_first(record)
-    features = [direction for direction in ordered if direction.feature is not None]
-    for direction in features:
-        _add_row(table, direction, record.gauges, last=direction is features[-1])
-    for direction in ordered:
-        if direction.feature is None:
-            _add_row(table, direction, record.gauges)
-    return Group(table, Text(COLUMNS, style="dim"))
+def scaling_words(record: Scaling) -> list[str]:
+    """Return whether any score flags inputs that are scaled, by feature and as a whole."""
+    largest = times(record.factors[-1])
+    moved = [one for one in record.directions if one.scores is not None]
+    features = [one for one in moved if one.feature is not None]
+    words = []
+    if missed := _missed(features):
+        names = listed([f"“{name}”" for name in missed[:3]])
+        names += " and others" if len(missed) > 3 else ""
+        words.append(
+            f"Of {plural(len(features), 'feature')} scaled up to {largest}, {len(missed)} are flagged "
+            f"by no score: {names}."
+        )
+    elif features:
+        each = f"Each of {plural(len(features), 'feature')}, scaled up to {largest},"
+        words.append(f"{each} is flagged by at least one score.")
+    for ray in moved:
+        if ray.feature is None:
+            flagging = [course.score for course in ray.scores or () if course.notices]
+            by = listed(flagging) if flagging else "no score"
+            words.append(f"Whole inputs scaled up to {largest} are flagged by {by}.")
+    return words
 
 
-def scaling_cells(record: Scaling) -> tuple[list[str], list[list[Cell]]]:
-    """The same table as headings and cells, for a page; shares are in per cent."""
-    columns = [
-        "feature",
-        "certain from",
-        "confidence, %",
-        *(f"{gauge.score} flags, %" for gauge in record.gauges),
-    ]
+def scaling_table(record: Scaling) -> Table:
+    """Return for each feature, worst first, then rays: when the model is certain, who flags it."""
+    scores = [gauge.score for gauge in record.gauges]
     rows: list[list[Cell]] = []
-    for one in worst_first(record):
-        cells: list[Cell] = [one.name, None, None, *([None] * len(record.gauges))]
-        if one.scores is not None and one.confidence is not None:
-            never = Shown("never", LAST)
-            certain = (
-                never
-                if one.certain_from is None
-                else Shown(_factor(one.certain_from), one.certain_from)
+    for one in sorted(worst_first(record), key=lambda each: each.feature is None):
+        if one.scores is None or one.confidence is None:
+            rows.append(
+                [one.name, *[None] * (2 + len(scores)), Styled("0 everywhere", style="dim")]
             )
-            shares = (one.confidence[-1], *(course.flagged[-1] for course in one.scores))
-            cells[1:] = [certain, *map(percentage, shares)]
-        rows.append([*cells, _verdict(one.scores).plain])
-    return [*columns, "noticed by"], rows
-
-
-def _add_row(
-    table: Table, direction: Direction, gauges: Sequence[Gauge], last: bool = False
-) -> None:
-    if direction.scores is None or direction.confidence is None:
-        cells = ["–"] * (2 + len(gauges))
-    else:
-        certain = "never" if direction.certain_from is None else _factor(direction.certain_from)
-        cells = [
-            certain,
-            share(direction.confidence[-1]),
-            *(f"{per_cent(one.flagged[-1], 0)}%" for one in direction.scores),
-        ]
-    table.add_row(Text(direction.name), *cells, _verdict(direction.scores), end_section=last)
-
-
-def _verdict(courses: Sequence[Course] | None) -> Text:
-    if courses is None:
-        return Text("0 everywhere", style="dim")
-    noticing = [
-        course.score.replace("_", " ").replace("information", "info")
-        for course in courses
-        if course.notices
-    ]
-    if not noticing:
-        return Text("no score", style="red")
-    if len(noticing) == 1:
-        return Text(noticing[0], style="green")
-    return Text(
-        "all" if len(noticing) == len(courses) else f"{len(noticing)} of {len(courses)}",
-        style="green",
+            continue
+        flagged = [Percent(course.flagged[-1], 0) for course in one.scores]
+        row: list[Cell] = [one.name, _factor(one.certain_from), Percent(one.confidence[-1])]
+        rows.append([*row, *flagged, _flagged_by(one.scores)])
+    title = (
+        f"{record.method}: {record.inputs} inputs, scaled up to ×{short_number(record.factors[-1])}"
     )
+    columns = ["feature", "certain from", "confidence", *scores, "flagged by"]
+    return Table(title, columns, rows, NOTES)
 
 
-def _factor(value: float) -> str:
-    """A factor to three digits, with thousands set apart: `×17,800`."""
-    return f"×{float(f'{value:.3g}'):,.10g}"
+def _factor(value: float | None) -> Styled:
+    return NEVER if value is None else Styled(f"×{short_number(value)}", value)
+
+
+def _flagged_by(courses: Sequence[Course]) -> Styled:
+    flagging = [course.score.replace("_", " ") for course in courses if course.notices]
+    if not flagging:
+        return Styled("none", style="red")
+    several = "all" if len(flagging) == len(courses) else f"{len(flagging)} of {len(courses)}"
+    return Styled(flagging[0] if len(flagging) == 1 else several, style="green")
 
 
 def scaling_figure(record: Scaling) -> Figure:
-    """Each score's mean (above) and the norm of its gradient (below) as inputs are scaled, one line per direction."""
+    """Draw each score's mean and gradient norm as inputs are scaled, a line for each direction."""
     gauges = record.gauges
     figure = Figure(figsize=(max(6.0, 1.2 + 3.1 * len(gauges)), 6.4), layout="constrained")
-    rows = figure.subplots(2, len(gauges), sharex=True, squeeze=False)
+    panels = figure.subplots(2, len(gauges), sharex=True, squeeze=False)
     for number, gauge in enumerate(gauges):
-        above, below = rows[:, number]
-        _draw(record, number, above, below)
-        above.axhline(
-            gauge.threshold,
-            color="black",
-            linewidth=0.9,
-            linestyle=":",
-            label="threshold that accepts 95 %",
-        )
-        above.set_title(shown(gauge.label), fontsize=10)
+        above, below = panels[:, number]
+        _draw_score(record, number, above, below)
+        dotted: Style = {"color": "black", "linewidth": 0.9, "linestyle": ":"}
+        above.axhline(gauge.threshold, label="threshold that accepts 95 %", **dotted)
+        above.set_title(plot_text(gauge.label), fontsize=10)
         below.set_xlabel("factor")
-    rows[0, 0].set_ylabel("mean score")
-    rows[1, 0].set_ylabel("mean ‖∇ₓ score‖₂")
-    handles, labels = rows[0, 0].get_legend_handles_labels()
-    legend_below(figure, handles, labels, size=9)
-    title = (
-        f"{shown(record.method)}: {record.inputs} inputs, ever farther away – does a score notice?"
+    panels[0, 0].set_ylabel("mean score")
+    panels[1, 0].set_ylabel("mean ‖∇ₓ score‖₂")
+    title_left(
+        figure, f"{plot_text(record.method)}: scores of {record.inputs} inputs as they are scaled"
     )
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return figure
+    return with_legend(figure, panels[0, 0])
 
 
-def _draw(record: Scaling, number: int, above: Axes, below: Axes) -> None:
-    """The lines of one score: telling features in colour, the others thin and grey behind them, the ray in black."""
+def _draw_score(record: Scaling, number: int, above: Axes, below: Axes) -> None:
+    """Draw one score: telling features in colour, the others grey behind them, the ray black."""
     features = [one for one in record.directions if one.feature is not None]
     rays = [one for one in record.directions if one.feature is None]
-    styles: list[tuple[Direction, dict[str, Any]]] = [
-        (one, {"color": "0.75", "linewidth": 0.7}) for one in features
-    ]
+    grey: Style = {"color": GREY, "linewidth": 0.7}
+    styles = [(one, grey) for one in features]
     for one, colour in zip(_telling(record), LINES, strict=False):
-        styles.append((one, {"color": colour, "linewidth": 1.8, "label": shown(one.name)}))
-    ray = {"color": "black", "linewidth": 1.8, "linestyle": "--"}
-    styles += [(one, {**ray, "label": shown(one.name)}) for one in rays]
+        styles.append((one, {"color": colour, "linewidth": 1.8, "label": plot_text(one.name)}))
+    black: Style = {"color": "black", "linewidth": 1.8, "linestyle": "--"}
+    styles += [(one, {**black, "label": plot_text(one.name)}) for one in rays]
     for direction, style in styles:
         if direction.scores is not None:
             course = direction.scores[number]
             above.plot(record.factors, course.mean, **style)
-            below.plot(
-                record.factors, np.maximum(course.gradient_mean, np.finfo(float).tiny), **style
-            )
-    _scales(above, below)
+            gradients = np.maximum(course.gradient_mean, np.finfo(float).tiny)
+            below.plot(record.factors, gradients, **style)
+    above.set_xscale("log")
+    below.set_yscale("log")  # a vanished gradient leaves through the floor
+    heights = [y for line in below.lines for y in np.asarray(line.get_ydata(), float)] or [1.0]
+    below.set_ylim(max(max(heights) * GRADIENT_RANGE, min(heights)) / 3, max(heights) * 3)
+    hide_spines(above, below)
+    for axes in (above, below):
+        axes.margins(x=0)
 
 
 def _telling(record: Scaling) -> list[Direction]:
-    """All features that move if they are few; else those that go by least noticed, and those that are noticed most."""
+    """Return all features that move if they are few, else those flagged least and most."""
     moved = [
         one for one in worst_first(record) if one.feature is not None and one.scores is not None
     ]
@@ -181,14 +155,30 @@ def _telling(record: Scaling) -> list[Direction]:
     return moved if len(moved) <= len(LINES) else moved[:half] + moved[-half:]
 
 
-def _scales(above: Axes, below: Axes) -> None:
-    """Factors and gradients on log scales; a gradient that has died leaves through the floor."""
-    above.set_xscale("log")
-    below.set_yscale("log")
-    heights = [value for line in below.lines for value in np.asarray(line.get_ydata(), float)] or [
-        1.0
-    ]
-    below.set_ylim(max(max(heights) * DEPTH, min(heights)) / 3, max(heights) * 3)
-    for axes in (above, below):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.margins(x=0)
+def scaling_html(context: ReportContext) -> Markup:
+    """Return words, figure and table of each record."""
+    return join(_html(name, record) for name, record in context.unique(Scaling)[:MAX_DRAWN])
+
+
+def _html(name: str, record: Scaling) -> Markup:
+    moved = [one for one in worst_first(record) if one.scores is not None]
+    missed = _missed(moved)
+    words = f"{record.inputs:,} test inputs were scaled up to {times(record.factors[-1])}. "
+    if missed:
+        names = ", ".join(missed[:5]) + (f" and {len(missed) - 5} more" if len(missed) > 5 else "")
+        words += f"Along {len(missed)} of {len(moved)} directions no score flags them: {names}."
+    else:
+        words += f"Along each of {len(moved)} directions at least one score flags them."
+    drawn = scaling_figure(record)
+    for axes in drawn.axes:  # the many grey lines, most of the bytes, become one bitmap
+        axes.set_rasterization_zorder(0)
+        for line in axes.lines:
+            if line.get_color() == GREY:
+                line.set_zorder(-1)
+    scores = ", ".join(gauge.label for gauge in record.gauges)
+    alt = f"Curves of {scores}: mean and gradient norm as inputs are scaled. {words}"
+    caption = "Above: mean of each score. Below: its gradient; a score whose gradient vanishes no longer reacts."
+    title = heading(f"{name}: do scores flag scaled inputs?")
+    return join(
+        [title, paragraphs([words]), figure(drawn, alt, caption), scaling_table(record).html()]
+    )

@@ -31,8 +31,8 @@ from nescio.records import (
     Scaling,
     Selection,
 )
-from nescio.report.overconfidence import verdict
-from nescio.report.tables import evaluation_tables
+from nescio.report.audit import audit_words
+from nescio.report.evaluation import evaluation_tables
 
 
 @pytest.fixture(scope="module")
@@ -626,7 +626,7 @@ def test_audit_says_when_a_model_grows_certain(command, trained, tmp_path):
     assert "no score" in out
     far = Audit.load(tmp_path / "away" / "audit.json")
     assert (far.trials, far.law, far.proved) == (50, "affine", 1.0)
-    assert " ".join(verdict(far)) in " ".join(out.split())
+    assert " ".join(audit_words(far)) in " ".join(out.split())
     features = FeatureAudit.load(tmp_path / "away" / "features.json")
     assert (features.rows, features.classes) == (9, load("iris").classes)
     assert {path.name for path in (tmp_path / "away").iterdir()} == {

@@ -9,7 +9,7 @@ from nescio.data import load
 from nescio.methods import DUQ, Ensemble, Softmax
 from nescio.models import mlp
 from nescio.records import Audit, Regions
-from nescio.report.overconfidence import audit_tables
+from nescio.report.audit import audit_tables
 
 
 @pytest.fixture

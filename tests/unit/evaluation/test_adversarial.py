@@ -12,8 +12,8 @@ from nescio.errors import NescioError
 from nescio.evaluation.adversarial import adversarial_set
 from nescio.methods import DUQ, Softmax
 from nescio.models import mlp
+from nescio.report.evaluation import evaluation_tables
 from nescio.report.runs import compared
-from nescio.report.tables import evaluation_tables
 
 
 @pytest.fixture(scope="module")

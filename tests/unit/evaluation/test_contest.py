@@ -14,7 +14,7 @@ from nescio.data.batches import halves
 from nescio.detectors import DETECTORS
 from nescio.errors import NescioError
 from nescio.records import Contest
-from nescio.report.contest import contest_markdown, contest_table
+from nescio.report.ranking import ranking_table, ranking_tables
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +69,12 @@ def test_round_trip_and_tables(record, tmp_path):
     record.save(tmp_path / "c.json")
     assert Contest.load(tmp_path / "c.json") == record
     console = Console(width=140, record=True, file=io.StringIO())
-    console.print(contest_table(record))
+    console.print(ranking_tables(record))
     told = console.export_text()
     for one in record.contestants:
-        assert f"| {one.name} | {one.mean:.4f} | " in contest_markdown(record)
+        assert f"| {one.name} | {one.mean:.3f} | " in ranking_table(record).markdown()
         assert one.name in told
-    assert "share of unknown inputs accepted" in told.replace("\n", " ")
+    assert "fraction of unknown inputs accepted" in told.replace("\n", " ")
 
 
 def test_what_cannot_work_is_left_out_with_the_reason(known):

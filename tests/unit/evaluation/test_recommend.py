@@ -15,7 +15,7 @@ from nescio.errors import NescioError
 from nescio.methods import Softmax
 from nescio.models import mlp
 from nescio.records import Recommendation
-from nescio.report.recommendation import recommendation_table
+from nescio.report.ranking import recommendation_table
 from small_nets import Draws
 
 

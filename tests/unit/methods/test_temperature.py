@@ -14,7 +14,7 @@ from nescio.methods import DUQ, MCDropout, Softmax
 from nescio.methods.temperature import best_temperature, loss
 from nescio.models import mlp
 from nescio.records import Temperature
-from nescio.report.temperature import temperature_table
+from nescio.report.calibration import temperature_table
 from small_nets import Draws
 
 
@@ -108,7 +108,7 @@ def test_its_record_says_what_evaluations_say(model, known):
     assert scaled.record.accuracy == side.accuracy
     assert Temperature.from_json(scaled.record.to_json()) == scaled.record
     file = io.StringIO()
-    Console(file=file, width=100).print(temperature_table(scaled.record))
+    Console(file=file, width=100).print(temperature_table([("digits", scaled.record)]))
     assert f"{scaled.record.ece_after:.1%}" in file.getvalue()
     assert "far away" in file.getvalue()
 

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import nescio
 from nescio.metrics.percent import per_cent, percent
-from nescio.report.markup import percentage
-from nescio.report.runs import over_runs
-from nescio.report.tables import share
+from nescio.report.table import Percent, percent_cell
 
 SOURCES = Path(nescio.__file__).parent
 
@@ -15,8 +13,8 @@ SOURCES = Path(nescio.__file__).parent
 def test_terminal_report_and_words_agree():
     for value in (0.0, 1e-9, 0.0004, 0.001, 0.12345, 0.5, 0.9994, 0.9996, 0.99996, 1.0):
         number = per_cent(value)
-        assert share(value) == over_runs([value], share=True) == f"{number}%"
-        assert percentage(value).text == number
+        assert str(Percent(value)) == str(percent_cell([value])) == f"{number}%"
+        assert Percent(value).text("") == number
         assert percent(value) == f"{number} %"
         assert ("100" in number) == (value == 1)
 

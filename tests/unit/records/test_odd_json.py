@@ -9,7 +9,7 @@ from torch import zeros
 from nescio.core.tensorfile import read_tensors
 from nescio.errors import NescioError
 from nescio.records import Fitted, Provenance, read_record
-from nescio.report.reading import records_in
+from nescio.report.records import records_in
 from report_records import a_fitted, of_every_kind
 
 ODD = {

@@ -11,15 +11,14 @@ from matplotlib.figure import Figure
 
 from nescio.errors import NescioError
 from nescio.records import Evaluation, Histogram, KnownSide, Provenance, Rejection, UnknownSide
+from nescio.report.evaluation import histogram_figure, rejection_curves_figure
 from nescio.report.figures import (
-    LONGEST,
-    any_letters,
+    MAX_NAME,
     figure_format,
-    histograms,
+    ignore_missing_glyphs,
     legend_below,
-    rejections,
+    plot_text,
     save_figure,
-    shown,
     text_width,
 )
 
@@ -55,10 +54,10 @@ def an_evaluation(known, unknown, method="softmax"):
 
 def test_any_name_is_shown_as_it_is():
     record = an_evaluation(HOSTILE[0], HOSTILE[1:], method="$m$")
-    words = words_in(histograms(record))
+    words = words_in(histogram_figure(record))
     assert set(HOSTILE) <= set(words)
     assert "$m$: how unknown each set looks to it" in words
-    words = words_in(rejections(record))
+    words = words_in(rejection_curves_figure(record))
     assert {HOSTILE[0], *(f"with {name}" for name in HOSTILE[1:])} <= {
         word.replace("\u200a", "") for word in words
     }
@@ -70,23 +69,23 @@ def test_letters_that_the_font_lacks_are_no_matter(tmp_path, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert text_width("日本", 10) > 0
-        figure = histograms(an_evaluation("日本", ["언어"]))
+        figure = histogram_figure(an_evaluation("日本", ["언어"]))
         legend_below(figure, *figure.axes[0].get_legend_handles_labels(), size=9)
         save_figure(figure, tmp_path / f"a.{kind}")
-        with any_letters(), pytest.raises(UserWarning, match="something else"):
+        with ignore_missing_glyphs(), pytest.raises(UserWarning, match="something else"):
             warnings.warn("something else", stacklevel=1)
 
 
 def test_a_long_name_is_cut_in_its_middle():
-    assert shown("x" * LONGEST) == "x" * LONGEST
-    cut = shown("a" + "x" * LONGEST + "z")
-    assert len(cut) == LONGEST
+    assert plot_text("x" * MAX_NAME) == "x" * MAX_NAME
+    cut = plot_text("a" + "x" * MAX_NAME + "z")
+    assert len(cut) == MAX_NAME
     assert cut[0] + cut[-1] == "az"
     assert "…" in cut
 
 
 def test_histograms_draw_shares():
-    axes = histograms(an_evaluation("moons", ["far"])).axes[0]
+    axes = histogram_figure(an_evaluation("moons", ["far"])).axes[0]
     outlines = [patch for patch in axes.patches if patch.get_label()]
     assert [(one.get_label(), one.get_data().values.tolist()) for one in outlines] == [
         ("moons", [0.25, 0.75]),
@@ -95,11 +94,11 @@ def test_histograms_draw_shares():
     assert all(one.get_data().edges.tolist() == [0.0, 0.25, 0.75] for one in outlines)
     assert axes.get_xlabel() == "entropy  (larger = less known)"
     with pytest.raises(NescioError, match="unknown score of this record 'margin'"):
-        histograms(an_evaluation("moons", []), "margin")
+        histogram_figure(an_evaluation("moons", []), "margin")
 
 
 def test_rejections_draw_accuracy_and_the_best_there_could_be():
-    axes = rejections(an_evaluation("moons", ["far"])).axes[0]
+    axes = rejection_curves_figure(an_evaluation("moons", ["far"])).axes[0]
     drawn = [
         (line.get_label(), line.get_ydata().tolist(), line.get_linestyle()) for line in axes.lines
     ]
@@ -113,7 +112,7 @@ def test_rejections_draw_accuracy_and_the_best_there_could_be():
         (["a", "b", "c"], 5.0),
         ([f"class number {k}" for k in range(30)], 4.4),
         ([f"class number {k}" for k in range(30)], 12.0),
-        (["mean concavity of the nuclei, worst value"[:LONGEST], "b"], 4.4),
+        (["mean concavity of the nuclei, worst value"[:MAX_NAME], "b"], 4.4),
     ],
 )
 def test_a_legend_stays_inside_its_figure_and_leaves_the_panels_room(names, wide):
@@ -147,5 +146,5 @@ def test_a_folder_is_no_figure(tmp_path):
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
 def test_a_figure_is_the_same_file_each_time(tmp_path, kind):
     for name in ("one", "two"):
-        save_figure(histograms(an_evaluation("a", ["b"])), tmp_path / f"{name}.{kind}")
+        save_figure(histogram_figure(an_evaluation("a", ["b"])), tmp_path / f"{name}.{kind}")
     assert (tmp_path / f"one.{kind}").read_bytes() == (tmp_path / f"two.{kind}").read_bytes()

@@ -9,7 +9,8 @@ from matplotlib.colors import to_hex
 
 from nescio.errors import NescioError
 from nescio.records import Gallery, GalleryRow, Provenance
-from nescio.report.gallery import WRONG, gallery_figure
+from nescio.report.figures import COLOURS
+from nescio.report.gallery import gallery_figure
 
 HOW = Provenance(0, {"attack": {"eps": 0.3, "steps": 40}}, 0.0, {})
 
@@ -79,8 +80,8 @@ def test_samples_are_marked_where_they_are_wrong():
     said = [(axes.get_xlabel(), to_hex(axes.xaxis.label.get_color())) for axes in figure.axes[3:6]]
     right, *wrong = said
     assert right[0] == "a\n99.9 %"
-    assert right[1] != WRONG.lower()
-    assert [colour for _, colour in wrong] == [WRONG.lower()] * 2
+    assert right[1] != COLOURS[1].lower()
+    assert [colour for _, colour in wrong] == [COLOURS[1].lower()] * 2
     assert texts(figure)[1] == "test images"
 
 

@@ -9,7 +9,7 @@ from matplotlib.colors import LogNorm, to_hex
 
 from nescio.errors import NescioError
 from nescio.records import Map, Points, Provenance, Surface
-from nescio.report.figures import COLOURS, save_figure, shown
+from nescio.report.figures import COLOURS, plot_text, save_figure
 from nescio.report.maps import map_figure
 
 X, Y = tuple(np.linspace(-1, 1, 12).tolist()), tuple(np.linspace(2, 6, 10).tolist())
@@ -274,10 +274,10 @@ def test_any_name_can_be_drawn_and_none_vanishes(maps, name):
     ):
         figure.savefig(io.BytesIO(), format="png", dpi=30)
         drawn = figure.legends[0].get_texts()[0].get_text()
-        assert drawn == shown(name)
+        assert drawn == plot_text(name)
         assert not drawn.startswith("_")
-        assert figure.get_suptitle().startswith(shown(name))
-        assert shown(name) in {axes.get_xlabel() for axes in figure.axes}
+        assert figure.get_suptitle().startswith(plot_text(name))
+        assert plot_text(name) in {axes.get_xlabel() for axes in figure.axes}
 
 
 def test_many_classes_and_a_long_title_stay_inside_the_figure(maps):
@@ -303,7 +303,7 @@ def test_titles_tell_variants_of_a_method_apart(maps):
     twice = [maps[1], maps[1]]
     figure = map_figure(twice, "entropy", titles=["with $ penalty", "mc_dropout, none"])
     assert [axes.get_title() for axes in figure.axes[:2]] == [
-        shown("with $ penalty"),
+        plot_text("with $ penalty"),
         "mc_dropout, none",
     ]
     assert {"one\nweight", "two\nweight"} <= set(texts(map_figure(twice, titles=["one", "two"])))

@@ -2,13 +2,13 @@
 
 import re
 
-from nescio.report.section import ReportContext
-from nescio.report.sections import meta
+from nescio.report.meta import meta_html
+from nescio.report.records import ReportContext
 from report_records import a_meta, an_audit
 
 
-def shown(make, *records):
-    return make.section(ReportContext(tuple(("run", record) for record in records))).body
+def shown(*records):
+    return meta_html(ReportContext(tuple(("run", record) for record in records)))
 
 
 def rows(body):
@@ -20,25 +20,25 @@ def rows(body):
 
 
 def test_there_is_none_without_records():
-    assert meta.section(ReportContext((("run", an_audit()),))) is None
+    assert shown(an_audit()) == ""
 
 
 def test_what_a_meta_classifier_looks_at():
-    body = shown(meta, a_meta())
+    body = shown(a_meta())
     assert (
         "lasso: 2 of 3 features count; learned from 90 right and 8 wrong answers, 20 of all/l1."
         in body
     )
     assert rows(body) == [["entropy", "2.000"], ["all/l12", "-0.500"]]
     assert "the weightiest feature is entropy, with +2.000" in body
-    assert "no single weight for a feature" in shown(meta, a_meta(weights=None))
-    none = shown(meta, a_meta(weights=(0.0, 0.0, 0.0)))
+    assert "no single weight for a feature" in shown(a_meta(weights=None))
+    none = shown(a_meta(weights=(0.0, 0.0, 0.0)))
     assert "0 of 3 features count" in none
     assert "<table" not in none
 
 
 def test_meta_classifiers_that_are_many_are_in_tables():
-    body = shown(meta, *[a_meta()] * 7)
+    body = shown(*[a_meta()] * 7)
     assert body.count("<svg") == 6
     assert body.count("<table") == 7
     assert "1 more meta-classifiers are in the tables only." in body

@@ -6,7 +6,7 @@ from rich.console import Console
 from nescio.errors import NescioError
 from nescio.records import MetaWeights, Provenance
 from nescio.report.figures import save_figure
-from nescio.report.meta import kept_weights, weights_figure, weights_table
+from nescio.report.meta import nonzero_weights, weights_figure, weights_table
 
 
 def record(weights=(0.0, -0.5, 2.0), kind="lasso"):
@@ -23,7 +23,7 @@ def record(weights=(0.0, -0.5, 2.0), kind="lasso"):
 
 
 def test_what_counts_comes_by_weight():
-    assert kept_weights(record()) == {"entropy": 2.0, "conv1/l2": -0.5}
+    assert nonzero_weights(record()) == {"entropy": 2.0, "conv1/l2": -0.5}
 
 
 def test_the_table_says_what_it_was_learned_from():
@@ -49,6 +49,6 @@ def test_the_figure_has_a_bar_for_each(tmp_path):
 
 def test_a_network_has_no_such_weights():
     with pytest.raises(NescioError, match="no single weight"):
-        kept_weights(record(None, "nn"))
+        nonzero_weights(record(None, "nn"))
     with pytest.raises(NescioError, match="not None"):
-        kept_weights(None)
+        nonzero_weights(None)

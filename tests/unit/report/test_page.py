@@ -14,10 +14,13 @@ import pytest
 
 from nescio.errors import NescioError
 from nescio.report import page
-from nescio.report.page import LARGEST, report_page
-from nescio.report.reading import records_in
-from nescio.report.section import ReportContext, Section
-from nescio.report.sections import accuracy, attacks, examples, side_by_side, verdict
+from nescio.report.calibration import calibration_html
+from nescio.report.comparison import comparison_html
+from nescio.report.examples import examples_html
+from nescio.report.gallery import attacks_html
+from nescio.report.page import MAX_BYTES, Section, report_page
+from nescio.report.records import ReportContext, records_in
+from nescio.report.verdict import verdict_html
 from report_records import (
     a_contest,
     a_decision,
@@ -99,7 +102,7 @@ def test_sections_appear_when_their_records_are_there():
 def test_a_threshold_that_was_tried_is_in_the_verdict():
     tried, untried = ("run", an_evaluation({"far": 0.9})), "These records hold no threshold"
     assert untried in report_page([tried])
-    made = verdict.section(ReportContext((tried, ("run", a_decision())))).body
+    made = verdict_html(ReportContext((tried, ("run", a_decision()))))
     assert untried not in made
     assert "energy says “I do not know” where its score is above 1.25" in made
     assert "Refused of unknown inputs, about which nothing can be promised: far 80.0 %." in made
@@ -138,8 +141,8 @@ def test_standings_have_a_heading_where_there_are_several_data_sets():
         for data in ("digits", "moons")
     )
     heading = "<h3>moons, 1,000 inputs</h3><ul><li>Most right answers on moons"
-    assert heading in verdict.section(ReportContext((*digits, *moons))).body
-    assert "1,000 inputs</h3>" not in verdict.section(ReportContext(tuple(moons))).body
+    assert heading in verdict_html(ReportContext((*digits, *moons)))
+    assert "1,000 inputs</h3>" not in verdict_html(ReportContext(tuple(moons)))
 
 
 def test_the_contents_lead_to_every_section(everything):
@@ -174,7 +177,7 @@ def test_no_level_of_headings_is_passed_over(models):
     levels = [int(level) for level in re.findall(r"<h([1-6])[ >]", report_page(records))]
     assert levels[:2] == [1, 2]
     assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
-    assert ("<h4>" in verdict.section(ReportContext(tuple(records))).body) == (
+    assert ("<h4>" in verdict_html(ReportContext(tuple(records)))) == (
         models == 2
     )  # these have headings above
 
@@ -274,7 +277,7 @@ def test_a_model_judged_in_two_goes_stands_beside_one_that_was_judged_in_one():
     two_goes = (("a", far), ("a", noise))
     for other in (("b", an_evaluation(both)), ("b", far)):
         for given in ((*two_goes, other), (other, *two_goes)):
-            text = side_by_side.section(ReportContext(given)).body
+            text = comparison_html(ReportContext(given))
             assert ("AUROC: noise" in text) == (other[1] is not far)
             assert text.count("<svg") == 3
             assert "±" not in text
@@ -315,22 +318,23 @@ def test_the_models_of_many_runs_fit_a_page():
     one = records_in([str(RESULTS / "duq-fashion" / "paper-0")])
     records = [(f"{name}-{i}", record) for i in range(15) for name, record in one]
     made = report_page(records)
-    assert len(made.encode()) < LARGEST
+    assert len(made.encode()) < MAX_BYTES
     assert "in the tables only" in made
 
 
 def test_figures_are_left_out_of_a_page_that_would_be_too_large():
-    large = Section("big", "Big", page.Markup("<p>words</p><figure>" + "x" * LARGEST + "</figure>"))
-    made = report_page([("run", an_audit())], (lambda given: large, *page.SECTIONS))
-    assert len(made.encode()) < LARGEST
+    large = page.Markup("<p>words</p><figure>" + "x" * MAX_BYTES + "</figure>")
+    sections = (Section("big", "Big", (lambda context: large,)), *page.SECTIONS)
+    made = report_page([("run", an_audit())], sections)
+    assert len(made.encode()) < MAX_BYTES
     assert "<p>words</p>" in made
     assert "Its figures are left out" in made
 
 
 def test_words_that_are_too_many_are_an_error():
-    large = Section("big", "Big", page.Markup("x" * LARGEST))
+    large = Section("big", "Big", (lambda context: page.Markup("x" * MAX_BYTES),))
     with pytest.raises(NescioError, match="too many for one page of 3 MB"):
-        report_page([("run", an_audit())], [lambda given: large])
+        report_page([("run", an_audit())], [large])
 
 
 @pytest.mark.parametrize(
@@ -365,8 +369,8 @@ def test_only_what_is_all_is_called_so_under_pictures():
     row = replace(a_gallery().rows[0], confidence=(0.99996, 0.99996))
     pictures = replace(an_examples(), known=replace(an_examples().known, surest=(sure,)))
     noise, samples = (replace(a_gallery(start), rows=(row,)) for start in ("noise", "samples"))
-    for make, record in ((examples, pictures), (attacks, noise), (attacks, samples)):
-        seen = ForwardPass(str(make.section(ReportContext((("run", record),))).body))
+    for make, record in ((examples_html, pictures), (attacks_html, noise), (attacks_html, samples)):
+        seen = ForwardPass(str(make(ReportContext((("run", record),)))))
         words = " ".join([*seen.words, *(value for key, value in seen.attributes if key == "alt")])
         assert words.count("99.9 %") >= 2
         assert "100" not in words
@@ -380,10 +384,8 @@ def test_only_what_is_all_is_called_so_in_tables():
             for name, mmc in (("a", 0.96), ("b", 0.96), ("b", 0.97))
         )
     )
-    assert (
-        re.findall(r">(&gt;99\.9|100\.0)</td>", accuracy.section(models).body) == ["&gt;99.9"] * 3
-    )
-    assert re.findall(r">(&gt;99\.9|100\.0)( ±0\.0)?</td>", side_by_side.section(models).body) == [
+    assert re.findall(r">(&gt;99\.9|100\.0)</td>", calibration_html(models)) == ["&gt;99.9"] * 3
+    assert re.findall(r">(&gt;99\.9|100\.0)( ±0\.0)?</td>", comparison_html(models)) == [
         ("&gt;99.9", ""),
         ("&gt;99.9", " ±0.0"),
     ]
@@ -425,7 +427,7 @@ def test_nothing_to_show_is_an_error():
 
 def test_the_records_of_this_repository_make_a_page():
     made = report_page(records_in([str(RESULTS / "detectors-fashion")]))
-    assert len(made.encode()) < LARGEST
+    assert len(made.encode()) < MAX_BYTES
     assert headings(made)[-1] == "Provenance"
 
 

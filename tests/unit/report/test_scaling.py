@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from nescio.records import Course, Direction, Gauge, Provenance, Scaling
-from nescio.report.figures import shown
+from nescio.report.figures import plot_text
 from nescio.report.scaling import LINES, scaling_figure, scaling_table, worst_first
 
 FACTORS = (1.0, 1e3, 1e6)
@@ -140,8 +140,8 @@ def test_any_name_can_be_drawn_and_none_vanishes(name):
     figure = scaling_figure(replace(record(direction(name, 0, None, (1.0, 0.75))), method=name))
     figure.savefig(io.BytesIO(), format="png", dpi=30)
     words = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert words == [shown(name), "threshold that accepts 95 %"]
-    assert figure.get_suptitle().startswith(f"{shown(name)}: 10 inputs")
+    assert words == [plot_text(name), "threshold that accepts 95 %"]
+    assert figure.get_suptitle().startswith(f"{plot_text(name)}: 10 inputs")
 
 
 def test_long_names_stay_inside_the_figure():

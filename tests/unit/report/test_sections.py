@@ -42,9 +42,10 @@ from nescio.records import (
     Scaling,
 )
 from nescio.report.decision import decision_figure, decision_words, threshold_words
-from nescio.report.pictures import lighter, png
-from nescio.report.section import ReportContext
-from nescio.report.sections import attacks, examples, infinity, maps, threshold, unknown, verdict
+from nescio.report.html import picture, with_palette
+from nescio.report.page import SECTIONS
+from nescio.report.records import ReportContext
+from nescio.report.table import join
 from report_records import a_fitted, a_recommendation, an_evaluation, an_examples
 
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
@@ -64,6 +65,17 @@ NAMES = {
     "taught",
     "why",
 }
+
+
+def body(anchor):
+    """A function from the records of a report to one section of its page."""
+    [section] = (one for one in SECTIONS if one.anchor == anchor)
+    return lambda context: join(part(context) for part in section.parts)
+
+
+attacks, examples, infinity, maps = map(body, ("attacks", "examples", "infinity", "maps"))
+threshold, unknown, verdict = map(body, ("threshold", "unknown", "verdict"))
+ALL = [infinity, attacks, maps, examples, threshold]
 
 
 class Page(HTMLParser):
@@ -160,17 +172,14 @@ def one(records, kind):
     return next(record for record in records if isinstance(record, kind))
 
 
-ALL = [infinity, attacks, maps, examples, threshold]
-
-
 @pytest.mark.parametrize("module", ALL)
 def test_without_records_there_is_no_section(module):
-    assert module.section(ReportContext(())) is None
+    assert module(ReportContext(())) == ""
 
 
 @pytest.mark.parametrize("module", ALL)
 def test_every_picture_has_words(module, of_images, of_rows):
-    page = Page(module.section(given(*of_images, *of_rows)).body)
+    page = Page(module(given(*of_images, *of_rows)))
     assert all(len(image["alt"]) > 10 for image in page.of("img"))
     assert all(len(drawn["aria-label"]) > 20 for drawn in page.of("svg"))
     assert len(page.of("svg")) + len(page.of("img")) > 0
@@ -198,9 +207,7 @@ def test_no_name_becomes_a_tag(module, of_images, of_rows):
     records = [spoiled(record) for record in (*of_images, *of_rows)]
     judged = one(records, Evaluation)
     resisted = Provenance.now(0, {"resisted": {EVIL: EVIL}}, 0.0)
-    body = module.section(
-        given(*records, dataclasses.replace(judged, provenance=resisted), name=EVIL)
-    ).body
+    body = module(given(*records, dataclasses.replace(judged, provenance=resisted), name=EVIL))
     page = Page(body)
     assert EVIL in page.text  # it is told, as text
     assert "script" not in {tag for tag, _ in page.tags}
@@ -215,7 +222,7 @@ def test_no_name_becomes_a_tag(module, of_images, of_rows):
 @pytest.mark.usefixtures("undrawn")
 def test_rays_are_told_in_words(of_images):
     audit = one(of_images, Audit)
-    page = Page(infinity.section(given(audit)).body)
+    page = Page(infinity(given(audit)))
     assert (
         f"Along {100 * audit.ends_certain:.1f} % of 20 directions, through points drawn by chance"
         in page.text
@@ -227,18 +234,16 @@ def test_rays_are_told_in_words(of_images):
     fitted = dataclasses.replace(
         one(of_images, Fitted), classes=tuple(f"kind {label}" for label in range(8))
     )
-    called = Page(
-        infinity.section(given(audit, fitted)).body
-    ).text  # by another record of the same model
+    called = Page(infinity(given(audit, fitted))).text  # by another record of the same model
     assert f"kind {ended}" in called
     assert f"class {ended}" not in called
     ray = dataclasses.replace(
         audit.rays[0], factors=(1.0, 1000.0), confidence=(0.5, 0.999), asymptote=None
     )
-    words = infinity.section(given(dataclasses.replace(audit, rays=(ray,) * 8))).body
+    words = infinity(given(dataclasses.replace(audit, rays=(ray,) * 8)))
     assert "Confidence of 8 points as they are scaled by 1 to 1,000; all end above 0.99." in words
     low = dataclasses.replace(ray, confidence=(0.5, 0.4))
-    words = infinity.section(given(dataclasses.replace(audit, rays=(ray, low)))).body
+    words = infinity(given(dataclasses.replace(audit, rays=(ray, low))))
     assert "they end between 0.4 and 0.999" in words
 
 
@@ -255,20 +260,20 @@ def test_rays_are_told_in_words(of_images):
 )
 def test_what_is_proved_and_what_is_measured(of_images, change, said):
     record = dataclasses.replace(one(of_images, Audit), **change)
-    assert said in Page(infinity.section(given(record)).body).text
+    assert said in Page(infinity(given(record))).text
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_several_audits_stand_side_by_side(of_images):
     audit = one(of_images, Audit)
-    page = Page(infinity.section(given(*[audit] * 9)).body)
+    page = Page(infinity(given(*[audit] * 9)))
     assert "run (9)" in page.text
     assert len(page.of("svg")) == 6
     assert "3 more models are in the tables only" in page.text
 
 
 def test_features_by_themselves(of_rows):
-    page = Page(infinity.section(given(of_rows[0])).body)
+    page = Page(infinity(given(of_rows[0])))
     assert re.search(r"The nearest feature is (width|height): with it moved", page.text)
     assert (
         page.text.count("the median of the rows it is not yet certain of") == 2
@@ -280,7 +285,7 @@ def test_features_by_themselves(of_rows):
 
 @pytest.mark.usefixtures("undrawn")
 def test_scaling_and_monotonicity_in_words(of_rows):
-    text = Page(infinity.section(given(of_rows[1])).body).text
+    text = Page(infinity(given(of_rows[1]))).text
     missed = [
         d
         for d in one(of_rows, Scaling).directions
@@ -288,7 +293,7 @@ def test_scaling_and_monotonicity_in_words(of_rows):
     ]
     assert (f"Along {len(missed)} of 3 directions no score notices" in text) == bool(missed)
     found = one(of_rows, Monotonicity)
-    text = Page(infinity.section(given(found)).body).text
+    text = Page(infinity(given(found))).text
     assert f"along {len(found.monotone_features)} of 2 features" in text
     assert "no proof" in text
 
@@ -301,12 +306,12 @@ def test_many_grey_lines_are_one_picture(of_rows):
             dataclasses.replace(record.directions[0], name=f"f{i}", feature=i) for i in range(60)
         ),
     )
-    assert len(infinity.section(given(many)).body) < 250_000
+    assert len(infinity(given(many))) < 250_000
 
 
 def test_a_gallery_shows_before_and_after(of_images):
     noise, samples = (record for record in of_images if isinstance(record, Gallery))
-    page = Page(attacks.section(given(noise)).body)
+    page = Page(attacks(given(noise)))
     assert len(page.of("img")) == 4  # two before, two after
     row = noise.rows[0]
     change = f"{percent(row.confidence_before[0])} → {percent(row.confidence[0])}"
@@ -314,7 +319,7 @@ def test_a_gallery_shows_before_and_after(of_images):
     assert any(
         change in image["alt"] and row.answers[0] in image["alt"] for image in page.of("img")
     )
-    page = Page(attacks.section(given(samples)).body)
+    page = Page(attacks(given(samples)))
     wrong = [
         answer != kind for answer, kind in zip(samples.rows[0].answers, samples.kinds, strict=True)
     ]
@@ -325,7 +330,7 @@ def test_a_gallery_shows_before_and_after(of_images):
 @pytest.mark.usefixtures("undrawn")
 def test_attacked_sets_in_words(of_images):
     record = one(of_images, Evaluation)
-    text = Page(attacks.section(given(record)).body).text
+    text = Page(attacks(given(record))).text
     side = record.unknown[0]
     assert (
         f"run, adversarial_noise: after the attack the mean confidence is {100 * side.mmc:.1f} %"
@@ -338,18 +343,15 @@ def test_attacked_sets_in_words(of_images):
         inputs=9,
         attack=Against(12, "loss", how.eps, 5, 0.1, "linf", True, 1, False),
     )
-    text = Page(attacks.section(given(dataclasses.replace(record, unknown=(fooled,)))).body).text
+    text = Page(attacks(given(dataclasses.replace(record, unknown=(fooled,))))).text
     assert "75.0 % of 12 attacked inputs end in a wrong class" in text
     calm = dataclasses.replace(
         record, unknown=(), provenance=Provenance.now(0, {"resisted": {"a": 7}}, 0.0)
     )
-    assert (
-        "run, a: none of 7 attacks made the model err."
-        in Page(attacks.section(given(calm)).body).text
-    )
-    assert attacks.section(given(dataclasses.replace(record, unknown=()))) is None
+    assert "run, a: none of 7 attacks made the model err." in Page(attacks(given(calm))).text
+    assert attacks(given(dataclasses.replace(record, unknown=()))) == ""
     bare = dataclasses.replace(record, unknown=(dataclasses.replace(side, separation=()),))
-    assert "–" in Page(attacks.section(given(bare)).body).text
+    assert "–" in Page(attacks(given(bare))).text
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -357,14 +359,12 @@ def test_an_attack_on_many_models_is_told_once(of_images):
     record = one(of_images, Evaluation)
     record = dataclasses.replace(record, unknown=record.unknown[:1])
     named = ReportContext(tuple((name, record) for name in "abc"))
-    assert unknown.section(named).body.count("was made for each of a, b and c by itself") == 1
-    assert "after the attack the mean confidence" in attacks.section(named).body
+    assert unknown(named).count("was made for each of a, b and c by itself") == 1
+    assert "after the attack the mean confidence" in attacks(named)
     many = ReportContext(tuple((f"m{i}", record) for i in range(7)))
-    assert unknown.section(many).body.count("was made for each of 7 models by itself") == 1
-    assert (
-        "after the attack the mean confidence" not in attacks.section(many).body
-    )  # the table has it
-    assert attacks.section(many).body.count("<tr>") == 8
+    assert unknown(many).count("was made for each of 7 models by itself") == 1
+    assert "after the attack the mean confidence" not in attacks(many)  # the table has it
+    assert attacks(many).count("<tr>") == 8
 
 
 def test_pictures_of_another_attack_are_told(of_images):
@@ -373,20 +373,18 @@ def test_pictures_of_another_attack_are_told(of_images):
     for count in (steps, steps + 1):
         attack = dataclasses.replace(record.unknown[0].attack, steps=count)
         side = dataclasses.replace(record.unknown[0], attack=attack)
-        text = Page(
-            attacks.section(given(dataclasses.replace(record, unknown=(side,)), noise)).body
-        ).text
+        text = Page(attacks(given(dataclasses.replace(record, unknown=(side,)), noise))).text
         assert (f"it had {steps} steps, not {steps + 1}" in text) == (count != steps)
 
 
 def test_maps_side_by_side(of_rows):
     record = one(of_rows, Map)
     other = dataclasses.replace(record, method="other", data="elsewhere")
-    page = Page(maps.section(given(record, dataclasses.replace(record, method="duq"), other)).body)
+    page = Page(maps(given(record, dataclasses.replace(record, method="duq"), other)))
     assert len(page.of("svg")) == 4  # confidence and score, of two data sets
     sure = (np.array(record.confidence.values) > 0.99).mean()
     assert f"softmax is more than 99.0 % sure over {percent(sure)} of the map" in page.text
-    same = Page(maps.section(given(record, record)).body)
+    same = Page(maps(given(record, record)))
     assert "run (2) is more than" in same.text  # two of one method go by their names
 
 
@@ -398,7 +396,7 @@ def test_each_model_has_a_map_of_its_own_score(of_rows):
     both = dataclasses.replace(record, scores=tuple(surfaces))
     other = dataclasses.replace(record, method="duq", scores=(surfaces[0],))
     judged = an_evaluation({"far": 0.9}, method=both.method)
-    page = Page(maps.section(given(both, other, dataclasses.replace(judged, score="second"))).body)
+    page = Page(maps(given(both, other, dataclasses.replace(judged, score="second"))))
     assert f"The score of {both.method}: second." in page.text
     assert "The score of duq: first." in page.text
     assert "not in this map" not in page.text
@@ -406,22 +404,19 @@ def test_each_model_has_a_map_of_its_own_score(of_rows):
 
 def test_a_map_without_points_is_told(of_rows):
     with pytest.raises(NescioError, match=r"the map of run on .* cannot be drawn"):
-        maps.section(given(dataclasses.replace(one(of_rows, Map), x=(), y=())))
+        maps(given(dataclasses.replace(one(of_rows, Map), x=(), y=())))
 
 
 def test_a_table_without_features_is_left_out(of_rows):
-    assert (
-        infinity.section(given(dataclasses.replace(one(of_rows, FeatureAudit), features=())))
-        is None
-    )
+    assert infinity(given(dataclasses.replace(one(of_rows, FeatureAudit), features=()))) == ""
 
 
 def test_regions_are_drawn_small(of_rows):
     record = one(of_rows, Regions)
-    page = Page(maps.section(given(record)).body)
+    page = Page(maps(given(record)))
     assert f"{record.count:,} linear regions" in page.text
     many = dataclasses.replace(record, count=5000, cells=record.cells * (5000 // record.count + 1))
-    assert len(maps.section(given(many)).body) < 400_000
+    assert len(maps(given(many))) < 400_000
 
 
 def test_a_palette_saves_bytes_and_is_not_seen(seed):
@@ -433,27 +428,33 @@ def test_a_palette_saves_bytes_and_is_not_seen(seed):
     full = (
         f'<image xlink:href="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"/>'
     )
-    small = lighter(Markup(full))
+    small = with_palette(Markup(full))
     assert len(small) < len(full) / 2
     found = re.search(r'base64,([^"]*)', small)[1]
     again = np.asarray(Image.open(io.BytesIO(base64.b64decode(found))).convert("RGBA"), int)
     assert np.abs(again - noisy).mean() < 16
-    assert lighter(Markup("<p>2 < 3</p>")) == "<p>2 < 3</p>"
+    assert with_palette(Markup("<p>2 < 3</p>")) == "<p>2 < 3</p>"
+
+
+def pixels_of(markup):
+    """The first picture in HTML as an array."""
+    png = base64.b64decode(re.search(r'base64,([^"]*)', markup)[1])
+    return np.asarray(Image.open(io.BytesIO(png)))
 
 
 def test_pictures_are_those_of_the_record(of_images):
     image = one(of_images, Examples).known.surest[0].image
-    again = np.asarray(Image.open(io.BytesIO(base64.b64decode(png(image).split(",")[1]))))
+    again = pixels_of(picture(image, "", []))
     np.testing.assert_array_equal(again, np.rint(np.array(image[0]) * 255))
     colour = (image[0], image[0], tuple(tuple(0.0 for _ in row) for row in image[0]))
-    again = np.asarray(Image.open(io.BytesIO(base64.b64decode(png(colour).split(",")[1]))))
+    again = pixels_of(picture(colour, "", []))
     assert again.shape == (8, 8, 3)
     assert again[..., 2].max() == 0
 
 
 def test_examples_as_pictures_and_as_rows(of_images, of_rows):
     record = one(of_images, Examples)
-    page = Page(examples.section(given(record)).body)
+    page = Page(examples(given(record)))
     assert len(page.of("img")) == 3 * 2 * 3
     first = record.known.surest[0]
     assert any(
@@ -462,7 +463,7 @@ def test_examples_as_pictures_and_as_rows(of_images, of_rows):
     )
     assert "shown stretched" in " ".join(image["alt"] for image in page.of("img"))  # far away
     table = one(of_rows, Examples)
-    page = Page(examples.section(given(table)).body)
+    page = Page(examples(given(table)))
     assert not page.of("img")
     assert len(page.of("tr")) == 2 * (1 + 4)
     assert f"{table.known.surest[0].values[0]:.6g}" in page.text
@@ -470,13 +471,13 @@ def test_examples_as_pictures_and_as_rows(of_images, of_rows):
 
 def test_examples_of_many_models_are_folded_and_few(of_rows):
     record = one(of_rows, Examples)
-    alone = Page(examples.section(given(record)).body)
+    alone = Page(examples(given(record)))
     assert (
         "the inputs it is surest of first, then those it is least sure of, judged by max_prob."
         in alone.text
     )
     assert not alone.of("details")
-    page = Page(examples.section(given(*[record] * 8)).body)
+    page = Page(examples(given(*[record] * 8)))
     assert len(page.of("details")) == 6
     assert "run (6)" in page.text
     assert "run (7)" not in page.text
@@ -487,7 +488,7 @@ def test_wrong_examples_stand_out(of_images):
     record = one(of_images, Examples)
     wrong = dataclasses.replace(record.known.surest[0], answer="a", truth="b")
     side = dataclasses.replace(record.known, surest=(wrong,), unsure=())
-    page = Page(examples.section(given(dataclasses.replace(record, known=side, unknown=()))).body)
+    page = Page(examples(given(dataclasses.replace(record, known=side, unknown=()))))
     assert "Of the 1 input it is surest of 1 are wrong." in page.text
     assert page.of("figure")[0]["class"] == "picture wrong"
     assert "wrong: it is b" in page.of("img")[0]["alt"]
@@ -497,7 +498,7 @@ def test_inputs_that_are_neither_are_told(of_images):
     record = one(of_images, Examples)
     bare = Example(3, "a", None, 0.5, 1.0, None, None, None)
     side = dataclasses.replace(record.known, surest=(bare,), unsure=())
-    page = Page(examples.section(given(dataclasses.replace(record, known=side, unknown=()))).body)
+    page = Page(examples(given(dataclasses.replace(record, known=side, unknown=()))))
     assert len(page.of("tr")) == 2
 
 
@@ -505,12 +506,12 @@ def test_a_row_whose_values_were_not_kept_has_dashes():
     record = an_examples(pictures=False)
     bare = dataclasses.replace(record.known.surest[0], values=None)
     side = dataclasses.replace(record.known, surest=(bare,))
-    body = examples.section(given(dataclasses.replace(record, known=side))).body
+    body = examples(given(dataclasses.replace(record, known=side)))
     assert body.count("<td class=number>–</td>") == 2
 
 
 def test_thresholds_and_their_promises(of_images):
-    page = Page(threshold.section(given(*of_images)).body)
+    page = Page(threshold(given(*of_images)))
     decision = of_images[2]
     assert decision.promise in page.text
     assert (
@@ -520,12 +521,12 @@ def test_thresholds_and_their_promises(of_images):
     assert "inputs of digits, test part settled that" in page.text
     assert "a promise" not in page.text  # of the fitted detector: the decision tells it
     fitted = [one for one in of_images if isinstance(one, Fitted)]
-    assert "Promised: a promise." in Page(threshold.section(given(*fitted)).body).text
-    side = Page(threshold.section(given(decision, decision)).body)
+    assert "Promised: a promise." in Page(threshold(given(*fitted))).text
+    side = Page(threshold(given(decision, decision)))
     assert "run (2)" in side.text
     assert "far refused, %" in side.text
     exact = dataclasses.replace(decision, accept=0.9, bound=0.9032)
-    rows = threshold.section(given(exact, exact)).body
+    rows = threshold(given(exact, exact))
     assert re.search(r"promised, %</th><th[^>]*>guaranteed, %</th>", rows)
     assert re.search(r">90\.0</td><td[^>]*>90\.3</td>", rows)
 
@@ -569,17 +570,14 @@ def test_a_model_of_kernels():
         per_feature(model, x, names=known.features, classes=known.classes, progress=False),
         overconfidence(model, box=box_of(known), trials=10, progress=False),
     ]
-    text = Page(infinity.section(given(*records)).body).text
+    text = Page(infinity(given(*records))).text
     assert "That it ends not knowing is proved" in text
     assert "certain after" in text
     assert "How far the median row must be moved" in text
 
 
 def test_no_torch():
-    code = (
-        "import sys\nfrom nescio.report.sections import attacks, examples, infinity, maps, threshold\n"
-        "import nescio.report.reliability\nsys.exit('torch' in sys.modules)"
-    )
+    code = "import sys\nimport nescio.report.page\nsys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -587,9 +585,9 @@ def test_a_recommended_detector_comes_first_and_is_told_once():
     """It is on record twice: by its ranking, and as it was fitted."""
     suited = a_recommendation("vim")
     own = dataclasses.replace(a_fitted(detector="vim"), inputs=suited.calibrated)
-    found = verdict.section(
+    found = verdict(
         ReportContext((("run", own), ("run", a_fitted(detector="knn")), ("run", suited)))
-    ).body
+    )
     assert re.findall(
         r"(Use \w+|If not vim, there is a detector that was fitted on \w+)", found
     ) == [

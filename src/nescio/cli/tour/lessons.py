@@ -10,7 +10,7 @@ from nescio.cli.tour.judged import Judged
 from nescio.cli.tour.plan import ACCEPT
 from nescio.metrics.percent import percent
 from nescio.records import Decision
-from nescio.report.tables import auroc_colour
+from nescio.report.table import auroc_style
 
 SETS = {
     "unseen": "held-out\ndigits",
@@ -55,7 +55,7 @@ def _auroc(value: float | None, best: float) -> Text:
     told = (
         "1.000" if value == 1 else f"{min(value, 0.999):.3f}"
     )  # only what is perfect is said to be
-    return Text(told, style=f"{auroc_colour(value)}{' bold' * (value == best)}")
+    return Text(told, style=f"{auroc_style(value)}{' bold' * (value == best)}")
 
 
 def _share(value: float | None) -> str:

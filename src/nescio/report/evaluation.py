@@ -1,0 +1,234 @@
+"""Evaluations: tables, figures, and the page's parts on unknown inputs and selective prediction."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import cycle, islice
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from nescio.errors import unknown_name
+from nescio.records import Evaluation, Rejection
+from nescio.report.calibration import known_table
+from nescio.report.figures import (
+    COLOURS,
+    DASHES,
+    Style,
+    draw_histograms,
+    one_panel,
+    plot_text,
+    with_legend,
+)
+from nescio.report.html import MAX_DRAWN, details, figure, model_part, not_drawn, paragraphs, terms
+from nescio.report.records import ReportContext
+from nescio.report.runs import failed_attacks, own
+from nescio.report.table import Cell, Percent, Table, auroc_cell, join
+from nescio.report.words import METRICS, definitions, describe_attack, listed
+
+TERMS = ("score", "mean confidence", "AUROC", "AUPR-In, AUPR-Out", "FPR95")
+SELECTIVE = (
+    "The inputs most likely unknown are rejected first; the accuracy on the rest should rise. An "
+    "unknown input that is not rejected counts as an error.",
+    "Dashed: the theoretical maximum of a model that is correct on all known inputs and rejects "
+    "every unknown one before them.",
+)
+
+
+def evaluation_tables(record: Evaluation) -> RenderableType:
+    """Return the known data, each unknown set by the method's own score, and AUROC by every score."""
+    known = record.known
+    title = f"{record.method} on {known.name}: {known.inputs} inputs, {record.classes} classes"
+    table = known_table([("", record)])
+    table = table.without("model", "method", "known data", "inputs", "classes")
+    parts: list[RenderableType] = [replace(table, title=title)]
+    if record.unknown:
+        first = own(record.unknown[0].separation, record.score)
+        title = f"known against unknown, by {record.score if first is None else first.score}"
+        parts.append(replace(unknown_table([("", record)]).without("model", "score"), title=title))
+        if len(record.unknown[0].separation) > 1:
+            parts.append(scores_table(record))
+        made = (f"{set_name}: {how}" for set_name, how in _attacks(record))
+        parts.append(Text("\n".join([*definitions(*TERMS), *made]), style="dim"))
+    for name, tried in failed_attacks(record).items():
+        parts.append(Text(f"{name}: none of {tried} attacks succeeded, so it is empty."))
+    return Group(*parts)
+
+
+def unknown_table(records: Sequence[tuple[str, Evaluation]]) -> Table:
+    """Return each unknown set of each model by its own score."""
+    columns = ("model", "unknown data", "inputs", "score", "mean confidence", "AUROC", "AUPR-In")
+    rows: list[list[Cell]] = []
+    for name, record in records:
+        for side in record.unknown:
+            row: list[Cell] = [name, side.name, side.inputs]
+            if (one := own(side.separation, record.score)) is None:
+                rows.append([*row, None, Percent(side.mmc), *[None] * 4])
+            else:
+                metrics = (auroc_cell(one.auroc), one.aupr_in, one.aupr_out, Percent(one.fpr95))
+                rows.append([*row, one.score, Percent(side.mmc), *metrics])
+    return Table("Known against unknown inputs", (*columns, "AUPR-Out", "FPR95"), rows)
+
+
+def scores_table(record: Evaluation) -> Table:
+    """Return the AUROC of every score on every unknown set."""
+    columns = ("score", *(side.name for side in record.unknown), "correct/wrong")
+    rows: list[list[Cell]] = []
+    for one in record.known.misclassification:
+        found = ({each.score: each.auroc for each in side.separation} for side in record.unknown)
+        rows.append([one.score, *(auroc_cell(by_score.get(one.score)) for by_score in found)])
+        rows[-1].append(auroc_cell(one.auroc))
+    return Table("AUROC of every score", columns, rows)
+
+
+def _attacks(record: Evaluation) -> list[tuple[str, str]]:
+    """Return how each adversarial set was made and, where not all inputs are in it, why."""
+    made = []
+    for side in record.unknown:
+        if attack := side.attack:
+            part = "" if side.inputs == attack.tried else f"; {side.inputs} were then misclassified"
+            how = f"{describe_attack(attack)}, tried on {attack.tried} inputs{part}."
+            made.append((side.name, how))
+    return made
+
+
+def histogram_figure(record: Evaluation, score: str | None = None) -> Figure:
+    """Draw how a score is distributed on known data and on each unknown set."""
+    score = score or record.score
+    found = {histogram.score: histogram for histogram in record.histograms}
+    if score not in found:
+        raise unknown_name("score of this record", score, found)
+    figure, axes = one_panel(
+        f"{plot_text(record.method)}: {plot_text(score)} on each set",
+        f"{plot_text(score)}  (higher = more likely unknown)",
+        "fraction of inputs",
+    )
+    sets = [
+        (record.known.name if name == "known" else name, np.array(counts) / max(1, sum(counts)))
+        for name, counts in found[score].counts.items()
+    ]
+    draw_histograms(axes, found[score].edges, sets)
+    return with_legend(figure, axes)
+
+
+def roc_curves_figure(record: Evaluation, score: str | None = None) -> Figure:
+    """Draw the fractions of unknown and known inputs accepted, a curve for each unknown set."""
+    score = score or record.score
+    title = f"{plot_text(record.method)}: known against unknown, by {plot_text(score)}"
+    figure, axes = one_panel(title, "unknown inputs accepted", "known inputs accepted")
+    axes.plot([0, 1], [0, 1], color="0.55", linewidth=1, linestyle=":")
+    # the first colour and dashes are those of known data, which is no curve here
+    styles = zip((COLOURS * 4)[1:], islice(cycle(DASHES), 1, None), record.unknown, strict=False)
+    for colour, dashes, side in styles:
+        if (curve := own(side.roc, score)) is None:
+            continue
+        auroc = next((one.auroc for one in side.separation if one.score == curve.score), None)
+        label = plot_text(side.name) + ("" if auroc is None else f": AUROC {auroc:.3f}")
+        style: Style = {"color": colour, "linewidth": 1.8, "label": label}
+        axes.plot(curve.unknown, curve.known, linestyle=dashes, **style)
+    axes.set(xlim=(-0.01, 1), ylim=(0, 1.02))
+    return with_legend(figure, axes)
+
+
+def rejection_curves_figure(record: Evaluation, score: str | None = None) -> Figure:
+    """Draw the accuracy on what is accepted as inputs are rejected, the maximum dashed."""
+    title = f"{plot_text(record.method)}: accuracy when unknown-looking inputs are rejected"
+    figure, axes = one_panel(title, "fraction rejected", "selective accuracy")
+    sides = [(plot_text(record.known.name), record.known.rejection)]
+    sides += [(f"with {plot_text(side.name)}", side.rejection) for side in record.unknown]
+    for i, (label, curves) in enumerate(sides):
+        if (curve := own(curves, score or record.score)) is None:
+            continue
+        colour = COLOURS[i % len(COLOURS)]
+        axes.plot(curve.rejected, curve.accuracy, color=colour, label=label, linewidth=1.8)
+        if i:
+            axes.plot(curve.rejected, curve.maximum, color=colour, linewidth=1, linestyle="--")
+    axes.set_xlim(0, 1)
+    axes.set_ylim(top=1.01)
+    return with_legend(figure, axes)
+
+
+def unknown_html(context: ReportContext) -> Markup:
+    """Return one table for all models, its terms, and figures of each evaluation."""
+    found = [(name, record) for name, record in context.unique(Evaluation) if record.unknown]
+    if not found:
+        return Markup("")
+    made: dict[tuple[str, str], list[str]] = {}
+    for name, record in found:
+        for set_and_how in _attacks(record):
+            made.setdefault(set_and_how, []).append(name)
+    parts = [unknown_table(found).html(), terms((name, METRICS[name]) for name in TERMS)]
+    parts.append(
+        paragraphs(
+            f"{set_name} was generated for {_models(names)}: {how}"
+            for (set_name, how), names in made.items()
+        )
+    )
+    parts += [model_part(name, _drawn(name, one), len(found)) for name, one in found[:MAX_DRAWN]]
+    return join([*parts, not_drawn(len(found), "evaluations are")])
+
+
+def _models(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    several = listed(names) if len(names) <= MAX_DRAWN else f"{len(names)} models"
+    return f"each of {several} separately"
+
+
+def _drawn(name: str, record: Evaluation) -> Markup:
+    parts, sets = [], ", ".join(side.name for side in record.unknown)
+    if any(one.score == record.score for one in record.histograms):
+        alt = f"Histograms of {record.score} on {record.known.name} and on {sets}."
+        caption = "The less a set overlaps with known data, the better the score separates them."
+        parts.append(figure(histogram_figure(record), alt, caption))
+    if all(side.roc for side in record.unknown):
+        aurocs = ", ".join(
+            f"{side.name} {one.auroc:.3f}"
+            for side in record.unknown
+            if (one := own(side.separation, record.score)) and one.auroc is not None
+        )
+        alt = f"ROC curves of {record.score}; AUROC: {aurocs}."
+        caption = (
+            "Each point is a threshold: the unknown and the known inputs it accepts. Best is the "
+            "upper left corner; the dotted line is chance."
+        )
+        parts.append(figure(roc_curves_figure(record), alt, caption))
+    if len(record.known.misclassification) > 1:
+        parts.append(details(f"AUROC of every score of {name}", scores_table(record).html()))
+    return join(parts)
+
+
+def rejection_html(context: ReportContext) -> Markup:
+    """Return rejection curves of each evaluation, and a table of the areas under them."""
+    found = [
+        (name, record, curves)
+        for name, record in context.unique(Evaluation)
+        if (curves := _curves(record))
+    ]
+    if not found:
+        return Markup("")
+    parts = [paragraphs(SELECTIVE)]
+    for name, record, curves in found[:MAX_DRAWN]:
+        areas = (f"{data}: {one.area:.3f} of {one.maximum_area:.3f}" for data, one in curves)
+        alt = f"Selective accuracy by the fraction rejected. Areas: {'; '.join(areas)}."
+        drawn = figure(rejection_curves_figure(record), alt)
+        parts.append(model_part(name, drawn, len(found)))
+    rows: list[list[Cell]] = [
+        [name, data, one.score, one.area, one.maximum_area, Percent(one.area / one.maximum_area)]
+        for name, _, curves in found
+        for data, one in curves
+    ]
+    columns = ("model", "data", "score", "area", "theoretical maximum", "reached")
+    table = Table("Area under each rejection curve", columns, rows)
+    return join([*parts, not_drawn(len(found), "evaluations are"), table.html()])
+
+
+def _curves(record: Evaluation) -> list[tuple[str, Rejection]]:
+    """Return the curves by the model's own score; none if the record lacks any of them."""
+    sides = [(record.known.name, record.known.rejection)]
+    sides += [(f"with {side.name}", side.rejection) for side in record.unknown]
+    curves = [(name, own(found, record.score)) for name, found in sides]
+    complete = [(name, curve) for name, curve in curves if curve is not None]
+    return complete if len(complete) == len(sides) else []

@@ -1,0 +1,99 @@
+"""The inputs that a model is most and least certain of: pictures, or rows of a table."""
+
+from markupsafe import Markup
+
+from nescio.metrics.percent import percent
+from nescio.records import Example, Examples, ExampleSet
+from nescio.report.html import (
+    MAX_DRAWN,
+    heading,
+    level_within,
+    model_part,
+    paragraphs,
+    picture,
+    picture_row,
+)
+from nescio.report.records import ReportContext
+from nescio.report.table import Cell, Percent, Styled, Table, join
+from nescio.report.words import plural
+
+
+def examples_html(context: ReportContext) -> Markup:
+    """Return examples of each record, of the first few."""
+    found, parts = context.unique(Examples), []
+    for name, record in found[:MAX_DRAWN]:
+        level = level_within(len(found))
+        order = (
+            f"Of each set the most certain inputs first, then the least certain, by {record.score}."
+        )
+        sets = [_set_html(record, record.known, level, known=True)]
+        sets += [_set_html(record, one, level, known=False) for one in record.unknown]
+        parts.append(model_part(name, paragraphs([order]) + join(sets), len(found)))
+    if len(found) > MAX_DRAWN:
+        parts.append(paragraphs([f"Inputs of {len(found) - MAX_DRAWN} more models are not shown."]))
+    return join(parts)
+
+
+def _set_html(record: Examples, one: ExampleSet, level: int, known: bool) -> Markup:
+    title = f"{one.name} ({'known' if known else 'unknown'}, {one.inputs:,} inputs)"
+    parts = [heading(title, level), paragraphs(_words(one, known))]
+    ends = {"most certain": one.surest, "least certain": one.unsure}
+    examples = (*one.surest, *one.unsure)
+    if not examples or any(example.image is None for example in examples):
+        return join([*parts, _table(record, one, ends, known).html()])
+    for end, inputs in ends.items():
+        if inputs:
+            pictures = picture_row(_picture(one, example, end, known) for example in inputs)
+            parts.append(Markup("<p>{}:</p>{}").format(end.capitalize(), pictures))
+    return join(parts)
+
+
+def _words(one: ExampleSet, known: bool) -> list[str]:
+    """Return what stands out."""
+    if not known:
+        confidence = percent(one.surest[0].confidence) if one.surest else ""
+        return [f"Confidence in the most certain of these: {confidence}."] if one.surest else []
+    if all(example.truth is None for example in one.surest):
+        return []
+    wrong = sum(_is_wrong(example, known) for example in one.surest)
+    count = f"the {plural(len(one.surest), 'most certain input')}"
+    return [f"Of {count}, {wrong} are misclassified." if wrong else f"It is correct on {count}."]
+
+
+def _is_wrong(example: Example, known: bool) -> bool:
+    return known and example.truth is not None and example.truth != example.answer
+
+
+def _picture(one: ExampleSet, example: Example, end: str, known: bool) -> Markup:
+    if example.image is None:
+        raise AssertionError("only sets of images are shown as pictures")
+    wrong, confidence = _is_wrong(example, known), percent(example.confidence)
+    lines = [f"“{example.answer}” {confidence}"]
+    alt = f"{one.name}, input {example.number}, among the {end}: classified as {example.answer}"
+    if known and example.truth:
+        alt += f", which is {f'wrong: it is {example.truth}' if wrong else 'correct'}"
+    alt += f", confidence {confidence}"
+    if wrong:
+        lines.append(f"is “{example.truth}”")
+    if example.span is not None:
+        low, high = (f"{value:.3g}" for value in example.span)
+        lines.append(f"{low} to {high}")
+        alt += f"; its values from {low} to {high} are shown stretched to black and white"
+    return picture(example.image, alt, lines, wrong)
+
+
+def _table(
+    record: Examples, one: ExampleSet, ends: dict[str, tuple[Example, ...]], known: bool
+) -> Table:
+    columns = ["end", "input", "class given", *(["true class"] if known else [])]
+    columns += ["confidence", "score", *record.features]
+    rows: list[list[Cell]] = []
+    for end, inputs in ends.items():
+        for example in inputs:
+            row: list[Cell] = [end, example.number, example.answer]
+            row += [*([example.truth] if known else []), Percent(example.confidence), example.score]
+            values = example.values or (None,) * len(record.features)
+            row += [None if value is None else Styled(f"{value:.6g}", value) for value in values]
+            rows.append(row)
+    more = f" {record.left_out} further features are not shown." if record.left_out else ""
+    return Table(f"{one.name}.{more}", columns, rows, digits=2)

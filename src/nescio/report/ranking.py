@@ -1,0 +1,122 @@
+"""Detectors compared on one model, with or without unknown data: words, tables, page parts."""
+
+from dataclasses import replace
+
+from markupsafe import Markup
+from rich.console import Group, RenderableType
+
+from nescio.metrics.percent import percent
+from nescio.records import Contest, Recommendation
+from nescio.records.detector import UNCOVERED
+from nescio.report.html import heading, items, paragraphs
+from nescio.report.records import ReportContext
+from nescio.report.table import Cell, Percent, Table, auroc_cell, join, seconds
+from nescio.report.words import definitions, describe_set, listed
+
+BEST = {0: "bold"}  # the first row
+
+
+def ranking_words(record: Contest) -> list[str]:
+    """Return which detector was best on the unknown data."""
+    best = record.contestants[0]
+    sets = listed([describe_set(name) for name in record.unknown])
+    count = len(record.contestants)
+    return [f"Of {count} detectors, {best.name} is best on {sets}: mean AUROC {best.mean:.3f}."]
+
+
+def ranking_table(record: Contest) -> Table:
+    """Return AUROC and FPR95 of each detector on each set, the best mean first, and its cost."""
+    sets = list(record.unknown)
+    columns = ("detector", "mean AUROC", *(f"AUROC: {name}" for name in sets))
+    rows: list[list[Cell]] = []
+    for one in record.contestants:
+        row: list[Cell] = [one.name, auroc_cell(one.mean)]
+        row += [auroc_cell(one.auroc[name]) for name in sets]
+        row += [Percent(one.fpr95[name]) for name in sets]
+        rows.append([*row, seconds(one.fit_seconds), seconds(one.seconds_per_1000)])
+    columns += (*(f"FPR95: {name}" for name in sets), "fit, s", "s per 1000")
+    title = f"Detectors on {record.method}: {record.known} known inputs against unknown sets"
+    model = f"{record.model_seconds_per_1000:.3g} s per 1000 inputs"
+    notes = [f"{name} skipped: {why}" for name, why in record.skipped.items()]
+    notes += [*definitions("AUROC", "FPR95"), f"Times include the model's own, {model}."]
+    return Table(title, columns, rows, notes, row_styles=BEST)
+
+
+def ranking_tables(record: Contest) -> RenderableType:
+    """Return the ranking for a terminal: AUROC first, FPR95 and cost in a table of their own."""
+    table = ranking_table(record)
+    sets = list(record.unknown)
+    cost = (*(f"FPR95: {name}" for name in sets), "fit, s", "s per 1000")
+    others = table.without("mean AUROC", *(f"AUROC: {name}" for name in sets))
+    return Group(
+        replace(table.without(*cost), notes=()), replace(others, title="FPR95, and time needed")
+    )
+
+
+def recommendation_words(record: Recommendation) -> list[str]:
+    """Return which detector suits the model, and what its threshold guarantees."""
+    best = next((one for one in record.ranking if one.name == record.detector), record.ranking[0])
+    hardest = min(best.auroc, key=best.auroc.__getitem__)
+    words = [
+        f"Recommended: {record.detector} ({record.criterion} {best.mean:.3f}, best of "
+        f"{len(record.ranking)} detectors; {best.worst:.3f} on “{hardest}”, its hardest)."
+    ]
+    accept = record.provenance.settings.get("accept")
+    if isinstance(accept, float):
+        words.append(
+            f"Its threshold was set by {record.calibrated} known inputs. Guarantee (exchangeable "
+            f"inputs): a new known input is accepted with probability at least {accept:g}."
+        )
+        refused = ", ".join(
+            f"{name} {percent(value)}" for name, value in (best.refused or {}).items()
+        )
+        words.append(
+            f"{UNCOVERED}{f'; of these outliers it rejects: {refused}' if refused else ''}."
+        )
+    return words
+
+
+def recommendation_table(record: Recommendation) -> Table:
+    """Return AUROC of each detector on synthetic outliers, the best first."""
+    kinds = list(record.ranking[0].auroc)
+    rows: list[list[Cell]] = []
+    for one in record.ranking:
+        row: list[Cell] = [one.name, auroc_cell(one.mean), auroc_cell(one.worst)]
+        row += [auroc_cell(one.auroc.get(kind)) for kind in kinds]
+        rows.append([*row, seconds(one.seconds)])
+    columns = ("detector", "mean AUROC", "worst AUROC", *kinds, "seconds")
+    best = record.ranking[0].mean
+    title = f"Recommended: {record.detector} ({record.criterion} {best:.3f}); {record.inputs} inputs each"
+    notes = [f"{name} skipped: {why}" for name, why in record.skipped.items()]
+    notes += [
+        f"Outliers are made from known inputs that no detector was fitted on: {', '.join(kinds)}.",
+        *definitions("AUROC"),
+        "Seconds to fit and to score, without the model's own time.",
+    ]
+    return Table(title, columns, rows, notes, row_styles=BEST)
+
+
+def ranking_html(context: ReportContext) -> Markup:
+    """Return the words and table of each ranking on unknown data."""
+    found = context.unique(Contest)
+    return join(
+        (heading(name) if len(found) > 1 else Markup(""))
+        + paragraphs(ranking_words(record))
+        + _table_html(ranking_table(record))
+        for name, record in found
+    )
+
+
+def recommendation_html(context: ReportContext) -> Markup:
+    """Return the words and table of each recommendation."""
+    found = context.unique(Recommendation)
+    return join(
+        (heading(name) if len(found) > 1 else Markup(""))
+        + paragraphs(recommendation_words(record))
+        + _table_html(recommendation_table(record))
+        for name, record in found
+    )
+
+
+def _table_html(table: Table) -> Markup:
+    return Table(table.title, table.columns, table.rows).html() + items(table.notes)

@@ -1,1 +1,0 @@
-"""The parts of a report, one file each: `section(given)` makes it of its records, or None without them."""

@@ -1,0 +1,313 @@
+"""The page's summary: which model is best at what, and what each knows, in plain sentences."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import fmean
+
+from markupsafe import Markup
+
+from nescio.metrics.percent import percent
+from nescio.records import (
+    Audit,
+    Contest,
+    Decision,
+    Evaluation,
+    FeatureAudit,
+    Fitted,
+    Recommendation,
+    Scaling,
+)
+from nescio.report.audit import MOST, audit_words, far_away_words
+from nescio.report.comparison import by_known_data
+from nescio.report.decision import decision_words, detector_name, fitted_words
+from nescio.report.feature_audit import feature_words
+from nescio.report.html import heading, items, level_within, model_part, paragraphs
+from nescio.report.ranking import ranking_words, recommendation_words
+from nescio.report.records import ReportContext
+from nescio.report.runs import Runs, failed_attacks, own, own_auroc, side_of
+from nescio.report.scaling import scaling_words
+from nescio.report.table import join, mean
+from nescio.report.words import describe_set, listed
+
+GOOD_ECE, FAIR_ECE = 0.02, 0.05
+EXCELLENT, GOOD, FAIR, POOR = 0.99, 0.9, 0.7, 0.55  # AUROC
+MIN_ERRORS = 10  # wrong answers, below which nothing is concluded from them
+NO_THRESHOLD = (
+    "These records hold no threshold. The command “nescio recommend” finds a detector for the "
+    "model and sets its threshold."
+)
+
+
+def verdict_html(context: ReportContext) -> Markup:
+    """Return which model is best at what, then what to know about each before relying on it."""
+    names = dict.fromkeys(name for name, _ in context.records)
+    cards = {name: answers for name in names if (answers := _answers(context, name))}
+    parts = []
+    if best := standings(context):
+        lead = (
+            (heading(data) if len(best) > 1 else Markup("")) + items(sentences)
+            for data, sentences in best.items()
+        )
+        parts.append(Markup("<div class=lead>{}</div>").format(join(lead)))
+    level = level_within(len(cards))
+    for name, answers in cards.items():
+        inside = join(
+            Markup("<div class=card>{}{}</div>").format(
+                heading(title, level), paragraphs(sentences)
+            )
+            for title, sentences in answers.items()
+        )
+        inside = Markup("<div class=cards>{}</div>").format(inside)
+        parts.append(model_part(name, inside, len(cards)))
+    return join(parts)
+
+
+def _answers(context: ReportContext, name: str) -> dict[str, list[str]]:
+    """Return what is known of one model, by question; unanswered questions are left out."""
+    own_records = ReportContext(tuple(pair for pair in context.records if pair[0] == name))
+    of = own_records.of
+    runs = [group[name] for group in by_known_data(own_records)]
+    threshold = _once(
+        [
+            *_detectors(own_records),
+            *(decision_words(record) for _, record in of(Decision)),
+            *(ranking_words(record) for _, record in of(Contest)),
+        ]
+    )
+    if of(Evaluation) and not any(map(of, (Fitted, Recommendation, Decision))):
+        threshold.append(NO_THRESHOLD)
+    far_away = [
+        *([far_away_words(record), *audit_words(record)] for _, record in of(Audit)),
+        *(feature_words(record) for _, record in of(FeatureAudit)),
+        *(scaling_words(record) for _, record in of(Scaling)),
+    ]
+    answers = {
+        "Known inputs": _once(map(known_words, runs)),
+        "Unknown inputs": _once(map(unknown_words, runs)),
+        "Far away from the data": _once(far_away),
+        "Which threshold to use": threshold,
+    }
+    return {title: sentences for title, sentences in answers.items() if sentences}
+
+
+def _detectors(context: ReportContext) -> list[list[str]]:
+    """Return which detector to use: the recommended one, if any, and the other fitted ones."""
+    best = [record for _, record in context.of(Recommendation)]
+    chosen = {(record.detector, record.calibrated) for record in best}
+    recommended = best[0].detector if best else None
+    others = (
+        fitted_words(one, recommended)
+        for _, one in context.of(Fitted)
+        if (detector_name(one), one.inputs) not in chosen
+    )
+    return [*map(recommendation_words, best), *others]
+
+
+def _once(found: Iterable[list[str]]) -> list[str]:
+    """Return all sentences, each once."""
+    return list(dict.fromkeys(one for sentences in found for one in sentences))
+
+
+def known_words(runs: Sequence[Evaluation]) -> list[str]:
+    """Return what runs of one model do on known data."""
+    known = runs[0].known
+    accuracy, confidence, ece = (
+        fmean(getattr(one.known, name) for one in runs) for name in ("accuracy", "mmc", "ece")
+    )
+    several = f", mean of {len(runs)} runs" if len(runs) > 1 else ""
+    sentences = [
+        f"Accuracy on {known.name} ({known.inputs} inputs): {percent(accuracy)}{several}.",
+        f"Its mean confidence is {percent(confidence)}. {_calibration(accuracy, confidence, ece)}",
+    ]
+    auroc = mean([own_auroc(one, one.known.misclassification) for one in runs])
+    if auroc is not None:
+        wrong = sum(round((1 - one.known.accuracy) * one.known.inputs) for one in runs)
+        sentences.append(_misclassification(auroc, wrong))
+    return sentences
+
+
+def points(fraction: float) -> str:
+    """Return a difference of fractions in percentage points."""
+    return f"{100 * fraction:.1f} percentage points"
+
+
+def _calibration(accuracy: float, confidence: float, ece: float) -> str:
+    off = f"on average it differs from the accuracy by {points(ece)} (ECE)"
+    if ece <= GOOD_ECE:
+        return f"It is well calibrated: {off}."
+    if ece <= FAIR_ECE:
+        return f"It is fairly calibrated: {off}."
+    too_high, too_low = confidence - accuracy > ece / 2, accuracy - confidence > ece / 2
+    way = ", mostly too high" if too_high else ", mostly too low" if too_low else ""
+    return f"Do not rely on it: {off}{way}."
+
+
+def _misclassification(auroc: float, wrong: int) -> str:
+    if wrong < MIN_ERRORS:
+        subject = "Its only wrong answer has" if wrong == 1 else f"Its {wrong} wrong answers have"
+        return (
+            f"{subject} a lower confidence than a correct one {percent(auroc)} of the time; so few "
+            "do not show whether confidence reveals errors."
+        )
+    how = "hardly" if auroc < FAIR else "often" if auroc < GOOD else "mostly"
+    return (
+        f"Its confidence {how} reveals errors: one of its {wrong} wrong answers looks less certain "
+        f"than a correct one {percent(auroc)} of the time."
+    )
+
+
+def unknown_words(runs: Sequence[Evaluation]) -> list[str]:
+    """Return what runs of one model do on unknown inputs: the best and the worst set."""
+    aurocs, failed = mean_aurocs(runs), _failed_words(runs)
+    if not aurocs:
+        return failed
+    worst, best = min(aurocs, key=aurocs.__getitem__), max(aurocs, key=aurocs.__getitem__)
+    sentences = [_separation(worst, aurocs[worst])]
+    if worst != best:
+        first = "Best" if aurocs[best] >= FAIR else "Least bad"
+        sentences = [f"{first}: {_separation(best, aurocs[best])}", f"Worst: {sentences[0]}"]
+    if len(aurocs) > 2:
+        well = sum(value >= GOOD for value in aurocs.values())
+        sentences.append(
+            f"Of {len(aurocs)} kinds of unknown inputs, {well or 'none'} have an AUROC of at "
+            f"least {GOOD}."
+        )
+    sides = [side_of(one, worst) for one in runs]
+    results = [own(side.separation, one.score) for one, side in zip(runs, sides, strict=True)]
+    accepted = mean([None if one is None else one.fpr95 for one in results])
+    confidence, usual = fmean(side.mmc for side in sides), fmean(one.known.mmc for one in runs)
+    last = f"Mean confidence on {describe_set(worst)}: {percent(confidence)}"
+    last += f", on known inputs {percent(usual)}"
+    if accepted is not None:
+        last += (
+            f"; a threshold that accepts 95 % of known inputs accepts {percent(accepted)} of them"
+        )
+    return [*sentences, f"{last}.", *failed]
+
+
+def _failed_words(runs: Sequence[Evaluation]) -> list[str]:
+    """Return attacks that all failed, and in how many runs."""
+    tried: dict[str, list[int]] = {}
+    for one in runs:
+        for name, count in failed_attacks(one).items():
+            tried.setdefault(name, []).append(count)
+    return [
+        f"{name}: none of {sum(counts)} attacks succeeded"
+        f"{f' in {len(counts)} of {len(runs)} runs' if len(counts) < len(runs) else ''}."
+        for name, counts in tried.items()
+    ]
+
+
+def mean_aurocs(runs: Sequence[Evaluation]) -> dict[str, float]:
+    """Return the mean AUROC on each unknown set that all runs have, by the model's own score."""
+    found = {}
+    for side in runs[0].unknown:
+        if all(side.name in [other.name for other in one.unknown] for one in runs):
+            each = [own_auroc(one, side_of(one, side.name).separation) for one in runs]
+            if (value := mean(each)) is not None:
+                found[side.name] = value
+    return found
+
+
+def _separation(name: str, auroc: float) -> str:
+    what = describe_set(name)
+    ways = (
+        (EXCELLENT, f"it recognises {what} nearly without fail"),
+        (GOOD, f"it mostly recognises {what}"),
+        (FAIR, f"it often recognises {what}, but not reliably"),
+        (POOR, f"it hardly recognises {what}"),
+        (1 - POOR, f"it does not recognise {what} at all"),
+        (0.0, f"it takes {what} for more familiar than known inputs"),
+    )
+    how = next(words for least, words in ways if auroc >= least)
+    return f"{how}. One of them scores above a known input {percent(auroc)} of the time."
+
+
+def standings(context: ReportContext) -> dict[str, list[str]]:
+    """Return which model is best at what, by the data they are compared on."""
+    names = [name for name, _ in context.of(Audit)]
+    audits = list(zip(names, context.unique(Audit), strict=True))
+    sentences = {}
+    for group in by_known_data(context):
+        known = next(iter(group.values()))[0].known
+        best = [*_best_known(group), *_best_unknown(group)] if len(group) > 1 else []
+        far = _limits([one for name, one in audits if name in group])
+        sentences[f"{known.name}, {known.inputs:,} inputs"] = best + far
+        audits = [(name, one) for name, one in audits if name not in group]
+    sentences["Far away"] = _limits([one for _, one in audits])
+    return {data: found for data, found in sentences.items() if found}
+
+
+def _best_known(group: Runs) -> list[str]:
+    data = next(iter(group.values()))[0].known.name
+    accuracy = {name: fmean(one.known.accuracy for one in runs) for name, runs in group.items()}
+    ece = {name: -fmean(one.known.ece for one in runs) for name, runs in group.items()}
+    return [
+        f"Highest accuracy on {data}: {_leaders(accuracy, percent)}.",
+        f"Best calibrated: {_leaders(ece, lambda value: f'off by {points(-value)}')}.",
+    ]
+
+
+def _best_unknown(group: Runs) -> list[str]:
+    found = {name: mean_aurocs(runs) for name, runs in group.items()}
+    shared = [
+        name for name in next(iter(found.values())) if all(name in one for one in found.values())
+    ]
+    if not shared:
+        return []
+    average = {name: fmean(one[side] for side in shared) for name, one in found.items()}
+    several = f"{len(shared)} kinds of unknown inputs, on average"
+    what = describe_set(shared[0]) if len(shared) == 1 else several
+    sentences = [f"Best at recognising {what}: {_leaders(average, _auroc)}."]
+    leader = max(average, key=average.__getitem__)
+    for side in shared if len(shared) > 1 else ():
+        here = {name: one[side] for name, one in found.items()}
+        top = max(here, key=here.__getitem__)
+        if _auroc(here[top]) != _auroc(here[leader]):
+            sentences.append(
+                f"On {describe_set(side)}, however, {top} is best: {_auroc(here[top])} against "
+                f"{here[leader]:.3f} of {leader}."
+            )
+    return sentences
+
+
+def _auroc(value: float) -> str:
+    return f"AUROC {value:.3f}"
+
+
+def _leaders(values: Mapping[str, float], shown: Callable[[float], str]) -> str:
+    """Return the models with the largest value, as far as it is shown, and the last one."""
+    top = shown(max(values.values()))
+    first = [name for name, value in values.items() if shown(value) == top]
+    if len(first) == len(values):
+        return f"{listed(first)}, all equal ({top})"
+    last = min(values, key=values.__getitem__)
+    return f"{listed(first)} ({top}); worst: {last} ({shown(values[last])})"
+
+
+def _limits(audits: Sequence[tuple[str, Audit]]) -> list[str]:
+    """Return which models have which limit far away."""
+    limits: dict[str, list[str]] = {}
+    for name, record in audits:
+        limits.setdefault(_limit(record), []).append(name)
+    return (
+        [f"{limit}: {listed(names)}." for limit, names in limits.items()] if len(audits) > 1 else []
+    )
+
+
+def _limit(record: Audit) -> str:
+    certain, unknown = record.ends_certain or 0.0, record.ends_unknown or 0.0
+
+    def directions(fraction: float) -> str:
+        return "every direction tried" if fraction == 1 else "most directions"
+
+    if record.law == "kernels" and unknown > MOST:
+        return f"Provably uncertain far away along {directions(unknown)}"
+    if record.law == "affine" and certain > MOST:
+        return f"Confidence provably → 1 far away along {directions(certain)}"
+    if record.law == "affine" and record.end_confidence is not None:
+        median = percent(record.end_confidence[2])
+        return (
+            "Confidence provably does not → 1 far away along most directions, but its median limit "
+            f"is {median}"
+        )
+    return "Nothing proved about the limit far away"
