@@ -1,4 +1,4 @@
-"""One batch through a network and back: the moments of each input's gradient at the class it was given."""
+"""One batch forwards and backwards: the moments of each input's weight gradient at its predicted class."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,59 +12,71 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from nescio.core.forward import autograd_errors, draws_of, fixed_draws, run
 from nescio.core.logits import log_probs
 from nescio.core.random_streams import preserve_generators
-from nescio.core.weight_gradients.layers import layers_of
-from nescio.core.weight_gradients.moments import Moments, merged
-from nescio.core.weight_gradients.one_by_one import moments_without_rule
-from nescio.core.weight_gradients.rules import Rule, fits, rule_for
+from nescio.core.weight_gradients.layers import (
+    Rule,
+    Weights,
+    layers_of,
+    moments_without_rule,
+    rule_for,
+    runs_on_batch,
+)
+from nescio.core.weight_gradients.moments import Moments, merge
 from nescio.errors import NescioError, unknown_name
 
 ALL = "all"
-_PASSED = (
+NO_PATH = "the model's output does not depend on its weights in a way autograd can follow"
+# from a gradient that sums to 0 over classes these make another
+_PRESERVE_SUM = [
     "SelectBackward0",
     "UnsqueezeBackward0",
     "SqueezeBackward1",
     "ViewBackward0",
     "UnsafeViewBackward0",
     "LogSoftmaxBackward0",
-)  # from a gradient that sums to 0 over classes they make another
+]
 
 
 @dataclass(frozen=True)
 class BatchGradients:
-    """What a batch of N inputs asks of the weights, if the class each was given were right.
+    """What N inputs ask of the weights, if the class predicted for each were right.
 
     Gradients are those of the cross-entropy divided by `exp(log_scale)`, the largest entry of its gradient in the
     logits: however certain the network is, they have all their digits.
+
+    Attributes:
+        layers: moments by the layer's name; `all` is the whole network.
+        last: the layer that returns the logits, whose gradient has the mean 0 by construction; None if none does.
+        log_scale: float64 `(N,)`.
+        logits: `(1, N, C)`, as the model returned them.
+        precision: of the numbers they were computed in.
     """
 
-    layers: dict[str, Moments]  # by name; `all` is the whole network
-    last: (
-        str | None
-    )  # the layer that returns the logits: the mean of its gradient is 0 by construction
-    log_scale: Tensor  # float64 (N,)
-    logits: Tensor  # (1, N, C), as the model returned them
-    precision: float  # of the numbers it computed with
+    layers: dict[str, Moments]
+    last: str | None
+    log_scale: Tensor
+    logits: Tensor
+    precision: float
 
 
 @dataclass
-class _Use:
-    """One call of a layer: what it was given, then, and the place in autograd's graph of what it returned."""
+class _Call:
+    """One call of a layer: what it was given, and the place in autograd's graph of what it returned."""
 
     module: nn.Module
-    own: Mapping[str, Tensor]  # its weights in this call; a model may put others in their place
+    weights: Mapping[str, Tensor]  # in this call; a model may put others in their place
     given: Tensor
-    version: int
+    version: int  # of `given`, which tells whether it was overwritten since
     returned: GradientEdge
-    fits: bool  # the inputs lie along the first axis, as far as its length tells
+    on_batch: bool  # the inputs lie along the first axis, as far as its length tells
 
 
 def batch_gradients(
     model: nn.Module, x: Tensor, layers: Sequence[str] | None = None
 ) -> BatchGradients:
-    """The moments of each input's weight gradient, layer by layer.
+    """Return the moments of each input's weight gradient, layer by layer.
 
-    The model must be in eval mode and is changed (hooks, `requires_grad`): call it on a replica, see `running`. Each of
-    its passes starts from one random state, so that one that draws is one function.
+    The model must be in eval mode and is changed (hooks, `requires_grad`): give a replica, see `running`. Each pass
+    starts from one random state, so that a stochastic model is one function.
 
     Args:
         model: any module from inputs to logits `(N, C)`, which keeps the order of its inputs on the way.
@@ -73,42 +85,38 @@ def batch_gradients(
     """
     known = layers_of(model)
     _check(model, known, layers)
+    whole = layers is None or ALL in layers
     with torch.inference_mode(False), torch.enable_grad():
-        uses, logits = _forward(model, x)
-        log_scale, delta = _pull(logits.detach()[None])
-        reached = _reached(logits)
-        known = {
-            name: {path: p for path, p in own.items() if p in reached}
-            for name, own in known.items()
-        }
-        known = {name: own for name, own in known.items() if own}
-        _check_reached(known, layers)
-        wanted = (
-            list(known)
-            if layers is None or ALL in layers
-            else [name for name in known if name in layers]
-        )
-        found = _moments(
-            model, x, uses, logits, delta, reached, {name: known[name] for name in wanted}
-        )
-    last = next(
-        (name for name, own in known.items() if _returns_logits(uses, own, logits, reached)), None
-    )
-    if layers is None or ALL in layers:
-        found[ALL] = merged(list(found.values()))
-    kept = {name: found[name] for name in found if layers is None or name in layers}
-    return BatchGradients(
-        kept, last, log_scale, logits.detach()[None], torch.finfo(logits.dtype).eps
-    )
+        calls, logits = _forward(model, x)
+        log_scale, delta = _logit_gradient(logits.detach()[None])
+        uses = _uses(logits)
+        used = {name: {k: w for k, w in own.items() if w in uses} for name, own in known.items()}
+        used = {name: own for name, own in used.items() if own}
+        if not used:
+            raise NescioError(NO_PATH)
+        for name in layers or ():
+            if name not in (*used, ALL):
+                raise NescioError(
+                    f"the model's output does not depend on the weights of {name!r}; expected one "
+                    f"of {', '.join([*used, ALL])}"
+                )
+        wanted = {name: own for name, own in used.items() if whole or name in (layers or ())}
+        moments = _moments(model, x, calls, logits, delta, uses, wanted)
+    returning = (name for name, own in used.items() if _returns_logits(calls, own, logits, uses))
+    if whole:
+        moments[ALL] = merge(list(moments.values()))
+    asked = {name: moments[name] for name in moments if layers is None or name in layers}
+    precision = torch.finfo(logits.dtype).eps
+    return BatchGradients(asked, next(returning, None), log_scale, logits.detach()[None], precision)
 
 
-def _check(model: nn.Module, known: dict[str, Any], layers: Sequence[str] | None) -> None:
+def _check(model: nn.Module, known: dict[str, Weights], layers: Sequence[str] | None) -> None:
     if not known:
         raise NescioError(f"a {type(model).__name__} without weights has no gradient at them")
     if any(weight.is_inference() for own in known.values() for weight in own.values()):
         raise NescioError(
-            "the model was made under torch.inference_mode, so its weights can have no gradient; make it "
-            "outside"
+            "the model was made under torch.inference_mode, so its weights can have no gradient; "
+            "make it outside"
         )
     for name in layers or ():
         if name not in (*known, ALL):
@@ -116,70 +124,46 @@ def _check(model: nn.Module, known: dict[str, Any], layers: Sequence[str] | None
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:
             raise NescioError(
-                f"{type(module).__name__} without running statistics mixes the inputs of a batch, so "
-                "that none has a gradient of its own"
+                f"{type(module).__name__} without running statistics mixes the inputs of a batch, "
+                "so that none has a gradient of its own"
             )
 
 
-def _check_reached(known: dict[str, Any], layers: Sequence[str] | None) -> None:
-    """An error if no weights, or not those that were asked for, have a part in the logits."""
-    if not known:
-        raise NescioError(
-            "the model's output does not depend on its weights in a way autograd can follow"
-        )
-    for name in layers or ():
-        if name not in (*known, ALL):
-            raise NescioError(
-                f"the model's output does not depend on the weights of {name!r}; expected one of "
-                f"{', '.join([*known, ALL])}"
-            )
-
-
-def _forward(model: nn.Module, x: Tensor) -> tuple[list[_Use], Tensor]:
+def _forward(model: nn.Module, x: Tensor) -> tuple[list[_Call], Tensor]:
     """Logits `(N, C)` with a graph, and every call of a layer that has a rule."""
-    uses: list[_Use] = []
+    calls: list[_Call] = []
 
-    def hook(
-        module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any
-    ) -> None:
+    def hook(module: nn.Module, args: Any, kwargs: dict[str, Any], returned: Any) -> None:
         given = args[0] if args else kwargs["input"]
         if isinstance(returned, Tensor) and returned.requires_grad:
-            fine = fits(module, given, returned, len(x))
-            own = {
-                name: weight for name, weight in module._parameters.items() if weight is not None
-            }
-            uses.append(
-                _Use(module, own, given.detach(), given._version, get_gradient_edge(returned), fine)
-            )
+            on_batch = runs_on_batch(module, given, returned, len(x))
+            weights = {name: w for name, w in module._parameters.items() if w is not None}
+            edge = get_gradient_edge(returned)
+            calls.append(_Call(module, weights, given.detach(), given._version, edge, on_batch))
 
-    for parameter in model.parameters():
-        parameter.requires_grad_(parameter.is_floating_point())
+    for weight in model.parameters():
+        weight.requires_grad_(weight.is_floating_point())
     ruled = [module for module in model.modules() if rule_for(module) is not None]
-    handles = [
-        module.register_forward_hook(hook, with_kwargs=True, prepend=True) for module in ruled
-    ]
+    handles = [m.register_forward_hook(hook, with_kwargs=True, prepend=True) for m in ruled]
     try:
         with preserve_generators(), fixed_draws(model):
-            draws = draws_of(
-                run(model, x.detach().clone()), len(x)
-            )  # a clone: its first layer may be in place
+            # a clone: the first layer may work in place
+            draws = draws_of(run(model, x.detach().clone()), len(x))
     finally:
         for handle in handles:
             handle.remove()
     if len(draws) != 1:
         raise NescioError(
-            f"gradient statistics need a model with one answer for each input, but this one gives "
+            "gradient statistics need a model with one answer for each input, but this one gives "
             f"{len(draws)} draws"
         )
     if not draws.requires_grad:
-        raise NescioError(
-            "the model's output does not depend on its weights in a way autograd can follow"
-        )
-    return uses, draws[0]
+        raise NescioError(NO_PATH)
+    return calls, draws[0]
 
 
-def _pull(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """`p − onehot(argmax p)`, `(N, C)`, divided by its largest entry, after the log of that; exact next to p = 1."""
+def _logit_gradient(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The log of the largest entry of `p − onehot(argmax p)`, and that `(N, C)` divided by it; exact next to p = 1."""
     log_p, log_q = (part[0] for part in log_probs(logits))
     top = logits[0].argmax(1, keepdim=True)
     log_delta = log_p.scatter(1, top, log_q.gather(1, top))
@@ -189,9 +173,9 @@ def _pull(logits: Tensor) -> tuple[Tensor, Tensor]:
     return log_scale[:, 0], delta.to(logits.dtype)
 
 
-def _reached(logits: Tensor) -> Counter[Tensor]:
+def _uses(logits: Tensor) -> Counter[Tensor]:
     """How often each weight is used on the way to the logits: edges of autograd's graph that end in it."""
-    found: Counter[Tensor] = Counter()
+    uses: Counter[Tensor] = Counter()
     seen, waiting = set(), [logits.grad_fn]
     while waiting:
         node = waiting.pop()
@@ -199,87 +183,91 @@ def _reached(logits: Tensor) -> Counter[Tensor]:
             continue
         if node.name() == "CheckpointFunctionBackward":
             raise NescioError(
-                "the model uses reentrant checkpoints (torch.utils.checkpoint), which hide weights from "
-                "autograd's graph; use_reentrant=False will do"
+                "the model uses reentrant checkpoints (torch.utils.checkpoint), which hide weights "
+                "from autograd's graph; use_reentrant=False will do"
             )
         seen.add(node)
         for after, _ in node.next_functions:
             variable = getattr(after, "variable", None)
             if variable is not None:
-                found[variable] += 1
+                uses[variable] += 1
             else:
                 waiting.append(after)
-    return found
+    return uses
 
 
 def _returns_logits(
-    uses: list[_Use], own: dict[str, Tensor], logits: Tensor, reached: Counter[Tensor]
+    calls: list[_Call], own: Weights, logits: Tensor, uses: Counter[Tensor]
 ) -> bool:
-    """Whether what a layer returned are the logits, but perhaps for their shape, and its weights do nothing else."""
+    """Whether a layer returned the logits, but perhaps for their shape, and its weights do nothing else."""
     node = logits.grad_fn
-    while node is not None and node.name() in _PASSED:
+    while node is not None and node.name() in _PRESERVE_SUM:
         node = node.next_functions[0][0]
-    mixing = [use for use in uses if not isinstance(use.module, nn.modules.batchnorm._BatchNorm)]
+    weights = set(own.values())
     returns = any(
-        use.returned.node is node for use in mixing if use.own["weight"] in set(own.values())
+        call.returned.node is node
+        for call in calls
+        if not isinstance(call.module, nn.modules.batchnorm._BatchNorm)
+        and call.weights["weight"] in weights
     )
-    return returns and all(reached[parameter] == 1 for parameter in own.values())
+    return returns and all(uses[weight] == 1 for weight in weights)
 
 
 def _moments(
     model: nn.Module,
     x: Tensor,
-    uses: list[_Use],
+    calls: list[_Call],
     logits: Tensor,
     delta: Tensor,
-    reached: Counter[Tensor],
-    layers: dict[str, dict[str, Tensor]],
+    uses: Counter[Tensor],
+    layers: dict[str, Weights],
 ) -> dict[str, Moments]:
     """Of each layer: by its rule where the graph shows that its weights were used by it alone, else without."""
-    by_weight: dict[Tensor, list[_Use]] = {}
-    for use in uses:
-        by_weight.setdefault(use.own["weight"], []).append(use)
-    called = {
-        name: [use for p in own.values() for use in by_weight.get(p, [])]
-        for name, own in layers.items()
+    by_weight: dict[Tensor, list[_Call]] = {}
+    for call in calls:
+        by_weight.setdefault(call.weights["weight"], []).append(call)
+    by_layer = {
+        k: [c for w in own.values() for c in by_weight.get(w, [])] for k, own in layers.items()
     }
-    along = _along_first_axis(model, x, uses)
-    some = [use for calls in called.values() for use in calls]
-    edges = [use.returned for use in some]
+    on_batch = _on_batch(model, x, calls)
+    needed = [call for calls in by_layer.values() for call in calls]
+    edges = [call.returned for call in needed]
     with autograd_errors():
         pulled = torch.autograd.grad(logits, edges, delta, allow_unused=True) if edges else ()
-    given = {id(use): pull for use, pull in zip(some, pulled, strict=True) if pull is not None}
-    found: dict[str, Moments] = {}
+    deltas = {id(c): pull for c, pull in zip(needed, pulled, strict=True) if pull is not None}
+    moments: dict[str, Moments] = {}
     with torch.no_grad():
-        for name, calls in called.items():
-            calls = [use for use in calls if id(use) in given]
-            if along.issuperset(map(id, calls)) and _follows_rule(calls, layers[name], reached):
-                rule = cast(Rule, rule_for(calls[0].module))
-                found[name] = rule(calls[0].module, [(use.given, given[id(use)]) for use in calls])
-    rest = {name: own for name, own in layers.items() if name not in found}
-    if rest:
+        for name, own_calls in by_layer.items():
+            own_calls = [call for call in own_calls if id(call) in deltas]
+            if on_batch.issuperset(map(id, own_calls)) and _by_rule(own_calls, layers[name], uses):
+                module = own_calls[0].module
+                pairs = [(call.given, deltas[id(call)]) for call in own_calls]
+                moments[name] = cast(Rule, rule_for(module))(module, pairs)
+    others = {name: own for name, own in layers.items() if name not in moments}
+    if others:
         with autograd_errors():
-            found |= moments_without_rule(model, x, delta, rest)
-    return {name: found[name] for name in layers}
+            moments |= moments_without_rule(model, x, delta, others)
+    return {name: moments[name] for name in layers}
 
 
-def _along_first_axis(model: nn.Module, x: Tensor, uses: list[_Use]) -> set[int]:
-    """The calls, by their id, along whose first axis the inputs lie: it is as long as they are many, and for another
-    number of inputs is so again. Words come first in some networks, and may be as many as the inputs.
+def _on_batch(model: nn.Module, x: Tensor, calls: list[_Call]) -> set[int]:
+    """The calls, by their id, along whose first axis the inputs lie: it is as long as they are many, and is so again for
+    another number of inputs. Tokens come first in some networks, and may be as many as the inputs.
     """
     number = 3 if len(x) == 2 else 2
     others, _ = _forward(model, x[:1].repeat_interleave(number, 0))
-    if [use.module for use in others] != [
-        use.module for use in uses
-    ]:  # it takes one input after another, say
-        return set()
-    return {id(use) for use, other in zip(uses, others, strict=True) if use.fits and other.fits}
+    if [other.module for other in others] != [call.module for call in calls]:
+        return set()  # it takes one input after another, say
+    pairs = zip(calls, others, strict=True)
+    return {id(call) for call, other in pairs if call.on_batch and other.on_batch}
 
 
-def _follows_rule(calls: list[_Use], own: dict[str, Tensor], reached: Counter[Tensor]) -> bool:
+def _by_rule(calls: list[_Call], own: Weights, uses: Counter[Tensor]) -> bool:
     """Whether a layer's weights were used by its own calls alone, on what is as it was then."""
-    if len({use.module for use in calls}) != 1:
+    if len({call.module for call in calls}) != 1:
         return False
-    mine = set(own.values())
-    fine = all(use.given._version == use.version and set(use.own.values()) == mine for use in calls)
-    return fine and all(reached[parameter] == len(calls) for parameter in mine)
+    weights = set(own.values())
+    return all(
+        call.given._version == call.version and set(call.weights.values()) == weights
+        for call in calls
+    ) and all(uses[weight] == len(calls) for weight in weights)

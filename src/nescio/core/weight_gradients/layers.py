@@ -1,73 +1,233 @@
-"""The layers of a network: modules that hold weights of their own, and the names they go by."""
+"""The layers of a network, and the gradient of each single input at their weights.
 
+For the usual layers it has a closed form, for others there is `vmap`. A rule gets what a layer was given, `(N, …)`, and the gradient at what it returned, a pair for each call, and gives the
+moments of the gradient at its weights. Large gradients are made for a few inputs at a time.
+"""
+
+import warnings
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import Any, cast
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
 
-_KINDS = {
-    "Conv1d": "conv",
-    "Conv2d": "conv",
-    "Conv3d": "conv",
-    "BatchNorm1d": "norm",
-    "BatchNorm2d": "norm",
-    "BatchNorm3d": "norm",
-    "LayerNorm": "norm",
-    "GroupNorm": "norm",
-}
+from nescio.core.forward import draws_of, fixed_draws
+from nescio.core.model_state import SharedBlock
+from nescio.core.random_streams import preserve_generators
+from nescio.core.weight_gradients.moments import Moments, merge, of_outer, of_rows, stack
+
+Weights = dict[str, Tensor]
+Calls = Sequence[tuple[Tensor, Tensor]]  # of one layer: its inputs, and gradients at its outputs
+Rule = Callable[[Any, Calls], Moments]
+Conv = nn.Conv1d | nn.Conv2d | nn.Conv3d
+BatchNorm = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
+MAX_NUMBERS = 2**24  # in the largest tensor that is made for some inputs at a time
+_KINDS = {f"Conv{axes}d": "conv" for axes in (1, 2, 3)}
+_KINDS |= {f"BatchNorm{axes}d": "norm" for axes in (1, 2, 3)}
+_KINDS |= {"LayerNorm": "norm", "GroupNorm": "norm"}
 
 
-def layers_of(model: nn.Module) -> dict[str, dict[str, Tensor]]:
-    """The weights of each layer, weights and biases together, by the layer's name, and by their own full names.
+def layers_of(model: nn.Module) -> dict[str, Weights]:
+    """Return the weights of each layer, weights and biases together, by the layer's name and their full names.
 
-    A layer goes by its path in the network, without what all paths share (a method's `net.`); where that is but a
-    number, as in `nn.Sequential`, by its kind and place: `conv2`, `linear1`. Weights used by two layers count to the
-    first.
+    A layer is named by its path in the network, without what all paths share (a method's `net.`); where that is only a
+    number, as in `nn.Sequential`, by its kind and place: `conv2`, `linear1`. Weights of two layers count to the first.
 
     >>> list(layers_of(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))))
     ['linear1', 'linear2']
     """
-    found: dict[str, dict[str, Tensor]] = {}
-    owners, modules = {}, dict(model.named_modules())
+    weights: dict[str, Weights] = {}
     for path, parameter in model.named_parameters():
         if parameter.is_floating_point():
-            owner = _owner(path)
-            owners[owner] = modules[owner]
-            found.setdefault(owner, {})[path] = parameter
-    return dict(zip(_names(owners), found.values(), strict=True))
+            weights.setdefault(_layer_path(path), {})[path] = parameter
+    modules = dict(model.named_modules())
+    names = _names({path: modules[path] for path in weights})
+    return dict(zip(names, weights.values(), strict=True))
 
 
-def _owner(path: str) -> str:
-    """The path of the layer a weight belongs to; a parametrised one keeps parts of its weight in modules of its own.
+def _layer_path(path: str) -> str:
+    """The path of a weight's layer; a parametrised one keeps parts of its weight in modules of their own.
 
-    >>> _owner("net.2.bias"), _owner("net.2.parametrizations.weight.original0")
+    >>> _layer_path("net.2.bias"), _layer_path("net.2.parametrizations.weight.original0")
     ('net.2', 'net.2')
     """
-    words = path.split(".")[:-1]
-    return ".".join(
-        words[: words.index("parametrizations")] if "parametrizations" in words else words
-    )
+    parent = path.rpartition(".")[0]
+    return f".{parent}.".partition(".parametrizations.")[0].strip(".")
 
 
-def _names(owners: dict[str, nn.Module]) -> list[str]:
-    shared = _shared(list(owners))
+def _names(layers: dict[str, nn.Module]) -> list[str]:
+    parents = [path.split(".")[:-1] for path in layers]
+    shortest = min(map(len, parents), default=0)
+    differing = (at for at in range(shortest) if len({parts[at] for parts in parents}) > 1)
+    shared = next(differing, shortest)  # parts that all paths begin with
     places: Counter[str] = Counter()
-    named = []
-    for path, module in owners.items():
-        kind = str(getattr(module, "original_name", type(module).__name__)).removeprefix(
-            "Parametrized"
-        )
+    names = []
+    for path, module in layers.items():
+        kind = str(getattr(module, "original_name", type(module).__name__))
+        kind = kind.removeprefix("Parametrized")
         kind = _KINDS.get(kind, kind.lower())
         places[kind] += 1
         short = ".".join(path.split(".")[shared:])
-        telling = (
-            any(character.isalpha() for character in short) and short != "all"
-        )  # which is the whole network
-        named.append(short if telling else f"{kind}{places[kind]}")
-    return [path or "own" for path in owners] if len(set(named)) < len(named) else named
+        # `all` is the whole network
+        telling = any(character.isalpha() for character in short) and short != "all"
+        names.append(short if telling else f"{kind}{places[kind]}")
+    return [path or "own" for path in layers] if len(set(names)) < len(names) else names
 
 
-def _shared(paths: list[str]) -> int:
-    """How many words all paths begin with; the last word of a path is never shared."""
-    split = [path.split(".")[:-1] for path in paths]
-    shortest = min((len(words) for words in split), default=0)
-    return next((at for at in range(shortest) if len({words[at] for words in split}) > 1), shortest)
+def rule_for(module: nn.Module) -> Rule | None:
+    """Return the rule of a layer, if it is of a kind that has one, and works as torch made it."""
+    kind = next((kind for kind in _RULES if isinstance(module, kind)), None)
+    if kind is None or type(module).forward is not kind.forward:
+        return None
+    parametrised = nn.utils.parametrize.is_parametrized(module)
+    plain = not parametrised and module._parameters.get("weight") is not None
+    return _RULES[kind] if plain else None
+
+
+def runs_on_batch(module: nn.Module, given: Tensor, returned: Tensor, inputs: int) -> bool:
+    """Whether a layer was called on a batch of so many inputs, along its first axis."""
+    axes = {nn.Conv1d: 3, nn.Conv2d: 4, nn.Conv3d: 5}
+    least = next((number for kind, number in axes.items() if isinstance(module, kind)), 2)
+    return len(given) == len(returned) == inputs and given.dim() >= least
+
+
+def _linear(module: nn.Linear, calls: Calls) -> Moments:
+    """`δ ⊗ a`; where a layer meets several vectors of one input (tokens, a second call) the sum of such products."""
+    given = torch.cat([a.reshape(len(a), -1, a.shape[-1]) for a, _ in calls], 1)  # (N, T, in)
+    delta = torch.cat([d.reshape(len(d), -1, d.shape[-1]) for _, d in calls], 1)  # (N, T, out)
+    if given.shape[1] == 1:
+        weight = of_outer(delta[:, 0], given[:, 0])
+    else:
+        size = given.shape[2] * delta.shape[2]
+        weight = _chunked(len(given), size, lambda rows: torch.bmm(delta[rows].mT, given[rows]))
+    return weight if module.bias is None else merge([weight, of_rows(delta.sum(1))])
+
+
+def _convolution(module: Conv, calls: Calls) -> Moments:
+    """The products of `δ` at each place with the window it came from, summed over places."""
+    places = max(d[0, 0].numel() for _, d in calls)
+    size = max(module.weight.numel(), places * module.weight[0].numel() * module.groups)
+
+    def gradient(rows: slice) -> Tensor:
+        return reduce(torch.add, (_windowed(module, a[rows], d[rows]) for a, d in calls))
+
+    weight = _chunked(len(calls[0][0]), size, gradient)
+    if module.bias is None:
+        return weight
+    return merge([weight, of_rows(reduce(torch.add, (d.flatten(2).sum(2) for _, d in calls)))])
+
+
+def _windowed(module: Conv, given: Tensor, delta: Tensor) -> Tensor:
+    """`(n · groups, out / groups, window)`; windows are read in place, channels innermost, and copied once."""
+    mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+    if any(module._reversed_padding_repeated_twice):
+        given = F.pad(given, module._reversed_padding_repeated_twice, mode=mode)
+    n, groups, axes = len(given), module.groups, len(module.kernel_size)
+    last = [0, *range(2, axes + 2), 1]
+    given, delta = given.permute(last).contiguous(), delta.permute(last)  # (n, places…, channels)
+    places, channels = delta.shape[1:-1], given.shape[-1] // groups
+    batch, *along, _ = given.stride()
+    strides = [a * s for a, s in zip(along, module.stride, strict=True)]
+    dilations = [a * d for a, d in zip(along, module.dilation, strict=True)]
+    windows = given.as_strided(
+        (n, *places, groups, *module.kernel_size, channels),
+        (batch, *strides, channels, *dilations, 1),
+    )
+    columns = windows.movedim(axes + 1, 1).reshape(n * groups, places.numel(), -1)
+    deltas = delta.reshape(n, places.numel(), groups, -1).permute(0, 2, 3, 1)
+    return torch.bmm(deltas.reshape(n * groups, -1, places.numel()), columns)
+
+
+def _batch_norm(module: BatchNorm, calls: Calls) -> Moments:
+    """In eval mode, where it scales and shifts each channel by itself."""
+    mean, variance = cast(Tensor, module.running_mean), cast(Tensor, module.running_var)
+    scale = (variance + module.eps).rsqrt()
+    shift = -mean * scale
+
+    def normalised(a: Tensor) -> Tensor:
+        per_channel = (1, -1, *[1] * (a.dim() - 2))
+        return torch.addcmul(shift.view(per_channel), a, scale.view(per_channel))
+
+    def over_places(values: Tensor) -> Tensor:  # (N, channels, …) → (N, channels)
+        return values.reshape(len(values), scale.numel(), -1).sum(2)
+
+    weight = [over_places(d * normalised(a)) for a, d in calls]
+    bias = [over_places(d) for _, d in calls]
+    parts = (weight,) if module.bias is None else (weight, bias)
+    return merge([of_rows(reduce(torch.add, part)) for part in parts])
+
+
+def _chunked(inputs: int, size: int, gradient: Callable[[slice], Tensor]) -> Moments:
+    """The moments of `gradient(rows)`, reshaped to a row for each input, some inputs at a time."""
+    chunks = []
+    for start in range(0, inputs, step := max(1, MAX_NUMBERS // size)):
+        rows = slice(start, min(start + step, inputs))
+        chunks.append(of_rows(gradient(rows).reshape(rows.stop - rows.start, -1)))
+    return stack(chunks)
+
+
+_RULES: dict[type[nn.Module], Rule] = {
+    nn.Linear: _linear,
+    **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), _convolution),
+    **dict.fromkeys((nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d), _batch_norm),
+}
+
+
+@contextmanager
+def _without_warning() -> Iterator[None]:
+    """A block without torch's warning of what `vmap` does one by one."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "There is a performance drop")
+        yield
+
+
+_quiet = SharedBlock(_without_warning)
+
+
+def moments_without_rule(
+    model: nn.Module, x: Tensor, delta: Tensor, layers: dict[str, Weights]
+) -> dict[str, Moments]:
+    """Return the moments of each layer's gradient of `⟨delta, logits⟩`, whatever the model does with its weights."""
+    weights = {path: weight for own in layers.values() for path, weight in own.items()}
+    step = max(1, MAX_NUMBERS // sum(weight.numel() for weight in weights.values()))
+    chunks: dict[str, list[Moments]] = {name: [] for name in layers}
+    for start in range(0, len(x), step):
+        rows = _gradients(model, weights, x[start : start + step], delta[start : start + step])
+        for name, own in layers.items():
+            chunks[name].append(
+                merge([of_rows(rows[path].reshape(len(rows[path]), -1)) for path in own])
+            )
+    return {name: stack(parts) for name, parts in chunks.items()}
+
+
+def _gradients(model: nn.Module, weights: Weights, x: Tensor, delta: Tensor) -> Weights:
+    """`(n, …)` for each weight: of all inputs at once by `vmap`, or else one after another."""
+
+    def pulled(own: Weights, one: Tensor, pull: Tensor) -> Tensor:
+        with preserve_generators(), fixed_draws(model):  # a stochastic model is one function
+            # a clone: the first layer may be in place, and autograd keeps no tensor made in inference mode
+            given = one[None].clone()
+            # a scripted model takes no weights in place of its own
+            output = functional_call(model, own, (given,)) if own else model(given)
+            logits: Tensor = draws_of(output, 1)[0, 0]
+        return logits @ pull
+
+    detached = {path: weight.detach() for path, weight in weights.items()}
+    try:
+        with torch.no_grad(), _quiet:  # else all would hang on the weights that are not asked for
+            found: Weights = vmap(grad(pulled), (None, 0, 0), randomness="same")(detached, x, delta)
+            return found
+    except (RuntimeError, NotImplementedError, AttributeError) as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
+        # what `vmap` cannot follow: recurrent layers, branches on values, a model that asks for an nn.Parameter
+        losses = (pulled({}, one, pull) for one, pull in zip(x, delta, strict=True))
+        parameters = list(weights.values())
+        each = [torch.autograd.grad(loss, parameters, materialize_grads=True) for loss in losses]
+    columns = zip(*each, strict=True)
+    return {path: torch.stack(rows) for path, rows in zip(weights, columns, strict=True)}

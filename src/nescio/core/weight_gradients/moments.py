@@ -1,11 +1,11 @@
-"""Eight numbers that say what the entries of a gradient are like, for each input, without keeping the entries.
+"""Eight numbers that describe the entries of a gradient, for each input, without keeping the entries.
 
 Entries are centred before they are raised to a power, and rows scaled by their largest entry, so that nothing cancels,
 overflows or underflows; parts are merged by Pébay's formulas (2008).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import reduce
 from math import factorial
 
@@ -17,9 +17,9 @@ STATISTICS = ("l1", "l2", "min", "max", "mean", "std", "skewness", "kurtosis")
 
 @dataclass(frozen=True)
 class Moments:
-    """Of `count` entries for each of N inputs, counted in units of `scale`; all are float64 `(N,)`.
+    """Of `count` entries for each of N inputs, in units of `scale`; all are float64 `(N,)`.
 
-    The unit is about the largest entry: its fourth power would run out of room where the entries themselves do not.
+    The unit is about the largest entry: its fourth power would overflow where the entries themselves do not.
     """
 
     count: int
@@ -33,15 +33,14 @@ class Moments:
     high: Tensor
 
     def statistics(self, precision: float) -> Tensor:
-        """The `STATISTICS` `(8, N)`, of whole populations: `std` divides by the count, a normal has kurtosis 3.
+        """Return the `STATISTICS` `(8, N)`, of whole populations: `std` divides by the count, a normal has kurtosis 3.
 
         Entries that differ by no more than rounding at this precision count as equal: their spread is 0, and where it
-        is, skewness is 0 and kurtosis 1, the least it can be. A sum that is but rounding of its terms counts as 0.
+        is, skewness is 0 and kurtosis 1, the least it can be. A sum that is only rounding of its terms counts as 0.
         """
         nothing = (self.mean * self.count).abs() <= 8 * precision * self.l1
-        constant = self.high - self.low <= 8 * precision * torch.maximum(
-            self.low.abs(), self.high.abs()
-        )
+        largest = torch.maximum(self.low.abs(), self.high.abs())
+        constant = self.high - self.low <= 8 * precision * largest
         variance = (self.second / self.count).where(~constant, 0.0)
         safe = variance.where(~constant, 1.0)
         skewness = (self.third / self.count / safe**1.5).where(~constant, 0.0)
@@ -52,23 +51,15 @@ class Moments:
         return torch.cat([sizes, torch.stack([skewness, kurtosis])])
 
     def at(self, scale: Tensor) -> "Moments":
-        """The same in units of another scale, no smaller than its own."""
+        """Return the same in units of another scale, no smaller than its own."""
         unit = self.scale / scale
-        return Moments(
-            self.count,
-            scale,
-            self.mean * unit,
-            self.second * unit**2,
-            self.third * unit**3,
-            self.fourth * unit**4,
-            self.l1 * unit,
-            self.low * unit,
-            self.high * unit,
-        )
+        powers = (self.second * unit**2, self.third * unit**3, self.fourth * unit**4)
+        ends = (self.l1 * unit, self.low * unit, self.high * unit)
+        return Moments(self.count, scale, self.mean * unit, *powers, *ends)
 
 
 def of_rows(entries: Tensor) -> Moments:
-    """Of each row of `(N, P)`; numbers of half precision, which could not be summed, are taken in single."""
+    """Return those of each row of `(N, P)`; half precision, which could not be summed, is taken in single."""
     entries = entries.float() if entries.dtype in (torch.float16, torch.bfloat16) else entries
     low, high = entries.aminmax(dim=1)
     tiny = torch.finfo(entries.dtype).tiny  # of which 1 / tiny is finite
@@ -91,34 +82,34 @@ def of_rows(entries: Tensor) -> Moments:
 
 
 def of_outer(left: Tensor, right: Tensor) -> Moments:
-    """Of the outer product of two rows, `(N, P)` and `(N, Q)`, for each input, in P + Q steps and not P·Q.
+    """Return those of the outer product of two rows, `(N, P)` and `(N, Q)`, in P + Q steps and not P·Q.
 
     With `left = p + X` and `right = q + Y` about their means, an entry differs from the mean `p·q` of all by
     `p·Y + q·X + X·Y`; and since each X meets each Y, the mean of `XⁱYʲ` is the mean of `Xⁱ` times that of `Yʲ`.
     """
-    one, other = of_rows(left.double()), of_rows(right.double())
-    x, y = _mean_powers(one), _mean_powers(other)
+    a, b = of_rows(left.double()), of_rows(right.double())
+    x, y = _mean_powers(a), _mean_powers(b)
 
     def central(order: int) -> Tensor:
-        total = torch.zeros_like(one.mean)
+        total = torch.zeros_like(a.mean)
         for i in range(order + 1):
             for j in range(order + 1 - i):
-                both = order - i - j  # p·Y is taken i times, q·X j times, X·Y the rest
+                both = order - i - j  # p·Y is taken i times, q·X j times, X·Y the others
                 ways = factorial(order) // (factorial(i) * factorial(j) * factorial(both))
                 if i + both != 1 and j + both != 1:  # a mean of X or of Y alone is 0
-                    total += ways * one.mean**i * other.mean**j * (x[j + both] * y[i + both])
+                    total += ways * a.mean**i * b.mean**j * (x[j + both] * y[i + both])
         return total
 
-    count = one.count * other.count
-    corners = torch.stack([a * b for a in (one.low, one.high) for b in (other.low, other.high)])
+    count = a.count * b.count
+    corners = torch.stack([p * q for p in (a.low, a.high) for q in (b.low, b.high)])
     return Moments(
         count=count,
-        scale=(one.scale * other.scale).clamp(min=torch.finfo(torch.float64).tiny),
-        mean=one.mean * other.mean,
+        scale=(a.scale * b.scale).clamp(min=torch.finfo(torch.float64).tiny),
+        mean=a.mean * b.mean,
         second=count * central(2),
         third=count * central(3),
         fourth=count * central(4),
-        l1=one.l1 * other.l1,
+        l1=a.l1 * b.l1,
         low=corners.amin(0),
         high=corners.amax(0),
     )
@@ -130,39 +121,33 @@ def _mean_powers(of: Moments) -> list[Tensor]:
     return [one, 0 * one, *(power / of.count for power in (of.second, of.third, of.fourth))]
 
 
-def merged(parts: Sequence[Moments]) -> Moments:
-    """Of all entries of some parts together."""
-    return reduce(_both, parts)
+def stack(chunks: Sequence[Moments]) -> Moments:
+    """Return those of the inputs of all chunks, one chunk after another."""
+    names = [field.name for field in fields(Moments)][1:]
+    columns = (torch.cat([getattr(chunk, name) for chunk in chunks]) for name in names)
+    return Moments(chunks[0].count, *columns)
 
 
-def stacked(chunks: Sequence[Moments]) -> Moments:
-    """Of more inputs, given some after others."""
-    fields = (torch.cat([getattr(chunk, name) for chunk in chunks]) for name in _FIELDS)
-    return Moments(chunks[0].count, *fields)
+def merge(parts: Sequence[Moments]) -> Moments:
+    """Return those of all entries of some parts together."""
+    return reduce(_merge_two, parts)
 
 
-_FIELDS = ("scale", "mean", "second", "third", "fourth", "l1", "low", "high")
-
-
-def _both(a: Moments, b: Moments) -> Moments:
+def _merge_two(a: Moments, b: Moments) -> Moments:
     n, ab = a.count + b.count, a.count * b.count
     scale = torch.maximum(a.scale, b.scale)
     a, b = a.at(scale), b.at(scale)
     gap = b.mean - a.mean
+    third = a.third + b.third + gap**3 * (ab * (a.count - b.count) / n**2)
+    fourth = a.fourth + b.fourth + gap**4 * (ab * (a.count**2 - ab + b.count**2) / n**3)
+    fourth = fourth + 6 * gap**2 * (a.count**2 * b.second + b.count**2 * a.second) / n**2
     return Moments(
         count=n,
         scale=scale,
         mean=a.mean + gap * (b.count / n),
         second=a.second + b.second + gap**2 * (ab / n),
-        third=a.third
-        + b.third
-        + gap**3 * (ab * (a.count - b.count) / n**2)
-        + 3 * gap * (a.count * b.second - b.count * a.second) / n,
-        fourth=a.fourth
-        + b.fourth
-        + gap**4 * (ab * (a.count**2 - ab + b.count**2) / n**3)
-        + 6 * gap**2 * (a.count**2 * b.second + b.count**2 * a.second) / n**2
-        + 4 * gap * (a.count * b.third - b.count * a.third) / n,
+        third=third + 3 * gap * (a.count * b.second - b.count * a.second) / n,
+        fourth=fourth + 4 * gap * (a.count * b.third - b.count * a.third) / n,
         l1=a.l1 + b.l1,
         low=torch.minimum(a.low, b.low),
         high=torch.maximum(a.high, b.high),

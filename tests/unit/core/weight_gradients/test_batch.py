@@ -17,7 +17,8 @@ from torch.utils.checkpoint import checkpoint
 
 import nescio
 from nescio.core.model_state import preserve_state
-from nescio.core.weight_gradients import STATISTICS, batch, batch_gradients, one_by_one, rules
+from nescio.core.weight_gradients import STATISTICS, batch, batch_gradients
+from nescio.core.weight_gradients import layers as rules
 from nescio.errors import NescioError
 from nescio.methods import DUQ, BayesByBackprop, Ensemble, MCDropout, Softmax
 from nescio.models import cnn16, conv3, lenet, mlp, resnet20
@@ -502,7 +503,7 @@ def test_by_the_rules(name, seed):
 @pytest.mark.parametrize("name", OTHERS)
 def test_without_a_rule(name, seed):
     model, x = made(OTHERS, name, seed)
-    with patch.object(batch, "moments_without_rule", wraps=one_by_one.moments_without_rule) as used:
+    with patch.object(batch, "moments_without_rule", wraps=rules.moments_without_rule) as used:
         assert_exact(model, x)
     assert used.called or name == "an ensemble of one"
 
@@ -525,7 +526,7 @@ def test_what_has_a_rule_is_the_same_without(name, seed):
 @pytest.mark.parametrize("name", ["lenet", "groups", "words", "attention", "LSTM"])
 def test_large_gradients_are_made_for_a_few_inputs_at_a_time(name, seed):
     model, x = made(RULED | OTHERS, name, seed)
-    with patch.object(rules, "ROOM", 200), patch.object(one_by_one, "ROOM", 200):
+    with patch.object(rules, "MAX_NUMBERS", 200):
         assert_exact(model, x)
 
 

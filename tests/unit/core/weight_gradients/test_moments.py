@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nescio.core.weight_gradients import STATISTICS
-from nescio.core.weight_gradients.moments import merged, of_outer, of_rows, stacked
+from nescio.core.weight_gradients.moments import merge, of_outer, of_rows, stack
 from single_gradients import assert_close, statistics_of
 
 EPS = torch.finfo(torch.float64).eps
@@ -67,18 +67,18 @@ def test_of_parts_put_together(parts):
         10.0**power * (shift + torch.randn(3, size, dtype=torch.float64))
         for size, power, shift in parts
     ]
-    check(merged([of_rows(part) for part in rows]), torch.cat(rows, 1))
+    check(merge([of_rows(part) for part in rows]), torch.cat(rows, 1))
 
 
 def test_a_part_may_be_one_entry():
     rows = torch.tensor([[1.0, 2.0, 4.0, 8.0]], dtype=torch.float64)
-    check(merged([of_rows(part) for part in rows.split(1, 1)]), rows)
+    check(merge([of_rows(part) for part in rows.split(1, 1)]), rows)
 
 
 def test_more_inputs_come_after_others(seed):
     torch.manual_seed(seed)
     rows = torch.randn(7, 30, dtype=torch.float64)
-    together = stacked([of_rows(part) for part in rows.split(3)]).statistics(EPS)
+    together = stack([of_rows(part) for part in rows.split(3)]).statistics(EPS)
     assert torch.equal(together, of_rows(rows).statistics(EPS))
 
 
@@ -91,8 +91,8 @@ def test_sizes_scale_with_the_entries_and_shapes_do_not(scale, seed):
         (of_rows(rows), of_rows(rows * scale)),
         (of_outer(rows, other), of_outer(rows * scale, other)),
         (
-            merged([of_rows(rows), of_rows(other)]),
-            merged([of_rows(rows * scale), of_rows(other * scale)]),
+            merge([of_rows(rows), of_rows(other)]),
+            merge([of_rows(rows * scale), of_rows(other * scale)]),
         ),
     ):
         wanted = plain.statistics(EPS)
@@ -106,7 +106,7 @@ def test_a_part_that_is_nothing_beside_another_leaves_it_its_digits(seed):
         torch.randn(3, 40, dtype=torch.float64),
         1e-200 * torch.randn(3, 40, dtype=torch.float64),
     )
-    check(merged([of_rows(small), of_rows(rows)]), torch.cat([small, rows], 1))
+    check(merge([of_rows(small), of_rows(rows)]), torch.cat([small, rows], 1))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -124,7 +124,7 @@ def test_entries_too_small_for_a_reciprocal(dtype):
 @pytest.mark.parametrize("value", [0.0, -3.0, 0.1, 1e-40, 1e200])
 def test_equal_entries_have_no_spread(value):
     rows = torch.full((2, 1000), value, dtype=torch.float64)
-    for moments in (of_rows(rows), merged([of_rows(rows[:, :1]), of_rows(rows[:, 1:])])):
+    for moments in (of_rows(rows), merge([of_rows(rows[:, :1]), of_rows(rows[:, 1:])])):
         found = dict(zip(STATISTICS, moments.statistics(EPS)[:, 0].tolist(), strict=True))
         assert (found["std"], found["skewness"], found["kurtosis"]) == (0.0, 0.0, 1.0)
         assert found["min"] == found["max"] == value
@@ -141,7 +141,7 @@ def test_entries_that_differ_by_rounding_alone_have_no_spread():
 
 
 def test_an_outer_product_of_zeros():
-    found = merged(
+    found = merge(
         [
             of_outer(torch.zeros(1, 3), torch.zeros(1, 4)),
             of_outer(torch.zeros(1, 3), torch.ones(1, 4)),
