@@ -29,7 +29,7 @@ from nescio.methods import method_for
 from nescio.models import network_for
 from nescio.records import read_record
 from nescio.report.page import report_page
-from nescio.store.detector_choice import Wanted
+from nescio.store.detector_choice import NamedDetector
 from nescio.store.detector_folder import open_fitted
 from nescio.store.fit_detector import fit_own
 from nescio.store.run import Source, open_run, train_run
@@ -210,7 +210,7 @@ class Files(Fuzzer):
         np.savez(self.folder / "held.npz", inputs=held.inputs.numpy(), labels=held.labels.numpy())
         found = []
         for name in ("threshold", "knn"):
-            wanted = Wanted(name, None, None, None, None, None, False, {})
+            wanted = NamedDetector(name, None, None, None, None, None, False, {})
             fit_own(
                 self.folder / f"folder {name}",
                 "fuzz.subjects:own_net",

@@ -95,10 +95,10 @@ def fit(
 
     Example: `nescio fit run --detector knn --set k=10 size=5000 -o detector`
     """
-    from nescio.store.detector_choice import Wanted, settings_in
+    from nescio.store.detector_choice import NamedDetector, parse_settings
 
-    wanted = Wanted(
-        detector, score, layer, accept, risk, confidence, per_class, settings_in(settings or [])
+    wanted = NamedDetector(
+        detector, score, layer, accept, risk, confidence, per_class, parse_settings(settings or [])
     )
     network = Network(run, model, weights, data, train, label, class_names, root)
     told(network.fit(wanted, output), output)

@@ -15,7 +15,7 @@ from nescio.errors import NescioError
 if TYPE_CHECKING:
     from nescio.detectors import Detector
     from nescio.records import Fitted
-    from nescio.store.detector_choice import Choice
+    from nescio.store.detector_choice import DetectorChoice
     from nescio.store.subject import Subject
 
 OrRun = Annotated[
@@ -103,7 +103,7 @@ class Network:
     class_names: str
     root: str | None
 
-    def fit(self, wanted: "Choice", folder: Path) -> "tuple[Detector, Fitted, str | None]":
+    def fit(self, wanted: "DetectorChoice", folder: Path) -> "tuple[Detector, Fitted, str | None]":
         """Fit a detector into a folder; with it comes what it is, and a warning if there is one."""
         from nescio.store.fit_detector import fit_own, fit_run
 

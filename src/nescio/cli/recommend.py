@@ -55,7 +55,7 @@ def recommend(
     Example: `nescio recommend run --candidates energy entropy combined --accept 0.99 -o found`
     """
     from nescio.report.ranking import recommendation_table
-    from nescio.store.detector_choice import Best
+    from nescio.store.detector_choice import RecommendedDetector
     from nescio.store.detector_folder import is_fitted
     from nescio.store.run import RECOMMENDATION, RECOMMENDED
 
@@ -66,7 +66,7 @@ def recommend(
             "another folder with --output"
         )
     check_output(folder / RECOMMENDATION, "Recommendation record")
-    best = Best(accept=accept, candidates=candidates, inputs=inputs, seed=seed)
+    best = RecommendedDetector(accept=accept, candidates=candidates, inputs=inputs, seed=seed)
     network = Network(run, model, weights, data, train, label, class_names, root)
     fitted = network.fit(best, folder / RECOMMENDED)
     if best.record is not None:

@@ -15,38 +15,38 @@ from nescio.evaluation.recommend import recommend
 from nescio.records import Recommendation
 
 
-class Choice(ABC):
+class DetectorChoice(ABC):
     """Which detector a folder is to hold."""
 
     @property
     @abstractmethod
-    def asked(self) -> dict[str, Any]:
-        """What was asked for, as plain data for the record."""
+    def options(self) -> dict[str, Any]:
+        """The user's options, as plain data for the record."""
 
     @abstractmethod
     def learns(self, model: nn.Module) -> bool:
-        """Whether it learns from what a model was trained on; an error if it cannot be made."""
+        """Whether it learns from training data; an error if it cannot be made."""
 
     @abstractmethod
-    def fitted(self, model: nn.Module, known: Any, train: Any) -> Detector:
-        """The detector over a model, calibrated on known data, with data to learn from or None."""
+    def fitted(self, model: nn.Module, calibration: Any, train: Any) -> Detector:
+        """Fit the detector over a model, with data to learn from or None."""
 
     @property
     def refused(self) -> dict[str, float] | None:
-        """The share of each kind of made outliers that the fitted detector refuses; None if none were tried."""
+        """Fraction of each kind of synthetic outliers that is refused; None if not tried."""
         return None
 
 
 @dataclass(frozen=True)
-class Wanted(Choice):
-    """A detector by its name, and how to fit it; None is what is usual: `combined`, or a threshold on a given score."""
+class NamedDetector(DetectorChoice):
+    """A detector by name; by default `combined`, or with a score a threshold on it."""
 
     detector: str | None = None
     score: str | None = None
     layer: str | None = None
     accept: float | None = None
     risk: float | None = None
-    confidence: float | None = None
+    confidence_level: float | None = None
     per_class: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)  # others of the detector's
 
@@ -56,60 +56,56 @@ class Wanted(Choice):
         return self.detector or (Combined.name if self.score is None else Threshold.name)
 
     def over(self, model: nn.Module) -> Detector:
-        """The detector, not yet fitted."""
-        kind = DETECTORS[self.name]
-        given = {
-            name: value for name in ("score", "layer") if (value := getattr(self, name)) is not None
-        }
-        if twice := given.keys() & self.settings.keys():
+        """Make the detector, not yet fitted."""
+        kind, named = DETECTORS[self.name], {"score": self.score, "layer": self.layer}
+        settings = {name: value for name, value in named.items() if value is not None}
+        if twice := settings.keys() & self.settings.keys():
             raise NescioError(f"{min(twice)} was given twice")
-        given |= self.settings
-        known = [name for name in inspect.signature(kind).parameters if name != "model"]
-        for name in given:
-            if name not in known:
-                raise NescioError(
-                    f"{self.name} has no setting {name!r}; it has {', '.join(known) or 'none'}"
-                )
-        return kind(model, **given)
+        settings |= self.settings
+        names = [name for name in inspect.signature(kind).parameters if name != "model"]
+        for name in settings:
+            if name not in names:
+                listed = ", ".join(names) or "none"
+                raise NescioError(f"{self.name} has no setting {name!r}; it has {listed}")
+        return kind(model, **settings)
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         return {**vars(self), "detector": self.name}
 
     def learns(self, model: nn.Module) -> bool:
-        made = learners(self.over(model))
+        parts = learners(self.over(model))
         # which answers to mistrust shows only on data that the model was not trained on
-        return bool(made) and not any(isinstance(one, MetaClassifier) for one in made)
+        return bool(parts) and not any(isinstance(part, MetaClassifier) for part in parts)
 
-    def fitted(self, model: nn.Module, known: Any, train: Any) -> Detector:
-        bound: dict[str, Any] = {"risk": self.risk, "confidence": self.confidence}
-        return self.over(model).fit(
-            known, self.accept, train=train, per_class=self.per_class, **bound
-        )
+    def fitted(self, model: nn.Module, calibration: Any, train: Any) -> Detector:
+        bound: dict[str, Any] = {"risk": self.risk, "confidence": self.confidence_level}
+        how = {"train": train, "per_class": self.per_class, **bound}
+        return self.over(model).fit(calibration, self.accept, **how)
 
 
-class Best(Choice):
-    """The detector that suits a model best, as `recommend` finds it; `how` are its options.
+class RecommendedDetector(DetectorChoice):
+    """The detector that `recommend` finds best; `options` are its own.
 
     Attributes:
         record: the ranking that it leads, once it is fitted.
     """
 
-    def __init__(self, **how: Any) -> None:
-        self.how = how
+    def __init__(self, **options: Any) -> None:
+        self._options = options
         self.record: Recommendation | None = None
 
     @property
-    def asked(self) -> dict[str, Any]:
-        return self.how
+    def options(self) -> dict[str, Any]:
+        return self._options
 
     def learns(self, model: nn.Module) -> bool:
-        return True  # as some of those do that are tried
+        return True  # as some candidates do
 
-    def fitted(self, model: nn.Module, known: Any, train: Any) -> Detector:
-        found = recommend(model, known, train, **self.how)
-        self.record = found.record
-        return found.detector
+    def fitted(self, model: nn.Module, calibration: Any, train: Any) -> Detector:
+        best = recommend(model, calibration, train, **self._options)
+        self.record = best.record
+        return best.detector
 
     @property
     def refused(self) -> dict[str, float] | None:
@@ -117,30 +113,26 @@ class Best(Choice):
 
 
 def learners(detector: Detector) -> list[Detector]:
-    """A detector, or those of its members, that learn more than a threshold and p-values."""
-    parts = [
-        one
-        for one in detector.modules()
-        if isinstance(one, Detector) and not isinstance(one, Combined)
-    ]
-    return [one for one in parts if one.learns]
+    """Return a detector, or those of its members, that learn more than a threshold and p-values."""
+    parts = (part for part in detector.modules() if isinstance(part, Detector))
+    return [part for part in parts if part.learns and not isinstance(part, Combined)]
 
 
-def settings_in(words: Sequence[str]) -> dict[str, Any]:
-    """Settings of a detector given as words, with values in JSON; what is not JSON is text.
+def parse_settings(words: Sequence[str]) -> dict[str, Any]:
+    """Return settings given as words, with values in JSON; what is not JSON is text.
 
-    >>> settings_in(["k=10", "floor=0.2", "kind=lasso", 'members=["energy", "knn"]'])
+    >>> parse_settings(["k=10", "floor=0.2", "kind=lasso", 'members=["energy", "knn"]'])
     {'k': 10, 'floor': 0.2, 'kind': 'lasso', 'members': ['energy', 'knn']}
     """
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for word in words:
         name, mark, text = word.partition("=")
         if not mark or not name:
             raise NescioError(f"{word!r} is no setting; expected name=value, such as k=10")
-        if name in found:
+        if name in settings:
             raise NescioError(f"{name} was given twice")
         try:
-            found[name] = json.loads(text)
+            settings[name] = json.loads(text)
         except (ValueError, RecursionError):
-            found[name] = text
-    return found
+            settings[name] = text
+    return settings

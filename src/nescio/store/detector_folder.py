@@ -2,7 +2,7 @@
 
 detector.safetensors  what was fitted and, of a network of ours, the network
 graph.safetensors     of a network of the user's: it, as plain operations
-weights.safetensors   or, if it could not be kept like that, its weights
+weights.safetensors   or, if it cannot be exported, its weights
 fitted.json           how it was fitted, and what it takes
 """
 
@@ -25,103 +25,93 @@ from nescio.core.predict import predict
 from nescio.data import Encoding, Stream
 from nescio.detectors import Detector
 from nescio.errors import NescioError
-from nescio.evaluation import class_names as naming
+from nescio.evaluation.class_names import check_names
 from nescio.files import atomic_write
 from nescio.records import Fitted, to_plain
 from nescio.store.graph import exported, read_graph, write_graph
 from nescio.store.model_file import holds_model, load, write_model
-from nescio.store.run import FITTED
-from nescio.store.user_network import load_weights, made_by
+from nescio.store.run import FITTED, check_outputs
+from nescio.store.user_network import load_weights, make_network
 
-DETECTOR, GRAPH, WEIGHTS, FACTS = (
-    "detector.safetensors",
-    "graph.safetensors",
-    "weights.safetensors",
-    FITTED,
-)
-FILES = (DETECTOR, GRAPH, WEIGHTS, FACTS)  # all that a folder may hold
-FLOATS, WORDS = "float32", "int64"  # what a network is given
+DETECTOR, GRAPH, WEIGHTS = "detector.safetensors", "graph.safetensors", "weights.safetensors"
+FILES = (DETECTOR, GRAPH, WEIGHTS, FITTED)  # all that a folder may hold
+FLOATS, TOKEN_IDS = "float32", "int64"  # what a network is given
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Which file of a folder has the network, "detector", "graph" or "weights"; and why it is not in a better one."""
+class NetworkPlace:
+    """Which file has the network, "detector", "graph" or "weights"; and why it is no better one."""
 
     network: str
     why: str | None = None
 
 
 def is_fitted(folder: Path) -> bool:
-    """Whether this is a folder that `nescio fit` wrote."""
-    return (folder / FACTS).is_file()
+    """Return whether this is a folder that `nescio fit` wrote."""
+    return (folder / FITTED).is_file()
 
 
 def open_fitted(
     folder: Path, factory: str | None, command: Sequence[str]
 ) -> tuple[Detector, Fitted]:
-    """The detector of a folder, and how it was fitted; code of the user's runs only if `factory` names it.
+    """Return the detector of a folder, and how it was fitted.
 
-    `command` is what was asked of it, for an error that says how to ask.
+    Code of the user's runs only if `factory` names it. `command` is what the user typed, for an
+    error that says how to name it.
     """
-    facts = Fitted.load(folder / FACTS)
+    facts = Fitted.load(folder / FITTED)
     _check(facts, folder)
     if facts.network == "weights" and factory is None:
         again = shlex.join(["nescio", *command, "--model", str(facts.factory)])
         raise NescioError(
-            f"{str(folder)!r} holds the weights of its network, but not the network ({facts.why}); name "
-            f"what makes it: {again}"
+            f"{str(folder)!r} holds the weights of its network, but not the network "
+            f"({facts.why}); name what makes it: {again}"
         )
     if facts.network != "weights" and factory is not None:
         raise NescioError(f"{str(folder)!r} holds its network; leave out --model")
     model: nn.Module | None = None
     if factory is not None:
-        model = made_by(factory).to("cpu").eval()
+        model = make_network(factory)
         load_weights(model, folder / WEIGHTS)
     elif facts.network == "graph":
         model = read_graph(folder / GRAPH)
-    detector = _loaded(folder / DETECTOR, model)
-    if detector.name != facts.detector:
-        raise NescioError(
-            f"{str(folder / DETECTOR)!r} holds a {detector.name}, where {FACTS} says {facts.detector!r}"
-        )
-    if to_plain(detector.settings()) != facts.settings:
-        raise NescioError(
-            f"{str(folder / DETECTOR)!r} has other settings than {FACTS} says: {detector.settings()}, "
-            f"not {facts.settings}"
-        )
-    if (len(detector.calibration_), tuple(detector.threshold_.reshape(-1).tolist())) != (
-        facts.inputs,
-        facts.thresholds,
-    ):
-        raise NescioError(
-            f"{str(folder / DETECTOR)!r} has other thresholds than {FACTS} says, or of other data"
-        )
-    none = torch.zeros(1, *facts.shape, dtype=getattr(torch, facts.dtype))
-    made = predict(detector.model, none, progress=False).shape[2]
-    if made != len(facts.classes):
-        raise NescioError(
-            f"{str(folder)!r} names {len(facts.classes)} classes, but its network knows {made}"
-        )
+    detector = _load_detector(folder / DETECTOR, model)
+    _check_agrees(detector, facts, repr(str(folder / DETECTOR)))
+    x = torch.zeros(1, *facts.shape, dtype=getattr(torch, facts.dtype))
+    check_outputs(detector.model, x, facts.classes, repr(str(folder)))
     return detector, facts
 
 
+def _check_agrees(detector: Detector, facts: Fitted, where: str) -> None:
+    """Raise an error if a detector is not the one that the folder's record is of."""
+    if detector.name != facts.detector:
+        raise NescioError(
+            f"{where} holds a {detector.name}, where {FITTED} says {facts.detector!r}"
+        )
+    if to_plain(detector.settings()) != facts.settings:
+        raise NescioError(
+            f"{where} has other settings than {FITTED} says: {detector.settings()}, not "
+            f"{facts.settings}"
+        )
+    thresholds = tuple(detector.threshold_.reshape(-1).tolist())
+    if (len(detector.calibration_), thresholds) != (facts.inputs, facts.thresholds):
+        raise NescioError(f"{where} has other thresholds than {FITTED} says, or of other data")
+
+
 def stream_for(facts: Fitted, inputs: Path, batch_size: int) -> Stream:
-    """New inputs in the shape the network takes; what is missing in them is NaN, and so unknown."""
-    encoding = None if facts.encoding is None else Encoding.from_dict(facts.encoding)
-    return Stream(
-        inputs,
-        facts.shape,
-        encoding,
-        batch_size,
-        facts.kind,
-        allow_missing=True,
-        tokens=facts.dtype == WORDS,
-    )
+    """Stream new inputs in the shape the network takes; missing values are NaN, and so unknown."""
+    encoding, how = encoding_of(facts), {"allow_missing": True, "tokens": facts.dtype == TOKEN_IDS}
+    return Stream(inputs, facts.shape, encoding, batch_size, facts.kind, **how)
+
+
+def encoding_of(facts: Fitted) -> Encoding | None:
+    """Return how a table's columns become features, or None for other inputs."""
+    return None if facts.encoding is None else Encoding.from_dict(facts.encoding)
 
 
 @contextmanager
 def plain_attention() -> Iterator[None]:
-    """A block in which transformers are run operation by operation, as graphs do: the fused way rounds otherwise."""
+    """Run transformers operation by operation, as graphs do: the fused way rounds otherwise."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -130,67 +120,59 @@ def plain_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def keep(detector: Detector, x: Tensor, place: Path) -> Kept:
-    """Write a detector with its network: as one of ours, as a graph that answers bit by bit alike, or as weights."""
+def write_detector(detector: Detector, x: Tensor, place: Path) -> NetworkPlace:
+    """Write a detector and its network: one of ours, a bit-identical graph, or weights."""
     if holds_model(detector):
         write_model(detector, place / DETECTOR)
-        return Kept("detector")
+        return NetworkPlace("detector")
     net = detector.model
-    layers = {
-        name for one in detector.modules() if isinstance(one, Detector) for name in one.layers
-    } - {HEAD}
+    parts = (part for part in detector.modules() if isinstance(part, Detector))
+    layers = {name for part in parts for name in part.layers} - {HEAD}
+    example = like_model(torch.cat([x, x])[: max(2, min(len(x), 4))], net)
     try:
-        write_graph(
-            place / GRAPH,
-            *exported(net, like_model(torch.cat([x, x])[: max(2, min(len(x), 4))], net), [*layers]),
-        )
+        write_graph(place / GRAPH, *exported(net, example, [*layers]))
         graph = read_graph(place / GRAPH)
-        # the same detector over the graph: what is a copy has the graph wherever the original has the network
+        # a copy has the graph wherever the original has the network
         write_model(copy.deepcopy(detector, {id(net): graph}), place / DETECTOR)
-        _check_same(detector, _loaded(place / DETECTOR, graph), x)
+        _check_same(detector, _load_detector(place / DETECTOR, graph), x)
     except NescioError as error:
         (place / GRAPH).unlink(missing_ok=True)
         write_model(detector, place / DETECTOR)
-        held = {
-            name: value.contiguous().clone()
-            for name, value in net.state_dict().items()
-            if isinstance(value, Tensor)
-        }
+        state = {k: v for k, v in net.state_dict().items() if isinstance(v, Tensor)}
         with atomic_write(place / WEIGHTS) as file:
-            file.write(save(held))
-        return Kept("weights", str(error))
-    return Kept("graph")
+            file.write(save({name: value.contiguous().clone() for name, value in state.items()}))
+        return NetworkPlace("weights", str(error))
+    return NetworkPlace("graph")
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The SHA-256 of each file in a folder that says how a detector answers, but of the one that lists them."""
+    """Return the SHA-256 of each file of a detector's folder but the one that lists them."""
     found = {}
     for name in FILES:
-        if name != FACTS and (folder / name).is_file():
+        if name != FITTED and (folder / name).is_file():
             with (folder / name).open("rb") as file:
                 found[name] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
 
 
-def _check_same(one: Detector, other: Detector, x: Tensor) -> None:
-    """An error if two detectors, or their networks, differ in a single bit on batches of some sizes."""
+def _check_same(detector: Detector, loaded: Detector, x: Tensor) -> None:
+    """Raise an error if two detectors, or their networks, differ in a single bit."""
     for size in sorted({1, min(3, len(x)), len(x)}):
-        some = x[:size]
-        if not torch.equal(
-            predict(one.model, some, progress=False), predict(other.model, some, progress=False)
-        ):
+        batch = x[:size]
+        logits = (predict(one.model, batch, progress=False) for one in (detector, loaded))
+        if not torch.equal(*logits):
             raise NescioError(f"its plain operations give other logits for a batch of {size}")
         try:
-            scores = other.score(some)
+            scores = loaded.score(batch)
         except NescioError as error:  # such as one about a layer that it does not find
             raise NescioError(
-                f"{one.name} looks at the network's own layers, not at plain operations"
+                f"{detector.name} needs the network's own layers, not plain operations"
             ) from error
-        if not torch.equal(one.score(some), scores):
-            raise NescioError(f"{one.name} gives other scores over its plain operations")
+        if not torch.equal(detector.score(batch), scores):
+            raise NescioError(f"{detector.name} gives other scores over its plain operations")
 
 
-def _loaded(path: Path, model: nn.Module | None) -> Detector:
+def _load_detector(path: Path, model: nn.Module | None) -> Detector:
     detector = load(path, model)
     if not isinstance(detector, Detector):
         raise NescioError(f"{str(path)!r} holds a {type(detector).__name__}, not a detector")
@@ -198,39 +180,31 @@ def _loaded(path: Path, model: nn.Module | None) -> Detector:
 
 
 def _check(facts: Fitted, folder: Path) -> None:
-    """An error if a folder is not as a fit left it, or says things that no fit would."""
-    where = repr(str(folder / FACTS))
+    """Raise an error if a folder is not as a fit left it, or says things that no fit would."""
+    where = repr(str(folder / FITTED))
     if facts.own_digest() != facts.digest:
         raise NescioError(
             f"{where} was changed since it was fitted: its contents do not have the digest "
-            f"{facts.digest[:12]!r}…; fit it anew"
+            f"{facts.digest[:12]!r}…; fit it again"
         )
-    found = digests(folder)
-    for name in sorted(facts.files.keys() | found.keys()):
-        if found.get(name) != facts.files.get(name):
-            what = (
-                "is missing"
-                if name not in found
-                else "was changed since"
-                if name in facts.files
-                else "was added"
-            )
+    files = digests(folder)
+    for name in sorted(facts.files.keys() | files.keys()):
+        if files.get(name) != facts.files.get(name):
+            changed = "was changed" if name in facts.files else "was added"
+            what = changed if name in files else "is missing"
             raise NescioError(
-                f"{str(folder / name)!r} {what}; a detector's folder goes as it was fitted, whole"
+                f"{str(folder / name)!r} {what}; a detector's folder must stay whole, as fitted"
             )
-    naming.check_names(facts.classes)
-    if facts.network not in ("detector", "graph", "weights"):
-        raise NescioError(
-            f"{where} says that its network is in {facts.network!r}, which this version does not know"
-        )
-    if facts.dtype not in (FLOATS, WORDS):
-        raise NescioError(
-            f"{where} says that inputs are {facts.dtype!r}; expected {FLOATS} or {WORDS}"
-        )
-    if facts.kind not in (None, "images", "inputs"):
-        raise NescioError(
-            f"{where} says that it was fitted on {facts.kind!r}; expected images or inputs"
-        )
+    check_names(facts.classes)
+    allowed = {
+        "network": ("detector", "graph", "weights"),
+        "dtype": (FLOATS, TOKEN_IDS),
+        "kind": (None, "images", "inputs"),
+    }
+    for name, values in allowed.items():
+        if (value := getattr(facts, name)) not in values:
+            expected = ", ".join(str(one) for one in values if one)
+            raise NescioError(f"{where} has the {name} {value!r}; expected one of {expected}")
     if not all(0 < side < 2**20 for side in facts.shape or (0,)) or math.prod(facts.shape) > 2**26:
         raise NescioError(
             f"{where} has inputs of shape {facts.shape}; expected some numbers, at most {2**26}"

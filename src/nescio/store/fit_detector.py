@@ -1,6 +1,5 @@
 """Fit a detector into a folder: over a network of the user's, or over the model of a run."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,77 +7,75 @@ from typing import Any
 
 from nescio.data import Encoding, Samples
 from nescio.detectors import Combined, Detector
-from nescio.errors import NescioError
-from nescio.evaluation import class_names as naming
+from nescio.evaluation.class_names import class_names, doubt
 from nescio.files import atomic_folder
-from nescio.records import Fitted, Provenance, to_plain
-from nescio.store.detector_choice import Choice, learners
+from nescio.records import Fitted, Stopwatch, to_plain
+from nescio.store.detector_choice import DetectorChoice, learners
 from nescio.store.detector_folder import (
     DETECTOR,
-    FACTS,
     FILES,
     FLOATS,
-    WORDS,
-    Kept,
+    TOKEN_IDS,
+    NetworkPlace,
     digests,
-    keep,
     plain_attention,
+    write_detector,
 )
 from nescio.store.model_file import write_model
-from nescio.store.run import open_run
-from nescio.store.user_data import columns, labelled, of_run, read, taken
-from nescio.store.user_network import load_weights, made_by
+from nescio.store.run import FITTED, open_run
+from nescio.store.user_data import UserData, of_run, with_labels
+from nescio.store.user_network import load_weights, make_network
 
 KIND = "Fitted record"  # by which a folder is known as a detector's
-TRIED = 64  # inputs that a graph must answer as its network does
+MAX_CHECKED_INPUTS = 64  # that a graph must answer as its network does
 
 
 @dataclass(frozen=True)
-class Known:
-    """What a network takes and knows, and the data that a detector over it was fitted on."""
+class FittedOn:
+    """What a network takes, its classes, and the data that a detector over it was fitted on."""
 
     shape: tuple[int, ...]
     kind: str | None
     classes: tuple[str, ...]
     encoding: Encoding | None
     data: str
-    taught: str
-    words: bool = False  # whether inputs are whole numbers
+    learned_from: str
+    dtype: str = FLOATS
     run: dict[str, Any] | None = None  # what the model of a run was trained on
 
     def facts(
-        self, wanted: Choice, detector: Detector, factory: str | None, seconds: float, kept: "Kept"
+        self,
+        choice: DetectorChoice,
+        detector: Detector,
+        factory: str | None,
+        place: NetworkPlace,
+        stopwatch: Stopwatch,
     ) -> Fitted:
         """How a detector was fitted, for its folder."""
+        learned_from = [self.learned_from] if learners(detector) else []
+        if isinstance(detector, Combined):
+            members = " and ".join(detector.member_names)
+            learned_from.append(f"p-values of {members} from a part of {self.data}")
         return Fitted(
             detector=detector.name,
             settings=detector.settings(),
             factory=factory,
-            network=kept.network,
-            why=kept.why,
+            network=place.network,
+            why=place.why,
             shape=self.shape,
             kind=self.kind,
             classes=self.classes,
             encoding=None if self.encoding is None else self.encoding.to_dict(),
             data=self.data,
             inputs=len(detector.calibration_),
-            taught=self._taught(detector),
+            taught="; ".join(learned_from) or None,
             promise="" if detector.level is None else detector.level.promise(detector.controlled),
             thresholds=tuple(detector.threshold_.reshape(-1).tolist()),
-            provenance=Provenance.now(wanted.asked.get("seed", 0), wanted.asked, seconds),
-            dtype=WORDS if self.words else FLOATS,
-            refused=wanted.refused,
+            provenance=stopwatch.provenance(choice.options.get("seed", 0), choice.options),
+            dtype=self.dtype,
+            refused=choice.refused,
             run=self.run,
         )
-
-    def _taught(self, detector: Detector) -> str | None:
-        """What a detector learned from beside its threshold; None if it learned nothing."""
-        found = [self.taught] if learners(detector) else []
-        if isinstance(detector, Combined):
-            found.append(
-                f"p-values of {' and '.join(detector.member_names)} from a part of {self.data}"
-            )
-        return "; ".join(found) or None
 
 
 def fit_own(
@@ -88,58 +85,47 @@ def fit_own(
     data: Path,
     train: Path | None,
     label: str | None,
-    class_names: Sequence[str],
-    wanted: Choice,
+    names: Sequence[str],
+    choice: DetectorChoice,
 ) -> tuple[Detector, Fitted, str | None]:
-    """Fit a detector over a network of the user's into a folder, on data it was not trained on.
-
-    With what was fitted comes a warning, if labels speak against the names of the classes.
+    """Fit a detector over a network of the user's into a folder.
 
     Args:
         folder: to write, whole or not at all.
         factory: `package.module:name` of what makes the network.
-        weights: safetensors; without them the network keeps those it was made with.
-        data: npz, CSV or a folder of images; of npz `inputs` are taken as they are.
-        train: what a detector learns from that learns more than a threshold; else half of the data.
+        weights: safetensors; by default the network keeps those it was made with.
+        data: calibration data, which the network was not trained on: npz, CSV or a folder of
+            images; `inputs` of npz are taken as they are.
+        train: data for a detector that learns more than a threshold; by default half of `data`.
         label: the label column, if a CSV file has one.
-        class_names: in the order of the network's outputs; else those of the data, if they are as many, or numbers.
-        wanted: which detector.
+        names: of the classes, in the order of the network's outputs; by default those of the data,
+            if they are as many, or numbers.
+        choice: which detector.
+
+    Returns:
+        The detector, its record, and a warning if labels speak against the names of the classes.
     """
-    started = time.monotonic()
-    net = made_by(factory).to("cpu").eval()
+    stopwatch, net = Stopwatch(), make_network(factory)
     if weights is not None:
         load_weights(net, weights)
-    encoding = columns(data, label)
-    parts = {
-        name: read(path, label, encoding, name)
-        for name, path in (("test", data), ("train", train))
-        if path
-    }
-    _, named, kind = parts["test"]
-    if "train" in parts and parts["train"][2] != kind:
-        raise NescioError(
-            f"{data} has {kind}, {train} has {parts['train'][2]}; give both in one way, as the values of "
-            "images are brought to [0, 1], and those of `inputs` are left as they are"
-        )
-    with plain_attention(), atomic_folder(folder, FACTS, KIND, FILES) as place:
-        outputs, held = taken(net, {part: one for part, (one, *_) in parts.items()})
-        samples = held["test"]
-        some = samples.take(slice(TRIED))[0]
-        classes = naming.class_names(class_names, named, outputs, str(data))
-        sets = {part: labelled(held[part], own, classes) for part, (_, own, _) in parts.items()}
-        detector = wanted.fitted(net, sets["test"], sets.get("train"))
-        kept = keep(detector, some, place)
-        taught = f"a part of {data}" if train is None else str(train)
-        words = not some.is_floating_point()
-        known = Known(samples.shape, kind, classes, encoding, str(data), taught, words)
-        facts = known.facts(wanted, detector, factory, time.monotonic() - started, kept).sealed(
-            digests(place)
-        )
-        facts.save(place / FACTS)
-        doubt = (
-            naming.doubt(net, sets["test"], classes) if isinstance(sets["test"], Samples) else None
-        )
-    return detector, facts, doubt
+    user = UserData.read(data, train, label)
+    user.check_same_kind()
+    with plain_attention(), atomic_folder(folder, FITTED, KIND, FILES) as place:
+        outputs, samples = user.as_taken_by(net)
+        classes = class_names(names, user.classes["test"], outputs, str(data))
+        sets = user.numbered(samples, classes)
+        x = samples["test"].take(slice(MAX_CHECKED_INPUTS))[0]
+        detector = choice.fitted(net, with_labels(sets["test"]), with_labels(sets.get("train")))
+        network = write_detector(detector, x, place)
+        learned_from = f"a part of {data}" if train is None else str(train)
+        dtype = FLOATS if x.is_floating_point() else TOKEN_IDS
+        shape, kind = samples["test"].shape, user.kinds["test"]
+        on = FittedOn(shape, kind, classes, user.encoding, str(data), learned_from, dtype)
+        facts = on.facts(choice, detector, factory, network, stopwatch).sealed(digests(place))
+        facts.save(place / FITTED)
+        labelled = isinstance(with_labels(sets["test"]), Samples)
+        warning = doubt(net, sets["test"], classes) if labelled else None
+    return detector, facts, warning
 
 
 def fit_run(
@@ -148,47 +134,29 @@ def fit_run(
     data: Path | None,
     train: Path | None,
     label: str | None,
-    wanted: Choice,
+    choice: DetectorChoice,
     root: str | None = None,
 ) -> tuple[Detector, Fitted]:
     """Fit a detector over the model of a run into a folder: on its known test data, or on others.
 
-    What learns more than a threshold does so from the run's training data, unless others are given to learn from.
+    What learns more than a threshold learns from the run's training data, or from `train`.
     """
-    started = time.monotonic()
-    model, about = open_run(run)
-    encoder = about.encoder()
-
-    own = train is None and wanted.learns(model)
-    loaded = about.load(root) if own or data is None else None
-    held = loaded.test if data is None and loaded is not None else None
-    teacher = loaded.train if own and loaded is not None else None
-    if data is not None:
-        held = of_run(about, data, label, "test")
+    stopwatch, (model, about) = Stopwatch(), open_run(run)
+    from_run = train is None and choice.learns(model)
+    known = about.load(root) if from_run or data is None else None
+    calibration = of_run(about, data, label, "test") if data else known.test if known else None
+    name = str(data) if data else about.test_name
+    teacher, learned_from = None, f"a part of {name}"
     if train is not None:
-        teacher = of_run(about, train, label, "train")
-    name = about.test_name if data is None else str(data)
-    taught = (
-        f"a part of {name}"
-        if teacher is None
-        else f"{about.source.name}, training part"
-        if own
-        else str(train)
-    )
-    known = Known(
-        about.shape, None, about.classes, encoder, name, taught, run=to_plain(asdict(about))
-    )
-    with atomic_folder(folder, FACTS, KIND, FILES) as place:
-        detector = wanted.fitted(model, _with_labels(held), _with_labels(teacher))
+        teacher, learned_from = of_run(about, train, label, "train"), str(train)
+    elif from_run and known is not None and known.train is not None:
+        teacher, learned_from = known.train, f"{about.source.name}, training part"
+    facts_of_run, encoder = to_plain(asdict(about)), about.encoder()
+    on = FittedOn(about.shape, None, about.classes, encoder, name, learned_from, run=facts_of_run)
+    with atomic_folder(folder, FITTED, KIND, FILES) as place:
+        detector = choice.fitted(model, with_labels(calibration), with_labels(teacher))
         write_model(detector, place / DETECTOR)
-        facts = known.facts(wanted, detector, None, time.monotonic() - started, Kept("detector"))
-        facts = facts.sealed(digests(place))
-        facts.save(place / FACTS)
+        network = NetworkPlace("detector")
+        facts = on.facts(choice, detector, None, network, stopwatch).sealed(digests(place))
+        facts.save(place / FITTED)
     return detector, facts
-
-
-def _with_labels(samples: Samples | None) -> Any:
-    """Samples, or their inputs alone if they have no labels."""
-    if samples is None or not bool((samples.labels < 0).all()):
-        return samples
-    return samples.take(slice(None))[0]

@@ -4,7 +4,7 @@ model.safetensors       weights, and how to make the model again
 history.json            the record of the training
 checkpoint.safetensors  where the training stands, or stood when it ended
 evaluation.json         written by `nescio evaluate`, with
-examples.json           the inputs the model was surest and least sure of
+examples.json           the inputs the model was most and least certain of
 audit.json              written by `nescio audit`, with a figure, as are
 features.json           of a table: how far each feature is from certainty
 regions.json            of two features: the linear regions
@@ -12,8 +12,8 @@ scaling.json            what each score notices far away
 contest.json            written by `nescio contest`, with contest.md
 recommendation.json     written by `nescio recommend`, with
 recommended/            the detector it chose, as `nescio fit` leaves one
-length_scale.json       how `--length-scale auto` was found, with a figure, length_scale.svg
-penalty.json            how `--penalty auto` was found, with a figure, penalty.svg
+length_scale.json       how `--length-scale auto` was chosen, with length_scale.svg
+penalty.json            how `--penalty auto` was chosen, with penalty.svg
 """
 
 import inspect
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from nescio.core.predict import predict
 from nescio.data import Encoding, Known, Samples, load
@@ -63,8 +64,9 @@ class Source:
     label: str | None = None
 
     def load(self, root: str | None = None) -> Known:
-        """Load the data again."""
-        return load(self.name, root, self.unseen, self.seed, self.impute, self.label)
+        """Load the data."""
+        how: dict[str, Any] = {"impute": self.impute, "label": self.label}
+        return load(self.name, root=root, unseen=self.unseen, seed=self.seed, **how)
 
 
 @dataclass(frozen=True)
@@ -77,18 +79,18 @@ class Facts:
     classes: tuple[str, ...]
     features: tuple[str, ...]
     encoding: dict[str, Any] | None  # of a table's columns
-    train: str  # what the two parts are known by
+    train: str  # fingerprints of the two parts
     test: str
 
     @classmethod
     def of(cls, source: Source, known: Known) -> "Facts":
-        """The facts of loaded data."""
+        """Facts of loaded data."""
         encoding = None if known.encoding is None else known.encoding.to_dict()
         parts = fingerprint(known.train), fingerprint(known.test)
         return cls(source, known.kind, known.shape, known.classes, known.features, encoding, *parts)
 
     def load(self, root: str | None = None) -> Known:
-        """The data again, or an error if they are no longer what the model was trained on."""
+        """Load the data again, or raise an error if they have changed since the training."""
         known = self.source.load(root)
         now = Facts.of(self.source, known)
         # a file may change, a named set does not
@@ -96,14 +98,14 @@ class Facts:
         for name in ("kind", "shape", "classes", "features", "encoding", *parts):
             if getattr(now, name) != getattr(self, name):
                 raise NescioError(
-                    f"{self.source.name} has changed since the model was trained on it: its {name} were "
-                    f"{getattr(self, name)}, and now are {getattr(now, name)}"
+                    f"{self.source.name} has changed since the model was trained on it: its {name} "
+                    f"were {getattr(self, name)}, and now are {getattr(now, name)}"
                 )
         return known
 
     @property
     def test_name(self) -> str:
-        """What the run's test data are called where something was settled by them."""
+        """What the run's test data are called as calibration data."""
         return f"{self.source.name}, test part"
 
     def encoder(self) -> Encoding | None:
@@ -112,7 +114,7 @@ class Facts:
 
 
 def default_network(known: Known) -> str:
-    """A network that suits the data: a perceptron for tables, else a convolutional one by size and colour."""
+    """Return a network that suits the data: an MLP for tables, else one by size and colour."""
     if known.kind != "image":
         return "mlp"
     if known.shape[0] != 1:
@@ -134,9 +136,9 @@ def train_run(
     resumable: bool = True,
     **settings: Any,
 ) -> tuple[Method, History]:
-    """Train a method on known data into a folder; a run that was cut off goes on where it stood, if it is resumable.
+    """Train a method on known data into a folder; resumes if interrupted, unless told otherwise.
 
-    `own` are the settings of the method, `dropout` a share for its networks, and the rest goes to `fit`.
+    `own` are the settings of the method, `dropout` that of its networks; the rest goes to `train`.
     """
     check_run(folder)
     own = with_outliers(own, known, root)
@@ -144,9 +146,8 @@ def train_run(
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
         model = make()
-    history = train_model(
-        model, data, seed=seed, checkpoint=folder / CHECKPOINT if resumable else None, **settings
-    )
+    checkpoint = folder / CHECKPOINT if resumable else None
+    history = train_model(model, data, seed=seed, checkpoint=checkpoint, **settings)
     model.to("cpu").eval()
     save(model, folder / MODEL, asdict(Facts.of(source, known)))
     history.save(folder / HISTORY)
@@ -154,34 +155,29 @@ def train_run(
 
 
 def check_run(folder: Path) -> None:
-    """An error, before the work, if a run would take the place of files that are none of a run."""
+    """Raise an error, before the work, if a run would replace files that are none of a run."""
     check_replaceable(folder / MODEL, "model file")
     check_replaceable(folder / HISTORY, "History record")
     checkpoint = folder / CHECKPOINT
     check_replaceable(checkpoint, "checkpoint file")
-    if (
-        checkpoint.is_file() and kind_of(checkpoint) is None
-    ):  # it is empty, or may be replaced all the same
+    if checkpoint.is_file() and kind_of(checkpoint) is None:  # it is empty, or may be replaced
         checkpoint.unlink()
 
 
 def with_outliers(own: Mapping[str, Any], known: Known, root: str | None) -> Mapping[str, Any]:
-    """The settings of a method, where `noise` that is none of ours by name is data to learn not to know."""
+    """Return the settings of a method, with data in place of a `noise` that names a set or file."""
     noise = own.get("noise")
-    if noise == "noise":  # as evaluations call it
-        return {**own, "noise": "mixed"}
-    return (
-        own
-        if not isinstance(noise, str) or noise in NOISES
-        else {**own, "noise": outliers(noise, known, root)}
-    )
+    if not isinstance(noise, str) or noise in NOISES:
+        return own
+    # "noise" is what evaluations call the mixed kind
+    return {**own, "noise": "mixed" if noise == "noise" else outliers(noise, known, root)}
 
 
 def training_part(known: Known) -> Samples:
-    """What there is to train on, or an error if there is nothing."""
+    """Return the training part, or raise an error if there is none."""
     if known.train is None:
         raise NescioError(
-            f"{known.name} has only a test part; it can be unknown data, but nothing can be trained on it"
+            f"{known.name} has only a test part: it can be unknown data, but not training data"
         )
     return known.train
 
@@ -194,64 +190,52 @@ def maker(
     own: Mapping[str, Any],
     dropout: float | None,
 ) -> Callable[..., Method]:
-    """A function that makes a method for known data, with fresh weights; settings it is given go before `own`."""
+    """Return a function that makes a method with fresh weights; its arguments go before `own`."""
     _check_device(device)
-    make_net = partial(network_for, network, known.shape, **_thinning(method, network, dropout))
-
-    def make(**more: Any) -> Method:
-        return method_for(
-            method, make_net, len(known.classes), known.normalise, **{**own, **more}
-        ).to(device)
-
-    return make
-
-
-def _thinning(method: str, network: str, dropout: float | None) -> dict[str, Any]:
-    """The dropout a network is to have: as asked for, or the network's own, or some if its method lives on it."""
-    if dropout is not None:
-        return {"dropout": dropout}
-    usual = inspect.signature(NETWORKS[network]).parameters["dropout"].default
-    return {"dropout": usual or DROPOUT} if method == MCDropout.name else {}
+    if dropout is None and method == MCDropout.name:  # which needs some
+        dropout = inspect.signature(NETWORKS[network]).parameters["dropout"].default or DROPOUT
+    thinned: dict[str, Any] = {} if dropout is None else {"dropout": dropout}
+    make_net = partial(network_for, network, known.shape, **thinned)
+    arguments = (method, make_net, len(known.classes), known.normalise)
+    return lambda **more: method_for(*arguments, **{**own, **more}).to(device)
 
 
 def open_run(folder: Path) -> tuple[Method, Facts]:
-    """The trained model of a run folder, and the facts of its data."""
-    if not (folder / MODEL).exists():
+    """Return the trained model of a run folder, and the facts of its data."""
+    path, where = folder / MODEL, repr(str(folder / MODEL))
+    if not path.exists():
         hint = ""
         if any(folder.glob(f"{Path(CHECKPOINT).stem}*")):
             hint = " (its training is not finished: run the same `nescio train` again)"
         elif (folder / FITTED).exists():
-            hint = (
-                " (it holds a detector of `nescio fit`, which `nescio score` and `evaluate` take)"
-            )
+            hint = " (it holds a detector of `nescio fit`: for `nescio score` or `evaluate`)"
         raise NescioError(
             f"{str(folder)!r} is not a run of `nescio train`: it has no {MODEL}{hint}"
         )
-    model, about = load_about(folder / MODEL)
+    model, about = load_about(path)
     if not isinstance(model, Method):
-        raise NescioError(
-            f"{str(folder / MODEL)!r} holds a {type(model).__name__}, not a trained method"
-        )
+        raise NescioError(f"{where} holds a {type(model).__name__}, not a trained method")
     facts = from_plain(Facts, about, MODEL)
     facts.encoder()
     sides = facts.shape if len(facts.shape) in (1, 3) else (0,)
     if not all(0 < side < 2**16 for side in sides) or math.prod(sides) > 2**26:
-        raise NescioError(
-            f"{str(folder / MODEL)!r} takes inputs of shape {facts.shape}, which no table or image has"
-        )
-    made = predict(model, torch.zeros(1, *facts.shape), progress=False).shape[2]
-    if made != len(facts.classes):
-        raise NescioError(
-            f"{str(folder / MODEL)!r} names {len(facts.classes)} classes, but its network knows {made}"
-        )
+        raise NescioError(f"{where} takes inputs of shape {facts.shape}: no table or image")
+    check_outputs(model, torch.zeros(1, *facts.shape), facts.classes, where)
     return model, facts
 
 
+def check_outputs(model: nn.Module, x: Tensor, classes: Sequence[str], where: str) -> None:
+    """Raise an error if a model's outputs are not as many as the classes that a file names."""
+    outputs = predict(model, x, progress=False).shape[2]
+    if outputs != len(classes):
+        raise NescioError(f"{where} names {len(classes)} classes, but its network has {outputs}")
+
+
 def open_runs(folders: Sequence[Path]) -> tuple[dict[str, Method], Facts]:
-    """The models of runs on the same data, by method, or by folder where several are of one; and the data's facts."""
-    found = [(folder, *open_run(folder)) for folder in folders]
-    first, _, facts = found[0]
-    for folder, _, other in found:
+    """Return the models of runs on the same data, by method or by folder, and the data's facts."""
+    runs = [(folder, *open_run(folder)) for folder in folders]
+    first, _, facts = runs[0]
+    for folder, _, other in runs:
         for name in ("kind", "shape", "classes", "train", "test"):
             if getattr(other, name) != getattr(facts, name):
                 values = f"{getattr(facts, name)} and {getattr(other, name)}"
@@ -260,45 +244,39 @@ def open_runs(folders: Sequence[Path]) -> tuple[dict[str, Method], Facts]:
                     f"runs must have been trained on the same data, but {first} was on "
                     f"{facts.source.name} and {folder} on {other.source.name}: {what}"
                 )
-    methods = [model.name for _, model, _ in found]
+    methods = [model.name for _, model, _ in runs]
     models: dict[str, Method] = {}
-    for folder, model, _ in found:
+    for folder, model, _ in runs:
         name = model.name if methods.count(model.name) == 1 else folder.resolve().name
         if name in models:
-            raise NescioError(
-                f"runs of one method go by their folders' names, and several are called {name!r}"
-            )
+            raise NescioError(f"runs of one method go by folder, and several are called {name!r}")
         models[name] = model
     return models, facts
 
 
-def evaluations(given: Sequence[str]) -> dict[str, list[Evaluation]]:
-    """Evaluations by the names to show them under, from run folders or records, each with or without `NAME=` before it.
+def evaluations(words: Sequence[str]) -> dict[str, list[Evaluation]]:
+    """Return evaluations by the names to show, from run folders or records, perhaps as `NAME=…`.
 
     Those without a name go by their method. Runs of one name, such as seeds, stand together.
     """
-    found: dict[str, list[Evaluation]] = {}
-    for word in given:
+    by_name: dict[str, list[Evaluation]] = {}
+    for word in words:
         name, mark, place = word.partition("=")
         if not mark or os.path.exists(word):
             name, place = "", word
         path = Path(place) / EVALUATION if os.path.isdir(place) else Path(place)
         if not path.exists():
-            hint = (
-                f": run `nescio evaluate {place} --unknown …` first"
-                if path.name == EVALUATION
-                else ""
-            )
-            raise NescioError(f"there is no record {str(path)!r}{hint}")
+            hint = f": run `nescio evaluate {place} --unknown …` first"
+            is_run = path.name == EVALUATION
+            raise NescioError(f"there is no record {str(path)!r}{hint if is_run else ''}")
         record = Evaluation.load(path)
-        found.setdefault(name or record.method, []).append(record)
-    return found
+        by_name.setdefault(name or record.method, []).append(record)
+    return by_name
 
 
 def _check_device(device: str) -> None:
     try:
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:  # no such device, or torch was built without it
-        raise NescioError(
-            f"device {device!r} cannot be used here: {str(error).splitlines()[0]}"
-        ) from error
+        reason = str(error).splitlines()[0]
+        raise NescioError(f"device {device!r} cannot be used here: {reason}") from error

@@ -1,6 +1,7 @@
-"""Data of the user's as a network takes them: floats or whole numbers, with labels numbered as its outputs are."""
+"""Data of the user's as a network takes them, with labels numbered as its outputs are."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,68 +16,111 @@ from nescio.errors import NescioError
 from nescio.store.run import Facts
 
 
-def taken(net: nn.Module, parts: Mapping[str, Samples]) -> tuple[int, Mapping[str, Samples]]:
-    """How many classes a network answers, and the parts as it takes them: whole numbers as such, or else as floats.
+@dataclass(frozen=True)
+class UserData:
+    """Known data in files of the user's, by part: "test" and perhaps "train".
 
-    Those of images would then be bytes where a network expects [0, 1], so only rows of a table are.
+    Attributes:
+        paths: where each part was read from.
+        samples: its inputs and labels.
+        classes: the names of its classes, which its labels number.
+        kinds: "images", in [0, 1], or "inputs", as they are.
+        encoding: how the columns of a CSV file become features; None of other files.
     """
-    floats = {part: samples.floats() for part, samples in parts.items()}
-    words = [part for part, samples in parts.items() if samples is not floats[part]]
-    if "test" not in words:
-        return _outputs(net, floats["test"]), floats
-    try:
-        outputs = _outputs(net, parts["test"])
-    except NescioError:
-        if embedding_sizes(net) or len(parts["test"].shape) > 1:
-            raise
-        return _outputs(net, floats["test"]), floats
-    if len(words) < len(parts):
-        raise NescioError(
-            "the data hold whole numbers, but the data to learn from do not; give both in one way"
-        )
-    return outputs, parts
+
+    paths: dict[str, Path]
+    samples: dict[str, Samples]
+    classes: dict[str, tuple[str, ...]]
+    kinds: dict[str, str]
+    encoding: Encoding | None
+
+    @classmethod
+    def read(
+        cls, data: Path, train: Path | None, label: str | None, encoding: Encoding | None = None
+    ) -> "UserData":
+        """Read the parts; columns of a CSV file are numbers, unless there is an encoding."""
+        if encoding is None and is_table(data):
+            encoding = Encoding.numeric(name for name in read_csv(data) if name != label)
+        paths = {"test": data} if train is None else {"test": data, "train": train}
+        found = cls(paths, {}, {}, {}, encoding)
+        for name, path in paths.items():
+            parts = read_parts(path, label, encoding, any_shape=True)
+            part = name if name in parts.samples else next(iter(parts.samples))
+            samples = parts.samples[part]
+            images = len(samples.shape) == 3 and part not in parts.unchanged
+            found.samples[name], found.classes[name] = samples, parts.classes
+            found.kinds[name] = "images" if images else "inputs"
+        return found
+
+    def check_same_kind(self) -> None:
+        """Raise an error if one part is images, and the other inputs as they are."""
+        if len(set(self.kinds.values())) > 1:
+            parts = ", ".join(f"{self.paths[part]} has {kind}" for part, kind in self.kinds.items())
+            raise NescioError(
+                f"{parts}; give both in one way, since images are scaled to [0, 1], and `inputs` "
+                "are left as they are"
+            )
+
+    def as_taken_by(self, net: nn.Module) -> tuple[int, Mapping[str, Samples]]:
+        """Return how many classes a network has, and the parts as it takes them.
+
+        Whole numbers stay such for a network that looks them up; others get floats. Images would
+        then be bytes where a network expects [0, 1], so only rows of a table may stay.
+        """
+        floats = {part: samples.floats() for part, samples in self.samples.items()}
+        whole = [part for part, samples in self.samples.items() if samples is not floats[part]]
+        if "test" not in whole:
+            return _outputs(net, floats["test"]), floats
+        try:
+            outputs = _outputs(net, self.samples["test"])
+        except NescioError:
+            if embedding_sizes(net) or len(self.samples["test"].shape) > 1:
+                raise
+            return _outputs(net, floats["test"]), floats
+        if len(whole) < len(self.samples):
+            raise NescioError(
+                "the data hold integers, but the data to learn from do not; give both in one way"
+            )
+        return outputs, self.samples
+
+    def numbered(
+        self, samples: Mapping[str, Samples], classes: tuple[str, ...]
+    ) -> dict[str, Samples]:
+        """Return the parts with labels as the network numbers them, if they have any."""
+        return {part: numbered(samples[part], self.classes[part], classes) for part in samples}
 
 
 def _outputs(net: nn.Module, samples: Samples) -> int:
-    """How many classes a network answers."""
     return predict(net, samples.take(slice(2))[0], progress=False).shape[2]
 
 
-def columns(path: Path, label: str | None) -> Encoding | None:
-    """The columns of a CSV file that go to the network, as numbers; None of other files."""
-    if not is_table(path):
-        return None
-    return Encoding.numeric(name for name in read_csv(path) if name != label)
-
-
-def read(
-    path: Path, label: str | None, encoding: Encoding | None, part: str
-) -> tuple[Samples, tuple[str, ...], str]:
-    """The part of that name, or what there is, the names of its classes, and whether it is "images" or "inputs"."""
-    parts = read_parts(path, label, encoding, any_shape=True)
-    part = part if part in parts.samples else next(iter(parts.samples))
-    samples = parts.samples[part]
-    images = len(samples.shape) == 3 and part not in parts.unchanged
-    return samples, parts.classes, "images" if images else "inputs"
-
-
 def of_run(about: Facts, path: Path, label: str | None, part: str) -> Samples:
-    """Data in the shape that the model of a run takes, with labels as it numbers them, or −1."""
+    """Read data in the shape that the model of a run takes, with labels as it numbers them."""
     parts = read_parts(path, label, about.encoder())
     samples = adapt(parts.samples.get(part) or next(iter(parts.samples.values())), about.shape)
-    found = labelled(samples, parts.classes, about.classes)
-    return found if isinstance(found, Samples) else samples
+    return numbered(samples, parts.classes, about.classes)
 
 
-def labelled(samples: Samples, own: tuple[str, ...], classes: tuple[str, ...]) -> Any:
-    """Samples with labels as the network numbers them, or the inputs alone if they have none."""
-    if bool((samples.labels < 0).all()):
-        return samples.take(slice(None))[0]
-    found = relabelled(samples, own, classes, samples.name)
+def numbered(samples: Samples, names: tuple[str, ...], classes: tuple[str, ...]) -> Samples:
+    """Return samples with labels as the network numbers them; those without labels keep −1."""
+    if not _has_labels(samples):
+        return samples
+    found = relabelled(samples, names, classes, samples.name)
     if bool((found.labels < 0).any()):
         first = int(samples.labels[found.labels < 0][0])
         raise NescioError(
-            f"an input has the label {own[first] if own else first!r}, which is none of the "
+            f"an input has the label {names[first] if names else first!r}, which is none of the "
             f"classes {', '.join(classes)}; --class-names names them in the outputs' order"
         )
     return found
+
+
+def with_labels(samples: Samples | None) -> Any:
+    """Return samples, or their inputs alone if they have no labels."""
+    if samples is None or _has_labels(samples):
+        return samples
+    return samples.take(slice(None))[0]
+
+
+def _has_labels(samples: Samples) -> bool:
+    return not bool((samples.labels < 0).all())

@@ -1,4 +1,4 @@
-"""A network of the user's: made by a function that is named, with weights from a file that holds no code."""
+"""A network of the user's: made by a named function, with weights from a file without code."""
 
 import importlib
 import inspect
@@ -20,79 +20,80 @@ from nescio.errors import NescioError, unknown_name
 PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle")
 
 
-def made_by(spec: str) -> nn.Module:
-    """The network that `package.module:factory` makes; modules in the current folder count, after installed ones.
+def make_network(spec: str) -> nn.Module:
+    """Return the network that `package.module:factory` makes, on the CPU and in eval mode.
 
-    The factory is called without arguments: a function, a class, or a network itself. This is the one place where code
-    of the user's is looked up, and it is so only under a name that the user gave.
+    The factory is called without arguments: a function, a class, or a network itself. Modules in
+    the current folder count, after installed ones. This is the one place where code of the user's
+    is looked up, and only under a name that the user gave.
     """
     place, mark, name = spec.partition(":")
-    if not (mark and place and name) or not all(
-        part.isidentifier() for part in f"{place}.{name}".split(".")
-    ):
+    valid = all(part.isidentifier() for part in f"{place}.{name}".split("."))
+    if not (mark and place and name and valid):
         raise NescioError(
-            f"{spec!r} names no factory; expected package.module:factory, such as my_nets:make_net"
+            f"expected package.module:callable, such as my_nets:make_net; got {spec!r}"
         )
     with _current_folder_last():
-        found = _named(_module(place), place, name)
-        if isinstance(found, nn.Module):
-            return check_values(found)
-        if not callable(found):
-            raise NescioError(
-                f"{spec} is a {type(found).__name__}; expected a function or class that makes a network, "
-                "or a network"
-            )
-        _check_needs_nothing(found, spec)
-        try:
-            made = found()
-        except (Exception, SystemExit) as error:  # code of the user's may raise anything
-            raise NescioError(f"{spec} raised {type(error).__name__}: {error}") from error
-    if not isinstance(made, nn.Module):
-        raise NescioError(f"{spec} returned a {type(made).__name__}; expected a torch.nn.Module")
-    return check_values(made)
+        net = _named(_module(place), place, name)
+        if not isinstance(net, nn.Module):
+            net = _call(net, spec)
+    return check_values(net).to("cpu").eval()
+
+
+def _call(factory: Any, spec: str) -> nn.Module:
+    if not callable(factory):
+        raise NescioError(
+            f"{spec} is a {type(factory).__name__}; expected a network, or a function or class "
+            "that makes one"
+        )
+    _check_needs_nothing(factory, spec)
+    try:
+        net = factory()
+    except (Exception, SystemExit) as error:  # code of the user's may raise anything
+        raise NescioError(f"{spec} raised {type(error).__name__}: {error}") from error
+    if not isinstance(net, nn.Module):
+        raise NescioError(f"{spec} returned a {type(net).__name__}; expected a torch.nn.Module")
+    return net
 
 
 def load_weights(net: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Put the weights of a safetensors file into a network, all of them, or say which do not fit."""
-    where = os.fspath(path)
+    """Load a safetensors file into a network, all of it, or raise an error that says what differs."""
+    where, kind = repr(os.fspath(path)), type(net).__name__
     given = _tensors(Path(path))
-    own = {name: value for name, value in net.state_dict().items() if isinstance(value, Tensor)}
-    there = {own[name].data_ptr() for name in given if name in own}
-    # of weights that are tied a file may hold one
-    missing = [
-        name for name, value in own.items() if name not in given and value.data_ptr() not in there
-    ]
-    unexpected = [name for name in given if name not in own]
+    state = {name: value for name, value in net.state_dict().items() if isinstance(value, Tensor)}
+    # of tied weights a file may hold one
+    loaded = {state[name].data_ptr() for name in given if name in state}
+    absent = {name: value for name, value in state.items() if name not in given}
+    missing = [name for name, value in absent.items() if value.data_ptr() not in loaded]
+    unexpected = [name for name in given if name not in state]
     if missing or unexpected:
-        words = [f"it lacks {_some(missing)}"] * bool(missing) + [
-            f"it adds {_some(unexpected)}"
-        ] * bool(unexpected)
-        hint = ". Names with 'module.' before them come from DataParallel: save net.module.state_dict()"
+        differences = [f"it lacks {_first(missing)}"] if missing else []
+        differences += [f"it adds {_first(unexpected)}"] if unexpected else []
         wrapped = bool(unexpected) and all(name.startswith("module.") for name in unexpected)
+        hint = ". Names with 'module.' come from DataParallel: save net.module.state_dict()"
         raise NescioError(
-            f"{where!r} holds the weights of another network than this {type(net).__name__}: "
-            f"{' and '.join(words)}{hint * wrapped}"
+            f"{where} holds the weights of another network than this {kind}: "
+            f"{' and '.join(differences)}{hint * wrapped}"
         )
     shapes = [
-        f"{name} is {tuple(value.shape)}, not {tuple(own[name].shape)}"
+        f"{name} is {tuple(value.shape)}, not {tuple(state[name].shape)}"
         for name, value in given.items()
-        if value.shape != own[name].shape
+        if value.shape != state[name].shape
     ]
     if shapes:
         raise NescioError(
-            f"{where!r} holds weights of other shapes than this {type(net).__name__} has: "
-            f"{_some(shapes, '; ')}"
+            f"{where} holds weights of other shapes than this {kind} has: {_first(shapes, '; ')}"
         )
-    # clones, since memory mapped from a file is aligned differently, and then sums round differently
+    # clones, since memory mapped from a file is aligned differently, and sums round differently
     net.load_state_dict({name: value.clone() for name, value in given.items()}, strict=False)
     check_model(net)
 
 
 @contextmanager
 def _current_folder_last() -> Iterator[None]:
-    """A block in which modules of the current folder are found, but never in place of installed ones.
+    """Find modules of the current folder, but never in place of installed ones.
 
-    Once it is over, what torch imports when it needs it cannot be a file that only happens to lie there.
+    Afterwards, what torch imports lazily cannot be a file that happens to lie there.
     """
     here = os.getcwd()
     added = here not in sys.path
@@ -113,7 +114,7 @@ def _module(place: str) -> Any:
         if place == missing or place.startswith(f"{missing}."):
             raise NescioError(
                 f"there is no module {missing!r}, neither in the current folder nor installed"
-                f"{_hidden(missing)}"
+                f"{_shadowed(missing)}"
             ) from error
         raise NescioError(f"importing {place} failed: {error}") from error
     except (Exception, SystemExit) as error:  # code of the user's may raise anything
@@ -122,57 +123,54 @@ def _module(place: str) -> Any:
 
 def _named(module: Any, place: str, name: str) -> Any:
     """What a name with or without dots stands for in a module."""
-    found, where = module, f"name in {place}"
+    value, where = module, f"name in {place}"
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             file = getattr(module, "__file__", None) or "built in"
-            known = unknown_name(where, part, _makers(found, place))
-            raise NescioError(f"{known}; {place} was imported from {file}{_hidden(place)}")
-        found, where = getattr(found, part), f"name in {place}:{part}"
-    return found
+            error = unknown_name(where, part, _factories(value, place))
+            raise NescioError(f"{error}; {place} was imported from {file}{_shadowed(place)}")
+        value, where = getattr(value, part), f"name in {place}:{part}"
+    return value
 
 
-def _makers(within: Any, place: str) -> list[str]:
-    """The functions, classes and networks that a module, or a class in it, has of its own, not by importing them."""
-    named = {
-        name: getattr(within, name)
-        for name in getattr(within, "__dict__", {})
-        if not name.startswith("_")
-    }
+def _factories(scope: Any, place: str) -> list[str]:
+    """The functions, classes and networks that a module, or a class in it, defines itself."""
+    named = vars(scope) if hasattr(scope, "__dict__") else {}
     return [
         name
-        for name, one in named.items()
-        if isinstance(one, nn.Module)
-        or (callable(one) and getattr(one, "__module__", None) == place)
+        for name, value in named.items()
+        if not name.startswith("_")
+        and (isinstance(value, nn.Module) or (callable(value) and _home(value) == place))
     ]
 
 
-def _hidden(place: str) -> str:
-    """What to add to an error if the current folder has a module of that name, and another one was imported."""
+def _home(value: Any) -> str | None:
+    return getattr(value, "__module__", None)
+
+
+def _shadowed(place: str) -> str:
+    """A hint if the current folder has a module of that name, and another one was imported."""
     top = place.partition(".")[0]
-    own = [path for path in (Path(f"{top}.py"), Path(top)) if path.exists()]
+    here = [path for path in (Path(f"{top}.py"), Path(top)) if path.exists()]
     module = sys.modules.get(top)
-    taken = [getattr(module, "__file__", None), *getattr(module, "__path__", [])]
-    if (
-        module is None
-        or not own
-        or {path.resolve() for path in own} & {Path(one).resolve() for one in taken if one}
-    ):
+    files = [getattr(module, "__file__", None), *getattr(module, "__path__", [])]
+    imported = {Path(file).resolve() for file in files if file}
+    if module is None or not here or {path.resolve() for path in here} & imported:
         return ""
-    return f"; {own[0]} in the current folder has the name of an installed module, which goes first: give it another name"
+    return f"; {here[0]} in the current folder has the name of an installed module: rename it"
 
 
-def _check_needs_nothing(found: Any, spec: str) -> None:
+def _check_needs_nothing(factory: Any, spec: str) -> None:
     try:
-        needed = inspect.signature(found).parameters.values()
-    except (TypeError, ValueError):  # of something built in, which will tell when called
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):  # of a built-in, which will say so when called
         return
     plain = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    asked = [one.name for one in needed if one.default is one.empty and one.kind not in plain]
-    if asked:
+    needed = [one.name for one in parameters if one.default is one.empty and one.kind not in plain]
+    if needed:
         raise NescioError(
-            f"{spec} needs {', '.join(asked)}; expected a factory that is called without arguments, such "
-            "as a function that fills them in"
+            f"{spec} needs {', '.join(needed)}; expected a factory without arguments, such as a "
+            "function that fills them in"
         )
 
 
@@ -199,23 +197,25 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _pickled(path: Path) -> NescioError:
-    """The error for a pickle, with the command that makes safetensors of the weights in it, and runs no code of it."""
+    """The error for a pickle, with the command that makes safetensors of it, and runs no code."""
     target = path.with_suffix(".safetensors")
     if target.exists():
         target = path.with_name(f"{path.stem}-weights.safetensors")
     # tensors that share memory become copies, since the format cannot say so; what is no tensor is left out
     code = (
-        "import sys, torch, safetensors.torch as st; w = torch.load(sys.argv[1], 'cpu', weights_only=True); "
+        "import sys, torch, safetensors.torch as st; "
+        "w = torch.load(sys.argv[1], 'cpu', weights_only=True); "
         "w = next((w[k] for k in ('state_dict', 'model_state_dict', 'model') if k in w), w); "
-        "st.save_file({k: v.clone().contiguous() for k, v in w.items() if torch.is_tensor(v)}, sys.argv[2])"
+        "t = {k: v.clone().contiguous() for k, v in w.items() if torch.is_tensor(v)}; "
+        "st.save_file(t, sys.argv[2])"
     ).replace("'", '"')
     command = shlex.join(["python", "-c", code, str(path), str(target)])
     return NescioError(
-        f"{str(path)!r} is a pickle by its name or content, which may hold code, and is never read. If "
-        "it holds a state_dict, alone or in a checkpoint, this makes safetensors of it, and runs none "
-        f"of its code:\n{command}\nIf it holds a whole network, load that yourself where you trust it, "
-        "and keep its weights alone: safetensors.torch.save_file(net.state_dict(), "
-        f"{str(target)!r})"
+        f"{str(path)!r} is a pickle by its name or content, which may hold code, and is never "
+        "read. If it holds a state_dict, alone or in a checkpoint, this converts it to "
+        f"safetensors, and runs none of its code:\n{command}\nIf it holds a whole network, load "
+        "that yourself where you trust it, and save its weights alone: "
+        f"safetensors.torch.save_file(net.state_dict(), {str(target)!r})"
     )
 
 
@@ -229,6 +229,6 @@ def _is_npz(path: Path) -> bool:
     return bool(names) and all(name.endswith(".npy") for name in names)
 
 
-def _some(names: Sequence[str], mark: str = ", ") -> str:
+def _first(names: Sequence[str], mark: str = ", ") -> str:
     """The first few names, and how many more there are."""
     return mark.join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -37,7 +37,7 @@ COMMANDS = {
     ),
     "recommend run --candidates energy --inputs 20": (
         ["run/recommendation.json", "run/recommended/fitted.json"],
-        "nescio.store.detector_choice:Best.fitted",
+        "nescio.store.detector_choice:RecommendedDetector.fitted",
     ),
     "contest run --unknown noise --candidates energy": (
         ["run/contest.json", "run/contest.md"],
@@ -52,7 +52,10 @@ COMMANDS = {
         ["attack.png", "attack.json"],
         "nescio.evaluation.gallery:attack_gallery",
     ),
-    "fit run -o detector": (["detector/fitted.json"], "nescio.store.detector_choice:Wanted.fitted"),
+    "fit run -o detector": (
+        ["detector/fitted.json"],
+        "nescio.store.detector_choice:NamedDetector.fitted",
+    ),
     "score run inputs.npz -o answers.csv": (
         ["answers.csv"],
         "nescio.evaluation.answers:write_answers",

@@ -219,7 +219,7 @@ def test_a_network_that_cannot_be_kept_is_named_when_scoring(command, there, tmp
     )
     code, _, err = command("score", tmp_path / "det", "new.npz", "--model", "their_nets:Choosing")
     assert code == 2
-    assert "weights.safetensors' was changed since" in err
+    assert "weights.safetensors' was changed;" in err
     code, _, err = command("score", tmp_path / "plain", "new.npz", "--model", "their_nets:make")
     assert (code, "leave out --model" in err) == (2, True)
 
@@ -477,8 +477,8 @@ MAKE = "fit --model their_nets:make --data held.npz "
             "importing their_nets.deeper|no module",
         ),
         ("fit --model their_nets:mak --data held.npz", "did you mean 'make'"),
-        ("fit --model their_nets --data held.npz", "expected package.module:factory"),
-        ("fit --model their_nets:make() --data held.npz", "expected package.module:factory"),
+        ("fit --model their_nets --data held.npz", "expected package.module:callable"),
+        ("fit --model their_nets:make() --data held.npz", "expected package.module:callable"),
         ("fit --model their_nets:needs --data held.npz", "needs classes"),
         ("fit --model their_nets:fails --data held.npz", "raised KeyError"),
         ("fit --model their_nets:words --data held.npz", "returned a str"),
@@ -492,7 +492,7 @@ MAKE = "fit --model their_nets:make --data held.npz "
         (MAKE + "--weights choosing.safetensors", "it lacks 0.weight"),
         (MAKE + "--weights parallel.safetensors", "net.module.state_dict()"),
         (MAKE + "--weights wide.safetensors", "0.weight is (17, 2), not (16, 2)"),
-        (MAKE + "--class-names a,b", "2 class names were given, but the network has 3 outputs"),
+        (MAKE + "--class-names a,b", "got 2 class names, but the network has 3 outputs"),
         (MAKE + "--class-names a,b,unknown", "must differ"),
         (MAKE + "--layer x", "combined has no setting 'layer'"),
         (MAKE + "--detector knn --set q=1", "knn has no setting 'q'; it has layer, k, size, seed"),
@@ -618,7 +618,7 @@ def test_a_folder_that_was_tampered_with_is_refused(command, there, tmp_path):
     tensors, about = read_tensors(det / "graph.safetensors", "graph")
     write_tensors(det / "graph.safetensors", "graph", {**tensors, "0": tensors["0"] + 1}, about)
     code, _, err = command("score", det, "new.npz")
-    assert (code, "graph.safetensors' was changed since" in err) == (2, True)
+    assert (code, "graph.safetensors' was changed;" in err) == (2, True)
     (det / "graph.safetensors").unlink()
     code, _, err = command("score", det, "new.npz")
     assert (code, "graph.safetensors' is missing" in err) == (2, True)

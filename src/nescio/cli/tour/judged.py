@@ -15,7 +15,7 @@ from nescio.evaluation.maps import uncertainty_map
 from nescio.evaluation.unknown_sets import unknown_sets
 from nescio.methods.method import Method
 from nescio.records import Audit, Decision, Evaluation, Examples, FeatureAudit, History, Map, Record
-from nescio.store.detector_choice import Wanted
+from nescio.store.detector_choice import NamedDetector
 from nescio.store.fit_detector import fit_run
 from nescio.store.run import AUDIT, EVALUATION, EXAMPLES, FEATURES
 
@@ -95,7 +95,7 @@ def judge(
         name: data for name, data in sets.items() if not isinstance(data, str)
     }  # all but what an attack makes
     detector, _ = fit_run(
-        run / DETECTOR, run, halves.calibration, None, None, Wanted(accept=ACCEPT)
+        run / DETECTOR, run, halves.calibration, None, None, NamedDetector(accept=ACCEPT)
     )
     decision = decide(detector, halves.judging, made)
     decision.save(run / DECISION)
