@@ -413,7 +413,7 @@ def test_images_and_inputs_as_they_are_do_not_stand_for_each_other(command, ther
         for name in others:
             code, out, err = command("score", det, tmp_path / name)
             assert (code, out) == (2, ""), (fitted_on, name)
-            assert "fitted on" in err or "pixels must lie in [0, 1]" in err
+            assert "fitted on" in err or "pixels must be in [0, 1]" in err
             code, out, err = command(*fit, "--detector", "knn", "--train", tmp_path / name)
             assert code == 2, (fitted_on, name)
 
