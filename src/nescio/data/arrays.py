@@ -14,10 +14,10 @@ MAX_CLASSES = 10_000  # a larger label is a number of something else
 
 def tensor(values: Any) -> Tensor:
     """Return a tensor of a tensor or array; an array's memory is shared where torch can."""
-    if isinstance(values, Tensor):
-        detached: Tensor = plain(values).detach()  # data have no gradient
-        return detached
-    return torch.from_numpy(numbers(values))
+    # data have no gradient
+    return (
+        plain(values).detach() if isinstance(values, Tensor) else torch.from_numpy(numbers(values))
+    )
 
 
 def tensor_bytes(values: Tensor) -> Tensor:

@@ -30,7 +30,12 @@ def batches(data: Any, batch_size: int) -> Iterator[Batch]:
 def length(data: Any) -> int | None:
     """Return the number of inputs, or None where only reading would tell."""
     if isinstance(data, DataLoader):
-        return _loader_length(data)
+        if data.batch_sampler is None or isinstance(data.dataset, IterableDataset):
+            return None
+        if data.batch_size is None or not isinstance(data.sampler, Sized):
+            return None  # a batch sampler of the user's own
+        count = len(data.sampler)
+        return count - count % data.batch_size if data.drop_last else count
     if _is_pair(data):
         return length(data[0])
     if is_array(data):
@@ -48,16 +53,17 @@ def in_memory(data: Any) -> bool:
 
 def _stream(data: Any, batch_size: int) -> Iterator[Batch]:
     if is_array(data):
-        return _slices(_rows(tensor(data)), None, batch_size)
+        x = _rows(tensor(data))
+        return ((x[i : i + batch_size], None) for i in range(0, len(x), batch_size))
     if _is_pair(data):
-        inputs, labels = _rows(tensor(data[0])), tensor(data[1])
-        if labels.shape != inputs.shape[:1]:
-            given = f"got {tuple(labels.shape)} for {len(inputs)} inputs"
+        x, y = _rows(tensor(data[0])), tensor(data[1])
+        if y.shape != x.shape[:1]:
+            given = f"got {tuple(y.shape)} for {len(x)} inputs"
             raise NescioError(f"labels must have shape (N,), {given}")
-        return _slices(inputs, labels, batch_size)
+        starts = range(0, len(x), batch_size)
+        return ((x[i : i + batch_size], y[i : i + batch_size]) for i in starts)
     if isinstance(data, Samples):
-        starts = range(0, len(data), batch_size)
-        return (data.take(slice(start, start + batch_size)) for start in starts)
+        return (data.take(slice(i, i + batch_size)) for i in range(0, len(data), batch_size))
     if isinstance(data, Dataset):
         # its own generator, so that looking at data does not advance the global one
         loader = DataLoader(data, batch_size, collate_fn=collated, generator=torch.Generator())
@@ -76,11 +82,6 @@ def _nonempty(stream: Iterator[Batch]) -> Iterator[Batch]:
             yield x, y
     if count == 0:
         raise NescioError("the data are empty; expected at least one input")
-
-
-def _slices(x: Tensor, y: Tensor | None, size: int) -> Iterator[Batch]:
-    for start in range(0, len(x), size):
-        yield x[start : start + size], None if y is None else y[start : start + size]
 
 
 def _is_pair(data: Any) -> bool:
@@ -126,15 +127,6 @@ def _item(one: Any) -> Any:
     return tensor(one) if is_array(one) else one
 
 
-def _loader_length(loader: DataLoader[Any]) -> int | None:
-    if loader.batch_sampler is None or isinstance(loader.dataset, IterableDataset):
-        return None
-    if loader.batch_size is None or not isinstance(loader.sampler, Sized):
-        return None  # a batch sampler of the user's own
-    count = len(loader.sampler)
-    return count - count % loader.batch_size if loader.drop_last else count
-
-
 def halves(data: Any, seed: int = 0, batch_size: int = 512) -> tuple["Half", "Half"]:
     """Split data at random into two halves, each streamed by reading all data in a fixed order.
 
@@ -150,9 +142,8 @@ def halves(data: Any, seed: int = 0, batch_size: int = 512) -> tuple["Half", "Ha
             "the data can be read only once, so they cannot be split into two halves; "
             "pass a dataset, a loader, or two sets"
         )
-    checksums: list[int] = []
-    first, second = (Half(data, part, seed, checksums, batch_size) for part in (False, True))
-    return first, second
+    sums: list[int] = []
+    return Half(data, False, seed, sums, batch_size), Half(data, True, seed, sums, batch_size)
 
 
 class Half:

@@ -19,6 +19,8 @@ from nescio.data.table import ZEROS, Encoding, check_complete, is_missing
 from nescio.data.transforms import Normalise
 from nescio.errors import NescioError, unknown_name
 
+Classes = tuple[int | str, ...]  # by name or position
+
 
 @dataclass(frozen=True, eq=False)
 class Known:
@@ -92,7 +94,7 @@ def assemble(
     )
 
 
-def unseen_classes(unseen: Any) -> tuple[int | str, ...]:
+def unseen_classes(unseen: Any) -> Classes:
     """Return the unseen classes as a tuple; a single one may come bare, and None is none."""
     if unseen is None:
         return ()
@@ -153,7 +155,7 @@ def known_table(
     layout: Layout,
     test: float,
     seed: int,
-    unseen: tuple[int | str, ...],
+    unseen: Classes,
     impute: bool,
 ) -> Known:
     """Return the known set in a table; its encoding is fitted on training rows of known classes."""
@@ -164,7 +166,10 @@ def known_table(
     if not inputs:
         only = f"the only column is {label!r}"
         raise NescioError(f"{name}: {only}; expected comma-separated features beside it")
-    train_rows, test_rows = _split(table, layout.split, labels, test, seed, name)
+    if layout.split is None:
+        train_rows, test_rows = stratified(labels, test, seed, name)
+    else:
+        train_rows, test_rows = _given_split(table, layout.split, name)
     learned = [int(i) for i in train_rows[known[train_rows]]]
     try:
         if not impute:
@@ -205,11 +210,7 @@ def class_labels(
     return classes, torch.tensor([position[cell] for cell in cells])
 
 
-def _split(
-    table: Rows, column: str | None, labels: Tensor, test: float, seed: int, name: str
-) -> tuple[Tensor, Tensor]:
-    if column is None:
-        return stratified(labels, test, seed, name)
+def _given_split(table: Rows, column: str, name: str) -> tuple[Tensor, Tensor]:
     parts = np.array(table[column])
     if set(parts) != {"train", "test"}:
         given = ", ".join(sorted(set(parts))[:5])

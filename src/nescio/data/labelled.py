@@ -70,11 +70,10 @@ def split(
             f"got {validation} of {total} inputs"
         )
     order = torch.randperm(total, generator=torch.Generator().manual_seed(seed))
-    return _subset(data, order[count:].sort().values), _subset(data, order[:count].sort().values)
-
-
-def _subset(data: Dataset[Any], index: Tensor) -> Dataset[Any]:
-    return data.select(index) if isinstance(data, Samples) else Subset(data, index.tolist())
+    train, held = (part.sort().values for part in (order[count:], order[:count]))
+    if isinstance(data, Samples):
+        return data.select(train), data.select(held)
+    return Subset(data, train.tolist()), Subset(data, held.tolist())
 
 
 def fingerprint(data: Dataset[Any] | None) -> str:

@@ -9,7 +9,7 @@ import torch
 
 from nescio.data.formats.bounds import require_exists
 from nescio.data.formats.csv import read_csv
-from nescio.data.known import Known, assemble, known_table, stratified, unseen_classes
+from nescio.data.known import Classes, Known, assemble, known_table, stratified, unseen_classes
 from nescio.data.read import check_no_label, is_table, parts_at, read_source
 from nescio.data.samples import Parts
 from nescio.data.sources import embedded
@@ -52,18 +52,13 @@ def load(
         raise unknown_name("data set", str(name), NAMES)
     require_exists(path, f", and no data set of that name; known are {', '.join(NAMES)}")
     if is_table(path):
-        layout = Layout(label)
-        table = read_csv(path)
-        return known_table(path.name, table, layout, PATH_TEST_FRACTION, seed, unseen, impute)
+        how = PATH_TEST_FRACTION, seed, unseen, impute
+        return known_table(path.name, read_csv(path), Layout(label), *how)
     return _known(path.name, parts_at(path), unseen, PATH_TEST_FRACTION, seed)
 
 
 def _from_catalogue(
-    name: str,
-    root: str | os.PathLike[str] | None,
-    unseen: tuple[int | str, ...],
-    seed: int,
-    impute: bool,
+    name: str, root: str | os.PathLike[str] | None, unseen: Classes, seed: int, impute: bool
 ) -> Known:
     entry, found = CATALOGUE[name], find(name, root)
     if found is None:
@@ -74,15 +69,14 @@ def _from_catalogue(
         raise NescioError(f"{name}: found no {wanted} under {places}; {remedy}")
     source, paths = found
     if entry.layout is not None:
-        table = read_csv(paths[0])
-        return known_table(name, table, entry.layout, TEST_FRACTION, seed, unseen, impute)
+        how = TEST_FRACTION, seed, unseen, impute
+        return known_table(name, read_csv(paths[0]), entry.layout, *how)
     return _known(name, read_source(source, paths, entry), unseen, TEST_FRACTION, seed)
 
 
-def _known(name: str, parts: Parts, unseen: tuple[int | str, ...], test: float, seed: int) -> Known:
+def _known(name: str, parts: Parts, unseen: Classes, test: float, seed: int) -> Known:
     if any((part.labels < 0).any() for part in parts.samples.values()):
-        hint = "its inputs can be scored, or be unknown data"
-        raise NescioError(f"{name}: has no labels to learn; {hint}")
+        raise NescioError(f"{name}: has no labels to learn; it can be scored, or be unknown data")
     shapes = sorted({part.shape for part in parts.samples.values()})
     if len(shapes) > 1:
         given = " and ".join(map(str, shapes))
@@ -93,10 +87,9 @@ def _known(name: str, parts: Parts, unseen: tuple[int | str, ...], test: float, 
     parts = parts if parts.classes else _named(parts, name)
     if "test" in parts.samples:
         train, tested = parts.samples.get("train"), parts.samples["test"]
-        return assemble(name, train, tested, parts.classes, unseen)
-    samples = next(iter(parts.samples.values()))
-    train_rows, test_rows = stratified(samples.labels, test, seed, name)
-    train, tested = samples.select(train_rows), samples.select(test_rows)
+    else:
+        samples = next(iter(parts.samples.values()))
+        train, tested = map(samples.select, stratified(samples.labels, test, seed, name))
     return assemble(name, train, tested, parts.classes, unseen)
 
 

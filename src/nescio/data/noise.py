@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
+from nescio.arrays import plain
 from nescio.data.samples import Samples
 from nescio.errors import NescioError, check_int, unknown_name
 from nescio.seeds import check_seed
@@ -58,9 +59,9 @@ def low_pass(x: Tensor, sigma: Tensor | float) -> Tensor:
     `sigma` is one, or one for each. A blur along one axis is a matrix, so that a batch with a sigma
     for each image costs two products of small matrices.
     """
-    _check_images(x)
-    single = isinstance(sigma, float | int)
-    if not single and not (isinstance(sigma, Tensor) and sigma.shape in ((), (1,), (len(x),))):
+    _check_batch(x, images=True)
+    shape = sigma.shape if isinstance(sigma, Tensor) else ()
+    if not isinstance(sigma, Tensor | float | int) or shape not in ((), (1,), (len(x),)):
         wanted = f"one number, or one for each of {len(x)} images"
         raise NescioError(f"sigma must be {wanted}, got {sigma!r}")
     sigma = torch.as_tensor(sigma, dtype=x.dtype, device=x.device).expand(len(x))
@@ -74,7 +75,7 @@ def low_pass(x: Tensor, sigma: Tensor | float) -> Tensor:
 
 def stretched(x: Tensor) -> Tensor:
     """Stretch each image over [0, 1] by its own minimum and maximum; a flat one stays as it is."""
-    _check_images(x)
+    _check_batch(x, images=True)
     low, high = x.amin((1, 2, 3), keepdim=True), x.amax((1, 2, 3), keepdim=True)
     return torch.where(high > low, (x - low) / (high - low).where(high > low, 1.0), x)
 
@@ -122,9 +123,7 @@ def samples(name: str, like: Samples, n: int | None = None, seed: int = 0) -> Sa
     if len(like.shape) != 3:  # a box, or a column, is of all rows
         noise = make(like.take(slice(None))[0], n, generator)
     else:
-        chunks = [
-            torch.arange(start, min(start + CHUNK, n)) % len(like) for start in range(0, n, CHUNK)
-        ]
+        chunks = torch.split(torch.arange(n) % len(like), CHUNK)
         noise = torch.cat([make(like.take(chunk)[0], None, generator) for chunk in chunks])
     return Samples(noise, torch.full((n,), -1), name=f"{name} noise")
 
@@ -171,26 +170,19 @@ def _device(generator: Generator | None) -> torch.device:
     return torch.device("cpu") if generator is None else generator.device
 
 
-def _count(x: Tensor, n: int | None) -> int:
-    if not _dense(x) or not x.is_floating_point() or x.dim() < 2 or len(x) == 0:
-        raise NescioError(f"noise is made from a batch of floats (N, …), N ≥ 1, got {_given(x)}")
-    return len(x) if n is None else check_int("n", n)
-
-
-def _check_images(x: Tensor) -> None:
-    if not _dense(x) or x.dim() != 4 or not x.is_floating_point():
-        raise NescioError(f"a filter takes images, floats (N, C, H, W), got {_given(x)}")
-
-
-def _dense(x: object) -> bool:
-    return isinstance(x, Tensor) and x.layout == torch.strided and not (x.is_meta or x.is_nested)
-
-
-def _given(x: object) -> str:
+def _check_batch(x: Tensor, images: bool = False) -> None:
+    wanted = "images, floats (N, C, H, W)" if images else "a batch of floats (N, …), N ≥ 1"
     if not isinstance(x, Tensor):
-        return type(x).__name__
-    sparse = "a tensor that is sparse, nested or on the meta device"
-    return f"{x.dtype} {tuple(x.shape)}" if _dense(x) else sparse
+        raise NescioError(f"noise is made from {wanted}, got {type(x).__name__}")
+    plain(x)  # neither sparse, nested nor without values
+    fits = x.dim() == 4 if images else x.dim() >= 2 and len(x) > 0
+    if not fits or not x.is_floating_point():
+        raise NescioError(f"noise is made from {wanted}, got {x.dtype} {tuple(x.shape)}")
+
+
+def _count(x: Tensor, n: int | None) -> int:
+    _check_batch(x)
+    return len(x) if n is None else check_int("n", n)
 
 
 def _check_samples(like: Samples) -> None:

@@ -50,12 +50,11 @@ class Column:
 
         With `allow_missing` what is missing is NaN, and infinities are let through.
         """
-        cells = table[self.name]
-        lost = [allow_missing and self.fill is None and is_missing(cell) for cell in cells]
-        missing = np.array(lost, dtype=bool)
-        texts = ["" if missing[row] else self._text(table, row) for row in range(len(cells))]
+        rows = range(len(table[self.name]))
+        texts = [self._text(table, row, allow_missing) for row in rows]
+        missing = np.array([text is None for text in texts])
         if self.kind == "numeric":
-            numbers = np.array([_number(text) for text in texts], dtype=np.float64)
+            numbers = np.array([_number(text or "") for text in texts], dtype=np.float64)
             with np.errstate(over="ignore"):
                 block = numbers.astype(np.float32)[:, None]
             for row in np.flatnonzero(~np.isfinite(block[:, 0]) & ~missing).tolist():
@@ -64,9 +63,8 @@ class Column:
                     raise NescioError(f"{place}: {texts[row]!r} is not a finite number")
             return block
         position = {category: i for i, category in enumerate(self.categories)}
-        hot = np.array([position.get(text, -1) for text in texts])
-        block = np.zeros((len(texts), len(self.categories)), dtype=np.float32)
-        block[np.flatnonzero(hot >= 0), hot[hot >= 0]] = 1
+        hot = [position.get(text or "", -1) for text in texts]
+        block = np.eye(len(position) + 1, dtype=np.float32)[hot, :-1]  # −1 is all zeros
         block[missing] = np.nan
         return block
 
@@ -76,14 +74,14 @@ class Column:
         cells = ("" if is_missing(cell) else str(cell).strip() for cell in table[self.name])
         return [f"{self.name}={cell}" if cell and cell not in known else "" for cell in cells]
 
-    def _text(self, table: Table, row: int) -> str:
+    def _text(self, table: Table, row: int, allow_missing: bool) -> str | None:
         cell = table[self.name][row]
         if not is_missing(cell):
             return str(cell).strip()
-        if self.fill is None:
+        if self.fill is None and not allow_missing:
             place = f"column {self.name!r}, {row_place(table, row)}"
             raise NescioError(f"{place}: the value is missing; imputing in training {IMPUTING}")
-        return str(self.fill)
+        return None if self.fill is None else str(self.fill)
 
 
 @dataclass(frozen=True)
@@ -211,7 +209,8 @@ def _from_dict(one: Any) -> Column:
     names = {field.name for field in fields(Column)}
     if not isinstance(one, Mapping) or not names - {"fill"} <= set(one) <= names:
         raise wrong
-    name, kind, categories, fill = one["name"], one["kind"], one["categories"], one.get("fill")
+    name, kind, categories = one["name"], one["kind"], one["categories"]
+    fill: Any = one.get("fill")
     if not isinstance(name, str) or not isinstance(categories, list | tuple):
         raise wrong
     texts = all(isinstance(text, str) for text in categories)
@@ -219,15 +218,10 @@ def _from_dict(one: Any) -> Column:
         raise wrong
     if kind == "categorical" and categories and (fill is None or isinstance(fill, str)):
         return Column(name, kind, tuple(categories), fill)
-    if kind == "numeric" and not categories and (fill is None or _is_finite(fill)):
+    finite = type(fill) in (float, int) and abs(fill) <= sys.float_info.max
+    if kind == "numeric" and not categories and (fill is None or finite):
         return Column(name, kind, fill=None if fill is None else float(fill))
     raise wrong
-
-
-def _is_finite(fill: object) -> bool:
-    if not isinstance(fill, float | int) or isinstance(fill, bool):
-        return False
-    return abs(fill) <= sys.float_info.max
 
 
 def _fitted(name: str, cells: Sequence[object], impute: bool, categorical: bool) -> Column:

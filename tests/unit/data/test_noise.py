@@ -191,7 +191,5 @@ def test_bad_input_is_told(images):
     ids=["sparse", "meta", "nested"],
 )
 def test_numbers_that_are_not_in_memory_are_refused(make, change, images):
-    with pytest.raises(
-        NescioError, match=r"got a tensor that is sparse, nested or on the meta device"
-    ):
+    with pytest.raises(NescioError, match=r"a (sparse|nested) tensor|a tensor on the meta device"):
         make(change(images))

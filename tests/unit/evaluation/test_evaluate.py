@@ -262,7 +262,7 @@ def test_a_detector_is_judged_by_its_own_score(sides):
     [
         ({"known": torch.zeros(3, 4)}, "labels"),
         ({"known": Samples(torch.zeros(3, 4), torch.tensor([0, 1, 4]))}, "0 … 3"),
-        ({"known": Samples(torch.zeros(3, 4), torch.tensor([0, 1, -1]))}, "from -1"),
+        ({"known": Samples(torch.zeros(3, 4), torch.tensor([0, 1, -1]))}, "got -1 to"),
         ({"scores": ["entropi"]}, "did you mean 'entropy'"),
         ({"scores": ["variance"]}, "one draw"),
         ({"scores": 3}, "names"),

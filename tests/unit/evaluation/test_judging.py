@@ -225,7 +225,7 @@ def test_inputs_are_read_as_the_network_takes_them(command, there, tmp_path):
     code, _, err = command(*judge, "other-raw.npz", "far")
     assert code == 0, err
     for other, message in (
-        ("other.npz", "give both in the same way"),
+        ("other.npz", "both in the same way"),
         ("mnist", "takes `inputs` as they are"),
     ):
         code, _, err = command(*judge, other)
@@ -288,7 +288,7 @@ def test_detectors_are_held_against_each_other_over_any_network(command, there, 
         ("evaluate det", "--data known_test.npz"),
         ("evaluate --model judged_nets:make", "--data known_test.npz"),
         ("evaluate det --data test.npz --class-names a,b", "leave out --weights and --class-names"),
-        ("evaluate det --data test-raw.npz", "give both in the same way"),
+        ("evaluate det --data test-raw.npz", "both in the same way"),
         ("evaluate det --data other.npz --unknown noise", "known data must have labels"),
         ("evaluate det --data test.npz --unknown unseen", "no unseen classes"),
         ("evaluate det --data test.npz -o det/fitted.json", "belongs to the run or detector"),

@@ -178,7 +178,7 @@ def test_arrays_and_samples_of_words():
     for kind in (np.uint8, np.int16, np.int64, bool):
         found = as_any_inputs(np.ones((2, 3), kind), "here")
         assert (found.dtype, found.tolist()) == (torch.int64, [[1] * 3] * 2)
-    with pytest.raises(NescioError, match="64 bits with a sign"):
+    with pytest.raises(NescioError, match="integers must fit in int64"):
         as_any_inputs(np.full((2, 3), 2**63, np.uint64), "here")
     samples = Samples(torch.arange(6).reshape(3, 2), torch.arange(3), tokens=True)
     assert samples.select(torch.tensor([1])).take(slice(None))[0].tolist() == [[2, 3]]

@@ -330,10 +330,10 @@ def test_functions_among_the_settings_are_recorded(make_small, blobs):
         ({"candidates": (0.0,)}, "a candidate must be a number"),
         ({"candidates": ("0.1",)}, "a candidate must be a number"),
         ({"candidates": (math.nan,)}, "a candidate must be a number"),
-        ({"validation": 0.0}, "validation=0.0"),
-        ({"validation": 1.5}, "validation=1.5"),
+        ({"validation": 0.0}, "validation must be .* got 0.0"),
+        ({"validation": 1.5}, "validation must be .* got 1.5"),
         ({"validation": None}, "validation must be a dataset"),
-        ({"validation": torch.zeros(5, 2)}, "expected a dataset"),
+        ({"validation": torch.zeros(5, 2)}, "must be a dataset"),
         (
             {"validation": Samples(torch.zeros(5, 2), torch.full((5,), 7))},
             "labels must lie in 0 … 2",

@@ -115,65 +115,47 @@ def _entries(folder: Path) -> dict[str, bool]:
     try:
         with os.scandir(folder) as entries:
             shown = [one for one in entries if not one.name.startswith(".")]
-            # os.path.isdir takes links that lead nowhere, or in a circle
-            return {
-                one.name: os.path.isdir(one) if one.is_symlink() else one.is_dir() for one in shown
-            }
     except OSError as error:
         raise unreadable(folder, error) from error
+    # os.path.isdir says no of links that lead nowhere, or in a circle
+    return {one.name: os.path.isdir(one) if one.is_symlink() else one.is_dir() for one in shown}
 
 
 def read_image_folder(folder: Path) -> Parts:
     """Read the images of one size below a folder: one sub-folder for each class, or unlabelled.
 
-    Sub-folders `train` and `test` are the two parts.
+    Sub-folders `train` and `test` are the two parts. A column `file` has the paths.
     """
-    inside = _folders(folder)
+    halves, inside = {"all": folder}, _folders(folder)
     if inside == {"train", "test"}:
         halves = {half: folder / half for half in ("train", "test")}
-        classes = tuple(in_order(_folders(halves["train"]) | _folders(halves["test"])))
-        if not classes:
-            raise NescioError(f"{halves['train']}: must have a sub-folder for each class, got none")
-    else:
-        halves, classes = {"all": folder}, tuple(in_order(inside))
-    if not classes:
-        paths = _images_in(folder)
-        return Parts({"all": _samples(folder, paths, torch.full((len(paths),), -1))})
-    _check_all_taken(folder, [half / name for half in halves.values() for name in classes])
-    return Parts({part: _labelled(half, classes) for part, half in halves.items()}, classes)
+        inside = _folders(folder / "train") | _folders(folder / "test")
+        if not inside:
+            wanted = "must have a sub-folder for each class, got none"
+            raise NescioError(f"{folder / 'train'}: {wanted}")
+    classes = tuple(in_order(inside))
+    places = [half / name for half in halves.values() for name in classes] or [folder]
+    groups: dict[Path, list[Path]] = {place: [] for place in places}
+    for path in ImageTree.below(folder).images:
+        if path.parent not in groups:
+            first = ", ".join(place.relative_to(folder).as_posix() for place in places[:3])
+            raise NescioError(
+                f"{path}: lies in no folder of a class, which here are "
+                f"{first}{', …' * (len(places) > 3)}; expected every image in one of them"
+            )
+        groups[path.parent].append(path)
+    empty = [place for place, paths in groups.items() if not paths and place.is_dir()]
+    samples = {}
+    for part, half in halves.items():
+        labels = {half / name: label for label, name in enumerate(classes)} or {folder: -1}
+        paths = [path for place in labels for path in sorted(groups[place])]
+        if empty or not paths:
+            raise NescioError(f"{(empty or [half])[0]}: holds no PNG or JPEG image")
+        y = torch.tensor([labels[path.parent] for path in paths])
+        files = np.array([path.relative_to(half).as_posix() for path in paths])
+        samples[part] = Samples(read_images(paths), y, {"file": files})
+    return Parts(samples, classes)
 
 
 def _folders(folder: Path) -> set[str]:
     return {name for name, is_folder in _entries(folder).items() if is_folder}
-
-
-def _check_all_taken(folder: Path, taken: Sequence[Path]) -> None:
-    """Raise if an image is in no folder of a class, and would be lost in silence."""
-    folders = set(taken)
-    for path in ImageTree.below(folder).images:
-        if path.parent not in folders:
-            first = ", ".join(one.relative_to(folder).as_posix() for one in taken[:3])
-            raise NescioError(
-                f"{path}: lies in no folder of a class, which here are "
-                f"{first}{', …' * (len(taken) > 3)}; expected every image in one of them"
-            )
-
-
-def _labelled(folder: Path, classes: Sequence[str]) -> Samples:
-    groups = [_images_in(folder / name) if (folder / name).is_dir() else [] for name in classes]
-    counts = torch.tensor([len(group) for group in groups])
-    labels = torch.repeat_interleave(torch.arange(len(classes)), counts)
-    return _samples(folder, [path for group in groups for path in group], labels)
-
-
-def _samples(folder: Path, paths: Sequence[Path], labels: torch.Tensor) -> Samples:
-    """The images, with their paths as a column `file`."""
-    names = np.array([path.relative_to(folder).as_posix() for path in paths])
-    return Samples(read_images(paths), labels, {"file": names})
-
-
-def _images_in(folder: Path) -> list[Path]:
-    paths = sorted(folder / name for name in _entries(folder) if is_image(Path(name)))
-    if not paths:
-        raise NescioError(f"{folder}: holds no PNG or JPEG image")
-    return paths

@@ -9,7 +9,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -61,8 +61,8 @@ def read_npz(
         any_shape: take `inputs` as they are, for a network of the user's; `images` stay images.
     """
     path = require_file(path)
-    with _naming_damage(path), zipfile.ZipFile(path) as archive:
-        return _parts(_Archive(archive, path), classes, columns, any_shape)
+    with _naming_damage(path), zipfile.ZipFile(path) as zipped:
+        return _parts(_Archive(zipped, path), classes, columns, any_shape)
 
 
 def array_batches(path: str | os.PathLike[str], size: int) -> Iterator[tuple[str, int, Array]]:
@@ -71,45 +71,38 @@ def array_batches(path: str | os.PathLike[str], size: int) -> Iterator[tuple[str
     Each batch comes with its key (`images`, …; "" of an npy file) and the number of all rows.
     """
     path = require_file(path)
-    with _naming_damage(path):
+    with _naming_damage(path), ExitStack() as stack:
         if path.suffix.lower() == ".npy":
-            with path.open("rb") as file:
-                yield from _row_batches(file, path.stat().st_size, size, str(path), "")
-            return
-        with zipfile.ZipFile(path) as zipped:
-            archive = _Archive(zipped, path)
-            keys = [archive.inputs(prefix) for prefix in ("test_", "train_", "")]
-            key = next(filter(None, keys), None)
-            if key is None:
-                raise NescioError(f"{path}: holds {archive.names}; expected images or inputs")
-            info = archive.members[key]
-            with zipped.open(info) as member:
-                yield from _row_batches(member, info.file_size, size, f"{path}, {key}", key)
-
-
-def _row_batches(
-    file: IO[bytes], size: int, rows: int, where: str, key: str
-) -> Iterator[tuple[str, int, Array]]:
-    shape, fortran, dtype = _header(file, size, where)
-    check_nonempty(shape, where)
-    if not shape or 0 in shape:
-        raise NescioError(f"{where}: inputs must have shape (N, …) with N ≥ 1, got {shape}")
-    # rows of an array in Fortran order are spread over the whole file
-    array = _values(file, shape, fortran, dtype, where) if fortran else None
-    for start in range(0, shape[0], rows):
-        if array is not None:
-            yield key, shape[0], array[start : start + rows]
+            key, where, total = "", str(path), path.stat().st_size
+            file: IO[bytes] = stack.enter_context(path.open("rb"))
         else:
-            part = (min(rows, shape[0] - start), *shape[1:])
-            yield key, shape[0], _values(file, part, fortran, dtype, where)
+            archive = _Archive(stack.enter_context(zipfile.ZipFile(path)), path)
+            keys = filter(None, map(archive.inputs, ("test_", "train_", "")))
+            key = next(keys, "")
+            if not key:
+                raise NescioError(f"{path}: holds {archive.names}; expected images or inputs")
+            where, total = f"{path}, {key}", archive.members[key].file_size
+            file = stack.enter_context(archive.zipped.open(archive.members[key]))
+        shape, fortran, dtype = _header(file, total, where)
+        check_nonempty(shape, where)
+        if not shape or 0 in shape:
+            raise NescioError(f"{where}: inputs must have shape (N, …) with N ≥ 1, got {shape}")
+        # rows of an array in Fortran order are spread over the whole file
+        array = _values(file, shape, fortran, dtype, where) if fortran else None
+        for start in range(0, shape[0], size):
+            count = min(size, shape[0] - start)
+            if array is None:
+                yield key, shape[0], _values(file, (count, *shape[1:]), False, dtype, where)
+            else:
+                yield key, shape[0], array[start : start + count]
 
 
 class _Archive:
     """The arrays of a zip file by name, each measured before it is read."""
 
-    def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
-        self.archive, self.path = archive, path
-        self.members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+    def __init__(self, zipped: zipfile.ZipFile, path: Path) -> None:
+        self.zipped, self.path = zipped, path
+        self.members = {info.filename.removesuffix(".npy"): info for info in zipped.infolist()}
         self.names = ", ".join(self.members) or "nothing"
         size, declared = path.stat().st_size, sum(i.file_size for i in self.members.values())
         if declared > max_unpacked(size):
@@ -119,7 +112,7 @@ class _Archive:
         if name not in self.members:
             return None
         info = self.members[name]
-        with self.archive.open(info) as file:
+        with self.zipped.open(info) as file:
             return _array(file, info.file_size, f"{self.path}, {name}")
 
     def inputs(self, prefix: str) -> str | None:
