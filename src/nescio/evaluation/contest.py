@@ -1,4 +1,4 @@
-"""All detectors against named unknown data: for those who have such data, and want to see rather than be advised."""
+"""All detectors compared on unknown data → a `Contest` record."""
 
 import statistics
 import time
@@ -12,7 +12,6 @@ from nescio import metrics
 from nescio.core.predict import predict
 from nescio.core.random_streams import data_stream
 from nescio.data.batches import Batch, batches, halves, length
-from nescio.detectors import Detector
 from nescio.detectors.named import candidate_names, detector_named, untried
 from nescio.errors import NescioError
 from nescio.methods import as_method
@@ -20,7 +19,7 @@ from nescio.progress import bar
 from nescio.records import Contest, Contestant, Stopwatch
 from nescio.seeds import check_seed
 
-TIMED, TIMES = 1000, 3  # inputs by which time is measured, and how often
+TIMING_INPUTS, TIMING_ROUNDS = 1000, 3
 
 
 def contest(
@@ -34,118 +33,110 @@ def contest(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Contest:
-    """Fit each detector on one half of known data, and judge it by the other half against sets of unknown data.
+    """Fit each detector on half of the known data, and compare all on the rest and unknown data.
 
     Args:
         model: any classifier.
-        known: inputs of the kinds it knows, which it was not trained on, in an order that does not change.
-        unknown: sets of others, by name.
-        train: what detectors learn from that learn, such as the model's training data; else a part of `known`.
-        candidates: names in `DETECTORS` or `SCORES`; by default all but `meta`. One that cannot work on this model is
-            passed over, and the record says why.
-        batch_size: inputs per forward pass.
+        known: known data that it was not trained on, in an order that does not change.
+        unknown: sets of unknown data, by name.
+        train: training data for detectors that learn; by default a part of `known`.
+        candidates: names of detectors or scores; by default all but `meta`. The record says why one
+            was skipped.
+        batch_size, progress: as in `predict`.
         seed: of which inputs are in which half.
-        progress: a bar on standard error; by default only on a terminal.
     """
     stopwatch = Stopwatch()
     if not isinstance(unknown, Mapping) or not unknown:
         raise NescioError("unknown data must come with names: {'mnist': data, …}")
-    for name, data in unknown.items():
+    for name, data in {**unknown, "train": train}.items():
         if isinstance(data, Iterator):
             raise NescioError(
-                f"{name!r} can be read only once, but every detector reads it; give a dataset or a loader"
+                f"{name!r} can be read only once, but every detector reads it; give a dataset or a "
+                "loader"
             )
-    if isinstance(train, Iterator):
-        raise NescioError(
-            "train can be read only once, but every detector that learns reads it; give a dataset or a loader"
-        )
-    calibration, judged = halves(known, check_seed(seed), batch_size)
-    some = _some(judged)
-    names = candidate_names(candidates, len(predict(model, some[:1], progress=False)))
-    found: list[Contestant] = []
-    skipped, alone = untried(candidates), list[float]()
+    calibration, test = halves(known, check_seed(seed), batch_size)
+    timing_inputs = _first_inputs(test)
+    names = candidate_names(candidates, len(predict(model, timing_inputs[:1], progress=False)))
+    contestants: list[Contestant] = []
+    skipped, model_seconds = untried(candidates), list[float]()
+    how = (calibration, test, unknown, train, batch_size, timing_inputs)
     with bar(len(names), "contest", progress) as shown:
         for name in names:
             shown.advance(0, name)
             try:
-                contestant, own = _tried(
-                    model, name, calibration, judged, unknown, train, batch_size, some
-                )
-                found.append(contestant)
-                alone.append(own)
+                contestant, seconds = _try(model, name, *how)
+                contestants.append(contestant)
+                model_seconds.append(seconds)
             except NescioError as error:
                 skipped[name] = str(error)
             shown.advance()
-    if not found:
-        raise NescioError(
-            f"none of {', '.join(names)} can work here; {next(iter(skipped.values()))}"
-        )
-    sizes = [sum(len(x) for x, _ in _read(half)) for half in (calibration, judged)]
+    if not contestants:
+        reason = next(iter(skipped.values()))
+        raise NescioError(f"none of {', '.join(names)} can work here; {reason}")
+    sizes = [sum(len(x) for x, _ in _read(half)) for half in (calibration, test)]
     return Contest(
         method=as_method(model).name,
-        contestants=tuple(sorted(found, key=lambda one: -one.mean)),
+        contestants=tuple(sorted(contestants, key=lambda one: -one.mean)),
         skipped=skipped,
         known=sizes[1],
         calibrated=sizes[0],
         unknown={name: _count(data) for name, data in unknown.items()},
-        model_seconds_per_1000=statistics.median(alone),
+        model_seconds_per_1000=statistics.median(model_seconds),
         provenance=stopwatch.provenance(seed, {"batch_size": batch_size}),
     )
 
 
-def _tried(
+def _try(
     model: nn.Module,
     name: str,
     calibration: Any,
-    judged: Any,
+    test: Any,
     unknown: Mapping[str, Any],
     train: Any,
     batch_size: int,
-    some: Tensor,
+    timing_inputs: Tensor,
 ) -> tuple[Contestant, float]:
-    """One detector, and the seconds that the model takes by itself for 1000 inputs, at the same time."""
-    begun = time.monotonic()
-    detector: Detector = detector_named(model, name).fit(
-        calibration, train=train, batch_size=batch_size
-    )
-    fitted = time.monotonic() - begun
-    known = detector.score(judged, batch_size).double().cpu().numpy()
+    """One detector, and the seconds that the model takes by itself for 1000 inputs."""
+    begun, detector = time.monotonic(), detector_named(model, name)
+    detector.fit(calibration, train=train, batch_size=batch_size)
+    fit_seconds = time.monotonic() - begun
+    known = detector.score(test, batch_size).double().cpu().numpy()
     auroc, fpr95 = {}, {}
-    for of, data in unknown.items():
-        other = detector.score(data, batch_size).double().cpu().numpy()
-        auroc[of], fpr95[of] = metrics.auroc(known, other), metrics.fpr_at_tpr(known, other)
-    mean = sum(auroc.values()) / len(auroc)
-    own, alone = _in_turns(
-        lambda: detector.score(some, batch_size),
-        lambda: predict(model, some, batch_size=batch_size, progress=False),
+    for set_name, data in unknown.items():
+        scores = detector.score(data, batch_size).double().cpu().numpy()
+        auroc[set_name] = metrics.auroc(known, scores)
+        fpr95[set_name] = metrics.fpr_at_tpr(known, scores)
+    seconds, model_seconds = _interleaved(
+        lambda: detector.score(timing_inputs, batch_size),
+        lambda: predict(model, timing_inputs, batch_size=batch_size, progress=False),
     )
-    each = 1000 / len(some)
-    return Contestant(name, auroc, fpr95, mean, fitted, each * own), each * alone
+    mean, per_1000 = sum(auroc.values()) / len(auroc), 1000 / len(timing_inputs)
+    contestant = Contestant(name, auroc, fpr95, mean, fit_seconds, per_1000 * seconds)
+    return contestant, per_1000 * model_seconds
 
 
-def _in_turns(*works: Callable[[], object]) -> list[float]:
-    """Seconds that each takes, the median of some, one after the other: what disturbs one disturbs all."""
-    found: list[list[float]] = [[] for _ in works]
-    for _ in range(TIMES):
-        for work, seconds in zip(works, found, strict=True):
+def _interleaved(*works: Callable[[], object]) -> list[float]:
+    """Median seconds of each, measured in turn: what disturbs one disturbs all."""
+    times: list[list[float]] = [[] for _ in works]
+    for _ in range(TIMING_ROUNDS):
+        for work, seconds in zip(works, times, strict=True):
             begun = time.perf_counter()
             work()
             seconds.append(time.perf_counter() - begun)
-    return [statistics.median(seconds) for seconds in found]
+    return [statistics.median(seconds) for seconds in times]
 
 
-def _some(data: Any) -> Tensor:
-    """The first inputs, at most `TIMED`, to measure time by."""
-    found: list[Tensor] = []
+def _first_inputs(data: Any) -> Tensor:
+    inputs: list[Tensor] = []
     for x, _ in _read(data):
-        found.append(x)
-        if sum(map(len, found)) >= TIMED:
+        inputs.append(x)
+        if sum(map(len, inputs)) >= TIMING_INPUTS:
             break
-    return torch.cat(found)[:TIMED]
+    return torch.cat(inputs)[:TIMING_INPUTS]
 
 
 def _read(data: Any) -> Iterator[Batch]:
-    """The batches of data, in the order in which all read them."""
+    """Batches of data, in the order in which all read them."""
     yield from data_stream(0).over(data)
 
 

@@ -1,7 +1,6 @@
 """A model or detector on known data and on named sets of unknown data → an `Evaluation` record."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from nescio.errors import NescioError, check_int
 from nescio.evaluation.adversarial import AttackFailedError
 from nescio.evaluation.unknown_sets import KNOWN, made_set, named_sets
 from nescio.methods import as_method
-from nescio.methods.method import Method
 from nescio.records import (
     Against,
     Evaluation,
@@ -56,28 +54,23 @@ def evaluate(
     Args:
         model: a method, a bare network, or a detector, whose own score is then evaluated too.
         known: labelled test data of the known classes.
-        unknown: unknown data by name; labels are ignored. In place of data there may be the name of
-            what is made from the known data: `noise`, `uniform`, `normal`, `permuted`, `far`, and
-            for this very model `adversarial_noise` and `adversarial_samples`. A list of such names
-            will do as well.
+        unknown: unknown data by name, or names of what is made from the known data: `noise`,
+            `uniform`, `normal`, `permuted`, `far`, `adversarial_noise`, `adversarial_samples`.
         scores: names of scores, with parameters if they have any, or functions of logits
-            `(S, N, C)` giving `(N,)`; by default all scores of logits that the model's draws allow.
-            Those of the gradient, such as `gradient_l2` or `gradient_l2:conv2` (of one layer), cost
-            a further pass forward and back.
-        attacked: number of inputs that are attacked. If none ends in a wrong class, the record has
-            no adversarial samples, but says so in its settings.
+            `(S, N, C)` giving `(N,)`; by default all scores of logits. Those of the gradient, such
+            as `gradient_l2` or `gradient_l2:conv2` (of one layer), cost a pass forward and back.
+        attacked: number of inputs that are attacked; if all attacks fail, the settings say so.
         batch_size, seed, progress: as in `predict`.
         watch: called with each batch: name of the set, inputs, logits `(S, B, C)`, labels or None,
             and the scores `(B,)` by name.
     """
     stopwatch = Stopwatch()
-    sets, attacked = named_sets(unknown), check_int("attacked", attacked)
-    method = as_method(model.model if isinstance(model, Detector) else model)
     how: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "progress": progress}
-    run = partial(_run, model, method, score_specs(scores), watch, how)
-    logits, labels, known_values = run(KNOWN, known)
+    sets, attacked = named_sets(unknown), check_int("attacked", attacked)
+    passes = _Passes(model, score_specs(scores), watch, how)
+    method = passes.method
+    logits, labels = passes.over(KNOWN, known)
     truth, correct = _labels_and_correct(logits, labels)
-    values, confidence = {KNOWN: known_values}, {KNOWN: method.confidence(logits).cpu().numpy()}
     sides, resisted = [], {}
     for name, data in sets.items():
         attack = None
@@ -87,64 +80,75 @@ def evaluate(
             except AttackFailedError:  # which is no reason to throw away all else
                 resisted[name] = min(attacked, len(correct))
                 continue
-        other, _, values[name] = run(name, data)
-        if other.shape[::2] != logits.shape[::2]:
-            raise NescioError(
-                f"{name!r} gives logits (S, N, C) = {tuple(other.shape)}, the known data "
-                f"{tuple(logits.shape)}; draws and classes must be the same"
-            )
-        confidence[name] = method.confidence(other).cpu().numpy()
-        sides.append(
-            _unknown_side(name, confidence[name], correct, known_values, values[name], attack)
-        )
-    settings = {"scores": list(known_values), "batch_size": batch_size, "unknown": list(sets)}
-    settings |= {"resisted": resisted} if resisted else {}
-    known_name = getattr(known, "name", "") or KNOWN
+        _check_same_classes(name, passes.over(name, data)[0], logits)
+        sides.append(_unknown_side(name, passes, correct, attack))
+    settings = {"scores": list(passes.values[KNOWN]), "batch_size": batch_size}
+    settings |= {"unknown": list(sets)} | ({"resisted": resisted} if resisted else {})
     return Evaluation(
         method=method.name,
         score=model.name if isinstance(model, Detector) else method.score,
         classes=logits.shape[2],
         draws=len(logits),
-        known=_known_side(known_name, confidence[KNOWN], logits, truth, correct, known_values),
+        known=_known_side(getattr(known, "name", "") or KNOWN, passes, logits, truth, correct),
         unknown=tuple(sides),
-        histograms=tuple(
-            _histogram(score, {name: of_set[score] for name, of_set in values.items()})
-            for score in known_values
-        ),
+        histograms=passes.histograms(),
         provenance=stopwatch.provenance(seed, settings),
-        confidence=_counts("confidence", confidence, np.linspace(0.0, 1.0, BINS + 1)),
+        confidence=_counts("confidence", passes.confidence, np.linspace(0.0, 1.0, BINS + 1)),
     )
 
 
-def _run(
-    model: nn.Module,
-    method: Method,
-    specs: Sequence[ScoreSpec],
-    watch: Watch | None,
-    how: dict[str, Any],
-    set_name: str,
-    data: Any,
-) -> tuple[Tensor, Tensor | None, Values]:
-    """Logits, labels and scores, a detector's under its own name, from one pass over the data."""
-    parts: list[tuple[Tensor, Tensor | None]] = []
-    scores: list[dict[str, Tensor]] = []
+class _Passes:
+    """One pass over each set of data, with the scores and the confidence it gave."""
 
-    def on_batch(x: Tensor, forward_pass: ForwardPass, y: Tensor | None) -> None:
-        logits = forward_pass.logits.to(x.device)
-        parts.append((logits, y))
-        scores.append(scores_of(specs or usual_scores(len(logits)), method, x, logits))
-        if isinstance(model, Detector):
-            scores[-1][model.name] = model.of_batch(x, forward_pass)
-        if watch is not None:
-            watch(set_name, x, logits, y, scores[-1])
+    def __init__(
+        self, model: nn.Module, specs: Sequence[ScoreSpec], watch: Watch | None, how: dict[str, Any]
+    ) -> None:
+        self.detector = model if isinstance(model, Detector) else None
+        self.method = as_method(model if self.detector is None else self.detector.model)
+        self.specs, self.watch, self.how = specs, watch, how
+        self.values: dict[str, Values] = {}  # of each set: of each score
+        self.confidence: Values = {}  # of each set
 
-    if isinstance(model, Detector):
-        map_batches(model.forward_with_features, model.model, data, on_batch, "predict", **how)
-    else:
-        map_batches(forward_with_features, method, data, on_batch, "predict", **how)
-    logits, labels = concatenate(parts)
-    values = {name: torch.cat([batch[name] for batch in scores]) for name in scores[0]}
-    return logits, labels, {name: value.cpu().numpy() for name, value in values.items()}
+    def over(self, name: str, data: Any) -> tuple[Tensor, Tensor | None]:
+        """Return logits and labels; keep scores, a detector's under its own name."""
+        parts: list[tuple[Tensor, Tensor | None]] = []
+        scores: list[dict[str, Tensor]] = []
+
+        def on_batch(x: Tensor, forward_pass: ForwardPass, y: Tensor | None) -> None:
+            logits = forward_pass.logits.to(x.device)
+            parts.append((logits, y))
+            specs = self.specs or usual_scores(len(logits))
+            scores.append(scores_of(specs, self.method, x, logits))
+            if self.detector is not None:
+                scores[-1][self.detector.name] = self.detector.of_batch(x, forward_pass)
+            if self.watch is not None:
+                self.watch(name, x, logits, y, scores[-1])
+
+        if self.detector is None:
+            map_batches(forward_with_features, self.method, data, on_batch, "predict", **self.how)
+        else:
+            step, net = self.detector.forward_with_features, self.detector.model
+            map_batches(step, net, data, on_batch, "predict", **self.how)
+        logits, labels = concatenate(parts)
+        values = {score: torch.cat([batch[score] for batch in scores]) for score in scores[0]}
+        self.values[name] = {score: value.cpu().numpy() for score, value in values.items()}
+        self.confidence[name] = self.method.confidence(logits).cpu().numpy()
+        return logits, labels
+
+    def histograms(self) -> tuple[Histogram, ...]:
+        """Return one for each score, over all sets."""
+        return tuple(
+            _histogram(score, {name: values[score] for name, values in self.values.items()})
+            for score in self.values[KNOWN]
+        )
+
+
+def _check_same_classes(name: str, logits: Tensor, known: Tensor) -> None:
+    if logits.shape[::2] != known.shape[::2]:
+        raise NescioError(
+            f"{name!r} gives logits (S, N, C) = {tuple(logits.shape)}, the known data "
+            f"{tuple(known.shape)}; draws and classes must be the same"
+        )
 
 
 def _labels_and_correct(logits: Tensor, labels: Tensor | None) -> tuple[Array, Array]:
@@ -159,15 +163,10 @@ def _labels_and_correct(logits: Tensor, labels: Tensor | None) -> tuple[Array, A
 
 
 def _known_side(
-    name: str,
-    confidence: Array,
-    logits: Tensor,
-    labels: Array,
-    correct: Array,
-    values: Values,
+    name: str, passes: _Passes, logits: Tensor, labels: Array, correct: Array
 ) -> KnownSide:
     log_p = mean_log_probs(logits)[0].cpu().numpy()
-    wrong = ~correct
+    values, confidence, wrong = passes.values[KNOWN], passes.confidence[KNOWN], ~correct
     return KnownSide(
         name=name,
         inputs=len(correct),
@@ -192,13 +191,9 @@ def _reliability(confidence: Array, correct: Array) -> Reliability:
 
 
 def _unknown_side(
-    name: str,
-    confidence: Array,
-    correct: Array,
-    known: Values,
-    values: Values,
-    attack: Against | None,
+    name: str, passes: _Passes, correct: Array, attack: Against | None
 ) -> UnknownSide:
+    known, values, confidence = passes.values[KNOWN], passes.values[name], passes.confidence[name]
     return UnknownSide(
         name=name,
         inputs=len(confidence),

@@ -56,8 +56,7 @@ def uncertainty_map(
     Args:
         model: a method or a bare network, trained on inputs of two features.
         known: its data, of which the training part is shown.
-        scores: names of functions of logits, by default all. Those that compare draws are left out
-            if the model gives only one.
+        scores: names of scores of logits, by default all that the model's draws allow.
         width: the side of the square, in units of the larger extent of the training data.
         window: `((left, right), (bottom, top))`, to map that instead of a square around the data.
         resolution: grid points along each side, at most 2000.
