@@ -1,4 +1,4 @@
-"""A classifier of tables as scikit-learn has them, which can also answer "I do not know"."""
+"""A scikit-learn classifier for tables, which can also answer "I do not know"."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -23,7 +23,7 @@ from nescio.data.transforms import Normalise
 from nescio.detectors import Threshold
 from nescio.errors import NescioError, check_float, unknown_name
 from nescio.guarantees.conformal import calibration_inputs
-from nescio.methods import DUQ, Method, method_for, own_settings
+from nescio.methods import Method, default_settings, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
 from nescio.records import History
@@ -31,40 +31,41 @@ from nescio.scores import score_spec
 from nescio.seeds import derived_seed, seed_generators
 from nescio.training.train import train as train_model
 
-# Where a method's own defaults, those of its paper, are not for a few hundred rows.
-SMALL: dict[str, dict[str, Any]] = {
-    "duq": {"momentum": 0.9},  # centroids that follow within the tens of steps there are
+# where the defaults of a method, those of its paper, do not suit a few hundred rows
+SMALL_DATA_SETTINGS: dict[str, dict[str, Any]] = {
+    "duq": {"momentum": 0.9},  # centroids that follow within tens of steps
     "acet": {"steps": 5},
 }
 
 
 class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A neural network for tables that knows how unknown an input is, and may say so.
+    """A neural network for tables that scores how unknown an input is, and may reject it.
 
-    It is a scikit-learn estimator: `Pipeline`, `cross_val_score` and `GridSearchCV` take it as any other. Features are
-    standardised inside, and all is computed in float64.
+    It is a scikit-learn estimator: `Pipeline`, `cross_val_score` and `GridSearchCV` take it as any
+    other. Features are standardised inside, and all is computed in float64.
 
     Args:
         method: a name in `nescio.methods.METHODS`.
         hidden: widths of the hidden layers; an RBF network has none.
-        dropout: share of units dropped in training; by default none, and 0.2 for "mc_dropout".
-        method_settings: what else the method takes, such as `{"length_scale": 0.2}` of "duq".
-        epochs, batch_size, learning_rate, weight_decay: of Adam, whose rate goes up and down once (`OneCycle`).
-        reject: None, and `predict` always answers a class; or the share of known inputs to accept, such as 0.95, and
-            it answers `unknown` to the others. New inputs like those of `fit` are accepted with at least that
-            probability (conformal prediction, exact in finite samples), for which part of the data is set aside.
-        calibration: the share to set aside.
-        unknown: what "I do not know" is called: by default −1, or "unknown" where classes are texts.
-        uncertainty_score: a name in `nescio.scores.SCORES`; by default the one the method's paper pairs with it.
-        random_state: a whole number makes everything the same again.
+        dropout: fraction of units dropped in training; by default 0, and 0.2 for "mc_dropout".
+        method_settings: further arguments of the method, such as `{"length_scale": 0.2}` of "duq".
+        epochs, batch_size, learning_rate, weight_decay: of Adam, with the schedule `OneCycle`.
+        reject: None, and `predict` always returns a class; or the fraction of known inputs to
+            accept, such as 0.95, and it returns `unknown` for the others. New inputs like those of
+            `fit` are accepted with at least that probability (conformal prediction, exact in finite
+            samples), for which calibration data are set aside.
+        calibration: the fraction to set aside.
+        unknown: the label for "I do not know": by default −1, or "unknown" where classes are texts.
+        uncertainty_score: a name in `nescio.scores.SCORES`; by default that of the method's paper.
+        random_state: an int makes results reproducible.
         verbose: whether to show progress bars.
 
     Attributes:
-        classes_: the labels there are, sorted.
-        n_features_in_, feature_names_in_: how many columns, and their names if they had any.
+        classes_: the labels, sorted.
+        n_features_in_, feature_names_in_: number of columns, and their names if they had any.
         model_: the trained method, which takes raw inputs.
-        detector_: the `Threshold` on it, which `nescio.save` can keep.
-        threshold_: the uncertainty above which the answer is `unknown`; None without `reject`.
+        detector_: the `Threshold` on it, which `nescio.save` can write.
+        threshold_: the uncertainty above which inputs are rejected; None without `reject`.
         history_: the record of the training.
 
     >>> from sklearn.datasets import load_iris
@@ -92,20 +93,13 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
-        self.method = method
-        self.hidden = hidden
-        self.dropout = dropout
+        self.method, self.hidden, self.dropout = method, hidden, dropout
         self.method_settings = method_settings
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.reject = reject
-        self.calibration = calibration
-        self.unknown = unknown
+        self.epochs, self.batch_size = epochs, batch_size
+        self.learning_rate, self.weight_decay = learning_rate, weight_decay
+        self.reject, self.calibration, self.unknown = reject, calibration, unknown
         self.uncertainty_score = uncertainty_score
-        self.random_state = random_state
-        self.verbose = verbose
+        self.random_state, self.verbose = random_state, verbose
 
     classes_: Array
     model_: Method
@@ -114,31 +108,31 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     history_: History
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from a table `(N, F)` of numbers and N labels, whole numbers or texts."""
-        x, y = validate_data(self, _gated(X), _gated(y), dtype=np.float64)
+        """Learn from a table `(N, F)` of numbers and N labels, ints or texts."""
+        x, y = validate_data(self, _for_sklearn(X), _for_sklearn(y), dtype=np.float64)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
+            only = self._class_name(0)
             raise NescioError(
-                f"all {len(y)} labels are of one class, {self._shown(0)}; at least two are needed"
+                f"all {len(y)} labels are of one class, {only}; at least two are needed"
             )
-        self._answers = self._named()
+        self._answers = self._all_answers()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        known = Samples(x, labels)
-        accept = (
-            None if self.reject is None else check_float("reject", self.reject, most=1, inside=True)
-        )
-        train, held = (known, None) if accept is None else self._set_aside(known, accept, seed)
-        self.model_ = self._made(train, seed)
+        known, calibration, accept = Samples(x, labels), None, None
+        if self.reject is not None:
+            accept = check_float("reject", self.reject, most=1, inside=True)
+            known, calibration = self._split(known, accept, seed)
+        self.model_ = self._untrained(known, seed)
         score = self.uncertainty_score
         if score is not None and score_spec(score).needs_draws and not self.model_.sampled:
             raise NescioError(
-                f"{self.uncertainty_score!r} compares draws, of which {self.method!r} has none; take a "
-                "score such as 'entropy', or a method that draws, such as 'ensemble'"
+                f"{score!r} compares draws, of which {self.method!r} has none; use a "
+                "score such as 'entropy', or a stochastic method, such as 'ensemble'"
             )
         self.history_ = train_model(
             self.model_,
-            train,
+            known,
             epochs=self.epochs,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
@@ -150,130 +144,117 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.detector_ = Threshold(self.model_, self.uncertainty_score)
         self.detector_.progress = bool(self.verbose)
         self.threshold_ = None
-        if held is not None:
-            self.detector_.fit(held, accept=accept)
+        if calibration is not None:
+            self.detector_.fit(calibration, accept=accept)
             self.threshold_ = float(self.detector_.threshold_)
         return self
 
     def predict(self, X: Any) -> Array:
-        """The class of each input, `(N,)`; with `reject`, `unknown` where the uncertainty is above the threshold."""
+        """Return the class of each input, `(N,)`, or with `reject`, `unknown` for rejected ones."""
         x = self._checked(X)
         if self.threshold_ is None:
             return self.classes_[self._of_logits(x, classes)]
-        found: Array = self._answers[self.detector_.predict(x).numpy()]  # −1 is the last of them
-        return found
+        predicted: Array = self._answers[self.detector_.predict(x).numpy()]  # −1 is the last
+        return predicted
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities `(N, C)` that sum to one; of "duq" the shares of the kernels, however small these all are.
+        """Return probabilities `(N, C)` that sum to one; of "duq" its kernels, divided by their sum.
 
-        So they tell which class it is if it is any; how unknown an input is, `uncertainty` tells.
+        They say which class it is if it is any; `uncertainty` says how unknown an input is.
         """
         return self._of_logits(self._checked(X), lambda logits: mean_log_probs(logits)[0].exp())
 
     def uncertainty(self, X: Any) -> Array:
-        """How unknown each input is, `(N,)`, larger = less known, by the score that `reject` decides by."""
+        """Return the score `(N,)` that `reject` decides by; higher = more likely unknown (OOD)."""
         x = self._checked(X)  # first, since there may be no detector yet
         return self.detector_.score(x).numpy()
 
-    def _named(self) -> Array:
-        """All answers there can be: the classes and, last, "I do not know"."""
+    def _all_answers(self) -> Array:
+        """Return all classes and, last, the label for "I do not know"."""
         texts = isinstance(self.classes_[0], str)
         unknown: Any = ("unknown" if texts else -1) if self.unknown is None else self.unknown
         if not isinstance(unknown, str if texts else Real):
+            first = self._class_name(0)
             raise NescioError(
-                f"unknown={unknown!r} is not of the kind of the classes, such as {self._shown(0)}"
+                f"unknown must be of the type of the classes, {first}, got {unknown!r}"
             )
         if self.reject is not None and unknown in self.classes_.tolist():
             raise NescioError(
-                f"{unknown!r} is a class of these data, and cannot also mean that it is not known; give "
-                "another one as unknown=…, or leave out reject"
+                f"{unknown!r} is a class of these data, and cannot also mean unknown; give another "
+                "one as unknown=…, or leave out reject"
             )
         return np.append(self.classes_, np.asarray(unknown))
 
-    def _set_aside(self, known: Samples, accept: float, seed: int) -> tuple[Samples, Samples]:
-        """Data to learn from, and by chance alone, as the guarantee asks for, data to settle the threshold on."""
-        share = check_float("calibration", self.calibration, most=1, inside=True)
-        count, needed = round(share * len(known)), calibration_inputs(accept)
+    def _split(self, known: Samples, accept: float, seed: int) -> tuple[Samples, Samples]:
+        """Return training and calibration data, split at random, as the guarantee requires."""
+        fraction = check_float("calibration", self.calibration, most=1, inside=True)
+        count, needed = round(fraction * len(known)), calibration_inputs(accept)
         if count < needed or count == len(known):
             raise NescioError(
-                f"reject={accept:g} takes at least {needed} inputs set aside, and some to learn from, "
-                f"but calibration={share:g} of {len(known)} is {count}; give more inputs, or another "
-                "share"
+                f"reject={accept:g} takes at least {needed} calibration inputs, and some to train on, "
+                f"but calibration={fraction:g} of {len(known)} is {count}; give more inputs, or "
+                "another fraction"
             )
-        rows = torch.arange(len(known))
-        train, held = (
-            known.select(part)
-            for part in train_test_split(rows, test_size=count, random_state=seed)
-        )
+        rows = train_test_split(torch.arange(len(known)), test_size=count, random_state=seed)
+        train, calibration = (known.select(part) for part in rows)
         if missing := set(range(len(self.classes_))) - set(train.labels.tolist()):
             raise NescioError(
-                f"no input of class {self._shown(min(missing))} is left to learn from, once {count} "
-                f"of {len(known)} are set aside by chance; give more of that class, or a smaller "
+                f"no input of class {self._class_name(min(missing))} is left to train on, once {count} "
+                f"of {len(known)} are set aside at random; give more of that class, or a smaller "
                 "calibration"
             )
-        return train, held
+        return train, calibration
 
-    def _made(self, train: Samples, seed: int) -> Method:
-        """The method, untrained, with the standardisation of its training data."""
+    def _untrained(self, train: Samples, seed: int) -> Method:
+        """Return the method, untrained, with the standardisation of its training data."""
         if not isinstance(self.method_settings, Mapping | None):
             raise NescioError(
-                f"method_settings must be a dict such as {{'samples': 50}}, not {self.method_settings!r}"
+                f"method_settings must be a dict such as {{'samples': 50}}, got {self.method_settings!r}"
             )
         settings = dict(self.method_settings or {})
         for name in settings:
-            if name not in (known := own_settings(self.method)):
+            if name not in (known := default_settings(self.method)):
                 raise unknown_name(f"setting of {self.method}", name, known)
         with np.errstate(over="ignore", invalid="ignore"):
             scaler = StandardScaler().fit(train.inputs.numpy())
         if not (fine := np.isfinite(scaler.mean_) & np.isfinite(scaler.scale_)).all():
             column = int(np.argmin(fine))
+            largest = float(train.inputs[:, column].abs().max())
             raise NescioError(
-                f"feature {column} cannot be standardised in float64: its values reach "
-                f"{float(train.inputs[:, column].abs().max()):g}; give it in another unit"
+                f"feature {column} cannot be standardised in float64: its values reach {largest:g}; "
+                "give it in another unit"
             )
         normalise = Normalise(torch.from_numpy(scaler.mean_), torch.from_numpy(scaler.scale_))
-        dropout = (
-            (DROPOUT if self.method == "mc_dropout" else 0.0)
-            if self.dropout is None
-            else self.dropout
-        )
+        dropout = DROPOUT if self.method == "mc_dropout" else 0.0
+        dropout = dropout if self.dropout is None else self.dropout
         make_net = partial(mlp, train.shape[0], hidden=self.hidden, dropout=dropout)
-        settings = SMALL.get(self.method, {}) | settings
+        settings = SMALL_DATA_SETTINGS.get(self.method, {}) | settings
         with torch.random.fork_rng():
             seed_generators(derived_seed(seed, "weights", 0))
-            model = method_for(
-                self.method, make_net, len(self.classes_), normalise, **settings
-            ).double()
-        if isinstance(model, DUQ):
-            model.met.fill_(
-                True
-            )  # all classes are there, though of rare ones the first batch may hold none
-        return model
+            model = method_for(self.method, make_net, len(self.classes_), normalise, **settings)
+        model.expect_all_classes()  # of rare ones the first batch may hold none
+        return model.double()
 
-    def _shown(self, label: int) -> str:
-        return repr(
-            self.classes_.tolist()[label]
-        )  # as Python's own, without the name of numpy's type
+    def _class_name(self, label: int) -> str:
+        return repr(self.classes_.tolist()[label])  # as Python's own, without numpy's type
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self)
-        x: Array = validate_data(self, _gated(X), dtype=np.float64, reset=False)
+        x: Array = validate_data(self, _for_sklearn(X), dtype=np.float64, reset=False)
         return x
 
-    def _of_logits(self, x: Array, what: Callable[[Tensor], Tensor]) -> Array:
-        """What a function makes of logits `(S, B, C)`, batch by batch."""
+    def _of_logits(self, x: Array, function: Callable[[Tensor], Tensor]) -> Array:
+        """Return what a function makes of logits `(S, B, C)`, batch by batch."""
         parts: list[Tensor] = []
-        map_logits(
-            self.model_,
-            x,
-            lambda _, logits, __: parts.append(what(logits)),
-            progress=bool(self.verbose),
-        )
+
+        def keep(_: Any, logits: Tensor, __: Any) -> None:
+            parts.append(function(logits))
+
+        map_logits(self.model_, x, keep, progress=bool(self.verbose))
         return torch.cat(parts).numpy()
 
 
-def _gated(values: Any) -> Any:
-    """What scikit-learn is given to check: it knows no tensors, and would not see what is masked."""
-    return (
-        as_array(values) if is_tensor(values) or isinstance(values, np.ma.MaskedArray) else values
-    )
+def _for_sklearn(values: Any) -> Any:
+    """Return what scikit-learn can check: it knows no tensors, and would not see what is masked."""
+    masked = is_tensor(values) or isinstance(values, np.ma.MaskedArray)
+    return as_array(values) if masked else values

@@ -160,10 +160,12 @@ def check_untouched(model, data, fault):
 def test_refuses_a_method_for_a_network(name):
     if not METHODS[name].on_network:
         assert (
-            not METHODS[name].of(lambda: pytest.fail("no network is needed"), classes=7).networks()
+            not METHODS[name]
+            .from_factory(lambda: pytest.fail("no network is needed"), classes=7)
+            .networks()
         )
         return
-    with pytest.raises(nescio.NescioError, match="is a method itself"):
+    with pytest.raises(nescio.NescioError, match="which is a method; give its network"):
         method_for(
             name,
             lambda _: Softmax(mlp(64, 7)),

@@ -51,7 +51,7 @@ def model(request, patients):
     x, y = patients
     name = request.param
     torch.manual_seed(0)
-    model = METHODS[name].of(
+    model = METHODS[name].from_factory(
         lambda: mlp(3, 2, hidden=(16, 16), dropout=0.1 if name == "mc_dropout" else 0.0),
         Normalise(x.mean(0), x.std(0)),
         **SETTINGS[name],

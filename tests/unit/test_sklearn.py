@@ -280,12 +280,12 @@ class TestErrors:
         [
             (
                 {"reject": 0.99},
-                r"reject=0\.99 takes at least 99 inputs set aside, and some to learn from, but "
+                r"reject=0\.99 takes at least 99 calibration inputs, and some to train on, but "
                 r"calibration=0\.2 of 300 is 60",
             ),
             (
                 {"reject": 0.5, "calibration": 0.999},
-                "and some to learn from, but calibration=0.999 of 300 is 300",
+                "and some to train on, but calibration=0.999 of 300 is 300",
             ),
             (
                 {"reject": 1.0},
@@ -298,13 +298,13 @@ class TestErrors:
             ({"reject": "0.9"}, "reject must be a number"),
             ({"reject": 0.9, "calibration": 0}, "calibration must be a number"),
             ({"reject": 0.9, "unknown": 1}, "1 is a class of these data, and cannot also mean"),
-            ({"unknown": "none"}, "unknown='none' is not of the kind of the classes"),
+            ({"unknown": "none"}, "unknown must be of the type of the classes, 0, got 'none'"),
             ({"method": "duk"}, "unknown method 'duk'; did you mean 'duq'"),
             (
                 {"method": "duq", "method_settings": {"length": 1}},
                 "unknown setting of duq 'length'; did you mean 'length_scale'",
             ),
-            ({"method_settings": 3}, "method_settings must be a dict such as .*, not 3"),
+            ({"method_settings": 3}, "method_settings must be a dict such as .*, got 3"),
             (
                 {"method_settings": {"samples": 5}},
                 "unknown setting of softmax 'samples'; there are none$",
@@ -317,7 +317,7 @@ class TestErrors:
             ({"epochs": 0}, "epochs must be an int ≥ 1"),
             (
                 {"hidden": -3},
-                r"hidden must be a list of widths, such as \(100, 100\), at most 1000 of them, not -3",
+                r"hidden must be at most 1000 widths, such as \(100, 100\), got -3",
             ),
             ({"learning_rate": -1}, "learning_rate must be a number"),
         ],
@@ -350,7 +350,7 @@ class TestErrors:
     def test_a_class_that_is_set_aside_as_a_whole(self, blobs):
         with pytest.raises(
             NescioError,
-            match="no input of class 'b' is left to learn from, once 240 of 300 are set",
+            match="no input of class 'b' is left to train on, once 240 of 300 are set",
         ):
             quick(reject=0.9, calibration=0.8).fit(blobs[0], ["a"] * 299 + ["b"])
 

@@ -161,7 +161,7 @@ def settings_given(ctx: typer.Context, method: str) -> dict[str, Any]:
 
 def _check_findable(option: str, name: str, value: Any) -> None:
     """An error if a setting that may be `auto` is no value either; the method's own would not know of that word."""
-    from nescio.methods.penalty import SIDES
+    from nescio.methods.duq import SIDES
 
     given = f"{option} has no value" if value is True else f"{option} is {value!r}"
     if name in ("length_scale", "gradient_penalty") and (
@@ -188,9 +188,9 @@ def _options(method: str, taken: set[str]) -> dict[str, str]:
     Where the command has taken an option for itself, as `--momentum` is that of sgd, the method's has its name in it:
     `--duq-momentum`.
     """
-    from nescio.methods import own_settings
+    from nescio.methods import default_settings
 
-    plain = {name: name.replace("_", "-") for name in own_settings(method)}
+    plain = {name: name.replace("_", "-") for name in default_settings(method)}
     prefix = method.replace("_", "-")
     return {
         f"--{prefix}-{word}" if f"--{word}" in taken else f"--{word}": name
@@ -231,9 +231,9 @@ def _print_settings(method: str, taken: set[str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from nescio.methods import METHODS, own_settings
+    from nescio.methods import METHODS, default_settings
 
-    defaults, words = own_settings(method), _arguments(inspect.getdoc(METHODS[method]) or "")
+    defaults, words = default_settings(method), _arguments(inspect.getdoc(METHODS[method]) or "")
     if not defaults:
         return
     table = Table.grid(padding=(0, 2))

@@ -1,6 +1,5 @@
 """Labelled data as the training loop needs it: a length, batches by position, valid labels."""
 
-import re
 import zlib
 from typing import Any
 
@@ -87,8 +86,3 @@ def fingerprint(data: Dataset[Any] | None) -> str:
     for values in (data._stored, data.labels):
         checksum = zlib.crc32(tensor_bytes(values).numpy().data, checksum)
     return f"{size}, crc {checksum:08x}"
-
-
-def stable_repr(thing: object) -> str:
-    """Return the repr of a function or module without addresses, which differ between processes."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing))

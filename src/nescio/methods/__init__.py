@@ -1,4 +1,4 @@
-"""Ways to train a classifier, one file per paper."""
+"""Methods to train a classifier, one file per paper."""
 
 import inspect
 from collections.abc import Callable
@@ -16,40 +16,35 @@ from nescio.methods.duq import DUQ
 from nescio.methods.ensemble import Ensemble
 from nescio.methods.kernel_method import KernelMethod
 from nescio.methods.mc_dropout import MCDropout
-from nescio.methods.method import Method, TrainingStep
+from nescio.methods.method import PARTS, Method, TrainingStep
 from nescio.methods.rbf import RBFNetwork
 from nescio.methods.softmax import Softmax
 
-METHODS: dict[str, type[Method]] = {
-    "softmax": Softmax,
-    "mc_dropout": MCDropout,
-    "bayes_by_backprop": BayesByBackprop,
-    "ensemble": Ensemble,
-    "anchored": AnchoredEnsemble,
-    "ceda": CEDA,
-    "acet": ACET,
-    "duq": DUQ,
-    "rbf": RBFNetwork,
-}
-GIVEN = (
-    "net",
-    "make_net",
-    "normalise",
-    "classes",
-    "features",
-)  # what a method takes beside its settings
+_CLASSES: list[type[Method]] = [Softmax, MCDropout, BayesByBackprop, Ensemble, AnchoredEnsemble]
+_CLASSES += [CEDA, ACET, DUQ, RBFNetwork]
+METHODS: dict[str, type[Method]] = {method.name: method for method in _CLASSES}
+_FROM_DATA = ("classes", "features")  # arguments that the data decide
 
 
-def own_settings(method: str) -> dict[str, Any]:
-    """The settings of a method by name, with their defaults: its arguments beside network and data.
+def method_class(name: str) -> type[Method]:
+    """Return a method by name, or raise an error that lists the names.
 
-    >>> own_settings("mc_dropout")
+    >>> inspect.getdoc(method_class("duq")).splitlines()[0]
+    'Kernels around a centroid per class (van Amersfoort et al. 2020).'
+    """
+    if name not in METHODS:
+        raise unknown_name("method", name, METHODS)
+    return METHODS[name]
+
+
+def default_settings(method: str) -> dict[str, Any]:
+    """Return the settings of a method with their defaults: its arguments beside network and data.
+
+    >>> default_settings("mc_dropout")
     {'samples': 50}
     """
-    if method not in METHODS:
-        raise unknown_name("method", method, METHODS)
-    arguments = inspect.signature(METHODS[method]).parameters.values()
-    return {one.name: one.default for one in arguments if one.name not in GIVEN}
+    arguments = inspect.signature(method_class(method)).parameters
+    return {n: arguments[n].default for n in arguments if n not in (*PARTS, *_FROM_DATA)}
 
 
 def method_for(
@@ -59,36 +54,20 @@ def method_for(
     normalise: nn.Module | None = None,
     **settings: Any,
 ) -> Method:
-    """A method by name over what `make_net` makes: networks for so many classes or, for None, for features."""
-    if name not in METHODS:
-        raise unknown_name("method", name, METHODS)
-    kind = METHODS[name]
-    if kind.on_features:
-        return kind.of(lambda: make_net(None), normalise, classes=classes, **settings)
-    return kind.of(lambda: make_net(classes), normalise, **settings)
+    """Return a method by name over networks that `make_net` makes; None asks for features."""
+    method = method_class(name)
+    if method.on_features:
+        return method.from_factory(lambda: make_net(None), normalise, classes=classes, **settings)
+    return method.from_factory(lambda: make_net(classes), normalise, **settings)
 
 
 def as_method(model: nn.Module) -> Method:
-    """The model itself if it is a method; a bare network counts as `Softmax`, sharing its weights."""
+    """Return the model itself if it is a method, else `Softmax` over it, sharing its weights."""
     check_model(model)
     return model if isinstance(model, Method) else Softmax(model)
 
 
-__all__ = [
-    "ACET",
-    "CEDA",
-    "DUQ",
-    "METHODS",
-    "AnchoredEnsemble",
-    "BayesByBackprop",
-    "Ensemble",
-    "KernelMethod",
-    "MCDropout",
-    "Method",
-    "RBFNetwork",
-    "Softmax",
-    "TrainingStep",
-    "as_method",
-    "method_for",
-    "own_settings",
-]
+__all__ = ["METHODS", "KernelMethod", "Method", "TrainingStep"]
+__all__ += ["as_method", "default_settings", "method_class", "method_for"]
+__all__ += ["ACET", "CEDA", "DUQ", "AnchoredEnsemble", "BayesByBackprop", "Ensemble", "MCDropout"]
+__all__ += ["RBFNetwork", "Softmax"]

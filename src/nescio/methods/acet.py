@@ -1,4 +1,4 @@
-"""ACET: CEDA on the worst noise in a ball around each noise input (Hein et al. 2019, equations 4 and 5)."""
+"""ACET: CEDA on the worst noise in a ball around each input (Hein et al. 2019, equations 4, 5)."""
 
 import math
 from typing import Any
@@ -13,21 +13,22 @@ from nescio.methods.ceda import CEDA
 
 
 class ACET(CEDA):
-    """CEDA whose noise is first made as certain as it can be within a small ball (Hein et al. 2019).
+    """CEDA whose noise is first made as certain as can be within a small ball (Hein et al. 2019).
 
-    The search is projected gradient in the largest norm, in eval mode, of images within [0, 1]. Of tables, `eps` is in
-    standard deviations of each feature, if the method normalises.
+    The search is projected gradient ascent in the maximum norm, in eval mode, of images within
+    [0, 1]. Of tables, `eps` is in standard deviations of each feature, if the method normalises.
 
     Args:
         net: a network from inputs to logits.
-        noise: a name in `nescio.data.noise.NOISES`, outliers of your own, or a function; see `CEDA`.
+        noise: a name in `nescio.data.noise.NOISES`, your own outliers, or a function; see `CEDA`.
         eps: radius of the ball.
         steps: of the search.
-        step_size: how far a step goes; by default `eps / steps`, as in the paper.
+        step_size: length of a step; by default `eps / steps`, as in the paper.
         weight: λ, of the loss on noise.
-        first_steps: how many steps a search has at the beginning; they grow evenly to `steps` at the end. By default
-            `steps` all the time.
-        out_loss: "confidence", or "uniform", the cross-entropy to the uniform distribution; the search raises the same.
+        first_steps: steps of a search at the start of training; they grow evenly to `steps` at its
+            end. By default `steps` throughout.
+        out_loss: "confidence", or "uniform", the cross-entropy to the uniform distribution; the
+            search raises the same.
         normalise: what raw inputs go through first.
     """
 
@@ -49,13 +50,11 @@ class ACET(CEDA):
         super().__init__(net, noise, weight, out_loss=out_loss, normalise=normalise)
         self.eps, self.steps = check_float("eps", eps), check_int("steps", steps, least=0)
         self.step_size = None if step_size is None else check_float("step_size", step_size)
-        self.first_steps = (
-            None if first_steps is None else check_int("first_steps", first_steps, least=0)
-        )
-        if (self.first_steps or 0) > self.steps:
-            raise NescioError(
-                f"first_steps={first_steps} are more than steps={steps}, which they are to grow to"
-            )
+        if first_steps is not None:
+            first_steps = check_int("first_steps", first_steps, least=0)
+            if first_steps > self.steps:
+                raise NescioError(f"first_steps must be ≤ steps={steps}, got {first_steps}")
+        self.first_steps = first_steps
 
     def outliers(self, x: Tensor) -> Tensor:
         noise = super().outliers(x)
@@ -67,23 +66,13 @@ class ACET(CEDA):
             return ascend(self._rise, noise, None, self.search(), box, scale, bound=most).inputs
 
     def search(self) -> Attack:
-        """The attack at this moment of the training."""
-        steps = self.steps
-        if (
-            self.first_steps is not None
-            and self.training_step is not None
-            and self.training_step.steps > 1
-        ):
-            done = self.training_step.step / (self.training_step.steps - 1)
+        """Return the attack at this step of the training."""
+        steps, now = self.steps, self.training_step
+        if self.first_steps is not None and now is not None and now.steps > 1:
+            done = now.step / (now.steps - 1)
             steps = round(self.first_steps + done * (self.steps - self.first_steps))
         step_size = self.eps / max(steps, 1) if self.step_size is None else self.step_size
         return Attack("confidence", self.eps, steps, step_size)
 
     def _rise(self, x: Tensor, _: Tensor | None) -> Tensor:
-        return self.certainty(
-            self(x.clone())
-        )  # a clone, for a network whose first layer works in place
-
-    def settings(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("eps", "steps", "step_size", "first_steps")}
-        return super().settings() | own
+        return self.certainty(self(x.clone()))  # a network may write to its input

@@ -9,43 +9,37 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nescio.core.logits import softmax_confidence
 from nescio.core.random_streams import new_generator
 from nescio.errors import NescioError, check_float, check_int, unknown_name
-from nescio.methods.draws import pieces, with_own_weights
-from nescio.methods.layers import affine_weights
 from nescio.methods.method import Method
-from nescio.methods.prior import SPREADS, prior_of
+from nescio.methods.prior import STD_RANGE, affine_weights, make_prior
+from nescio.methods.stacked import chunks, run_stacked
 
 KL_WEIGHTS = ("uniform", "decreasing")
-_TOGETHER = 2**25  # weights drawn at a time: 128 MiB in float32
-_KEPT = 2**28  # weights kept from batch to batch, at most: 1 GiB
-
-
-def _noise(shape: tuple[int, ...], like: Tensor, source: torch.Generator | None) -> Tensor:
-    """Standard normal numbers, the same ones whatever the floating type: a model in float64 makes the same draws."""
-    return torch.randn(shape, dtype=torch.float32, device=like.device, generator=source).to(
-        like.dtype
-    )
+MAX_SAMPLES = 1_000_001
+MAX_DRAWN = 2**25  # weights drawn at a time: 128 MiB in float32
+MAX_KEPT = 2**28  # weights kept from batch to batch: 1 GiB
 
 
 class BayesByBackprop(Method):
-    """A Gaussian over every weight of linear and convolutional layers, learned by backprop (Blundell et al. 2015).
+    """A Gaussian over every weight of affine layers, learned by backprop (Blundell et al. 2015).
 
-    The network's own weights are the means; `posterior()` gives means and spreads by name. Other weights, such as
-    those of BatchNorm, attention or recurrent layers, stay numbers, and the spread of a frozen weight stays as it is.
-    The loss is the negative ELBO divided by the size of the batch.
+    The network's own weights are the means; `posterior()` gives means and standard deviations by
+    name. Other weights, such as those of BatchNorm, attention or recurrent layers, stay numbers,
+    and the standard deviation of a frozen weight stays as it is. The loss is the negative ELBO
+    divided by the batch size.
 
     Args:
         net: any network with linear or convolutional layers, not parametrised ones.
         normalise: what raw inputs go through first.
         samples: draws at prediction.
-        prior: the spread of a Gaussian, or `(share, std_1, std_2)` of a scale mixture.
-        std: the spread of every weight before training.
-        beta: what the KL divergence is multiplied by; 1 is the ELBO, less trusts the data more.
-        warm_up: share of the training over which `beta` grows from 0.
-        elbo_samples: draws for each step of training.
-        kl_weights: how an epoch's batches share the KL: "uniform", or "decreasing" by halves (Blundell's eq. 9).
+        prior: the std of a Gaussian, or `(fraction, std_1, std_2)` of a scale mixture.
+        std: the standard deviation of every weight before training.
+        beta: factor of the KL divergence; 1 is the ELBO, less trusts the data more.
+        warm_up: fraction of the training over which `beta` grows from 0.
+        elbo_samples: draws for each training step.
+        kl_weights: how an epoch's batches share the KL: "uniform", or "decreasing" by halves
+            (Blundell's eq. 9).
     """
 
     name = "bayes_by_backprop"
@@ -65,55 +59,51 @@ class BayesByBackprop(Method):
         kl_weights: str = "uniform",
     ) -> None:
         super().__init__(net, normalise)
-        self.samples = check_int("samples", samples, below=1_000_001)
-        self.elbo_samples = check_int("elbo_samples", elbo_samples, below=1_000_001)
+        self.samples = check_int("samples", samples, below=MAX_SAMPLES)
+        self.elbo_samples = check_int("elbo_samples", elbo_samples, below=MAX_SAMPLES)
         if kl_weights not in KL_WEIGHTS:
             raise unknown_name("kl_weights", kl_weights, KL_WEIGHTS)
-        self.given, self.prior, self.std = prior, prior_of(prior), check_float("std", std, *SPREADS)
-        self.beta, self.warm_up = (
-            check_float("beta", beta),
-            check_float("warm_up", warm_up, most=1.0),
-        )
         self.kl_weights = kl_weights
+        self.prior, self.prior_distribution = prior, make_prior(prior)
+        self.std, self.beta = check_float("std", std, *STD_RANGE), check_float("beta", beta)
+        self.warm_up = check_float("warm_up", warm_up, most=1.0)
         self.drawn = tuple(affine_weights(net))
-        rho = self.std + math.log(-math.expm1(-self.std))  # softplus(rho) is the spread
+        rho = self.std + math.log(-math.expm1(-self.std))  # softplus(rho) is the std
         means = [net.get_parameter(name) for name in self.drawn]
         self.rho = nn.ParameterList(
             nn.Parameter(torch.full_like(mean, rho), mean.requires_grad) for mean in means
         )
-        self._kept: list[dict[str, Tensor]] | None = None  # draws, while they are held
+        self._kept: list[dict[str, Tensor]] | None = None  # draws, while they are fixed
 
     def posterior(self) -> dict[str, tuple[Tensor, Tensor]]:
-        """Mean and spread of each drawn weight, by its name in the network."""
-        return {
-            name: (self.net.get_parameter(name), F.softplus(rho))
-            for name, rho in zip(self.drawn, self.rho, strict=True)
-        }
+        """Return mean and standard deviation of each drawn weight, by its name in the network."""
+        pairs = zip(self.drawn, self.rho, strict=True)
+        return {name: (self.net.get_parameter(name), F.softplus(rho)) for name, rho in pairs}
 
     def draw(self, count: int, source: torch.Generator | None = None) -> dict[str, Tensor]:
-        """Weights drawn from the posterior, `(count, …)` each: `mean + std · noise`, by default torch's own."""
+        """Return weights drawn from the posterior, `(count, …)` each: `mean + std · noise`."""
         return {
             name: torch.addcmul(mean, std, _noise((count, *mean.shape), mean, source))
             for name, (mean, std) in self.posterior().items()
         }
 
     def divergence(self, drawn: dict[str, Tensor]) -> Tensor:
-        """`KL(posterior ‖ prior)`; for a scale mixture estimated from drawn weights."""
-        each = [
-            self.prior.divergence(*found, drawn[name]) for name, found in self.posterior().items()
-        ]
-        return torch.stack(each).sum()
+        """Return `KL(posterior ‖ prior)`; for a scale mixture estimated from drawn weights."""
+        kl = self.prior_distribution.divergence
+        return torch.stack([kl(*own, drawn[name]) for name, own in self.posterior().items()]).sum()
 
     def forward(self, x: Tensor) -> Tensor:
         weights = sum(rho.numel() for rho in self.rho)
-        together = max(1, min(self.samples, _TOGETHER // weights))
-        counts = [min(together, self.samples - start) for start in range(0, self.samples, together)]
-        inputs = pieces(self.normalise(x), together, self.net)
-        source = new_generator(x.device)  # a forward pass moves no other
+        at_once = max(1, min(self.samples, MAX_DRAWN // weights))
+        counts = [min(at_once, self.samples - start) for start in range(0, self.samples, at_once)]
+        inputs = chunks(self.normalise(x), at_once, self.net)
+        source = new_generator(x.device)  # a forward pass advances no other
         drawn: Iterable[dict[str, Tensor]] = (self.draw(count, source) for count in counts)
-        if self._kept is not None and weights * self.samples <= _KEPT:
+        if self._kept is not None and weights * self.samples <= MAX_KEPT:
             drawn = self._kept = self._kept or list(drawn)
-        return torch.cat([self._run(inputs, some) for some in drawn])
+        return torch.cat(
+            [torch.cat([run_stacked(self.net, own, chunk) for chunk in inputs], 1) for own in drawn]
+        )
 
     @contextmanager
     def fix_draws(self) -> Iterator[None]:
@@ -123,44 +113,29 @@ class BayesByBackprop(Method):
         finally:
             self._kept = None
 
-    def _run(self, inputs: tuple[Tensor, ...], weights: dict[str, Tensor]) -> Tensor:
-        return torch.cat([with_own_weights(self.net, weights, x) for x in inputs], 1)
-
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         weights = self.draw(self.elbo_samples)
-        logits = with_own_weights(self.net, weights, self.normalise(x))  # (elbo_samples, N, C)
+        logits = run_stacked(self.net, weights, self.normalise(x))  # (elbo_samples, N, C)
         errors = F.cross_entropy(logits.flatten(0, 1), y.repeat(len(logits)))
         return errors + self._kl_weight() / len(y) * self.divergence(weights), logits
 
     def _kl_weight(self) -> float:
-        """What part of the KL this batch bears: shares of an epoch sum to one, times beta, once warmed up."""
-        training_step = self.training_step
-        if training_step is None:
+        """Return beta times the fraction of the KL this batch bears, one in all over an epoch."""
+        now = self.training_step
+        if now is None:
             raise NescioError(
-                "the loss of Bayes by backprop depends on how many batches an epoch has; train with "
-                "nescio.train, or set model.moment = nescio.methods.Moment(…) at each step"
+                "the loss of Bayes by backprop depends on the number of batches per epoch; train "
+                "with nescio.train, or set model.training_step = nescio.methods.TrainingStep(…)"
             )
-        batches = training_step.steps_per_epoch
-        share = 1 / batches
+        batches = now.steps_per_epoch
+        fraction = 1 / batches
         if self.kl_weights == "decreasing":
-            share = 0.5 ** (training_step.step % batches + 1) / (1 - 0.5**batches)
-        warm = (
-            min(1.0, training_step.step / (self.warm_up * training_step.steps))
-            if self.warm_up
-            else 1.0
-        )
-        return self.beta * warm * share
+            fraction = 0.5 ** (now.step % batches + 1) / (1 - 0.5**batches)
+        warm = min(1.0, now.step / (self.warm_up * now.steps)) if self.warm_up else 1.0
+        return self.beta * warm * fraction
 
-    def confidence(self, logits: Tensor) -> Tensor:
-        return softmax_confidence(logits)
 
-    def settings(self) -> dict[str, Any]:
-        return {
-            "samples": self.samples,
-            "prior": self.given,
-            "std": self.std,
-            "beta": self.beta,
-            "warm_up": self.warm_up,
-            "elbo_samples": self.elbo_samples,
-            "kl_weights": self.kl_weights,
-        }
+def _noise(shape: tuple[int, ...], like: Tensor, source: torch.Generator | None) -> Tensor:
+    """Return standard normal numbers, the same ones for any dtype of the model."""
+    noise = torch.randn(shape, dtype=torch.float32, device=like.device, generator=source)
+    return noise.to(like.dtype)

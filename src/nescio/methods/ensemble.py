@@ -1,4 +1,4 @@
-"""Several networks, each from weights and a data order of its own (Lakshminarayanan et al. 2017)."""
+"""Several networks, trained independently (Lakshminarayanan et al. 2017)."""
 
 import copy
 import hashlib
@@ -9,30 +9,30 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nescio.core.logits import softmax_confidence
 from nescio.data.arrays import tensor_bytes
 from nescio.errors import NescioError, check_int
-from nescio.methods.draws import with_own_weights
 from nescio.methods.method import Method, check_network
-from nescio.methods.side_by_side import obstacle, side_by_side, with_tensors
+from nescio.methods.stacked import replace_tensors, run_stacked, stack_networks, why_not_stackable
 from nescio.seeds import derived_seed
 
 MakeNet = Callable[[], nn.Module]
 
 
 class Ensemble(Method):
-    """Several networks, each trained from weights and a data order of its own (Lakshminarayanan et al. 2017).
+    """Networks trained from different weights and data orders (Lakshminarayanan et al. 2017).
 
-    Members of one architecture without BatchNorm live side by side: each tensor of `net` has a first axis of members,
-    and all of them are trained and run as one (a buffer that `forward` binds anew is not kept). Others are a list of
-    networks, trained one after the other.
+    Members of one architecture without BatchNorm are stacked: each tensor of `net` has a first axis
+    of members, and all are trained and run as one (a buffer that `forward` rebinds is not kept).
+    Others are a list of networks, trained one after the other.
 
     Args:
-        make_net: a function that makes a network with fresh weights, called once for each member; or the networks.
+        make_net: a function that makes a network with fresh weights, called once for each member;
+            or the networks themselves.
         members: how many; by default 5, or as many as are given.
         normalise: what raw inputs go through first.
-        bootstrap: whether each member learns from a sample of its own, drawn from the training data with replacement.
-        stacked: whether members live side by side; by default if they can.
+        bootstrap: whether each member learns from its own sample of the training data, drawn with
+            replacement.
+        stacked: whether members are stacked; by default if they can be.
     """
 
     name = "ensemble"
@@ -48,121 +48,100 @@ class Ensemble(Method):
         stacked: bool | None = None,
     ) -> None:
         if not isinstance(bootstrap, bool):
-            raise NescioError(f"bootstrap must be true or false, not {bootstrap!r}")
+            raise NescioError(f"bootstrap must be True or False, got {bootstrap!r}")
         if not isinstance(stacked, bool | None):
-            raise NescioError(
-                f"stacked must be true or false, or None for what the networks allow, not {stacked!r}"
-            )
-        nets = _made(make_net, members)
-        why_not = obstacle(nets)
+            raise NescioError(f"stacked must be True, False, or None to decide, got {stacked!r}")
+        nets = _member_networks(make_net, members)
+        why_not = why_not_stackable(nets)
         if stacked and why_not:
-            raise NescioError(
-                f"the members cannot live side by side: {why_not}; leave out stacked=True"
-            )
-        super().__init__(
-            nn.ModuleList(nets) if why_not or stacked is False else side_by_side(nets), normalise
-        )
-        self.stacked = not isinstance(self.net, nn.ModuleList)
-        self.members, self.bootstrap = len(nets), bootstrap
-        self.alone = False  # whether this is one member of another ensemble, being trained
-        self.whole: dict[str, Any] = {}  # the settings of that one
+            raise NescioError(f"the members cannot be stacked: {why_not}; leave out stacked=True")
+        stack = not why_not and stacked is not False
+        super().__init__(stack_networks(nets) if stack else nn.ModuleList(nets), normalise)
+        self.stacked, self.members, self.bootstrap = stack, len(nets), bootstrap
+        # of one member of another ensemble, while it is trained: the settings of that one
+        self.whole_settings: dict[str, Any] | None = None
 
     @classmethod
-    def of(cls, make_net: MakeNet, normalise: nn.Module | None = None, **settings: Any) -> Self:
+    def from_factory(
+        cls, make_net: MakeNet, normalise: nn.Module | None = None, **settings: Any
+    ) -> Self:
         return cls(make_net, normalise=normalise, **settings)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.normalise(x)
-        if not self.stacked:
-            return torch.stack(
-                [net(x.clone()) for net in self._list()]
-            )  # a network may write on its input
-        return with_own_weights(self.net, self._state(), x)
+        if self.stacked:
+            return run_stacked(self.net, self._state(), x)
+        return torch.stack([net(x.clone()) for net in self._list()])  # a network may write to x
 
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """As any method's, where the batch holds the members' batches one after the other, as `order` has them."""
+        """Return the mean loss of the members, whose batches come one after the other in `x`."""
         if len(x) % self.members:
             raise NescioError(
-                f"a batch of {len(x)} cannot be divided among {self.members} members: it holds one batch "
-                "for each of them, one after the other"
+                f"a batch holds one batch for each of {self.members} members, one after the other, "
+                f"but {len(x)} inputs cannot be divided among them"
             )
         x, y = self.normalise(x), y.reshape(self.members, -1)
         x = x.reshape(*y.shape, *x.shape[1:])
         if self.stacked:
-            logits = with_own_weights(self.net, self._state(), x, own_inputs=True)
+            logits = run_stacked(self.net, self._state(), x, own_inputs=True)
         else:
             logits = torch.stack([net(own) for net, own in zip(self._list(), x, strict=True)])
-        total = self.objectives(
-            logits, y
-        ).sum()  # members share no weight, so each gets the gradient of its own
-        return total - (total * (1 - 1 / self.members)).detach(), logits.flatten(
-            0, 1
-        )  # the mean, with that gradient
+        # members share no weight, so the sum gives each its own gradient; the value is the mean
+        total = self.objectives(logits, y).sum()
+        return total - (total * (1 - 1 / self.members)).detach(), logits.flatten(0, 1)
 
     def objectives(self, logits: Tensor, y: Tensor) -> Tensor:
-        """What each member minimises, `(M,)`, from logits `(M, B, C)` and labels `(M, B)` of their batches."""
-        return (
-            F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none")
-            .reshape(y.shape)
-            .mean(1)
-        )
+        """Return what each member minimises, `(M,)`; logits are `(M, B, C)`, labels `(M, B)`."""
+        losses = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none")
+        return losses.reshape(y.shape).mean(1)
 
-    def order(self, inputs: int, seed: int, epoch: int) -> Tensor:
-        seeds = (
-            [seed]
-            if self.alone
-            else [derived_seed(seed, "member", member) for member in range(self.members)]
-        )
-        orders = torch.stack([super(Ensemble, self).order(inputs, own, epoch) for own in seeds])
+    def epoch_order(self, inputs: int, seed: int, epoch: int) -> Tensor:
+        seeds = [derived_seed(seed, "member", member) for member in range(self.members)]
+        if self.whole_settings is not None:
+            seeds = [seed]
+        orders = torch.stack([super(Ensemble, self).epoch_order(inputs, s, epoch) for s in seeds])
         if not self.bootstrap:
             return orders
-        generators = [
-            torch.Generator().manual_seed(derived_seed(own, "bootstrap", 0)) for own in seeds
-        ]
-        samples = torch.stack(
-            [torch.randint(inputs, (inputs,), generator=generator) for generator in generators]
-        )
-        return samples.gather(1, orders)
+        seeds = [derived_seed(member_seed, "bootstrap", 0) for member_seed in seeds]
+        generators = [torch.Generator().manual_seed(bootstrap_seed) for bootstrap_seed in seeds]
+        samples = [torch.randint(inputs, (inputs,), generator=source) for source in generators]
+        return torch.stack(samples).gather(1, orders)
 
     def parts(self) -> Sequence[Method]:
         return [self] if self.stacked else [self._part(member) for member in range(self.members)]
 
     def _part(self, member: int) -> "Ensemble":
-        """One member as an ensemble of its own, over the same weights."""
+        """Return one member as an ensemble of one, over the same weights."""
         settings = {**self.settings(), "members": 1, "stacked": False}
         part = type(self)([self._list()[member]], normalise=self.normalise, **settings)
-        part.alone, part.whole = True, self.settings()
+        part.whole_settings = self.settings()
         return part
 
     def networks(self) -> Sequence[nn.Module]:
         return [self.member(member) for member in range(self.members)]
 
     def member(self, member: int) -> nn.Module:
-        """One member as a plain network: a copy if members live side by side, else the network itself."""
+        """Return one member as a plain network: a copy if members are stacked, else itself."""
         check_int("member", member, least=0, below=self.members)
         if not self.stacked:
             return self._list()[member]
-        return with_tensors(
-            copy.deepcopy(self.net), {name: v[member].clone() for name, v in self._state().items()}
-        )
-
-    def confidence(self, logits: Tensor) -> Tensor:
-        return softmax_confidence(logits)
+        tensors = {name: value[member].clone() for name, value in self._state().items()}
+        return replace_tensors(copy.deepcopy(self.net), tensors)
 
     def settings(self) -> dict[str, Any]:
-        own = {"members": self.members, "bootstrap": self.bootstrap, "stacked": self.stacked}
-        return own | self.whole  # so that a member's checkpoint is one of the whole run
+        # a member's checkpoint is one of the whole run
+        return super().settings() if self.whole_settings is None else self.whole_settings
 
     def _state(self) -> dict[str, Tensor]:
-        """All tensors of the members side by side, `(M, …)` each."""
+        """Return all tensors of stacked members, `(M, …)` each."""
         return {**dict(self.net.named_parameters()), **dict(self.net.named_buffers())}
 
     def _list(self) -> Sequence[nn.Module]:
         return list(self.net.children())
 
 
-def _made(make_net: Any, members: int | None) -> list[nn.Module]:
-    """The members' networks, or an error if they are not several networks with weights of their own."""
+def _member_networks(make_net: Any, members: int | None) -> list[nn.Module]:
+    """Return the members' networks, or raise an error if two of them share their weights."""
     if isinstance(make_net, Sequence | nn.ModuleList):
         nets = list(make_net)
         if members not in (None, len(nets)):
@@ -170,38 +149,33 @@ def _made(make_net: Any, members: int | None) -> list[nn.Module]:
     elif isinstance(make_net, nn.Module) or not callable(make_net):
         raise NescioError(
             "an ensemble is made from a function that makes a network, such as lambda: "
-            "nescio.models.mlp(64, 10), or from a list of networks, not from a "
+            "nescio.models.mlp(64, 10), or from a list of networks, got a "
             f"{type(make_net).__name__}"
         )
     else:
-        nets = [
-            make_net()
-            for _ in range(check_int("members", 5 if members is None else members, below=1001))
-        ]
+        count = check_int("members", 5 if members is None else members, below=1001)
+        nets = [make_net() for _ in range(count)]
     if not nets:
-        raise NescioError("an ensemble needs networks, not none")
+        raise NescioError("an ensemble needs at least one network")
     for net in nets:
         check_network(net)
-    met: set[Any] = set()
-    for place, net in enumerate(nets):
-        marks = _marks(net)
-        if not met.isdisjoint(marks):
+    marks: set[Any] = set()
+    for member, net in enumerate(nets):
+        if not marks.isdisjoint(own := _marks(net)):
             raise NescioError(
-                f"member {place} has the weights of an earlier one; each needs a network of its own, "
+                f"member {member} has the weights of an earlier one; each needs its own network, "
                 "with fresh weights"
             )
-        met |= marks
+        marks |= own
     return nets
 
 
 def _marks(net: nn.Module) -> set[Any]:
-    """What no two members may have in common: the network, a weight, or the values of all weights."""
+    """Return what no two members may share: the network, a weight, or the values of all weights."""
     weights = dict(net.named_parameters())
     marks: set[Any] = {id(net), *map(id, weights.values())}
-    if weights and not any(
-        weight.is_meta or weight.layout != torch.strided for weight in weights.values()
-    ):
-        bits = [tensor_bytes(weight) for weight in weights.values()]
-        digest = hashlib.blake2b(torch.cat(bits).numpy().tobytes()).hexdigest()
+    if weights and not any(w.is_meta or w.layout != torch.strided for w in weights.values()):
+        bits = torch.cat([tensor_bytes(weight) for weight in weights.values()])
+        digest = hashlib.blake2b(bits.numpy().tobytes()).hexdigest()
         marks.add((digest, *((name, weight.shape) for name, weight in weights.items())))
     return marks

@@ -1,6 +1,8 @@
-"""What a way to train must bring: logits, a loss, and what it calls its confidence."""
+"""The abstract class of all methods: a model that also brings its training loss."""
 
 import copy
+import inspect
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -11,10 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from nescio.core.logits import log_confidence, mean_log_probs
+from nescio.core.logits import log_confidence, mean_kernels, mean_log_probs, softmax_confidence
 from nescio.core.model_state import check_model
 from nescio.errors import NescioError
 from nescio.seeds import derived_seed
+
+PARTS = ("net", "make_net", "normalise")  # arguments of methods that are modules, not settings
 
 
 @dataclass(frozen=True)
@@ -28,22 +32,18 @@ class TrainingStep:
 
 
 class Method(nn.Module, ABC):
-    """A model that also brings its training loss.
+    """A network, the normalisation of its raw inputs, and a training loss.
 
-    A method wraps a network and, if given, the normalisation that raw inputs go through first. `fit` trains any of
-    them, `predict` runs any of them. To make another, subclass this class, not one of the finished ones.
+    `train` and `predict` work with any method. A subclass brings `loss`, and keeps each setting its
+    constructor takes as an attribute of the same name. Subclass this class, not a finished method.
     """
 
     name: ClassVar[str]  # as in METHODS
     score: ClassVar[str]  # the score its paper pairs with it, as in SCORES
-    sampled: ClassVar[bool] = (
-        False  # whether it returns several draws, which SAMPLED scores compare
-    )
-    on_features: ClassVar[bool] = (
-        False  # whether its network ends in features, and it makes the logits itself
-    )
-    on_network: ClassVar[bool] = True  # whether there is a network within at all
-    # what `confidence` is: a probability that competes with other classes, or a kernel that does not
+    sampled: ClassVar[bool] = False  # whether it returns several draws, which SAMPLED scores need
+    on_features: ClassVar[bool] = False  # whether its network ends in features, not in logits
+    on_network: ClassVar[bool] = True  # whether it contains a network at all
+    # what `confidence` is: the largest class probability, or the largest kernel, which may be 0
     confidence_kind: ClassVar[Literal["softmax", "kernel"]] = "softmax"
 
     def __init__(self, net: nn.Module, normalise: nn.Module | None = None) -> None:
@@ -51,75 +51,85 @@ class Method(nn.Module, ABC):
         check_network(net)
         if not isinstance(normalise, nn.Module | None):
             raise NescioError(
-                f"normalise must be a module such as known.normalise, or None, not {normalise!r}"
+                f"normalise must be a module such as known.normalise, or None, got {normalise!r}"
             )
         self.net = net
-        # a copy, since one that comes with the data goes into many models, and each may be moved or cast
+        # a copy, since that of a data set goes into many models, and each may be moved or cast
         self.normalise = nn.Identity() if normalise is None else copy.deepcopy(normalise)
         self.training_step: TrainingStep | None = None  # set by the training loop before each step
 
     @classmethod
-    def of(
+    def from_factory(
         cls, make_net: Callable[[], nn.Module], normalise: nn.Module | None = None, **settings: Any
     ) -> Self:
-        """The method over a network, or several, that a function makes."""
+        """Return the method over a network, or several, that a function makes."""
         return cls(make_net(), normalise=normalise, **settings)
 
-    @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
-        """Logits `(N, C)`, or several draws `(S, N, C)`, of raw inputs."""
+        """Return logits `(N, C)`, or several draws `(S, N, C)`, of raw inputs."""
+        logits: Tensor = self.net(self.normalise(x))
+        return logits
 
     @abstractmethod
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss to go down, a scalar, and the logits it came from, which tell the loop its accuracy."""
+        """Return the loss to minimise, a scalar, and the logits, of which accuracy is computed."""
 
-    @abstractmethod
     def confidence(self, logits: Tensor) -> Tensor:
-        """How sure the method says it is, `(N,)` in [0, 1], from logits `(S, N, C)`."""
+        """Return the confidence, `(N,)` in [0, 1], given logits `(S, N, C)`."""
+        if self.confidence_kind == "kernel":
+            return mean_kernels(logits).amax(-1)
+        return softmax_confidence(logits)
 
     def log_confidence(self, logits: Tensor) -> Tensor:
-        """The logarithm of the confidence, in the logits' own precision and differentiable: what an attack raises."""
-        return log_confidence(logits)
+        """Return the log confidence in the logits' own dtype, differentiable: for attacks."""
+        return logits[0].amax(-1) if self.confidence_kind == "kernel" else log_confidence(logits)
 
     def validation_loss(self, logits: Tensor, y: Tensor) -> Tensor:
-        """What tells the best epoch, a scalar, from logits `(S, N, C)` of validation data: `−log p` of the labels."""
+        """Return what selects the best epoch, a scalar: by default the negative log-likelihood."""
         return -mean_log_probs(logits)[0].gather(-1, y[:, None]).mean()
 
-    def prepare(self, train: Dataset[Any], held: Dataset[Any] | None, seed: int) -> bool:
-        """What is to be learned from all training data before the first step; whether no step is left to be made."""
+    def prepare(self, train: Dataset[Any], validation: Dataset[Any] | None, seed: int) -> bool:
+        """Learn what takes all training data before the first step; return True if it is solved."""
         return False
 
     def after_step(self, x: Tensor, y: Tensor) -> None:
-        """What is to be done after each step of the optimizer, on the same batch."""
+        """Update what is no weight, after each step of the optimizer, on the same batch."""
 
-    def order(self, inputs: int, seed: int, epoch: int) -> Tensor:
-        """The order in which an epoch takes the training data: positions `(inputs,)`, or a row for each member."""
-        return torch.randperm(
-            inputs, generator=torch.Generator().manual_seed(derived_seed(seed, "epoch", epoch))
-        )
+    def expect_all_classes(self) -> None:
+        """Note that the training data hold all classes, though the first batches may not."""
+
+    def epoch_order(self, inputs: int, seed: int, epoch: int) -> Tensor:
+        """Return the order of an epoch's training data, `(inputs,)`, or a row per member."""
+        generator = torch.Generator().manual_seed(derived_seed(seed, "epoch", epoch))
+        return torch.randperm(inputs, generator=generator)
 
     def parts(self) -> "Sequence[Method]":
-        """What is to be trained one after the other: the method itself, unless it is made of several."""
+        """Return what is trained one after the other: itself, unless it has separate members."""
         return [self]
 
     def networks(self) -> Sequence[nn.Module]:
-        """The plain networks it is made of."""
+        """Return the plain networks it contains."""
         return [self.net]
 
     def fix_draws(self) -> AbstractContextManager[None]:
-        """A block in which every forward pass starts from the same random state, so that draws need be made once."""
+        """Return a context in which all forward passes share one set of draws, made once."""
         return nullcontext()
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments beside network and normalisation, as plain data for saved files."""
-        return {}
+        """Return the constructor's arguments beside its modules, as plain data for saved files."""
+        names = [name for name in inspect.signature(type(self)).parameters if name not in PARTS]
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
 
 def check_network(net: object) -> None:
-    """An error if this is no network, or a method, whose own loss would never be asked."""
+    """Raise an error if this is no network, or a method, whose own loss would never be used."""
     check_model(net)
     if isinstance(net, Method):
         raise NescioError(
-            f"a {type(net).__name__} was given for a network, but is a method itself; give the network "
-            "it was made over"
+            f"expected a network, got a {type(net).__name__}, which is a method; give its network"
         )
+
+
+def stable_repr(thing: object) -> str:
+    """Return the repr of a function or module without addresses, which differ between processes."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing))

@@ -1,55 +1,44 @@
-"""The small convolutional networks of the papers, for images `(N, C, H, W)`; without `classes` they end in features.
+"""The papers' convolutional networks; they end in features if `classes` is None.
 
-Activations run in channels-last order, which CPU convolutions are faster in. Pooling stands before ReLU, after it
-in the papers: neither the function nor its gradient changes, and there is a quarter as much to rectify.
+Activations run in channels-last order, in which CPU convolutions are faster. Pooling comes before
+ReLU, after it in the papers: neither the function nor its gradient changes, and there is a quarter
+as much to rectify. `dropout` comes before the last layer; only `cnn16`'s paper uses any.
 """
 
 import math
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nescio.models.recipe import check_sizes, recorded, thinned
+from nescio.models.recipe import check_sizes, dropout_layers, network_factory
 
 
 class ChannelsLast(nn.Module):
     """The same images, laid out with the channels innermost."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if (
-            x.shape[1] == 1
-        ):  # both layouts at once, which torch takes for the other one unless the strides say so
+        if x.shape[1] == 1:  # torch takes one channel for channels first unless the strides say so
             return x.reshape(x.shape[0], *x.shape[2:], 1).permute(0, 3, 1, 2)
-        return x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)  # as `vmap` knows it, too
+        return x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)  # works under vmap, too
 
 
-@recorded
+@network_factory
 def lenet(
     classes: int | None = None, channels: int = 1, size: int = 28, dropout: float = 0.0
 ) -> nn.Module:
-    """LeNet of *Why ReLU networks yield high-confidence predictions*: 5×5 convolutions of 32 and 64, dense 1024.
-
-    `dropout`, of which the paper has none, stands before the last layer.
-    """
-    check_sizes(classes=classes, channels=channels, size=size)
-    flat = 64 * (size // 4) ** 2
+    """LeNet of Hein et al. (2019): 5×5 convolutions with 32 and 64 filters, then 1024 features."""
     net = nn.Sequential(
         ChannelsLast(),
-        nn.Conv2d(channels, 32, 5, padding=2),
-        nn.MaxPool2d(2),
-        nn.ReLU(),
-        nn.Conv2d(32, 64, 5, padding=2),
-        nn.MaxPool2d(2),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(flat, 1024),
-        nn.ReLU(),
-        *thinned(dropout),
-        *_head(1024, classes),
+        *_pooled(nn.Conv2d(channels, 32, 5, padding=2)),
+        *_pooled(nn.Conv2d(32, 64, 5, padding=2)),
+        *_dense(64 * (size // 4) ** 2, 1024),
+        *_head(1024, classes, dropout),
     )
     for layer in net:  # He's initialisation; the authors cut its tails in the convolutions
         if isinstance(layer, nn.Conv2d):
-            spread = math.sqrt(2 / layer.weight[0].numel())
-            nn.init.trunc_normal_(layer.weight, std=spread, a=-2 * spread, b=2 * spread)
+            std = math.sqrt(2 / layer.weight[0].numel())
+            nn.init.trunc_normal_(layer.weight, std=std, a=-2 * std, b=2 * std)
         elif isinstance(layer, nn.Linear):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
         if isinstance(layer, nn.Conv2d | nn.Linear):
@@ -57,67 +46,124 @@ def lenet(
     return net
 
 
-@recorded
+@network_factory
 def conv3(
     classes: int | None = None, channels: int = 1, size: int = 28, dropout: float = 0.0
 ) -> nn.Module:
-    """The network of DUQ's FashionMNIST runs: 64, 128, 128 filters with BatchNorm, then 256 features.
-
-    `dropout`, of which the paper has none, stands before the last layer.
-    """
-    check_sizes(classes=classes, channels=channels, size=size)
+    """The network of DUQ on FashionMNIST: 64, 128, 128 filters, BatchNorm, then 256 features."""
     last = (size // 4 - 2) // 2  # the third convolution has no padding
     check_sizes(**{"side left after three poolings": last})
     return nn.Sequential(
         ChannelsLast(),
-        nn.Conv2d(channels, 64, 3, padding=1),
-        nn.BatchNorm2d(64),
-        nn.MaxPool2d(2),
-        nn.ReLU(),
-        nn.Conv2d(64, 128, 3, padding=1),
-        nn.BatchNorm2d(128),
-        nn.MaxPool2d(2),
-        nn.ReLU(),
-        nn.Conv2d(128, 128, 3),
-        nn.BatchNorm2d(128),
-        nn.MaxPool2d(2),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(128 * last**2, 256),
-        nn.ReLU(),
-        *thinned(dropout),
-        *_head(256, classes),
+        *_pooled(nn.Conv2d(channels, 64, 3, padding=1), nn.BatchNorm2d(64)),
+        *_pooled(nn.Conv2d(64, 128, 3, padding=1), nn.BatchNorm2d(128)),
+        *_pooled(nn.Conv2d(128, 128, 3), nn.BatchNorm2d(128)),
+        *_dense(128 * last**2, 256),
+        *_head(256, classes, dropout),
     )
 
 
-@recorded
+@network_factory
 def cnn16(
     classes: int | None = None, channels: int = 1, size: int = 28, dropout: float = 0.33
 ) -> nn.Module:
-    """The network of *Classification uncertainty by gradient metrics*: three convolutions of 16, leaky ReLU, dropout.
+    """The network of *Classification uncertainty by gradient metrics*: three convolutions of 16.
 
-    The paper puts dropout after the first convolution and after the dense layer, whose width it leaves out; its dense
-    layer is the one with the softmax, so here the second dropout stands before it, where it cannot silence a class.
+    The paper has dropout after the first convolution and after the dense layer, whose width it
+    leaves out. Its dense layer is the one with the softmax, so here the second dropout comes before
+    it, where it cannot silence a class.
     """
-    check_sizes(classes=classes, channels=channels, size=size)
     last = ((size - 2) // 2 - 2) // 2 - 2  # no padding; the first two convolutions are pooled
     check_sizes(**{"side left after three convolutions": last})
-    return nn.Sequential(
-        ChannelsLast(),
-        nn.Conv2d(channels, 16, 3),
-        nn.MaxPool2d(2),
-        nn.LeakyReLU(0.1),
-        *thinned(dropout),
-        nn.Conv2d(16, 16, 3),
-        nn.MaxPool2d(2),
-        nn.LeakyReLU(0.1),
-        nn.Conv2d(16, 16, 3),
-        nn.LeakyReLU(0.1),
-        nn.Flatten(),
-        *thinned(dropout),
-        *_head(16 * last**2, classes),
-    )
+    stages = [nn.Conv2d(channels, 16, 3), nn.MaxPool2d(2), nn.LeakyReLU(0.1)]
+    stages += dropout_layers(dropout)
+    stages += [nn.Conv2d(16, 16, 3), nn.MaxPool2d(2), nn.LeakyReLU(0.1)]
+    stages += [nn.Conv2d(16, 16, 3), nn.LeakyReLU(0.1), nn.Flatten()]
+    return nn.Sequential(ChannelsLast(), *stages, *_head(16 * last**2, classes, dropout))
 
 
-def _head(features: int, classes: int | None) -> list[nn.Module]:
-    return [] if classes is None else [nn.Linear(features, classes)]
+class BasicBlock(nn.Module):
+    """Two 3×3 convolutions with BatchNorm and a shortcut, projected where the shape changes."""
+
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(before, after, 3, stride, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(after)
+        self.conv2 = nn.Conv2d(after, after, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(after)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or before != after:
+            projection = nn.Conv2d(before, after, 1, stride, bias=False)
+            self.shortcut = nn.Sequential(projection, nn.BatchNorm2d(after))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = F.relu(self.norm1(self.conv1(x)))
+        return F.relu(self.norm2(self.conv2(out)) + self.shortcut(x))
+
+
+class PreActivationBlock(nn.Module):
+    """BatchNorm and ReLU before each convolution; the shortcut pools and pads with zeros."""
+
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__()
+        self.norm1 = nn.BatchNorm2d(before)
+        self.conv1 = nn.Conv2d(before, after, 3, stride, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(after)
+        self.conv2 = nn.Conv2d(after, after, 3, padding=1, bias=False)
+        self.stride, self.grown = stride, after - before
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.conv2(F.relu(self.norm2(self.conv1(F.relu(self.norm1(x))))))
+        if self.stride != 1:
+            x = F.avg_pool2d(x, self.stride, ceil_mode=True, count_include_pad=False)
+        if self.grown:
+            x = F.pad(x, (0, 0, 0, 0, self.grown // 2, self.grown - self.grown // 2))
+        return torch.add(out, x)
+
+
+@network_factory
+def resnet18(classes: int | None = None, channels: int = 3, dropout: float = 0.0) -> nn.Module:
+    """ResNet-18 (He et al. 2015) in its CIFAR form: 3×3 stem without pooling, 512 features."""
+    blocks: list[nn.Module] = []
+    for before, after, stride in ((64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)):
+        blocks += [BasicBlock(before, after, stride), BasicBlock(after, after, 1)]
+    stem = [nn.Conv2d(channels, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+    return _residual([*stem, *blocks], 512, classes, dropout)
+
+
+@network_factory
+def resnet20(classes: int | None = None, channels: int = 3, dropout: float = 0.0) -> nn.Module:
+    """Pre-activation ResNet-20 of Hein et al. (2019): 16, 32, 64 filters, 64 features."""
+    blocks: list[nn.Module] = []
+    for before, after, stride in ((16, 16, 1), (16, 32, 2), (32, 64, 2)):
+        blocks += [PreActivationBlock(before, after, stride)]
+        blocks += [PreActivationBlock(after, after, 1) for _ in range(2)]
+    stem = nn.Conv2d(channels, 16, 3, padding=1, bias=False)
+    net = _residual([stem, *blocks, nn.BatchNorm2d(64), nn.ReLU()], 64, classes, dropout)
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.momentum = 0.01  # the authors' moving averages keep 99 %
+    return net
+
+
+def _residual(
+    layers: list[nn.Module], features: int, classes: int | None, dropout: float
+) -> nn.Module:
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), *_head(features, classes, dropout)]
+    net = nn.Sequential(ChannelsLast(), *layers)
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    return net
+
+
+def _pooled(*layers: nn.Module) -> list[nn.Module]:
+    return [*layers, nn.MaxPool2d(2), nn.ReLU()]
+
+
+def _dense(inputs: int, outputs: int) -> list[nn.Module]:
+    return [nn.Flatten(), nn.Linear(inputs, outputs), nn.ReLU()]
+
+
+def _head(features: int, classes: int | None, dropout: float) -> list[nn.Module]:
+    return dropout_layers(dropout) + ([] if classes is None else [nn.Linear(features, classes)])

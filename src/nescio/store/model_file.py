@@ -22,7 +22,11 @@ from nescio.detectors.learned import check_whole, learned_by, put_in
 from nescio.errors import NescioError, unknown_name
 from nescio.methods import METHODS, as_method
 from nescio.methods.method import Method
-from nescio.methods.temperature import TemperatureScaled
+from nescio.methods.temperature import (
+    TemperatureScaled,
+    split_temperature,
+    temperatures_within,
+)
 from nescio.models import build
 from nescio.records import from_plain, to_plain
 
@@ -82,8 +86,7 @@ def write_model(
     """As `save`; if the file cannot be written, the error is that of the system."""
     detector = model if isinstance(model, Detector) else None
     given = model if detector is None else detector.model
-    temperature = given.temperature if isinstance(given, TemperatureScaled) else None
-    given = given.model if isinstance(given, TemperatureScaled) else given
+    given, temperature = split_temperature(given)
     method = as_method(given)
     for thing, table in ((method, METHODS), (detector, DETECTORS)):
         if thing is not None and table.get(thing.name) is not type(thing):
@@ -185,8 +188,9 @@ def holds_model(detector: Detector) -> bool:
 def _check_given(plan: ModelPlan, model: nn.Module, where: str) -> nn.Module:
     """The user's model, or an error if it is not the one a file was made with."""
     check_model(model)
-    if isinstance(model, TemperatureScaled) and model.temperature == plan.temperature:
-        model = model.model
+    unscaled, temperature = split_temperature(model)
+    if temperature is not None and temperature == plan.temperature:
+        model = unscaled
     if plan.fingerprint is None:
         raise NescioError(f"{where} holds its own model; load it without one")
     if plan.detector is None or fingerprint(as_method(model)) != plan.fingerprint:
@@ -207,8 +211,7 @@ def _check_given(plan: ModelPlan, model: nn.Module, where: str) -> nn.Module:
 
 def _identifying_settings(method: Method) -> dict[str, Any]:
     """What a method does that its weights do not show: its settings, and temperatures within it."""
-    scaled = (part for part in method.modules() if isinstance(part, TemperatureScaled))
-    temperatures = [part.temperature for part in scaled]
+    temperatures = temperatures_within(method)
     return method.settings() | ({"temperatures": temperatures} if temperatures else {})
 
 
@@ -283,7 +286,7 @@ def _skeleton(plan: ModelPlan, tensors: dict[str, Tensor], where: str) -> Method
         )
     normalise = None if mean is None or std is None else Normalise(mean, std)
     with torch.device("meta"):
-        make = _entry(METHODS, "method", plan.method).of
+        make = _entry(METHODS, "method", plan.method).from_factory
         return _make(make, plan.method, plan.settings, lambda: build(plan.network), normalise)
 
 

@@ -1,6 +1,7 @@
-"""A training run at rest: everything needed to go on as if nothing had happened."""
+"""The settings and the progress of a run, and the checkpoint file it can be resumed from."""
 
 import glob
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,20 +10,52 @@ from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from nescio.core.tensorfile import read_tensors, restore, state_of, write_tensors
-from nescio.errors import NescioError
+from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.records import Epoch, from_plain, to_plain
-from nescio.training.settings import check_same
 
 KIND = "checkpoint"
+OPTIMIZERS = ("adam", "sgd")
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """What determines a run; a checkpoint is resumed only under the same settings."""
+
+    epochs: int
+    batch_size: int
+    optimizer: str
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+    schedule: str
+    augment: tuple[str, ...]
+    validation: float
+    patience: int | None
+    checkpoint_every: int | None
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.optimizer not in OPTIMIZERS:
+            raise unknown_name("optimizer", self.optimizer, OPTIMIZERS)
+        for name in ("epochs", "batch_size", "patience", "checkpoint_every"):
+            if getattr(self, name) is not None:
+                check_int(name, getattr(self, name))
+        for name in ("learning_rate", "momentum", "weight_decay"):
+            check_float(name, getattr(self, name))
+        if self.learning_rate == 0 or self.momentum >= 1:
+            raise NescioError(
+                "learning_rate must be > 0 and momentum < 1, got "
+                f"{self.learning_rate} and {self.momentum}"
+            )
 
 
 @dataclass
 class Progress:
-    """How far a run has come. All randomness of a step follows from seed and step, so no generator state is kept."""
+    """How far a run has come; no generator state, since randomness follows from seed and step."""
 
     step: int = 0
     stopped_early: bool = False
-    loss_sum: float = 0.0  # of the running epoch, as are the next three
+    loss_sum: float = 0.0  # of the current epoch, as are the next three
     correct: int = 0
     seen: int = 0
     seconds: float = 0.0
@@ -33,17 +66,15 @@ class Progress:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One file, rewritten as a run goes on; `settings` must be the same for it to be taken up again."""
+    """One file, rewritten as a run proceeds, which only a run of the same settings may resume."""
 
     path: Path
     settings: dict[str, Any]
 
-    def prepare(self) -> None:
+    def prepare_folder(self) -> None:
         """Make the folder, and remove what a killed run left half-written beside the file."""
         if self.path.is_dir():
-            raise NescioError(
-                f"{str(self.path)!r} is a folder; expected the path of a checkpoint file"
-            )
+            raise NescioError(f"{str(self.path)!r} is a folder; expected a checkpoint file")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         for partial in self.path.parent.glob(f".{glob.escape(self.path.name)}.{'?' * 8}.partial"):
             partial.unlink(missing_ok=True)
@@ -51,48 +82,39 @@ class Checkpoint:
     def save(
         self, progress: Progress, method: nn.Module, optimizer: Optimizer, best: dict[str, Tensor]
     ) -> None:
-        """Write the run."""
+        """Write the state of a run, with the weights of its best epoch so far."""
         state = {
             f"optimizer.{index}.{name}": value
             for index, entries in optimizer.state_dict()["state"].items()
             for name, value in entries.items()
             if isinstance(value, Tensor)
         }
-        kept = {f"best.{name}": value for name, value in best.items()}
-        loose = {f"buffer.{name}": value for name, value in _loose(method)}
-        about = {
-            "settings": to_plain(self.settings),
-            "progress": to_plain(progress),
-            "state": len(state),
-        }
-        write_tensors(self.path, KIND, state_of(method, "model") | loose | state | kept, about)
+        tensors = state_of(method, "model") | state
+        tensors |= {f"buffer.{name}": value for name, value in _non_persistent_buffers(method)}
+        tensors |= {f"best.{name}": value for name, value in best.items()}
+        header = {"settings": to_plain(self.settings), "progress": to_plain(progress)}
+        write_tensors(self.path, KIND, tensors, {**header, "state": len(state)})
 
     def load(self, method: nn.Module, optimizer: Optimizer) -> tuple[Progress, dict[str, Tensor]]:
-        """Put a run back where it stood: its progress and the weights of its best epoch so far."""
-        tensors, about = read_tensors(self.path, KIND, ("settings", "progress", "state"))
+        """Restore method and optimizer; return the progress and the weights of the best epoch."""
+        tensors, header = read_tensors(self.path, KIND, ("settings", "progress", "state"))
         where = f"checkpoint {str(self.path)!r}"
-        check_same(
-            from_plain(dict[str, Any], about.get("settings"), where), to_plain(self.settings), where
-        )
-        progress = from_plain(Progress, about.get("progress"), where)
-        state = _state(tensors, optimizer, where)
-        if about.get("state") != sum(map(len, state.values())):
+        before = from_plain(dict[str, Any], header.get("settings"), where)
+        check_same_settings(before, to_plain(self.settings), where)
+        progress = from_plain(Progress, header.get("progress"), where)
+        state = _optimizer_state(tensors, optimizer, where)
+        if header.get("state") != sum(map(len, state.values())):
             raise NescioError(f"{where} lacks a part of the optimizer's state")
-        best = {
-            key.removeprefix("best."): value
-            for key, value in tensors.items()
-            if key.startswith("best.")
-        }
-        wanted = self.settings.get("patience") is not None and progress.best_epoch is not None
-        if _shapes(best) != (_shapes(method.state_dict()) if wanted else {}):
+        best = {key[5:]: value for key, value in tensors.items() if key.startswith("best.")}
+        has_best = self.settings.get("patience") is not None and progress.best_epoch is not None
+        if _shapes(best) != (_shapes(method.state_dict()) if has_best else {}):
             raise NescioError(f"{where} lacks the weights of its best epoch, or holds others")
         restore(method, tensors, "model", self.path)
-        for name, buffer in _loose(method):
+        for name, buffer in _non_persistent_buffers(method):
             if f"buffer.{name}" in tensors:
                 buffer.copy_(tensors[f"buffer.{name}"])
-        optimizer.load_state_dict(
-            {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}
-        )
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
         return progress, best
 
 
@@ -100,35 +122,52 @@ def _shapes(state: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape) for name, value in state.items()}
 
 
-def _loose(method: nn.Module) -> list[tuple[str, Tensor]]:
-    """Buffers that are in no state_dict, but may change in training all the same."""
-    held = method.state_dict()
-    return [(name, buffer) for name, buffer in method.named_buffers() if name not in held]
+def _non_persistent_buffers(method: nn.Module) -> list[tuple[str, Tensor]]:
+    """Return buffers that are in no state_dict, but may change in training all the same."""
+    persistent = method.state_dict()
+    return [(name, buffer) for name, buffer in method.named_buffers() if name not in persistent]
 
 
-def _state(
+def _optimizer_state(
     tensors: dict[str, Tensor], optimizer: Optimizer, where: str
 ) -> dict[int, dict[str, Tensor]]:
-    """The optimizer's tensors by the position of their weight, each held against that weight."""
+    """Return the optimizer's tensors by the position of their weight, each checked against it."""
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     names = {"momentum_buffer"} if isinstance(optimizer, SGD) else {"step", "exp_avg", "exp_avg_sq"}
+    positions = {str(position): weight for position, weight in enumerate(weights)}
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         if not key.startswith("optimizer."):
             continue
         _, index, name = (*key.split("."), "")[:3]
-        weight = (
-            weights[int(index)]
-            if index.isdecimal() and len(index) < 9 and int(index) < len(weights)
-            else None
-        )
+        weight = positions.get(index)
         shape = () if weight is None or name == "step" else weight.shape
-        if (
-            weight is None
-            or name not in names
-            or value.shape != shape
-            or not value.is_floating_point()
-        ):
+        fits = weight is not None and name in names and value.is_floating_point()
+        if not fits or value.shape != shape:
             raise NescioError(f"{where} holds a state {key!r} that fits none of the weights")
         state.setdefault(int(index), {})[name] = value
     return state
+
+
+def check_same_settings(before: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
+    """Raise an error that lists the settings which differ from those in a file.
+
+    >>> before, now = {"seed": 0, "own": {"a": 1, "b": 2}}, {"seed": 0, "own": {"a": 1, "b": 3}}
+    >>> check_same_settings(before, now, "it")
+    Traceback (most recent call last):
+    nescio.errors.NescioError: it was made with b=2, not 3; use the same settings, or another path
+    """
+    if differences := _differences(before, now):
+        told = " and ".join(differences)
+        raise NescioError(f"{where} was made with {told}; use the same settings, or another path")
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    differences = []
+    for name in {**now, **before}:
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            differences += _differences(old, new)
+        elif old != new:
+            differences.append(f"{name}={old!r}, not {new!r}")
+    return differences

@@ -1,7 +1,7 @@
-"""How the learning rate moves: functions of the share of training done, `0 ≤ t < 1`, giving a factor.
+"""Learning rate schedules: functions from the fraction of training done, `0 ≤ t < 1`, to a factor.
 
-They hold no state, so a resumed run needs none; they are frozen and print as they are called, so a checkpoint can tell
-whether it belongs to the same schedule.
+They have no state, so a resumed run needs none; they are frozen and print as they are called, so a
+checkpoint can tell whether it belongs to the same schedule.
 """
 
 import math
@@ -23,7 +23,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Step:
-    """Multiplied by `factor` each time a milestone, a share of the training, is passed.
+    """Multiplied by `factor` at each milestone, a fraction of the training.
 
     >>> Step(at=(0.5, 0.75), factor=0.1)(0.5)
     0.1
@@ -33,15 +33,14 @@ class Step:
     factor: float = 0.1
 
     def __post_init__(self) -> None:
-        if not all(0 < share < 1 for share in self.at) or not self.factor > 0:
+        if not all(0 < fraction < 1 for fraction in self.at) or not self.factor > 0:
             raise NescioError(
-                f"milestones are shares of the training between 0 and 1 and the factor is positive, "
-                f"not {self.at} and {self.factor}"
+                "milestones must be fractions of the training in (0, 1) and the factor > 0, got "
+                f"{self.at} and {self.factor}"
             )
 
     def __call__(self, t: float) -> float:
-        passed = sum(t >= share for share in self.at)
-        return float(self.factor**passed)
+        return float(self.factor ** sum(t >= fraction for fraction in self.at))
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Cosine:
 
 @dataclass(frozen=True)
 class OneCycle:
-    """Up along a cosine from `start` to 1 during `warm_up`, then down to `end` (Smith & Topin 2018)."""
+    """A cosine up from `start` to 1 during `warm_up`, then down to `end` (Smith & Topin 2018)."""
 
     warm_up: float = 0.3
     start: float = 0.04
@@ -62,21 +61,17 @@ class OneCycle:
 
     def __post_init__(self) -> None:
         if not 0 < self.warm_up < 1:
-            raise NescioError(
-                f"warm_up is a share of the training between 0 and 1, not {self.warm_up}"
-            )
+            raise NescioError(f"warm_up must be a fraction in (0, 1), got {self.warm_up}")
 
     def __call__(self, t: float) -> float:
-        low, share = (
-            (self.start, 1 - t / self.warm_up)
-            if t < self.warm_up
-            else (self.end, (t - self.warm_up) / (1 - self.warm_up))
-        )
-        return low + (1.0 - low) * 0.5 * (1.0 + math.cos(math.pi * share))
+        low, fraction = self.start, 1 - t / self.warm_up
+        if t >= self.warm_up:
+            low, fraction = self.end, (t - self.warm_up) / (1 - self.warm_up)
+        return low + (1.0 - low) * 0.5 * (1.0 + math.cos(math.pi * fraction))
 
 
 def thirds() -> Step:
-    """A fifth after each third of the training, as in *DUQ*'s runs on FashionMNIST."""
+    """Return a fifth after each third of the training, as in *DUQ*'s runs on FashionMNIST."""
     return Step(at=(1 / 3, 2 / 3), factor=0.2)
 
 

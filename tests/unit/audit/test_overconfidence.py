@@ -187,7 +187,7 @@ def test_every_method_can_be_audited(name, seed):
     settings = {"classes": 2} if method.on_features else {}
     if not method.on_network:
         settings |= {"centres": torch.randn(5, 2), "gamma": 1.0}
-    model = method.of(
+    model = method.from_factory(
         lambda: mlp(2, None if method.on_features else 2, hidden=(8,), dropout=0.3), **settings
     )
     found = overconfidence(model, torch.randn(20, 2), seed=seed)

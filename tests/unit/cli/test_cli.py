@@ -740,7 +740,9 @@ def test_settings_of_duq_are_found_before_the_training(command, tmp_path, monkey
     history = History.load(tmp_path / "history.json")
     assert len(history.epochs) == 6
     assert history.provenance.settings["data"].startswith("1010 inputs")  # all of them
-    monkeypatch.setattr("nescio.training.tuning.train", lambda *_, **__: pytest.fail("tried again"))
+    monkeypatch.setattr(
+        "nescio.training.sweep.train_model", lambda *_, **__: pytest.fail("tried again")
+    )
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.suffix == ".json"}
     code, again, err = command(*words)
     assert code == 0, err
@@ -813,7 +815,9 @@ def test_the_penalty_may_be_found_or_given_on_either_side(
 def test_what_cannot_be_found_is_told_before_any_training(
     command, tmp_path, monkeypatch, words, message
 ):
-    monkeypatch.setattr("nescio.training.tuning.train", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(
+        "nescio.training.sweep.train_model", lambda *_, **__: pytest.fail("trained")
+    )
     code, _, err = command(*FOUND.format(words, tmp_path).split())
     assert code == 2
     assert message in " ".join(err.split())

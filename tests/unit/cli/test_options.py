@@ -9,7 +9,7 @@ import nescio
 from nescio.cli import app, main
 from nescio.cli.options import score_in, settings_given
 from nescio.errors import NescioError
-from nescio.methods import METHODS, own_settings
+from nescio.methods import METHODS, default_settings
 
 
 def given(words):
@@ -140,7 +140,7 @@ def test_help_names_the_settings_of_every_method(command):
     assert not code
     text = " ".join(out.replace("│", " ").split())
     for method in METHODS:
-        options = " ".join(f"--{name.replace('_', '-')}" for name in own_settings(method))
+        options = " ".join(f"--{name.replace('_', '-')}" for name in default_settings(method))
         options = options.replace("--momentum", "--duq-momentum")  # sgd has the plain one
         assert f"{method}: {options}" in text if options else f"{method}:" not in text
     assert "{" not in text.replace("{METHOD}", "")
@@ -155,11 +155,11 @@ def test_help_names_the_settings_of_every_method(command):
             "train ensemble --members many",
             "members must be an int ≥ 1, got 'many'",
         ),
-        ("train ensemble --bootstrap=maybe", "bootstrap must be true or false, not 'maybe'"),
+        ("train ensemble --bootstrap=maybe", "bootstrap must be True or False, got 'maybe'"),
         ("train anchored --prior-std", "prior_std must be a number from"),
         (
             "train bayes_by_backprop --prior 0.25,1",
-            "a prior is a spread, or (share, spread, spread)",
+            "prior must be a std, or (fraction, std_1, std_2)",
         ),
         ("train bayes_by_backprop --beta -1", "beta must be a number from 0 to 1e+100, got -1"),
         ("train bayes_by_backprop --std", "std must be a number"),

@@ -119,7 +119,7 @@ def test_a_convolutions_units_see_its_patch():
     def make():
         return nn.Sequential(nn.Conv2d(3, 8, 5), nn.Flatten(), nn.Linear(8, 2))
 
-    spreads = AnchoredEnsemble(make, members=2).spreads
+    spreads = AnchoredEnsemble(make, members=2).stds
     assert spreads == pytest.approx(
         {"0.weight": (2 / 75) ** 0.5, "0.bias": (2 / 75) ** 0.5, "2.weight": 0.5, "2.bias": 0.5}
     )
@@ -197,7 +197,7 @@ def test_anchors_are_the_same_side_by_side_or_not(tmp_path):
         assert all(
             torch.equal(again.anchors()[name], anchor) for name, anchor in model.anchors().items()
         )
-        assert again.spreads == model.spreads
+        assert again.stds == model.stds
     assert all(torch.equal(anchors[0][name], anchors[1][name]) for name in anchors[0])
 
 

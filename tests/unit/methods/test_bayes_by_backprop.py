@@ -10,7 +10,7 @@ from torch import nn
 
 import nescio
 from nescio.errors import NescioError
-from nescio.methods import BayesByBackprop, TrainingStep, bayes_by_backprop, draws
+from nescio.methods import BayesByBackprop, TrainingStep, bayes_by_backprop, stacked
 from nescio.models import cnn16, mlp
 
 MIXTURE = (0.25, 1.0, 0.05)
@@ -60,8 +60,8 @@ def test_draws_are_the_network_with_each_drawn_weight(batch):
 @pytest.mark.parametrize("grouped", [False, True])
 def test_draws_of_a_convolutional_network_are_a_loops(grouped, monkeypatch):
     if grouped:
-        monkeypatch.setattr(draws, "_CONVOLUTIONS", ())
-        monkeypatch.setattr(draws, "one_by_one", None)
+        monkeypatch.setattr(stacked, "_CONVOLUTIONS", ())
+        monkeypatch.setattr(stacked, "loop_stacked", None)
     model = bayesian(net=cnn16(3, size=18), samples=4).eval()
     x = torch.rand(3, 1, 18, 18, dtype=torch.float64)
     torch.manual_seed(2)
@@ -88,7 +88,7 @@ def test_draws_have_the_posteriors_mean_and_spread(seed):
 def test_a_draw_is_one_function(batch, monkeypatch):
     model = bayesian(samples=5)
     want = nescio.predict(model, batch[0])
-    monkeypatch.setattr(draws, "_TOGETHER", 7)
+    monkeypatch.setattr(stacked, "MAX_ROWS", 7)
     torch.testing.assert_close(nescio.predict(model, batch[0]), want, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(
         nescio.predict(model, batch[0], batch_size=3), want, rtol=1e-12, atol=1e-12
@@ -98,7 +98,7 @@ def test_a_draw_is_one_function(batch, monkeypatch):
 
 @pytest.mark.parametrize("together", [1, 100, 43 * 3])
 def test_no_more_weights_are_drawn_at_a_time_than_fit(batch, together, monkeypatch):
-    monkeypatch.setattr(bayes_by_backprop, "_TOGETHER", together)  # the network has 43 weights
+    monkeypatch.setattr(bayes_by_backprop, "MAX_DRAWN", together)  # the network has 43 weights
     model, counts = bayesian(samples=5), []
     monkeypatch.setattr(
         model, "draw", lambda *how: counts.append(how[0]) or BayesByBackprop.draw(model, *how)
@@ -147,7 +147,7 @@ def test_the_loss_is_the_formula(batch, prior, count, seed):
     torch.testing.assert_close(loss, errors + 0.3 * kl / 32, rtol=1e-10, atol=1e-10)
 
 
-def test_slopes_of_the_loss_reach_means_and_spreads(batch):
+def test_gradient_norms_the_loss_reach_means_and_spreads(batch):
     model = bayesian(elbo_samples=2)
     model.training_step = TrainingStep(0, 1, 1, 8)
 
@@ -326,7 +326,7 @@ def test_a_network_without_layers_to_draw_is_refused():
 
 
 def test_a_loss_outside_of_training_is_an_error(batch):
-    with pytest.raises(NescioError, match=r"train with\s+nescio\.fit"):
+    with pytest.raises(NescioError, match=r"train with\s+nescio\.train"):
         bayesian().loss(*batch)
 
 
@@ -369,7 +369,7 @@ def test_a_network_that_writes_on_its_input_spoils_no_draw(monkeypatch, layer):
     model = BayesByBackprop(Writes(layer).double(), samples=7, std=1e-6).eval()
     x = torch.randn(5, 2, 4, dtype=torch.float64)
     mean = model.net(x.clone())
-    monkeypatch.setattr(bayes_by_backprop, "_TOGETHER", 1)  # each draw in a run of its own
+    monkeypatch.setattr(bayes_by_backprop, "MAX_DRAWN", 1)  # each draw in a run of its own
     torch.testing.assert_close(
         nescio.predict(model, x), mean.expand(7, -1, -1), rtol=1e-3, atol=1e-3
     )
@@ -383,7 +383,7 @@ def test_draws_are_made_once_for_all_batches(monkeypatch, batch):
     )
     held = nescio.predict(model, batch[0], batch_size=3, seed=4)
     assert made == [6]
-    monkeypatch.setattr(bayes_by_backprop, "_KEPT", 0)
+    monkeypatch.setattr(bayes_by_backprop, "MAX_KEPT", 0)
     assert torch.equal(nescio.predict(model, batch[0], batch_size=3, seed=4), held)
     assert made == [6] * 4  # once more for each of three batches
     monkeypatch.undo()

@@ -218,9 +218,9 @@ def test_outliers_are_not_saved_but_part_of_a_checkpoint(digits, tmp_path):
         ({"noise": 3}, "noise must be"),
         ({"weight": -1.0}, "weight"),
         ({"out_loss": "entropy"}, "out_loss"),
-        ({"noise": torch.zeros(0, 4)}, "expected"),
+        ({"noise": torch.zeros(0, 4)}, "N ≥ 1"),
         ({"noise": torch.tensor(1.0)}, "noise must be"),
-        ({"noise": Endless()}, "items by position"),
+        ({"noise": Endless()}, "data set with positions and a length"),
     ],
 )
 def test_what_neither_can_be(kind, how, what):
@@ -230,7 +230,11 @@ def test_what_neither_can_be(kind, how, what):
 
 @pytest.mark.parametrize(
     ("how", "what"),
-    [({"eps": -1}, "eps"), ({"steps": -1}, "steps"), ({"first_steps": 50}, "first_steps=50")],
+    [
+        ({"eps": -1}, "eps"),
+        ({"steps": -1}, "steps"),
+        ({"first_steps": 50}, "first_steps must be ≤ steps=40, got 50"),
+    ],
 )
 def test_what_acet_cannot_be(how, what):
     with pytest.raises(NescioError, match=what):
@@ -240,8 +244,11 @@ def test_what_acet_cannot_be(how, what):
 def test_noise_that_does_not_fit_is_told(batch):
     x, y = batch
     for made, what in (
-        (torch.rand(32, 1, 9, 9), r"has the shape \(32, 1, 9, 9\)"),
-        (torch.rand(31, 1, 8, 8), r"has the shape \(31, 1, 8, 8\)"),
+        (
+            torch.rand(32, 1, 9, 9),
+            r"must have the shape of its batch, \(32, 1, 8, 8\), got \(32, 1, 9, 9\)",
+        ),
+        (torch.rand(31, 1, 8, 8), r"got \(31, 1, 8, 8\)"),
         (torch.full((32, 1, 8, 8), math.nan), "NaN"),
         (None, "NoneType"),
         (torch.zeros(32, 1, 8, 8, dtype=torch.uint8), "torch.uint8"),

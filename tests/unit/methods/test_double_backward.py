@@ -13,7 +13,7 @@ from torch.func import functional_call
 from torch.nn.utils.parametrizations import weight_norm
 
 from nescio.errors import NescioError
-from nescio.methods.double_backward import _is_of, cheap_twice
+from nescio.methods.double_backward import CheapDoubleBackward, _depends_only_on
 from nescio.models import cnn16, conv3, lenet, mlp, resnet18, resnet20
 
 EXACT = 1e-12  # of the whole gradient
@@ -77,7 +77,7 @@ def kernels_of(features):
     return torch.exp(-(seen - torch.tensor([-1.0, 0.0, 1.0])).square() / 2)
 
 
-def terms(run, x, rules=cheap_twice):
+def terms(run, x, rules=CheapDoubleBackward):
     """Binary cross-entropies, the two-sided penalty, and the features they come from."""
     with rules(x):
         features = run(x)
@@ -92,7 +92,7 @@ def weights_of(net):
     return [weight for weight in net.parameters() if weight.requires_grad]
 
 
-def gradient(net, x, rules=cheap_twice, *, penalty=1.0):
+def gradient(net, x, rules=CheapDoubleBackward, *, penalty=1.0):
     """The whole gradient in the weights, and what a copy of the network gives and is after it."""
     net, x = copy.deepcopy(net), x.clone().requires_grad_()
     torch.manual_seed(5)  # of dropout
@@ -439,7 +439,7 @@ def test_single_precision_loses_no_more_than_torch_does(seed):
 )
 def test_layers_go_by_their_rules_in_the_block_alone(layer, shape, node):
     x = torch.randn(shape, requires_grad=True)
-    with cheap_twice():
+    with CheapDoubleBackward():
         assert layer(x).grad_fn.name() == f"{node}Backward"
     assert layer(x).grad_fn.name() != f"{node}Backward"
 
@@ -455,7 +455,10 @@ def test_statistics_are_moved_once(seed):
 
 
 def test_one_value_for_each_channel_is_refused_as_torch_refuses_it():
-    with cheap_twice(), pytest.raises(ValueError, match="Expected more than 1 value per channel"):
+    with (
+        CheapDoubleBackward(),
+        pytest.raises(ValueError, match="Expected more than 1 value per channel"),
+    ):
         nn.BatchNorm1d(3)(torch.randn(1, 3, requires_grad=True))
 
 
@@ -472,7 +475,7 @@ def test_data_that_came_through_weights_pass_their_gradient_on(seed):
     scale = nn.Parameter(torch.ones(2, 1, 1, dtype=torch.float64))
     net, raw = around(nn.ReLU()).double(), torch.randn(IMAGES, dtype=torch.float64)
     found = []
-    for rules in (cheap_twice, nullcontext):
+    for rules in (CheapDoubleBackward, nullcontext):
         sum(terms(net, scale * raw, rules)[:2]).backward()
         found.append(scale.grad.clone())
         scale.grad = None
@@ -481,15 +484,17 @@ def test_data_that_came_through_weights_pass_their_gradient_on(seed):
 
 def test_data_are_told_from_what_weights_made_of_them():
     x, weight = torch.randn(3, 2, requires_grad=True), nn.Parameter(torch.randn(2, 2))
-    assert _is_of(x, x)
-    assert _is_of(x, (2 * x).t() + x.t())
-    assert _is_of(x, x @ weight.detach())
-    assert not _is_of(None, x)
-    assert not _is_of(x, torch.randn(3))
-    assert not _is_of(x, weight)
-    assert not _is_of(x, (x @ weight).relu())
-    assert not _is_of(x, x @ weight.detach().requires_grad_())  # as `functional_call` may have them
-    assert not _is_of(x, torch.randn(3, 2, requires_grad=True) + 1)
+    assert _depends_only_on(x, x)
+    assert _depends_only_on(x, (2 * x).t() + x.t())
+    assert _depends_only_on(x, x @ weight.detach())
+    assert not _depends_only_on(None, x)
+    assert not _depends_only_on(x, torch.randn(3))
+    assert not _depends_only_on(x, weight)
+    assert not _depends_only_on(x, (x @ weight).relu())
+    assert not _depends_only_on(
+        x, x @ weight.detach().requires_grad_()
+    )  # as `functional_call` may have them
+    assert not _depends_only_on(x, torch.randn(3, 2, requires_grad=True) + 1)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_side_by_side_is_one_after_the_other(few, how, bootstrap, kind):
 def test_each_member_trains_as_a_plain_loop_would_train_it(few, stacked):
     start = nets(3)
     model = Ensemble(copy.deepcopy(start), stacked=stacked)
-    rows = [model.order(200, 7, epoch) for epoch in range(2)]
+    rows = [model.epoch_order(200, 7, epoch) for epoch in range(2)]
     nescio.train(model, few, epochs=2, batch_size=50, optimizer="sgd", learning_rate=0.1, seed=7)
     for j, net in enumerate(start):
         optimizer = torch.optim.SGD(net.parameters(), 0.1, 0.9)
@@ -96,22 +96,22 @@ def test_members_do_not_hang_on_one_another(few, stacked):
 
 def test_orders_are_permutations_of_each_members_own():
     model = Ensemble(nets(4))
-    orders = torch.cat([model.order(50, 1, epoch) for epoch in range(3)])
+    orders = torch.cat([model.epoch_order(50, 1, epoch) for epoch in range(3)])
     assert orders.shape == (12, 50)
     assert torch.equal(orders.sort(1).values, torch.arange(50).expand(12, 50))
     assert len(orders.unique(dim=0)) == 12
-    assert torch.equal(model.order(50, 1, 2), orders[8:])
-    assert not torch.equal(model.order(50, 2, 2), orders[8:])
+    assert torch.equal(model.epoch_order(50, 1, 2), orders[8:])
+    assert not torch.equal(model.epoch_order(50, 2, 2), orders[8:])
 
 
 def test_a_bootstrap_is_one_sample_for_all_epochs():
     model, count = Ensemble(nets(6), bootstrap=True), 3000
-    first, second = model.order(count, 1, 0), model.order(count, 1, 1)
+    first, second = model.epoch_order(count, 1, 0), model.epoch_order(count, 1, 1)
     bags = first.sort(1).values
     assert torch.equal(second.sort(1).values, bags)
     assert not torch.equal(first, second)
     assert len(bags.unique(dim=0)) == 6
-    assert not torch.equal(model.order(count, 2, 0).sort(1).values, bags)
+    assert not torch.equal(model.epoch_order(count, 2, 0).sort(1).values, bags)
     for bag in bags:
         assert 0 <= bag.min() <= bag.max() < count
         assert len(bag.unique()) / count == pytest.approx(1 - 1 / 2.718281828, abs=0.03)
@@ -229,11 +229,11 @@ class Scaled(nn.Linear):
 @pytest.mark.parametrize(
     ("pair", "why"),
     [
-        ((Scaled(1.0), Scaled(2.0)), "Scaled modules have attributes that differ"),
-        ((Scaled(1.0), Scaled(1.0, torch.sin)), "Scaled modules have attributes that differ"),
+        ((Scaled(1.0), Scaled(2.0)), "attributes of their Scaled modules differ"),
+        ((Scaled(1.0), Scaled(1.0, torch.sin)), "attributes of their Scaled modules differ"),
         (
             [nn.Sequential(nn.Linear(2, 3), last) for last in (nn.ReLU(), nn.Tanh())],
-            "different architectures",
+            "architectures differ",
         ),
     ],
     ids=["numbers", "functions", "layers"],
@@ -519,7 +519,7 @@ def sharing():
         (mlp(2, 3), {}, "from a function that makes a network"),
         (None, {}, "from a function that makes a network.*NoneType"),
         (3, {}, "from a function that makes a network.*int"),
-        ([], {}, "needs networks, not none"),
+        ([], {}, "needs at least one network"),
         (lambda: 3, {}, "Module, got a int"),
         ([mlp(2, 3), 3], {}, "Module, got a int"),
         (itertools.cycle([mlp(2, 3)]).__next__, {}, "member 1 has the weights of an earlier one"),
@@ -531,15 +531,15 @@ def sharing():
         (mlp, {"members": 10**9}, "members must be an int"),
         (mlp, {"members": 2.5}, "members must be an int"),
         (mlp, {"members": True}, "members must be an int"),
-        (mlp, {"bootstrap": 1}, "bootstrap must be true or false, not 1"),
-        (mlp, {"stacked": "yes"}, "stacked must be true or false.*'yes'"),
-        (normed(), {"stacked": True}, "BatchNorm1d keeps statistics"),
+        (mlp, {"bootstrap": 1}, "bootstrap must be True or False, got 1"),
+        (mlp, {"stacked": "yes"}, "stacked must be True, False.*'yes'"),
+        (normed(), {"stacked": True}, "BatchNorm1d keeps batch statistics"),
         (
             lambda: nn.Sequential(
                 nn.Conv1d(2, 2, 1), nn.InstanceNorm1d(2, track_running_stats=True)
             ),
             {"stacked": True},
-            "InstanceNorm1d keeps statistics",
+            "InstanceNorm1d keeps batch statistics",
         ),
     ],
 )
@@ -566,7 +566,9 @@ def test_five_members_unless_told():
 
 
 def test_a_batch_that_cannot_be_divided_is_an_error():
-    with pytest.raises(NescioError, match="a batch of 7 cannot be divided among 3 members"):
+    with pytest.raises(
+        NescioError, match="each of 3 members, one after the other, but 7 inputs cannot be divided"
+    ):
         Ensemble(nets(3)).loss(
             torch.zeros(7, 2, dtype=torch.float64), torch.zeros(7, dtype=torch.long)
         )

@@ -9,7 +9,7 @@ from torch import nn
 
 import nescio
 from nescio.errors import NescioError
-from nescio.methods import MCDropout, draws
+from nescio.methods import MCDropout, stacked
 from nescio.models import mlp
 
 KINDS = [
@@ -78,7 +78,7 @@ def points(count=9, seed=0):
 def test_a_draw_is_one_function(more, together, monkeypatch):
     model, x = ready(thin(*more)), points()
     want = nescio.predict(model, x)
-    monkeypatch.setattr(draws, "_TOGETHER", together)
+    monkeypatch.setattr(stacked, "MAX_ROWS", together)
     torch.testing.assert_close(nescio.predict(model, x), want, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(nescio.predict(model, x, batch_size=2), want, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(

@@ -10,7 +10,7 @@ from torch import nn
 
 from nescio.errors import NescioError
 from nescio.methods import DUQ
-from nescio.methods.penalty import gradient_penalty, hutchinson, slopes_of
+from nescio.methods.duq import gradient_norms, gradient_penalty, hutchinson
 from nescio.models import cnn16, conv3, feature_width, mlp, resnet20
 
 EXACT = 1e-12
@@ -21,7 +21,9 @@ def test_slopes_are_norms_over_all_components(seed):
     weight = torch.randn(2, 3, 4, dtype=torch.float64)
     x = torch.randn(5, 2, 3, 4, dtype=torch.float64, requires_grad=True)
     outputs = torch.stack([(weight * x).sum((1, 2, 3)), x.square().sum((1, 2, 3)) / 2], 1)  # (N, 2)
-    torch.testing.assert_close(slopes_of(outputs, x), (weight + x).square().sum((1, 2, 3)).sqrt())
+    torch.testing.assert_close(
+        gradient_norms(outputs, x), (weight + x).square().sum((1, 2, 3)).sqrt()
+    )
 
 
 def test_slopes_can_be_differentiated_also_where_there_is_none(seed):
@@ -30,7 +32,7 @@ def test_slopes_can_be_differentiated_also_where_there_is_none(seed):
     weight = torch.tensor(
         [[2.0] * 4, [0.0] * 4, [0.5] * 4], dtype=torch.float64, requires_grad=True
     )
-    gradient_penalty(slopes_of((weight * x).sum(1), x), "two-sided").backward()
+    gradient_penalty(gradient_norms((weight * x).sum(1), x), "two-sided").backward()
     # of (‖w‖ − 1)² / 3: (2/3) (1 − 1/‖w‖) w, with ‖w‖ = 4, 0, 1
     assert torch.equal(weight.grad[1:], torch.zeros(2, 4, dtype=torch.float64))
     torch.testing.assert_close(weight.grad[0], torch.ones(4, dtype=torch.float64))
@@ -41,7 +43,7 @@ def test_slopes_can_be_differentiated_also_where_there_is_none(seed):
 )  # nothing, or weights alone
 def test_outputs_that_do_not_come_from_the_input_are_told(outputs):
     with pytest.raises(NescioError, match="constant, detached or made under"):
-        slopes_of(outputs, torch.randn(3, 4, requires_grad=True))
+        gradient_norms(outputs, torch.randn(3, 4, requires_grad=True))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_random_sums_have_the_slope_of_all_outputs_in_the_mean(seed, monkeypatch
     for bits in itertools.product([0.0, 1.0], repeat=4):
         drawn = torch.tensor([bits], dtype=torch.float64)
         monkeypatch.setattr(torch, "randint_like", lambda *_, drawn=drawn, **__: drawn)
-        squares.append(slopes_of(hutchinson(x @ jacobian.T), x).square())
+        squares.append(gradient_norms(hutchinson(x @ jacobian.T), x).square())
     torch.testing.assert_close(
         torch.cat(squares).mean(), jacobian.square().sum(), rtol=1e-14, atol=0
     )

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from torch import distributions as D
 
 from nescio.errors import NescioError
-from nescio.methods.prior import Gaussian, ScaleMixture, prior_of
+from nescio.methods.prior import Gaussian, ScaleMixture, make_prior
 
 MIXTURE = (0.25, 1.0, 0.05)
 
@@ -110,7 +110,7 @@ def test_divergence_from_a_mixture_is_summed_over_weights_and_averaged_over_draw
 
 
 @pytest.mark.parametrize("prior", [Gaussian(0.5), ScaleMixture(*MIXTURE)])
-def test_slopes_of_the_divergence(prior):
+def test_gradient_norms_the_divergence(prior):
     noise = torch.randn(4, 3, dtype=torch.float64)
     start = [
         torch.randn(3, dtype=torch.float64, requires_grad=True),
@@ -121,54 +121,53 @@ def test_slopes_of_the_divergence(prior):
     )
 
 
-SPREAD, SHARE, THREE = (
-    "a prior's spread must be",
-    "the share of a mixture must be",
-    "a prior is a spread, or",
-)
+STD = "prior must be a number"
+MIXED_STD = "the std of a mixture must be"
+FRACTION = "the fraction of a mixture must be"
+THREE = "prior must be a std, or"
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (0, SPREAD),
-        (0.0, SPREAD),
-        (-1, SPREAD),
-        (math.nan, SPREAD),
-        (math.inf, SPREAD),
-        (True, SPREAD),
-        (None, SPREAD),
-        ("1", SPREAD),
-        ("abc", SPREAD),
-        ({"std": 1}, SPREAD),
-        (10**400, SPREAD),
-        (10**5000, SPREAD),
+        (0, STD),
+        (0.0, STD),
+        (-1, STD),
+        (math.nan, STD),
+        (math.inf, STD),
+        (True, STD),
+        (None, STD),
+        ("1", STD),
+        ("abc", STD),
+        ({"std": 1}, STD),
+        (10**400, STD),
+        (10**5000, STD),
         ((), THREE),
         ((1.0,), THREE),
         ((0.5, 1), THREE),
         ((0.5, 1, 2, 3), THREE),
         ([[0.5, 1, 1]], THREE),
-        ((0, 1, 1), SHARE),
-        ((1, 1, 1), SHARE),
-        ((1.5, 1, 1), SHARE),
-        ((0.5, -1, 1), SPREAD),
-        ((0.5, 1, 0), SPREAD),
-        ((0.5, 1, math.nan), SPREAD),
-        ((0.5, 1, math.inf), SPREAD),
-        ((0.5, "1", 1), SPREAD),
-        ((0.5, True, 1), SPREAD),
+        ((0, 1, 1), FRACTION),
+        ((1, 1, 1), FRACTION),
+        ((1.5, 1, 1), FRACTION),
+        ((0.5, -1, 1), MIXED_STD),
+        ((0.5, 1, 0), MIXED_STD),
+        ((0.5, 1, math.nan), MIXED_STD),
+        ((0.5, 1, math.inf), MIXED_STD),
+        ((0.5, "1", 1), MIXED_STD),
+        ((0.5, True, 1), MIXED_STD),
     ],
     ids=lambda value: str(value)[:20] if not isinstance(value, int) else "number",
 )
 def test_bad_priors_are_refused(given, message):
     with pytest.raises(NescioError, match=message):
-        prior_of(given)
+        make_prior(given)
 
 
 @pytest.mark.parametrize("given", [2, 2.0, np.float32(2), np.int64(2)], ids=repr)
-def test_numbers_of_any_make_are_spreads(given):
-    assert prior_of(given) == Gaussian(2.0)
+def test_numbers_of_any_type_are_standard_deviations(given):
+    assert make_prior(given) == Gaussian(2.0)
 
 
 def test_lists_as_in_files_are_mixtures():
-    assert prior_of([0.25, 1, 0.05]) == prior_of(MIXTURE) == ScaleMixture(*MIXTURE)
+    assert make_prior([0.25, 1, 0.05]) == make_prior(MIXTURE) == ScaleMixture(*MIXTURE)

@@ -14,7 +14,8 @@ import nescio
 from nescio.data import Normalise, Samples
 from nescio.errors import NescioError
 from nescio.methods import RBFNetwork, method_for, rbf
-from nescio.methods.rbf import RIDGE, squared_distances
+from nescio.methods.kernel_method import squared_distances
+from nescio.methods.rbf import RIDGE
 from nescio.training.trainer import Trainer
 
 
@@ -175,10 +176,10 @@ class TestSolution:
         assert (model.weight.detach() - found).norm() < random(*found.shape).norm()
 
     def test_is_left_to_steps_if_it_would_be_large(self, known, monkeypatch):
-        monkeypatch.setattr(rbf, "LARGEST", 40 * len(known.train) - 1)
+        monkeypatch.setattr(rbf, "MAX_SOLVED", 40 * len(known.train) - 1)
         assert len(solved(known)[1].epochs) == 30
         assert len(solved(known, solver="exact")[1].epochs) == 1
-        monkeypatch.setattr(rbf, "LARGEST", 40 * len(known.train))
+        monkeypatch.setattr(rbf, "MAX_SOLVED", 40 * len(known.train))
         assert len(solved(known)[1].epochs) == 1
 
     def test_is_found_again_from_a_checkpoint(self, known, tmp_path):
@@ -218,7 +219,7 @@ class TestCentres:
         assert torch.equal(model.centres, known.normalise(known.train.take(slice(None))[0]))
 
     def test_of_many_inputs_are_means(self, known, monkeypatch):
-        monkeypatch.setattr(rbf, "MOST", 50)
+        monkeypatch.setattr(rbf, "MAX_CENTRES", 50)
         x = known.normalise(known.train.take(slice(None))[0])
         model, _ = solved(known, centres=None, double=False)
         assert model.centres.shape == (50, 2)
@@ -262,10 +263,10 @@ class TestGamma:
             (distances := torch.cdist(rows, rows).square())[distances > 1e-9].median()
         )
         losses = {}
-        for times in rbf.GRID:
+        for times in rbf.GAMMA_GRID:
             again = RBFNetwork(train.inputs, times * scale, classes=3, normalise=known.normalise)
             losses[times] = nescio.train(again, train, validation=held).epochs[0].validation_loss
-        chosen = min(rbf.GRID, key=lambda times: abs(times * scale - model.gamma))
+        chosen = min(rbf.GAMMA_GRID, key=lambda times: abs(times * scale - model.gamma))
         assert model.gamma == pytest.approx(chosen * scale, rel=1e-6)
         assert losses[chosen] <= 1.001 * min(
             losses.values()
@@ -342,9 +343,9 @@ class TestErrors:
             (
                 torch.zeros(3),
                 {},
-                r"centres must be inputs \(L, …\), at least one, not of shape \(3,\)",
+                r"centres must be inputs \(L, …\), at least one, got shape \(3,\)",
             ),
-            (torch.zeros(0, 2), {}, r"at least one, not of shape \(0, 2\)"),
+            (torch.zeros(0, 2), {}, r"at least one, got shape \(0, 2\)"),
             (
                 torch.tensor([[0.0, 1.0], [math.nan, 0.0]]),
                 {},
@@ -353,12 +354,12 @@ class TestErrors:
             (
                 torch.zeros(3, 2),
                 {"features": 4},
-                "centres of 2 features were given, but features=4",
+                "the centres have 2 features, but features=4",
             ),
             (
                 torch.zeros(3, 2),
                 {"normalise": Normalise(torch.zeros(4), torch.ones(4))},
-                "do not fit this normalisation",
+                "inputs to normalise must be",
             ),
             (
                 torch.full((1, 2), 1e30),
@@ -385,7 +386,7 @@ class TestErrors:
             lambda: nescio.predict(model, torch.zeros(1, 2)),
             lambda: model.uniform_radius(0.1),
         ):
-            with pytest.raises(NescioError, match="has no centres or no gamma yet"):
+            with pytest.raises(NescioError, match="has no centres or gamma"):
                 ask()
 
     def test_inputs_of_another_width(self):
@@ -409,9 +410,7 @@ class TestErrors:
                 nescio.train(RBFNetwork(classes=3, **settings), Samples(x, y))
 
     def test_more_centres_than_inputs(self, known):
-        with pytest.raises(
-            NescioError, match="21 centres were asked for, but there are only 20 training inputs"
-        ):
+        with pytest.raises(NescioError, match="centres must be ≤ the 20 training inputs, got 21"):
             nescio.train(RBFNetwork(21, classes=3), known.train.select(slice(0, 20)))
 
     def test_one_input_to_choose_gamma_by(self):

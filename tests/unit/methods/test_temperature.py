@@ -11,7 +11,7 @@ from nescio import TemperatureScaled, Threshold
 from nescio.data import Samples
 from nescio.errors import NescioError
 from nescio.methods import DUQ, MCDropout, Softmax
-from nescio.methods.temperature import best_temperature, loss
+from nescio.methods.temperature import best_temperature, nll
 from nescio.models import mlp
 from nescio.records import Temperature
 from nescio.report.calibration import temperature_table
@@ -63,11 +63,11 @@ def test_the_likelihood_is_flat_at_the_temperature_found(draws):
     z = z + 0.5 * torch.randn(z.shape, generator=generator, dtype=torch.float64)
     found = best_temperature(z, labels)
     t = torch.tensor(found, dtype=torch.float64, requires_grad=True)
-    nll = -((z / t).softmax(2).mean(0).gather(1, labels[:, None]).log()).mean()
-    (slope,) = torch.autograd.grad(nll, t)
+    loss = -((z / t).softmax(2).mean(0).gather(1, labels[:, None]).log()).mean()
+    (slope,) = torch.autograd.grad(loss, t)
     assert abs(slope) < (1e-12 if draws == 1 else 1e-7)
     grid = torch.logspace(-2, 2, 401, dtype=torch.float64)
-    assert all(loss(z / found, labels) <= loss(z / other, labels) for other in grid)
+    assert all(nll(z / found, labels) <= nll(z / other, labels) for other in grid)
 
 
 def test_scaling_the_logits_scales_the_temperature():
@@ -99,12 +99,12 @@ def test_mends_a_model_that_is_too_sure_and_keeps_its_classes(model, known):
 
 def test_its_record_says_what_evaluations_say(model, known):
     scaled = TemperatureScaled(model).fit(known.test)
-    for one, nll, ece in (
+    for one, loss, ece in (
         (model, scaled.record.nll_before, scaled.record.ece_before),
         (scaled, scaled.record.nll_after, scaled.record.ece_after),
     ):
         side = nescio.evaluate(one, known.test).known
-        assert (side.nll, side.ece) == pytest.approx((nll, ece), rel=1e-5)
+        assert (side.nll, side.ece) == pytest.approx((loss, ece), rel=1e-5)
     assert scaled.record.accuracy == side.accuracy
     assert Temperature.from_json(scaled.record.to_json()) == scaled.record
     file = io.StringIO()
@@ -168,7 +168,7 @@ def test_says_when_there_is_no_best_temperature():
     z, _ = drawn(1.0, count=50)
     with pytest.raises(NescioError, match="largest logit"):
         best_temperature(z, z[0].argmax(1))
-    with pytest.raises(NescioError, match="chance"):
+    with pytest.raises(NescioError, match="at random"):
         best_temperature(z, z[0].argmin(1))
     for bad in (z[0].argmax(1), z[0].argmin(1)):
         with pytest.raises(NescioError, match="no best temperature"):
@@ -207,8 +207,8 @@ def test_refuses_what_it_cannot_scale(known, model):
     ("scale", "said"),
     [
         (0.0, "all classes have the same logit"),
-        (1e-8, "best temperature is below 1e-06"),
-        (1e8, "above 1e.06"),
+        (1e-8, "no temperature ≥ 1e-06 is best"),
+        (1e8, "no temperature ≤ 1e.06 is best"),
     ],
 )
 def test_logits_of_an_unusual_size_are_told_from_labels_that_do_not_fit(scale, said):

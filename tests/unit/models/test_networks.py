@@ -53,18 +53,10 @@ def test_is_made_again_from_its_recipe(name):
         (lenet(10), 25 * 32 + 32 + 25 * 32 * 64 + 64 + 3136 * 1024 + 1024 + 1024 * 10 + 10),
         (
             conv3(10),
-            9 * 64
-            + 64
-            + 128
-            + 9 * 64 * 128
-            + 128
-            + 256
-            + 9 * 128 * 128
-            + 128
-            + 256
-            + 512 * 256
-            + 256
-            + 2570,
+            (9 * 64 + 64 + 128)
+            + (9 * 64 * 128 + 128 + 256)
+            + (9 * 128 * 128 + 128 + 256)
+            + (512 * 256 + 256 + 2570),
         ),
         (cnn16(10), 9 * 16 + 16 + 2 * (9 * 16 * 16 + 16) + 144 * 10 + 10),
         (mlp(64, 10, hidden=(20, 30)), 64 * 20 + 20 + 20 * 30 + 30 + 30 * 10 + 10),
@@ -127,20 +119,20 @@ def test_convolutions_run_channels_last_also_on_grey_images():
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_dropout_is_the_share_asked_for(name):
-    def shares(**more):
+def test_dropout_is_the_fraction_asked_for(name):
+    def fractions(**more):
         net = network_for(name, SHAPES[name], 10, **more)
         return [layer.p for layer in net.modules() if isinstance(layer, nn.Dropout)]
 
     places = {"mlp": 2, "cnn16": 2}.get(name, 1)
-    assert shares(dropout=0.4) == [0.4] * places
-    assert shares(dropout=0.0) == []
-    assert shares() == ([0.33] * 2 if name == "cnn16" else [])
+    assert fractions(dropout=0.4) == [0.4] * places
+    assert fractions(dropout=0.0) == []
+    assert fractions() == ([0.33] * 2 if name == "cnn16" else [])
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_dropout_stands_before_the_last_layer_and_is_off_at_prediction(name):
-    net, plain = (network_for(name, SHAPES[name], 10, dropout=share) for share in (0.4, 0.0))
+    net, plain = (network_for(name, SHAPES[name], 10, dropout=fraction) for fraction in (0.4, 0.0))
     assert isinstance(net[-2], nn.Dropout)
     assert isinstance(net[-1], nn.Linear)
     assert count(net) == count(plain)
@@ -163,10 +155,10 @@ def test_dropout_is_in_the_recipe(name):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("share", [1, 1.0, -0.1, float("nan"), "0.1", None, True])
-def test_impossible_shares_are_refused(name, share):
-    with pytest.raises(NescioError, match=r"dropout must be a share in \[0, 1\)"):
-        network_for(name, SHAPES[name], 10, dropout=share)
+@pytest.mark.parametrize("fraction", [1, 1.0, -0.1, float("nan"), "0.1", None, True])
+def test_impossible_fractions_are_refused(name, fraction):
+    with pytest.raises(NescioError, match=r"dropout must be a fraction in \[0, 1\)"):
+        network_for(name, SHAPES[name], 10, dropout=fraction)
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_damaged_file_is_refused(path, damage):
         (lambda about: about["plan"]["network"].update(hidden=5), "hidden"),
         (lambda about: about["plan"]["network"].update(hidden=[10**12, 10**12]), "hidden"),
         (lambda about: about["plan"]["network"].update(hidden=[1] * 200_000), "at most 1000"),
-        (lambda about: about["plan"]["network"].update(inputs=None), "cannot be made"),
+        (lambda about: about["plan"]["network"].update(inputs=None), "cannot be built"),
         (lambda about: about["plan"]["network"].update(network=["mlp"]), "unknown network"),
         (
             lambda about: about["plan"].update(

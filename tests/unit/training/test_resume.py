@@ -22,10 +22,10 @@ COMMAND = """train softmax --data digits --unseen 7,8,9 --network mlp --epochs 6
 DOOMED = """
 import os, signal, sys
 import sklearn.datasets, torch
-import nescio.training.checkpoint, nescio.evaluation.evaluate, nescio.runs
+import nescio.training.checkpoint, nescio.evaluation.evaluate, nescio.store.run
 from nescio.cli import main
 torch.optim.SGD([torch.zeros(1)])  # with its first optimizer torch loads more of itself
-whole = nescio.checkpoint.Checkpoint.save
+whole = nescio.training.checkpoint.Checkpoint.save
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)  # what a run prints is no answer
 
@@ -43,7 +43,7 @@ def run(moment, step, *words):
         if due:
             die()
 
-    nescio.checkpoint.Checkpoint.save = save
+    nescio.training.checkpoint.Checkpoint.save = save
     signal.alarm(120)
     sys.argv = ["nescio", *words]
     main()

@@ -283,7 +283,7 @@ def bad(blobs, **changes):
     ("changes", "message"),
     [
         ({"data": (np.zeros((4, 2)), np.array([0, 1, 2, 3]))}, "0 … 2"),
-        ({"data": (np.zeros((4, 2)), np.array([0, 1, -1, 2]))}, "got -1 to"),
+        ({"data": (np.zeros((4, 2)), np.array([0, 1, -1, 2]))}, "got -1 to 2"),
         (
             {"data": (np.zeros((4, 2)), np.array([1, 1, 1, 1]))},
             "all 4 training inputs are of one class",

@@ -10,12 +10,14 @@ from torch import nn
 
 import nescio
 from nescio.data import Samples
+from nescio.data.labelled import split
 from nescio.errors import NescioError
 from nescio.methods import DUQ, Softmax
 from nescio.models import mlp
 from nescio.records import Provenance, Selection, Trial
-from nescio.training import tuning as selection
-from nescio.training.tuning import doubts, select_length_scale, select_penalty
+from nescio.seeds import derived_seed
+from nescio.training import sweep
+from nescio.training.tuning import BY_MISTAKES, doubts, select_length_scale, select_penalty
 
 QUICK = {"epochs": 3, "batch_size": 64, "learning_rate": 0.01, "validation": 0.2}
 
@@ -71,8 +73,8 @@ def test_absurd_penalties_lose_against_a_third_data_set(make, known, seed):
 
 def test_a_trial_is_a_training_like_any_other(make, known, seed):
     found = select_penalty(make, known.train, [0.2], seed=seed, **{**QUICK, "epochs": 1})
-    train, held = selection.split(known.train, 0.2, seed)
-    torch.manual_seed(selection.derived_seed(seed, "weights", 0))
+    train, held = split(known.train, 0.2, seed)
+    torch.manual_seed(derived_seed(seed, "weights", 0))
     model = make(gradient_penalty=0.2)
     nescio.train(model, train, epochs=1, batch_size=64, learning_rate=0.01, seed=seed)
     judged = nescio.evaluate(model, held, scores=["max_logit"])
@@ -105,7 +107,7 @@ def test_trials_start_from_the_same_weights_and_the_same_data(make_small, blobs,
         started.append((model.net[1].weight.clone(), data, how["seed"]))
         return true_fit(model, data, **how)
 
-    monkeypatch.setattr(selection, "fit", watched)
+    monkeypatch.setattr(sweep, "train_model", watched)
     select_penalty(
         make_small, blobs, (0.0, 0.5), seeds=2, epochs=1, unknown=-blobs.inputs, seed=seed
     )
@@ -130,8 +132,8 @@ def scripted(monkeypatch):
             logits[0, place, 0 if good else 1] = math.log(certainty)
         return logits, torch.zeros(len(right), dtype=torch.long)
 
-    monkeypatch.setattr(selection, "predict_labelled", answers)
-    monkeypatch.setattr(selection, "fit", lambda *_, **__: None)
+    monkeypatch.setattr(sweep, "predict_labelled", answers)
+    monkeypatch.setattr(sweep, "train_model", lambda *_, **__: None)
     return script
 
 
@@ -167,13 +169,14 @@ def test_a_model_without_a_mistake_is_as_good_as_any(scripted, make_small, blobs
 def test_models_that_are_never_right_are_told(scripted, make_small, blobs):
     scripted[0.0] = scripted[0.1] = [(0.9, False), (0.3, False)]
     with pytest.raises(
-        NescioError, match="no gradient_penalty gave a single right answer on the 100 validation"
+        NescioError,
+        match="no gradient_penalty gave a single correct prediction on the 100 validation",
     ):
         select_penalty(make_small, blobs, scripted)
 
 
 def test_what_speaks_against_a_choice(make_small, blobs):
-    def record(*trials, criterion=selection.BY_MISTAKES, inputs=1000):
+    def record(*trials, criterion=BY_MISTAKES, inputs=1000):
         found = tuple(
             Trial(value, accuracy, auroc, (accuracy,), (auroc,), None, 1.0)
             for value, accuracy, auroc in trials
@@ -185,10 +188,10 @@ def test_what_speaks_against_a_choice(make_small, blobs):
 
     assert doubts(record((0.1, 0.98, 0.9), (0.2, 0.9, 0.8))) == []
     (few,) = doubts(record((0.1, 0.981, 0.9), (0.2, 0.9, 0.8)))
-    assert "rests on 19 wrong answers, fewer than 20" in few
+    assert "rests on 19 wrong predictions, fewer than 20" in few
     assert doubts(record((0.1, 0.981, 0.9), (0.2, 0.9, 0.8), criterion="AUROC against mnist")) == []
     (alike,) = doubts(record((0.1, 0.9, 0.9), (0.2, 0.8, 0.9)))
-    assert "alike by this measure, so 0.1 is only the smallest" in alike
+    assert "equal by this measure; 0.1 is only the smallest" in alike
     assert doubts(record((0.1, 0.9, 0.9))) == []
     (guessing,) = doubts(record((0.1, 0.12, 0.6), (0.2, 0.1, 0.5)))
     assert "best accuracy of all trials is 12.0 %, near the 10.0 % of guessing" in guessing
@@ -237,8 +240,8 @@ def test_a_training_that_fails_loses_only_itself(blobs, tmp_path):
 
 def test_what_is_on_record_is_not_repeated(make_small, blobs, tmp_path, monkeypatch):
     path = tmp_path / "deep" / "r.json"
-    sweep = {"candidates": (0.1, 0.2, 0.5), "epochs": 1}
-    whole = select_length_scale(make_small, blobs, **sweep)
+    how = {"candidates": (0.1, 0.2, 0.5), "epochs": 1}
+    whole = select_length_scale(make_small, blobs, **how)
     trained, true_fit = [], nescio.train
 
     def counting(model, *data, **how):
@@ -247,17 +250,17 @@ def test_what_is_on_record_is_not_repeated(make_small, blobs, tmp_path, monkeypa
         trained.append(model.length_scale)
         return true_fit(model, *data, **how)
 
-    monkeypatch.setattr(selection, "fit", counting)
+    monkeypatch.setattr(sweep, "train_model", counting)
     with pytest.raises(KeyboardInterrupt):
-        select_length_scale(make_small, blobs, **sweep, record=path)
+        select_length_scale(make_small, blobs, **how, record=path)
     assert [trial.value for trial in Selection.load(path).trials] == [0.1, 0.2]
     trained.clear()
-    resumed = select_length_scale(make_small, blobs, **sweep, record=path)
+    resumed = select_length_scale(make_small, blobs, **how, record=path)
     assert trained == [0.5]
     assert timeless(resumed) == timeless(whole)
-    monkeypatch.setattr(selection, "fit", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(sweep, "train_model", lambda *_, **__: pytest.fail("trained again"))
     assert (
-        select_length_scale(make_small, blobs, **sweep, record=path)
+        select_length_scale(make_small, blobs, **how, record=path)
         == resumed
         == Selection.load(path)
     )
@@ -271,14 +274,14 @@ def test_what_is_on_record_is_not_repeated(make_small, blobs, tmp_path, monkeypa
         with pytest.raises(
             NescioError, match=rf"r\.json' was made with {name}=[^{{]*; use the same settings"
         ):
-            select_length_scale(make_small, blobs, **{**sweep, **other}, record=path)
+            select_length_scale(make_small, blobs, **{**how, **other}, record=path)
     with pytest.raises(
         NescioError, match=r"was made with momentum=0\.9, not 0\.8; use the same settings"
     ):
         select_length_scale(
             lambda **own: DUQ(mlp(2, None, hidden=(8,)), 3, momentum=0.8, **own),
             blobs,
-            **sweep,
+            **how,
             record=path,
         )
     with pytest.raises(
@@ -305,7 +308,7 @@ def test_validation_data_are_looked_at_in_training_only_for_patience(
         seen.append((how["validation"], how["patience"]))
         return true_fit(*given, **how)
 
-    monkeypatch.setattr(selection, "fit", watched)
+    monkeypatch.setattr(sweep, "train_model", watched)
     held = Samples(blobs.inputs[:50], blobs.labels[:50])
     for more in ({}, {"patience": 1}):
         select_length_scale(make_small, blobs, [0.2], epochs=1, validation=held, **more)
@@ -323,15 +326,15 @@ def test_functions_among_the_settings_are_recorded(make_small, blobs):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"candidates": ()}, "no candidates"),
+        ({"candidates": ()}, "candidates must hold at least one"),
         ({"candidates": 0.1}, "candidates must be numbers"),
         ({"candidates": "0.1"}, "candidates must be numbers"),
         ({"candidates": (0.1, -1)}, "a candidate must be a number from 1e-06 to 1e[+]06, got -1"),
         ({"candidates": (0.0,)}, "a candidate must be a number"),
         ({"candidates": ("0.1",)}, "a candidate must be a number"),
         ({"candidates": (math.nan,)}, "a candidate must be a number"),
-        ({"validation": 0.0}, "validation must be .* got 0.0"),
-        ({"validation": 1.5}, "validation must be .* got 1.5"),
+        ({"validation": 0.0}, "validation must be a fraction .* got 0.0 "),
+        ({"validation": 1.5}, "validation must be a fraction .* got 1.5 "),
         ({"validation": None}, "validation must be a dataset"),
         ({"validation": torch.zeros(5, 2)}, "must be a dataset"),
         (
@@ -362,12 +365,12 @@ def test_functions_among_the_settings_are_recorded(make_small, blobs):
             {"make": lambda **own: DUQ(mlp(2), 3, length_scale=0.1, **own)},
             "on to DUQ, once each.*multiple values",
         ),
-        ({"make": lambda **_: Softmax(mlp(2, 3))}, "make must return a DUQ, not a Softmax"),
+        ({"make": lambda **_: Softmax(mlp(2, 3))}, "make must return a DUQ, got a Softmax"),
         (
             {"make": lambda **_: DUQ(mlp(2), 3, length_scale=0.7)},
-            "asked for length_scale=0.1, and made a DUQ with 0.7",
+            "asked for length_scale=0.1, but made a DUQ with 0.7",
         ),
-        ({"make": partial(DUQ, mlp(2), 3)}, "make gave a network that it had given before"),
+        ({"make": partial(DUQ, mlp(2), 3)}, "make returned a network that it had returned before"),
         ({"record": "."}, "cannot read"),
     ],
 )
@@ -389,7 +392,7 @@ def test_bad_input_is_told(make_small, blobs, more, message):
 def test_bad_unknown_data_are_told_before_any_training(
     make_small, blobs, unknown, message, monkeypatch
 ):
-    monkeypatch.setattr(selection, "fit", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(sweep, "train_model", lambda *_, **__: pytest.fail("trained"))
     with pytest.raises(NescioError, match=message):
         select_penalty(make_small, blobs, unknown=unknown)
 
