@@ -1,10 +1,13 @@
-"""Noise in batches: the out-distribution of paper 2."""
+"""Noise: its distributions, its seeds, and what it cannot be made from."""
+
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from scipy.ndimage import gaussian_filter
 
+from nescio import data
 from nescio.data import Samples, noise
 from nescio.errors import NescioError
 
@@ -193,3 +196,72 @@ def test_bad_input_is_told(images):
 def test_numbers_that_are_not_in_memory_are_refused(make, change, images):
     with pytest.raises(NescioError, match=r"a (sparse|nested) tensor|a tensor on the meta device"):
         make(change(images))
+
+
+def bytes_of(count: int, *shape: int) -> Samples:
+    images = torch.randint(
+        256, (count, *shape), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
+    return Samples(images, torch.arange(count) % 2, {"i": np.arange(count)}, "photographs")
+
+
+def test_uniform_images_fill_the_unit_cube() -> None:
+    made = noise.samples("uniform", bytes_of(3, 1, 6, 6), 500, seed=1)
+    assert made.shape == (1, 6, 6)
+    assert made.labels.unique().tolist() == [-1]
+    assert made.inputs.min() >= 0
+    assert made.inputs.max() < 1
+    assert made.inputs.mean().item() == pytest.approx(0.5, abs=0.01)
+    assert torch.equal(
+        made.inputs, noise.samples("uniform", bytes_of(3, 1, 6, 6), 500, seed=1).inputs
+    )
+
+
+def test_uniform_tables_fill_three_times_the_box() -> None:
+    like = Samples(torch.tensor([[0.0, 10.0], [2.0, 10.0], [1.0, 40.0]]), torch.zeros(3).long())
+    x = noise.samples("uniform", like, 4000).inputs
+    assert x.amin(0).tolist() == pytest.approx([-2, -20], abs=0.5)
+    assert x.amax(0).tolist() == pytest.approx([4, 70], abs=0.5)
+
+
+def test_normal_images_are_cut_to_the_unit_cube() -> None:
+    x = noise.samples("normal", bytes_of(3, 1, 6, 6), 2000, seed=1).inputs
+    assert x.shape == (2000, 1, 6, 6)
+    inside = (x > 0) & (x < 1)
+    assert inside.double().mean().item() == pytest.approx(0.3829, abs=0.01)  # P(|z| < ½)
+    assert (x == 0).double().mean().item() == pytest.approx(0.3085, abs=0.01)
+    assert torch.equal(x, noise.samples("normal", bytes_of(3, 1, 6, 6), 2000, seed=1).inputs)
+    assert not torch.equal(x, noise.samples("normal", bytes_of(3, 1, 6, 6), 2000, seed=2).inputs)
+
+
+def test_normal_tables_have_the_means_and_three_times_the_spread() -> None:
+    like = Samples(torch.tensor([[0.0, 10.0], [2.0, 10.0], [1.0, 40.0]]), torch.zeros(3).long())
+    x = noise.samples("normal", like, 20_000).inputs
+    assert x.mean(0).tolist() == pytest.approx([1, 20], abs=0.7)
+    assert x.std(0).tolist() == pytest.approx([3 * (2 / 3) ** 0.5, 3 * 200**0.5], rel=0.03)
+
+
+@pytest.mark.parametrize("n", [0, 2.5, "3", True])
+def test_what_is_no_number_of_noise_inputs(n: Any) -> None:
+    with pytest.raises(NescioError, match="n must be"):
+        noise.samples("uniform", bytes_of(3, 1, 6, 6), n)
+    with pytest.raises(NescioError, match="seed"):
+        noise.samples("uniform", bytes_of(3, 1, 6, 6), 2, seed=-1)
+    assert len(noise.samples("uniform", bytes_of(3, 1, 6, 6), np.int64(2))) == 2  # type: ignore[arg-type]
+
+
+def test_far_multiplies_the_distance_to_the_mean() -> None:
+    known = data.load("iris").test
+    moved, mean = noise.far(known, 50.0), known.inputs.mean(0)
+    ratio = (moved.inputs - mean).norm(dim=1) / (known.inputs - mean).norm(dim=1)
+    assert ratio.numpy() == pytest.approx(50, rel=1e-4)
+    assert moved.labels.unique().tolist() == [-1]
+    with pytest.raises(NescioError, match="beyond"):
+        noise.far(known, 1e39)
+
+
+def test_what_noise_cannot_be_made_like_is_told() -> None:
+    with pytest.raises(NescioError, match="got Tensor"):
+        noise.samples("uniform", torch.zeros(3, 2), 5)  # type: ignore[arg-type]
+    with pytest.raises(NescioError, match="got list"):
+        noise.far([1.0])  # type: ignore[arg-type]

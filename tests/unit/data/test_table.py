@@ -14,8 +14,9 @@ from nescio.data import Encoding
 from nescio.errors import NescioError
 
 HEADER = "age,colour,member,label\n"
+COLOURS = ("red", "blue", "green")
 ROWS = "".join(
-    f"{20 + i},{('red', 'blue', 'green')[i % 3]},{('true', 'False')[i % 2]},{('no', 'yes')[i % 2]}\n"
+    f"{20 + i},{COLOURS[i % 3]},{('true', 'False')[i % 2]},{('no', 'yes')[i % 2]}\n"
     for i in range(30)
 )
 
@@ -116,8 +117,8 @@ def test_missing_values_are_refused_or_filled_from_training_rows(tmp_path: Path)
         for i in range(60)
     ]
     path = csv_file(tmp_path, "x,c,y\n" + "".join(lines))
-    said = r"people\.csv: column 'x' lacks 12 of its 60 values, the first in line 2; .*impute=True, or --impute"
-    with pytest.raises(NescioError, match=said):
+    lacks = r"people\.csv: column 'x' lacks 12 of its 60 values, the first in line 2; "
+    with pytest.raises(NescioError, match=lacks + ".*impute=True, or --impute"):
         data.load(path)
     known = data.load(path, impute=True)
     assert known.train is not None

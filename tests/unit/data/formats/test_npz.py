@@ -200,7 +200,7 @@ def test_a_header_that_promises_what_is_not_there(tmp_path: Path, shape: tuple[i
 
 
 def test_a_directory_that_lies_about_sizes(tmp_path: Path) -> None:
-    """The declared size is small, the stream is not: no more than declared is read, and the lie is noticed."""
+    """The declared size is small, the stream is not: no more is read, and the lie is noticed."""
     path = tmp_path / "a.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("images.npy", header((1, 3000, 3000)) + bytes(9_000_000))

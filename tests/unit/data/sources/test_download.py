@@ -17,7 +17,7 @@ from nescio.errors import NescioError
 
 
 class Server(ThreadingHTTPServer):
-    """Files from memory; `cut` ends each answer after so many bytes, `ranges` says whether Range is honoured."""
+    """Files from memory; `cut` ends each answer after so many bytes; `ranges` honours Range."""
 
     files: dict[str, bytes]
     cut: int | None = None

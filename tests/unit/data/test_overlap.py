@@ -95,7 +95,7 @@ def test_a_loader_takes_what_its_sampler_chooses(rows):
 
 
 def test_rows_of_a_table_may_repeat(seed):
-    """Of 64 kinds of rows nearly each is in both halves, and often twice in one of them; of 100, each once in one."""
+    """Of 64 kinds of rows nearly each is in both halves, often twice; of 100, each once in one."""
     generator = torch.Generator().manual_seed(seed)
     table = torch.randint(0, 2, (1000, 6), generator=generator).float()
     check_disjoint(table[:300], table[300:])
@@ -127,8 +127,8 @@ FEW = {
 
 
 @pytest.mark.parametrize("make", FEW.values(), ids=FEW)
-def test_values_of_any_kind_make_keys(make, seed):
-    """Also those that differ in few bits: of many rows none is missed, and a third of them in both sets is no leak."""
+def test_values_of_any_kind_are_compared(make, seed):
+    """Of many rows that differ in few bits none is missed; a third in both sets is no leak."""
     generator = torch.Generator().manual_seed(seed)
     rows = make(
         lambda levels, width: torch.randint(0, levels, (60_000, width), generator=generator)

@@ -1,14 +1,75 @@
-from typing import Any
+"""Normalisation, adaptation to a shape, and augmentation."""
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
-from nescio import data
-from nescio.data import Samples, adapt, noise
+from nescio.data import Normalise, Samples, adapt
 from nescio.data.transforms import AUGMENTATIONS, random_crop, random_flip
 from nescio.errors import NescioError
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from([(1,), (5,), (1, 3, 4), (3, 2, 2), (2, 3)]),
+    st.integers(2, 3000),
+    st.sampled_from([0.0, 1e4, -3e5]),
+)
+def test_fitted_agrees_with_numpy(shape: tuple[int, ...], count: int, offset: float) -> None:
+    x = np.random.default_rng(count).normal(offset, 2.0, (count, *shape)).astype(np.float32)
+    axes = (0, 2, 3) if len(shape) == 3 else 0
+    fitted = Normalise.fitted(Samples(torch.from_numpy(x), torch.zeros(count).long()))
+    expected = x.astype(np.float64).mean(axes), x.astype(np.float64).std(axes)
+    assert fitted.mean.shape == ((shape[0], 1, 1) if len(shape) == 3 else shape)
+    np.testing.assert_allclose(
+        fitted.mean.numpy().reshape(expected[0].shape), expected[0], rtol=1e-6, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        fitted.std.numpy().reshape(expected[1].shape), expected[1], rtol=1e-5
+    )
+
+
+def test_fitted_on_bytes_speaks_of_the_floats_a_model_sees() -> None:
+    images = torch.randint(256, (2500, 3, 4, 4), dtype=torch.uint8)  # more than one chunk
+    fitted = Normalise.fitted(Samples(images, torch.zeros(2500).long()))
+    x = images.numpy() / 255.0
+    np.testing.assert_allclose(fitted.mean.flatten(), x.mean((0, 2, 3)), rtol=1e-6)
+    np.testing.assert_allclose(fitted.std.flatten(), x.std((0, 2, 3)), rtol=1e-6)
+
+
+def test_a_constant_feature_is_centred_and_keeps_its_scale() -> None:
+    x = torch.stack([torch.full((5000,), 0.1), torch.randn(5000)], 1)
+    fitted = Normalise.fitted(Samples(x, torch.zeros(5000).long()))
+    assert fitted.std[0] == 1
+    assert torch.equal(fitted(x)[:, 0], torch.zeros(5000))
+    assert fitted(x)[:, 1].std(correction=0).item() == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("wrong", [(4, 5), (4,), (4, 2, 1), ()])
+def test_a_table_of_the_wrong_width_is_refused(wrong: tuple[int, ...]) -> None:
+    for features in (1, 2):
+        with pytest.raises(NescioError, match=rf"must be \(N, {features}\)"):
+            Normalise(torch.zeros(features), torch.ones(features))(torch.zeros(wrong))
+
+
+@pytest.mark.parametrize("wrong", [(2, 3, 4, 4), (1, 4, 4), (2, 1)])
+def test_images_of_the_wrong_channels_are_refused(wrong: tuple[int, ...]) -> None:
+    with pytest.raises(NescioError, match=r"must be \(N, 1, H, W\)"):
+        Normalise(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))(torch.zeros(wrong))
+
+
+def test_images_of_any_size_and_saved_buffers() -> None:
+    module = Normalise(torch.full((1, 1, 1), 0.5), torch.full((1, 1, 1), 2.0))
+    assert torch.equal(module(torch.ones(2, 1, 3, 7)), torch.full((2, 1, 3, 7), 0.25))
+    assert set(module.state_dict()) == {"mean", "std"}
+
+
+def test_a_scale_of_zero_is_refused() -> None:
+    with pytest.raises(NescioError, match="std must be positive"):
+        Normalise(torch.zeros(2), torch.tensor([1.0, 0.0]))
 
 
 def bytes_of(count: int, *shape: int) -> Samples:
@@ -16,61 +77,6 @@ def bytes_of(count: int, *shape: int) -> Samples:
         256, (count, *shape), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
     )
     return Samples(images, torch.arange(count) % 2, {"i": np.arange(count)}, "photographs")
-
-
-def test_uniform_images_fill_the_unit_cube() -> None:
-    made = noise.samples("uniform", bytes_of(3, 1, 6, 6), 500, seed=1)
-    assert made.shape == (1, 6, 6)
-    assert made.labels.unique().tolist() == [-1]
-    assert made.inputs.min() >= 0
-    assert made.inputs.max() < 1
-    assert made.inputs.mean().item() == pytest.approx(0.5, abs=0.01)
-    assert torch.equal(
-        made.inputs, noise.samples("uniform", bytes_of(3, 1, 6, 6), 500, seed=1).inputs
-    )
-
-
-def test_uniform_tables_fill_three_times_the_box() -> None:
-    like = Samples(torch.tensor([[0.0, 10.0], [2.0, 10.0], [1.0, 40.0]]), torch.zeros(3).long())
-    x = noise.samples("uniform", like, 4000).inputs
-    assert x.amin(0).tolist() == pytest.approx([-2, -20], abs=0.5)
-    assert x.amax(0).tolist() == pytest.approx([4, 70], abs=0.5)
-
-
-def test_normal_images_are_cut_to_the_unit_cube() -> None:
-    x = noise.samples("normal", bytes_of(3, 1, 6, 6), 2000, seed=1).inputs
-    assert x.shape == (2000, 1, 6, 6)
-    inside = (x > 0) & (x < 1)
-    assert inside.double().mean().item() == pytest.approx(0.3829, abs=0.01)  # P(|z| < ½)
-    assert (x == 0).double().mean().item() == pytest.approx(0.3085, abs=0.01)
-    assert torch.equal(x, noise.samples("normal", bytes_of(3, 1, 6, 6), 2000, seed=1).inputs)
-    assert not torch.equal(x, noise.samples("normal", bytes_of(3, 1, 6, 6), 2000, seed=2).inputs)
-
-
-def test_normal_tables_have_the_means_and_three_times_the_spread() -> None:
-    like = Samples(torch.tensor([[0.0, 10.0], [2.0, 10.0], [1.0, 40.0]]), torch.zeros(3).long())
-    x = noise.samples("normal", like, 20_000).inputs
-    assert x.mean(0).tolist() == pytest.approx([1, 20], abs=0.7)
-    assert x.std(0).tolist() == pytest.approx([3 * (2 / 3) ** 0.5, 3 * 200**0.5], rel=0.03)
-
-
-@pytest.mark.parametrize("n", [0, 2.5, "3", True])
-def test_what_is_no_number_of_noise_inputs(n: Any) -> None:
-    with pytest.raises(NescioError, match="n must be"):
-        noise.samples("uniform", bytes_of(3, 1, 6, 6), n)
-    with pytest.raises(NescioError, match="seed"):
-        noise.samples("uniform", bytes_of(3, 1, 6, 6), 2, seed=-1)
-    assert len(noise.samples("uniform", bytes_of(3, 1, 6, 6), np.int64(2))) == 2  # type: ignore[arg-type]
-
-
-def test_far_multiplies_the_distance_to_the_mean() -> None:
-    known = data.load("iris").test
-    moved, mean = noise.far(known, 50.0), known.inputs.mean(0)
-    ratio = (moved.inputs - mean).norm(dim=1) / (known.inputs - mean).norm(dim=1)
-    assert ratio.numpy() == pytest.approx(50, rel=1e-4)
-    assert moved.labels.unique().tolist() == [-1]
-    with pytest.raises(NescioError, match="beyond"):
-        noise.far(known, 1e39)
 
 
 def test_grey_is_the_mean_over_channels() -> None:
@@ -156,10 +162,3 @@ def test_augmentations_follow_the_global_seed_and_want_images(name: str) -> None
     assert results[0].shape == x.shape
     with pytest.raises(NescioError, match=r"\(9, 36\)"):
         AUGMENTATIONS[name](x.flatten(1))
-
-
-def test_what_noise_cannot_be_made_like_is_told() -> None:
-    with pytest.raises(NescioError, match="got Tensor"):
-        noise.samples("uniform", torch.zeros(3, 2), 5)  # type: ignore[arg-type]
-    with pytest.raises(NescioError, match="got list"):
-        noise.far([1.0])  # type: ignore[arg-type]
