@@ -43,11 +43,8 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         if inputs.dtype not in allowed and not inputs.is_floating_point():
             raise NescioError(f"{where}: inputs must be uint8 images or floats, got {inputs.dtype}")
         if labels.shape != inputs.shape[:1] or labels.is_floating_point() or labels.is_complex():
-            wanted, given = (
-                f"integers of shape {shape[:1]}",
-                f"{tuple(labels.shape)} {labels.dtype}",
-            )
-            raise NescioError(f"{where}: labels must be {wanted}, got {given}")
+            given = f"{tuple(labels.shape)} {labels.dtype}"
+            raise NescioError(f"{where}: labels must be {shape[:1]} integers, got {given}")
         if not isinstance(columns, Mapping | None):
             raise NescioError(f"{where}: columns must be a dict of arrays, got {type(columns)}")
         self.columns = {key: as_array(values) for key, values in (columns or {}).items()}

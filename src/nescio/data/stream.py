@@ -164,9 +164,8 @@ class Stream:
             )
 
     def _in_memory(self, samples: Samples) -> Iterator[NamedBatch]:
-        for start in range(0, len(samples), self.batch_size):
-            x = samples._stored[start : start + self.batch_size]
-            yield _numbers(start, len(x)), len(samples), self._adapted(x)
+        for i, x in enumerate(torch.split(samples._stored, self.batch_size)):
+            yield _numbers(i * self.batch_size, len(x)), len(samples), self._adapted(x)
 
     def _adapted(self, x: Tensor) -> Tensor:
         """Return a batch in the shape of the model, as floats."""

@@ -1,6 +1,6 @@
 """Transforms of inputs: normalisation inside a model, adaptation to a shape, augmentation."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from nescio.arrays import items
 from nescio.data.arrays import tensor
+from nescio.data.batches import batches
 from nescio.data.samples import Samples
 from nescio.errors import NescioError, check_int
 
@@ -62,17 +63,12 @@ class Normalise(nn.Module):
         origin = first[:, :, :1, :1] if images else first  # from here a constant is exactly zero
         count = len(samples) * first.numel() / origin.numel()
         shift, variance = torch.zeros_like(origin), torch.zeros_like(origin)
-        for x in _chunks(samples):
-            shift += (x - origin).sum(axes, keepdim=True) / count
-        for x in _chunks(samples):
-            variance += (x - origin - shift).square_().sum(axes, keepdim=True) / count
+        for x, _ in batches(samples, CHUNK):
+            shift += (x.double() - origin).sum(axes, keepdim=True) / count
+        for x, _ in batches(samples, CHUNK):
+            variance += (x.double() - origin - shift).square_().sum(axes, keepdim=True) / count
         std = torch.where(variance > 0, variance.sqrt(), torch.ones_like(variance))
         return cls((origin + shift)[0].float(), std[0].float())
-
-
-def _chunks(samples: Samples) -> Iterator[Tensor]:
-    for start in range(0, len(samples), CHUNK):
-        yield samples.take(slice(start, start + CHUNK))[0].double()
 
 
 def adapt(samples: Samples, shape: Sequence[int]) -> Samples:
@@ -92,8 +88,7 @@ def adapt(samples: Samples, shape: Sequence[int]) -> Samples:
     if len(samples.shape) != 3 or len(shape) != 3 or {samples.shape[0], shape[0]} - {1, 3}:
         why = "only images of 1 or 3 channels can be adapted"
         raise NescioError(f"{where} of shape {samples.shape} cannot take the shape {shape}; {why}")
-    starts = range(0, len(samples), CHUNK)
-    parts = [_adapted(samples._stored[start : start + CHUNK], shape) for start in starts]
+    parts = [_adapted(part, shape) for part in torch.split(samples._stored, CHUNK)]
     return Samples(torch.cat(parts), samples.labels, samples.columns, samples.name)
 
 
@@ -104,8 +99,8 @@ def _adapted(images: Tensor, shape: tuple[int, ...]) -> Tensor:
     if shape[1:] != x.shape[2:]:
         x = F.interpolate(x, size=shape[1:], mode="bilinear", antialias=True)
     x = x.expand(-1, shape[0], -1, -1)
-    bytes_ = images.dtype == torch.uint8
-    return (x.round().clamp(0, 255) if bytes_ else x.clamp(0, 1)).to(images.dtype)
+    x = x.round().clamp(0, 255) if images.dtype == torch.uint8 else x.clamp(0, 1)
+    return x.to(images.dtype)
 
 
 def random_crop(x: Tensor, padding: int = 4) -> Tensor:

@@ -288,7 +288,10 @@ def bad(blobs, **changes):
             {"data": (np.zeros((4, 2)), np.array([1, 1, 1, 1]))},
             "all 4 training inputs are of one class",
         ),
-        ({"data": (np.zeros((4, 2)), np.array([0.0, 1.0, 1.0, 1.0]))}, "labels must be integers"),
+        (
+            {"data": (np.zeros((4, 2)), np.array([0.0, 1.0, 1.0, 1.0]))},
+            "labels must be .* integers",
+        ),
         ({"data": (np.full((4, 2), np.nan), np.array([0, 1, 1, 1]))}, "NaN"),
         ({"data": (np.zeros((4, 3)), np.array([0, 1, 1, 1]))}, r"shape \(2, 3\)"),
         ({"data": (np.zeros((4, 2)), np.array([0, 1, 1]))}, "labels"),

@@ -26,11 +26,12 @@ Paths = tuple[Path, ...]
 Classes = tuple[str, ...]
 
 
-def _parts(arrays: Sequence[Array], train: object, test: object, classes: Classes) -> Parts:
-    """Make parts of training inputs, labels, test inputs, labels, and say where both are from."""
+def _parts(arrays: Sequence[Array], paths: Paths, classes: Classes) -> Parts:
+    """Make parts of training inputs, labels, test inputs and labels."""
     x, y, x_test, y_test = arrays
-    known = as_samples(x, y, str(train), classes)
-    return Parts({"train": known, "test": as_samples(x_test, y_test, str(test), classes)}, classes)
+    train = as_samples(x, y, f"{paths[0]}, train part", classes)
+    test = as_samples(x_test, y_test, f"{paths[len(paths) // 2]}, test part", classes)
+    return Parts({"train": train, "test": test}, classes)
 
 
 def idx_array(data: bytes, where: str) -> Array:
@@ -69,7 +70,7 @@ def read_idx(path: str | os.PathLike[str]) -> Parts:
 
 def read_idx_set(paths: Paths, classes: Classes = ()) -> Parts:
     """Read a whole set: training images, their labels, test images, their labels."""
-    return _parts([_read_idx_array(path) for path in paths], paths[0], paths[2], classes)
+    return _parts([_read_idx_array(path) for path in paths], paths, classes)
 
 
 def idx_set_in(folder: Path) -> Paths | None:
@@ -81,71 +82,65 @@ def idx_set_in(folder: Path) -> Paths | None:
 
 
 def read_emnist(paths: Paths, classes: Classes) -> Parts:
-    """Read EMNIST letters from their four idx files."""
-    return _emnist([_read_idx_array(path) for path in paths], paths[0].parent, classes)
+    """Read EMNIST letters from four idx files, or from the archive of all of EMNIST.
+
+    Images are published transposed, and labels start at 1.
+    """
+    arrays = _emnist_zip(paths[0]) if len(paths) == 1 else [_read_idx_array(p) for p in paths]
+    for x in arrays[::2]:
+        if x.ndim != 3:
+            raise NescioError(f"{paths[0]}: images must have shape (N, 28, 28), got {x.shape}")
+    arrays[::2] = [x.transpose(0, 2, 1) for x in arrays[::2]]
+    arrays[1::2] = [y.astype(np.int64) - 1 for y in arrays[1::2]]
+    return _parts(arrays, paths, classes)
 
 
-def read_emnist_zip(paths: Paths, classes: Classes) -> Parts:
-    """Read EMNIST letters from the archive of all of EMNIST, without unpacking it to disk."""
-    path, arrays = paths[0], []
+def _emnist_zip(path: Path) -> list[Array]:
+    """Return the four arrays in the archive, without unpacking it to disk."""
+    names = [
+        f"emnist-letters-{half}-{what}.gz" for half in ("train", "test") for what in _IDX_FILES
+    ]
     damage = (zipfile.BadZipFile, KeyError, EOFError, RuntimeError, zlib.error, OSError)
+    arrays = []
     try:
         with zipfile.ZipFile(require_file(path)) as archive:
             members = {Path(info.filename).name: info for info in archive.infolist()}
-            for name in (f"{half}-{what}" for half in ("train", "test") for what in _IDX_FILES):
-                member = members[f"emnist-letters-{name}.gz"]
-                where, size = f"{path}, emnist-letters-{name}.gz", member.file_size
-                if size > max_unpacked(member.compress_size):
+            for name in names:
+                where, size = f"{path}, {name}", members[name].file_size
+                if size > max_unpacked(members[name].compress_size):
                     raise NescioError(f"{where}: declares {size} bytes unpacked; refused")
-                packed = io.BytesIO(archive.read(member))
+                packed = io.BytesIO(archive.read(members[name]))
                 arrays.append(idx_array(unpack(packed, size, where), where))
     except damage as error:
         raise NescioError(f"{path}: is not EMNIST's archive ({error})") from error
-    return _emnist(arrays, path, classes)
-
-
-def _emnist(arrays: list[Array], where: Path, classes: Classes) -> Parts:
-    """Turn images upright, which are published transposed, and let labels start at 0, not at 1."""
-    for x in arrays[::2]:
-        if x.ndim != 3:
-            raise NescioError(f"{where}: images must have shape (N, 28, 28), got {x.shape}")
-    pairs = zip(arrays[::2], arrays[1::2], strict=True)
-    upright = [(x.transpose(0, 2, 1), y.astype(np.int64) - 1) for x, y in pairs]
-    return _parts(
-        [*upright[0], *upright[1]], f"{where}, train part", f"{where}, test part", classes
-    )
+    return arrays
 
 
 def read_cifar(paths: Paths, classes: Classes) -> Parts:
-    """Read CIFAR-10 from the folder `cifar-10-batches-bin`."""
-    batches = [read_bytes(paths[0] / name) for name in _CIFAR_FILES]
-    return _cifar(batches, paths[0], classes)
+    """Read CIFAR-10 from the folder `cifar-10-batches-bin`, or from its archive."""
+    path, arrays = paths[0], []
+    whole = path.is_dir()
+    batches = [read_bytes(path / name) for name in _CIFAR_FILES] if whole else _cifar_tar(path)
+    for name, batch in zip(_CIFAR_FILES, batches, strict=True):
+        if not batch or len(batch) % _CIFAR_RECORD:
+            wanted = f"expected records of {_CIFAR_RECORD}"
+            raise NescioError(f"{path}, {name}: {len(batch)} bytes; {wanted}")
+    for data in (b"".join(batches[:5]), batches[5]):
+        records = np.frombuffer(data, np.uint8).reshape(-1, _CIFAR_RECORD)
+        arrays += [records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0]]
+    return _parts(arrays, paths, classes)
 
 
-def read_cifar_tar(paths: Paths, classes: Classes) -> Parts:
-    """Read CIFAR-10 from its archive; six members are read, nothing is unpacked to disk."""
-    path = paths[0]
+def _cifar_tar(path: Path) -> list[bytes]:
+    """Return six members of the archive; nothing is unpacked to disk."""
     try:
         with tarfile.open(fileobj=io.BytesIO(read_bytes(path)), mode="r:") as archive:
             members = {Path(one.name).name: one for one in archive.getmembers() if one.isfile()}
             files = [archive.extractfile(members[name]) for name in _CIFAR_FILES]
-            batches = [b"" if file is None else file.read() for file in files]
+            return [b"" if file is None else file.read() for file in files]
     except (tarfile.TarError, KeyError, EOFError) as error:
         what = "is not the archive of CIFAR-10's binary version"
         raise NescioError(f"{path}: {what} ({error})") from error
-    return _cifar(batches, path, classes)
-
-
-def _cifar(batches: list[bytes], where: Path, classes: Classes) -> Parts:
-    for name, batch in zip(_CIFAR_FILES, batches, strict=True):
-        if not batch or len(batch) % _CIFAR_RECORD:
-            wanted = f"expected records of {_CIFAR_RECORD}"
-            raise NescioError(f"{where}, {name}: {len(batch)} bytes; {wanted}")
-    arrays: list[Array] = []
-    for data in (b"".join(batches[:5]), batches[5]):
-        records = np.frombuffer(data, np.uint8).reshape(-1, _CIFAR_RECORD)
-        arrays += [records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0]]
-    return _parts(arrays, f"{where}, train part", f"{where}, test part", classes)
 
 
 def read_usps(paths: Paths, classes: Classes, libsvm: bool = False) -> Parts:
@@ -154,7 +149,7 @@ def read_usps(paths: Paths, classes: Classes, libsvm: bool = False) -> Parts:
     LIBSVM has the digit plus one, and values as `index:value`, without zeros.
     """
     arrays = [array for path in paths for array in _usps(path, libsvm)]
-    return _parts(arrays, paths[0], paths[1], classes)
+    return _parts(arrays, paths, classes)
 
 
 def _usps(path: Path, libsvm: bool) -> tuple[Array, Array]:
@@ -179,9 +174,9 @@ def _usps(path: Path, libsvm: bool) -> tuple[Array, Array]:
 PUBLISHED: dict[str, Callable[[Paths, Classes], Parts]] = {
     "idx": read_idx_set,
     "emnist": read_emnist,
-    "emnist_zip": read_emnist_zip,
+    "emnist_zip": read_emnist,
     "cifar": read_cifar,
-    "cifar_tar": read_cifar_tar,
+    "cifar_tar": read_cifar,
     "usps": read_usps,
     "libsvm": partial(read_usps, libsvm=True),
 }
