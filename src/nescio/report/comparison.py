@@ -36,7 +36,7 @@ from nescio.report.table import (
     Table,
     auroc_cell,
     join,
-    mean_text,
+    mean_cell,
     percent_cell,
     save_markdown,
 )
@@ -81,7 +81,7 @@ def write_comparison(
 def set_tables(records: Records, unknown: Sets = None, score: str | None = None) -> RenderableType:
     """Return a table for each unknown set with a row for each method, mean ± sd of its runs."""
     runs, sets = compared(records, unknown)
-    columns = ("method", "runs", "accuracy", "MMC known", "MMC unknown", "AUROC", "AUPR In")
+    columns = ("method", "runs", "acc.", "MMC known", "MMC unknown", "AUROC", "AUPR In")
     parts: list[RenderableType] = []
     for name in sets:
         first = next(iter(runs.values()))[0]
@@ -101,8 +101,8 @@ def set_tables(records: Records, unknown: Sets = None, score: str | None = None)
                 percent_cell([its.mmc for its in sides]),
                 auroc_cell([one.auroc for one in found]),
             ]
-            row += [mean_text([one.aupr_in for one in found])]
-            row += [mean_text([one.aupr_out for one in found])]
+            row += [mean_cell([one.aupr_in for one in found])]
+            row += [mean_cell([one.aupr_out for one in found])]
             rows.append([*row, percent_cell([one.fpr95 for one in found])])
         against = f"{size(side)} {'attacked' if side.attack else 'unknown'}"
         title = f"{known.name} against {name}: {known.inputs} known, {against} inputs"

@@ -70,7 +70,10 @@ def feature_words(record: FeatureAudit) -> list[str]:
     }
     ways = [(one.median, way, one) for way, one in reaches.items() if one.median is not None]
     if not ways:
-        return [f"No single feature, moved however far, makes it {goal}.", *rest]
+        return [
+            f"No single feature, moved however far, makes it {goal} in {_median_row(record)}.",
+            *rest,
+        ]
     distance, way, reach = min(ways, key=lambda each: each[0])
     if distance == 0:
         return [f"The median row need not be moved for it to {goal}.", *rest]

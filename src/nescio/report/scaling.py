@@ -79,7 +79,7 @@ def scaling_table(record: Scaling) -> Table:
                 [one.name, *[None] * (2 + len(scores)), Styled("0 everywhere", style="dim")]
             )
             continue
-        flagged = [Percent(course.flagged[-1], 0) for course in one.scores]
+        flagged = [Percent(course.flagged[-1]) for course in one.scores]
         row: list[Cell] = [one.name, _factor(one.certain_from), Percent(one.confidence[-1])]
         rows.append([*row, *flagged, _flagged_by(one.scores)])
     title = (

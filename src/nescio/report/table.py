@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
+from typing import Literal
 
 from markupsafe import Markup
 from rich import box
@@ -72,19 +73,19 @@ class Table:
     row_styles: Mapping[int, str] = field(default_factory=dict)  # by row, in a terminal
 
     def __rich__(self) -> RenderableType:
-        table = RichTable(title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        table.title, table.padding = Text(self.title, "bold") if self.title else None, (0, 1, 0, 0)
-        for column, numeric in zip(self.columns, self._numeric, strict=True):
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        for i, (column, numeric) in enumerate(zip(self.columns, self._numeric, strict=True)):
             heading = Text(fold(column, HEADING_WIDTH))
-            if numeric:  # in a narrow terminal words are folded, and numbers stay whole
-                table.add_column(heading, justify="right", overflow="fold", min_width=5)
-            else:
-                table.add_column(heading, overflow="fold", min_width=min(8, len(column)))
+            # in a narrow terminal words are folded, and numbers stay whole
+            width = 5 if numeric else min(8, len(column)) if i else 8
+            justify: Literal["left", "right"] = "right" if numeric else "left"
+            table.add_column(heading, justify=justify, overflow="fold", min_width=width)
         for i, row in enumerate(self.rows):
             cells = (Text(self._text(cell), getattr(cell, "style", "")) for cell in row)
             table.add_row(*cells, style=self.row_styles.get(i, ""))
-        notes = [Text("\n".join(self.notes), style="dim")] if self.notes else []
-        return Group(table, *notes)
+        title = [Text(self.title, "bold")] if self.title else []
+        notes = [Text("\n".join(self.notes), "dim")] if self.notes else []
+        return Group(*title, table, *notes)
 
     def markdown(self) -> str:
         """Return the table in Markdown, its notes as a list below."""
@@ -175,9 +176,13 @@ def join(parts: Iterable[Markup | str]) -> Markup:
 
 def auroc_cell(values: float | Sequence[float | None] | None) -> Cell:
     """Return an AUROC, or the mean ± standard deviation of several, in its colour."""
-    found = [values] if isinstance(values, float | int | None) else values
-    middle = mean(found)
-    return None if middle is None else Styled(mean_text(found), middle, auroc_style(middle))
+    cell = mean_cell([values] if isinstance(values, float | int | None) else values)
+    return None if cell is None else Styled(cell.text, cell.value, auroc_style(cell.value))
+
+
+def mean_cell(values: Sequence[float | None]) -> Styled | None:
+    """Return the mean, ± its standard deviation if there are several; None if one is undefined."""
+    return None if (middle := mean(values)) is None else Styled(mean_text(values), middle)
 
 
 def auroc_style(value: float | None) -> str:

@@ -65,9 +65,9 @@ DUQ = replace(
 
 def test_the_verdict_of_a_plain_network():
     assert audit_words(PLAIN) == [
-        "Along 100.0 % of 10,000 directions this network is proved to end certain, whatever lies there; the median "
-        "input needs to be scaled 6.12 times for a confidence of 99.9 %.",
-        "Scaled so far and projected back into the box of the data, 98.7 % of the inputs are answered with a "
+        "Along 100.0 % of 10,000 directions the confidence of this network provably → 1 as the input "
+        "is scaled; the median input must be scaled 6.12 times for a confidence of 99.9 %.",
+        "Scaled that far and projected back into the box of the data, 98.7 % of the inputs are answered with a "
         "confidence above 95.0 %.",
     ]
 
@@ -75,8 +75,8 @@ def test_the_verdict_of_a_plain_network():
 def test_points_that_were_drawn_are_not_called_inputs():
     told = " ".join(audit_words(replace(PLAIN, drawn=True)))
     assert told.startswith(
-        "Along 100.0 % of 10,000 directions, through points drawn by chance in the box of the data, "
-        "this network is proved to end certain, whatever lies there; the median point"
+        "Along 100.0 % of 10,000 directions, through random points in the box of the data, the "
+        "confidence of this network provably → 1 as the input is scaled; the median point"
     )
     assert "98.7 % of the points are answered" in told
     kernels = " ".join(audit_words(replace(DUQ, drawn=True)))
@@ -84,10 +84,10 @@ def test_points_that_were_drawn_are_not_called_inputs():
     figure = audit_figure(replace(PLAIN, drawn=True))
     assert (
         figure.get_suptitle()
-        == "softmax: 10,000 points drawn in the box of the data on the way to infinity"
+        == "softmax: 10,000 points drawn in the box of the data, scaled to infinity"
     )
-    assert figure.axes[1].get_ylabel() == "share of points"
-    assert "input" not in told + kernels + "".join(
+    assert figure.axes[1].get_ylabel() == "fraction of points"
+    assert "inputs" not in told + kernels + "".join(
         axes.get_title(loc="left") for axes in figure.axes
     )
 
@@ -99,7 +99,7 @@ def test_points_that_were_drawn_are_not_called_inputs():
         ({"proved": 0.5}, "(50.0 % of the factors are proved, the others measured)"),
         (
             {"median_factor": 1.0, "at_once": 0.6},
-            "60.0 % of the inputs have a confidence of 99.9 % as they are",
+            "60.0 % of the inputs have a confidence of 99.9 % unscaled",
         ),
         (
             {"median_factor": None, "reached": 0.25},
@@ -107,11 +107,11 @@ def test_points_that_were_drawn_are_not_called_inputs():
         ),
         (
             {"median_factor": None, "reached": 0.0},
-            "never reaches a confidence of 99.9 %, nor any other",
+            "never reaches a confidence of 99.9 %, nor does any other",
         ),
         (
             {"median_factor": None, "reached": 0.0, "proved": 0.0},
-            "was not seen to reach a confidence of 99.9 %, nor",
+            "was not observed to reach a confidence of 99.9 %, nor",
         ),
         (
             {"proved": 0.03, "budget": 60.0, "unfollowed": 9700},
@@ -121,9 +121,9 @@ def test_points_that_were_drawn_are_not_called_inputs():
         ({"ends_certain": 0.99999}, "Along >99.9 % of"),
         (
             {"ends_certain": 0.9, "end_confidence": (0.6, 0.9, 1.0, 1.0, 1.0)},
-            "at infinity is at least 60.0 %",
+            "in the limit is at least 60.0 %",
         ),
-        ({"ends_certain": 0.9, "draws": 5}, "Its 5 draws need not agree there"),
+        ({"ends_certain": 0.9, "draws": 5}, "Its 5 samples need not agree there"),
     ],
 )
 def test_other_verdicts(change, said):
@@ -140,21 +140,21 @@ def test_without_a_box_nothing_is_projected():
 def test_the_verdict_of_kernels():
     first, second, _ = audit_words(DUQ)
     assert first == (
-        "Along >99.9 % of 10,000 directions this network is proved to end not knowing, at a confidence "
-        "below 0.1 %; the median input does so for ever when scaled 1.50 times."
+        "Along >99.9 % of 10,000 directions this network provably ends uncertain, with a confidence "
+        "below 0.1 %; the median input does so when scaled 1.50 times or more."
     )
     assert second == (
-        "On the way the median input was not seen to reach a confidence of 99.9 %, but 20.0 % of them "
-        "do."
+        "Before that, the median input was not observed to reach a confidence of 99.9 %, but 20.0 % of "
+        "them do."
     )
     first, *_ = audit_words(replace(DUQ, method="rbf", unknown_exact=0.0, unknown_factor=1.0))
     assert (
-        "every probability within 0.1 % of 1/3; the median input does so as it is, and for ever at the latest."
+        "every probability within 0.1 % of 1/3; the median input does so unscaled and at any larger factor at the latest."
         in first
     )
     first, *_ = audit_words(replace(DUQ, unknown_factor=None, ends_unknown=0.3))
     assert first.endswith(
-        "30.0 % of 10,000 directions this network is proved to end not knowing, at a confidence below 0.1 %."
+        "30.0 % of 10,000 directions this network provably ends uncertain, with a confidence below 0.1 %."
     )
 
 
@@ -165,7 +165,9 @@ def test_the_verdict_of_what_only_was_measured():
         )
     )
     assert "nothing is proved" in first
-    assert second.startswith("As far as a scan saw, the median input needs to be scaled 6.12 times")
+    assert second.startswith(
+        "As far as it was measured, the median input must be scaled 6.12 times"
+    )
 
 
 def test_shares_that_are_not_all_are_never_said_to_be():
@@ -189,14 +191,14 @@ def printed(record, classes=()):
 def test_the_table_tells_where_rays_end():
     text = printed(PLAIN, ("cat", "dog", "[b]eel"))
     rows = [" ".join(line.split()) for line in text.splitlines()]
-    assert rows.index("cat 60.0 %") < rows.index("[b]eel 40.0 %")
+    assert rows.index("cat 6000 60.0%") < rows.index("[b]eel 4000 40.0%")
     assert "dog" not in text
     many = printed(
-        replace(PLAIN, classes=9, ends_in=(4000, 2000, 1000, 1000, 1000, 500, 300, 200, 0))
+        replace(PLAIN, classes=14, ends_in=(3000, 2000, 1000, *[500] * 6, 100, 400, 300, 200, 0))
     )
     assert "3 others" in many
-    assert "10.0 %" in many
-    assert "where rays end" not in printed(DUQ)
+    assert "10.0%" in many
+    assert "rays end certain" not in printed(DUQ)
 
 
 def test_the_figure_draws_what_happens_on_a_ray():
@@ -215,11 +217,11 @@ def test_the_figure_draws_what_happens_on_a_ray():
         30.0,
     ]
     assert {text.get_text() for text in figure.legends[0].get_texts()} == {
-        "where the network's law changes",
+        "breakpoint: the affine map changes",
         "certain for the first time",
-        "from here on this law for ever",
-        "the law at infinity",
-        "share certain (99.9 %)",
+        "one affine map from here on",
+        "the affine map at infinity",
+        "fraction certain (99.9 %)",
     }
     steps = right.lines[0]
     assert steps.get_xdata()[50] == PLAIN.factors[50]
@@ -229,7 +231,7 @@ def test_the_figure_draws_what_happens_on_a_ray():
 def test_the_figure_of_kernels_has_a_second_curve():
     figure = audit_figure(DUQ)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels[-2:] == ["share certain (99.9 %)", "share that knows nothing any more"]
+    assert labels[-2:] == ["fraction certain (99.9 %)", "fraction uncertain from there on"]
     assert max(figure.axes[1].lines[0].get_ydata()) == pytest.approx(
         0.19
     )  # 20 of 101 percentiles are reached

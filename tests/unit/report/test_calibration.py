@@ -75,7 +75,7 @@ def test_several_models_share_a_figure(record):
 
 def test_what_has_no_bins_is_told(record):
     old = replace(record, known=replace(record.known, reliability=None))
-    with pytest.raises(NescioError, match="evaluate the models anew"):
+    with pytest.raises(NescioError, match="evaluations with bins of confidence"):
         reliability_figure([old])
     assert (
         len(reliability_figure([old, record]).axes[0].lines) == 2

@@ -56,12 +56,12 @@ def test_any_name_is_shown_as_it_is():
     record = an_evaluation(HOSTILE[0], HOSTILE[1:], method="$m$")
     words = words_in(histogram_figure(record))
     assert set(HOSTILE) <= set(words)
-    assert "$m$: how unknown each set looks to it" in words
+    assert "$m$: entropy on each set" in words
     words = words_in(rejection_curves_figure(record))
     assert {HOSTILE[0], *(f"with {name}" for name in HOSTILE[1:])} <= {
         word.replace("\u200a", "") for word in words
     }
-    assert "$m$: accuracy when the least known are rejected" in words
+    assert "$m$: accuracy when unknown-looking inputs are rejected" in words
 
 
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
@@ -92,7 +92,7 @@ def test_histograms_draw_shares():
         ("far", [0.6, 0.4]),
     ]
     assert all(one.get_data().edges.tolist() == [0.0, 0.25, 0.75] for one in outlines)
-    assert axes.get_xlabel() == "entropy  (larger = less known)"
+    assert axes.get_xlabel() == "entropy  (higher = more likely unknown)"
     with pytest.raises(NescioError, match="unknown score of this record 'margin'"):
         histogram_figure(an_evaluation("moons", []), "margin")
 

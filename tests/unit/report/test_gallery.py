@@ -59,7 +59,7 @@ def test_a_row_for_noise_and_one_for_each_model():
     figure = gallery_figure(gallery())
     assert texts(figure)[1:] == ["noise", "softmax", "acet"]
     assert texts(figure)[0].startswith(
-        "digits: noise, and what an attack makes of it (ε = 0.3, 40 steps)\n"
+        "digits: noise before and after an attack (ε = 0.3, 40 steps)\n"
     )
     assert [axes.get_xlabel() for axes in figure.axes] == ["a", "b", "c", *["20.0 % → 99.9 %"] * 6]
     drawn = [np.asarray(axes.images[0].get_array()) for axes in figure.axes]

@@ -118,7 +118,7 @@ def test_panels_say_whose_they_are_and_what_is_missing(maps):
         "mc dropout\nweight",
         "ensemble\nweight",
     } <= set(words)
-    assert words.count("one draw:\nnothing to compare") == 1
+    assert words.count("needs several\nsamples") == 1
     again = texts(map_figure([replace(maps[1], scores=maps[1].scores[:1]), maps[2]]))
     assert again.count("not in this map") == 1
 
@@ -127,7 +127,7 @@ def test_one_draw_is_no_reason_for_a_score_that_needs_no_more(maps):
     duq = a_map("duq", 1, surface("max_logit", 0.0, 1.0))
     words = texts(map_figure([maps[0], duq]))
     assert words.count("not in this map") == 2
-    assert "one draw:\nnothing to compare" not in words
+    assert "needs several\nsamples" not in words
 
 
 @pytest.mark.parametrize("change", [{"x": ()}, {"y": ()}, {"x": X[1:]}])
@@ -155,7 +155,7 @@ def test_colours_and_points_are_explained(maps):
     marks = [(line.get_color(), line.get_marker()) for line in figure.legends[0].get_lines()]
     assert marks == [(COLOURS[0], "o"), (COLOURS[1], "s")]
     assert [to_hex(found.get_facecolor()[0]).upper() for found in dots] == list(COLOURS[:2])
-    assert "no longer notices" in map_figure(maps, saturation=True).get_suptitle()
+    assert "white = flat score" in map_figure(maps, saturation=True).get_suptitle()
 
 
 def test_one_score_is_laid_out_in_threes(maps):
@@ -220,12 +220,12 @@ def test_saturation_is_drawn_on_a_log_scale_that_takes_zeros(maps):
 
 def test_what_cannot_be_drawn_is_told(maps):
     with pytest.raises(
-        NescioError, match="one or more maps, all of one data set and its classes; given: none"
+        NescioError, match="one or more maps, all of one data set and its classes, got none"
     ):
         map_figure([])
-    with pytest.raises(NescioError, match="given: moons, blobs"):
+    with pytest.raises(NescioError, match="got moons, blobs"):
         map_figure([maps[0], replace(maps[1], data="blobs")])
-    with pytest.raises(NescioError, match="and its classes; given: moons"):
+    with pytest.raises(NescioError, match="and its classes, got moons"):
         map_figure([maps[0], replace(maps[1], classes=("lower", "upper"))])
     with pytest.raises(
         NescioError, match="unknown score of these maps 'entropi'; did you mean 'entropy'"
@@ -252,7 +252,9 @@ def test_files_are_of_the_kind_their_name_says_and_small(maps, tmp_path, name, s
 
 
 def test_other_kinds_of_files_are_refused(maps, tmp_path):
-    with pytest.raises(NescioError, match=r"a figure ends in \.svg, \.png, \.pdf, not '.*m\.jpg'"):
+    with pytest.raises(
+        NescioError, match=r"must end in one of \.svg, \.png, \.pdf, got '.*m\.jpg'"
+    ):
         save_figure(map_figure(maps[:1]), tmp_path / "m.jpg")
     assert not list(tmp_path.iterdir())
 

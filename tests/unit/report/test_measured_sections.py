@@ -26,14 +26,14 @@ def test_there_is_none_without_records():
 def test_what_a_meta_classifier_looks_at():
     body = shown(a_meta())
     assert (
-        "lasso: 2 of 3 features count; learned from 90 right and 8 wrong answers, 20 of all/l1."
+        "lasso: 2 of 3 features have a weight; learned from 90 correct and 8 wrong answers, 20 of all/l1."
         in body
     )
-    assert rows(body) == [["entropy", "2.000"], ["all/l12", "-0.500"]]
-    assert "the weightiest feature is entropy, with +2.000" in body
+    assert rows(body) == [["entropy", "+2.000"], ["all/l12", "-0.500"]]
+    assert "the largest weight is that of entropy, +2.000" in body
     assert "no single weight for a feature" in shown(a_meta(weights=None))
     none = shown(a_meta(weights=(0.0, 0.0, 0.0)))
-    assert "0 of 3 features count" in none
+    assert "0 of 3 features have a weight" in none
     assert "<table" not in none
 
 

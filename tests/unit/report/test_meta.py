@@ -31,7 +31,7 @@ def test_the_table_says_what_it_was_learned_from():
     console.print(weights_table(record()))
     said = console.export_text()
     assert (
-        "lasso: 2 of 3 features count; learned from 90 right and 8 wrong answers, 20 of uniform"
+        "lasso: 2 of 3 features have a weight; learned from 90 correct and 8 wrong answers, 20 of uniform"
         in said
     )
     assert said.index("+2.000") < said.index("-0.500")
@@ -50,5 +50,5 @@ def test_the_figure_has_a_bar_for_each(tmp_path):
 def test_a_network_has_no_such_weights():
     with pytest.raises(NescioError, match="no single weight"):
         nonzero_weights(record(None, "nn"))
-    with pytest.raises(NescioError, match="not None"):
+    with pytest.raises(NescioError, match="got None"):
         nonzero_weights(None)

@@ -105,7 +105,8 @@ def test_a_file_and_a_folder_of_one_name_are_told_apart(twins):
 
 def test_runs_that_are_given_one_name_are_of_one_method(twins):
     with pytest.raises(
-        NescioError, match=r"as 'x' is of different methods: softmax in '.*A/run', duq in '.*B/run'"
+        NescioError,
+        match=r"named 'x' are of different methods: softmax in '.*A/run', duq in '.*B/run'",
     ):
         found(f"x={twins / 'A' / 'run'}", f"x={twins / 'B' / 'run'}")
     with pytest.raises(NescioError, match="different methods"):
@@ -175,8 +176,8 @@ def test_a_path_with_an_equals_sign_is_a_path(tmp_path):
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda path: path / "nothing", "there is no file or folder"),
-        (lambda path: path, "there is no record in the folder"),
+        (lambda path: path / "nothing", "no file or folder"),
+        (lambda path: path, "no record in the folder"),
     ],
 )
 def test_what_is_not_there_is_named(tmp_path, make, told):
@@ -189,7 +190,7 @@ def test_what_is_not_there_is_named(tmp_path, make, told):
     ("text", "told"),
     [
         ("{", "cannot read"),
-        ("[1]", "is no record"),
+        ("[1]", "is not a nescio record"),
         ('{"record": "Evaluation", "format": 1}', "expected the fields"),
         ('{"record": ["Evaluation"]}', "unknown kind of record"),
         ('{"record": "Evalution"}', "did you mean 'Evaluation'"),
@@ -211,7 +212,7 @@ def test_a_broken_file_in_a_folder_is_not_passed_over(runs):
 
 
 def test_nothing_given_is_nothing_to_show():
-    with pytest.raises(NescioError, match="given: none"):
+    with pytest.raises(NescioError, match="got none"):
         records_in([])
 
 
@@ -227,9 +228,9 @@ def test_a_page_takes_the_place_of_no_record(runs, tmp_path, monkeypatch):
     (runs / "link.html").symlink_to(runs / "plain" / "history.json")
     (runs / "hard.html").hardlink_to(runs / "plain" / "history.json")
     for output in ("plain", "../runs", "hard.html"):
-        with pytest.raises(NescioError, match="take the place of what it is made from"):
+        with pytest.raises(NescioError, match="would replace what it is made from"):
             check_output(["mine=plain/history.json", "plain"], Path(output))
     for output in ("plain/evaluation.json", "other.JSON", "link.html"):
-        with pytest.raises(NescioError, match=r"does not end in \.json"):
+        with pytest.raises(NescioError, match=r"must not end in \.json"):
             check_output(["plain"], Path(output))
     check_output(["mine=plain", "duq/history.json"], runs / "plain" / "report.html")

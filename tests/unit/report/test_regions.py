@@ -61,7 +61,7 @@ def test_each_region_is_drawn_and_those_without_end_stand_out(record):
     assert figure.get_suptitle() == "two moons: 3 linear regions, 2 of them unbounded"
     assert legend(figure) == [
         "bounded region",
-        "goes on to infinity",
+        "unbounded region",
         "decision boundary",
         "upper",
         "lower",

@@ -72,12 +72,12 @@ def test_two_evaluations_in_the_folder_of_a_run_are_told_of_as_one(tmp_path):
     )
     found = records_in([str(tmp_path / "run")])
     text = verdict_html(ReportContext(tuple(found)))
-    assert "It answers 95.0 % of 1000 inputs of digits rightly." in text
+    assert "Accuracy on digits (1000 inputs): 95.0 %." in text
     assert "one of its 50 wrong answers" in text
-    assert "What it makes of unknown inputs" in text
-    assert "Best: it mostly tells classes that it never learned" in text
-    assert "Worst: it takes inputs far away" in text
-    assert "adversarial_samples: none of 40 attacks made the model err." in text
+    assert "Unknown inputs" in text
+    assert "Best: it mostly recognises classes left out of training" in text
+    assert "Worst: it takes inputs far from its data" in text
+    assert "adversarial_samples: none of 40 attacks succeeded." in text
     assert "2 runs" not in report_page(found)
 
 

@@ -224,11 +224,11 @@ def test_rays_are_told_in_words(of_images):
     audit = one(of_images, Audit)
     page = Page(infinity(given(audit)))
     assert (
-        f"Along {100 * audit.ends_certain:.1f} % of 20 directions, through points drawn by chance"
+        f"Along {100 * audit.ends_certain:.1f} % of 20 directions, through random points in the box"
         in page.text
     )
-    assert "Right: how many of all points are certain by then." in page.text
-    assert "Where rays end is proved, not measured" in page.text
+    assert "Right: the fraction of all points that are certain by then." in page.text
+    assert "The limits are proved, not measured" in page.text
     ended = next(label for label, count in enumerate(audit.ends_in) if count)
     assert f"class {ended}" in page.text
     fitted = dataclasses.replace(
@@ -241,7 +241,7 @@ def test_rays_are_told_in_words(of_images):
         audit.rays[0], factors=(1.0, 1000.0), confidence=(0.5, 0.999), asymptote=None
     )
     words = infinity(given(dataclasses.replace(audit, rays=(ray,) * 8)))
-    assert "Confidence of 8 points as they are scaled by 1 to 1,000; all end above 0.99." in words
+    assert "Confidence in 8 points as they are scaled by 1 to 1,000; all end above 0.99." in words
     low = dataclasses.replace(ray, confidence=(0.5, 0.4))
     words = infinity(given(dataclasses.replace(audit, rays=(ray, low))))
     assert "they end between 0.4 and 0.999" in words
@@ -252,10 +252,10 @@ def test_rays_are_told_in_words(of_images):
     ("change", "said"),
     [
         ({"law": "unknown"}, "All of this is measured"),
-        ({"law": "kernels", "ends_unknown": 1.0}, "That it ends not knowing is proved"),
-        ({"proved": 0.0}, "the factors were measured by a scan"),
+        ({"law": "kernels", "ends_unknown": 1.0}, "That it ends uncertain is proved"),
+        ({"proved": 0.0}, "the factors were measured"),
         ({"proved": 0.5}, "50.0 % of the factors are exact, the others measured"),
-        ({"draws": 3}, "one affine law of each draw holds"),
+        ({"draws": 3}, "one affine map of each sample holds"),
     ],
 )
 def test_what_is_proved_and_what_is_measured(of_images, change, said):
@@ -274,10 +274,10 @@ def test_several_audits_stand_side_by_side(of_images):
 
 def test_features_by_themselves(of_rows):
     page = Page(infinity(given(of_rows[0])))
-    assert re.search(r"The nearest feature is (width|height): with it moved", page.text)
+    assert re.search(r"The nearest feature is (width|height): moved (lower|higher)", page.text)
     assert (
-        page.text.count("the median of the rows it is not yet certain of") == 2
-    )  # in the words, below the figure
+        page.text.count("the median row not yet certain") == 3
+    )  # in the words, below the figure, and below the table
     sorted_by = [float(cell["data-value"]) for cell in page.of("td") if "data-value" in cell]
     assert len(sorted_by) >= 2 * 4  # seen from, to, and at least two distances of each feature
     assert of_rows[0].features[0].low in sorted_by
@@ -291,11 +291,11 @@ def test_scaling_and_monotonicity_in_words(of_rows):
         for d in one(of_rows, Scaling).directions
         if not any(course.notices for course in d.scores or ())
     ]
-    assert (f"Along {len(missed)} of 3 directions no score notices" in text) == bool(missed)
+    assert (f"Along {len(missed)} of 3 directions no score flags them" in text) == bool(missed)
     found = one(of_rows, Monotonicity)
     text = Page(infinity(given(found))).text
     assert f"along {len(found.monotone_features)} of 2 features" in text
-    assert "no proof" in text
+    assert "not a proof" in text
 
 
 def test_many_grey_lines_are_one_picture(of_rows):
@@ -323,7 +323,7 @@ def test_a_gallery_shows_before_and_after(of_images):
     wrong = [
         answer != kind for answer, kind in zip(samples.rows[0].answers, samples.kinds, strict=True)
     ]
-    assert f"{sum(wrong)} of 2 end in a wrong class" in page.text
+    assert f"{sum(wrong)} of 2 are misclassified" in page.text
     assert sum("wrong" in figure.get("class", "") for figure in page.of("figure")) == sum(wrong)
 
 
@@ -333,8 +333,7 @@ def test_attacked_sets_in_words(of_images):
     text = Page(attacks(given(record))).text
     side = record.unknown[0]
     assert (
-        f"run, adversarial_noise: after the attack the mean confidence is {100 * side.mmc:.1f} %"
-        in text
+        f"run, adversarial_noise: mean confidence after the attack {100 * side.mmc:.1f} %" in text
     )
     how = ATTACKS["adversarial_noise"]
     fooled = dataclasses.replace(
@@ -344,11 +343,11 @@ def test_attacked_sets_in_words(of_images):
         attack=Against(12, "loss", how.eps, 5, 0.1, "linf", True, 1, False),
     )
     text = Page(attacks(given(dataclasses.replace(record, unknown=(fooled,))))).text
-    assert "75.0 % of 12 attacked inputs end in a wrong class" in text
+    assert "75.0 % of 12 attacked inputs are misclassified" in text
     calm = dataclasses.replace(
         record, unknown=(), provenance=Provenance.now(0, {"resisted": {"a": 7}}, 0.0)
     )
-    assert "run, a: none of 7 attacks made the model err." in Page(attacks(given(calm))).text
+    assert "run, a: none of 7 attacks succeeded." in Page(attacks(given(calm))).text
     assert attacks(given(dataclasses.replace(record, unknown=()))) == ""
     bare = dataclasses.replace(record, unknown=(dataclasses.replace(side, separation=()),))
     assert "–" in Page(attacks(given(bare))).text
@@ -359,11 +358,11 @@ def test_an_attack_on_many_models_is_told_once(of_images):
     record = one(of_images, Evaluation)
     record = dataclasses.replace(record, unknown=record.unknown[:1])
     named = ReportContext(tuple((name, record) for name in "abc"))
-    assert unknown(named).count("was made for each of a, b and c by itself") == 1
-    assert "after the attack the mean confidence" in attacks(named)
+    assert unknown(named).count("was generated for each of a, b and c separately") == 1
+    assert "mean confidence after the attack" in attacks(named)
     many = ReportContext(tuple((f"m{i}", record) for i in range(7)))
-    assert unknown(many).count("was made for each of 7 models by itself") == 1
-    assert "after the attack the mean confidence" not in attacks(many)  # the table has it
+    assert unknown(many).count("was generated for each of 7 models separately") == 1
+    assert "mean confidence after the attack" not in attacks(many)  # the table has it
     assert attacks(many).count("<tr>") == 8
 
 
@@ -374,7 +373,7 @@ def test_pictures_of_another_attack_are_told(of_images):
         attack = dataclasses.replace(record.unknown[0].attack, steps=count)
         side = dataclasses.replace(record.unknown[0], attack=attack)
         text = Page(attacks(given(dataclasses.replace(record, unknown=(side,)), noise))).text
-        assert (f"it had {steps} steps, not {steps + 1}" in text) == (count != steps)
+        assert (f"of {steps} steps rather than {steps + 1}" in text) == (count != steps)
 
 
 def test_maps_side_by_side(of_rows):
@@ -383,7 +382,7 @@ def test_maps_side_by_side(of_rows):
     page = Page(maps(given(record, dataclasses.replace(record, method="duq"), other)))
     assert len(page.of("svg")) == 4  # confidence and score, of two data sets
     sure = (np.array(record.confidence.values) > 0.99).mean()
-    assert f"softmax is more than 99.0 % sure over {percent(sure)} of the map" in page.text
+    assert f"softmax is more than 99.0 % certain over {percent(sure)} of the map" in page.text
     same = Page(maps(given(record, record)))
     assert "run (2) is more than" in same.text  # two of one method go by their names
 
@@ -458,7 +457,8 @@ def test_examples_as_pictures_and_as_rows(of_images, of_rows):
     assert len(page.of("img")) == 3 * 2 * 3
     first = record.known.surest[0]
     assert any(
-        f"input {first.number}, among the surest: taken for {first.answer}" in image["alt"]
+        f"input {first.number}, among the most certain: classified as {first.answer}"
+        in image["alt"]
         for image in page.of("img")
     )
     assert "shown stretched" in " ".join(image["alt"] for image in page.of("img"))  # far away
@@ -472,16 +472,13 @@ def test_examples_as_pictures_and_as_rows(of_images, of_rows):
 def test_examples_of_many_models_are_folded_and_few(of_rows):
     record = one(of_rows, Examples)
     alone = Page(examples(given(record)))
-    assert (
-        "the inputs it is surest of first, then those it is least sure of, judged by max_prob."
-        in alone.text
-    )
+    assert "the most certain inputs first, then the least certain, by max_prob." in alone.text
     assert not alone.of("details")
     page = Page(examples(given(*[record] * 8)))
     assert len(page.of("details")) == 6
     assert "run (6)" in page.text
     assert "run (7)" not in page.text
-    assert "2 more models’ inputs are not shown." in page.text
+    assert "Inputs of 2 more models are not shown." in page.text
 
 
 def test_wrong_examples_stand_out(of_images):
@@ -489,7 +486,7 @@ def test_wrong_examples_stand_out(of_images):
     wrong = dataclasses.replace(record.known.surest[0], answer="a", truth="b")
     side = dataclasses.replace(record.known, surest=(wrong,), unsure=())
     page = Page(examples(given(dataclasses.replace(record, known=side, unknown=()))))
-    assert "Of the 1 input it is surest of 1 are wrong." in page.text
+    assert "Of the 1 most certain input, 1 are misclassified." in page.text
     assert page.of("figure")[0]["class"] == "picture wrong"
     assert "wrong: it is b" in page.of("img")[0]["alt"]
 
@@ -518,29 +515,29 @@ def test_thresholds_and_their_promises(of_images):
         f"Measured: {100 * decision.accepted:.1f} % of {decision.inputs} known test inputs were accepted"
         in page.text
     )
-    assert "inputs of digits, test part settled that" in page.text
+    assert "inputs of digits, test part." in page.text
     assert "a promise" not in page.text  # of the fitted detector: the decision tells it
     fitted = [one for one in of_images if isinstance(one, Fitted)]
-    assert "Promised: a promise." in Page(threshold(given(*fitted))).text
+    assert "Guarantee: a promise." in Page(threshold(given(*fitted))).text
     side = Page(threshold(given(decision, decision)))
     assert "run (2)" in side.text
-    assert "far refused, %" in side.text
+    assert "far rejected, %" in side.text
     exact = dataclasses.replace(decision, accept=0.9, bound=0.9032)
     rows = threshold(given(exact, exact))
-    assert re.search(r"promised, %</th><th[^>]*>guaranteed, %</th>", rows)
+    assert re.search(r"asked for, %</th><th[^>]*>guaranteed, %</th>", rows)
     assert re.search(r">90\.0</td><td[^>]*>90\.3</td>", rows)
 
 
 def test_what_a_broken_promise_looks_like(of_images):
     decision = of_images[2]
     broken = dataclasses.replace(decision, accepted=0.5)
-    assert any("the promise does not hold for them" in words for words in decision_words(broken))
+    assert any("the guarantee does not hold for them" in words for words in decision_words(broken))
     assert not any(
         "does not hold" in words
         for words in decision_words(dataclasses.replace(decision, accepted=0.95))
     )
     forgotten = dataclasses.replace(decision, promise=None, usual=None, bound=None, accuracy=None)
-    assert "What it promised is not in this record." in decision_words(forgotten)
+    assert "Its guarantee is not in this record." in decision_words(forgotten)
     risk = dataclasses.replace(decision, risk=0.01, accepted_accuracy=0.98)
     assert any("was not kept" in words for words in decision_words(risk))
     decision_figure(forgotten).draw_without_rendering()
@@ -548,9 +545,9 @@ def test_what_a_broken_promise_looks_like(of_images):
 
 def test_thresholds_in_words():
     assert threshold_words("energy", (2.5,), "9 inputs") == (
-        "energy says “I do not know” where its score is above 2.5; 9 inputs settled that."
+        "energy answers “I do not know” if its score is above 2.5, as set by 9 inputs."
     )
-    assert "largest probability is below 90.0 %" in threshold_words(
+    assert "largest probability below 90.0 %" in threshold_words(
         "max_prob", (float(np.log(0.1)),), "9 inputs"
     )
     assert "accepts everything" in threshold_words("energy", (1.7e308,), "9 inputs")
@@ -571,7 +568,7 @@ def test_a_model_of_kernels():
         overconfidence(model, box=box_of(known), trials=10, progress=False),
     ]
     text = Page(infinity(given(*records))).text
-    assert "That it ends not knowing is proved" in text
+    assert "That it ends uncertain is proved" in text
     assert "certain after" in text
     assert "How far the median row must be moved" in text
 
@@ -588,9 +585,7 @@ def test_a_recommended_detector_comes_first_and_is_told_once():
     found = verdict(
         ReportContext((("run", own), ("run", a_fitted(detector="knn")), ("run", suited)))
     )
-    assert re.findall(
-        r"(Use \w+|If not vim, there is a detector that was fitted on \w+)", found
-    ) == [
-        "Use vim",
-        "If not vim, there is a detector that was fitted on knn",
+    assert re.findall(r"(Recommended: \w+|Instead of vim there is one fitted on \w+)", found) == [
+        "Recommended: vim",
+        "Instead of vim there is one fitted on knn",
     ]

@@ -59,27 +59,27 @@ def lines(found, width=120):
 
 def test_the_table_has_a_row_for_each_trial(scales, penalties):
     assert lines(scales)[0] == "duq: length_scale by validation accuracy at gradient penalty 0"
-    assert lines(scales)[1] == "length_scale accuracy seconds"
-    assert lines(scales)[3:] == [
-        "0.05 90.0% 2.0",
-        "0.1 92.0% 2.0 chosen",
-        "1 80.0% 2.0",
-        "2 – 2.0 failed: the loss became [nan]",
+    assert lines(scales)[1:3] == ["length_", "scale accuracy seconds remark"]
+    assert lines(scales)[4:] == [
+        "0.05 90.0% 2.000",
+        "0.1 92.0% 2.000 chosen",
+        "1 80.0% 2.000",
+        "2 – 2.000 failed: the loss became [nan]",
     ]
-    assert lines(penalties)[1] == "gradient_penalty accuracy AUROC seconds"
-    assert lines(penalties)[3:] == [
-        "0 93.0% 0.8800 2.0",
-        "0.1 92.0% 0.9100 2.0 chosen",
-        "0.5 90.0% 0.9000 2.0",
-        "1 89.0% – 2.0 undefined: no wrong answer, or no right one",
+    assert lines(penalties)[1:3] == ["gradient_", "penalty accuracy AUROC seconds remark"]
+    assert lines(penalties)[4:] == [
+        "0 93.0% 0.8800 2.000",
+        "0.1 92.0% 0.9100 2.000 chosen",
+        "0.5 90.0% 0.9000 2.000",
+        "1 89.0% – 2.000 undefined: no wrong answer, or no correct one",
     ]
 
 
 def test_the_verdict_says_what_and_why(scales, penalties):
     why = "length_scale 0.1 chosen: 92.0%, the best validation accuracy at gradient penalty 0"
-    assert selection_words(scales) == f"{why} (500 inputs, 40 of them answered wrongly)"
+    assert selection_words(scales) == f"{why} (500 inputs, 40 of them misclassified)"
     why = f"gradient_penalty 0.1 chosen: 0.9100, the best {WRONG}"
-    assert selection_words(penalties) == f"{why} (500 inputs, 40 of them answered wrongly)"
+    assert selection_words(penalties) == f"{why} (500 inputs, 40 of them misclassified)"
 
 
 def drawn(axes, colour, marker):
@@ -159,5 +159,5 @@ def test_any_name_of_unknown_data_can_be_drawn(penalties, name):
 
 
 def test_needs_no_torch():
-    code = "import sys, nescio.report.selection; sys.exit('torch' in sys.modules)"
+    code = "import sys, nescio.report.training; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

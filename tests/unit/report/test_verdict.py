@@ -26,20 +26,23 @@ from report_records import (
 def test_a_model_that_is_right_and_honest():
     told = known_words([an_evaluation({}, accuracy=0.95, mmc=0.955, ece=0.012, right_wrong=0.93)])
     assert told == [
-        "It answers 95.0 % of 1000 inputs of digits rightly.",
-        "It says that it is 95.5 % sure on average. That can be taken at its word: its confidence is off by 1.2 "
-        "percentage points.",
-        "It doubts where it errs: one of its 50 wrong answers looks less certain than a right one 93.0 % of the time.",
+        "Accuracy on digits (1000 inputs): 95.0 %.",
+        "Its mean confidence is 95.5 %. It is well calibrated: on average it differs from the "
+        "accuracy by 1.2 percentage points (ECE).",
+        "Its confidence mostly reveals errors: one of its 50 wrong answers looks less certain than "
+        "a correct one 93.0 % of the time.",
     ]
 
 
 @pytest.mark.parametrize(("mmc", "way"), [(0.9, "mostly too high"), (0.3, "mostly too low")])
 def test_a_model_that_is_neither(mmc, way):
     told = known_words([an_evaluation({}, accuracy=0.6, mmc=mmc, ece=0.3, right_wrong=0.55)])
-    assert told[0] == "It answers 60.0 % of 1000 inputs of digits rightly."
-    assert "Do not take it at its word: its confidence is off by 30.0 percentage points" in told[1]
+    assert told[0] == "Accuracy on digits (1000 inputs): 60.0 %."
+    assert (
+        "Do not rely on it: on average it differs from the accuracy by 30.0 percentage" in told[1]
+    )
     assert way in told[1]
-    assert told[2].startswith("Its doubts hardly tell where it errs")
+    assert told[2].startswith("Its confidence hardly reveals errors")
 
 
 def test_nothing_is_said_of_doubts_where_nothing_was_wrong():
@@ -47,52 +50,47 @@ def test_nothing_is_said_of_doubts_where_nothing_was_wrong():
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "few"), [(0.999, "only wrong answer looks"), (0.991, "9 wrong answers look")]
+    ("accuracy", "few"), [(0.999, "only wrong answer has"), (0.991, "9 wrong answers have")]
 )
 def test_of_few_wrong_answers_the_figure_of_the_tables_is_told_but_not_judged(accuracy, few):
     told = known_words([an_evaluation({}, accuracy=accuracy, right_wrong=0.996)])
     assert told[2] == (
-        f"Its {few} less certain than a right one 99.6 % of the time; so few do not show whether it "
-        "doubts where it errs."
+        f"Its {few} a lower confidence than a correct one 99.6 % of the time; so few do not show "
+        "whether confidence reveals errors."
     )
     runs = [an_evaluation({}, accuracy=0.991, right_wrong=0.5)] * 2
     assert known_words(runs)[2].startswith(
-        "Its doubts hardly tell where it errs: one of its 18 wrong answers"
+        "Its confidence hardly reveals errors: one of its 18 wrong answers"
     )
 
 
 def test_runs_are_averaged_and_say_so():
     told = known_words([an_evaluation({}, accuracy=0.9), an_evaluation({}, accuracy=0.8)])
-    assert told[0] == "It answers 85.0 % of 1000 inputs of digits rightly, in the mean of 2 runs."
+    assert told[0] == "Accuracy on digits (1000 inputs): 85.0 %, mean of 2 runs."
 
 
 def test_the_best_and_the_worst_set_are_named():
     told = unknown_words([an_evaluation({"unseen": 0.995, "far": 0.1, "mnist": 0.95})])
     assert told[0].startswith(
-        "Best: it tells classes that it never learned (unseen) from what it knows nearly without"
+        "Best: it recognises classes left out of training (unseen) nearly without"
     )
     assert "99.5 % of the time" in told[0]
     assert told[1].startswith(
-        "Worst: it takes inputs far away from its data (far) for more familiar than what it knows"
+        "Worst: it takes inputs far from its data (far) for more familiar than known inputs"
     )
-    assert told[2] == (
-        "It was shown 3 kinds of unknown inputs: for 2 of them an input looks less familiar than a "
-        "known one at least 90.0 % of the time."
-    )
-    assert told[3].endswith(
-        "with a threshold that accepts 95 % of known inputs, 90.0 % of them are accepted too."
-    )
+    assert told[2] == "Of 3 kinds of unknown inputs, 2 have an AUROC of at least 0.9."
+    assert told[3].endswith("a threshold that accepts 95 % of known inputs accepts 90.0 % of them.")
 
 
 @pytest.mark.parametrize(
     ("auroc", "told"),
     [
         (0.999, "nearly without fail"),
-        (0.93, "it mostly tells"),
-        (0.75, "cannot be relied on"),
-        (0.6, "hardly notices"),
-        (0.5, "does not notice"),
-        (0.2, "more familiar than what it knows"),
+        (0.93, "it mostly recognises"),
+        (0.75, "but not reliably"),
+        (0.6, "hardly recognises"),
+        (0.5, "does not recognise"),
+        (0.2, "more familiar than known inputs"),
     ],
 )
 def test_one_set_is_judged_by_its_auroc(auroc, told):
@@ -111,15 +109,11 @@ def test_attacks_that_failed_are_told():
         an_evaluation({}),
         provenance=replace(ORIGIN, settings={"resisted": {"adversarial_samples": 40}}),
     )
-    assert unknown_words([record]) == [
-        "adversarial_samples: none of 40 attacks made the model err."
-    ]
-    assert unknown_words([record, record]) == [
-        "adversarial_samples: none of 80 attacks made the model err."
-    ]
+    assert unknown_words([record]) == ["adversarial_samples: none of 40 attacks succeeded."]
+    assert unknown_words([record, record]) == ["adversarial_samples: none of 80 attacks succeeded."]
     for runs in ([record, an_evaluation({})], [an_evaluation({}), record]):
         assert unknown_words(runs) == [
-            "adversarial_samples: none of 40 attacks made the model err in 1 of 2 runs."
+            "adversarial_samples: none of 40 attacks succeeded in 1 of 2 runs."
         ]
 
 
@@ -127,20 +121,20 @@ def test_far_away_opposite_models_are_told_apart():
     every = f"along all {an_audit().trials:,} directions tried."
     assert (
         far_away_words(an_audit("affine", 1.0))
-        == f"Far away it is sure of whatever it is shown, {every}"
+        == f"Far away its confidence tends to 1 for any input, {every}"
     )
     assert (
         far_away_words(an_audit("affine", 0.1))
-        == "Far away it does not become certain along most directions."
+        == "Far away its confidence does not tend to 1 along most directions."
     )
     assert (
         far_away_words(an_audit("kernels", 1.0))
-        == f"Far away it says that it does not know, {every}"
+        == f"Far away it reports that it does not know, {every}"
     )
-    assert "not proved to say" in far_away_words(an_audit("kernels", 0.2))
+    assert "not proved to report" in far_away_words(an_audit("kernels", 0.2))
     assert (
         far_away_words(an_audit("unknown"))
-        == "Far away it was seen to become certain along most directions."
+        == "Far away it was observed to become certain along most directions."
     )
     assert "Along 100.0 % of 100 directions" in audit_words(an_audit("affine", 1.0))[0]
 
@@ -148,13 +142,14 @@ def test_far_away_opposite_models_are_told_apart():
 @pytest.mark.parametrize("share", [0.865, 0.9999])
 def test_most_directions_are_not_said_to_be_all(share):
     affine, kernels = an_audit("affine", share), an_audit("kernels", share)
-    assert far_away_words(affine) == "Far away it becomes certain along most directions."
+    assert far_away_words(affine) == "Far away its confidence tends to 1 along most directions."
     assert (
-        far_away_words(kernels) == "Far away it says along most directions that it does not know."
+        far_away_words(kernels)
+        == "Far away it reports along most directions that it does not know."
     )
     assert standings(ReportContext((("plain", affine), ("duq", kernels))))["Far away"] == [
-        "Proved to end far away certain, along most directions: plain.",
-        "Proved to end far away not knowing, along most directions: duq.",
+        "Confidence provably → 1 far away along most directions: plain.",
+        "Provably uncertain far away along most directions: duq.",
     ]
 
 
@@ -163,44 +158,45 @@ def test_an_end_that_is_known_and_not_certain_is_told():
     assert standings(ReportContext((("ensemble", calm), ("scanned", an_audit("unknown")))))[
         "Far away"
     ] == [
-        "Proved not to become certain far away along most directions, but 60.0 % sure in the median: ensemble.",
-        "Not proved to end far away one way or the other: scanned.",
+        "Confidence provably does not → 1 far away along most directions, but its median limit is "
+        "60.0 %: ensemble.",
+        "Nothing proved about the limit far away: scanned.",
     ]
 
 
 def test_what_is_scaled_away_is_noticed_or_not():
     assert scaling_words(a_scaling(True)) == [
-        "Each of 2 features, scaled up to 1,000 times, is noticed by at least one score.",
-        "Whole inputs scaled up to 1,000 times are noticed by entropy.",
+        "Each of 2 features, scaled up to 1,000 times, is flagged by at least one score.",
+        "Whole inputs scaled up to 1,000 times are flagged by entropy.",
     ]
     assert scaling_words(a_scaling(False)) == [
-        "Of 2 features that were scaled up to 1,000 times, 2 went unnoticed by every score: “height” and “width”.",
-        "Whole inputs scaled up to 1,000 times are noticed by no score.",
+        "Of 2 features scaled up to 1,000 times, 2 are flagged by no score: “height” and “width”.",
+        "Whole inputs scaled up to 1,000 times are flagged by no score.",
     ]
 
 
 def test_the_nearest_feature_is_named_or_none():
     assert feature_words(a_feature_audit(3.0))[0] == (
-        "The least that a single feature has to be wrong for it to reach a confidence of 99.9 %, in the median of the "
-        "rows it is not yet so sure of: “height” higher by 3, 1.5 of its standard deviations."
+        "The smallest change of a single feature for it to reach 99.9 % confidence, in the median row "
+        "not yet certain: “height” higher by 3 (1.5 standard deviations)."
     )
     assert feature_words(a_feature_audit(None))[0] == (
-        "No single feature, moved however far, makes it reach a confidence of 99.9 % in the median of the rows it is "
-        "not yet so sure of."
+        "No single feature, moved however far, makes it reach 99.9 % confidence in the median row not "
+        "yet certain."
     )
-    assert feature_words(a_feature_audit(0.0))[0].startswith("The median row needs no move")
+    assert feature_words(a_feature_audit(0.0))[0].startswith("The median row need not be moved")
 
 
 def test_of_kernels_the_median_is_of_all_rows():
     assert feature_words(of_kernels(a_feature_audit(3.0))) == [
-        "The least that a single feature has to be wrong for it to know nothing from there on, in the median row: "
-        "“height” higher by 3, 1.5 of its standard deviations."
+        "The smallest change of a single feature for it to be uncertain from there on, in the median "
+        "row: “height” higher by 3 (1.5 standard deviations)."
     ]
     assert feature_words(of_kernels(a_feature_audit(None))) == [
-        "No single feature, moved however far, makes it know nothing from there on in the median row."
+        "No single feature, moved however far, makes it be uncertain from there on in the median row."
     ]
     assert feature_words(of_kernels(a_feature_audit(0.0))) == [
-        "The median row needs no move for it to know nothing from there on."
+        "The median row need not be moved for it to be uncertain from there on."
     ]
 
 
@@ -215,28 +211,28 @@ def of_kernels(record):
 
 def test_a_threshold_and_its_promise():
     assert fitted_words(a_fitted()) == [
-        "Use the detector that was fitted on knn: its threshold, 1.25, was settled by 400 inputs of my data.",
-        "What that promises: a new known input, drawn as these were, is accepted with a probability of at least 0.95.",
+        "Use the detector fitted on knn: its threshold, 1.25, was set by 400 inputs of my data.",
+        "Guarantee: a new known input, drawn as these were, is accepted with a probability of at least 0.95.",
     ]
     beside = fitted_words(a_fitted(), "vim")[0]
     assert beside.startswith(
-        "If not vim, there is a detector that was fitted on knn: its threshold, 1.25, was settled"
+        "Instead of vim there is one fitted on knn: its threshold, 1.25, was set"
     )
     per_class = replace(a_fitted(), thresholds=(1.0, 2.0))
-    assert "its thresholds, one for each class, were settled" in fitted_words(per_class)[0]
+    assert "its thresholds, one for each class, were set" in fitted_words(per_class)[0]
 
 
 def test_a_recommended_detector_and_what_it_is_worst_at():
     first, second, third = recommendation_words(a_recommendation())
-    assert first.startswith("Use knn: of 2 detectors it was the best by mean AUROC")
-    assert "worst at, “patches”, it has 0.910" in first
-    assert "with a probability of at least 0.9." in second
+    assert first.startswith("Recommended: knn (mean AUROC over the kinds of outliers 0.950")
+    assert "best of 2 detectors; 0.910 on “patches”, its hardest" in first
+    assert "accepted with probability at least 0.9." in second
     assert third == "Unknown inputs: not guaranteed."
     record = a_recommendation()
     best = replace(record.ranking[0], refused={"noise": 1.0, "patches": 0.42})
     told = recommendation_words(replace(record, ranking=(best, *record.ranking[1:])))
     assert told[2] == (
-        "Unknown inputs: not guaranteed; of the outliers it was tried on it refuses: noise 100.0 %, "
+        "Unknown inputs: not guaranteed; of these outliers it rejects: noise 100.0 %, "
         "patches 42.0 %."
     )
     assert (
@@ -245,9 +241,7 @@ def test_a_recommended_detector_and_what_it_is_worst_at():
 
 
 def test_who_won_a_contest():
-    assert ranking_words(a_contest()) == [
-        "Of 2 detectors tried against noise, knn told known from unknown best: AUROC 0.970 in the mean."
-    ]
+    assert ranking_words(a_contest()) == ["Of 2 detectors, knn is best on noise: mean AUROC 0.970."]
 
 
 def test_who_is_best_at_what():
@@ -257,13 +251,13 @@ def test_who_is_best_at_what():
     found = standings(ReportContext(tuple(records)))
     assert list(found) == ["digits, 1,000 inputs"]
     assert found["digits, 1,000 inputs"] == [
-        "Most right answers on digits: plain (97.0 %); worst: duq (95.0 %).",
-        "The most honest confidence: duq (off by 2.0 percentage points); worst: plain (off by 10.0 percentage points).",
-        "Best at telling known inputs from 2 kinds of unknown inputs, in the mean: duq (AUROC 0.895); worst: "
+        "Highest accuracy on digits: plain (97.0 %); worst: duq (95.0 %).",
+        "Best calibrated: duq (off by 2.0 percentage points); worst: plain (off by 10.0 percentage points).",
+        "Best at recognising 2 kinds of unknown inputs, on average: duq (AUROC 0.895); worst: "
         "plain (AUROC 0.550).",
-        "Against noise, though, plain is best: AUROC 0.900 to duq’s 0.800.",
-        "Proved to end far away certain, along every direction tried: plain.",
-        "Proved to end far away not knowing, along every direction tried: duq.",
+        "On noise, however, plain is best: AUROC 0.900 against 0.800 of duq.",
+        "Confidence provably → 1 far away along every direction tried: plain.",
+        "Provably uncertain far away along every direction tried: duq.",
     ]
 
 
@@ -271,7 +265,7 @@ def test_equals_are_not_ranked():
     pair = (("a", an_evaluation({"noise": 0.9})), ("b", an_evaluation({"noise": 0.9})))
     assert (
         standings(ReportContext(pair))["digits, 1,000 inputs"][0]
-        == "Most right answers on digits: a and b alike (95.0 %)."
+        == "Highest accuracy on digits: a and b, all equal (95.0 %)."
     )
 
 
@@ -303,13 +297,13 @@ def test_each_data_set_has_standings_of_its_own():
     found = standings(ReportContext((*pairs, *audits, *others)))
     assert list(found) == ["digits, 1,000 inputs", "moons, 1,000 inputs", "Far away"]
     assert found["moons, 1,000 inputs"][0].startswith(
-        "Most right answers on moons: moons/a and moons/b alike"
+        "Highest accuracy on moons: moons/a and moons/b, all equal"
     )
     assert (
         found["moons, 1,000 inputs"][-1]
-        == "Proved to end far away not knowing, along every direction tried: moons/b."
+        == "Provably uncertain far away along every direction tried: moons/b."
     )
     assert "digits" not in " ".join(found["moons, 1,000 inputs"])
     assert found["Far away"] == [
-        "Proved to end far away certain, along every direction tried: x and y."
+        "Confidence provably → 1 far away along every direction tried: x and y."
     ]
