@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DONE := $(VENV)/.installed
 
-.PHONY: demo test slow check lint types layers format coverage bench fuzz clean
+.PHONY: demo test slow check lint types layers format tables coverage bench fuzz clean
 
 demo: $(DONE)  ## one to two minutes: five methods on embedded data, a table; runs, records and report.html in nescio-demo/
 	$(BIN)/nescio demo
@@ -30,6 +30,9 @@ layers: $(DONE)
 format: $(DONE)  ## put the code in its usual form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+tables: $(DONE)  ## write the tables of methods, detectors and scores into README and docs
+	$(BIN)/python docs/tables.py
 
 coverage: $(DONE)  ## which lines and branches the tests reach
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
