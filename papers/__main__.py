@@ -11,9 +11,9 @@ import typer
 from rich.markup import escape
 from typer.core import TyperCommand
 
-from nescio.cli import Stoppable, run, stopped
-from nescio.cli.arguments import Force, err, out
-from nescio.cli.options import Root
+from nescio.cli import Stoppable, run
+from nescio.cli.options import Force
+from nescio.cli.output import err, on_interrupt, out
 from nescio.errors import unknown_name
 from nescio.files import PAGE, REPORT, atomic_write, check_replaceable
 
@@ -67,7 +67,7 @@ def list_experiments(
     results: Annotated[
         Path, typer.Option(help="Folder of results, where `list` looks for how long each took.")
     ] = Path("results"),
-    root: Root = None,
+    root: str | None = None,
 ) -> None:
     """List every table and figure: its data and whether they are here, and how long it took; and what is not made.
 
@@ -179,7 +179,7 @@ def run_experiment(
             "--dry-run", help="One step of every stage, to see that it starts; nothing is kept."
         ),
     ] = False,
-    root: Root = None,
+    root: str | None = None,
     force: Force = False,
 ) -> None:
     """Train, evaluate, and put the paper's numbers beside ours; resumes if interrupted.
@@ -204,7 +204,7 @@ def run_experiment(
         check_replaceable(output / README, PAGE)
     place: AbstractContextManager[Any] = tempfile.TemporaryDirectory() if dry_run else nullcontext()
     kept = "nothing is kept of a dry run" if dry_run else "the same command resumes at this stage"
-    with stopped.told(lambda: kept), place as passing:
+    with on_interrupt(lambda: kept), place as passing:
         folder = Path(passing) / name if dry_run else output
         shared = folder.parent / "runs" if dry_run or runs is None else runs
         work = Work(folder, shared, scale, count, root, dry_run, err)

@@ -221,10 +221,18 @@ def examples():
     for page in PAGES:
         for text in re.findall(rf"`((?:{OURS}) [^`\n]+)`", BLOCK.sub("", page.read_text("utf-8"))):
             yield pytest.param(text, id=f"{page.name}: {text}")
-    cli = sorted((ROOT / "src" / "nescio" / "cli").glob("*.py"))
-    for source in (*cli, ROOT / "papers" / "__main__.py"):
-        for text in re.findall(rf"Example: `((?:{OURS}) [^`]+)`", source.read_text("utf-8")):
-            yield pytest.param(text, id=f"{source.name}: {text}")
+    for command in commands(typer.main.get_command(app)):
+        for text in command.examples:
+            yield pytest.param(text, id=f"help: {text}")
+    source = ROOT / "papers" / "__main__.py"
+    for text in re.findall(rf"Example: `((?:{OURS}) [^`]+)`", source.read_text("utf-8")):
+        yield pytest.param(text, id=f"{source.name}: {text}")
+
+
+def commands(group):
+    """All commands of a group, also those of groups within."""
+    for command in group.commands.values():
+        yield from commands(command) if hasattr(command, "commands") else [command]
 
 
 @pytest.mark.parametrize("text", [*examples()])

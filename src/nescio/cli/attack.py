@@ -1,4 +1,4 @@
-"""`nescio attack`: what an attack makes of images."""
+"""`nescio attack`: images under attack, and each model's confidence in them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,51 +6,35 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import Force, Seed, out
-from nescio.cli.options import Root
-from nescio.cli.outputs import check_output
+from nescio.cli.options import Count, Force, Output
+from nescio.cli.output import check_output, out, print_saved
 from nescio.metrics.percent import percent
 
 
 def attack(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN",
-            show_default=False,
-            help="Folders written by `nescio train`, on the same images.",
-        ),
-    ],
-    start: Annotated[
-        str,
-        typer.Option(
-            help="noise, to make it as certain as can be; or samples: test images, to make them wrong."
-        ),
-    ] = "noise",
-    images: Annotated[int, typer.Option(help="How many.", min=1, max=100)] = 8,
-    steps: Annotated[int, typer.Option(help="Of the attack.", min=1)] = 40,
-    eps: Annotated[
-        float | None,
-        typer.Option(
-            help="How far a pixel may move; by default 0.3, and 0.1 for samples in colour.",
-            show_default=False,
-        ),
-    ] = None,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", help="The figure, svg, png or pdf; its record stands beside it."
-        ),
-    ] = Path("attack.svg"),
-    seed: Seed = 0,
-    root: Root = None,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN")],
+    start: str = "noise",
+    images: Annotated[int, typer.Option(min=1, max=100, metavar="N")] = 8,
+    steps: Count = 40,
+    eps: float | None = None,
+    output: Output = Path("attack.svg"),
+    seed: int = 0,
+    root: str | None = None,
     force: Force = False,
 ) -> None:
-    """See what an attack makes of images: a row for each model, with its confidence in every one.
+    """Draw images under attack, with the confidence of each model.
 
-    Example: `nescio attack run-softmax run-ceda run-acet -o attack.svg`
+    Args:
+        runs: Folders written by `nescio train`, on the same images.
+        start: noise, made as confident as possible; or samples: test images, made wrong.
+        images: Number of images.
+        steps: Steps of the attack.
+        eps: How far a pixel may move; by default 0.3, and 0.1 for samples in colour.
+        output: The figure, as svg, png or pdf; its record is written beside it.
 
-    Example: `nescio attack run-softmax run-acet --start samples --images 10 --steps 80 -o samples.png`
+    Examples:
+        nescio attack run-softmax run-ceda run-acet -o attack.svg
+        nescio attack run-softmax run-acet --start samples --images 10 --steps 80 -o samples.png
     """
     from nescio.evaluation.gallery import attack_gallery
     from nescio.files import FIGURE
@@ -68,9 +52,8 @@ def attack(
     record.save(path)
     save_figure(gallery_figure(record), output)
     for row in record.rows:
-        mean = sum(row.confidence) / len(row.confidence)
+        mean = percent(sum(row.confidence) / len(row.confidence))
         out.print(
-            f"{escape(row.name)}: mean confidence [bold]{percent(mean)}[/] after the attack",
-            soft_wrap=True,
+            f"{escape(row.name)}: mean confidence [bold]{mean}[/] under attack", soft_wrap=True
         )
-    out.print(f"Saved: {escape(str(path))}, {escape(str(output))}", soft_wrap=True)
+    print_saved(path, output)

@@ -1,120 +1,79 @@
-"""`nescio audit`: what a run does far away."""
+"""`nescio audit`: how confident a run is far from the data."""
 
 import time
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from nescio.cli.arguments import BatchSize, Folder, Force, Seed, out
-from nescio.cli.options import Root, score_in
+from nescio.cli.options import Count, Force, OptionalOutput, OutputScores, Run
+from nescio.cli.output import out
 
-BUDGET = "60s"
+DEFAULT_BUDGET = "60s"
 
 
 def audit(
-    run: Folder,
-    features: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Columns to scale or, of images, positions from 0 (channel by channel, row by row); by default all of a "
-            "table, none of images.",
-            show_default=False,
-        ),
-    ] = None,
-    scores: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scores",
-            "--score",
-            parser=score_in("OF_LOGITS"),
-            metavar="NAME",
-            show_default=False,
-            help="By default max_prob and entropy and, of a model that draws, variance and mutual_information.",
-        ),
-    ] = None,
-    rows: Annotated[
-        int, typer.Option(help="Test inputs that are moved feature by feature.", min=1)
-    ] = 200,
-    trials: Annotated[
-        int, typer.Option(help="Inputs drawn in the box of the data, and scaled.", min=1)
-    ] = 10_000,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            help="Breakpoints of a ray up to which factors are proved; beyond, they are measured. By default 400.",
-            min=0,
-            show_default=False,
-        ),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            show_default=False,
-            help="Time for all of it, such as 60, 60s, 2m or none: as much is proved as fits, and the rest measured, of "
-            "fewer rows and trials if even that takes too long. By default 60s, or none with `--limit`.",
-        ),
-    ] = None,
-    scaling: Annotated[
-        bool, typer.Option(help="Also measure what scores notice as test inputs are scaled.")
-    ] = True,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Folder for records and figures; else the run's.",
-            show_default=False,
-        ),
-    ] = None,
-    batch_size: BatchSize = 1024,
-    seed: Seed = 0,
-    root: Root = None,
+    run: Run,
+    features: Annotated[list[str] | None, typer.Option(metavar="NAME...")] = None,
+    scores: OutputScores = None,
+    rows: Count = 200,
+    trials: Count = 10_000,
+    limit: Annotated[int | None, typer.Option(min=0, metavar="N")] = None,
+    budget: Annotated[str | None, typer.Option(metavar="TIME")] = None,
+    scaling: bool = True,
+    output: OptionalOutput = None,
+    batch_size: Count = 1024,
+    seed: int = 0,
+    root: str | None = None,
     force: Force = False,
 ) -> None:
-    """Is the model certain of everything far away? Proved where its network is piecewise affine, else measured.
+    """Check whether a model becomes certain far from the data.
 
-    Inputs drawn in the box of the data are scaled until the model is certain. The rows of a table are also moved along
-    each feature by itself, of inputs with two features all linear regions are drawn, and scores are watched as test
-    inputs are scaled away.
+    The answer is proved if the network is piecewise affine, else measured. Random inputs in the box
+    of the data are scaled until the model is certain. Rows of a table are also moved along each
+    feature, the linear regions of data with two features are drawn, and scores are measured as test
+    inputs are scaled.
 
-    Example: `nescio audit run --budget 10m`
+    Args:
+        features: Columns to scale or, for images, positions from 0 (by channel, then row); by
+            default all of a table, none of images.
+        scores: By default max_prob and entropy and, for stochastic methods, also variance and
+            mutual_information.
+        rows: Test inputs to move along each feature.
+        trials: Random inputs in the box of the data to scale.
+        limit: Breakpoints of a ray to follow for a proof; what lies beyond is measured. By default
+            400.
+        budget: Time for all audits, such as 60, 60s, 2m or none: what fits is proved, the rest is
+            measured, with fewer rows and trials if needed. By default 60s, or none with `--limit`.
+        scaling: Also measure which scores change as test inputs are scaled.
+        output: Folder for records and figures; by default the run.
 
-    Example: `nescio audit clinic --features "mean radius" "mean area"`
+    Examples:
+        nescio audit run --budget 10m
+        nescio audit clinic --features "mean radius" "mean area"
     """
     started = time.monotonic()
     from nescio.audit.budget import Budget, seconds_in
-    from nescio.cli.run_audits import audit_run
+    from nescio.cli.run_audits import RunAudits
     from nescio.progress import say
     from nescio.store.run import open_run
 
-    whole = Budget(seconds_in(budget or (BUDGET if limit is None else "none")), started)
-    if whole.seconds is not None:
-        say(f"this may take {whole.seconds:g} s (--budget)")
+    total = Budget(seconds_in(budget or (DEFAULT_BUDGET if limit is None else "none")), started)
+    if total.seconds is not None:
+        say(f"this may take {total.seconds:g} s (--budget)")
     model, facts = open_run(run)
-    chosen = (
-        features
-        if facts.kind == "tabular" or features is None
-        else [_position(word) for word in features]
+    if features is not None and facts.kind != "tabular":
+        chosen: Sequence[int | str] | None = [_position(word) for word in features]
+    else:
+        chosen = features
+    size = rows, trials, limit, total
+    audits = RunAudits(
+        output or run, model, facts.load(root), chosen, scores, *size, scaling, batch_size, seed
     )
-    for shown in audit_run(
-        output or run,
-        model,
-        facts.load(root),
-        features=chosen,
-        scores=scores,
-        rows=rows,
-        trials=trials,
-        limit=limit,
-        budget=whole,
-        scaled=scaling,
-        batch_size=batch_size,
-        seed=seed,
-    ):
-        out.print(shown, soft_wrap=isinstance(shown, str))
+    for part in audits.run():
+        out.print(part, soft_wrap=isinstance(part, str))
 
 
 def _position(word: str) -> int | str:
-    """A position, if the word is one; int() refuses very long ones."""
+    """Return a position if the word is one; int() refuses very long ones."""
     return int(word) if word.isdecimal() and len(word) < 10 else word

@@ -5,19 +5,18 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import Force, out
-from nescio.cli.options import Root
+from nescio.cli.options import Command, Force, Group
+from nescio.cli.output import out
 
-data_app = typer.Typer(
-    no_args_is_help=True, help="The data sets nescio knows: which are here, and how to get others."
-)
+data_app = typer.Typer(cls=Group, no_args_is_help=True, help="List the data sets, or download one.")
 
 
-@data_app.command("list")
-def data_list(root: Root = None) -> None:
-    """Every data set by name, whether it is here, and where.
+@data_app.command("list", cls=Command)
+def data_list(root: str | None = None) -> None:
+    """List every data set: its name, whether it is available, and where.
 
-    Example: `nescio data list`
+    Examples:
+        nescio data list
     """
     from nescio.data import status
     from nescio.report.table import Cell, Styled, Table
@@ -30,18 +29,19 @@ def data_list(root: Root = None) -> None:
     out.print(Table("data sets", ("name", "kind", "here", "where", "what"), rows))
 
 
-@data_app.command("get")
+@data_app.command("get", cls=Command)
 def data_get(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help="A name of `nescio data list`.", show_default=False),
-    ],
-    root: Root = None,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    root: str | None = None,
     force: Force = False,
 ) -> None:
-    """Download a data set, checked against its published checksum; a cut download goes on where it stopped.
+    """Download a data set and verify its published checksum; resumes if interrupted.
 
-    Example: `nescio data get mnist`
+    Args:
+        name: A name from `nescio data list`.
+
+    Examples:
+        nescio data get mnist
     """
     from nescio.data import download
     from nescio.progress import bar
@@ -49,4 +49,4 @@ def data_get(
     with bar(None, f"get {name}") as shown:
         paths = download(name, root, progress=lambda file, done, total: shown.at(done, total, file))
     for path in paths:
-        out.print(f"Here: {escape(str(path))}", soft_wrap=True)
+        out.print(f"Available: {escape(str(path))}", soft_wrap=True)

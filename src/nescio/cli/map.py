@@ -1,79 +1,54 @@
-"""`nescio map`: where methods are certain, in the plane."""
+"""`nescio map`: where methods are confident, in the plane."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from nescio.cli.arguments import Force, Impute, Label, Seed, out
-from nescio.cli.options import Root, one_of, score_in
-from nescio.cli.outputs import check_output
+from nescio.cli.options import Count, Force, Impute, OptionalOutput, OutputScores, one_of
+from nescio.cli.output import check_output, out, print_saved
+
+Methods = Annotated[
+    list[str] | None,
+    typer.Option("--methods", "--method", parser=one_of("method", "METHODS"), metavar="NAME..."),
+]
 
 
 def draw_map(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            show_default=False,
-            help="Data of two features: two_moons, three_blobs, a file.",
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The figure, svg, png or pdf; else DATA-map.svg.",
-            show_default=False,
-        ),
-    ] = None,
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--methods",
-            "--method",
-            parser=one_of("method", "METHODS"),
-            metavar="NAME",
-            show_default=False,
-            help="By default all: {METHODS}.",
-        ),
-    ] = None,
-    scores: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scores",
-            "--score",
-            parser=score_in("OF_LOGITS"),
-            metavar="NAME",
-            show_default=False,
-            help="By default the confidence of each; of {OF_LOGITS}.",
-        ),
-    ] = None,
-    saturation: Annotated[
-        bool, typer.Option("--saturation", help="Draw how steeply each score changes.")
-    ] = False,
-    width: Annotated[
-        float, typer.Option(help="Side of the map, times the extent of the data.")
-    ] = 4.0,
-    resolution: Annotated[
-        int, typer.Option(help="Grid points along each side.", min=2, max=2000)
-    ] = 120,
-    epochs: Annotated[int, typer.Option(help="Passes over the training data.", min=1)] = 40,
-    seed: Seed = 0,
+    data: Annotated[str, typer.Argument(metavar="DATA")],
+    output: OptionalOutput = None,
+    methods: Methods = None,
+    scores: OutputScores = None,
+    saturation: Annotated[bool, typer.Option("--saturation")] = False,
+    width: float = 4.0,
+    resolution: Annotated[int, typer.Option(min=2, max=2000, metavar="N")] = 120,
+    epochs: Count = 40,
+    seed: int = 0,
     impute: Impute = False,
-    label: Label = None,
-    root: Root = None,
+    label: str | None = None,
+    root: str | None = None,
     force: Force = False,
 ) -> None:
-    """Train small networks on data in the plane, and draw where they are certain, with a record for each method.
+    """Draw where methods are confident, on data with two features.
 
-    Example: `nescio map two_moons`
+    Small networks are trained first. A record for each method is written beside the figure.
 
-    Example: `nescio map two_moons --methods softmax ceda acet -o moons.svg`
+    Args:
+        data: Data with two features: two_moons, three_blobs, or a file.
+        output: The figure, as svg, png or pdf; by default DATA-map.svg.
+        methods: By default all: {METHODS}.
+        scores: Scores to draw, of {OF_LOGITS}; by default the confidence.
+        saturation: Draw how steeply each score changes.
+        width: Side of the map, as a multiple of the data's extent.
+        resolution: Grid points along each side.
+        label: Label column of a CSV file; by default the last.
 
-    Example: `nescio map three_blobs --methods softmax ensemble --scores entropy mutual_information -o maps.png`
+    Examples:
+        nescio map two_moons
+        nescio map two_moons --methods softmax ceda acet -o moons.svg
+        nescio map three_blobs --methods softmax ensemble --scores entropy -o maps.png
     """
     from nescio.data import load
     from nescio.evaluation.maps import check_compared, trained_map
@@ -85,22 +60,19 @@ def draw_map(
     output = output or Path(f"{Path(data).stem}-map.svg")
     methods, drawn = list(dict.fromkeys(methods or METHODS)), scores or ["confidence"]
     scores = scores or ["entropy"]
-    figure_format(output)  # what is wrong is told before the work
-    records = [output.with_name(f"{output.stem}-{method}.json") for method in methods]
+    figure_format(output)
+    paths = [output.with_name(f"{output.stem}-{method}.json") for method in methods]
     check_output(output, FIGURE, [Path(data)])
-    for path in records:
+    for path in paths:
         check_output(path, "Map record", [Path(data)])
     check_compared(methods, scores)
     known, maps = load(data, root, seed=seed, impute=impute, label=label), []
-    for method, path in zip(methods, records, strict=True):
-        maps.append(
-            trained_map(
-                method, known, scores, epochs=epochs, width=width, resolution=resolution, seed=seed
-            )
-        )
-        maps[-1].save(path)
-        out.print(
-            f"{method}: {maps[-1].provenance.seconds:.1f} s, {escape(str(path))}", soft_wrap=True
-        )
+    draw = partial(trained_map, epochs=epochs, width=width, resolution=resolution, seed=seed)
+    for method, path in zip(methods, paths, strict=True):
+        record = draw(method, known, scores)
+        record.save(path)
+        maps.append(record)
+        seconds = record.provenance.seconds
+        out.print(f"{method}: {seconds:.1f} s, {escape(str(path))}", soft_wrap=True)
     save_figure(map_figure(maps, drawn, saturation), output)
-    out.print(f"Saved: {escape(str(output))}", soft_wrap=True)
+    print_saved(output)

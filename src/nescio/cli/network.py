@@ -1,4 +1,4 @@
-"""Options that name a trained network, the user's own or that of a run, and what is fitted over either."""
+"""The trained network or detector that a command works on: a run, a folder, or the user's own."""
 
 import csv
 import shlex
@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from nescio.cli.arguments import err, out
+from nescio.cli.output import out, warn
 from nescio.errors import NescioError
 
 if TYPE_CHECKING:
@@ -18,83 +17,17 @@ if TYPE_CHECKING:
     from nescio.store.detector_choice import DetectorChoice
     from nescio.store.subject import Subject
 
-OrRun = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="[RUN]",
-        show_default=False,
-        help="A folder written by `nescio train`, in place of a network of your own.",
-    ),
-]
-OrFitted = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="[FOLDER]",
-        show_default=False,
-        help="Written by `nescio train`, `fit` or `recommend`, in place of a network of your own.",
-    ),
-]
-Judged = Annotated[
-    Path | None,
-    typer.Option(
-        help="Known inputs with labels that neither network nor detector has seen: npz, CSV, a folder of "
-        "images; of a run, and of a detector over one, by default its test data.",
-        show_default=False,
-    ),
-]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:NAME",
-        show_default=False,
-        help="What makes your network, such as `my_nets:make_net`: a function or class that is called "
-        "without arguments, or a network; modules in the current folder count. This code is run.",
-    ),
-]
-Weights = Annotated[
-    Path | None,
-    typer.Option(
-        help="Its weights, in safetensors; by default those it is made with.", show_default=False
-    ),
-]
-Held = Annotated[
-    Path | None,
-    typer.Option(
-        help="Known inputs that the network was not trained on: npz, CSV, a folder of images; of a run, by "
-        "default its test data.",
-        show_default=False,
-    ),
-]
-Train = Annotated[
-    Path | None,
-    typer.Option(
-        help="Data for a detector that learns more than a threshold, such as the network's training data; "
-        "else a part of the known inputs, or the run's training data.",
-        show_default=False,
-    ),
-]
-Label = Annotated[
-    str | None,
-    typer.Option(
-        help="The label column of a CSV file; without it all columns are features.",
-        show_default=False,
-    ),
-]
-ClassNames = Annotated[
-    str,
-    typer.Option(
-        metavar="A,B,…",
-        help="Names of the network's outputs, in order; by default those of the data.",
-        show_default=False,
-    ),
-]
+ClassNames = Annotated[str, typer.Option(metavar="A,B,…")]
+Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER")]
+Model = Annotated[str | None, typer.Option(metavar="MODULE:NAME")]
+OptionalRun = Annotated[Path | None, typer.Argument(metavar="RUN")]
 
 
 @dataclass(frozen=True)
 class Network:
-    """A trained network, and data for a detector over it, as they were named."""
+    """A trained network, and data for a detector over it, as given on the command line."""
 
-    run: Path | None
+    folder: Path | None
     model: str | None
     weights: Path | None
     data: Path | None
@@ -103,98 +36,63 @@ class Network:
     class_names: str
     root: str | None
 
-    def fit(self, wanted: "DetectorChoice", folder: Path) -> "tuple[Detector, Fitted, str | None]":
-        """Fit a detector into a folder; with it comes what it is, and a warning if there is one."""
+    def fit(self, choice: "DetectorChoice", output: Path) -> "tuple[Detector, Fitted, str | None]":
+        """Fit a detector into a folder; return it, what it is, and a warning or None."""
         from nescio.store.fit_detector import fit_own, fit_run
 
-        names = _names(self.class_names)
-        if self.run is not None and self.model is None:
-            if self.weights is not None or names:
-                raise NescioError(
-                    "a run has its own weights and class names; leave out --weights and --class-names"
-                )
-            return *fit_run(
-                folder, self.run, self.data, self.train, self.label, wanted, self.root
-            ), None
-        if self.run is not None or self.model is None:
-            raise NescioError("give either a run or --model package.module:factory")
-        if self.data is None:
-            raise NescioError(
-                "give known inputs that the network was not trained on: --data calibration.npz"
-            )
-        return fit_own(
-            folder, self.model, self.weights, self.data, self.train, self.label, names, wanted
-        )
+        known = self.data, self.train, self.label
+        if (self.folder is None) == (self.model is None):
+            raise NescioError("expected either a run or --model MODULE:NAME")
+        names = self._names()
+        if self.folder is not None:
+            return *fit_run(output, self.folder, *known, choice, self.root), None
+        if self.model is None or self.data is None:
+            raise NescioError("missing known inputs not used in training: --data calibration.npz")
+        own = self.model, self.weights, self.data, self.train, self.label
+        return fit_own(output, *own, names, choice)
 
     def subject(self, command: str) -> "Subject":
-        """What is to be judged, and by which data."""
+        """Return the model or detector to evaluate, and its data."""
+        from nescio.store import subject
         from nescio.store.detector_folder import is_fitted
-        from nescio.store.subject import subject_of_detector, subject_of_network, subject_of_run
 
-        names = _names(self.class_names)
-        if self.run is not None and (self.weights is not None or names):
+        names, known = self._names(), (self.data, self.train, self.label)
+        if self.folder is not None and is_fitted(self.folder):
+            again = [command, str(self.folder)]
+            return subject.subject_of_detector(self.folder, self.model, *known, self.root, again)
+        if self.folder is not None and self.model is None:
+            return subject.subject_of_run(self.folder, *known, self.root)
+        if self.folder is not None or self.model is None:
+            raise NescioError("expected either a run, a detector's folder, or --model MODULE:NAME")
+        return subject.subject_of_network(self.model, self.weights, *known, names)
+
+    def _names(self) -> list[str]:
+        """Return the names of `--class-names`; one in double quotes may contain commas."""
+        try:
+            words = next(csv.reader([self.class_names], skipinitialspace=True, strict=True), [])
+        except csv.Error as error:
+            raise NescioError(
+                "--class-names must be names separated by commas, in double quotes where they "
+                f"contain one; got {self.class_names!r}: {error}"
+            ) from error
+        names = [name.strip() for name in words if name.strip()]
+        if self.folder is not None and (self.weights is not None or names):
             raise NescioError(
                 "a run or detector has its own weights and class names; leave out --weights and "
                 "--class-names"
             )
-        if self.run is not None and is_fitted(self.run):
-            return subject_of_detector(
-                self.run,
-                self.model,
-                self.data,
-                self.train,
-                self.label,
-                self.root,
-                [command, str(self.run)],
-            )
-        if (self.run is None) == (self.model is None):
-            raise NescioError(
-                "give either a run, or the folder of a detector, or --model package.module:factory"
-            )
-        if self.run is not None:
-            return subject_of_run(self.run, self.data, self.train, self.label, self.root)
-        return subject_of_network(
-            str(self.model), self.weights, self.data, self.train, self.label, names
-        )
+        return names
 
 
-def warn(words: str) -> None:
-    """Print a warning."""
-    err.print(f"[bold yellow]warning:[/] {escape(words)}", soft_wrap=True, highlight=False)
-
-
-def warn_if_stale(subject: "Subject") -> None:
-    """Say so if a detector is judged by what settled its threshold."""
-    if subject.stale is not None:
-        warn(
-            f"{subject.stale} settled the threshold of this detector, so what is said of known inputs is better than "
-            "it would be of new ones; give others with --data"
-        )
-
-
-def _names(given: str) -> list[str]:
-    """Names between commas; one in quotes may hold commas itself."""
-    try:
-        words = next(csv.reader([given], skipinitialspace=True, strict=True), [])
-    except csv.Error as error:
-        raise NescioError(
-            f"--class-names {given!r} cannot be divided: {error}; expected names between commas, in "
-            "double quotes where they hold one"
-        ) from error
-    return [name.strip() for name in words if name.strip()]
-
-
-def told(fitted: "tuple[Detector, Fitted, str | None]", folder: Path) -> None:
-    """Print what was fitted, and how to go on."""
+def print_fitted(fitted: "tuple[Detector, Fitted, str | None]", folder: Path) -> None:
+    """Print what was fitted, what it guarantees, and how to use it."""
     from nescio.report.decision import fitted_lines
 
-    made, facts, doubt = fitted
-    each = (
-        made.calibration_class_.bincount(minlength=len(facts.classes)).tolist()
-        if made.threshold_.dim()
-        else []
-    )
-    for shown in fitted_lines(facts, each, shlex.quote(str(folder))):
-        out.print(shown, soft_wrap=isinstance(shown, str), highlight=False)
-    if doubt:
-        warn(doubt)
+    detector, facts, warning = fitted
+    counts = []
+    if detector.threshold_.dim():
+        counts = detector.calibration_class_.bincount(minlength=len(facts.classes)).tolist()
+    for part in fitted_lines(facts, counts, shlex.quote(str(folder))):
+        out.print(part, soft_wrap=isinstance(part, str), highlight=False)
+    if warning:
+        warn(warning)

@@ -1,35 +1,31 @@
-"""`nescio report`: records as one page."""
+"""`nescio report` and `nescio compare`: records as a page, and methods side by side."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from nescio.cli.arguments import Force, out
+from nescio.cli.options import Force, Output, Score, Unknown
+from nescio.cli.output import out, print_saved
+
+Records = Annotated[list[str], typer.Argument(metavar="[NAME=]RECORD")]
 
 
-def report(
-    records: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[NAME=]RECORDS",
-            show_default=False,
-            help="Records of any kind, or folders of runs with all records in them. They are shown under NAME; else under "
-            "their folder's name, or their file's, with the folders above it where others are called so. Several runs "
-            "of one NAME are taken together; they must be of one method, on the same data.",
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
-    force: Force = False,
-) -> None:
-    """What records hold, as one page: a verdict in plain words, then figures and tables. It needs no network.
+def report(records: Records, output: Output = Path("report.html"), force: Force = False) -> None:
+    """Render records as a single HTML report.
 
-    Example: `nescio report run -o report.html`
+    It has a verdict in plain words, then figures and tables, and needs no network connection.
 
-    Example: `nescio report plain=run-softmax run-duq -o report.html`
+    Args:
+        records: Records of any kind, or folders of runs with all records in them. They are shown
+            under NAME; by default under the name of their folder or file. Several runs of one NAME
+            are summarised together; they must be of one method, on the same data.
+        output: The page.
 
-    Example: `nescio report duq=seed-0 duq=seed-1 run-softmax/evaluation.json run-softmax/audit.json`
+    Examples:
+        nescio report run -o report.html
+        nescio report plain=run-softmax run-duq -o report.html
+        nescio report duq=seed-0 duq=seed-1 run-softmax/evaluation.json run-softmax/audit.json
     """
     from nescio.files import REPORT, atomic_write, check_replaceable
     from nescio.report.page import report_page
@@ -40,4 +36,35 @@ def report(
     page = report_page(records_in(records))
     with atomic_write(output, "w") as file:
         file.write(page)
-    out.print(f"Saved: {escape(str(output))}", soft_wrap=True)
+    print_saved(output)
+
+
+def compare(
+    records: Records,
+    unknown: Unknown = None,
+    score: Score = None,
+    output: Output = Path("comparison"),
+    force: Force = False,
+) -> None:
+    """Compare methods in tables and figures.
+
+    The figures show ROC curves, rejection curves and confidences. A table of all sets and methods
+    is also written as table.md; with more than three unknown sets it is the one printed.
+
+    Args:
+        records: Folders of evaluated runs, or their records. Those of one method, or of one NAME,
+            are its runs.
+        unknown: Names of unknown sets in the records; by default all that they have in common.
+        score: Score to compare all methods by; by default each by the one its paper pairs with it.
+        output: Folder for figures and table.
+
+    Examples:
+        nescio compare run-softmax run-ensemble run-duq
+        nescio compare plain=run-softmax run-ceda run-acet --unknown noise adversarial_noise
+        nescio compare duq=seed-0 duq=seed-1 one=softmax-run --unknown mnist -o figures
+    """
+    from nescio.report.comparison import write_comparison
+    from nescio.store.run import evaluations
+
+    out.print(write_comparison(evaluations(records), output, unknown, score))
+    print_saved(output)

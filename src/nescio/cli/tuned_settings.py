@@ -1,119 +1,98 @@
-"""Settings that a run finds for itself before it is trained: `nescio train duq --length-scale auto --penalty auto`."""
+"""Settings that a run tunes before training, as by `nescio train duq --length-scale auto`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
+from nescio.cli.output import out
 from nescio.data import Known
 from nescio.errors import NescioError
 from nescio.evaluation.unknown_sets import unknown_set
 from nescio.files import FIGURE, check_replaceable
+from nescio.methods.method import Method
 from nescio.records import Selection
 from nescio.report.figures import save_figure
 from nescio.report.training import selection_figure, selection_table, selection_words
-from nescio.store.run import LENGTH_SCALE, PENALTY, check_run, maker, training_part
+from nescio.store.run import LENGTH_SCALE, PENALTY, check_run, training_part
 from nescio.training.tuning import doubts, select_length_scale, select_penalty
 
 AUTO = "auto"
-FOUND = (
-    "length_scale",
-    "penalty",
-    "gradient_penalty",
-)  # settings that may be AUTO; the last two mean the same
-SHARE = (
-    3  # a trial has the epochs of the run divided by this: enough to tell good values from bad ones
-)
-LEAST = 10  # epochs of a trial, unless the run itself is shorter: in fewer even good values may learn nothing
-VALIDATION = 0.1  # share of the training data to judge trials by, if the run itself sets none aside
+TUNABLE = ("length_scale", "penalty", "gradient_penalty")  # the last two mean the same
+TRIAL_FRACTION = 3  # a trial has the run's epochs divided by this: enough to rank values
+MIN_TRIAL_EPOCHS = 10  # or all of a shorter run's: in fewer even good values may learn nothing
+VALIDATION = 0.1  # fraction of the training data to validate trials on, if the run itself has none
 
 
-def settle(
+def tune_settings(
     folder: Path,
     known: Known,
-    method: str,
-    network: str,
-    device: str,
-    seed: int,
+    make: Callable[[Mapping[str, Any]], Callable[..., Method]],
     own: Mapping[str, Any],
-    dropout: float | None,
     select_on: str | None,
     root: str | None,
-    out: Console,
-    **settings: Any,
+    seed: int,
+    **training: Any,
 ) -> dict[str, Any]:
-    """The settings of a method with numbers for what was to be found, by sweeps whose records go into the run's folder.
+    """Return a method's settings with a value for each `auto`; the sweeps' records go into the run.
 
-    The length scale comes first, then the penalty at that length scale, by the unknown data `select_on` if given. The
-    other arguments are those of `train_run`. A sweep on record is not repeated.
+    First comes the length scale, then at that scale the penalty, by the unknown data `select_on` if
+    given. `make` turns settings into a factory of the method. A sweep on record is not repeated.
     """
-    scale, penalty = (
-        own.get("length_scale") == AUTO,
-        AUTO in (own.get("penalty"), own.get("gradient_penalty")),
-    )
-    _check(own, penalty, select_on, settings)
-    found = {name: value for name, value in own.items() if name not in FOUND or value != AUTO}
+    scale = own.get("length_scale") == AUTO
+    penalty = AUTO in (own.get("penalty"), own.get("gradient_penalty"))
+    _check(own, penalty, select_on, training)
+    settings = {name: value for name, value in own.items() if name not in TUNABLE or value != AUTO}
     unknown = None if select_on is None else unknown_set(select_on, known, root, seed)
     data = training_part(known)
-    how = {name: value for name, value in settings.items() if name != "checkpoint_every"} | {
+    how = {name: value for name, value in training.items() if name != "checkpoint_every"} | {
         "seed": seed,
-        "epochs": trial_epochs(settings["epochs"]),
-        "validation": VALIDATION if settings["validation"] is None else settings["validation"],
+        "epochs": trial_epochs(training["epochs"]),
+        "validation": VALIDATION if training["validation"] is None else training["validation"],
     }
     for name in (LENGTH_SCALE,) * scale + (PENALTY,) * penalty:
-        check_replaceable(
-            (folder / name).with_suffix(".svg"), FIGURE
-        )  # the record is read before the work
+        check_replaceable((folder / name).with_suffix(".svg"), FIGURE)
     check_run(folder)
     if scale:
-        make = maker(known, method, network, device, found, dropout)
-        chosen = select_length_scale(make, data, record=folder / LENGTH_SCALE, **how)
-        found["length_scale"] = _shown(chosen, folder / LENGTH_SCALE, out)
+        path = folder / LENGTH_SCALE
+        selection = select_length_scale(make(settings), data, record=path, **how)
+        settings["length_scale"] = _show(selection, path)
     if penalty:
-        make = maker(known, method, network, device, found, dropout)
-        chosen = select_penalty(make, data, unknown=unknown, record=folder / PENALTY, **how)
-        found["gradient_penalty"] = _shown(chosen, folder / PENALTY, out)
-    return found
+        path = folder / PENALTY
+        selection = select_penalty(make(settings), data, unknown=unknown, record=path, **how)
+        settings["gradient_penalty"] = _show(selection, path)
+    return settings
 
 
 def trial_epochs(epochs: int) -> int:
-    """How long a trial is for a run of so many epochs.
+    """Return the epochs of a trial for a run of so many.
 
     >>> [trial_epochs(epochs) for epochs in (2, 10, 30, 75)]
     [2, 10, 10, 25]
     """
-    return max(min(epochs, LEAST), epochs // SHARE)
+    return max(min(epochs, MIN_TRIAL_EPOCHS), epochs // TRIAL_FRACTION)
 
 
 def _check(
-    own: Mapping[str, Any], penalty: bool, select_on: str | None, settings: Mapping[str, Any]
+    own: Mapping[str, Any], penalty: bool, select_on: str | None, training: Mapping[str, Any]
 ) -> None:
-    """What cannot be is told before the sweeps, not after them."""
+    """Raise an error before the sweeps, not after them."""
     if select_on is not None and not penalty:
-        raise NescioError(
-            f"--select-on {select_on} is data to choose a penalty by; it needs --penalty auto"
-        )
+        raise NescioError(f"--select-on {select_on} needs --penalty auto, which it selects")
     if own.get("penalty") == AUTO and own.get("gradient_penalty", AUTO) != AUTO:
         raise NescioError(
-            "--penalty auto finds the weight of the gradient penalty, but --gradient-penalty "
-            f"{own['gradient_penalty']} gives it; leave one of them out"
+            "--penalty auto tunes the weight of the gradient penalty, but --gradient-penalty "
+            f"{own['gradient_penalty']} sets it; leave one of them out"
         )
-    if settings["patience"] is not None and settings["validation"] is None:
-        raise NescioError("patience needs validation data: a share such as 0.1")
+    if training["patience"] is not None and training["validation"] is None:
+        raise NescioError("--patience needs validation data, such as --validation 0.1")
 
 
-def _shown(chosen: Selection, path: Path, out: Console) -> float:
-    """Print and draw what a sweep has found, and what speaks against it."""
-    out.print(selection_table(chosen))
+def _show(selection: Selection, path: Path) -> float:
+    """Print and draw the outcome of a sweep, and what speaks against it; return the value."""
+    out.print(selection_table(selection))
     figure = path.with_suffix(".svg")
-    save_figure(selection_figure(chosen), figure)
-    out.print(
-        f"{selection_words(chosen)}. Saved: {path}, {figure}",
-        soft_wrap=True,
-        markup=False,
-        highlight=False,
-    )
-    for doubt in doubts(chosen):
-        out.print(f"Note: {doubt}", soft_wrap=True, markup=False, highlight=False)
-    return chosen.value
+    save_figure(selection_figure(selection), figure)
+    lines = [f"{selection_words(selection)}. Saved: {path}, {figure}"]
+    for line in lines + [f"Note: {doubt}" for doubt in doubts(selection)]:
+        out.print(line, soft_wrap=True, markup=False, highlight=False)
+    return selection.value

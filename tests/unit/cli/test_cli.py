@@ -83,6 +83,7 @@ def test_help_needs_no_torch():
         "score",
         "audit",
         "map",
+        "report",
         "data list",
         "data get",
     ],
@@ -90,7 +91,7 @@ def test_help_needs_no_torch():
 def test_every_command_has_help_with_an_example(command, words):
     code, out, _ = command(*words.split(), "--help")
     assert code == 0
-    assert f"Example: nescio {words}" in out
+    assert f"nescio {words}" in out.partition(" Examples\n")[2]
 
 
 def test_help_of_train_names_what_there_is(command):
@@ -199,8 +200,8 @@ def test_evaluate_tells_what_was_in_the_record_that_it_replaces(command, trained
     replace(record, provenance=held).save(path)
     out = command(*words, "far")[1]
     assert (
-        "The record that this replaced was also of unseen, uniform, adversarial_samples; `-o` with another file "
-        "keeps both."
+        "The replaced record also covered unseen, uniform, adversarial_samples; use `-o` with "
+        "another file to keep both."
     ) in out
     assert [side.name for side in Evaluation.load(path).unknown] == ["far"]
     assert "replaced" not in command(*words, "far", "uniform")[1]  # nothing is lost
@@ -347,7 +348,7 @@ def test_nothing_is_written_over_what_is_read(command, trained, rows, words):
     run = trained / "digits"
     before = {path: path.read_bytes() for path in (rows, *run.iterdir())}
     code, _, err = command(*words.format(run=run, rows=rows).split())
-    assert (code, "and would be replaced; give another file" in err) == (2, True), err
+    assert (code, "and would be overwritten; choose another output" in err) == (2, True), err
     assert {path: path.read_bytes() for path in (rows, *run.iterdir())} == before
 
 
@@ -377,7 +378,7 @@ def test_a_finished_run_started_again_is_left_as_it_is(command, trained):
         "train", "softmax", "--data", "iris", "-o", trained / "iris", "--epochs", "20"
     )
     assert code == 0
-    assert "test inputs right" in out
+    assert "test accuracy" in out
     assert (trained / "iris" / "model.safetensors").read_bytes() == before
 
 
@@ -712,7 +713,7 @@ FOUND = (
 
 
 def test_settings_of_duq_are_found_before_the_training(command, tmp_path, monkeypatch):
-    monkeypatch.setattr("nescio.cli.tuned_settings.LEAST", 2)
+    monkeypatch.setattr("nescio.cli.tuned_settings.MIN_TRIAL_EPOCHS", 2)
     words = FOUND.format("--penalty auto --select-on unseen", tmp_path).split()
     code, out, err = command(*words)
     assert code == 0, err
@@ -776,7 +777,7 @@ def test_the_penalty_may_be_found_or_given_on_either_side(
         "nescio.cli.tuned_settings.select_length_scale", lambda *_, **__: SimpleNamespace(value=0.2)
     )
     monkeypatch.setattr("nescio.cli.tuned_settings.select_penalty", chosen)
-    monkeypatch.setattr("nescio.cli.tuned_settings._shown", lambda found, *_: found.value)
+    monkeypatch.setattr("nescio.cli.tuned_settings._show", lambda found, *_: found.value)
     code, _, err = command(*FOUND.format(words, tmp_path).split())
     assert code == 0, err
     model = nescio.load(tmp_path / "model.safetensors")
@@ -801,12 +802,12 @@ def test_the_penalty_may_be_found_or_given_on_either_side(
     [
         (
             "--select-on uniform",
-            "--select-on uniform is data to choose a penalty by; it needs --penalty auto",
+            "--select-on uniform needs --penalty auto, which it selects",
         ),
-        ("--penalty auto --gradient-penalty 0.5", "but --gradient-penalty 0.5 gives it"),
+        ("--penalty auto --gradient-penalty 0.5", "but --gradient-penalty 0.5 sets it"),
         ("--penalty auto --select-on unifrm", "did you mean 'uniform'"),
         ("--penalty auto --select-on iris", "shape"),
-        ("--penalty auto --patience 3", "patience needs validation data"),
+        ("--penalty auto --patience 3", "--patience needs validation data"),
         ("--centroid-size auto", "centroid_size must be an int"),
         ("--validation 1.5", "validation=1.5"),
         ("--device gpu", "device"),
@@ -846,8 +847,8 @@ def test_what_speaks_against_a_choice_is_printed(command, tmp_path, monkeypatch)
 
 def test_help_of_train_says_how_settings_are_found(command):
     flat = " ".join(command("train", "--help")[1].replace("│", " ").split())
-    assert "a third of --epochs long (but 10 at least, or all)" in flat
-    assert "the share --validation (0.1 if not given)" in flat
+    assert "trials of a third of --epochs (at least 10, or all)" in flat
+    assert "the fraction --validation of the training data, by default 0.1" in flat
     assert "--duq-momentum" in flat
 
 
@@ -1026,7 +1027,7 @@ def test_what_has_no_network_takes_none(command, tmp_path):
     for more in (["--network", "mlp"], ["--dropout", 0.5]):
         code, _, err = command("train", "rbf", "--data", "iris", "-o", tmp_path / "run", *more)
         assert code == 2
-        assert "rbf has no network within" in err
+        assert "rbf has no network inside" in err
     assert not (tmp_path / "run").exists()
 
 

@@ -10,14 +10,24 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from nescio.cli import main
-from nescio.cli.tour import tour as touring
-from nescio.cli.tour.folder import ABOUT, MARK, REPORT, claim
-from nescio.cli.tour.judged import Judged
-from nescio.cli.tour.lessons import lessons, table
-from nescio.cli.tour.picture import COLUMNS, ROWS, lines, sure_of
-from nescio.cli.tour.plan import DIGITS, METHODS, MOONS, SMALL
-from nescio.cli.tour.tour import tour, try_next
+from nescio.cli import demo_tour, main
+from nescio.cli.demo import (
+    ABOUT,
+    MAP_COLUMNS,
+    MAP_ROWS,
+    MARK,
+    METHODS,
+    REPORT,
+    Findings,
+    claim,
+    confident_fraction,
+    findings_table,
+    lessons,
+    map_lines,
+    print_summary,
+    try_next,
+)
+from nescio.cli.demo_tour import DIGITS, MOONS, SMALL, split_test, tour
 from nescio.data import Stream
 from nescio.errors import NescioError
 from nescio.files import kind_of
@@ -57,7 +67,7 @@ def read_back(folder, problem):
     found = {}
     for method in METHODS:
         run = folder / problem.name / method
-        found[method] = Judged(
+        found[method] = Findings(
             method, **{name: kind.load(run / f"{name}.json") for name, kind in kinds.items()}
         )
     return found
@@ -71,7 +81,7 @@ def toured(tmp_path_factory):
         pytest.MonkeyPatch.context() as patch
     ):  # the page of so many records takes as long as all else
         patch.setattr(
-            touring, "report_page", lambda records: "\n".join(name for name, _ in records)
+            demo_tour, "report_page", lambda records: "\n".join(name for name, _ in records)
         )
         tour(folder, 0, out, SMALL)
     return folder, out.file.getvalue()
@@ -120,23 +130,23 @@ def test_every_file_is_where_the_folder_says_and_none_is_left_out(toured):
     ]  # which was not made, see above
 
 
-def test_thresholds_are_judged_by_what_they_were_not_settled_on(toured):
+def test_thresholds_are_tested_on_other_data_than_set_them(toured):
     folder, _ = toured
     known = DIGITS.source(0).load()
     stream = Stream(folder / "digits" / "calibration.npz", known.shape, None, 64)
-    settled = {x.numpy().tobytes() for _, _, batch in stream for x in batch}
-    halves = touring._halves(folder, DIGITS, known, 0)
-    judging = {x.numpy().tobytes() for x in halves.judging.inputs}
-    assert len(settled) + len(judging) == len(known.test)
-    assert not settled & judging
+    calibration = {x.numpy().tobytes() for _, _, batch in stream for x in batch}
+    _, rest = split_test(folder, DIGITS, known, 0)
+    test = {x.numpy().tobytes() for x in rest.inputs}
+    assert len(calibration) + len(test) == len(known.test)
+    assert not calibration & test
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_what_is_printed_fits_and_has_no_control_characters(toured, width):
     folder, _ = toured
     out = told(width)
-    found = [list(read_back(folder, problem).values()) for problem in (DIGITS, MOONS)]
-    touring._tell(folder, *found, out)
+    found = {p.name: list(read_back(folder, p).values()) for p in (DIGITS, MOONS)}
+    print_summary(folder, found, out)
     text = out.file.getvalue()
     lines = text[: text.index("Try next")].splitlines()
     assert all(len(line) <= width and "…" not in line for line in lines)  # nothing is cut off
@@ -148,21 +158,23 @@ def test_it_tells_what_it_did_where_nobody_looks_on(toured):
     assert all(char == "\n" or char.isprintable() for char in text)
     assert all(len(line) <= 80 for line in text[: text.index("Try next")].splitlines())
     for method, words in METHODS.items():
-        assert re.search(rf"✓ {method} +{re.escape(words)} +\d+\.\d % right", text)
+        assert re.search(rf"✓ {method} +{re.escape(words)} +\d+\.\d % correct", text)
     assert [
         text.index(mark)
-        for mark in ("1. Digits", "2. Two moons", "What was learned", "Try next", "The report")
+        for mark in ("1. Digits", "2. Two moons", "What this shows", "Try next", "The report")
     ] == (
         sorted(
             text.index(mark)
-            for mark in ("1. Digits", "2. Two moons", "What was learned", "Try next", "The report")
+            for mark in ("1. Digits", "2. Two moons", "What this shows", "Try next", "The report")
         )
     )
 
 
 def test_on_a_terminal_it_shows_what_is_under_way(tmp_path, monkeypatch):
     out = told(force_terminal=True)
-    monkeypatch.setattr(touring, "_digits", lambda *given: given[-1].next("looking") or stopped())
+    monkeypatch.setattr(
+        demo_tour._Tour, "digits", lambda self: self.next_stage("looking") or stopped()
+    )
     with pytest.raises(KeyboardInterrupt):
         tour(tmp_path / "demo", 0, out, SMALL)
     text = out.file.getvalue()
@@ -202,12 +214,12 @@ def test_what_to_try_next_leaves_the_records_of_the_report_alone(tmp_path):
 
 
 def test_interrupted_it_says_so_and_leaves_whole_files(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(touring, "_digits", lambda *_: stopped())
+    monkeypatch.setattr(demo_tour._Tour, "digits", lambda *_: stopped())
     monkeypatch.setattr(sys, "argv", ["nescio", "demo", "-o", str(tmp_path / "demo")])
     with pytest.raises(SystemExit) as stop:
         main()
     assert stop.value.code == 130
-    assert "interrupted; what was done so far is whole" in capsys.readouterr().err
+    assert "interrupted; complete files so far are in" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "demo").iterdir()] == [MARK]
 
 
@@ -215,7 +227,7 @@ def test_only_a_folder_of_its_own_is_written_to(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("all of it")
     with pytest.raises(
-        NescioError, match=r"holds other things \(thesis.tex\), and no demo.txt; name another"
+        NescioError, match=r"contains other things \(thesis.tex\) and no demo.txt; choose another"
     ):
         claim(tmp_path / "mine")
     with pytest.raises(NescioError, match="is a file; expected a folder"):
@@ -260,16 +272,13 @@ def test_sentences_say_what_the_records_do(toured):
     found["acet"] = changed(found["acet"], confidence=0.2, accuracy=0.87)
     found["duq"] = changed(found["duq"], unknown=1.0, refused=0.9, accepted=0.96)
     far, attacked, promise = lessons(found)
-    assert "softmax is proved to end certain" in far
-    assert "100.0 % of 10 directions drawn by chance" in far
-    assert "but DUQ is proved to end not knowing along 100.0 %" in far
-    assert "leaves softmax 98.0 % sure on average" in attacked
-    assert "20.0 %; of known digits it gets 87.0 % right, softmax 90.0 %." in attacked
-    assert (
-        "a threshold on DUQ accepts 96.0 % of 189 new ones, as promised, and refuses 90.0 % of the 7s"
-        in promise
-    )
-    assert promise.endswith("one on softmax refuses 50.0 % and 50.0 %.")
+    assert "along 100.0 % of 10 random directions the confidence of softmax provably" in far
+    assert "but that of DUQ provably tends to 0 along 100.0 %" in far
+    assert "the mean confidence of softmax is 98.0 %" in attacked
+    assert "20.0 %; its accuracy on known digits is 87.0 %, that of softmax 90.0 %." in attacked
+    assert "threshold on DUQ, set to accept 95.0 % of known digits, accepts 96.0 %" in promise
+    assert "of 189 new ones, as guaranteed, and rejects 90.0 % of the 7s" in promise
+    assert promise.endswith("one on softmax rejects 50.0 % and 50.0 %.")
 
 
 def test_sentences_claim_nothing_that_the_records_do_not(toured):
@@ -277,11 +286,11 @@ def test_sentences_claim_nothing_that_the_records_do_not(toured):
     found["softmax"] = changed(found["softmax"], certain=0.0, confidence=0.5)
     found["acet"] = changed(found["acet"], confidence=0.6)
     far, attacked, promise = lessons(found)
-    assert "0.0 % of 10 directions" in far
-    assert "and DUQ is proved to end not knowing along 0.0 %" in far
+    assert "0.0 % of 10 random directions" in far
+    assert "and that of DUQ provably tends to 0 along 0.0 %" in far
     assert attacked.endswith("here that training did not help.")
-    assert "as promised, and" in promise
-    for accepted, words in ((0.92, "as promised but for chance"), (0.8, "fewer than promised")):
+    assert "as guaranteed, and" in promise
+    for accepted, words in ((0.92, "within the expected variation"), (0.8, "less than guaranteed")):
         found["duq"] = changed(found["duq"], accepted=accepted)
         assert words in lessons(found)[2]
 
@@ -291,7 +300,7 @@ def test_the_table_has_every_figure_and_marks_the_best(toured):
         problem.name: list(read_back(toured[0], problem).values()) for problem in (DIGITS, MOONS)
     }
     out = told()
-    out.print(table(found))
+    out.print(findings_table(found))
     text = out.file.getvalue()
     rows = [
         line.split() for line in text.splitlines() if line.strip() and line.split()[0] in METHODS
@@ -303,7 +312,7 @@ def test_the_table_has_every_figure_and_marks_the_best(toured):
     expected = next(one.auroc for one in held.separation if one.score == "max_logit")
     assert float(rows[4][2]) == pytest.approx(expected, abs=6e-4)
     assert [row[2] for row in rows[5:]] == ["–"] * 5
-    best = [cell for cell in table(found).columns[5].cells if str(cell) == "1.000"]
+    best = [cell for cell in findings_table(found).columns[5].cells if str(cell) == "1.000"]
     assert best
     assert all("bold" in cell.style for cell in best)
 
@@ -317,11 +326,11 @@ def test_pictures_are_maps_seen_from_afar(toured):
     found = dataclasses.replace(
         drawn, confidence=dataclasses.replace(drawn.confidence, values=ramp)
     )
-    shown = lines(found)
-    assert [len(line) for line in shown] == [COLUMNS] * ROWS
-    assert shown[0] == "█" * COLUMNS
-    assert shown[-1] == " " * COLUMNS
-    assert sure_of(found) == pytest.approx(1 / 3)
+    shown = map_lines(found)
+    assert [len(line) for line in shown] == [MAP_COLUMNS] * MAP_ROWS
+    assert shown[0] == "█" * MAP_COLUMNS
+    assert shown[-1] == " " * MAP_COLUMNS
+    assert confident_fraction(found) == pytest.approx(1 / 3)
 
 
 @pytest.mark.slow
@@ -345,8 +354,8 @@ def test_a_whole_tour_makes_its_points(tmp_path, monkeypatch, capsys, seed):
         > digits["softmax"].auroc("adversarial_noise") + 0.3
     )
     assert all(0.88 <= one.decision.accepted <= 1 for one in digits.values())
-    assert sure_of(moons["softmax"].map) > 0.7
-    assert sure_of(moons["duq"].map) < 0.1
+    assert confident_fraction(moons["softmax"].map) > 0.7
+    assert confident_fraction(moons["duq"].map) < 0.1
     page = (tmp_path / "demo" / REPORT).read_text(encoding="utf-8")
     assert len(page.encode()) < 3_000_000
     assert all(

@@ -58,7 +58,7 @@ COMMANDS = {
     ),
     "score run inputs.npz -o answers.csv": (
         ["answers.csv"],
-        "nescio.evaluation.answers:write_answers",
+        "nescio.evaluation.score_file:write_answers",
     ),
     "map two_moons --methods softmax --epochs 1 --resolution 9 -o map.pdf": (
         ["map.pdf", "map-softmax.json"],

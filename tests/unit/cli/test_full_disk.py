@@ -16,7 +16,7 @@ from nescio.store.detector_folder import keep
 LIMITED = """
 import contextlib, io, json, resource, signal, sys
 from nescio.cli import main
-from nescio.cli.arguments import err
+from nescio.cli.output import err
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 for size, words in json.load(sys.stdin):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))

@@ -7,7 +7,8 @@ import typer
 
 import nescio
 from nescio.cli import app, main
-from nescio.cli.options import score_in, settings_given
+from nescio.cli.method_options import method_settings
+from nescio.cli.options import score_in
 from nescio.errors import NescioError
 from nescio.methods import METHODS, default_settings
 
@@ -16,7 +17,7 @@ def given(words):
     """What `nescio train …` takes from its words: its own parameters, and the settings of the method."""
     command = typer.main.get_command(app).commands["train"]
     ctx = command.make_context("train", words.split())
-    return ctx.params, settings_given(ctx, ctx.params["method"])
+    return ctx.params, method_settings(ctx, ctx.params["method"])
 
 
 @pytest.mark.parametrize(
@@ -168,28 +169,28 @@ def test_help_names_the_settings_of_every_method(command):
         ("train ensemble --member 3", "did you mean '--members'"),
         (
             "train duq --penalty 0.1",
-            "--penalty is 0.1; it must be two-sided or one-sided, or auto, which finds its weight. "
-            "A weight of your own is --gradient-penalty",
+            "--penalty must be two-sided or one-sided, or auto to tune its weight; got 0.1. To set "
+            "the weight, use --gradient-penalty",
         ),
         (
             "train duq --penalty",
-            "--penalty has no value; it must be two-sided or one-sided, or auto",
+            "--penalty must be two-sided or one-sided, or auto to tune its weight; it has no value",
         ),
         (
             "train duq --length-scale AUTO",
-            "--length-scale is 'AUTO'; it must be a number, or auto, which finds one",
+            "--length-scale must be a number, or auto to tune it; got 'AUTO'",
         ),
         (
             "train duq --length-scale foo",
-            "--length-scale is 'foo'; it must be a number, or auto, which finds one",
+            "--length-scale must be a number, or auto to tune it; got 'foo'",
         ),
         (
             "train duq --length-scale",
-            "--length-scale has no value; it must be a number, or auto, which finds one",
+            "--length-scale must be a number, or auto to tune it; it has no value",
         ),
         (
             "train duq --gradient-penalty=none",
-            "--gradient-penalty is None; it must be a number, or auto",
+            "--gradient-penalty must be a number, or auto to tune it; got None",
         ),
         (
             "train duq --length-scale -1",

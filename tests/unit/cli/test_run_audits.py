@@ -23,7 +23,8 @@ def small(known):
 
 
 def run(folder, model, known, **how):
-    return list(audits.audit_run(folder, model, known, rows=5, trials=20, scaled=False, **how))
+    how |= {"rows": 5, "trials": 20, "scaled": False}
+    return list(audits.RunAudits(folder, model, known, **how).run())
 
 
 def test_two_features_have_their_regions_drawn(moons, tmp_path):
@@ -32,8 +33,7 @@ def test_two_features_have_their_regions_drawn(moons, tmp_path):
     assert record.covered == pytest.approx(1)
     assert record.points is not None
     assert printed[2] == (
-        f"{record.count} linear regions around the data, {record.unbounded} of which go on to "
-        "infinity.\n"
+        f"{record.count} linear regions around the data, {record.unbounded} unbounded.\n"
     )
     assert (tmp_path / "regions.svg").exists()
     (left, right), (bottom, top) = record.window
@@ -43,7 +43,7 @@ def test_two_features_have_their_regions_drawn(moons, tmp_path):
 
 
 def test_too_many_regions_are_told_and_spoil_nothing(moons, tmp_path, monkeypatch):
-    monkeypatch.setattr(audits, "MOST", 3)
+    monkeypatch.setattr(audits, "MAX_REGIONS", 3)
     printed = run(tmp_path, small(moons), moons)
     assert "not drawn: more than 3 linear regions" in printed[2]
     assert Audit.load(tmp_path / "audit.json").trials == 20

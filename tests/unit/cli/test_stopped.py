@@ -45,7 +45,7 @@ def stopped(folder, when, place, *words, how=signal.SIGINT):
 def test_a_stopped_training_says_which_checkpoint_is_kept(tmp_path):
     place, kept = "nescio.training.trainer:Trainer:_save", "run/checkpoint.safetensors"
     code, err = stopped(tmp_path, "after", place, *TRAIN)
-    told = f"interrupted; the checkpoint of epoch 1 is {kept}; the same command resumes from it"
+    told = f"interrupted; checkpoint of epoch 1: {kept}; run the same command to resume"
     assert (code, err.splitlines()[-1]) == (130, told)
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["checkpoint.safetensors"]
     code, err = stopped(tmp_path, "before", place, *TRAIN, how=signal.SIGTERM)
@@ -61,7 +61,7 @@ def test_a_training_that_is_stopped_at_once_says_that_nothing_is_kept(
     code, _, err = command("train", "softmax", "--data", "iris", "-o", tmp_path / "run")
     assert (code, err) == (
         130,
-        "interrupted; no checkpoint was written yet, and the same command starts anew\n",
+        "interrupted; no checkpoint was written yet; run the same command to start again\n",
     )
 
 
@@ -90,7 +90,8 @@ def test_a_stopped_command_says_what_it_has_written(command, tmp_path, monkeypat
     folder = tmp_path.resolve() / "run"
     first = f"{folder / 'scaling.json'}, {folder / 'scaling.svg'}, {folder / 'features.json'}"
     told = (
-        f"interrupted; written so far, and whole: {first} and 1 more; the same command starts anew"
+        f"interrupted; complete files so far: {first} and 1 more; run the same command to start "
+        "again"
     )
     assert err.splitlines()[-1] == told
 

@@ -186,7 +186,7 @@ def test_known_data_that_settled_the_threshold_are_told(command, there, tmp_path
     )
     assert code == 0, err
     assert ("warning" in err) == (stale is not None)
-    assert stale is None or f"{stale} settled the threshold of this detector" in err
+    assert stale is None or f"{stale} set the threshold of this detector" in err
 
 
 def test_a_detector_over_a_run_knows_its_classes_held_out(command, there, tmp_path):
@@ -283,8 +283,8 @@ def test_detectors_are_held_against_each_other_over_any_network(command, there, 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("evaluate", "give either a run, or the folder of a detector, or --model"),
-        ("evaluate run --model judged_nets:make", "give either a run"),
+        ("evaluate", "expected either a run, a detector's folder, or --model"),
+        ("evaluate run --model judged_nets:make", "expected either a run"),
         ("evaluate det", "--data known_test.npz"),
         ("evaluate --model judged_nets:make", "--data known_test.npz"),
         ("evaluate det --data test.npz --class-names a,b", "leave out --weights and --class-names"),
@@ -292,7 +292,7 @@ def test_detectors_are_held_against_each_other_over_any_network(command, there, 
         ("evaluate det --data other.npz --unknown noise", "known data must have labels"),
         ("evaluate det --data test.npz --unknown unseen", "no unseen classes"),
         ("evaluate det --data test.npz -o det/fitted.json", "belongs to the run or detector"),
-        ("evaluate det --data test.npz -o test.npz", "is what is to be read"),
+        ("evaluate det --data test.npz -o test.npz", "is an input of this command"),
         ("contest run", "--unknown"),
     ],
 )

@@ -516,9 +516,9 @@ MAKE = "fit --model their_nets:make --data held.npz "
         ("fit --model their_nets:make --data new.npz", "NaN"),
         ("fit --model their_nets:make --data nothing.npz", "no such file"),
         ("fit {tmp}/taken --data held.npz", "not a run"),
-        ("score {tmp}/nope new.npz", "is no folder of `nescio fit` or `nescio train`"),
-        ("score {tmp}/taken new.npz", "is no folder of `nescio fit` or `nescio train`"),
-        ("score {tmp}/taken new.npz --fail-on-unknown", "no folder of `nescio fit`"),
+        ("score {tmp}/nope new.npz", "is not a folder of `nescio fit` or `nescio train`"),
+        ("score {tmp}/taken new.npz", "is not a folder of `nescio fit` or `nescio train`"),
+        ("score {tmp}/taken new.npz --fail-on-unknown", "not a folder of `nescio fit`"),
     ],
 )
 def test_bad_input_ends_with_its_message_and_leaves_nothing(
@@ -691,11 +691,11 @@ def test_answers_never_take_the_place_of_what_is_read(command, there, tmp_path):
         save_picture(pictures / name, np.zeros((8, 8), np.uint8))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for inputs, output, why in [
-        ("held.npz", "held.npz", "is what is to be read"),
-        ("rows.csv", "rows.csv", "is what is to be read"),
-        ("rows.csv", "link.csv", "is what is to be read"),
-        ("link.csv", "rows.csv", "is what is to be read"),
-        ("pictures", "pictures/deep/b.png", "is what is to be read"),
+        ("held.npz", "held.npz", "is an input of this command"),
+        ("rows.csv", "rows.csv", "is an input of this command"),
+        ("rows.csv", "link.csv", "is an input of this command"),
+        ("link.csv", "rows.csv", "is an input of this command"),
+        ("pictures", "pictures/deep/b.png", "is an input of this command"),
         ("pictures/a.png", "pictures/a.png", "be read"),
         ("rows.csv", "det/fitted.json", "belongs to"),
         ("rows.csv", "det/detector.safetensors", "belongs to"),
@@ -925,7 +925,7 @@ def test_a_detectors_folder_is_no_place_for_a_recommendation(command, there, tmp
     assert command(*FIT, "-o", tmp_path / "det", "--accept", 0.9)[0] == 0
     code, _, err = command("recommend", *PLAIN[1:], "-o", tmp_path / "det")
     assert code == 2
-    assert "holds a detector" in err
+    assert "contains a detector" in err
     assert {path.name for path in (tmp_path / "det").iterdir()} == {
         "detector.safetensors",
         "graph.safetensors",
@@ -937,7 +937,7 @@ def test_a_detectors_folder_is_no_place_for_a_recommendation(command, there, tmp
 def test_class_names_that_cannot_be_divided(command, there, tmp_path, given):
     code, _, err = command(*FIT, "-o", tmp_path / "det", "--class-names", given)
     assert code == 2
-    assert "expected names between commas" in " ".join(err.split())
+    assert "must be names separated by commas" in " ".join(err.split())
 
 
 def test_a_network_on_the_meta_device_is_told(command, there):

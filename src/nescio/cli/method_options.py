@@ -1,0 +1,146 @@
+"""Settings of a method as options of `nescio train`, such as `--members 10`."""
+
+import inspect
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from nescio.cli.options import Command, described_arguments, names
+from nescio.errors import NescioError, unknown_name
+
+_GIVEN = "nescio.settings"  # where a context keeps the options that are settings of a method
+_METHOD = "nescio.method"  # and the method whose help was asked for
+
+
+class MethodCommand(Command):
+    """A command that also takes the settings of its method as options; see `method_settings`.
+
+    Help on a method, as of `nescio train acet --help`, ends with its settings.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        if method := ctx.meta.get(_METHOD):
+            _print_settings(method, _own_options(self))
+
+    def listed(self, table: str) -> str:
+        if table != "SETTINGS":
+            return super().listed(table)
+        options = {method: _options(method, _own_options(self)) for method in names("METHODS")}
+        return "; ".join(f"{method}: {' '.join(each)}" for method, each in options.items() if each)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--help" in args:
+            ctx.meta[_METHOD] = next((word for word in args if word in names("METHODS")), None)
+        own = _own_options(self)
+        rest, settings = [], ctx.meta.setdefault(_GIVEN, {})
+        words = list(args)
+        while words and words[0] != "--":  # what follows are no options
+            name, equals, value = words[0].partition("=")
+            if not name.startswith("--") or name in own:
+                rest.append(words.pop(0))
+                continue
+            words.pop(0)
+            if not equals:
+                value = words.pop(0) if words and _is_value(words[0]) else "true"
+            settings[name] = value
+        if settings:  # a misspelt option is reported before what click finds missing
+            known = {option for method in names("METHODS") for option in _options(method, own)}
+            for name in (name for name in settings if name not in known):
+                raise unknown_name("option", name, known | {one for one in own if "--" in one})
+        return super().parse_args(ctx, rest + words)
+
+
+def method_settings(ctx: typer.Context, method: str) -> dict[str, Any]:
+    """Return the settings of a method among the options; raise an error for those of others."""
+    own = _own_options(ctx.command)
+    known = _options(method, own)
+    settings = {}
+    for option, text in ctx.meta[_GIVEN].items():
+        if option not in known:
+            others = [name for name in own if name.startswith("--")]
+            raise unknown_name(f"option (for {method})", option, [*known, *others])
+        settings[known[option]] = value = _value(text)
+        if value != "auto":
+            _check_tunable(option, known[option], value)
+    return settings
+
+
+def _check_tunable(option: str, name: str, value: Any) -> None:
+    """Raise an error that names `auto` for a wrong value of a setting that may be `auto`."""
+    from nescio.methods.duq import SIDES
+
+    got = "it has no value" if value is True else f"got {value!r}"
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if name in ("length_scale", "gradient_penalty") and not is_number:
+        raise NescioError(f"{option} must be a number, or auto to tune it; {got}")
+    if name == "penalty" and value not in SIDES:
+        raise NescioError(
+            f"{option} must be {' or '.join(SIDES)}, or auto to tune its weight; {got}. To set the "
+            "weight, use --gradient-penalty"
+        )
+
+
+def _own_options(command: Any) -> set[str]:
+    own = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
+    return own | {"--help"}
+
+
+def _options(method: str, own: set[str]) -> dict[str, str]:
+    """Return the options of a method, and the settings they stand for.
+
+    If the command itself has an option of that name, as `--momentum` is that of sgd, the method's
+    name comes first: `--duq-momentum`.
+    """
+    from nescio.methods import default_settings
+
+    options = {}
+    for name in default_settings(method):
+        option = f"--{name.replace('_', '-')}"
+        options[f"--{method.replace('_', '-')}{option[1:]}" if option in own else option] = name
+    return options
+
+
+def _is_value(word: str) -> bool:
+    """Return whether a word can be the value of the option before it."""
+    negative = word[1:2].isdigit() or word[1:2] == "."
+    return (not word.startswith("-") or negative) and word not in names("METHODS")
+
+
+def _value(text: str) -> Any:
+    """Return a number, true, false, none, or the word itself; a list of them if there are commas.
+
+    >>> _value("3"), _value(".25,1,1e-2"), _value("False"), _value("uniform")
+    (3, [0.25, 1, 0.01], False, 'uniform')
+    """
+    if "," in text:
+        return [_value(part) for part in text.split(",")]
+    words = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _print_settings(method: str, own: set[str]) -> None:
+    """Print the settings of a method with their defaults, described as in its docstring."""
+    from nescio.methods import METHODS, default_settings
+
+    defaults = default_settings(method)
+    described = described_arguments(inspect.getdoc(METHODS[method]) or "")
+    table = Table.grid(padding=(0, 2))
+    for option, name in _options(method, own).items():
+        default = "" if defaults[name] is None else f" (default: {defaults[name]})"
+        text = Text(described.get(name, "") + default)
+        table.add_row(Text(option, style="bold cyan", no_wrap=True), text)
+    if defaults:
+        title = f"Settings of {method}"
+        Console().print(Panel(table, title=title, title_align="left", border_style="dim"))
