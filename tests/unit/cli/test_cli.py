@@ -147,7 +147,7 @@ def test_recommend_saves_a_ranking_and_a_detector_that_decides(command, trained,
     assert code == 0
     record = Recommendation.load(tmp_path / "found" / "recommendation.json")
     assert {one.name for one in record.ranking} == {"energy", "max_prob"}
-    assert f"{record.detector} recommended" in out
+    assert f"Recommended: {record.detector} " in out
     detector = nescio.load(tmp_path / "found" / "recommended" / "detector.safetensors")
     known = load("digits", unseen=[8, 9])
     assert (detector.predict(known.unseen) == -1).double().mean() > 0.5
