@@ -1,11 +1,11 @@
-"""`nescio`, and `python -m nescio`: the command line, which can be stopped at any time, also while it is loaded."""
+"""`nescio` and `python -m nescio`: the command line, which can be interrupted while it loads."""
 
 import signal
 import sys
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C before a command has begun ends with one line, and a second one changes nothing."""
+    """Run the command line; Ctrl-C before a command has begun ends with one line."""
     try:
         from nescio.cli import main as run
 

@@ -1,4 +1,4 @@
-"""The gate for arrays and tensors from outside: plain numbers that can be read, or an error. It needs no torch."""
+"""The gate for arrays and tensors from outside: plain numbers, or an error. It needs no torch."""
 
 import re
 from typing import Any
@@ -8,24 +8,23 @@ import numpy as np
 from nescio.errors import NescioError
 
 Array = np.ndarray[Any, Any]
-NUMPY = re.compile(
-    "float(16|32|64)|u?int(8|16|32|64)|bool"
-)  # torch's names of types that numpy has too
-FLOATS = re.compile("bfloat16|float8_e[45]m[23]fn?u?z?")  # and of some that it has not
+# torch's names of types that numpy has too, and of some that it has not
+NUMPY = re.compile("float(16|32|64)|u?int(8|16|32|64)|bool")
+FLOATS = re.compile("bfloat16|float8_e[45]m[23]fn?u?z?")
 
 
 def is_tensor(values: Any) -> bool:
-    """Whether this is one of torch's, told without importing it."""
+    """Whether this is one of torch's, known without importing it."""
     return hasattr(values, "detach") and hasattr(values, "layout")
 
 
 def is_array(values: Any) -> bool:
-    """Whether this is a tensor, an array, or what says itself how to become one, such as a table of pandas."""
+    """Whether this is a tensor, an array, or what can become one, such as a table of pandas."""
     return is_tensor(values) or hasattr(type(values), "__array__") or isinstance(values, memoryview)
 
 
 def plain(values: Any) -> Any:
-    """The tensor itself, or an error if it is none whose numbers lie in memory one by one."""
+    """Return the tensor, or raise if it is none whose numbers lie in memory one by one."""
     kind, layout = _name(values.dtype), _name(values.layout)
     if values.is_nested:
         raise NescioError("a nested tensor given; expected one whose rows have the same shape")
@@ -47,61 +46,48 @@ def plain(values: Any) -> Any:
         values = values.clone()  # one made in inference mode takes part in no gradient
     if kind in ("uint16", "uint32", "uint64"):
         _check_signed(values.detach().cpu().numpy())
-        return values.long()  # as of float8, torch has hardly any operations for them
+        return values.long()  # torch has hardly any operations for them, nor for float8
     return values.float() if kind.startswith("float8") else values
 
 
 def as_array(values: Any) -> Array:
-    """An array of anything numpy can read: of numbers, texts or objects, which is for the caller to judge."""
+    """Return an array of anything numpy can read: numbers, texts or objects."""
     if is_tensor(values):
         values = plain(values).detach().cpu()
         values = values.double() if FLOATS.fullmatch(_name(values.dtype)) else values
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise NescioError(
-            f"a masked array given, with {int(np.ma.getmaskarray(values).sum())} values missing; expected all"
-        )
+        missing = int(np.ma.getmaskarray(values).sum())
+        raise NescioError(f"a masked array given, with {missing} values missing; expected all")
     try:
         array = np.asarray(values)
-    except (
-        ValueError,
-        TypeError,
-        RuntimeError,
-    ) as error:  # ragged lists, lists of tensors that numpy cannot read
-        raise NescioError(
-            f"a {type(values).__name__} given that makes no array: {error}"
-        ) from error
+    except (ValueError, TypeError, RuntimeError) as error:  # such as of ragged lists
+        kind = type(values).__name__
+        raise NescioError(f"a {kind} given that makes no array: {error}") from error
     return array.astype(np.float64) if array.dtype == np.longdouble else array
 
 
 def numbers(values: Any) -> Array:
-    """An array of real numbers, in memory that torch can share, or an error."""
-    if not is_array(values):
-        raise NescioError(
-            f"{type(values).__name__} given; expected a tensor or an array of numbers"
-        )
-    array = as_array(values)
-    if array.dtype.kind not in "fiub":
-        raise NescioError(
-            f"an array of {array.dtype} given; expected a tensor or an array of numbers"
-        )
+    """Return an array of real numbers, in memory that torch can share, or raise."""
+    kind = type(values).__name__
+    if is_array(values):
+        array = as_array(values)
+        kind = f"an array of {array.dtype}"
+    if not is_array(values) or array.dtype.kind not in "fiub":
+        raise NescioError(f"{kind} given; expected a tensor or an array of numbers")
     unsigned = array.dtype.kind == "u" and array.dtype.itemsize > 1
     if unsigned:
         _check_signed(array)
     dtype = np.dtype(np.int64) if unsigned else array.dtype.newbyteorder("=")
-    usable = (
-        array.flags.c_contiguous and array.flags.writeable and min(array.strides, default=0) >= 0
-    )
-    return array if usable and array.dtype == dtype else np.array(array, dtype=dtype, order="C")
+    flags, forwards = array.flags, min(array.strides, default=0) >= 0
+    usable = flags.c_contiguous and flags.writeable and forwards and array.dtype == dtype
+    return array if usable else np.array(array, dtype=dtype, order="C")
 
 
 def items(name: str, given: Any) -> list[Any]:
-    """What a sequence, array or tensor holds, one by one as Python has it, or an error that names what was given."""
-    if is_array(given):
-        array = as_array(given)
-        if array.ndim == 0:
-            raise NescioError(f"{name}={given!r}; expected a sequence")
-        found: list[Any] = array.tolist()
-        return found
+    """Return what a sequence, array or tensor holds as a list of Python's values, or raise."""
+    if is_array(given) and (array := as_array(given)).ndim > 0:
+        values: list[Any] = array.tolist()
+        return values
     try:
         return list(given)
     except TypeError as error:
@@ -109,18 +95,16 @@ def items(name: str, given: Any) -> list[Any]:
 
 
 def integers_refused(dtype: Any) -> NescioError:
-    """The error for whole numbers, such as bytes of images, where a model was trained on floats."""
+    """Return the error for integers, such as bytes of images, where a model takes floats."""
     return NescioError(
-        f"inputs must be floating point (images in [0, 1]), not {dtype}, for a model without an embedding; "
-        "divide bytes of images by 255, or call .float()"
+        f"inputs must be floating point (images in [0, 1]), not {dtype}, for a model without an "
+        "embedding; divide bytes of images by 255, or call .float()"
     )
 
 
 def _check_signed(array: Array) -> None:
     if array.size and int(array.max()) > np.iinfo(np.int64).max:
-        raise NescioError(
-            f"{array.max()} given; expected whole numbers of at most 64 bits with a sign"
-        )
+        raise NescioError(f"{array.max()} given; expected integers of at most 64 bits with a sign")
 
 
 def _name(of: Any) -> str:

@@ -1,7 +1,7 @@
 """Files that are either whole or not there: written under a temporary name, then renamed.
 
-What nescio wrote may be replaced by a file of the same kind; anything else only when asked for. A kind is recognised
-by a file's contents, not by its name.
+What nescio wrote may be replaced by a file of the same kind; anything else only when asked for. A
+kind is recognised by a file's contents, not by its name.
 """
 
 import errno
@@ -80,10 +80,11 @@ def atomic_write(
 ) -> Iterator[IO[Any]]:
     """Open a file that takes the place of `path` only when the block ends without an error.
 
-    The temporary file is in the same folder, so the rename is atomic; a process killed in the block leaves `path` as it
-    was, and at most a `.partial` file beside it. A link is followed; what is no regular file, such as a pipe or
-    `/dev/stdout`, is written to directly. An existing file is replaced only if it is empty, or if nescio wrote it and
-    the new one is of its kind, or with `force`.
+    The temporary file is in the same folder, so the rename is atomic; a process killed in the block
+    leaves `path` as it was, and at most a `.partial` file beside it. A link is followed; what is no
+    regular file, such as a pipe or `/dev/stdout`, is written to directly. An existing file is
+    replaced only if it is empty, or if nescio wrote it and the new one is of its kind, or with
+    `force`.
     """
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     check_replaceable(path, force=force)  # before the block's work is done
@@ -117,7 +118,8 @@ def check_replaceable(
 
     Args:
         path: of the file to write.
-        kind: of the file to write, as in `kind_of`; if it is not known yet, any kind of ours may be replaced.
+        kind: of the file to write, as in `kind_of`; if it is not known yet, any kind of ours may be
+            replaced.
         force: whether anything may be replaced.
     """
     target = Path(path)
@@ -143,9 +145,9 @@ def atomic_folder(
 ) -> Iterator[Path]:
     """Yield a new folder that takes the place of `path` only when the block ends without an error.
 
-    An existing folder is replaced only if it is empty, or if it holds a file called `mark` of that `kind`, which shows
-    that it was made this way, and no files but those named in `ours`. `--force` speaks for files named as ours, and
-    never for others, which would all be lost.
+    An existing folder is replaced only if it is empty, or if it holds a file called `mark` of that
+    `kind`, which shows that it was made this way, and no files but those named in `ours`. `--force`
+    speaks for files named as ours, and never for others, which would all be lost.
     """
     path = Path(os.path.realpath(path))
     check_replaceable_folder(path, mark, kind, ours)

@@ -1,6 +1,7 @@
-"""How far long work has come, on standard error: a bar on a terminal, now and then a line in a log.
+"""Progress of long work on standard error: a bar on a terminal, now and then a line in a log.
 
-Nothing is shown until the work proves long. Used from Python, without a terminal, it stays silent unless asked.
+Nothing is shown until the work proves long. From Python, without a terminal, it is silent unless
+asked for.
 """
 
 import sys
@@ -13,48 +14,43 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-_PATIENCE = 2.0  # seconds of silence before a bar is worth showing
-_MINUTE = 60.0  # seconds between two lines of a log,
-_EPOCH = 5.0  # and between two that tell of the end of something, such as an epoch
+DELAY = 2.0  # seconds before a bar is worth showing
+LOG_INTERVAL = 60.0  # seconds between two lines of a log,
+EPOCH_LOG_INTERVAL = 5.0  # and between two at the end of something, such as an epoch
 
 
 class _Screen:
-    """The one display of all bars, and the time of the last line of a log; bars within bars stand below them."""
+    """The one display of all bars, and the time of the last line of a log."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.rich: Progress | None = None
         self.bars = 0  # of those that are drawn
-        self.logs = False  # whether work that does not say otherwise writes lines where there is no terminal
-        self.told: float | None = None
+        self.logs = False  # whether work writes lines by default where there is no terminal
+        self.last_line: float | None = None
 
     def add(self, title: str, total: int | None, done: int) -> int:
-        """Draw one more bar; its number."""
+        """Draw one more bar and return its number."""
+        from rich import progress as columns
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
 
         with self.lock:
             if self.rich is None:
-                columns = (
-                    TextColumn("{task.description}"),
-                    BarColumn(),
-                    MofNCompleteColumn(),
-                    TimeRemainingColumn(),
+                self.rich = columns.Progress(
+                    columns.TextColumn("{task.description}"),
+                    columns.BarColumn(),
+                    columns.MofNCompleteColumn(),
+                    columns.TimeRemainingColumn(),
+                    columns.TextColumn("{task.fields[facts]}"),
+                    console=Console(stderr=True),
+                    transient=True,
                 )
-                facts = TextColumn("{task.fields[facts]}")
-                self.rich = Progress(*columns, facts, console=Console(stderr=True), transient=True)
                 self.rich.start()
             self.bars += 1
             return self.rich.add_task(title, total=total, completed=done, facts="")
 
     def remove(self, task: int) -> None:
-        """Take a bar off; the last one takes the display with it."""
+        """Remove a bar; the last one takes the display with it."""
         with self.lock:
             assert self.rich is not None  # noqa: S101 - since this bar was drawn on it
             self.rich.remove_task(task)  # type: ignore[arg-type]
@@ -64,9 +60,9 @@ class _Screen:
                 self.rich = None
 
     def write(self, text: str) -> None:
-        """A line, above the bars if there are any."""
+        """Write a line, above the bars if there are any."""
         with self.lock:
-            self.told = time.monotonic()
+            self.last_line = time.monotonic()
             if self.rich is None:
                 sys.stderr.write(f"{text}\n")
                 sys.stderr.flush()
@@ -78,7 +74,7 @@ _SCREEN = _Screen()
 
 
 class Bar:
-    """A bar that is only drawn, or told of in lines, when asked to; `advance` with the facts to show beside it."""
+    """A bar, drawn or written as lines of a log, or neither; made by `bar`."""
 
     def __init__(
         self, total: int | None, title: str, drawn: bool, lines: bool = False, done: int = 0
@@ -87,10 +83,10 @@ class Bar:
         self._started, self._first, self._done, self._facts = time.monotonic(), done, done, ""
         self._task: int | None = None
         self._closed = False
-        if lines and _SCREEN.told is None:
-            _SCREEN.told = self._started
+        if lines and _SCREEN.last_line is None:
+            _SCREEN.last_line = self._started
         # a step may be long itself, so that it is a clock that opens the bar
-        self._clock = threading.Timer(_PATIENCE, self._open) if drawn else None
+        self._clock = threading.Timer(DELAY, self._open) if drawn else None
         if self._clock is not None:
             self._clock.daemon = True
             self._clock.start()
@@ -98,19 +94,18 @@ class Bar:
     def advance(self, steps: int = 1, facts: str = "", ends: bool = False) -> None:
         """Move on by some steps; `facts` replaces the text at the end of the line if given.
 
-        `ends` says that something has come to its end of which a log may have a line of its own, such as an epoch.
+        `ends` says that something is complete that may have its own line in a log, such as an epoch.
         """
         self._done, self._facts = self._done + steps, facts or self._facts
         self._update()
-        if self._lines and _SCREEN.told is not None:
-            now = time.monotonic()
-            if now - _SCREEN.told > _MINUTE or (
-                ends and now - max(_SCREEN.told, self._started) > _EPOCH
-            ):
+        if self._lines and _SCREEN.last_line is not None:
+            now, last = time.monotonic(), _SCREEN.last_line
+            ended = ends and now - max(last, self._started) > EPOCH_LOG_INTERVAL
+            if ended or now - last > LOG_INTERVAL:
                 _SCREEN.write(self._line(now))
 
     def at(self, done: int, total: int | None, facts: str) -> None:
-        """Stand at `done` of `total`, where each thing in a row has a total of its own."""
+        """Move to `done` of `total`, for work in parts that have totals of their own."""
         self._total, self._done = total, 0
         self.advance(done, facts)
 
@@ -130,15 +125,15 @@ class Bar:
             )
 
     def _line(self, now: float) -> str:
-        """What a bar would show, in words."""
+        """What a bar would show, as a line of text."""
         parts = [f"{self._done}" if self._total is None else f"{self._done} of {self._total}"]
         if self._total and self._first < self._done < self._total:
             each = (now - self._started) / (self._done - self._first)
-            parts.append(f"about {_lasting(each * (self._total - self._done))} left")
+            parts.append(f"about {_duration(each * (self._total - self._done))} left")
         return f"{self._title}: {', '.join([*parts, *([self._facts] if self._facts else [])])}"
 
     def close(self) -> None:
-        """Take the bar off the terminal."""
+        """Remove the bar from the terminal."""
         if self._clock is not None:
             self._clock.cancel()
         with _SCREEN.lock:
@@ -152,14 +147,17 @@ class Bar:
 def bar(
     total: int | None, title: str, progress: bool | None = None, done: int = 0
 ) -> Iterator[Bar]:
-    """A bar for a block of work, of which some may be done, or lines where standard error is no terminal.
+    """Show the progress of a block: a bar, or lines where standard error is no terminal.
 
-    `progress=None` shows it exactly when there is a terminal, or within `logged`.
+    Args:
+        total: number of steps, or None if it is not known.
+        title: of the bar.
+        progress: whether to show it; None shows it on a terminal, or within `logged`.
+        done: steps that are already done.
     """
     terminal = _terminal()
-    shown = Bar(
-        total, title, terminal and progress is not False, not terminal and _asked(progress), done
-    )
+    drawn, lines = terminal and progress is not False, not terminal and _asked(progress)
+    shown = Bar(total, title, drawn, lines, done)
     try:
         yield shown
     finally:
@@ -168,17 +166,17 @@ def bar(
 
 @contextmanager
 def logged() -> Iterator[None]:
-    """A block, such as a command, whose work writes lines where there is no terminal."""
-    before = _SCREEN.logs, _SCREEN.told
-    _SCREEN.logs, _SCREEN.told = True, time.monotonic()
+    """Have the work of a block, such as a command, write lines where there is no terminal."""
+    before = _SCREEN.logs, _SCREEN.last_line
+    _SCREEN.logs, _SCREEN.last_line = True, time.monotonic()
     try:
         yield
     finally:
-        _SCREEN.logs, _SCREEN.told = before
+        _SCREEN.logs, _SCREEN.last_line = before
 
 
 def say(text: str, progress: bool | None = None) -> None:
-    """A line of its own, wherever progress is shown."""
+    """Write a line of its own, wherever progress is shown."""
     if progress is not False and (_terminal() or _asked(progress)):
         _SCREEN.write(text)
 
@@ -191,10 +189,10 @@ def _asked(progress: bool | None) -> bool:
     return sys.stderr is not None and (_SCREEN.logs if progress is None else progress)
 
 
-def _lasting(seconds: float) -> str:
-    """A time to wait, in words.
+def _duration(seconds: float) -> str:
+    """Format a time to wait.
 
-    >>> _lasting(3.2), _lasting(100), _lasting(1000), _lasting(10000)
+    >>> _duration(3.2), _duration(100), _duration(1000), _duration(10000)
     ('4 s', '2 min', '17 min', '2.8 h')
     """
     if seconds < 90:

@@ -209,10 +209,7 @@ def test_inputs_in_any_form_are_answered_as_plain_ones(name):
     plain = INPUTS[name](X)
     for form, value in usable(X).items():
         found = INPUTS[name](value)
-        for one, other in zip(
-            *((both.parts() if hasattr(both, "parts") else both) for both in (found, plain)),
-            strict=True,
-        ):
+        for one, other in zip(found, plain, strict=True):
             torch.testing.assert_close(
                 one, other, rtol=1e-6, atol=1e-6, check_dtype=False, msg=lambda _, f=form: f
             )

@@ -17,16 +17,16 @@ class Terminal(io.StringIO):
 
 def terminal_in(monkeypatch):
     """Standard error that is a terminal, and bars that wait for nothing."""
-    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "DELAY", 0.0)
     monkeypatch.setattr("sys.stderr", screen := Terminal())
     return screen
 
 
 def log_in(monkeypatch):
     """Standard error that is no terminal, and a log that waits for nothing."""
-    monkeypatch.setattr(progress, "_MINUTE", 0.0)
-    monkeypatch.setattr(progress, "_EPOCH", 0.0)
-    monkeypatch.setattr(progress._SCREEN, "told", None)
+    monkeypatch.setattr(progress, "LOG_INTERVAL", 0.0)
+    monkeypatch.setattr(progress, "EPOCH_LOG_INTERVAL", 0.0)
+    monkeypatch.setattr(progress._SCREEN, "last_line", None)
     monkeypatch.setattr("sys.stderr", screen := io.StringIO())
     return screen
 
@@ -70,7 +70,7 @@ def test_a_bar_within_a_bar_stands_below_it(monkeypatch):
 
 def test_short_work_and_no_terminal_are_silent(monkeypatch):
     for screen, patience in ((Terminal(), 60.0), (io.StringIO(), 0.0)):
-        monkeypatch.setattr(progress, "_PATIENCE", patience)
+        monkeypatch.setattr(progress, "DELAY", patience)
         monkeypatch.setattr("sys.stderr", screen)
         with progress.bar(10, "train") as shown:
             shown.advance(10, ends=True)
@@ -109,8 +109,8 @@ def test_a_log_has_lines_if_asked_for(monkeypatch):
 def test_a_log_has_a_line_a_minute_at_most_and_one_at_the_end_of_an_epoch(monkeypatch):
     log = log_in(monkeypatch)
     now = [0.0]
-    monkeypatch.setattr(progress, "_MINUTE", 60.0)
-    monkeypatch.setattr(progress, "_EPOCH", 5.0)
+    monkeypatch.setattr(progress, "LOG_INTERVAL", 60.0)
+    monkeypatch.setattr(progress, "EPOCH_LOG_INTERVAL", 5.0)
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     with progress.logged():
         now[0] = 4.0  # what came before the training is none of it

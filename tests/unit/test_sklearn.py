@@ -260,7 +260,7 @@ class TestManners:
 
     @pytest.mark.parametrize("verbose", [False, True])
     def test_shows_bars_only_when_asked(self, verbose, blobs, monkeypatch, capsys):
-        monkeypatch.setattr("nescio.progress._PATIENCE", -1.0)
+        monkeypatch.setattr("nescio.progress.DELAY", -1.0)
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
         x, y = blobs
         classifier = quick(reject=0.9, verbose=verbose).fit(x, y)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -32,15 +32,18 @@ class Attack:
     """How to search the ball around an input.
 
     Attributes:
-        objective: what to raise: the "confidence" (equations 3 and 5 of the paper), the "loss" of the true class, or
-            "doubt", which lowers the confidence.
+        objective: what to raise: the "confidence" (equations 3 and 5 of the paper), the "loss" of
+            the true class, or "doubt", which lowers the confidence.
         eps: radius of the ball.
         steps: number of gradient steps, each followed by a projection.
         step_size: length of a step, the first one if steps are adaptive.
-        norm: of the ball, "linf" or "l2"; steps go along the gradient's signs, or along the gradient.
-        random_start: start from a random point of the ball, a random fraction of eps away, rather than from the input.
+        norm: of the ball, "linf" or "l2"; steps go along the gradient's signs, or along the
+            gradient.
+        random_start: start from a random point of the ball, a random fraction of eps away, rather
+            than from the input.
         restarts: how often to start; the best of all is kept.
-        adaptive: a step that gains is followed by one a tenth longer; one that does not is undone and halved.
+        adaptive: a step that gains is followed by one a tenth longer; one that does not is undone
+            and halved.
     """
 
     objective: str = "confidence"
@@ -71,8 +74,7 @@ ATTACKS = {  # as the paper has them
 }
 
 
-@dataclass(frozen=True)
-class AttackResult:
+class AttackResult(NamedTuple):
     """Inputs `(N, …)` inside the ball and the box, and the objective `(N,)` there and before."""
 
     inputs: Tensor
@@ -96,12 +98,15 @@ def attack(
     The model is run in eval mode, and left as found. Only the gradient in the input is computed.
 
     Args:
-        model: any module from inputs to logits `(N, C)` or draws `(S, N, C)`, differentiable in its input. A method
-            says what its confidence is; that of a bare network is its largest probability.
+        model: any module from inputs to logits `(N, C)` or draws `(S, N, C)`, differentiable in its
+            input. A method says what its confidence is; that of a bare network is its largest
+            probability.
         data: a tensor, an array, a dataset or a loader; to raise the loss it must come with labels.
         how: an `Attack`, or the name of one of the paper's in `ATTACKS`.
-        box: the smallest and largest value of an input, [0, 1] for images; None if there are no such.
-        scale: a length for each feature, of the shape of one input, that `eps` and `step_size` are multiples of.
+        box: the smallest and largest value of an input, [0, 1] for images; None if there are no
+            such.
+        scale: a length for each feature, of the shape of one input, that `eps` and `step_size` are
+            multiples of.
         batch_size, seed, progress: as in `predict`; the seed also draws the random starts.
 
     >>> result = attack(nn.Linear(2, 3), torch.full((5, 2), 0.5))
@@ -115,7 +120,7 @@ def attack(
     seeds = [derived_seed(seed, "attack", restart) for restart in range(how.restarts)]
     starts = [StartStreams.seeded(seed) for seed in seeds]
     bound = 0.0 if how.objective == "confidence" else math.inf
-    results: list[tuple[Tensor, ...]] = []
+    results: list[list[Tensor]] = []
     before = 0
     with (
         running(model, seed, requires_grad=False) as runner,
@@ -133,8 +138,7 @@ def attack(
                     raise NescioError("to raise the loss of the true class, the data need labels")
                 labels = as_int64(y).to(x.device)
             worst = ascend(objective, x, labels, how, box, scale, starts, bound)
-            parts = (worst.inputs, worst.objective, worst.before)
-            results.append(tuple(part.to(batch.device) for part in parts))
+            results.append([part.to(batch.device) for part in worst])
             before += len(x)
             shown.advance(len(x))
     return AttackResult(*map(torch.cat, zip(*results, strict=True)))
@@ -163,8 +167,9 @@ def ascend(
 ) -> AttackResult:
     """Attack one batch, on any objective: the best of the inputs themselves, the starts and all iterates.
 
-    An input that no step moves any more, or whose objective is at its upper `bound`, takes no further part. Random
-    starts come from torch's global generator unless `starts` has others, one for each restart.
+    An input that no step moves any more, or whose objective is at its upper `bound`, takes no
+    further part. Random starts come from torch's global generator unless `starts` has others, one
+    for each restart.
     """
     full_ball = Ball.around(x, how.norm, how.eps, box, scale)
     before, _ = _evaluate(objective, x, y, graded=False)

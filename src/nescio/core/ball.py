@@ -88,8 +88,9 @@ class Ball:
     def project(self, x: Tensor) -> Tensor:
         """Return the nearest points of ball and box.
 
-        For "l2" that is the farthest point of box and ball on the way from the centre, clipped to the box: the distance
-        of what is clipped grows along the way, so it is found by halving, from the inner side.
+        For "l2" that is the farthest point of box and ball on the way from the centre, clipped to
+        the box: the distance of what is clipped grows along the way, so it is found by halving,
+        from the inner side.
         """
         clipped = torch.minimum(torch.maximum(x, self.low), self.high)
         if self.norm == "linf" or not (out := self._lengths(clipped) > self.eps * SHRINK).any():

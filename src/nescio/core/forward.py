@@ -159,7 +159,8 @@ def _unknown_token_error(
 ) -> UnknownTokenError | None:
     """The error for a batch that a model `fails` on, if some of its inputs hold unknown token ids.
 
-    Rows of a token that every embedding has show whether they do; the inputs at fault are then found by halving.
+    Rows of a token that every embedding has show whether they do; the inputs at fault are then
+    found by halving.
     """
     sizes = embedding_sizes(model)
     # 0 may be padding, of which a whole row may be refused

@@ -29,7 +29,8 @@ def input_gradient(
     """Return `∇ₓ Σ values`, shaped as x, or raise if x does not lead to the values.
 
     Args:
-        values: what to differentiate, `(N,)`: the sum gives each input the gradient of its own value.
+        values: what to differentiate, `(N,)`: the sum gives each input the gradient of its own
+            value.
         x: inputs `(N, …)` that require a gradient.
         purpose: who needs the gradient, the subject of an error message.
         create_graph, retain_graph: as in `torch.autograd.grad`.
@@ -54,11 +55,12 @@ def quantity_gradients(
 ) -> tuple[Tensor, Tensor]:
     """Return quantities `(K, N)` of a model's logits, and their gradients in the raw inputs `(K, N, …)`.
 
-    A copy of the model is run in float64 and eval mode; the model itself is not touched. Each batch starts from the
-    seed, as in `predict`, so that a stochastic model is one function of its input.
+    A copy of the model is run in float64 and eval mode; the model itself is not touched. Each batch
+    starts from the seed, as in `predict`, so that a stochastic model is one function of its input.
 
     Args:
-        model: any module from inputs to logits `(N, C)` or draws `(S, N, C)`, differentiable in its input.
+        model: any module from inputs to logits `(N, C)` or draws `(S, N, C)`, differentiable in its
+            input.
         data: a tensor, an array, a dataset or a loader; labels are ignored.
         of: a function of logits `(S, B, C)` giving `(K, B)`, such as several scores stacked.
         settings: `batch_size`, `seed`, `progress`, as in `predict`.

@@ -1,7 +1,8 @@
 """Logits `(S, N, C)`: draws, inputs, classes. What every model gives and every score takes.
 
-Everything here is computed in float64 and in log space, so that inputs whose confidence rounds to 1.0 keep their order:
-beside `log p` we carry `log(1 − p)`, which is exact where `p` itself has run out of digits.
+Everything is computed in float64 and in log space, so that inputs whose confidence rounds to 1.0
+keep their order: beside `log p` we carry `log(1 − p)`, which is exact where `p` itself has run out
+of digits.
 """
 
 import math
@@ -15,30 +16,23 @@ from nescio.errors import NescioError
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 LARGEST = 1e300  # differences of larger ones would overflow
-LEAST = 1e-290  # what is smaller soon has fewer digits
+SMALLEST = 1e-290  # smaller sums soon have fewer digits
 
 
 def check_logits(logits: Tensor) -> Tensor:
-    """The logits in float64, or an error if they are not finite floats `(S, N, C)` with C ≥ 2."""
-    return sound_logits(logits).double()
-
-
-def sound_logits(logits: Tensor) -> Tensor:
-    """The logits in their own precision, or the same error."""
+    """Return the logits in float64, or raise if they are not finite floats `(S, N, C)` with C ≥ 2."""
     extremes(logits)
-    return logits
+    return logits.double()
 
 
 def extremes(logits: Tensor) -> tuple[float, float]:
-    """The smallest and the largest of all logits, or the same error."""
-    if isinstance(logits, Tensor):
+    """Return the smallest and the largest of all logits, or raise as `check_logits` does."""
+    is_tensor = isinstance(logits, Tensor)
+    if is_tensor:
         plain(logits)
-    if not isinstance(logits, Tensor) or logits.dtype not in FLOATS or logits.dim() != 3:
-        given = (
-            f"{logits.dtype} {tuple(logits.shape)}"
-            if isinstance(logits, Tensor)
-            else type(logits).__name__
-        )
+    if not is_tensor or logits.dtype not in FLOATS or logits.dim() != 3:
+        kind = type(logits).__name__
+        given = f"{logits.dtype} {tuple(logits.shape)}" if is_tensor else kind
         raise NescioError(
             f"expected logits: floats of shape (S, N, C) = (draws, inputs, classes), not {given}"
         )
@@ -46,66 +40,60 @@ def extremes(logits: Tensor) -> tuple[float, float]:
         raise NescioError(
             f"logits {tuple(logits.shape)}: need at least one draw, one input and two classes"
         )
-    low, high = (float(one) for one in logits.detach().aminmax())
+    low, high = (float(end) for end in logits.detach().aminmax())
     if not -LARGEST < low <= high < LARGEST:  # which NaN is not either
         bad = (~(logits.abs() < LARGEST)).any(2).any(0)
         raise NescioError(
-            f"logits of {int(bad.sum())} of {len(bad)} inputs are NaN, infinite or beyond {LARGEST:g}, "
-            f"the first at input {int(bad.nonzero()[0])}"
+            f"logits of {int(bad.sum())} of {len(bad)} inputs are NaN, infinite or beyond "
+            f"{LARGEST:g}, the first at input {int(bad.nonzero()[0])}"
         )
     return low, high
 
 
 def of_one_draw(logits: Tensor) -> bool:
-    """Whether these may be logits of one draw; it is said elsewhere if they are none at all."""
-    return (
-        isinstance(logits, Tensor)
-        and not logits.is_nested
-        and logits.dim() == 3
-        and len(logits) == 1
-    )
+    """Whether these may be logits of one draw; whether they are logits is checked elsewhere."""
+    dense = isinstance(logits, Tensor) and not logits.is_nested
+    return dense and logits.dim() == 3 and len(logits) == 1
 
 
 def log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """`log p` and `log(1 − p)` of each draw, both `(S, N, C)` and both exact where p is next to 1.
+    """Return `log p` and `log(1 − p)` of each draw, both `(S, N, C)` and exact where p is next to 1.
 
-    With `r = Σ_others exp(logit − largest)`, known by its log, the largest class has `p = 1 / (1 + r)`, and
-    `1 − p = r / (1 + r)`; for the others `1 − p ≥ 1/2`.
+    With `r = Σ_others exp(logit − largest)`, known by its log, the largest class has
+    `p = 1 / (1 + r)`, and `1 − p = r / (1 + r)`; for the others `1 − p ≥ 1/2`.
     """
-    gaps, top, log_rest, log_total = apart(logits)
+    gaps, top, log_rest, log_total = relative_to_largest(logits)
     log_p = gaps - log_total
     log_q = torch.log1p(-log_p.exp().clamp(max=0.5)).scatter(-1, top, logsigmoid(log_rest))
     return log_p, log_q
 
 
-def apart(logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """How far each class is below the largest, `(S, N, C)`, which that is, and `log r` and `log(1 + r)`, `(S, N, 1)`.
+def relative_to_largest(logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return how far each class is below the largest, `(S, N, C)`, which that is, `log r`, `log(1 + r)`.
 
-    `r = Σ_others exp(gap)` is what the others weigh by the largest.
+    `r = Σ_others exp(gap)` is the weight of the others relative to the largest; all but the first
+    are `(S, N, 1)`.
     """
     logits = check_logits(logits)
     largest = logits.max(-1, keepdim=True)
-    # what all share costs digits of what tells them apart; no gradient of the largest goes both ways, for those would
-    # cancel each other and what is left of the others
+    # what all share costs digits of what distinguishes them; no gradient of the largest goes both
+    # ways, for those would cancel each other and what is left of the others
     gaps = (logits - largest.values).scatter_(-1, largest.indices, 0.0)
     rest = gaps.scatter(-1, largest.indices, -torch.inf).exp_().sum(-1, keepdim=True)
-    log_rest = rest.clamp(min=LEAST).log()
-    if (
-        not rest.detach().amin() > LEAST
-    ):  # too small for a sum of exponentials, so that its log comes first
+    log_rest = rest.clamp(min=SMALLEST).log()
+    if not rest.detach().amin() > SMALLEST:  # too small for a sum of exponentials: its log first
         exact = gaps.scatter(-1, largest.indices, -torch.inf).logsumexp(-1, keepdim=True)
-        log_rest = torch.where(rest > LEAST, log_rest, exact)
+        log_rest = torch.where(rest > SMALLEST, log_rest, exact)
     return gaps, largest.indices, log_rest, rest.log1p()
 
 
 def mean_log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """`log p̄` and `log(1 − p̄)` of the mean over draws, `(N, C)` each: a mean of probabilities, never of logits."""
-    log_p, log_q = log_probs(logits)
-    return mean_over_draws(log_p, log_q)
+    """Return `log p̄` and `log(1 − p̄)` of the mean over draws, `(N, C)` each: never of logits."""
+    return mean_over_draws(*log_probs(logits))
 
 
 def mean_over_draws(log_p: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
-    """The two halves `(S, N, C)` of `log_probs`, averaged in probability space to `(N, C)`."""
+    """Average the two halves `(S, N, C)` of `log_probs` in probability space to `(N, C)`."""
     if len(log_p) == 1:
         return log_p[0], log_q[0]
     draws = math.log(len(log_p))
@@ -115,10 +103,9 @@ def mean_over_draws(log_p: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def largest_log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """`log p̄` and `log(1 − p̄)` of the class with the largest mean probability, `(N,)` each."""
-    if of_one_draw(logits):
-        # of one draw the other classes need not be worked out
-        _, _, log_rest, log_total = apart(logits)
+    """Return `log p̄` and `log(1 − p̄)` of the class with the largest mean probability, `(N,)` each."""
+    if of_one_draw(logits):  # the other classes need not be worked out
+        _, _, log_rest, log_total = relative_to_largest(logits)
         return -log_total.flatten(), logsigmoid(log_rest).flatten()
     log_p, log_q = mean_log_probs(logits)
     top = log_p.argmax(-1, keepdim=True)
@@ -126,7 +113,7 @@ def largest_log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def softmax_confidence(logits: Tensor) -> Tensor:
-    """The largest mean probability `max_c p̄_c`, `(N,)`: the confidence of a softmax network.
+    """Return the largest mean probability `max_c p̄_c`, `(N,)`: the confidence of a softmax network.
 
     >>> softmax_confidence(torch.zeros(1, 1, 4))
     tensor([0.2500], dtype=torch.float64)
@@ -135,18 +122,18 @@ def softmax_confidence(logits: Tensor) -> Tensor:
 
 
 def log_mean(logits: Tensor) -> Tensor:
-    """`log p̄` of the mean over draws, `(N, C)`, in the logits' own precision: for a loop that climbs its gradient."""
+    """Return `log p̄` of the mean over draws, `(N, C)`, in the logits' own precision, for its gradient."""
     log_p = logits.log_softmax(-1)
     return log_p[0] if len(log_p) == 1 else log_p.logsumexp(0) - math.log(len(log_p))
 
 
 def log_confidence(logits: Tensor) -> Tensor:
-    """`log max_c p̄_c`, `(N,)`, in the logits' own precision; see `log_mean`."""
+    """Return `log max_c p̄_c`, `(N,)`, in the logits' own precision; see `log_mean`."""
     return log_mean(logits).amax(-1)
 
 
 def mean_kernels(logits: Tensor) -> Tensor:
-    """Kernels `(N, C)` in [0, 1] of log-kernels `(S, N, C)`, the mean over draws; they need not sum to one.
+    """Return kernels `(N, C)` in [0, 1] of log-kernels `(S, N, C)`, the mean over draws.
 
     >>> mean_kernels(torch.tensor([[[0.0, -1000.0]]]))
     tensor([[1., 0.]], dtype=torch.float64)
@@ -155,7 +142,7 @@ def mean_kernels(logits: Tensor) -> Tensor:
 
 
 def classes(logits: Tensor) -> Tensor:
-    """The class with the largest mean probability, `(N,)`."""
+    """Return the class with the largest mean probability, `(N,)`."""
     logits = check_logits(logits)
     # one draw needs no softmax: its order is that of the logits, also where probabilities tie
     return logits[0].argmax(-1) if len(logits) == 1 else mean_log_probs(logits)[0].argmax(-1)

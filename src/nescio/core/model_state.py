@@ -50,7 +50,8 @@ def preserve_state(model: M) -> Iterator[M]:
 def restore_state(model: nn.Module, buffers: bool = True) -> Iterator[None]:
     """Put back modes, hooks, `requires_grad`, `.grad` and, if asked for, buffers after a block.
 
-    Other threads see what the block changes; for one thread to change nothing of the model, see `replica`.
+    Other threads see what the block changes; for one thread to change nothing of the model, see
+    `replica`.
     """
     modules = list(model.modules())
     # a scripted module keeps its own hooks, and no buffer of its can be added or taken away

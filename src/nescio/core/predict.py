@@ -47,12 +47,14 @@ def predict(
     """Return the logits `(S, N, C)` of a model: draws, inputs, classes; S = 1 for a plain network.
 
     Args:
-        model: any module from inputs to logits `(N, C)`, or to several draws `(S, N, C)`. It is run in eval mode,
-            without gradients, and left as found, even after an error.
+        model: any module from inputs to logits `(N, C)`, or to several draws `(S, N, C)`. It is run
+            in eval mode, without gradients, and left as found, even after an error.
         data: a tensor, an array, a dataset or a loader; labels are ignored. It is streamed.
         batch_size: inputs per forward pass; a loader has its own.
-        seed: of the draws. Each batch starts from it, so that draw `s` is the same function for all inputs.
-        progress: show a bar on standard error; by default only on a terminal and only for long work.
+        seed: of the draws. Each batch starts from it, so that draw `s` is the same function for all
+            inputs.
+        progress: show a bar on standard error; by default only on a terminal and only for long
+            work.
 
     >>> predict(nn.Linear(2, 3), torch.zeros(5, 2)).shape
     torch.Size([1, 5, 3])
@@ -105,7 +107,8 @@ def map_batches(
     """Run a step on each batch of data, for `on_batch(x, step(model, x), y)`.
 
     Args:
-        step: gets a replica of the model, which it may change, and x on its device, which it must not write on.
+        step: gets a replica of the model, which it may change, and x on its device, which it must
+            not write on.
         model, data, batch_size, seed, progress: as in `predict`.
         on_batch: gets each batch of inputs, the step's result and the labels or None.
         title: of the progress bar.
@@ -176,8 +179,8 @@ def _logits(model: nn.Module, x: Tensor) -> Tensor:
 def reuse_freed_memory() -> None:
     """Have blocks of up to 32 MiB taken from memory that the process has freed before.
 
-    The C library of Linux gives larger blocks than any it has seen freed back to the system at once, and the next
-    batch gets as much anew, page by page, which takes longer than most layers. So it is shown one, which is never
-    written to and costs nothing; elsewhere this does nothing.
+    The C library of Linux gives larger blocks than any it has seen freed back to the system at
+    once, and the next batch gets as much anew, page by page, which takes longer than most layers.
+    So it is shown one, which is never written to and costs nothing; elsewhere this does nothing.
     """
     torch.empty(LARGEST_REUSED, dtype=torch.uint8)

@@ -1,8 +1,9 @@
 """Random streams apart from torch's global generators, which all threads of the process share.
 
-Whoever runs a user's model seeds it and must leave the global generators as found. To set them, run and put them back
-is safe only for one thread at a time, so `RandomStream` holds a lock. Most models draw nothing, and need none of that:
-`from_seed` watches their operations to find out which, and runs those without the lock.
+Whoever runs a user's model seeds it and must leave the global generators as found. To set them, run
+and put them back is safe only for one thread at a time, so `RandomStream` holds a lock. Most models
+draw nothing, and need none of that: `from_seed` watches their operations to find out which, and
+runs those without the lock.
 """
 
 import os
@@ -43,8 +44,8 @@ _STOCHASTIC: WeakSet[Any] = WeakSet()  # models that drew
 class RandomStream:
     """Random numbers of its own: in a `with` block torch's generators stand where the stream does.
 
-    Afterwards they stand where they stood before, and the stream continues in its next block. Only one thread at a time
-    is in such a block, of any stream.
+    Afterwards they stand where they stood before, and the stream continues in its next block. Only
+    one thread at a time is in such a block, of any stream.
     """
 
     def __init__(self, seed: int) -> None:
@@ -117,8 +118,8 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def from_seed(seed: int, run: Callable[[], T], model: object) -> T:
     """Return what `run()` gives when torch's generators start from a seed; they are left as found.
 
-    A model that drew nothing when it was watched is run without the lock; should the generators have moved meanwhile,
-    it is watched again, since it may have changed.
+    A model that drew nothing when it was watched is run without the lock; should the generators
+    have moved meanwhile, it is watched again, since it may have changed.
     """
     if model not in _STOCHASTIC:
         before = _states()

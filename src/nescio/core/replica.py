@@ -1,7 +1,8 @@
 """A thread's own module tree over the weights of a user's model: hooks, modes and buffers change only there.
 
-Whoever runs a model puts it in eval mode and hooks its layers. On the user's own modules every other thread would see
-that, so it is done on copies of the module objects, which cost about as much as noting what they looked like.
+Whoever runs a model puts it in eval mode and hooks its layers. On the user's own modules every
+other thread would see that, so it is done on copies of the module objects, which cost about as much
+as noting what they looked like.
 """
 
 import collections
@@ -58,8 +59,9 @@ if hasattr(os, "register_at_fork"):  # a child has none of the threads that hold
 def isolate(model: M, requires_grad: bool | None = None) -> Iterator[M]:
     """Yield a model in eval mode that only this thread sees: a replica; the user's is left as found.
 
-    A model that has no replica (see `replica`) is changed itself, locked meanwhile, and put back at the end. Within the
-    block the buffers are not copied again: a second block on the same model, or on a part of it, shares them.
+    A model that has no replica (see `replica`) is changed itself, locked meanwhile, and put back at
+    the end. Within the block the buffers are not copied again: a second block on the same model, or
+    on a part of it, shares them.
 
     Args:
         model: any module.
@@ -121,9 +123,10 @@ def _locked(model: nn.Module) -> Iterator[None]:
 def replica(model: M, requires_grad: bool | None = None) -> M | None:
     """Return a copy of a model's module objects, in eval mode, over the same weights and copies of its buffers.
 
-    None for a model that might not be the same on other objects: a scripted or compiled one; one with hooks, or whose
-    modules are referred to from elsewhere than their parents (lists, closures, bound methods); one whose class makes
-    or ends its objects in its own way; or one in train mode that does more to change modes than set flags.
+    None for a model that might not be the same on other objects: a scripted or compiled one; one
+    with hooks, or whose modules are referred to from elsewhere than their parents (lists, closures,
+    bound methods); one whose class makes or ends its objects in its own way; or one in train mode
+    that does more to change modes than set flags.
     """
     copies = _copies(model, requires_grad)
     return None if copies is None else cast(M, next(iter(copies.values())))

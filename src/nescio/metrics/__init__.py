@@ -1,5 +1,6 @@
-"""Metrics: pure functions of arrays (numpy, or anything numpy can read), with scores larger = less known throughout."""
+"""Metrics: pure functions of arrays (numpy, or anything numpy can read); higher scores = more likely unknown."""
 
+from nescio.metrics.curves import RejectionCurve, RocCurve, rejection_curve, roc_curve
 from nescio.metrics.predictions import Reliability, accuracy, brier, ece, mmc, nll, reliability
 from nescio.metrics.ranking import (
     Separation,
@@ -10,8 +11,6 @@ from nescio.metrics.ranking import (
     fpr_at_tpr,
     separation,
 )
-from nescio.metrics.rejection import RejectionCurve, rejection_curve
-from nescio.metrics.roc import RocCurve, roc_curve
 
 __all__ = [
     "RejectionCurve",

@@ -1,10 +1,10 @@
-"""How a share is shown, everywhere: in tables on a terminal, in Markdown, in a report and in words."""
+"""How a fraction is printed, everywhere: in tables, in a report and in words."""
 
 import math
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """A share as a percentage, rounded; only what is all, or nothing, is said to be, and a dash is what is undefined.
+    """Format a fraction as a percentage; only exactly all, or none, reads so, and a dash is undefined.
 
     >>> percent(0.8451), percent(1.0), percent(0.99996), percent(0.0), percent(1e-5), percent(None)
     ('84.5 %', '100.0 %', '>99.9 %', '0.0 %', '<0.1 %', '–')
@@ -15,7 +15,7 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 
 def per_cent(value: float, digits: int = 1) -> str:
-    """The number alone, for a column whose heading says that it is one of per cent.
+    """Format the number alone, for a column whose heading says per cent.
 
     >>> per_cent(0.8451), per_cent(0.99996), per_cent(1e-5)
     ('84.5', '>99.9', '<0.1')

@@ -1,4 +1,4 @@
-"""How good the predictions on known inputs are: right or wrong, and whether the probabilities mean what they say."""
+"""How good the predictions on known inputs are: accuracy, likelihood and calibration."""
 
 from dataclasses import dataclass
 
@@ -8,20 +8,21 @@ from numpy.typing import ArrayLike
 from nescio.errors import check_int
 from nescio.metrics.arrays import (
     Array,
+    check_length,
     confidence_vector,
     correct_vector,
     integer_vector,
     probability_rows,
-    same_length,
 )
 
-BINS = 15  # of a calibration error, as is usual
+BINS = 15  # of a calibration error, as usual
 
 
 def mmc(confidence: ArrayLike) -> float:
-    """Mean maximal confidence: the mean over inputs of the largest probability.
+    """Return the mean maximal confidence: the mean over inputs of the largest probability.
 
-    (1/N) Σ_i max_c p_ic, confidence (N,) in [0, 1]; large on known inputs, small on unknown ones is what one wants.
+    (1/N) Σ_i max_c p_ic, confidence (N,) in [0, 1]; should be high on known inputs and low on
+    unknown ones.
 
     >>> mmc([0.5, 1.0, 0.75])
     0.75
@@ -30,7 +31,7 @@ def mmc(confidence: ArrayLike) -> float:
 
 
 def accuracy(predicted: ArrayLike, labels: ArrayLike) -> float:
-    """Share of inputs whose predicted class is their label; −1 ("I do not know") is never right.
+    """Return the fraction of inputs whose predicted class is their label; −1 ("I do not know") is never right.
 
     (1/N) Σ_i [predicted_i = label_i], both (N,) integers, labels ≥ 0.
 
@@ -39,48 +40,48 @@ def accuracy(predicted: ArrayLike, labels: ArrayLike) -> float:
     """
     guess = integer_vector("predicted", predicted, low=-1)
     truth = integer_vector("labels", labels, low=0)
-    same_length("predicted", guess, "labels", truth)
+    check_length("predicted", guess, "labels", truth)
     return int(np.count_nonzero(guess == truth)) / len(truth)
 
 
 def nll(log_probs: ArrayLike, labels: ArrayLike) -> float:
-    """Negative log-likelihood of the labels, in nats, mean over inputs; smaller is better.
+    """Return the negative log-likelihood of the labels, in nats, mean over inputs; smaller is better.
 
-    −(1/N) Σ_i log p_{i, label_i}, log_probs (N, C) with rows whose exponentials sum to 1, labels (N,) in 0 … C − 1.
-    It is inf when a label was given probability 0.
+    −(1/N) Σ_i log p_{i, label_i}, log_probs (N, C) with rows whose exponentials sum to 1, labels
+    (N,) in 0 … C − 1. It is inf when a label was given probability 0.
 
     >>> round(nll([[-0.6931471805599453, -0.6931471805599453]], [1]), 6)
     0.693147
     """
     rows = probability_rows("log_probs", log_probs, log=True)
     truth = integer_vector("labels", labels, low=0, classes=rows.shape[1])
-    same_length("log_probs", rows, "labels", truth)
-    return 0.0 - float(
-        rows[np.arange(len(rows)), truth].mean(dtype=np.float64)
-    )  # 0 − x: a perfect answer is not −0.0
+    check_length("log_probs", rows, "labels", truth)
+    mean = float(rows[np.arange(len(rows)), truth].mean(dtype=np.float64))
+    return 0.0 - mean  # a perfect answer is not −0.0
 
 
 def brier(probs: ArrayLike, labels: ArrayLike) -> float:
-    """Brier score: squared distance to the one-hot label, summed over classes, mean over inputs; 0 (best) to 2.
+    """Return the Brier score: squared distance to the one-hot label, summed over classes, mean over inputs; 0 (best) to 2.
 
-    (1/N) Σ_i Σ_c (p_ic − [c = label_i])², probs (N, C) with rows that sum to 1, labels (N,) in 0 … C − 1.
+    (1/N) Σ_i Σ_c (p_ic − [c = label_i])², probs (N, C) with rows that sum to 1, labels (N,) in 0 …
+    C − 1.
 
     >>> brier([[0.5, 0.5], [1.0, 0.0]], [0, 1])
     1.25
     """
     rows = probability_rows("probs", probs)
     truth = integer_vector("labels", labels, low=0, classes=rows.shape[1])
-    same_length("probs", rows, "labels", truth)
+    check_length("probs", rows, "labels", truth)
     distance = rows.astype(np.float64)
     distance[np.arange(len(rows)), truth] -= 1
     return float(np.square(distance, out=distance).sum()) / len(rows)
 
 
 def ece(confidence: ArrayLike, correct: ArrayLike, bins: int = BINS) -> float:
-    """Expected calibration error: by how much confidence and accuracy differ, bin by bin.
+    """Return the expected calibration error: by how much confidence and accuracy differ, bin by bin.
 
-    Σ_b (n_b / N) |accuracy_b − mean confidence_b| over the bins ((b − 1)/B, b/B], where 0 goes to the first.
-    Confidence (N,) in [0, 1], correct (N,) bool; 0 is perfect.
+    Σ_b (n_b / N) |accuracy_b − mean confidence_b| over the bins ((b − 1)/B, b/B], where 0 goes to
+    the first. Confidence (N,) in [0, 1], correct (N,) bool; 0 is perfect.
 
     >>> ece([0.75, 0.75, 0.25, 0.25], [True, True, False, True], bins=2)
     0.25
@@ -91,7 +92,7 @@ def ece(confidence: ArrayLike, correct: ArrayLike, bins: int = BINS) -> float:
 
 @dataclass(frozen=True)
 class Reliability:
-    """What `ece` sums up: of each bin `(B,)` its inputs, their mean confidence and accuracy, NaN of an empty one."""
+    """Of each bin `(B,)` of `ece`: its inputs, their mean confidence and accuracy, NaN if it is empty."""
 
     edges: Array  # (B + 1,)
     count: Array
@@ -100,27 +101,25 @@ class Reliability:
 
 
 def reliability(confidence: ArrayLike, correct: ArrayLike, bins: int = BINS) -> Reliability:
-    """Accuracy against confidence, in the bins of `ece`.
+    """Return accuracy against confidence, in the bins of `ece`.
 
     >>> found = reliability([0.75, 0.75, 0.25, 0.25], [True, True, False, True], bins=2)
     >>> found.confidence, found.accuracy
     (array([0.25, 0.75]), array([0.5, 1. ]))
     """
     count, certainty, right = _binned(confidence, correct, bins)
-    share = np.where(count > 0, 1 / np.maximum(count, 1), np.nan)
-    return Reliability(np.linspace(0.0, 1.0, bins + 1), count, certainty * share, right * share)
+    weight = np.where(count > 0, 1 / np.maximum(count, 1), np.nan)
+    return Reliability(np.linspace(0.0, 1.0, bins + 1), count, certainty * weight, right * weight)
 
 
 def _binned(confidence: ArrayLike, correct: ArrayLike, bins: int) -> tuple[Array, Array, Array]:
-    """How many inputs each bin has, the sum of their confidences, and how many of them are right."""
+    """How many inputs each bin has, the sum of their confidences, and how many of them are correct."""
     certainty, right = confidence_vector(confidence), correct_vector(correct)
-    same_length("confidence", certainty, "correct", right)
+    check_length("confidence", certainty, "correct", right)
     bins = check_int("bins", bins)
     # edges in the dtype of the confidence, so that 0.2 falls on the edge 3/15 in float32 as in float64
     upper = (np.arange(1, bins) / bins).astype(certainty.dtype)
     bin_of = upper.searchsorted(certainty, side="left")
-    count = np.bincount(bin_of, minlength=bins)
-    sure, well = (
-        np.bincount(bin_of, weights=values, minlength=bins) for values in (certainty, right)
-    )
+    weights = (None, certainty, right)
+    count, sure, well = (np.bincount(bin_of, each, minlength=bins) for each in weights)
     return count, sure, well

@@ -1,8 +1,9 @@
-"""How well scores tell unknown inputs from known ones; larger = less known, and both sides are sorted only once.
+"""How well scores separate unknown from known inputs; higher = more likely unknown, and each side is sorted once.
 
-Each side is sorted alone, then the two are merged in blocks that fit the cache. All a metric needs of the merge is,
-for every group of equal scores, how many known and unknown inputs lie below it, and how many at or below it. Counts are
-float64, in which integers are exact up to 2⁵³ and which numpy divides three times as fast as int64.
+Each side is sorted alone, then the two are merged in blocks that fit the cache. All a metric needs
+of the merge is, for every group of equal scores, how many known and unknown inputs lie below it,
+and how many at or below it. Counts are float64, in which integers are exact up to 2⁵³ and which
+numpy divides three times as fast as int64.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ Counts = NDArray[np.float64]
 
 
 class Separation(NamedTuple):
-    """The four numbers of one comparison; `fpr` is the share of unknown inputs accepted."""
+    """The four numbers of one comparison; `fpr` is the fraction of unknown inputs accepted."""
 
     auroc: float
     aupr_in: float
@@ -30,7 +31,7 @@ class Separation(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Some groups of equal scores, (G,) each: inputs of the whole data below the group, and at or below it."""
+    """Some groups of equal scores, (G,) each: how many inputs are below a group, and at or below it."""
 
     known_below: Counts
     known_upto: Counts
@@ -39,33 +40,32 @@ class Groups(NamedTuple):
 
 
 def separation(known_scores: ArrayLike, unknown_scores: ArrayLike, tpr: float = 0.95) -> Separation:
-    """AUROC, AUPR-In, AUPR-Out and FPR at a TPR, from one sort of each side.
+    """Return AUROC, AUPR-In, AUPR-Out and FPR at a TPR, from one sort of each side.
 
-    Scores (N,) and (M,), larger = less known. ±inf is allowed, it has a rank; NaN is an error.
+    Scores (N,) and (M,), higher = more likely unknown. ±inf is allowed, it has a rank; NaN is an
+    error.
 
     >>> separation([1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 6.0, 7.0])
     Separation(auroc=0.96875, aupr_in=0.95, aupr_out=0.95, fpr=0.25)
     """
     known, unknown = score_pair(known_scores, unknown_scores)
-    place = accepted_count(len(known), tpr)
-    known, unknown = np.sort(known), np.sort(unknown)
     n, m = len(known), len(unknown)
-    wins, precision_in, precision_out = [], [], []
-    for groups in merge(known, unknown):
-        wins.append(twice_wins(groups))
-        precision_in.append(known_precision(groups))
-        precision_out.append(unknown_precision(groups, n, m))
-    accepted = int(unknown.searchsorted(known[place - 1], side="right"))
-    return Separation(
-        fsum(wins) / (2 * n * m), fsum(precision_in) / n, fsum(precision_out) / m, accepted / m
-    )
+    place = accepted_count(n, tpr) - 1
+    known, unknown = np.sort(known), np.sort(unknown)
+    sums = [
+        (twice_wins(groups), _known_precision(groups), _unknown_precision(groups, n, m))
+        for groups in merge(known, unknown)
+    ]
+    wins, precision_in, precision_out = map(fsum, zip(*sums, strict=True))
+    accepted = int(unknown.searchsorted(known[place], side="right"))
+    return Separation(wins / (2 * n * m), precision_in / n, precision_out / m, accepted / m)
 
 
 def auroc(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
-    """Area under the ROC curve: the chance that an unknown input scores above a known one, ties counting half.
+    """Return the area under the ROC curve: the probability that an unknown input scores above a known one.
 
-    P(unknown > known) + ½ P(unknown = known), from mid-ranks. Scores (N,) and (M,), larger = less known; 1 is perfect,
-    ½ is chance. ±inf is allowed, it has a rank; NaN is an error.
+    P(unknown > known) + ½ P(unknown = known), from mid-ranks. Scores (N,) and (M,), higher = more
+    likely unknown; 1 is perfect, ½ is random. ±inf is allowed, it has a rank; NaN is an error.
 
     >>> auroc([1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 6.0, 7.0])
     0.96875
@@ -76,40 +76,37 @@ def auroc(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
 
 
 def aupr_in(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
-    """Average precision of finding the known inputs, the smallest scores first.
+    """Return the average precision of finding the known inputs, the lowest scores first.
 
-    Σ (recall_k − recall_{k−1}) · precision_k over the distinct scores: steps, not trapezoids. Scores (N,) and (M,),
-    larger = less known; 1 is perfect, N / (N + M) is chance. ±inf is allowed; NaN is an error.
+    Σ (recall_k − recall_{k−1}) · precision_k over the distinct scores: steps, not trapezoids.
+    Scores (N,) and (M,), higher = more likely unknown; 1 is perfect, N / (N + M) is random. ±inf is
+    allowed; NaN is an error.
 
     >>> aupr_in([1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 6.0, 7.0])
     0.95
     """
     known, unknown = score_pair(known_scores, unknown_scores)
-    return fsum(map(known_precision, merge(np.sort(known), np.sort(unknown)))) / len(known)
+    return fsum(map(_known_precision, merge(np.sort(known), np.sort(unknown)))) / len(known)
 
 
 def aupr_out(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
-    """Average precision of finding the unknown inputs, the largest scores first.
-
-    Σ (recall_k − recall_{k−1}) · precision_k over the distinct scores: steps, not trapezoids. Scores (N,) and (M,),
-    larger = less known; 1 is perfect, M / (N + M) is chance. ±inf is allowed; NaN is an error.
+    """Return the average precision of finding the unknown inputs, the highest scores first; see `aupr_in`.
 
     >>> aupr_out([1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 6.0, 7.0])
     0.95
     """
     known, unknown = score_pair(known_scores, unknown_scores)
     n, m = len(known), len(unknown)
-    return (
-        fsum(unknown_precision(groups, n, m) for groups in merge(np.sort(known), np.sort(unknown)))
-        / m
-    )
+    groups = merge(np.sort(known), np.sort(unknown))
+    return fsum(_unknown_precision(group, n, m) for group in groups) / m
 
 
 def fpr_at_tpr(known_scores: ArrayLike, unknown_scores: ArrayLike, tpr: float = 0.95) -> float:
-    """Share of unknown inputs accepted when at least the share tpr of known inputs is accepted.
+    """Return the fraction of unknown inputs accepted when at least the fraction tpr of known inputs is.
 
-    Accepted = score ≤ threshold; the threshold is the smallest observed known score that accepts enough, without
-    interpolation. Scores (N,) and (M,), larger = less known; 0 is perfect. ±inf is allowed; NaN is an error.
+    Accepted = score ≤ threshold; the threshold is the smallest observed known score that accepts
+    enough, without interpolation. Scores (N,) and (M,), higher = more likely unknown; 0 is perfect.
+    ±inf is allowed; NaN is an error.
 
     >>> fpr_at_tpr([1.0, 2.0, 3.0, 4.0], [0.0, 3.0, 3.5, 9.0], tpr=0.75)
     0.5
@@ -121,63 +118,54 @@ def fpr_at_tpr(known_scores: ArrayLike, unknown_scores: ArrayLike, tpr: float = 
 
 
 def balanced_threshold(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
-    """The threshold that tells the two sides apart best if both were as many (Oberdiek et al. 2018, eq. 7).
+    """Return the threshold that separates the two sides best if both were as many (Oberdiek et al. 2018, eq. 7).
 
-    It maximises ½ P(known ≤ t) + ½ P(unknown > t) over the observed scores; of several, the smallest.
+    It maximises ½ P(known ≤ t) + ½ P(unknown > t) over the observed scores; of several, the
+    smallest.
 
     >>> balanced_threshold([1.0, 2.0, 3.0, 4.0], [3.5, 5.0, 6.0, 7.0])
     3.0
     """
     known, unknown = (np.sort(side) for side in score_pair(known_scores, unknown_scores))
-    places = np.unique(np.concatenate([known, unknown]))
-    accepted, wrongly = (side.searchsorted(places, side="right") for side in (known, unknown))
-    return float(
-        places[np.argmax(accepted * len(unknown) - wrongly * len(known))]
-    )  # whole numbers: ties are exact
+    thresholds = np.unique(np.concatenate([known, unknown]))
+    accepted, wrongly = (side.searchsorted(thresholds, side="right") for side in (known, unknown))
+    balance = accepted * len(unknown) - wrongly * len(known)  # integers: ties are exact
+    return float(thresholds[np.argmax(balance)])
 
 
 def accepted_count(n: int, tpr: float) -> int:
-    """The smallest k with k / n ≥ tpr."""
+    """Return the smallest k with k / n ≥ tpr."""
     if check_float("tpr", tpr, most=1) == 0:
-        raise NescioError("tpr is 0; expected a share in (0, 1]")
+        raise NescioError("tpr is 0; expected a fraction in (0, 1]")
     # not ceil(tpr · n): 0.07 · 100 is 7.000000000000001, whereas 7 / 100 is the very float 0.07
     k = floor(tpr * n)
     return k if k / n >= tpr else k + 1
 
 
 def merge(known: Array, unknown: Array) -> Iterator[Groups]:
-    """All groups of equal scores of two sorted arrays: first the pivots' groups, then block by block what lies between.
+    """Yield all groups of equal scores of two sorted arrays: the pivots' groups, then block by block the others.
 
-    With every BLOCK-th score of each side as a pivot a block is never larger than that, however many scores are equal.
+    With every BLOCK-th score of each side as a pivot a block is never larger than that, however
+    many scores are equal.
     """
     pivots = np.unique(np.concatenate([known[::BLOCK], unknown[::BLOCK]]))
-    known_start, known_stop = (
-        known.searchsorted(pivots, "left"),
-        known.searchsorted(pivots, "right"),
-    )
-    unknown_start, unknown_stop = (
-        unknown.searchsorted(pivots, "left"),
-        unknown.searchsorted(pivots, "right"),
-    )
-    yield Groups(
-        *(np.asarray(c, np.float64) for c in (known_start, known_stop, unknown_start, unknown_stop))
-    )
-    known_next, unknown_next = (
-        np.append(known_start[1:], len(known)),
-        np.append(unknown_start[1:], len(unknown)),
-    )
+    edges = [side.searchsorted(pivots, at) for side in (known, unknown) for at in ("left", "right")]
+    yield Groups(*(edge.astype(np.float64) for edge in edges))
+    known_start, known_stop, unknown_start, unknown_stop = edges
+    known_next = np.append(known_start[1:], len(known))
+    unknown_next = np.append(unknown_start[1:], len(unknown))
     for between in np.flatnonzero((known_stop < known_next) | (unknown_stop < unknown_next)):
         i, j = known_stop[between], unknown_stop[between]
-        known_count, unknown_count = merge_block(
-            known[i : known_next[between]], unknown[j : unknown_next[between]]
+        known_block, unknown_block = (
+            known[i : known_next[between]],
+            unknown[j : unknown_next[between]],
         )
-        known_count += i
-        unknown_count += j
-        yield Groups(known_count[:-1], known_count[1:], unknown_count[:-1], unknown_count[1:])
+        known_count, unknown_count = group_counts(known_block, unknown_block)
+        yield groups_between(known_count + i, unknown_count + j)
 
 
-def merge_block(known: Array, unknown: Array) -> tuple[Counts, Counts]:
-    """Inputs of each side at or below each group of equal scores of two short sorted arrays, (G + 1,) from 0 on."""
+def group_counts(known: Array, unknown: Array) -> tuple[Counts, Counts]:
+    """Return how many inputs of each side are at or below each group of two short sorted arrays, (G + 1,) from 0 on."""
     scores = np.concatenate([known, unknown])
     order = scores.argsort(kind="stable")  # two sorted runs: numpy merges them instead of sorting
     scores = scores.take(order)
@@ -190,20 +178,25 @@ def merge_block(known: Array, unknown: Array) -> tuple[Counts, Counts]:
     return (both_count - unknown_count).astype(np.float64), unknown_count.astype(np.float64)
 
 
+def groups_between(known_count: Counts, unknown_count: Counts) -> Groups:
+    """Return the groups whose edges these counts are."""
+    return Groups(known_count[:-1], known_count[1:], unknown_count[:-1], unknown_count[1:])
+
+
 def twice_wins(groups: Groups) -> float:
-    """Twice the number of pairs in which the unknown input of a group scores above a known one, ties counting half."""
+    """Return twice the number of pairs whose unknown input scores above the known one, ties counting half."""
     unknown = groups.unknown_upto - groups.unknown_below
     return float((unknown * (groups.known_below + groups.known_upto)).sum())
 
 
-def known_precision(groups: Groups) -> float:
-    """Sum over the known inputs of the groups: share of known among all inputs at or below."""
+def _known_precision(groups: Groups) -> float:
+    """Sum over the known inputs of the groups: fraction of known among all inputs at or below."""
     precision = groups.known_upto / (groups.known_upto + groups.unknown_upto)
     return float(((groups.known_upto - groups.known_below) * precision).sum())
 
 
-def unknown_precision(groups: Groups, n: int, m: int) -> float:
-    """Sum over the unknown inputs of the groups: share of unknown among all inputs at or above."""
+def _unknown_precision(groups: Groups, n: int, m: int) -> float:
+    """Sum over the unknown inputs of the groups: fraction of unknown among all inputs at or above."""
     found = m - groups.unknown_below
     precision = found / (found + (n - groups.known_below))
     return float(((groups.unknown_upto - groups.unknown_below) * precision).sum())

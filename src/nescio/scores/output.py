@@ -48,7 +48,7 @@ def entropy(logits: Tensor) -> Tensor:
     if not lg.of_one_draw(logits):
         return in_order(log_entropy(*lg.mean_log_probs(logits)))
     # log Σ_c exp(gap_c) − Σ_c p_c gap_c: nothing cancels, as gaps to the largest logit are below 0
-    gaps, _, _, log_total = lg.apart(logits)
+    gaps, _, _, log_total = lg.relative_to_largest(logits)
     values = (log_total - ((gaps - log_total).exp_() * gaps).sum(-1, keepdim=True)).flatten()
     exact = values > math.exp(_FLOOR)
     if exact.all():
@@ -73,7 +73,7 @@ def max_logit(logits: Tensor) -> Tensor:
     >>> max_logit(torch.tensor([[[3.0, 1.0]]]))
     tensor([-3.], dtype=torch.float64)
     """
-    logits = lg.sound_logits(logits)
+    lg.extremes(logits)
     if len(logits) == 1:  # itself, without a logarithm of its exponential
         return -logits[0].amax(-1).double()
     return -(logits.double().logsumexp(0) - math.log(len(logits))).amax(-1)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core.model_state import check_model
-from nescio.core.tensorfile import read_tensors, restore, state_of, write_tensors
+from nescio.core.tensorfile import load_prefixed_state, prefixed_state, read_tensors, write_tensors
 from nescio.data.arrays import tensor_bytes
 from nescio.data.transforms import Normalise
 from nescio.detectors import DETECTORS, Detector
@@ -231,7 +231,7 @@ def _model(plan: ModelPlan, tensors: dict[str, Tensor], path: str | os.PathLike[
         raise NescioError(f"{where} holds what a detector learned, but says it is none")
     method = _skeleton(plan, tensors, where)
     _check_state(_with_prefix(tensors, "model."), method, f"{where} holds no sound model")
-    restore(method, tensors, "model", path, assign=True)
+    load_prefixed_state(method, tensors, "model", path, assign=True)
     return method.eval()
 
 
@@ -251,7 +251,7 @@ def _checked_state(method: Method) -> dict[str, Tensor]:
         kind = type(method.normalise).__name__
         raise NescioError(f"normalise must be a nescio.data.Normalise, got {kind}")
     _check_state(method.state_dict(), method, "this model could not be loaded again")
-    return state_of(method, "model")
+    return prefixed_state(method, "model")
 
 
 def _is_unchanged(net: nn.Module, recipe: dict[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from nescio.core.tensorfile import read_tensors, restore, state_of, write_tensors
+from nescio.core.tensorfile import load_prefixed_state, prefixed_state, read_tensors, write_tensors
 from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.records import Epoch, from_plain, to_plain
 
@@ -89,7 +89,7 @@ class Checkpoint:
             for name, value in entries.items()
             if isinstance(value, Tensor)
         }
-        tensors = state_of(method, "model") | state
+        tensors = prefixed_state(method, "model") | state
         tensors |= {f"buffer.{name}": value for name, value in _non_persistent_buffers(method)}
         tensors |= {f"best.{name}": value for name, value in best.items()}
         header = {"settings": to_plain(self.settings), "progress": to_plain(progress)}
@@ -109,7 +109,7 @@ class Checkpoint:
         has_best = self.settings.get("patience") is not None and progress.best_epoch is not None
         if _shapes(best) != (_shapes(method.state_dict()) if has_best else {}):
             raise NescioError(f"{where} lacks the weights of its best epoch, or holds others")
-        restore(method, tensors, "model", self.path)
+        load_prefixed_state(method, tensors, "model", self.path)
         for name, buffer in _non_persistent_buffers(method):
             if f"buffer.{name}" in tensors:
                 buffer.copy_(tensors[f"buffer.{name}"])

@@ -86,11 +86,11 @@ def test_the_size_of_the_blocks_is_of_no_account(monkeypatch, block, decimals):
 def test_no_block_exceeds_its_size_however_many_scores_are_equal(monkeypatch):
     sizes = []
 
-    def watched(known, unknown, merge_block=ranking.merge_block):
+    def watched(known, unknown, group_counts=ranking.group_counts):
         sizes.append((len(known), len(unknown)))
-        return merge_block(known, unknown)
+        return group_counts(known, unknown)
 
-    monkeypatch.setattr(ranking, "merge_block", watched)
+    monkeypatch.setattr(ranking, "group_counts", watched)
     rng = np.random.default_rng(0)
     known = np.concatenate([np.zeros(50_000), rng.normal(size=30_000)])
     unknown = np.concatenate([np.ones(40_000), np.zeros(20_000), rng.normal(size=30_000)])

@@ -40,12 +40,13 @@ _PRESERVE_SUM = [
 class BatchGradients:
     """What N inputs ask of the weights, if the class predicted for each were right.
 
-    Gradients are those of the cross-entropy divided by `exp(log_scale)`, the largest entry of its gradient in the
-    logits: however certain the network is, they have all their digits.
+    Gradients are those of the cross-entropy divided by `exp(log_scale)`, the largest entry of its
+    gradient in the logits: however certain the network is, they have all their digits.
 
     Attributes:
         layers: moments by the layer's name; `all` is the whole network.
-        last: the layer that returns the logits, whose gradient has the mean 0 by construction; None if none does.
+        last: the layer that returns the logits, whose gradient has the mean 0 by construction; None
+            if none does.
         log_scale: float64 `(N,)`.
         logits: `(1, N, C)`, as the model returned them.
         precision: of the numbers they were computed in.
@@ -75,11 +76,12 @@ def batch_gradients(
 ) -> BatchGradients:
     """Return the moments of each input's weight gradient, layer by layer.
 
-    The model must be in eval mode and is changed (hooks, `requires_grad`): give a replica, see `running`. Each pass
-    starts from one random state, so that a stochastic model is one function.
+    The model must be in eval mode and is changed (hooks, `requires_grad`): give a replica, see
+    `running`. Each pass starts from one random state, so that a stochastic model is one function.
 
     Args:
-        model: any module from inputs to logits `(N, C)`, which keeps the order of its inputs on the way.
+        model: any module from inputs to logits `(N, C)`, which keeps the order of its inputs on the
+            way.
         x: inputs on the model's device; they are not written on.
         layers: names of `layers_of(model)`, or `all`; by default every one.
     """

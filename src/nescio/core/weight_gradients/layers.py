@@ -1,7 +1,8 @@
 """The layers of a network, and the gradient of each single input at their weights.
 
-For the usual layers it has a closed form, for others there is `vmap`. A rule gets what a layer was given, `(N, …)`, and the gradient at what it returned, a pair for each call, and gives the
-moments of the gradient at its weights. Large gradients are made for a few inputs at a time.
+For the usual layers it has a closed form, for others there is `vmap`. A rule gets what a layer was
+given, `(N, …)`, and the gradient at what it returned, a pair for each call, and gives the moments
+of the gradient at its weights. Large gradients are made for a few inputs at a time.
 """
 
 import warnings
@@ -35,8 +36,9 @@ _KINDS |= {"LayerNorm": "norm", "GroupNorm": "norm"}
 def layers_of(model: nn.Module) -> dict[str, Weights]:
     """Return the weights of each layer, weights and biases together, by the layer's name and their full names.
 
-    A layer is named by its path in the network, without what all paths share (a method's `net.`); where that is only a
-    number, as in `nn.Sequential`, by its kind and place: `conv2`, `linear1`. Weights of two layers count to the first.
+    A layer is named by its path in the network, without what all paths share (a method's `net.`);
+    where that is only a number, as in `nn.Sequential`, by its kind and place: `conv2`, `linear1`.
+    Weights of two layers count to the first.
 
     >>> list(layers_of(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))))
     ['linear1', 'linear2']

@@ -1,7 +1,7 @@
 """Eight numbers that describe the entries of a gradient, for each input, without keeping the entries.
 
-Entries are centred before they are raised to a power, and rows scaled by their largest entry, so that nothing cancels,
-overflows or underflows; parts are merged by Pébay's formulas (2008).
+Entries are centred before they are raised to a power, and rows scaled by their largest entry, so
+that nothing cancels, overflows or underflows; parts are merged by Pébay's formulas (2008).
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,8 @@ STATISTICS = ("l1", "l2", "min", "max", "mean", "std", "skewness", "kurtosis")
 class Moments:
     """Of `count` entries for each of N inputs, in units of `scale`; all are float64 `(N,)`.
 
-    The unit is about the largest entry: its fourth power would overflow where the entries themselves do not.
+    The unit is about the largest entry: its fourth power would overflow where the entries
+    themselves do not.
     """
 
     count: int
@@ -35,8 +36,9 @@ class Moments:
     def statistics(self, precision: float) -> Tensor:
         """Return the `STATISTICS` `(8, N)`, of whole populations: `std` divides by the count, a normal has kurtosis 3.
 
-        Entries that differ by no more than rounding at this precision count as equal: their spread is 0, and where it
-        is, skewness is 0 and kurtosis 1, the least it can be. A sum that is only rounding of its terms counts as 0.
+        Entries that differ by no more than rounding at this precision count as equal: their spread
+        is 0, and where it is, skewness is 0 and kurtosis 1, the least it can be. A sum that is only
+        rounding of its terms counts as 0.
         """
         nothing = (self.mean * self.count).abs() <= 8 * precision * self.l1
         largest = torch.maximum(self.low.abs(), self.high.abs())
@@ -84,8 +86,9 @@ def of_rows(entries: Tensor) -> Moments:
 def of_outer(left: Tensor, right: Tensor) -> Moments:
     """Return those of the outer product of two rows, `(N, P)` and `(N, Q)`, in P + Q steps and not P·Q.
 
-    With `left = p + X` and `right = q + Y` about their means, an entry differs from the mean `p·q` of all by
-    `p·Y + q·X + X·Y`; and since each X meets each Y, the mean of `XⁱYʲ` is the mean of `Xⁱ` times that of `Yʲ`.
+    With `left = p + X` and `right = q + Y` about their means, an entry differs from the mean `p·q`
+    of all by `p·Y + q·X + X·Y`; and since each X meets each Y, the mean of `XⁱYʲ` is the mean of
+    `Xⁱ` times that of `Yʲ`.
     """
     a, b = of_rows(left.double()), of_rows(right.double())
     x, y = _mean_powers(a), _mean_powers(b)
