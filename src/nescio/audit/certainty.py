@@ -50,10 +50,13 @@ class CertainFrom:
 
 
 @dataclass(frozen=True)
-class Following:
-    """How rays are followed: up to how many pieces, how long, how many at a time."""
+class RaySearch:
+    """Rays `x + t · direction` of a model, and how they are followed."""
 
-    limit: int | None  # None: MAX_PIECES, unless it would take too long
+    model: nn.Module
+    x: Tensor
+    direction: Tensor
+    limit: int | None  # pieces of a ray; None for MAX_PIECES, unless it would take too long
     budget: Budget
     batch_size: int
     seed: int = 0
@@ -63,51 +66,56 @@ class Following:
         check_int("limit", 0 if self.limit is None else self.limit, least=0)
         check_seed(self.seed)
 
-    def max_pieces(self, model: nn.Module, x: Tensor, direction: Tensor) -> int:
+    def law(self) -> Asymptote | None:
+        """Return the law at infinity, or None without one or if the confidence is no softmax's."""
+        if isinstance(self.model, KernelMethod):
+            return None
+        model, seed = self.model, self.seed
+        try:
+            first = asymptote(model, self.x[:1], self.direction[:1], seed=seed, progress=False)
+        except NotAffineError:
+            return None
+        logits = torch.linspace(-3, 3, 5 * first.slope.shape[-1]).sin().reshape(1, 5, -1)
+        if not torch.equal(as_method(model).confidence(logits), softmax_confidence(logits)):
+            return None
+        how: dict[str, Any] = {"batch_size": self.batch_size, "progress": self.progress}
+        return asymptote(model, self.x, self.direction, seed=seed, **how)
+
+    def max_pieces(self) -> int:
         """Return up to how many pieces to follow rays: 0 if some of them have too many."""
         limit = MAX_PIECES if self.limit is None else self.limit
         if limit == 0:
             return 0
-        pilot = torch.linspace(0, len(x) - 1, min(PILOT_RAYS, len(x))).long()
-        with float64_copy(model, x) as double:
-            breakpoints, units = least_breakpoints(double, x[pilot], direction[pilot])
+        count = len(self.x)
+        pilot = torch.linspace(0, count - 1, min(PILOT_RAYS, count)).long()
+        with float64_copy(self.model, self.x) as double:
+            breakpoints, units = least_breakpoints(double, self.x[pilot], self.direction[pilot])
         by_default = self.limit is None and self.budget.seconds is None
-        too_long = by_default and len(x) * breakpoints * units > MAX_WORK
+        too_long = by_default and count * breakpoints * units > MAX_WORK
         return 0 if too_long or breakpoints >= limit else limit
 
     def follow(
         self,
-        model: nn.Module,
-        x: Tensor,
-        direction: Tensor,
         order: Tensor,
         max_pieces: int,
         visit: Callable[[Tensor, Pieces], Tensor],
         shown: Bar,
     ) -> tuple[Tensor, int]:
-        """Follow rays in an order as long as the budget lasts, and return which reached their goal.
+        """Follow rays in an order `(R,)` as long as the budget lasts.
 
-        Args:
-            model: a piecewise affine network.
-            x, direction: rays.
-            order: which of them to follow, `(R,)`.
-            max_pieces: of a ray.
-            visit: from rays and the next piece of each to whether they go on, `(P,)`.
-            shown: the progress bar.
+        `visit` takes rays and the next piece of each, and returns whether they go on, `(P,)`.
 
         Returns:
             Whether each ray `(N,)` reached its goal, and how many the budget did not cut off.
         """
+        x, direction = self.x, self.direction
         reached, followed = torch.zeros(len(x), dtype=torch.bool), 0
-        with float64_copy(model, x) as double:
+        with float64_copy(self.model, x) as double:
             for batch in self.budget.batches(len(order), self.batch_size):
                 rays, done = order[batch], int(reached.sum())
                 going = torch.ones(len(rays), dtype=torch.bool)
                 followed += len(rays)
-                pieces_of_rays = next_pieces(
-                    double, x[rays], direction[rays], torch.inf, max_pieces, going
-                )
-                for pieces in pieces_of_rays:
+                for pieces in next_pieces(double, x[rays], direction[rays], max_pieces, going):
                     going[pieces.ray] = visit(rays[pieces.ray], pieces)
                     self.budget.show(shown, done, len(order))
                     if self.budget.left <= 0:
@@ -148,98 +156,56 @@ def certain_from(
         batch_size, seed, progress: as in `asymptote`.
     """
     x, direction = check_rays(x, direction, model)
-    size = rays_per_batch(x, batch_size)
-    following = Following(limit, as_budget(budget), size, seed, progress)
+    time, size = as_budget(budget), rays_per_batch(x, batch_size)
     with eval_replica(model) as model:
-        law = law_or_none(model, x, direction, size, seed, progress)
-        pieces = pieces_to_follow(model, x, direction, law, following)
-        return certain_along(model, x, direction, law, pieces, confidence, following)
+        search = RaySearch(model, x, direction, limit, time, size, seed, progress)
+        law = search.law()
+        return certain_along(search, law, pieces_to_follow(search, law), confidence)
 
 
-def law_or_none(
-    model: nn.Module,
-    x: Tensor,
-    direction: Tensor,
-    batch_size: int,
-    seed: int,
-    progress: bool | None,
-) -> Asymptote | None:
-    """Return the law at infinity, or None without one or if the confidence is not a softmax's."""
-    if isinstance(model, KernelMethod):
-        return None
-    try:
-        first = asymptote(model, x[:1], direction[:1], seed=seed, progress=False)
-    except NotAffineError:
-        return None
-    logits = torch.linspace(-3, 3, 5 * first.slope.shape[-1]).sin().reshape(1, 5, -1)
-    if not torch.equal(as_method(model).confidence(logits), softmax_confidence(logits)):
-        return None
-    return asymptote(model, x, direction, batch_size=batch_size, seed=seed, progress=progress)
-
-
-def pieces_to_follow(
-    model: nn.Module, x: Tensor, direction: Tensor, law: Asymptote | None, following: Following
-) -> int:
+def pieces_to_follow(search: RaySearch, law: Asymptote | None) -> int:
     """Return up to how many pieces to follow rays: 0 without one law each."""
-    if law is None or law.slope.dim() == 3:
-        return 0
-    return following.max_pieces(model, x, direction)
+    return 0 if law is None or law.slope.dim() == 3 else search.max_pieces()
 
 
 def certain_along(
-    model: nn.Module,
-    x: Tensor,
-    direction: Tensor,
-    law: Asymptote | None,
-    pieces: int,
-    confidence: float,
-    following: Following,
+    search: RaySearch, law: Asymptote | None, max_pieces: int, confidence: float
 ) -> CertainFrom:
-    """Return what `certain_from` does, of checked rays whose law is known, or known to be none."""
+    """Return what `certain_from` does, of rays whose law is known, or known to be none."""
     if not check_float("confidence", confidence, least=0.5, most=1) < 1:
         raise NescioError("confidence must be below 1, which no softmax reaches")
-    eps, count, progress = 1 - confidence, len(x), following.progress
-    t, first = x.new_full((2, count), torch.inf)
-    proved = torch.zeros(count, dtype=torch.bool)
+    eps, count = 1 - confidence, len(search.x)
+    t, first = (search.x.new_full((count,), torch.inf) for _ in range(2))
+    proved, followed = torch.zeros(count, dtype=torch.bool), count
 
     def visit(rays: Tensor, pieces: Pieces) -> Tensor:
         first[rays] = pieces.first_certain(eps)
-        going: Tensor = first[rays].isinf() & pieces.end.isfinite()
-        return going
+        return first[rays].isinf() & pieces.end.isfinite()
 
-    def follow(order: Tensor, shown: Bar) -> tuple[Tensor, int]:
-        return following.follow(model, x, direction, order, pieces, visit, shown)
-
-    in_budget = pieces > 0 and following.budget.seconds is not None
-    with bar(count, "certain", progress) as shown:
-        if pieces and not in_budget:
-            proved, _ = follow(torch.arange(count), shown)
+    in_budget = max_pieces > 0 and search.budget.seconds is not None
+    with bar(count, "certain", search.progress) as shown:
+        if max_pieces and not in_budget:
+            proved, _ = search.follow(torch.arange(count), max_pieces, visit, shown)
         rest = (~proved).nonzero().flatten()
-        rest_law = None if law is None else law.select(rest)
-        t[rest] = _scan(model, x[rest], direction[rest], eps, rest_law, following, shown)
-    followed = count
+        t[rest] = _scan(search, rest, law and law.select(rest), eps, shown)
     if in_budget:
-        generator = torch.Generator().manual_seed(derived_seed(following.seed, "followed", 0))
-        with bar(count, "prove", progress) as shown:
-            proved, followed = follow(torch.randperm(count, generator=generator), shown)
+        generator = torch.Generator().manual_seed(derived_seed(search.seed, "followed", 0))
+        order = torch.randperm(count, generator=generator)
+        with bar(count, "prove", search.progress) as shown:
+            proved, followed = search.follow(order, max_pieces, visit, shown)
     return CertainFrom(torch.where(proved, first, t), proved, count - followed)
 
 
 def _scan(
-    model: nn.Module,
-    x: Tensor,
-    direction: Tensor,
-    eps: float,
-    law: Asymptote | None,
-    following: Following,
-    shown: Bar,
+    search: RaySearch, chosen: Tensor, law: Asymptote | None, eps: float, shown: Bar
 ) -> Tensor:
-    """Return the first certain t that steps which grow by √2 come across, `(N,)`."""
-    method, size, seed = as_method(model), following.batch_size, following.seed
+    """Return the first certain t that steps which grow by √2 come across, of some rays, `(R,)`."""
+    method, x, direction = as_method(search.model), search.x[chosen], search.direction[chosen]
     low, high = (x.new_full((len(x),), torch.inf) for _ in range(2))
 
     def confidence_at(rays: Tensor, t: Tensor) -> Tensor:
         inputs = x[rays] + t.view(-1, *[1] * (x.dim() - 1)) * direction[rays]
+        size, seed = search.batch_size, search.seed
         logits = predict(method, inputs, batch_size=size, seed=seed, progress=False)
         return method.confidence(logits).double()
 

@@ -35,6 +35,17 @@ def all_inputs(model: nn.Module, data: Any, batch_size: int, seed: int) -> Tenso
     return inputs.double()
 
 
+def as_float64(name: str, values: Any, expected: str) -> Tensor:
+    """Return a tensor of a tensor, an array or nested numbers, or raise an error."""
+    try:
+        given = tensor(values) if is_array(values) else values
+        return torch.as_tensor(given, dtype=torch.float64).detach().cpu()
+    except NescioError:
+        raise
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise NescioError(f"{name}={values!r}; expected {expected}") from error
+
+
 def check_box(box: Any) -> Box:
     """Return a box of two finite tensors of one shape, or raise an error."""
     sides = tensor(box) if is_array(box) else box

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from nescio.audit.affine.asymptote import asymptote, check_rays, eval_replica, rays_per_batch
 from nescio.audit.affine.trace import Pieces
 from nescio.audit.budget import Budget, as_budget
-from nescio.audit.certainty import Following
+from nescio.audit.certainty import RaySearch
 from nescio.errors import NescioError, check_float
 from nescio.methods import KernelMethod
 from nescio.progress import bar
@@ -69,14 +69,13 @@ def unknown_from(
             "method of kernels, DUQ or RBFNetwork. nescio.audit.asymptote takes others"
         )
     x, direction = check_rays(x, direction, model)
-    size = rays_per_batch(x, batch_size)
-    following = Following(limit, as_budget(budget), size, progress=progress)
-    eps = check_eps(eps)
+    eps, time, size = check_eps(eps), as_budget(budget), rays_per_batch(x, batch_size)
     with eval_replica(model) as model:
-        at_infinity = _at_infinity(model, x, direction, eps, size, progress)
-        if not model.exact_reach:
-            return at_infinity
-        return _follow(model, x, direction, at_infinity, eps, following)
+        features = model.kernel_features()
+        search = RaySearch(features, x, direction, limit, time, size, progress=progress)
+        late = _at_infinity(model, search, eps)
+        max_pieces = search.max_pieces() if model.exact_reach else 0
+        return _follow(model, search, late, max_pieces, eps) if max_pieces else late
 
 
 def check_eps(eps: float) -> float:
@@ -86,19 +85,13 @@ def check_eps(eps: float) -> float:
     return float(eps)
 
 
-def _at_infinity(
-    model: KernelMethod,
-    x: Tensor,
-    direction: Tensor,
-    eps: float,
-    batch_size: int,
-    progress: bool | None,
-) -> UnknownFrom:
+def _at_infinity(model: KernelMethod, search: RaySearch, eps: float) -> UnknownFrom:
     """Return what the law at infinity says, exact if it is confident on the last piece."""
     parts = []
-    with bar(len(x), "unknown", progress) as shown:
-        for rays in zip(*(torch.split(part, batch_size) for part in (x, direction)), strict=True):
-            law = asymptote(model.kernel_features(), *rays, progress=False)
+    batches = (torch.split(rows, search.batch_size) for rows in (search.x, search.direction))
+    with bar(len(search.x), "unknown", search.progress) as shown:
+        for rays in zip(*batches, strict=True):
+            law = asymptote(search.model, *rays, progress=False)
             end = torch.full_like(law.start, torch.inf)
             last = model.last_known(law.slope, law.intercept, law.start, end, eps)
             limit = model.limit_confidence(law.slope, law.intercept)
@@ -110,20 +103,11 @@ def _at_infinity(
 
 
 def _follow(
-    model: KernelMethod,
-    x: Tensor,
-    direction: Tensor,
-    late: UnknownFrom,
-    eps: float,
-    following: Following,
+    model: KernelMethod, search: RaySearch, late: UnknownFrom, max_pieces: int, eps: float
 ) -> UnknownFrom:
     """Find the exact t also where the model is confident only before the last piece."""
-    features = model.kernel_features()
-    max_pieces = following.max_pieces(features, x, direction)
-    if not max_pieces:
-        return late
     order = (~late.exact).nonzero().flatten()
-    if following.budget.seconds is not None:
+    if search.budget.seconds is not None:
         order = order[torch.randperm(len(order), generator=torch.Generator().manual_seed(0))]
     last = torch.full_like(late.t, -torch.inf)
 
@@ -132,10 +116,8 @@ def _follow(
         last[rays] = torch.maximum(last[rays], model.last_known(*law, eps))
         return pieces.end < late.t[rays]
 
-    with bar(len(order), "prove", following.progress) as shown:
-        reached, followed = following.follow(
-            features, x, direction, order, max_pieces, visit, shown
-        )
+    with bar(len(order), "prove", search.progress) as shown:
+        reached, followed = search.follow(order, max_pieces, visit, shown)
     # a ray along which it never was confident is unknown from 0 on
     t = torch.where(reached, last.clamp(min=0), late.t)
     return UnknownFrom(t, late.exact | reached, late.limit, len(order) - followed)

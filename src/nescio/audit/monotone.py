@@ -8,10 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.arrays import is_array
-from nescio.audit.inputs import feature_names, feature_positions
+from nescio.audit.inputs import as_float64, feature_names, feature_positions
 from nescio.core.input_gradients import draws_and_classes, quantity_gradients
-from nescio.data.arrays import tensor
 from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import Method, as_method
 from nescio.progress import bar
@@ -108,13 +106,7 @@ def monotone(
 
 
 def _check_bound(name: str, bound: Any) -> Tensor:
-    try:
-        values = tensor(bound) if is_array(bound) else bound
-        values = torch.as_tensor(values, dtype=torch.float64).detach().cpu()
-    except NescioError:
-        raise
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise NescioError(f"{name}={bound!r}; expected a number for each feature") from error
+    values = as_float64(name, bound, "a number for each feature")
     if values.dim() == 0 or values.numel() == 0 or values.isnan().any():
         what = "NaN" if values.isnan().any() else f"shape {tuple(values.shape)}"
         raise NescioError(

@@ -12,13 +12,7 @@ from nescio.audit.affine.asymptote import Asymptote, check_rays, eval_replica, r
 from nescio.audit.affine.laws import NotAffineError
 from nescio.audit.affine.trace import trace
 from nescio.audit.budget import Budget, as_budget
-from nescio.audit.certainty import (
-    CertainFrom,
-    Following,
-    certain_along,
-    law_or_none,
-    pieces_to_follow,
-)
+from nescio.audit.certainty import CertainFrom, RaySearch, certain_along, pieces_to_follow
 from nescio.audit.inputs import READ_BATCH, Box, all_inputs, check_box, uniform_in
 from nescio.audit.kernels import UnknownFrom, check_eps, unknown_from
 from nescio.core.input_gradients import draws_and_classes
@@ -55,20 +49,15 @@ def overconfidence(
 
     Args:
         model: a method or a bare network.
-        inputs: where to begin, as `predict` takes them; if there are more than `trials`, that many
-            of them at random. An input of zeros cannot be scaled, and is ignored.
-        box: the smallest and the largest input, as a pair shaped as one input, such as zeros and
-            ones for images. Without inputs they are drawn in it; scaled inputs are projected back
-            into it, to see if the model is still bold.
-        trials: how many inputs.
+        inputs: where to begin, as `predict` takes them; zeros, which cannot be scaled, are ignored.
+        box: the smallest and the largest input, a pair shaped as one input, such as zeros and ones
+            for images. Without inputs they are drawn in it; scaled inputs are projected back into
+            it, to see if the model is still bold.
+        trials: the most inputs; of more, a random sample.
         certain, bold: the two levels of confidence in question.
-        eps: for a model of kernels, the confidence that counts as unknown (for an RBF network, how
-            far it is above 1/K).
-        limit: the most pieces of a ray to follow before it is scanned instead; see `certain_from`.
-        budget: seconds, in which all inputs are scanned and as many rays followed as fit; see
-            `certain_from`. By default there is no limit.
+        eps: the confidence of a model of kernels that counts as unknown, as in `unknown_from`.
         rays: how many to keep for a figure.
-        batch_size, seed, progress: as in `asymptote`.
+        limit, budget, batch_size, seed, progress: as in `certain_from`.
 
     >>> net = nn.Linear(2, 2)
     >>> _ = net.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
@@ -87,55 +76,45 @@ def overconfidence(
     with eval_replica(model) as model:
         method = as_method(model)
         draws, classes = draws_and_classes(method, x[:1], seed=seed)
-        law = law_or_none(model, x, x, size, seed, progress)
-        following = Following(limit, time_left.part(FOLLOWING), size, seed, progress)
-        pieces = pieces_to_follow(model, x, x, law, following)
-        certainty = certain_along(model, x, x, law, pieces, certain, following)
+        search = RaySearch(model, x, x, limit, time_left.part(FOLLOWING), size, seed, progress)
+        law = search.law()
+        pieces = pieces_to_follow(search, law)
+        certainty = certain_along(search, law, pieces, certain)
         kernels = None
         if isinstance(model, KernelMethod):
+            how: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "progress": progress}
+            part = time_left.part(FOLLOWING)
             with suppress(NotAffineError):
-                how: dict[str, Any] = {
-                    "limit": limit,
-                    "batch_size": batch_size,
-                    "progress": progress,
-                }
-                kernels = unknown_from(
-                    model, x, x, eps=eps, budget=time_left.part(FOLLOWING), **how
-                )
-        shown = _Shown(method, x, law, certainty, kernels, seed)
-        few = certainty.unfollowed and len(x) - certainty.unfollowed < MIN_FOLLOWED * rays
-        factor = 1 + certainty.t
-        settings = {"trials": trials, "limit": limit, "batch_size": batch_size}
-        return Audit(
-            method=method.name,
-            law="kernels" if kernels else "unknown" if law is None else "affine",
-            trials=len(x),
-            classes=classes,
-            draws=draws,
-            drawn=inputs is None,
-            low=None if bounds is None else _short(bounds[0]),
-            high=None if bounds is None else _short(bounds[1]),
-            certain=certain,
-            bold=bold,
-            eps=eps,
-            **_ends(law, kernels, classes),
-            reached=_fraction(factor.isfinite()),
-            at_once=_fraction(factor == 1),
-            median_factor=_finite(factor.median()),
-            factors=_percentiles(factor),
-            proved=_fraction(certainty.proved),
-            overconfident=bounds and _overconfident(method, x, factor, bounds, bold, size, seed),
-            ends_unknown=kernels and _fraction(kernels.t.isfinite()),
-            unknown_factor=kernels and _finite(1 + kernels.t.median()),
-            unknown_factors=kernels and _percentiles(1 + kernels.t),
-            unknown_exact=kernels and _fraction(kernels.exact),
-            rays=shown.rays(min(rays, len(x)), 0 if few else pieces) if rays else (),
-            provenance=Provenance.now(
-                seed, settings | {"budget": time_left.seconds}, time.monotonic() - started
-            ),
-            budget=time_left.seconds,
-            unfollowed=(kernels or certainty).unfollowed,
-        )
+                kernels = unknown_from(model, x, x, eps=eps, budget=part, **how)
+        if certainty.unfollowed and len(x) - certainty.unfollowed < MIN_FOLLOWED * rays:
+            pieces = 0
+        figure = law, certainty, kernels, min(rays, len(x)), pieces, seed
+        shown = _shown_rays(method, x, *figure) if rays else ()
+        overconfident = bounds and _overconfident(search, 1 + certainty.t, bounds, bold)
+    seconds = time_left.seconds
+    settings = {"trials": trials, "limit": limit, "batch_size": batch_size, "budget": seconds}
+    return Audit(
+        method=method.name,
+        law="kernels" if kernels else "unknown" if law is None else "affine",
+        trials=len(x),
+        classes=classes,
+        draws=draws,
+        drawn=inputs is None,
+        low=bounds and _short(bounds[0]),
+        high=bounds and _short(bounds[1]),
+        certain=certain,
+        bold=bold,
+        eps=eps,
+        **_ends(law, kernels, classes),
+        **_reached(1 + certainty.t),
+        proved=_fraction(certainty.proved),
+        overconfident=overconfident,
+        **_unknown(kernels),
+        rays=shown,
+        provenance=Provenance.now(seed, settings, time.monotonic() - started),
+        budget=seconds,
+        unfollowed=(kernels or certainty).unfollowed,
+    )
 
 
 def _starts(model: nn.Module, inputs: Any, box: Box | None, trials: int, seed: int) -> Tensor:
@@ -170,72 +149,81 @@ def _ends(law: Asymptote | None, kernels: UnknownFrom | None, classes: int) -> d
     return {"ends_certain": certain, "ends_in": counts, "end_confidence": quartiles}
 
 
-def _overconfident(
-    method: Method, x: Tensor, factor: Tensor, box: Box, bold: float, batch_size: int, seed: int
-) -> float:
+def _reached(factor: Tensor) -> dict[str, Any]:
+    """Summarise the factors from which inputs are certain."""
+    return {
+        "reached": _fraction(factor.isfinite()),
+        "at_once": _fraction(factor == 1),
+        "median_factor": _finite(factor.median()),
+        "factors": _percentiles(factor),
+    }
+
+
+def _unknown(kernels: UnknownFrom | None) -> dict[str, Any]:
+    """Summarise the factors after which a model of kernels is unsure."""
+    return {
+        "ends_unknown": kernels and _fraction(kernels.t.isfinite()),
+        "unknown_factor": kernels and _finite(1 + kernels.t.median()),
+        "unknown_factors": kernels and _percentiles(1 + kernels.t),
+        "unknown_exact": kernels and _fraction(kernels.exact),
+    }
+
+
+def _overconfident(search: RaySearch, factor: Tensor, box: Box, bold: float) -> float:
     """Return the fraction of inputs with a bold prediction, scaled and projected into the box."""
     scaled = factor.isfinite()
     if not scaled.any():
         return 0.0
-    far = x[scaled] * factor[scaled].view(-1, *[1] * (x.dim() - 1))
-    logits = predict(method, far.clamp(*box), batch_size=batch_size, seed=seed, progress=False)
+    method, x = as_method(search.model), search.x
+    far = (x[scaled] * factor[scaled].view(-1, *[1] * (x.dim() - 1))).clamp(*box)
+    size, seed = search.batch_size, search.seed
+    logits = predict(method, far, batch_size=size, seed=seed, progress=False)
     return int((method.confidence(logits) > bold).sum()) / len(x)
 
 
-class _Shown:
-    """Some rays of an audit, for a figure: confidence, breakpoints, and the law at infinity."""
+def _shown_rays(
+    method: Method,
+    x: Tensor,
+    law: Asymptote | None,
+    certainty: CertainFrom,
+    kernels: UnknownFrom | None,
+    count: int,
+    max_pieces: int,
+    seed: int,
+) -> tuple[Ray, ...]:
+    """Return some rays for a figure, each up to twice as far as anything happens on them."""
+    chosen = _representative((kernels or certainty).t, count)
+    times = [certainty.t, *([law.start] if law else []), *([kernels.t] if kernels else [])]
+    last = max([1.0, *(float(t) for ts in times for t in ts[chosen] if t.isfinite())])
+    factors = torch.logspace(0, math.log10(2 * (1 + last)), SHOWN_FACTORS, dtype=torch.float64)
+    breakpoints: dict[int, tuple[float, ...]] = {}  # of the rays that were followed to their end
+    if max_pieces:
+        followed = trace(method, x[chosen], x[chosen], limit=max_pieces, progress=False)
+        for ray in followed.whole.nonzero().flatten().tolist():
+            breakpoints[chosen[ray]] = tuple((1 + followed.breakpoints(ray)).tolist())
 
-    def __init__(
-        self,
-        method: Method,
-        x: Tensor,
-        law: Asymptote | None,
-        certainty: CertainFrom,
-        kernels: UnknownFrom | None,
-        seed: int,
-    ) -> None:
-        self.method, self.x, self.seed = method, x, seed
-        self.law, self.certainty, self.kernels = law, certainty, kernels
-
-    def rays(self, count: int, max_pieces: int) -> tuple[Ray, ...]:
-        """Return some rays, each up to twice as far as anything happens on them."""
-        times = [self.certainty.t]
-        times += [] if self.law is None else [self.law.start]
-        times += [] if self.kernels is None else [self.kernels.t]
-        chosen = _representative((self.kernels or self.certainty).t, count)
-        last = max([1.0, *(float(t) for ts in times for t in ts[chosen] if t.isfinite())])
-        factors = torch.logspace(0, math.log10(2 * (1 + last)), SHOWN_FACTORS, dtype=torch.float64)
-        breakpoints: list[tuple[float, ...] | None] = [None] * len(chosen)
-        if max_pieces:
-            starts = self.x[chosen]
-            followed = trace(self.method, starts, starts, limit=max_pieces, progress=False)
-            for ray in followed.whole.nonzero().flatten().tolist():
-                breakpoints[ray] = tuple((1 + followed.breakpoints(ray)).tolist())
-        return tuple(self._ray(*ray, factors) for ray in zip(chosen, breakpoints, strict=True))
-
-    def _ray(self, row: int, breakpoints: tuple[float, ...] | None, factors: Tensor) -> Ray:
-        x, law, kernels = self.x[row], self.law, self.kernels
-        inputs = factors.view(-1, *[1] * x.dim()) * x
-        logits = predict(self.method, inputs, seed=self.seed, progress=False)
+    def shown(row: int) -> Ray:
+        inputs = factors.view(-1, *[1] * (x.dim() - 1)) * x[row]
+        logits = predict(method, inputs, seed=seed, progress=False)
         far, limit = None, kernels and float(kernels.limit[row])
         if law is not None:
-            slope, intercept = (
-                part[..., row, :].reshape(-1, 1, part.shape[-1])
-                for part in (law.slope, law.intercept)
-            )
-            logits_far = slope * (factors - 1)[:, None] + intercept  # (S, SHOWN_FACTORS, C)
-            far = tuple(self.method.confidence(logits_far).tolist())
+            slope, intercept = (part[..., row, :] for part in (law.slope, law.intercept))
+            shape = (-1, 1, slope.shape[-1])
+            rise = slope.reshape(shape) * (factors - 1)[:, None]  # (S, SHOWN_FACTORS, C)
+            far = tuple(method.confidence(rise + intercept.reshape(shape)).tolist())
             limit = float(law.limit[row].amax())
         return Ray(
             factors=tuple(factors.tolist()),
-            confidence=tuple(self.method.confidence(logits).double().tolist()),
+            confidence=tuple(method.confidence(logits).double().tolist()),
             asymptote=far,
-            breakpoints=breakpoints,
+            breakpoints=breakpoints.get(row),
             start=law and 1 + float(law.start[row]),
-            certain_from=_finite(1 + self.certainty.t[row]),
+            certain_from=_finite(1 + certainty.t[row]),
             unknown_from=kernels and _finite(1 + kernels.t[row]),
             limit=limit,
         )
+
+    return tuple(map(shown, chosen))
 
 
 def _representative(t: Tensor, count: int) -> list[int]:

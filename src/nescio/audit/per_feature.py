@@ -97,11 +97,8 @@ def per_feature(
             batch = ways[start : start + size]
             parts.append(_sides(method, rows, batch, count, confidence, eps, seed, how))
     sides = [side for part, _, _ in parts for side in part]
-    settings = {
-        "features": [names[position] for position in chosen],
-        "limit": limit,
-        "batch_size": batch_size,
-    }
+    audited = [names[position] for position in chosen]
+    settings = {"features": audited, "limit": limit, "batch_size": batch_size}
     return FeatureAudit(
         method=method.name,
         rows=len(rows),

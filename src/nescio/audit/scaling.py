@@ -8,10 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.arrays import is_array
-from nescio.audit.inputs import all_inputs, feature_names, feature_positions
+from nescio.audit.inputs import all_inputs, as_float64, feature_names, feature_positions
 from nescio.core.input_gradients import check_finite, draws_and_classes, gradient_norms
-from nescio.data.arrays import tensor
 from nescio.errors import NescioError
 from nescio.methods import Method, as_method
 from nescio.metrics.ranking import accepted_count
@@ -126,15 +124,8 @@ def _natural_score(spec: ScoreSpec, logits: Tensor) -> Tensor:
 
 def _check_factors(alphas: Any, inputs: Tensor) -> Tensor:
     """Return positive, ascending factors in float64 that keep inputs finite, or raise an error."""
-    try:
-        values = FACTORS if alphas is None else tensor(alphas) if is_array(alphas) else alphas
-        factors = torch.as_tensor(values, dtype=torch.float64).detach().cpu()
-    except NescioError:
-        raise
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise NescioError(
-            f"alphas={alphas!r}; expected a sequence of positive factors, ascending"
-        ) from error
+    values = FACTORS if alphas is None else alphas
+    factors = as_float64("alphas", values, "a sequence of positive factors, ascending")
     if factors.dim() != 1 or not len(factors):
         raise NescioError(
             f"alphas of shape {tuple(factors.shape)}; expected (A,) with A ≥ 1 factors"

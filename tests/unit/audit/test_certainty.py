@@ -10,7 +10,7 @@ import nescio
 from nescio.audit import certain_from, certainty, trace
 from nescio.audit.affine.trace import least_breakpoints
 from nescio.audit.budget import Budget
-from nescio.audit.certainty import HALVINGS, MAX_PIECES, Following
+from nescio.audit.certainty import HALVINGS, MAX_PIECES, RaySearch
 from nescio.errors import NescioError
 from nescio.methods import DUQ, Ensemble, MCDropout, RBFNetwork, Softmax
 from nescio.models import mlp
@@ -89,7 +89,7 @@ def test_what_would_take_too_long_is_measured_unless_asked_for(monkeypatch):
 def test_ten_thousand_rays_through_two_hundred_units_are_followed():
     torch.manual_seed(0)
     net, rays = mlp(10, 3, hidden=(100, 100)), torch.randn(2, 10_000, 10).double()
-    assert Following(None, Budget(None), 1).max_pieces(net, *rays) == MAX_PIECES
+    assert RaySearch(net, *rays, None, Budget(None), 1).max_pieces() == MAX_PIECES
 
 
 def test_one_that_never_is_certain_is_proved_so_to_infinity():

@@ -328,7 +328,7 @@ def test_it_is_reached_from_the_package():
         ({"high": [[1, 2], [3]]}, "expected a number for each"),
         ({"low": [1, 1]}, "low equals high everywhere"),
         ({"low": [0, 0, 0], "high": [1, 1, 1]}, "cannot be run on a batch of shape"),
-        ({"features": [2]}, "below 2, not 2"),
+        ({"features": [2]}, "≥ 0 and < 2, got 2"),
         ({"features": []}, "no features"),
         ({"points": 1}, "points must be"),
         ({"reach": 0}, "reach must be"),
@@ -336,7 +336,7 @@ def test_it_is_reached_from_the_package():
         ({"reach": "far"}, "reach must be"),
         ({"batch_size": 0}, "batch_size"),
         ({"seed": -1}, "seed"),
-        ({"model": torch.sin}, "expected a torch.nn.Module"),
+        ({"model": torch.sin}, "must be a torch.nn.Module"),
     ],
 )
 def test_bad_input_is_told(change, message):

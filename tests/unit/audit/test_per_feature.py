@@ -421,7 +421,7 @@ def test_model_and_rows_are_left_alone_and_batchnorm_is_told_once(rows):
         ({"x": torch.ones(2, 3).long()}, "floating point"),
         ({"x": torch.zeros(0, 3)}, "empty"),
         ({"x": torch.ones(2, 5)}, "cannot be run"),
-        ({"model": "softmax"}, "expected a torch.nn.Module"),
+        ({"model": "softmax"}, "must be a torch.nn.Module"),
         ({"features": []}, "no features"),
         ({"features": [3]}, "position"),
         ({"features": ["wieght"], "names": ["height", "weight", "age"]}, "did you mean 'weight'"),

@@ -385,7 +385,7 @@ class Rooted(nn.Linear):
             {"x": torch.full((2, 3), 1e305, dtype=torch.float64)},
             "1e.06 makes inputs of up to 1e.305 infinite",
         ),
-        ({"model": "softmax"}, "expected a torch.nn.Module"),
+        ({"model": "softmax"}, "must be a torch.nn.Module"),
         (
             {"model": Rooted(3, 2), "x": torch.tensor([[0.0, 1.0, 1.0]])},
             "NaN or infinite for 1 of 1",

@@ -99,7 +99,7 @@ def asymptote(
     size, laws, starts = rays_per_batch(x, batch_size), [], []
     with float64_copy(model, x) as double, bar(len(x), "asymptote", progress) as shown:
         for batch in zip(x.split(size), direction.split(size), strict=True):
-            law = law_at(double, *batch, None, seed)
+            law = law_of(double, *batch, Rays(len(batch[0]), x), seed)
             check_law(double, *batch, law, 1.01 * law.rays.since, seed)
             laws.append((law.slope, law.intercept))
             starts.append(law.rays.since)
@@ -147,19 +147,11 @@ def float64_copy(model: M, x: Tensor) -> Iterator[M]:
         yield double
 
 
-def law_at(
-    model: nn.Module,
-    x: Tensor,
-    direction: Tensor,
-    now: Tensor | None,
-    seed: int = 0,
-    kind: type[Rays] = Rays,
-) -> Law:
-    """Return the law of the logits `(N, C)` just after the times `now` `(N,)`, or at infinity.
+def law_of(model: nn.Module, x: Tensor, direction: Tensor, rays: Rays, seed: int = 0) -> Law:
+    """Return the law of the logits `(N, C)`, or of draws `(S, N, C)`, where rays choose.
 
-    That of a model with draws is `(S, N, C)`; each call makes the same draws.
+    Each call makes the same draws.
     """
-    rays = kind(len(x), x, now)
     with track_modules(model, rays):
         logits = from_seed(seed, lambda: run(model, Law(direction, x, rays)), model)
     return check_logits_law(logits, len(x))

@@ -24,10 +24,12 @@ class Rays:
     Attributes:
         since: `(N,)`, the t from which the choices at infinity hold.
         until: `(N,)`, the t up to which the choices just after `now` hold.
+        choices: all choices, if it is set to a list.
     """
 
     def __init__(self, count: int, like: Tensor, now: Tensor | None = None) -> None:
         self.now = now
+        self.choices: list[Tensor] | None = None
         self.since = like.new_zeros(count)
         self.until = like.new_full((count,), torch.inf)
         self.path: list[tuple[str, nn.Module]] = []
@@ -37,12 +39,12 @@ class Rays:
         crossing = torch.where(slope != 0, -intercept / slope, 0.0)
         if self.now is None:
             self._hold_since(crossing)
-            return (slope > 0) | ((slope == 0) & (intercept > 0))
+            return self._chosen((slope > 0) | ((slope == 0) & (intercept > 0)))
         now = self._now(slope)
         value = slope * now + intercept
         on_zero = value.abs() <= TOLERANCE * ((slope * now).abs() + intercept.abs())
         self._hold_until(crossing, (crossing > now) & ~on_zero)
-        return torch.where(on_zero, slope > 0, value > 0)
+        return self._chosen(torch.where(on_zero, slope > 0, value > 0))
 
     def largest(self, slope: Tensor, intercept: Tensor) -> Tensor:
         """Return which of the last axis is the largest, `(…, 1)`, at infinity or just after now."""
@@ -62,7 +64,12 @@ class Rays:
             self._hold_since(crossing)
         else:
             self._hold_until(crossing, (steeper > 0) & (crossing > self._now(slope)))
-        return index
+        return self._chosen(index)
+
+    def _chosen(self, choice: Tensor) -> Tensor:
+        if self.choices is not None:
+            self.choices.append(choice)
+        return choice
 
     def _now(self, like: Tensor) -> Tensor:
         """`now` as `(N, 1, …)`."""

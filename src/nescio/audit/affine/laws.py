@@ -67,10 +67,8 @@ class Law(Tensor):
         rays = next(_laws_in((args, kwargs))).rays
         try:
             if operation not in RULES:
-                reason = (
-                    f"uses {operation.__name__!r}, which is not piecewise affine or has no rule"
-                )
-                raise NotAffineError(reason)
+                name = operation.__name__
+                raise NotAffineError(f"uses {name!r}, which is not piecewise affine or has no rule")
             return RULES[operation](rays, func, *args, **kwargs)
         except NotAffineError as error:
             reason = f"{rays.where()} {error}; nescio.audit.scaling measures such a model instead"

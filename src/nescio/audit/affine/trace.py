@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nescio.audit.affine.asymptote import check_law, check_rays, float64_copy, law_at
+from nescio.audit.affine.asymptote import check_law, check_rays, float64_copy, law_of
 from nescio.audit.affine.choices import Rays, steepest
 from nescio.errors import NescioError, check_float, check_int
 from nescio.progress import bar
@@ -47,14 +47,6 @@ class Pieces:
             candidates = rows[self.select(rows)._bound() >= level]
             first[candidates] = self.select(candidates)._first_above(level)
         return first
-
-    def largest(self) -> tuple[Tensor, Tensor]:
-        """Return the largest probability of any class on each piece, and its t, `(P,)` both.
-
-        On a piece without an end it may only be approached; t is then infinite.
-        """
-        log_rest, t = self._least_log_rest()
-        return -log_rest.expm1(), t
 
     def select(self, rows: Tensor) -> "Pieces":
         """Return some of the pieces."""
@@ -214,7 +206,7 @@ def trace(
     whole = torch.zeros(len(x), dtype=torch.bool)
     parts = []
     with float64_copy(model, x) as double, bar(len(x), "trace", progress) as shown:
-        for pieces in next_pieces(double, x, direction, t_max, limit):
+        for pieces in next_pieces(double, x, direction, limit, t_max=t_max):
             parts.append(pieces)
             ended = pieces.ray[pieces.end >= t_max]
             whole[ended] = True
@@ -225,42 +217,27 @@ def trace(
     return Trace(ray, begin, end, slope, intercept, whole)
 
 
-class _Recorded(Rays):
-    """Rays that keep what they chose."""
-
-    def __init__(self, count: int, like: Tensor, now: Tensor | None = None) -> None:
-        super().__init__(count, like, now)
-        self.choices: list[Tensor] = []
-
-    def above(self, slope: Tensor, intercept: Tensor) -> Tensor:
-        self.choices.append(super().above(slope, intercept))
-        return self.choices[-1]
-
-    def largest(self, slope: Tensor, intercept: Tensor) -> Tensor:
-        self.choices.append(super().largest(slope, intercept))
-        return self.choices[-1]
-
-
 def least_breakpoints(double: nn.Module, x: Tensor, direction: Tensor) -> tuple[int, int]:
     """Return a lower bound on a ray's mean number of breakpoints, and its number of choices.
 
     A choice that is not the same at 0 and at infinity has changed at least once.
     """
-    recorded = [
-        law_at(double, x, direction, now, kind=_Recorded).rays.choices  # type: ignore[attr-defined]
-        for now in (x.new_zeros(len(x)), None)
-    ]
-    changed = sum(int((a != b).sum()) for a, b in zip(*recorded, strict=True))
-    return changed // len(x), sum(choice.numel() for choice in recorded[0]) // len(x)
+    begin, end = Rays(len(x), x, x.new_zeros(len(x))), Rays(len(x), x)
+    for rays in (begin, end):
+        rays.choices = []
+        law_of(double, x, direction, rays)
+    pairs = list(zip(begin.choices or (), end.choices or (), strict=True))
+    changed = sum(int((a != b).sum()) for a, b in pairs)
+    return changed // len(x), sum(choice.numel() for choice, _ in pairs) // len(x)
 
 
 def next_pieces(
     double: nn.Module,
     x: Tensor,
     direction: Tensor,
-    t_max: float,
     limit: int,
     going: Tensor | None = None,
+    t_max: float = math.inf,
 ) -> Iterator[Pieces]:
     """Yield the next piece of every ray that goes on, at most `limit` times.
 
@@ -272,7 +249,7 @@ def next_pieces(
             rays, now = rays[going[rays]], now[going[rays]]
         if len(rays) == 0:
             break
-        law = law_at(double, x[rays], direction[rays], now)
+        law = law_of(double, x[rays], direction[rays], Rays(len(rays), x, now))
         if law.dim() == 3:
             raise NescioError(
                 f"the model has {len(law)} draws, and no one law to follow; trace one network of "
