@@ -19,7 +19,7 @@ from torch import Tensor
 from nescio import metrics
 from nescio.data import Known, Samples, load
 from nescio.data.transforms import Normalise
-from nescio.detectors.meta import check_counts, judged_features
+from nescio.detectors.meta import check_counts, labelled_features
 from nescio.detectors.meta_fit import REGRESSIONS, fit_meta
 from nescio.errors import NescioError
 from nescio.evaluation.evaluate import evaluate
@@ -135,7 +135,7 @@ def one_split(
     model, history = _trained(plan, known, train, own, folder / f"split-{split}.safetensors")
     # a training that was cut off and gone on with took longer than this time
     started += time.monotonic() - learning - history.provenance.seconds
-    rows, right, names = judged_features(model, validation)
+    rows, right, names = labelled_features(model, validation)
     check_counts(int(right.sum()), int((~right).sum()), {})
     told, few = _sets(plan, known, root, own)
     judge = _Judge(_features(plan, model, test, told, root))
@@ -165,10 +165,10 @@ def _features(
     plan: Plan, model: Softmax, test: Samples, told: dict[str, Samples], root: str | None
 ) -> Features:
     """Of right answers, of wrong ones, of each unknown set, and of the mixed ones together; empty sets are left out."""
-    values, right, _ = judged_features(model, test)
+    values, right, _ = labelled_features(model, test)
     found = {RIGHT: values[right], WRONG: values[~right]}
     for name in plan.digits:
-        values, right, _ = judged_features(model, load(name, root).test)
+        values, right, _ = labelled_features(model, load(name, root).test)
         found[f"{name}, wrong"] = values[~right]
     found |= {name: gradient_features(model, data, log=True).values for name, data in told.items()}
     found[ALL] = torch.cat([found[name] for name in plan.mixed])

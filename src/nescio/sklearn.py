@@ -22,7 +22,7 @@ from nescio.data.samples import Samples
 from nescio.data.transforms import Normalise
 from nescio.detectors import Threshold
 from nescio.errors import NescioError, check_float, unknown_name
-from nescio.guarantees.conformal import calibration_inputs
+from nescio.guarantees.conformal import min_calibration_inputs
 from nescio.methods import Method, default_settings, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
@@ -188,7 +188,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _split(self, known: Samples, accept: float, seed: int) -> tuple[Samples, Samples]:
         """Return training and calibration data, split at random, as the guarantee requires."""
         fraction = check_float("calibration", self.calibration, most=1, inside=True)
-        count, needed = round(fraction * len(known)), calibration_inputs(accept)
+        count, needed = round(fraction * len(known)), min_calibration_inputs(accept)
         if count < needed or count == len(known):
             raise NescioError(
                 f"reject={accept:g} takes at least {needed} calibration inputs, and some to train on, "

@@ -13,10 +13,10 @@ from feature_data import in_disguise
 from nescio.data import Samples, noise
 from nescio.data.batches import halves
 from nescio.detectors import DETECTORS
-from nescio.detectors.level import Held
-from nescio.detectors.on_features import FeatureDetector
+from nescio.detectors.feature_detector import FeatureDetector
+from nescio.guarantees import CalibrationScores
 
-# the share of digits it has never seen that a detector must refuse; one distance for all classes is known to be weak
+# the fraction of digits it has never seen that a detector must refuse; one distance for all classes is known to be weak
 # on inputs much like known ones, which the relative one mends (Ren et al. 2021): 0.50 measured, against 0.82
 REFUSED = {"mahalanobis": 0.4}
 
@@ -29,7 +29,7 @@ def fitted(name, model, data, **how):
     if name == "meta":
         how["unknown"] = {"uniform": noise.samples("uniform", data, 100)}
     if name == "combined" and "train" in how:  # so that all data given settle its threshold
-        how["train"], how["calibration"] = halves(how["train"])
+        how["train"], how["member_calibration"] = halves(how["train"])
     if issubclass(DETECTORS[name], FeatureDetector):
         how.setdefault("train", nescio.data.load("digits", unseen=[7, 8, 9]).train)
     detector = DETECTORS[name](model)
@@ -74,10 +74,10 @@ def test_learns_nothing_from_what_settles_its_threshold(name, model, known, monk
     if not detector.learns:
         pytest.skip("it learns nothing but a threshold")
     detector.learn = lambda data: taught.extend(x for x, _ in data)
-    nothing = Held(torch.arange(50.0), torch.zeros(50), None, 7)
+    nothing = CalibrationScores(torch.arange(50.0), torch.zeros(50), None, 7), 3
     monkeypatch.setattr(
         "nescio.detectors.detector.calibration_scores",
-        lambda _, data, *__: judged.extend(x for x, _ in data) or nothing,
+        lambda _, __, data, *___: judged.extend(x for x, _ in data) or nothing,
     )
     detector.fit(known.test)
     rows = [
@@ -115,7 +115,7 @@ def test_bounds_the_risk_of_its_answers(name, model, known):
     noisy = Samples(
         known.test.inputs + 0.4 * torch.randn(known.test.inputs.shape), known.test.labels
     )
-    detector = fitted(name, model, noisy, risk=0.2, confidence=0.9)
+    detector = fitted(name, model, noisy, risk=0.2, confidence_level=0.9)
     found = detector.controlled
     assert found.errors / found.accepted < 0.2
     assert (detector.calibration_ <= detector.threshold_).sum() == found.accepted
@@ -152,7 +152,7 @@ def test_explains_its_answers(detector, known):
     names = ["zero", "one", "two", "three", "four", "five", "six"]
     for given in (names, tuple(names), np.array(names)):
         (one,) = detector.explain(x[0], classes=given)
-        assert repr(names[one.claimed]) in one.verdict
+        assert repr(names[one.predicted]) in one.verdict
     with pytest.raises(nescio.NescioError, match="names for 1 classes"):
         detector.explain(known.test, classes=["zero"])
 
@@ -204,11 +204,11 @@ def test_a_fit_that_fails_leaves_nothing_that_decides_or_is_saved(detector, name
         )
     with pytest.raises(nescio.NescioError, match="fit"):
         detector.predict(known.test)
-    assert detector.level is None
+    assert detector.rule is None
     try:
         nescio.save(detector, tmp_path / "failed")
     except nescio.NescioError as error:
-        assert "did not come to an end" in str(error)  # noqa: PT017 - one or the other
+        assert "did not finish" in str(error)  # noqa: PT017 - one or the other
     else:  # it had nothing to learn, and is as before any fit
         assert nescio.load(tmp_path / "failed").threshold_.isnan()
 

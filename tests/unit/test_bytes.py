@@ -73,7 +73,7 @@ def test_a_model_answers_inputs_as_it_answers_their_set(known, model):
         by_set, by_inputs = ask(known.unseen), ask(known.unseen.inputs)
         assert by_set == by_inputs if isinstance(by_set, list) else torch.equal(by_set, by_inputs)
     one, same = detector.explain(known.unseen.inputs[0])[0], detector.explain(known.unseen)[0]
-    assert (one.answer, one.claimed, one.p_value) == (same.answer, same.claimed, same.p_value)
+    assert (one.answer, one.predicted, one.p_value) == (same.answer, same.predicted, same.p_value)
 
 
 BYTES = images(40)._stored

@@ -62,11 +62,10 @@ def test_a_fitted_detector_tells_its_threshold_and_what_is_promised_and_what_is_
     assert first == "Combined(members=['energy', 'mahalanobis']) over Softmax"
     assert (
         cut.strip()
-        == f"threshold {float(detector.threshold_):g}, settled by {len(detector.calibration_)} known inputs"
+        == f"threshold {float(detector.threshold_):g}, set by {len(detector.calibration_)} calibration inputs"
     )
     assert promise.strip() == (
-        "Promised: a new known input, drawn as these were, is accepted with a probability of at "
-        "least 0.9"
+        "Guarantee (exchangeable inputs): at least 90 % of known inputs are accepted"
     )
     assert uncovered.strip().startswith(
         "Unknown inputs: not guaranteed. Measure it: nescio.decide("
@@ -75,8 +74,8 @@ def test_a_fitted_detector_tells_its_threshold_and_what_is_promised_and_what_is_
 
 def test_thresholds_per_class_and_detectors_of_files(model, known, tmp_path):
     detector = nescio.Threshold(model, "energy").fit(known.train, per_class=True)
-    assert "a threshold for each of 7 classes, settled by" in repr(detector)
+    assert "7 thresholds, one per class, set by" in repr(detector)
     nescio.save(detector, tmp_path / "one.nescio")
     again = repr(nescio.load(tmp_path / "one.nescio"))
-    assert "a threshold for each of 7 classes, settled by" in again
-    assert "Promised: not in its file" in again
+    assert "7 thresholds, one per class, set by" in again
+    assert "Guarantee (exchangeable inputs): not stored in its file" in again

@@ -1,43 +1,28 @@
-"""What must be fitted on known data before it can decide, one file per paper."""
+"""Detectors: fitted on known data before they can decide; one file per paper."""
 
-from nescio.detectors.answers import UNKNOWN
-from nescio.detectors.combined import Combined
-from nescio.detectors.detector import Detector
-from nescio.detectors.gaussian_density import GaussianDensity
-from nescio.detectors.knn import KNN
-from nescio.detectors.mahalanobis import Mahalanobis
-from nescio.detectors.meta import MetaClassifier
-from nescio.detectors.odin import ODIN
-from nescio.detectors.react import ReAct
-from nescio.detectors.relative_mahalanobis import RelativeMahalanobis
-from nescio.detectors.threshold import Threshold
-from nescio.detectors.vim import ViM
+from nescio.detectors.answers import UNKNOWN as UNKNOWN
+from nescio.detectors.combined import Combined as Combined
+from nescio.detectors.detector import Detector as Detector
+from nescio.detectors.gaussian_density import GaussianDensity as GaussianDensity
+from nescio.detectors.knn import KNN as KNN
+from nescio.detectors.mahalanobis import Mahalanobis as Mahalanobis
+from nescio.detectors.mahalanobis import RelativeMahalanobis as RelativeMahalanobis
+from nescio.detectors.meta import MetaClassifier as MetaClassifier
+from nescio.detectors.odin import ODIN as ODIN
+from nescio.detectors.react import ReAct as ReAct
+from nescio.detectors.threshold import Threshold as Threshold
+from nescio.detectors.vim import ViM as ViM
 
-DETECTORS: dict[str, type[Detector]] = {
-    "threshold": Threshold,
-    "meta": MetaClassifier,
-    "mahalanobis": Mahalanobis,
-    "relative_mahalanobis": RelativeMahalanobis,
-    "gaussian_density": GaussianDensity,
-    "knn": KNN,
-    "vim": ViM,
-    "react": ReAct,
-    "odin": ODIN,
-    "combined": Combined,
-}
-
-__all__ = [
-    "DETECTORS",
-    "KNN",
-    "ODIN",
-    "UNKNOWN",
-    "Combined",
-    "Detector",
-    "GaussianDensity",
-    "Mahalanobis",
-    "MetaClassifier",
-    "ReAct",
-    "RelativeMahalanobis",
-    "Threshold",
-    "ViM",
-]
+CLASSES: tuple[type[Detector], ...] = (
+    Threshold,
+    MetaClassifier,
+    Mahalanobis,
+    RelativeMahalanobis,
+    GaussianDensity,
+    KNN,
+    ViM,
+    ReAct,
+    ODIN,
+    Combined,
+)
+DETECTORS: dict[str, type[Detector]] = {kind.name: kind for kind in CLASSES}

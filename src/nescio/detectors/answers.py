@@ -1,103 +1,204 @@
-"""What a fitted detector answers: the class of each input, or −1 = "I do not know", and the evidence for it."""
+"""Answers of a fitted detector: the class of each input, or −1 = "I do not know", and why."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from nescio.arrays import is_array, items
 from nescio.core.features import ForwardPass
 from nescio.core.forward import UnknownTokenError, check_inputs, like_model
 from nescio.core.logits import LARGEST, classes
-from nescio.core.predict import Runner, read, running
+from nescio.data.arrays import tensor
 from nescio.errors import NescioError
 from nescio.guarantees.conformal import p_values
 from nescio.methods import as_method
-
-if TYPE_CHECKING:
-    from nescio.detectors.detector import Detector
+from nescio.metrics.percent import percent
+from nescio.records.detector import UNCOVERED
 
 UNKNOWN = -1
+MAX_SHOWN = 6  # items of a list in a repr
+Step = Callable[[Tensor], ForwardPass]
 
 
 class Answers(NamedTuple):
-    """Of some inputs, `(N,)` each, or of one, `()` each; what is not finite has the class −1 and the p-value 0."""
+    """Of a batch, `(N,)` each; an input that is not finite has the class −1 and the p-value 0."""
 
     answer: Tensor
-    claimed: Tensor  # the model's own classes
+    predicted: Tensor  # the model's classes
     score: Tensor
     p_value: Tensor
     confidence: Tensor
 
 
-def answered(detector: "Detector", data: Any, batch_size: int) -> Answers:
-    """All answers to data of any make, or to one input that has no axis for more."""
-    if detector.threshold_.isnan().any():
-        raise NescioError(
-            f"{type(detector).__name__} has no threshold yet: call .fit(known) with held-out data first"
-        )
-    rows, alone = detector.rows(data)
-    with running(detector.model, requires_grad=detector.requires_grad) as runner:
-        parts = [_answers(detector, runner, x) for x, _ in read(rows, batch_size)]
-    found = Answers(*(torch.cat(part) for part in zip(*parts, strict=True)))
-    return Answers(*(part[0] for part in found)) if alone else found
+class Calibrated(NamedTuple):
+    """What a fit leaves: thresholds, sorted calibration scores and, if per class, their classes."""
+
+    threshold: Tensor
+    scores: Tensor
+    classes: Tensor
+
+    def thresholds(self, predicted: Tensor, count: int) -> Tensor:
+        """Return the threshold of each input by its class, of so many."""
+        threshold = self.threshold.to(predicted.device)
+        if threshold.dim() and len(threshold) != count:
+            raise NescioError(f"{len(threshold)} thresholds for a model of {count} classes")
+        return threshold[predicted] if threshold.dim() else threshold.expand(len(predicted))
+
+    def p_values(self, scores: Tensor, predicted: Tensor) -> Tensor:
+        """Return p-values, with thresholds per class among inputs of the same class."""
+        calibration = self.scores.to(scores.device)
+        if not len(self.classes):
+            return p_values(scores, calibration)
+        labels, values = self.classes.to(scores.device), torch.empty_like(scores)
+        for label in set(predicted.tolist()):
+            rows = predicted == label
+            values[rows] = p_values(scores[rows], calibration[labels == label])
+        return values
 
 
-def _answers(detector: "Detector", runner: Runner, x: Tensor) -> Answers:
-    """Those to a batch."""
+def add_batch_axis(data: Any, input_dims: Tensor) -> tuple[Any, bool]:
+    """Return data with an axis of inputs, and whether it is a single input that had none."""
+    single = is_array(data) and bool(np.ndim(data) == input_dims)
+    return (tensor(data)[None], True) if single else (data, False)
+
+
+def answer_batch(
+    x: Tensor,
+    model: nn.Module,
+    step: Step,
+    score_batch: Callable[[Tensor, ForwardPass], Tensor],
+    calibrated: Calibrated,
+) -> Answers:
+    """Answer a batch; `step` runs the model on inputs that are on its device."""
     answer = torch.full((len(x),), UNKNOWN, device=x.device)
-    claimed = answer.clone()
+    predicted = answer.clone()
     scores, confidence = torch.full((2, len(x)), torch.nan, dtype=torch.float64, device=x.device)
-    p = torch.zeros_like(
-        scores
-    )  # what has no score is odder than all that is known: no `p < 0.05` may accept it
-    # as the model would get them: what is finite may be too large for its type
-    ready = like_model(x, detector.model)
+    # what has no score is less known than all calibration data: no `p < 0.05` may accept it
+    p = torch.zeros_like(scores)
+    # as the model gets them: what is finite may be too large for its dtype
+    ready = like_model(x, model)
     rows = ready.isfinite().flatten(1).all(1).nonzero().flatten()
-    rows, seen = _seen(detector, runner, ready, rows)
-    if seen is None:
-        return Answers(answer, claimed, scores, p, confidence)
-    fine = (seen.logits.abs() < LARGEST).all(2).all(0)
-    if fine.any():
-        own, seen = rows[fine.to(rows.device)].to(x.device), seen.select(fine)
-        scores[own] = detector.score_batch(x[own], seen).to(scores)
-        claimed[own] = classes(seen.logits).to(x.device)
-        confidence[own] = as_method(detector.model).confidence(seen.logits).to(confidence)
-        cut = _cuts(detector, claimed[own], seen.logits.shape[2])
-        answer[own] = torch.where(scores[own] <= cut, claimed[own], UNKNOWN)
-        p[own] = _p_values(detector, scores[own], claimed[own]).where(~scores[own].isnan(), 0.0)
-    return Answers(answer, claimed, scores, p, confidence)
+    rows, forward_pass = _forward_rows(model, step, ready, rows)
+    if forward_pass is not None:
+        finite = (forward_pass.logits.abs() < LARGEST).all(2).all(0)
+        rows = rows[finite.to(rows.device)].to(x.device)
+    if forward_pass is not None and len(rows):
+        forward_pass = forward_pass.select(finite)
+        logits = forward_pass.logits
+        score = score_batch(x[rows], forward_pass).to(scores)
+        label = classes(logits).to(x.device)
+        scores[rows], predicted[rows] = score, label
+        confidence[rows] = as_method(model).confidence(logits).to(confidence)
+        accepted = score <= calibrated.thresholds(label, logits.shape[2])
+        answer[rows] = torch.where(accepted, label, UNKNOWN)
+        p[rows] = calibrated.p_values(score, label).where(~score.isnan(), 0.0)
+    return Answers(answer, predicted, scores, p, confidence)
 
 
-def _seen(
-    detector: "Detector", runner: Runner, x: Tensor, rows: Tensor
+def _forward_rows(
+    model: nn.Module, step: Step, x: Tensor, rows: Tensor
 ) -> tuple[Tensor, ForwardPass | None]:
-    """Those of the rows that the model can be run on, and what it makes of them; None if there are none."""
+    """Return those of the rows that the model can be run on, and their forward pass, if any."""
     if not len(rows):
         return rows, None
-    check_inputs(x[rows], detector.model)
+    check_inputs(x[rows], model)
     try:
-        return rows, runner(detector.forward_with_features, x[rows])
+        return rows, step(x[rows])
     except UnknownTokenError as error:
         known = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
         known[error.rows] = False
-        return _seen(detector, runner, x, rows[known])
+        return _forward_rows(model, step, x, rows[known])
 
 
-def _cuts(detector: "Detector", claimed: Tensor, count: int) -> Tensor:
-    """The threshold of each input by its class, of so many."""
-    cut = detector.threshold_.to(claimed.device)
-    if cut.dim() and len(cut) != count:
+@dataclass(frozen=True)
+class Explanation:
+    """The evidence about one input.
+
+    Attributes:
+        answer: the class, or −1 = "I do not know".
+        predicted: the model's class, or −1 if it has none: the input or the model's output is not
+            finite, or the input holds a word that the model does not know.
+        confidence: of the model.
+        score: higher = more likely unknown (OOD).
+        threshold: largest score of an accepted input.
+        p_value: the fraction of known calibration inputs that score at least as high.
+        verdict: all that in words.
+    """
+
+    answer: int
+    predicted: int
+    confidence: float
+    score: float
+    threshold: float
+    p_value: float
+    verdict: str = ""
+
+    def __str__(self) -> str:
+        return self.verdict
+
+
+def explanations(
+    answers: Answers, threshold: Tensor, class_names: Sequence[str] | None
+) -> list[Explanation]:
+    """Return the evidence about each input, in words with class names if they are given."""
+    answers = Answers(*(part.reshape(-1) for part in answers))
+    threshold = threshold.to(answers.predicted.device)
+    each = threshold[answers.predicted.clamp(min=0)] if threshold.dim() else threshold
+    names = None if class_names is None else [str(n) for n in items("classes", class_names)]
+    answer, predicted, score, p, confidence = answers
+    columns = (answer, predicted, confidence, score, each.expand(len(score)), p)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    evidence = [Explanation(*row) for row in rows]
+    return [replace(one, verdict=_verdict(one, names, threshold.dim() > 0)) for one in evidence]
+
+
+def _verdict(one: Explanation, names: Sequence[str] | None, per_class: bool) -> str:
+    if names is not None and one.predicted >= len(names):
         raise NescioError(
-            f"there are thresholds for {len(cut)} classes, but the model knows {count}"
+            f"names for {len(names)} classes were given, but the model predicts class "
+            f"{one.predicted}"
         )
-    return cut[claimed] if cut.dim() else cut.expand(len(claimed))
+    if one.predicted < 0 or math.isnan(one.score):
+        return (
+            "I do not know: the input or the model's output is not finite, or the input holds an "
+            "unknown word."
+        )
+    label = f"class {one.predicted}" if names is None else repr(names[one.predicted])
+    known = f"known inputs predicted as {label}" if per_class else "known inputs"
+    rank = f"{percent(one.p_value)} of {known} score at least as high"
+    if one.answer < 0:
+        return (
+            f"I do not know: the score {one.score:.4g} is above the threshold {one.threshold:.4g}; "
+            f"{rank}. The model alone predicts {label}, with confidence {percent(one.confidence)}."
+        )
+    return f"{label[0].upper()}{label[1:]}, with confidence {percent(one.confidence)}; {rank}."
 
 
-def _p_values(detector: "Detector", scores: Tensor, claimed: Tensor) -> Tensor:
-    calibration = detector.calibration_.to(scores.device)
-    if not len(detector.calibration_class_):
-        return p_values(scores, calibration)
-    of, found = detector.calibration_class_.to(scores.device), torch.empty_like(scores)
-    for label in set(claimed.tolist()):
-        found[claimed == label] = p_values(scores[claimed == label], calibration[of == label])
-    return found
+def description(
+    title: str, settings: Mapping[str, Any], calibrated: Calibrated, promise: str | None
+) -> str:
+    """Return a detector's settings, threshold and guarantee in a few lines, for `print`."""
+    words = ", ".join(f"{k}={_short(v)}" for k, v in settings.items() if v is not None)
+    title = title.format(words)
+    thresholds = calibrated.threshold.reshape(-1).tolist()
+    if calibrated.threshold.isnan().any():
+        return f"{title}\n  not fitted: call .fit(calibration) to set its threshold"
+    several = f"{len(thresholds)} thresholds, one per class"
+    threshold = several if calibrated.threshold.dim() else f"threshold {thresholds[0]:g}"
+    lines = [
+        title,
+        f"{threshold}, set by {len(calibrated.scores)} calibration inputs",
+        f"Guarantee (exchangeable inputs): {promise or 'not stored in its file'}",
+        f"{UNCOVERED}. Measure it: nescio.decide(detector, known_test, {{name: unknown}})",
+    ]
+    return "\n  ".join(lines)
+
+
+def _short(value: Any) -> str:
+    many = isinstance(value, list | tuple) and len(value) > MAX_SHOWN
+    return f"<{len(value)}>" if many else repr(value)

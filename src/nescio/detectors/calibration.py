@@ -1,76 +1,85 @@
-"""What a detector makes of held-out known data, and how much of that other batches would change."""
+"""Scores of calibration data, and how much other batches would change them."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from nescio.core.features import ForwardPass
 from nescio.core.logits import classes
-from nescio.detectors.level import CalibrationScores, right_answers
+from nescio.data.labelled import as_int64, check_labels
 from nescio.errors import NescioError
 from nescio.guarantees.rounding import noise
+from nescio.guarantees.rules import NO_LABELS, CalibrationScores
 
-if TYPE_CHECKING:
-    from nescio.detectors.detector import Detector
-
-COMPARED, ALONE = (
-    8,
-    3,
-)  # inputs that are scored again: some one by one, the others in a batch of their own
-SAME = 1e-3  # logits that differ by less, as a share of the largest, are the same but for rounding
+REPEATED, SINGLE = 8, 3  # inputs to score again: the first ones singly, the others in one batch
+SAME = 1e-3  # logits that differ by less, relative to the largest, are equal but for rounding
+MapBatches = Callable[..., None]
+ScoreBatch = Callable[[Tensor, ForwardPass], Tensor]
 
 
 def calibration_scores(
-    detector: "Detector", known: Any, judge: bool = False, aside: str = ""
-) -> CalibrationScores:
-    """The scores of held-out data, the model's classes and, if asked for, which of them are right by the labels."""
-    parts: list[tuple[Tensor, Tensor, Tensor | None]] = []
-    first: tuple[Tensor, Tensor, Tensor] | None = None
+    map_batches: MapBatches, score: ScoreBatch, data: Any, needs_labels: bool, note: str = ""
+) -> tuple[CalibrationScores, int]:
+    """Return the scores of calibration data and, if needed, which answers are correct.
+
+    With them come the dimensions of one input.
+    """
+    scores: list[Tensor] = []
+    predicted: list[Tensor] = []
+    correct: list[Tensor] = []
+    first: list[tuple[Tensor, Tensor]] = []
     count = dims = 0
 
-    def on_batch(x: Tensor, seen: ForwardPass, y: Tensor | None) -> None:
-        nonlocal first, count, dims
-        right = right_answers(seen.logits, y).to(x.device) if judge else None
-        parts.append((detector.of_batch(x, seen), classes(seen.logits).to(x.device), right))
-        first = (
-            (x[:COMPARED], seen.logits[:, :COMPARED], parts[0][0][:COMPARED])
-            if first is None
-            else first
-        )
-        count, dims = seen.logits.shape[2], x.dim() - 1
+    def on_batch(x: Tensor, forward_pass: ForwardPass, y: Tensor | None) -> None:
+        nonlocal count, dims
+        logits = forward_pass.logits
+        if needs_labels:
+            correct.append(correct_answers(logits, y).to(x.device))
+        scores.append(score(x, forward_pass))
+        predicted.append(classes(logits).to(x.device))
+        if not first:
+            first.append((x[:REPEATED], logits[:, :REPEATED]))
+        count, dims = logits.shape[2], x.dim() - 1
 
-    detector.map_batches(known, on_batch)
-    detector.keep(input_dims_=torch.tensor(dims))
-    scores, claimed, right = zip(*parts, strict=True)
-    told = (
-        None
-        if any(one is None for one in right)
-        else torch.cat([one for one in right if one is not None])
-    )
-    every = torch.cat(scores)
-    detector.check_held(every)
-    moved = 0.0 if first is None else noise(_changes(detector, *first), first[2], every)
-    return CalibrationScores(every, torch.cat(claimed), told, count, aside, moved)
+    map_batches(data, on_batch)
+    values = torch.cat(scores)
+    before = scores[0][:REPEATED]
+    measured = noise(_changes(map_batches, score, *first[0], before), before, values)
+    labels = torch.cat(correct) if needs_labels else None
+    return CalibrationScores(values, torch.cat(predicted), labels, count, note, measured), dims
 
 
-def _changes(detector: "Detector", x: Tensor, logits: Tensor, scores: Tensor) -> Tensor:
-    """How much scores of a few inputs change in other batches; 0 if the model answers others there, as draws do."""
-    parts: list[tuple[Tensor, Tensor]] = []
+def correct_answers(logits: Tensor, labels: Tensor | None) -> Tensor:
+    """Return which inputs `(B,)` got the class of their label, which must be a known one."""
+    if labels is None:
+        raise NescioError(NO_LABELS)
+    labels = as_int64(labels).to(logits.device)
+    check_labels(labels, logits.shape[2])
+    return classes(logits) == labels
 
-    def on_batch(x: Tensor, seen: ForwardPass, _: Tensor | None) -> None:
-        parts.append((detector.of_batch(x, seen), seen.logits))
+
+def _changes(
+    map_batches: MapBatches, score: ScoreBatch, x: Tensor, logits: Tensor, before: Tensor
+) -> Tensor:
+    """Return how much scores change in other batches; 0 if the logits do, as those of draws."""
+    scores: list[Tensor] = []
+    others: list[Tensor] = []
+
+    def on_batch(x: Tensor, forward_pass: ForwardPass, _: Tensor | None) -> None:
+        scores.append(score(x, forward_pass))
+        others.append(forward_pass.logits)
 
     try:
-        detector.map_batches([*torch.split(x[:ALONE], 1), x[ALONE:]], on_batch, progress=False)
+        map_batches([*torch.split(x[:SINGLE], 1), x[SINGLE:]], on_batch, progress=False)
     except NescioError as error:
-        if len(parts) < ALONE and len(x) > 1:
+        if len(scores) < SINGLE and len(x) > 1:
             raise NescioError(
-                f"the model answers {len(x)} inputs, but not one alone: {error}. New inputs may come one "
-                "by one; a batch norm needs its running statistics for that (track_running_stats)"
+                f"the model answers {len(x)} inputs, but not one alone: {error}. New inputs may "
+                "come singly; a batch norm needs running statistics for that (track_running_stats)"
             ) from error
         raise
-    again, others = torch.cat([own for own, _ in parts]), torch.cat([own for _, own in parts], 1)
-    if (others - logits).abs().max() > SAME * logits.abs().max():
-        return torch.zeros_like(scores)
-    return (again - scores).abs()
+    if (torch.cat(others, 1) - logits).abs().max() > SAME * logits.abs().max():
+        return torch.zeros_like(before)
+    return (torch.cat(scores) - before).abs()

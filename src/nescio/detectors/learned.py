@@ -1,97 +1,103 @@
-"""What a detector learned, as files keep it: taken out, and put in again if a fit could have left it so."""
+"""What a detector has learned, as files hold it: taken out, checked, and restored."""
 
 from collections.abc import Sequence
 
 from torch import Tensor
 
-from nescio.detectors.detector import Detector
-from nescio.detectors.threshold import Threshold
-from nescio.detectors.whitening import is_whitening
+from nescio.detectors.scorer import Scorer
+from nescio.detectors.statistics import is_whitening
 from nescio.errors import NescioError
-from nescio.scores import is_named
+
+AXES = {"calibration_": "N", "calibration_class_": "M"}  # as in `Scorer.shapes`, of every detector
 
 
-def learned_by(detector: Detector) -> list[tuple[str, Tensor]]:
-    """What a detector holds beside its model, and its members beside theirs, by name."""
-    return [
-        (key, buffer) for key, buffer in detector.named_buffers() if not key.startswith("model.")
-    ]
+def learned_by(detector: Scorer) -> dict[str, Tensor]:
+    """Return what a detector holds beside its model, and its members beside theirs, by name."""
+    return {k: buffer for k, buffer in detector.named_buffers() if not k.startswith("model.")}
 
 
-def check_whole(detector: Detector) -> None:
-    """An error if a detector learned something, but has no threshold: no file with such a one can be loaded."""
+def check_complete(detector: Scorer) -> None:
+    """Raise an error if a file with this detector could not be loaded again."""
     for module in detector.modules():
-        if isinstance(module, Threshold) and not is_named(module.spec):
-            raise NescioError(
-                f"the score {module.score_name!r} is a function of yours, which cannot be saved; use a "
-                "name in nescio.scores.SCORES"
-            )
-    learned = [
-        value for _, value in learned_by(detector) if value.numel() and value.is_floating_point()
-    ]
-    if detector.threshold_.isnan().any() and any(bool(value.isfinite().all()) for value in learned):
+        if isinstance(module, Scorer):
+            module.check_savable()
+    learned = learned_by(detector)
+    if learned["threshold_"].isnan().any() and any(_are_fitted(learned)):
         raise NescioError(
-            f"the last fit of this {type(detector).__name__} did not come to an end: it has learned, but "
-            "has no threshold; call .fit(known) again before saving it"
+            f"the last fit of this {type(detector).__name__} did not finish: it has learned, but "
+            "has no threshold; call .fit(calibration) again before saving it"
         )
 
 
-def put_in(detector: Detector, found: dict[str, Tensor], where: str) -> None:
-    """Put in what a file says a detector learned, or an error if no fit could have left it so."""
-    room = dict(learned_by(detector))
-    if odd := room.keys() ^ found.keys():
-        names = ", ".join(sorted(odd))
+def restore_learned(detector: Scorer, saved: dict[str, Tensor], where: str) -> None:
+    """Restore what a file holds; raise an error if no fit could have left it so."""
+    expected = learned_by(detector)
+    if names := expected.keys() ^ saved.keys():
         raise NescioError(
-            f"{where} does not hold what this detector learns: it lacks or adds {names}"
+            f"{where} does not hold what this detector learns: missing or extra "
+            f"{', '.join(sorted(names))}"
         )
-    sizes: dict[str, int] = {}  # by the letters of axes
-    for key, buffer in room.items():
-        value, letters = found[key], detector.letters(key, found[key].dim())
-        expected: Sequence[int | str] = buffer.shape
-        if letters is not None and len(letters) == value.dim():
-            expected = [
-                sizes.setdefault(letter, size)
-                for letter, size in zip(letters, value.shape, strict=True)
-            ]
-        elif letters is not None:
-            expected = letters  # a size that may be any, for each axis
-        if tuple(value.shape) != tuple(expected) or value.dtype != buffer.dtype:
-            shape = f"({', '.join(map(str, expected))}{',' * (len(expected) == 1)})"
-            raise NescioError(
-                f"{where}: the detector's {key} is {value.dtype} {tuple(value.shape)}; expected "
-                f"{buffer.dtype} {shape}"
-            )
-        if (
-            letters is not None
-            and len(letters) > 1
-            and letters[-1] == letters[-2]
-            and not is_whitening(value)
-        ):
-            raise NescioError(
-                f"{where}: the detector's {key} brings no features to unit covariance"
-            )
-    fitted = [
-        bool(value.isfinite().all())
-        for value in found.values()
-        if value.numel() and value.is_floating_point()
-    ]
-    if any(fitted) and not all(fitted):  # what was never fitted is NaN throughout
-        raise NescioError(f"{where}: what the detector learned is in part NaN or infinite")
-    for key in (key for key in found if key.endswith("calibration_")):  # also those of members
-        held, own = found[key], found[f"{key.removesuffix('_')}_class_"]
-        if (held.diff() < 0).any():
-            raise NescioError(f"{where}: the scores of held-out data are not in order")
-        if len(own) not in (0, len(held)):
-            raise NescioError(
-                f"{where}: there are {len(own)} classes for {len(held)} scores of held-out data"
-            )
-        cuts = found[f"{key.removesuffix('calibration_')}threshold_"]
-        if (len(held) > 0) == bool(cuts.isnan().any()) or (len(own) > 0) != (cuts.dim() == 1):
-            raise NescioError(
-                f"{where}: there is a threshold without scores of held-out data, or scores without one"
-            )
-        if len(own) and not (0 <= int(own.min()) <= int(own.max()) < len(cuts)):
-            raise NescioError(
-                f"{where}: scores of held-out data are of classes that have no threshold"
-            )
-    detector.keep(**found)
+    sizes: dict[str, int] = {}  # by the letters of axes, which members do not share
+    for key, buffer in expected.items():
+        _check_shape(detector, key, saved[key], buffer, sizes, where)
+    fitted = _are_fitted(saved)
+    if any(fitted) and not all(fitted):  # before a fit all are NaN
+        raise NescioError(f"{where}: what the detector learned is partly NaN or infinite")
+    for key in (key for key in saved if key.endswith("calibration_")):  # also of members
+        _check_calibration(saved, key.removesuffix("calibration_"), where)
+    for key, value in saved.items():
+        owner, name = _owner(detector, key)
+        owner.keep(**{name: value})
+
+
+def _are_fitted(learned: dict[str, Tensor]) -> list[bool]:
+    values = [value for value in learned.values() if value.numel() and value.is_floating_point()]
+    return [bool(value.isfinite().all()) for value in values]
+
+
+def _owner(detector: Scorer, key: str) -> tuple[Scorer, str]:
+    """Return the detector or member that a buffer belongs to, and the buffer's own name."""
+    path, _, name = key.rpartition(".")
+    owner = detector.get_submodule(path)
+    return owner if isinstance(owner, Scorer) else detector, name
+
+
+def _check_shape(
+    detector: Scorer,
+    key: str,
+    value: Tensor,
+    buffer: Tensor,
+    sizes: dict[str, int],
+    where: str,
+) -> None:
+    owner, name = _owner(detector, key)
+    axes = (AXES | owner.shapes | ({"threshold_": "C"} if value.dim() else {})).get(name)
+    shape: Sequence[int | str] = buffer.shape
+    if axes is not None:
+        shape = axes  # any size, for each axis
+        if len(axes) == value.dim():
+            letters = [f"{key.removesuffix(name)}{letter}" for letter in axes]
+            shape = [sizes.setdefault(*pair) for pair in zip(letters, value.shape, strict=True)]
+    if tuple(value.shape) != tuple(shape) or value.dtype != buffer.dtype:
+        words = f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
+        raise NescioError(
+            f"{where}: the detector's {key} is {value.dtype} {tuple(value.shape)}; expected "
+            f"{buffer.dtype} {words}"
+        )
+    if axes is not None and axes[-2:] == "FF" and not is_whitening(value):
+        raise NescioError(f"{where}: the detector's {key} gives no features of unit covariance")
+
+
+def _check_calibration(saved: dict[str, Tensor], path: str, where: str) -> None:
+    """Check threshold, calibration scores and their classes against each other."""
+    names = ("calibration_", "calibration_class_", "threshold_")
+    scores, classes, threshold = (saved[path + name] for name in names)
+    if (scores.diff() < 0).any():
+        raise NescioError(f"{where}: the calibration scores are not in order")
+    if len(classes) not in (0, len(scores)):
+        raise NescioError(f"{where}: {len(classes)} classes for {len(scores)} calibration scores")
+    unfitted, per_class = bool(threshold.isnan().any()), len(classes) > 0
+    if (len(scores) > 0) == unfitted or per_class != (threshold.dim() == 1):
+        raise NescioError(f"{where}: a threshold without calibration scores, or scores without one")
+    if per_class and not (0 <= int(classes.min()) <= int(classes.max()) < len(threshold)):
+        raise NescioError(f"{where}: calibration scores of classes that have no threshold")

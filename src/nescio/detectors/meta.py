@@ -1,4 +1,4 @@
-"""A second, small classifier that says whether to trust the first (Oberdiek et al. 2018, sections 4 to 6)."""
+"""A second, small classifier of when to trust the first (Oberdiek et al. 2018, sections 4 to 6)."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -10,35 +10,30 @@ from torch import Tensor, nn
 from nescio.core.features import ForwardPass
 from nescio.core.predict import map_batches
 from nescio.core.weight_gradients import BatchGradients, batch_gradients
+from nescio.detectors.calibration import correct_answers
 from nescio.detectors.detector import Detector
-from nescio.detectors.level import right_answers
 from nescio.detectors.meta_fit import HIDDEN, KINDS, MetaFit, fit_meta
 from nescio.errors import NescioError, unknown_name
 from nescio.records import MetaWeights, Provenance
-from nescio.scores.gradient import (
-    EXTRA,
-    GradientFeatures,
-    columns,
-    gradient_features,
-    joined_features,
-)
+from nescio.scores.gradient import EXTRA, columns, gradient_features, joined_features
 from nescio.seeds import check_seed
 
-FEWEST = 10  # of answers to trust, and of answers to mistrust, that anything can be learned from
+MIN_ANSWERS = 10  # to trust, and to mistrust, that anything can be learned from
 
 
 class MetaClassifier(Detector):
-    """Known as long as a classifier of gradient statistics trusts the answer (Oberdiek et al. 2018).
+    """Unknown if a classifier of gradient statistics mistrusts the answer (Oberdiek et al. 2018).
 
-    Its score is the log-odds, by its own reckoning, that the answer is wrong. It is fitted on labelled data the model
-    was not trained on, right answers against wrong ones and, if given, against inputs that are known to be unknown.
+    The score is its log-odds that the answer is wrong. It is fitted on labelled data the model was
+    not trained on, correct answers against wrong ones and, if given, against unknown inputs.
 
     Args:
-        model: any classifier with one answer for each input.
-        features: names of columns of `gradient_features` (`conv2/l2`, `entropy`), of layers (`conv2`, `all`) or of
-            statistics (`l2`); by default all. Magnitudes are taken by their logarithms, and all are standardised.
-        kind: a logistic regression without penalty (`glm`), with one on absolute values (`lasso`), on squares (`ridge`)
-            or half on each (`elastic_net`), its strength found by cross-validation; or a network of 15 units (`nn`).
+        model: any classifier with one output per input.
+        features: names of columns of `gradient_features` (`conv2/l2`, `entropy`), of layers
+            (`conv2`, `all`) or of statistics (`l2`); by default all. All are standardised.
+        kind: a logistic regression without penalty (`glm`), with one on absolute values (`lasso`),
+            on squares (`ridge`) or half on each (`elastic_net`), its strength found by
+            cross-validation; or a network of 15 units (`nn`).
         seed: of the folds and of the network.
     """
 
@@ -60,173 +55,148 @@ class MetaClassifier(Detector):
         super().__init__(model)
         if kind not in KINDS:
             raise unknown_name("kind of meta-classifier", kind, KINDS)
-        if features is not None and not _is_list_of_names(features):
+        is_list = isinstance(features, Sequence) and not isinstance(features, str)
+        if features is not None and not (is_list and all(isinstance(f, str) for f in features)):
             raise NescioError(
-                f"features must be a list of names, such as ['all/l2', 'entropy'], not {features!r}"
+                f"features must be a list of names, such as ['all/l2', 'entropy'], got {features!r}"
             )
         self.kind, self.seed = kind, check_seed(seed)
         self.features = None if features is None else tuple(features)
         self.feature_names = self.features or ()
-        self.record: MetaWeights | None = None  # of the fit, if it was made here
-        self._mistrusted: Mapping[str, Any] = {}  # unknown data, during a fit
-        self._keep(_nothing(kind, len(self.feature_names)))
+        self.record: MetaWeights | None = None  # of the last fit
+        self._unknown: Mapping[str, Any] = {}  # data, during a fit
+        self._keep(_unfitted(kind, len(self.feature_names)))
 
     def fit(
         self,
-        known: Any,
+        calibration: Any,
         accept: float | None = None,
         *,
         unknown: Mapping[str, Any] | None = None,
         **how: Any,
     ) -> Self:
-        """Learn which answers to mistrust, then settle the threshold on known data it has not learned from.
+        """Learn which answers to mistrust, then set the threshold on other known data.
 
         Args:
-            known: labelled data of the kinds the model knows, which it was not trained on.
-            accept, how: as for every detector; `train`, if given, is labelled and was not trained on either.
-            unknown: named data of other kinds to learn to mistrust, such as `{"uniform": noise}`; 200 inputs will do.
+            calibration: labelled data of known kinds that the model was not trained on.
+            accept, how: as for every detector; so are `train` data, if given, labelled and new.
+            unknown: named unknown data to learn from, such as `{"uniform": noise}`; 200 inputs do.
         """
         sets = {} if unknown is None else unknown
         if not isinstance(sets, Mapping) or not all(isinstance(name, str) for name in sets):
             raise NescioError("unknown data must come with names: {'uniform': data, …}")
-        self._mistrusted = sets
+        self._unknown = sets
         try:
-            return super().fit(known, accept, **how)
+            return super().fit(calibration, accept, **how)
         finally:
-            self._mistrusted = {}
+            self._unknown = {}
 
     def learn(self, data: Any) -> None:
-        started, sets = time.monotonic(), self._mistrusted
-        rows, right, names = judged_features(self.model, data)
+        started = time.monotonic()
+        rows, correct, names = labelled_features(self.model, data)
         others = {
-            name: gradient_features(self.model, data, log=True).values
-            for name, data in sets.items()
+            name: gradient_features(self.model, unknown, log=True).values
+            for name, unknown in self._unknown.items()
         }
         counts = {name: len(values) for name, values in others.items()}
-        check_counts(int(right.sum()), int((~right).sum()), counts)
+        check_counts(int(correct.sum()), int((~correct).sum()), counts)
         chosen = chosen_features(self.features, names)
         values = torch.cat([rows, *others.values()])[:, [names.index(name) for name in chosen]]
-        wrong = torch.cat([~right, right.new_ones(sum(counts.values()))])
-        found = fit_meta(self.kind, values, wrong, self.seed)
+        wrong = torch.cat([~correct, correct.new_ones(sum(counts.values()))])
+        fitted = fit_meta(self.kind, values, wrong, self.seed)
         self.feature_names = chosen
-        self._keep(found)
+        self._keep(fitted)
+        settings, seconds = {"features": self.features}, time.monotonic() - started
         self.record = MetaWeights(
             kind=self.kind,
             features=chosen,
             weights=None if self.kind == "nn" else tuple(self.weights_.tolist()),
-            strength=found.strength,
-            right=int(right.sum()),
-            wrong=int((~right).sum()),
+            strength=fitted.strength,
+            right=int(correct.sum()),
+            wrong=int((~correct).sum()),
             unknown=counts,
-            provenance=Provenance.now(
-                self.seed, {"features": self.features}, time.monotonic() - started
-            ),
+            provenance=Provenance.now(self.seed, settings, seconds),
         )
 
-    def score_batch(self, x: Tensor, seen: ForwardPass) -> Tensor:
+    def score_batch(self, x: Tensor, forward_pass: ForwardPass) -> Tensor:
         if not self.feature_names or self.weights_.isnan().any():
-            raise NescioError(
-                "MetaClassifier has learned nothing yet: call .fit(known) with labelled data first"
-            )
-        layers = list(
-            dict.fromkeys(
-                name.rpartition("/")[0] for name in self.feature_names if name not in EXTRA
-            )
-        )
-        values, names = gradient_features(
-            self.model, x, layers, log=True, batch_size=len(x), progress=False
-        )
+            raise NescioError("MetaClassifier is not fitted: call .fit(calibration) first")
+        layers = [name.rpartition("/")[0] for name in self.feature_names if name not in EXTRA]
+        how: dict[str, Any] = {"log": True, "batch_size": len(x), "progress": False}
+        values, names = gradient_features(self.model, x, list(dict.fromkeys(layers)), **how)
         if missing := [name for name in self.feature_names if name not in names]:
             raise unknown_name("feature", missing[0], names)
         rows = values[:, [names.index(name) for name in self.feature_names]]
-        return self._kept()(rows.to(self.weights_.device)).to(x.device)
+        hidden = [(self.hidden_weights_, self.hidden_bias_)] if self.kind == "nn" else []
+        layer = self.weights_[None], self.bias_
+        fitted = MetaFit(self.centre_, self.scale_, (*hidden, layer), None)
+        return fitted(rows.to(self.weights_.device)).to(x.device)
 
     def settings(self) -> dict[str, Any]:
         return {"features": list(self.feature_names) or None, "kind": self.kind, "seed": self.seed}
 
-    def _keep(self, found: MetaFit) -> None:
-        """What was learned, as buffers, which are saved and moved with the rest."""
-        *hidden, (weights, bias) = found.layers
-        learned = {
-            "centre_": found.centre,
-            "scale_": found.scale,
-            "weights_": weights[0],
-            "bias_": bias,
-        }
-        if hidden:
-            learned |= {"hidden_weights_": hidden[0][0], "hidden_bias_": hidden[0][1]}
-        self.keep(**learned)
-
-    def _kept(self) -> MetaFit:
-        hidden = [(self.hidden_weights_, self.hidden_bias_)] if self.kind == "nn" else []
-        return MetaFit(
-            self.centre_, self.scale_, (*hidden, (self.weights_[None], self.bias_)), None
-        )
+    def _keep(self, fitted: MetaFit) -> None:
+        *hidden, (weights, bias) = fitted.layers
+        self.keep(centre_=fitted.centre, scale_=fitted.scale, weights_=weights[0], bias_=bias)
+        for weights, bias in hidden:
+            self.keep(hidden_weights_=weights, hidden_bias_=bias)
 
 
-def judged_features(model: nn.Module, known: Any) -> tuple[Tensor, Tensor, tuple[str, ...]]:
-    """`gradient_features` of labelled data, with logarithms; which answers `(N,)` are right; the features' names."""
-    right: list[Tensor] = []
-    found: list[GradientFeatures] = []
+def labelled_features(model: nn.Module, data: Any) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+    """Return log `gradient_features` of labelled data, which answers are correct, and names."""
+    correct, parts = [], []
 
     def on_batch(x: Tensor, gradients: BatchGradients, y: Tensor | None) -> None:
-        found.append(columns(gradients, True, x.device))
-        right.append(right_answers(gradients.logits, y).to(x.device))
+        parts.append(columns(gradients, True, x.device))
+        correct.append(correct_answers(gradients.logits, y).to(x.device))
 
-    map_batches(batch_gradients, model, known, on_batch, "gradients", requires_grad=True)
-    values, names = joined_features(found)
-    return values, torch.cat(right), names
+    map_batches(batch_gradients, model, data, on_batch, "gradients", requires_grad=True)
+    values, names = joined_features(parts)
+    return values, torch.cat(correct), names
 
 
 def chosen_features(given: Sequence[str] | None, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns that names of columns, layers or statistics stand for, in the columns' own order.
+    """Return the columns that names of columns, layers or statistics stand for, in their order.
 
-    >>> chosen_features(["conv1", "l2", "entropy"], ("conv1/l1", "conv1/l2", "all/l1", "all/l2", "entropy", "max_prob"))
-    ('conv1/l1', 'conv1/l2', 'all/l2', 'entropy')
+    >>> chosen_features(["conv1", "l2"], ("conv1/l1", "conv1/l2", "all/l1", "all/l2", "entropy"))
+    ('conv1/l1', 'conv1/l2', 'all/l2')
     """
     if given is None:
         return names
-    known = [(name, *name.rsplit("/", 1)) for name in names]
-    words = {word for ways in known for word in ways}
-    for word in given:
-        if word not in words:
-            raise unknown_name("feature", word, words)
-    chosen = tuple(ways[0] for ways in known if set(ways) & set(given))
+    aliases = [(name, *name.rsplit("/", 1)) for name in names]
+    known = {alias for column in aliases for alias in column}
+    for name in given:
+        if name not in known:
+            raise unknown_name("feature", name, known)
+    chosen = tuple(column[0] for column in aliases if set(column) & set(given))
     if not chosen:
         raise NescioError("features=[] leaves nothing to learn from; give names, or None for all")
     return chosen
 
 
-def check_counts(right: int, wrong: int, unknown: Mapping[str, int]) -> None:
-    """An error that says what is missing if there is too little to learn from."""
-    if right < FEWEST:
+def check_counts(correct: int, wrong: int, unknown: Mapping[str, int]) -> None:
+    """Raise an error that says what is missing if there is too little to learn from."""
+    total, others = correct + wrong, sum(unknown.values())
+    if correct < MIN_ANSWERS:
         raise NescioError(
-            f"only {right} of {right + wrong} known inputs are classified rightly; a meta-classifier "
-            f"needs at least {FEWEST} answers to trust"
+            f"only {correct} of {total} known inputs are classified correctly; a meta-classifier "
+            f"needs at least {MIN_ANSWERS} answers to trust"
         )
-    if wrong + sum(unknown.values()) < FEWEST:
+    if wrong + others < MIN_ANSWERS:
         raise NescioError(
-            f"only {wrong} of {right + wrong} known inputs are classified wrongly, and there are "
-            f"{sum(unknown.values())} unknown ones; a meta-classifier needs at least {FEWEST} answers to "
-            "mistrust: fit it on more held-out data, or give some unknown ones, such as "
+            f"only {wrong} of {total} known inputs are classified wrongly, and there are {others} "
+            f"unknown ones; a meta-classifier needs at least {MIN_ANSWERS} answers to mistrust: "
+            "fit it on more calibration data, or give some unknown ones, such as "
             "unknown={'uniform': nescio.data.noise.samples('uniform', known.test, 200)}"
         )
 
 
-def _is_list_of_names(given: object) -> bool:
-    return (
-        isinstance(given, Sequence)
-        and not isinstance(given, str)
-        and all(isinstance(one, str) for one in given)
-    )
+def _unfitted(kind: str, features: int) -> MetaFit:
+    """Return NaN in the shapes of what will be learned from so many features."""
 
+    def nan(*size: int) -> Tensor:
+        return torch.full(size, torch.nan, dtype=torch.float64)
 
-def _nothing(kind: str, features: int) -> MetaFit:
-    """Room for what will be learned from so many features."""
     sizes = [(HIDDEN, features), (1, HIDDEN)] if kind == "nn" else [(1, features)]
-    room = [(_nan(out, given), _nan(out)) for out, given in sizes]
-    return MetaFit(_nan(features), _nan(features), tuple(room), None)
-
-
-def _nan(*size: int) -> Tensor:
-    return torch.full(size, torch.nan, dtype=torch.float64)
+    layers = tuple((nan(*size), nan(size[0])) for size in sizes)
+    return MetaFit(nan(features), nan(features), layers, None)

@@ -1,4 +1,4 @@
-"""The simplest detector: one score, and a threshold on it."""
+"""The simplest detector: a threshold on a score of the model's output."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from nescio.core.features import ForwardPass
 from nescio.detectors.detector import Detector
 from nescio.errors import NescioError
 from nescio.methods import as_method
-from nescio.scores import ScoreLike, score_spec, scores_of
+from nescio.scores import ScoreLike, is_named, score_spec, scores_of
 
-NOTHING = 1e-4  # an energy that rounding, and no input, has made
+ZERO_ENERGY = 1e-4  # what rounding alone can make of it
 
 
 class NoEnergyError(NescioError):
@@ -18,12 +18,13 @@ class NoEnergyError(NescioError):
 
 
 class Threshold(Detector):
-    """Known as long as a score stays under a threshold (Hendrycks & Gimpel 2017 for `max_prob`).
+    """Unknown if a score is above a threshold (Hendrycks & Gimpel 2017 for `max_prob`).
 
     Args:
         model: any classifier.
-        score: a name in `SCORES`, of the gradient also with a layer (`gradient_l2:conv2`); by default the one the
-            method's paper pairs with it.
+        score: a name in `SCORES`, with parameters if it has any or, of the gradient, a layer
+            (`gradient_l2:conv2`); a `ScoreSpec`; or a function of logits `(S, N, C)` giving `(N,)`.
+            By default the score that the method's paper uses.
     """
 
     name = "threshold"
@@ -33,15 +34,23 @@ class Threshold(Detector):
         self.spec = score_spec(as_method(model).score if score is None else score)
         self.score_name = str(self.spec)
 
-    def check_held(self, scores: Tensor) -> None:
-        if self.score_name == "energy" and bool((scores.abs() < NOTHING).all()):
+    def check_calibration(self, scores: Tensor) -> None:
+        if self.score_name == "energy" and bool((scores.abs() < ZERO_ENERGY).all()):
             raise NoEnergyError(
-                "the model returns log-probabilities, whose energy is 0 for every input; take another "
-                "score, such as max_prob"
+                "the model returns log-probabilities, whose energy is 0 for every input; use "
+                "another score, such as max_prob"
             )
 
-    def score_batch(self, x: Tensor, seen: ForwardPass) -> Tensor:
-        return scores_of([self.spec], self.model, x, seen.logits.to(x.device))[self.score_name]
+    def check_savable(self) -> None:
+        if not is_named(self.spec):
+            raise NescioError(
+                f"the score {self.score_name!r} is a function of yours, which cannot be saved; use "
+                "a name in nescio.scores.SCORES"
+            )
+
+    def score_batch(self, x: Tensor, forward_pass: ForwardPass) -> Tensor:
+        logits = forward_pass.logits.to(x.device)
+        return scores_of([self.spec], self.model, x, logits)[self.score_name]
 
     def settings(self) -> dict[str, Any]:
         return {"score": self.score_name}

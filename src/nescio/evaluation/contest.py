@@ -12,7 +12,7 @@ from nescio import metrics
 from nescio.core.predict import predict
 from nescio.core.random_streams import data_stream
 from nescio.data.batches import Batch, batches, halves, length
-from nescio.detectors.named import candidate_names, detector_named, untried
+from nescio.detectors.named import candidate_names, detector_named, usually_skipped
 from nescio.errors import NescioError
 from nescio.methods import as_method
 from nescio.progress import bar
@@ -58,7 +58,7 @@ def contest(
     timing_inputs = _first_inputs(test)
     names = candidate_names(candidates, len(predict(model, timing_inputs[:1], progress=False)))
     contestants: list[Contestant] = []
-    skipped, model_seconds = untried(candidates), list[float]()
+    skipped, model_seconds = usually_skipped(candidates), list[float]()
     how = (calibration, test, unknown, train, batch_size, timing_inputs)
     with bar(len(names), "contest", progress) as shown:
         for name in names:

@@ -16,6 +16,7 @@ from nescio.detectors import UNKNOWN, Detector
 from nescio.detectors.threshold import Threshold
 from nescio.errors import NescioError
 from nescio.evaluation.unknown_sets import KNOWN, named_sets
+from nescio.guarantees import Accept, ControlRisk
 from nescio.guarantees.conformal import rank_of
 from nescio.methods import as_method
 from nescio.records import Decision, Provenance, RefusedSet
@@ -99,18 +100,19 @@ class Tally:
 
     def record(self, known: str, settings: dict[str, Any], seconds: float) -> Decision:
         """What was promised, and what became of it; `known` is the name of the known data."""
-        detector, level, own = self.detector, self.detector.level, self.counts[KNOWN]
-        accept = None if level is None else level.accept
+        detector, rule, own = self.detector, self.detector.rule, self.counts[KNOWN]
+        bounded = rule if isinstance(rule, ControlRisk) else None
+        accept = rule.accept if isinstance(rule, Accept) else None
         others = {name: one for name, one in self.counts.items() if name != KNOWN}
         return Decision(
             method=as_method(detector.model).name,
             detector=detector.score_name if isinstance(detector, Threshold) else detector.name,
             settings=detector.settings(),
-            promise=None if level is None else level.promise(detector.controlled),
+            promise=None if rule is None else rule.promise(detector.controlled),
             accept=accept,
             bound=None if accept is None else _bound(detector, accept),
-            risk=None if level is None else level.risk,
-            confidence_level=None if level is None or level.risk is None else level.confidence,
+            risk=None if bounded is None else bounded.risk,
+            confidence_level=None if bounded is None else bounded.confidence_level,
             thresholds=tuple(detector.threshold_.reshape(-1).tolist()),
             calibrated=len(detector.calibration_),
             known=known or KNOWN,
@@ -132,7 +134,9 @@ class Tally:
 def _answers(detector: Detector, x: Tensor) -> tuple[Tensor, Tensor]:
     """Of a batch `(B,)` each: the class or −1, and the class that the model alone would give."""
     found = detector.explain(x, batch_size=len(x))
-    return torch.tensor([one.answer for one in found]), torch.tensor([one.claimed for one in found])
+    return torch.tensor([one.answer for one in found]), torch.tensor(
+        [one.predicted for one in found]
+    )
 
 
 def _bound(detector: Detector, accept: float) -> float:

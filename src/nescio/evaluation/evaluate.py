@@ -120,7 +120,7 @@ class _Passes:
             specs = self.specs or usual_scores(len(logits))
             scores.append(scores_of(specs, self.method, x, logits))
             if self.detector is not None:
-                scores[-1][self.detector.name] = self.detector.of_batch(x, forward_pass)
+                scores[-1][self.detector.name] = self.detector.finite_scores(x, forward_pass)
             if self.watch is not None:
                 self.watch(name, x, logits, y, scores[-1])
 

@@ -72,7 +72,7 @@ def _run(extremes: "Extremes", model: nn.Module, name: str, data: Any, how: dict
     detector = model if isinstance(model, Detector) and extremes.score == model.name else None
 
     def on_batch(x: Tensor, forward_pass: ForwardPass, y: Tensor | None) -> None:
-        score = {} if detector is None else {detector.name: detector.of_batch(x, forward_pass)}
+        score = {} if detector is None else {detector.name: detector.finite_scores(x, forward_pass)}
         extremes.see(name, x, forward_pass.logits.to(x.device), y, score)
 
     step = forward_with_features if detector is None else detector.forward_with_features

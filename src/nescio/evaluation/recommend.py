@@ -17,10 +17,10 @@ from nescio.data.batches import halves
 from nescio.data.outliers import make_outliers
 from nescio.data.overlap import check_disjoint
 from nescio.detectors import Detector
-from nescio.detectors.level import Level
-from nescio.detectors.named import candidate_names, detector_named, untried
-from nescio.detectors.reservoir import Reservoir
+from nescio.detectors.named import candidate_names, detector_named, usually_skipped
+from nescio.detectors.statistics import Reservoir
 from nescio.errors import NescioError, check_int
+from nescio.guarantees.rules import rule_for
 from nescio.progress import bar
 from nescio.records import Ranked, Recommendation, Stopwatch
 from nescio.seeds import check_seed
@@ -71,7 +71,7 @@ def recommend(
     stopwatch = Stopwatch()
     check_model(model)
     check_seed(seed)
-    Level.of(accept, False, False, None, None)
+    rule_for(accept)
     if isinstance(train, Iterator):
         raise NescioError(
             "train can be read only once, but every detector that learns reads it; give a dataset or a loader"
@@ -98,7 +98,7 @@ def recommend(
         detector=ranking[0].name,
         criterion=CRITERION,
         ranking=ranking,
-        skipped=untried(candidates) | tried.skipped,
+        skipped=usually_skipped(candidates) | tried.skipped,
         inputs=len(own),
         calibrated=len(tried.fitted[ranking[0].name].calibration_),
         classes=logits.shape[2],
@@ -138,7 +138,7 @@ class _Trials:
             for name, one in list(self.fitted.items()):
                 started = time.monotonic()
                 try:
-                    found[name].append(one.of_batch(x, seen).cpu())
+                    found[name].append(one.finite_scores(x, seen).cpu())
                 except NescioError as error:
                     self.skipped[name] = f"of {of}: {error}"
                     del self.fitted[name]

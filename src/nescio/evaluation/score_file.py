@@ -13,7 +13,7 @@ from nescio.core.logits import classes
 from nescio.core.predict import map_logits
 from nescio.data import Stream
 from nescio.detectors import Detector
-from nescio.detectors.explanation import Explanation
+from nescio.detectors.answers import Explanation
 from nescio.evaluation.class_names import UNKNOWN
 from nescio.methods.method import Method
 from nescio.progress import bar
@@ -111,6 +111,6 @@ def write_verdicts(
 
 def _verdict(answer: Explanation, names: Sequence[str]) -> list[str | float]:
     numbers = (answer.confidence, answer.p_value, answer.score)
-    predicted = "" if answer.claimed < 0 else names[answer.claimed]
+    predicted = "" if answer.predicted < 0 else names[answer.predicted]
     known = UNKNOWN if answer.answer < 0 else names[answer.answer]
     return [known, predicted, *("" if math.isnan(value) else value for value in numbers)]

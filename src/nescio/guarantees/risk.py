@@ -1,4 +1,4 @@
-"""A threshold under which answers are wrong no more often than allowed, with confidence (Geifman & El-Yaniv 2017)."""
+"""A threshold whose error rate is bounded, at a confidence level (Geifman & El-Yaniv 2017)."""
 
 from dataclasses import dataclass
 
@@ -10,89 +10,86 @@ from torch import Tensor
 from nescio.errors import NescioError
 from nescio.guarantees.rounding import slack
 
-TRIED = 32  # thresholds that are tried, each with its share of the doubt
+CANDIDATES = 32  # thresholds to try, besides none at all
 TINIEST = 1e-300  # a smaller risk takes more inputs than there are numbers
 
 
 @dataclass(frozen=True)
 class Controlled:
-    """A threshold, and what it did on the data it was found by."""
+    """A threshold, and what it did on the calibration data."""
 
     threshold: float
-    coverage: float  # share of the inputs that it accepts
+    coverage: float  # fraction of the inputs that it accepts
     errors: int  # wrong answers among them
     accepted: int
 
 
-def controlling(
-    scores: Tensor, right: Tensor, risk: float, confidence: float, noise: float = 0.0
+def control_risk(
+    scores: Tensor, correct: Tensor, risk: float, confidence_level: float, noise: float = 0.0
 ) -> Controlled:
-    """The threshold with most coverage whose error rate among accepted inputs is at most `risk`, with confidence.
+    """Return the threshold of most coverage whose error rate is at most `risk`.
 
-    Tried are 32 of the scores `(N,)`, evenly spread in rank, and no threshold at all. Given one of the scores, those
-    below it are independent of it and of each other, so that the number of wrong ones is binomial: too few of them to
-    come from a higher risk, at a 33rd of the doubt, prove it. All thresholds accept what is *below* one of the scores,
-    by more than rounding: twice the `slack` below it all are accepted, and where some are nearer, which may be or not,
-    only wrong answers among these count. So that there are none, each of the 32 moves down, at most as far as to the
-    next, to where a gap is wider; that looks at no score below the gap, and leaves those as independent.
+    Candidates are 32 of the scores `(N,)`, evenly spread in rank, and no threshold at all. Given
+    one of the scores, those below it are independent of it and of each other, so that the number of
+    wrong ones is binomial: too few to come from a higher risk, at a 33rd of the doubt, prove it.
+    Thresholds accept what is *below* a score by more than rounding: all twice the `slack` below it
+    are accepted; of those nearer only wrong answers count. So that there are none, each candidate
+    moves down, at most to the next, to a wider gap; that looks at no score below the gap, and
+    leaves those independent.
 
     Args:
-        scores: of labelled held-out inputs.
-        right: `(N,)`, which of their answers are right.
+        scores: of labelled calibration inputs.
+        correct: `(N,)`, which of their answers are correct.
         risk: the error rate to allow, in (0, 1).
-        confidence: with which probability over the choice of such data it must hold, in (0, 1).
-        noise: how much scores were seen to change in batches of other sizes; see `rounding.noise`.
+        confidence_level: probability, over such data, with which the bound must hold, in (0, 1).
+        noise: how much scores changed between batches; see `rounding.noise`.
     """
     scores, order = scores.double().sort()
-    wrong = torch.nn.functional.pad(
-        (~right[order]).long().cumsum(0), (1, 0)
-    )  # wrong answers among the first k
+    # wrong answers among the first k
+    wrong = torch.nn.functional.pad((~correct[order]).long().cumsum(0), (1, 0))
     room = slack(scores, noise)
-    tops = _tops(scores, room)
-    cuts = torch.cat([scores[tops] - room[tops], scores.new_full((1,), torch.inf)])
+    tops = _candidates(scores, room)
+    thresholds = torch.cat([scores[tops] - room[tops], scores.new_full((1,), torch.inf)])
+    everything = tops.new_full((1,), len(scores))
     # strictly below: ties do not count
     sure, doubtful = (
-        torch.cat([torch.searchsorted(scores, edge, side="left"), tops.new_full((1,), len(scores))])
+        torch.cat([torch.searchsorted(scores, edge, side="left"), everything])
         for edge in (scores[tops] - 2 * room[tops], scores[tops])
     )
     errors = wrong[doubtful]
     accepted = sure + errors - wrong[sure]  # of those in between only wrong answers
-    doubt = (1 - confidence) / len(cuts)
-    proved = (
-        torch.from_numpy(binom.cdf(errors.cpu().numpy(), accepted.cpu().numpy(), risk) <= doubt)
-        & (accepted > 0).cpu()
-    )
+    doubt = (1 - confidence_level) / len(thresholds)
+    chance = torch.from_numpy(binom.cdf(errors.cpu().numpy(), accepted.cpu().numpy(), risk))
+    proved = (chance <= doubt) & (accepted > 0).cpu()
     if not proved.any():
-        least = least_inputs(risk, confidence)
         raise NescioError(
-            f"no threshold keeps the error rate at or below {risk:g} with confidence {confidence:g} on "
-            f"these {len(scores)} inputs, {int(wrong[-1])} of which are answered wrongly; it takes at "
-            f"least {least} accepted inputs without an error, or a larger risk"
+            f"no threshold keeps the error rate at or below {risk:g} at confidence level "
+            f"{confidence_level:g} on these {len(scores)} inputs, {int(wrong[-1])} of which are "
+            f"answered wrongly; it takes at least {min_accepted(risk, confidence_level)} accepted "
+            "inputs without an error, or a larger risk"
         )
     best = int(proved.nonzero().max())
-    cut = float(
-        np.nextafter(float(cuts[best]), -np.inf)
-    )  # a detector accepts what is at its threshold, too
+    # a detector accepts what is at its threshold, too
+    threshold = float(np.nextafter(float(thresholds[best]), -np.inf))
     under = int(sure[best])
-    return Controlled(cut, under / len(scores), int(wrong[under]), under)
+    return Controlled(threshold, under / len(scores), int(wrong[under]), under)
 
 
-def least_inputs(risk: float, confidence: float) -> int:
-    """How many inputs, all answered right, prove a risk: with n of them min(n, 33) thresholds share the doubt.
+def min_accepted(risk: float, confidence_level: float) -> int:
+    """Return how many inputs, all answered correctly, prove a risk; up to 33 share the doubt.
 
-    >>> least_inputs(0.1, 0.95), least_inputs(0.5, 0.95)
+    >>> min_accepted(0.1, 0.95), min_accepted(0.5, 0.95)
     (62, 8)
     """
-    few = (n for n in range(1, TRIED + 1) if n * np.log1p(-risk) <= np.log((1 - confidence) / n))
-    many = -np.log((1 - confidence) / (TRIED + 1)) / max(risk, TINIEST, -np.log1p(-risk))
+    doubt = 1 - confidence_level
+    few = (n for n in range(1, CANDIDATES + 1) if n * np.log1p(-risk) <= np.log(doubt / n))
+    many = -np.log(doubt / (CANDIDATES + 1)) / max(risk, TINIEST, -np.log1p(-risk))
     return next(few, int(np.ceil(many)))
 
 
-def _tops(scores: Tensor, room: Tensor) -> Tensor:
-    """Which of sorted scores `(N,)` to accept what is below of: some by rank, or the next lower one above a gap."""
-    ranks = np.unique(np.linspace(0, len(scores) - 1, TRIED + 1).round().astype(np.int64))
+def _candidates(scores: Tensor, room: Tensor) -> Tensor:
+    """Return which of sorted scores `(N,)` to try: some by rank, or the next lower above a gap."""
+    ranks = np.unique(np.linspace(0, len(scores) - 1, CANDIDATES + 1).round().astype(np.int64))
     gaps = np.concatenate([[True], (scores.diff() > 2 * room[1:]).cpu().numpy()])
-    last = np.maximum.accumulate(
-        np.where(gaps, np.arange(len(scores)), 0)
-    )  # the nearest gap at or below each
-    return torch.from_numpy(np.maximum(last[ranks[1:]], ranks[:-1])).to(scores.device)
+    nearest_gap = np.maximum.accumulate(np.where(gaps, np.arange(len(scores)), 0))  # at or below
+    return torch.from_numpy(np.maximum(nearest_gap[ranks[1:]], ranks[:-1])).to(scores.device)

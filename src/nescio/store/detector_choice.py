@@ -79,7 +79,7 @@ class NamedDetector(DetectorChoice):
         return bool(parts) and not any(isinstance(part, MetaClassifier) for part in parts)
 
     def fitted(self, model: nn.Module, calibration: Any, train: Any) -> Detector:
-        bound: dict[str, Any] = {"risk": self.risk, "confidence": self.confidence_level}
+        bound: dict[str, Any] = {"risk": self.risk, "confidence_level": self.confidence_level}
         how = {"train": train, "per_class": self.per_class, **bound}
         return self.over(model).fit(calibration, self.accept, **how)
 

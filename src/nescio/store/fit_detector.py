@@ -69,7 +69,7 @@ class FittedOn:
             data=self.data,
             inputs=len(detector.calibration_),
             taught="; ".join(learned_from) or None,
-            promise="" if detector.level is None else detector.level.promise(detector.controlled),
+            promise="" if detector.rule is None else detector.rule.promise(detector.controlled),
             thresholds=tuple(detector.threshold_.reshape(-1).tolist()),
             provenance=stopwatch.provenance(choice.options.get("seed", 0), choice.options),
             dtype=self.dtype,

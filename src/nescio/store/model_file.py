@@ -18,7 +18,7 @@ from nescio.core.tensorfile import load_prefixed_state, prefixed_state, read_ten
 from nescio.data.arrays import tensor_bytes
 from nescio.data.transforms import Normalise
 from nescio.detectors import DETECTORS, Detector
-from nescio.detectors.learned import check_whole, learned_by, put_in
+from nescio.detectors.learned import check_complete, learned_by, restore_learned
 from nescio.errors import NescioError, unknown_name
 from nescio.methods import METHODS, as_method
 from nescio.methods.method import Method
@@ -111,8 +111,8 @@ def write_model(
     )
     tensors = _checked_state(method) if ours else {}
     if detector is not None:
-        check_whole(detector)
-        tensors |= {f"{LEARNED}{key}": value for key, value in learned_by(detector)}
+        check_complete(detector)
+        tensors |= {f"{LEARNED}{key}": value for key, value in learned_by(detector).items()}
     header = {"plan": to_plain(plan), "about": to_plain(about or {})}
     write_tensors(path, KIND, tensors, header, force)
 
@@ -152,7 +152,7 @@ def load_about(
             return given, about
     name = plan.detector or ""
     detector = _make(_entry(DETECTORS, "detector", name), name, plan.detector_settings, given)
-    put_in(detector, _with_prefix(tensors, LEARNED), where)
+    restore_learned(detector, _with_prefix(tensors, LEARNED), where)
     return detector, about
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from nescio.data import Encoding, Known, Samples, Stream, adapt
-from nescio.detectors.level import Level
 from nescio.errors import NescioError
 from nescio.evaluation.class_names import class_names
+from nescio.guarantees.rules import rule_for
 from nescio.records import Fitted, from_plain
 from nescio.store.detector_folder import TOKEN_IDS, encoding_of, open_fitted
 from nescio.store.run import FITTED, Facts, open_run
@@ -76,7 +76,7 @@ def subject_of_detector(
     options = facts.provenance.settings
     if options.get("risk") is None:  # a risk's promise is in the record; of a fraction more follows
         accept, per_class = options.get("accept"), bool(options.get("per_class"))
-        detector.level = Level.of(accept, per_class, False, None, None)
+        detector.rule = rule_for(accept, per_class)
     if facts.run is not None:
         about = from_plain(Facts, facts.run, FITTED)
         known, source = _known_of(about, data, train, label, root), about.source.name

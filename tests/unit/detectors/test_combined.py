@@ -10,8 +10,7 @@ from nescio.data import Samples
 from nescio.data.batches import halves
 from nescio.detectors.calibration import calibration_scores
 from nescio.errors import NescioError
-from nescio.guarantees.conformal import p_values
-from nescio.guarantees.merging import merged, surprise
+from nescio.guarantees.conformal import merged_p_value, p_values, surprise
 from nescio.models import mlp
 
 
@@ -45,7 +44,7 @@ def test_a_merged_p_value_is_small_no_more_often_than_it_says(members, correlati
     own = torch.randn(members, 200_000, generator=generator, dtype=torch.float64)
     normal = correlation**0.5 * shared + (1 - correlation) ** 0.5 * own
     p = torch.special.ndtr(normal).clamp(1e-12, 1)
-    found = merged(p)
+    found = merged_p_value(p)
     for level in (0.01, 0.05, 0.2, 0.5):
         spread = 4 * (level * (1 - level) / found.numel()) ** 0.5
         assert (found <= level).double().mean() <= level + spread
@@ -61,16 +60,16 @@ def test_a_merged_p_value_is_valid_under_the_worst_dependence():
         c = 2 * level / math.e
         p = torch.stack([u, torch.where(u < c, c - u, u)]).clamp(min=1e-12)
         assert (p[1].sort().values - u).abs().max() < 1e-6  # uniform, too
-        share = (merged(p) <= level).double().mean()
+        share = (merged_p_value(p) <= level).double().mean()
         assert 0.7 * level < share <= level
 
 
 def test_merging_agrees_with_the_closed_form_and_refuses_what_is_no_p_value():
     p = torch.tensor([[0.001, 0.5, 1.0], [0.004, 0.5, 1.0]], dtype=torch.float64)
     torch.testing.assert_close(
-        merged(p), torch.tensor([0.002 * math.e, 1.0, 1.0], dtype=torch.float64)
+        merged_p_value(p), torch.tensor([0.002 * math.e, 1.0, 1.0], dtype=torch.float64)
     )
-    assert torch.equal(merged(p[:1]), p[0].log().exp())
+    assert torch.equal(merged_p_value(p[:1]), p[0].log().exp())
     for bad in (
         torch.zeros(2, 3),
         torch.full((2, 3), 1.1),
@@ -79,7 +78,7 @@ def test_merging_agrees_with_the_closed_form_and_refuses_what_is_no_p_value():
         torch.full((1, 1), -0.1),
     ):
         with pytest.raises(NescioError, match="p-values"):
-            merged(bad)
+            merged_p_value(bad)
 
 
 def test_surprise_is_the_p_value_made_to_grow(seed):
@@ -156,10 +155,10 @@ def test_nothing_is_calibrated_on_what_it_learned_from(model, known, monkeypatch
         seen["ranked" if not seen["judged"] else "scored"].append(x)
         return scores(x, looked)
 
-    def judged(own, data, *how):
+    def judged(run, score, data, *how):
         seen["judged"] += [x for x, _ in data]
         seen["scored"] = []
-        return calibration_scores(own, data)
+        return calibration_scores(run, score, data, *how)
 
     meta.learn, detector._scores = taught, ranked
     monkeypatch.setattr("nescio.detectors.detector.calibration_scores", judged)
@@ -177,11 +176,11 @@ def test_given_training_data_known_data_are_halved(model, known):
     detector = Combined(model, ["energy", "max_prob"]).fit(known.test, train=known.train)
     assert len(detector.calibration_) + len(detector.members[0].calibration_) == n
     first, second = halves(known.train)
-    detector.fit(known.test, train=first, calibration=second)
+    detector.fit(known.test, train=first, member_calibration=second)
     assert len(detector.calibration_) == n
     assert len(detector.members[1].calibration_) == sum(len(x) for x, _ in second)
     with pytest.raises(NescioError, match="train"):
-        detector.fit(known.test, calibration=second)
+        detector.fit(known.test, member_calibration=second)
 
 
 def test_score_is_the_mean_surprise_of_its_members(model, known):
@@ -257,7 +256,7 @@ def test_a_model_that_draws_has_members_that_compare_draws(known):
     assert detector.score(known.unseen).isfinite().all()
 
 
-def test_says_who_finds_it_oddest(model, known):
+def test_says_which_member_finds_it_most_unusual(model, known):
     detector = Combined(model, ["energy", "max_prob"]).fit(known.test)
     x = known.unseen.take(slice(0, 30))[0].clone()
     x[4] = torch.nan
@@ -266,9 +265,9 @@ def test_says_who_finds_it_oddest(model, known):
     least, oddest = detector.member_p_values(x[fine]).min(0)
     for index, p, who in zip(fine, least.tolist(), oddest.tolist(), strict=True):
         assert found[index].verdict.endswith(
-            f"Oddest to {detector.member_names[who]}: p = {p:.2g}."
+            f"Most unusual to {detector.member_names[who]}: p = {p:.2g}."
         )
-    assert "Oddest" not in found[4].verdict
+    assert "Most unusual" not in found[4].verdict
 
 
 def test_saving_keeps_what_members_learned_and_one_model(model, known, tmp_path):

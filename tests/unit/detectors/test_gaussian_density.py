@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 import nescio
 from feature_data import F, drawn, fitted, head, in_batches, others, precise, separation
 from nescio.data import Samples
-from nescio.detectors import GaussianDensity, gaussian
+from nescio.detectors import GaussianDensity, feature_detector
 
 
 def expected(data, x):
@@ -86,7 +86,7 @@ def test_neither_batches_nor_order_matter(seed):
 
 
 def test_refuses_what_would_not_fit_into_memory(seed, monkeypatch):
-    monkeypatch.setattr(gaussian, "LARGEST", 3 * F * F - 1)
+    monkeypatch.setattr(feature_detector, "MAX_COVARIANCES", 3 * F * F - 1)
     with pytest.raises(nescio.NescioError, match=r"3 covariances of 6 features .* Mahalanobis"):
         GaussianDensity(head()).fit(drawn(seed))
 

@@ -8,7 +8,7 @@ from sklearn.neighbors import NearestNeighbors
 import nescio
 from feature_data import in_disguise
 from nescio.detectors import KNN
-from nescio.detectors.knn import BLOCK, GROUP, _largest, kth_distance, unit
+from nescio.detectors.knn import GROUP, KEY_ROWS, _largest, kth_distance, unit
 from nescio.errors import NescioError
 from nescio.methods import Softmax
 from nescio.models import mlp
@@ -55,8 +55,8 @@ def test_score_is_the_distance_that_scikit_learn_finds(k, scale, seed):
 
 @pytest.mark.parametrize("block", [1, 3, 10, 64, 299, 300, 5000])
 def test_blocks_of_any_size_find_the_same(block, seed, monkeypatch):
-    monkeypatch.setattr("nescio.detectors.knn.BLOCK", block)
-    monkeypatch.setattr("nescio.detectors.knn.ROWS", 7)
+    monkeypatch.setattr("nescio.detectors.knn.KEY_ROWS", block)
+    monkeypatch.setattr("nescio.detectors.knn.QUERY_ROWS", 7)
     torch.manual_seed(seed)
     rows, others = torch.randn(20, 5), torch.randn(300, 5)
     expected = torch.cdist(rows.double(), others.double()).sort(dim=1).values[:, 9]
@@ -167,13 +167,13 @@ def test_bad_arguments(how):
 
 
 def test_says_that_it_has_learned_nothing():
-    with pytest.raises(NescioError, match="learned nothing"):
+    with pytest.raises(NescioError, match="not fitted"):
         KNN(plain(2)).score(torch.rand(3, 2))
 
 
-@pytest.mark.parametrize("k", [1, 7, BLOCK // GROUP // 2, BLOCK // GROUP])
+@pytest.mark.parametrize("k", [1, 7, KEY_ROWS // GROUP // 2, KEY_ROWS // GROUP])
 def test_the_largest_by_groups_are_the_largest(k, seed):
-    found = torch.randn(5, BLOCK, generator=torch.Generator().manual_seed(seed))
+    found = torch.randn(5, KEY_ROWS, generator=torch.Generator().manual_seed(seed))
     found[0, 100:] = -1.0  # ties
     values, places = _largest(found, k)
     assert torch.equal(values, found.sort(dim=1, descending=True).values[:, :k])

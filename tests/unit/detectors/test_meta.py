@@ -137,10 +137,10 @@ def test_survives_saving(kind, model, known, rest, tmp_path):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda t: t["detector.centre_"].fill_(torch.nan), "in part NaN"),
-        (lambda t: t["detector.weights_"][0].fill_(torch.inf), "in part NaN or infinite"),
-        (lambda t: t.update({"detector.foo_": torch.zeros(2)}), "adds foo_"),
-        (lambda t: t.pop("detector.bias_"), "lacks or adds bias_"),
+        (lambda t: t["detector.centre_"].fill_(torch.nan), "partly NaN"),
+        (lambda t: t["detector.weights_"][0].fill_(torch.inf), "partly NaN or infinite"),
+        (lambda t: t.update({"detector.foo_": torch.zeros(2)}), "extra foo_"),
+        (lambda t: t.pop("detector.bias_"), "missing or extra bias_"),
         (
             lambda t: t.update({"detector.scale_": torch.ones(4, dtype=torch.float64)}),
             "scale_ is torch.float64",
@@ -204,7 +204,7 @@ def test_too_little_to_learn_from(model, known, rest):
         MetaClassifier(model).fit(
             fine, unknown={"uniform": noise.samples("uniform", known.test, 9)}
         )
-    with pytest.raises(NescioError, match=r"only 0 of .* rightly"):
+    with pytest.raises(NescioError, match=r"only 0 of .* correctly"):
         MetaClassifier(model).fit(bad)
 
 

@@ -118,5 +118,5 @@ def test_bad_arguments(how):
 
 
 def test_says_that_it_has_learned_nothing():
-    with pytest.raises(NescioError, match="learned nothing"):
+    with pytest.raises(NescioError, match="not fitted"):
         ReAct(plain(2)).score(torch.rand(3, 2))

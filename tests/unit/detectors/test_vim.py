@@ -48,7 +48,7 @@ def test_as_many_principal_directions_as_in_the_paper(features, dimension):
 def test_a_long_stream_needs_no_more_memory_and_gives_nearly_the_same(seed, monkeypatch):
     data, x = drawn(seed, 4000), others(seed)
     whole = fitted(ViM, data)
-    monkeypatch.setattr(vim, "KEPT", 1000)
+    monkeypatch.setattr(vim, "SAMPLE", 1000)
     some = fitted(ViM, data)
     assert some.alpha_ != whole.alpha_
     torch.testing.assert_close(
@@ -104,11 +104,13 @@ def test_says_what_it_needs(seed):
     duq = DUQ(mlp(F, None), 3)
     with pytest.raises(nescio.NescioError, match="ends in a linear layer"):
         ViM(duq).fit(drawn(seed))
-    with pytest.raises(nescio.NescioError, match="dimension=6 of 6 features"):
+    with pytest.raises(
+        nescio.NescioError, match="dimension must be less than the 6 features, got 6"
+    ):
         ViM(head(), dimension=6).fit(drawn(seed))
     with pytest.raises(nescio.NescioError, match="dimension must be"):
         ViM(head(), dimension=0)
-    with pytest.raises(nescio.NescioError, match="learned nothing yet"):
+    with pytest.raises(nescio.NescioError, match="is not fitted"):
         ViM(head()).score(others(seed))
 
 

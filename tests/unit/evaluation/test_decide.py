@@ -57,7 +57,7 @@ def test_counts_are_those_of_predict(seed):
         0.9,
         361 / 401,
     )  # the smallest k / 401 that is no less than 0.9
-    assert "at least 0.9" in found.promise
+    assert "at least 90 %" in found.promise
     assert Decision.from_json(found.to_json()) == found
 
 
@@ -82,7 +82,7 @@ def test_per_class_and_without_labels(seed):
     assert len(found.thresholds) == 3
     counts = np.bincount(held.inputs.argmax(1))
     assert found.bound == min(np.ceil(0.8 * (n + 1) - 1e-9) / (n + 1) for n in counts)
-    assert "of each class" in found.promise
+    assert "of each predicted class" in found.promise
 
 
 def test_a_bounded_risk(blobs):
@@ -101,7 +101,7 @@ def test_a_bounded_risk(blobs):
         0.95,
     )
     assert found.promise.startswith(
-        "with confidence 0.95, at most 0.1 of accepted answers are wrong"
+        "at most 10 % of accepted answers are wrong, with confidence level 0.95"
     )
     assert found.accepted_accuracy > 0.9 >= found.unknown[0].refused
 
@@ -125,7 +125,7 @@ def test_what_was_loaded_has_no_promise(tmp_path, blobs):
 def test_balanced_promises_nothing(seed):
     held, test = known_and_test(seed)
     found = nescio.decide(nescio.Threshold(FixedLogits(), "entropy").fit(held, balanced=True), test)
-    assert found.promise.startswith("nothing")
+    assert found.promise.startswith("none")
     assert found.bound is None
 
 

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import binom
 
 from nescio.errors import NescioError
-from nescio.guarantees.conformal import accepting, calibration_inputs, p_values
+from nescio.guarantees.conformal import conformal_threshold, min_calibration_inputs, p_values
 
 N, ACCEPT = 99, 0.9
 
@@ -24,7 +24,7 @@ def draws(seed):
 @pytest.mark.parametrize("rounded", [False, True])
 def test_no_more_known_inputs_are_rejected_than_promised(draws, rounded):
     calibration, new = ((10 * part).round() if rounded else part for part in draws)
-    cuts = torch.tensor([accepting(row, ACCEPT) for row in calibration[:5000]])
+    cuts = torch.tensor([conformal_threshold(row, ACCEPT) for row in calibration[:5000]])
     accepted = int((new[:5000] <= cuts).sum())
     # without ties exactly 0.9 = 90 / 100 are, so that a bound at 1e-6 on either side is a test of the rank itself
     assert accepted >= binom.ppf(1e-6, 5000, ACCEPT)
@@ -47,19 +47,19 @@ def test_threshold_and_p_value_agree(draws):
     calibration, new = draws
     row = calibration[0].sort().values
     found = p_values(new, row)
-    assert torch.equal(new > accepting(row, ACCEPT), found <= 1 - ACCEPT + 1e-12)
+    assert torch.equal(new > conformal_threshold(row, ACCEPT), found <= 1 - ACCEPT + 1e-12)
 
 
 def test_how_many_inputs_a_promise_takes():
     for accept in (1e-9, 0.3, 0.5, 0.9, 0.95, 0.99, 0.999, 1 - 1e-6):
-        least = calibration_inputs(accept)
-        assert accepting(torch.arange(least).double(), accept) == least - 1 or least == 1
+        least = min_calibration_inputs(accept)
+        assert conformal_threshold(torch.arange(least).double(), accept) == least - 1 or least == 1
         if least > 1:
             with pytest.raises(NescioError, match=f"at least {least}$"):
-                accepting(torch.arange(least - 1).double(), accept)
-    assert calibration_inputs(0.95) == 19
-    with pytest.raises(NescioError, match="accept=1 would promise"):
-        accepting(torch.arange(10.0), 1)
+                conformal_threshold(torch.arange(least - 1).double(), accept)
+    assert min_calibration_inputs(0.95) == 19
+    with pytest.raises(NescioError, match="guarantees accept=1"):
+        conformal_threshold(torch.arange(10.0), 1)
 
 
 def test_p_values_by_hand():

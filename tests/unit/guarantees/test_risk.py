@@ -8,7 +8,7 @@ import torch
 from scipy.stats import binom
 
 from nescio.errors import NescioError
-from nescio.guarantees.risk import TRIED, controlling, least_inputs
+from nescio.guarantees.risk import CANDIDATES, control_risk, min_accepted
 
 
 def drawn(count, seed, tied=False):
@@ -24,7 +24,9 @@ def test_the_risk_is_bounded_as_often_as_promised(tied, seed):
     """Of 400 data sets no more than a tenth may have a threshold whose true risk is above the one allowed."""
     failures, coverage = 0, []
     for number in range(400):
-        found = controlling(*drawn(4000, 1000 * seed + number, tied), risk=0.05, confidence=0.9)
+        found = control_risk(
+            *drawn(4000, 1000 * seed + number, tied), risk=0.05, confidence_level=0.9
+        )
         cut = min(max(found.threshold, 0.0), 1.0)
         cut = math.floor(cut * 10 + 1e-9) / 10 if tied else cut
         failures += cut**2 / 6 > 0.05 * (1 + 1e-9)
@@ -36,35 +38,39 @@ def test_the_risk_is_bounded_as_often_as_promised(tied, seed):
 
 def test_it_says_what_it_did(seed):
     scores, right = drawn(2000, seed)
-    found = controlling(scores, right, risk=0.05, confidence=0.9)
+    found = control_risk(scores, right, risk=0.05, confidence_level=0.9)
     under = scores <= found.threshold
     assert (found.accepted, found.errors) == (int(under.sum()), int((under & ~right).sum()))
     assert found.coverage == found.accepted / 2000
-    doubt = 0.1 / (TRIED + 1)
+    doubt = 0.1 / (CANDIDATES + 1)
     assert binom.cdf(found.errors, found.accepted, 0.05) <= doubt
 
 
 def test_all_inputs_are_accepted_if_all_are_right():
     scores = torch.rand(500, dtype=torch.float64)
-    found = controlling(scores, torch.ones(500, dtype=torch.bool), risk=0.05, confidence=0.95)
+    found = control_risk(
+        scores, torch.ones(500, dtype=torch.bool), risk=0.05, confidence_level=0.95
+    )
     assert (found.coverage, found.errors) == (1.0, 0)
     assert found.threshold > 1e300
 
 
 def test_it_says_when_there_is_none(seed):
     scores, right = drawn(50, seed)
-    least = math.ceil(math.log(0.05 / (TRIED + 1)) / math.log(0.99))
+    least = math.ceil(math.log(0.05 / (CANDIDATES + 1)) / math.log(0.99))
     with pytest.raises(NescioError, match=f"no threshold .* at least {least} accepted inputs"):
-        controlling(scores, right, risk=0.01, confidence=0.95)
+        control_risk(scores, right, risk=0.01, confidence_level=0.95)
     with pytest.raises(NescioError, match="no threshold"):
-        controlling(scores, torch.zeros(50, dtype=torch.bool), risk=0.5, confidence=0.95)
+        control_risk(scores, torch.zeros(50, dtype=torch.bool), risk=0.5, confidence_level=0.95)
 
 
 @pytest.mark.parametrize("risk", [0.02, 0.1, 0.5, 0.9])
 def test_as_many_inputs_as_an_error_asks_for_are_enough_and_one_less_is_not(risk):
-    least = least_inputs(risk, 0.95)
+    least = min_accepted(risk, 0.95)
     for n in range(1, least):
         with pytest.raises(NescioError, match=f"at least {least} accepted inputs without an error"):
-            controlling(torch.arange(float(n)), torch.ones(n, dtype=torch.bool), risk, 0.95)
-    found = controlling(torch.arange(float(least)), torch.ones(least, dtype=torch.bool), risk, 0.95)
+            control_risk(torch.arange(float(n)), torch.ones(n, dtype=torch.bool), risk, 0.95)
+    found = control_risk(
+        torch.arange(float(least)), torch.ones(least, dtype=torch.bool), risk, 0.95
+    )
     assert found.accepted == least

@@ -8,10 +8,9 @@ from torch import nn
 import nescio
 from nescio.data import Samples
 from nescio.detectors.calibration import calibration_scores
-from nescio.guarantees.conformal import p_values
-from nescio.guarantees.merging import surprise
-from nescio.guarantees.risk import controlling
-from nescio.guarantees.rounding import noise, reached, slack
+from nescio.guarantees.conformal import p_values, surprise
+from nescio.guarantees.risk import control_risk
+from nescio.guarantees.rounding import noise, rounded_up, slack
 
 KINDS = 4
 MADE = {
@@ -110,7 +109,9 @@ def test_the_risk_is_bounded_as_often_as_promised_of_ties_that_rounding_moves(ji
         scores, chance, moved = torch.rand(3, 4000, generator=generator, dtype=torch.float64)
         scores = (10 * scores).ceil() / 10
         right = chance > scores.square() / 2
-        found = controlling(scores + jitter * (2 * moved - 1), right, risk=0.05, confidence=0.9)
+        found = control_risk(
+            scores + jitter * (2 * moved - 1), right, risk=0.05, confidence_level=0.9
+        )
         for new in (levels - jitter, levels + jitter):
             taken = levels[new <= found.threshold]
             failures += bool((taken.square() / 2).mean() > 0.05 * (1 + 1e-9)) / 2
@@ -126,10 +127,10 @@ def test_many_scores_without_ties_lose_next_to_nothing(offset):
     scores = torch.randn(60_000, generator=generator, dtype=torch.float64)
     right = torch.rand(60_000, generator=generator) > torch.special.ndtr(scores - 1) / 2
     scores = scores + offset
-    held = reached(scores).sort().values
+    held = rounded_up(scores).sort().values
     cut = scores.quantile(0.95)
     assert abs(float(p_values(cut[None], held)) - 0.05) < 2e-4
-    found = controlling(scores, right, risk=0.05, confidence=0.95)
+    found = control_risk(scores, right, risk=0.05, confidence_level=0.95)
     under = scores <= found.threshold
     assert (under & ~right).sum() / under.sum() <= 0.05
     running = (~right[scores.argsort()]).double().cumsum(0) / torch.arange(1, 60_001)
@@ -144,8 +145,8 @@ def test_slack_by_hand():
     far = torch.tensor([-1e6, -1e6 + 1], dtype=torch.float64)
     torch.testing.assert_close(slack(far), -1e-6 * far)
     torch.testing.assert_close(slack(scores, noise=1.0), torch.full((3,), 4.0, dtype=torch.float64))
-    torch.testing.assert_close(reached(scores), scores.double() + room)
-    assert (reached(torch.randn(1000).sort().values).diff() >= 0).all()
+    torch.testing.assert_close(rounded_up(scores), scores.double() + room)
+    assert (rounded_up(torch.randn(1000).sort().values).diff() >= 0).all()
 
 
 def test_noise_is_that_of_scores_which_are_no_outliers():
@@ -176,9 +177,9 @@ def test_one_outlier_does_not_cost_a_bounded_risk():
     torch.manual_seed(0)
     scores = torch.randn(2000, dtype=torch.float64)
     right = scores < 1
-    before = controlling(scores, right, risk=0.05, confidence=0.95).coverage
+    before = control_risk(scores, right, risk=0.05, confidence_level=0.95).coverage
     scores[scores.argmax()] = 1e9
-    assert controlling(scores, right, risk=0.05, confidence=0.95).coverage == pytest.approx(
+    assert control_risk(scores, right, risk=0.05, confidence_level=0.95).coverage == pytest.approx(
         before, abs=0.04
     )
 
@@ -186,11 +187,16 @@ def test_one_outlier_does_not_cost_a_bounded_risk():
 def test_surprise_is_the_same_within_rounding_of_held_out_scores():
     held = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64).repeat_interleave(20)
     jitter = 1e-7 * torch.linspace(-1, 1, 20, dtype=torch.float64).repeat(3)
-    calibration = reached(held + jitter)
+    calibration = rounded_up(held + jitter)
     near = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
     exact = surprise(near, held)
     for move in (-1e-7, 0.0, 1e-7):
         assert torch.equal(surprise(near + move, calibration), exact)
+
+
+def measured_noise(net, x):
+    detector = nescio.Threshold(net, "energy")
+    return calibration_scores(detector.map_batches, detector.finite_scores, x, False)[0].noise
 
 
 def test_noise_is_measured_but_not_that_of_a_model_which_answers_otherwise_in_another_batch():
@@ -204,7 +210,6 @@ def test_noise_is_measured_but_not_that_of_a_model_which_answers_otherwise_in_an
 
     torch.manual_seed(0)
     x = torch.randn(100, 2)
-    assert calibration_scores(nescio.Threshold(ByBatch(), "energy"), x).noise == 0
+    assert measured_noise(ByBatch(), x) == 0
     net, kinds, draw = a_table(0)
-    measured = calibration_scores(nescio.Threshold(net, "energy"), kinds[draw(100)]).noise
-    assert 0 < measured < 1e-5
+    assert 0 < measured_noise(net, kinds[draw(100)]) < 1e-5

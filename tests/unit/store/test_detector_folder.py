@@ -133,7 +133,7 @@ def as_told(found, explanations, names):
     """Whether rows say what a detector explains, in all digits."""
     for row, one in zip(found, explanations, strict=True):
         assert row["class"] == ("unknown" if one.answer < 0 else names[one.answer])
-        assert row["model_class"] == ("" if one.claimed < 0 else names[one.claimed])
+        assert row["model_class"] == ("" if one.predicted < 0 else names[one.predicted])
         for column in ("confidence", "p_value", "score"):
             value = getattr(one, column)
             assert row[column] == "" if math.isnan(value) else float(row[column]) == value

@@ -89,7 +89,7 @@ def test_the_risk_is_kept_with_the_confidence_that_was_asked_for(model, risk, co
     kept, covered = [], []
     for _ in range(FITS):
         detector = Threshold(model, "max_prob").fit(
-            drawn(1000, generator), risk=risk, confidence=confidence
+            drawn(1000, generator), risk=risk, confidence_level=confidence
         )
         accepted = scores <= detector.threshold_.float()
         kept.append(wrong[accepted].double().mean() <= risk)
@@ -127,4 +127,7 @@ def test_a_verdict_by_class_speaks_of_known_inputs_of_that_class():
     torch.manual_seed(0)
     detector = Threshold(nn.Linear(2, 3), "energy").fit(torch.randn(400, 2), 0.5, per_class=True)
     for one in detector.explain(torch.randn(20, 2)):
-        assert f"of known inputs taken for class {one.claimed} look at least as odd" in one.verdict
+        assert (
+            f"of known inputs predicted as class {one.predicted} score at least as high"
+            in one.verdict
+        )

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 import nescio
 from nescio.data import Samples
-from nescio.detectors.logistic import logistic
+from nescio.detectors.meta_fit import logistic
 from nescio.models import mlp
 
 

@@ -1,0 +1,95 @@
+"""A score over a model's forward pass, and what it learned: a detector without its threshold."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from nescio.core.features import ForwardPass, forward_with_features
+from nescio.core.model_state import check_model
+from nescio.core.predict import OnBatch, map_batches
+from nescio.detectors.answers import add_batch_axis
+from nescio.errors import NescioError
+
+
+class Scorer(nn.Module, ABC):
+    """Scores inputs by what a model makes of them; a subclass brings `score_batch`.
+
+    What it learns are buffers whose names end in an underscore, NaN or empty before a fit. Casting
+    the module leaves their dtype, which is that of the scores.
+    """
+
+    name: ClassVar[str]  # as in DETECTORS
+    requires_grad: ClassVar[bool | None] = None  # of weights while it runs the model; None: as is
+    shapes: ClassVar[dict[str, str]] = {}  # a letter per axis of buffers that vary in size
+    layers: tuple[str, ...] = ()  # whose features it needs; HEAD: the last linear layer's input
+    progress: bool | None = None  # whether to show a bar; by default only on a terminal
+    input_dims_: Tensor
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        check_model(model)
+        self.model, self.batch_size = model, 256
+
+    @abstractmethod
+    def score_batch(self, x: Tensor, forward_pass: ForwardPass) -> Tensor:
+        """Return scores `(B,)` of finite inputs and logits; higher = more likely unknown (OOD)."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return the constructor's arguments beside the model, as plain data for files."""
+        return {}
+
+    def shown_settings(self) -> dict[str, Any]:
+        """Return the settings that a repr shows."""
+        return self.settings()
+
+    def check_savable(self) -> None:
+        """Raise an error if a file cannot hold the settings."""
+
+    def score(self, data: Any, batch_size: int = 256) -> Tensor:
+        """Return scores `(N,)` of finite inputs; of a single one without a batch axis `()`."""
+        scores: list[Tensor] = []
+        rows, single = add_batch_axis(data, self.input_dims_)
+        self.map_batches(rows, lambda x, p, _: scores.append(self.finite_scores(x, p)), batch_size)
+        return torch.cat(scores)[0] if single else torch.cat(scores)
+
+    forward = score
+
+    def finite_scores(self, x: Tensor, forward_pass: ForwardPass) -> Tensor:
+        """Return the scores of a batch; raise an error if they or the logits are not finite."""
+        if not forward_pass.logits.isfinite().all():
+            raise NescioError("the model's output for some inputs is NaN or infinite: no score")
+        scores = self.score_batch(x, forward_pass).to(x.device)
+        if not scores.isfinite().all():
+            raise NescioError(f"{type(self).__name__} gives NaN or infinite scores for some inputs")
+        return scores
+
+    def forward_with_features(self, model: nn.Module, x: Tensor) -> ForwardPass:
+        """Run the model on a batch on its device, for logits and the features that are needed."""
+        return forward_with_features(model, x, self.layers)
+
+    def map_batches(
+        self, data: Any, on_batch: OnBatch[ForwardPass], batch_size: int | None = None, **how: Any
+    ) -> None:
+        """Run over data once; `on_batch(x, forward_pass, y)` gets inputs, pass, labels or None."""
+        options = {"progress": self.progress, "requires_grad": self.requires_grad} | how
+        size = self.batch_size if batch_size is None else batch_size
+        step = self.forward_with_features
+        map_batches(step, self.model, data, on_batch, self.name, batch_size=size, **options)
+
+    def keep(self, **learned: Tensor) -> None:
+        """Hold learned tensors as buffers, which are saved and moved with the rest."""
+        device = next((buffer.device for buffer in self.buffers(recurse=False)), None)
+        for name, value in learned.items():
+            self.register_buffer(name, value.detach().to(device))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        learned = dict(self._buffers)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, value in learned.items():
+            moved = self._buffers[name]
+            if value is not None and moved is not None:
+                self._buffers[name] = value.to(moved.device)
+        return self

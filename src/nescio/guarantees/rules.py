@@ -1,0 +1,188 @@
+"""Rules that set a threshold from calibration scores, and what each guarantees."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nescio.errors import NescioError, check_float
+from nescio.guarantees.conformal import conformal_threshold
+from nescio.guarantees.risk import Controlled, control_risk
+from nescio.guarantees.rounding import rounded_up
+from nescio.metrics import balanced_threshold
+from nescio.metrics.percent import percent
+
+NO_LABELS = (
+    "this needs labelled data, to tell correct answers from wrong ones: a file with labels (of a "
+    "CSV file, --label names the column), a dataset of (input, label), or such batches"
+)
+
+
+@dataclass(frozen=True)
+class CalibrationScores:
+    """Scores of calibration data, and what the model predicted for them.
+
+    Attributes:
+        scores: `(N,)`.
+        predicted: `(N,)`, the model's classes.
+        correct: `(N,)`, whether they are the labels; None without labels.
+        classes: how many there are.
+        note: what other known inputs were used for, in brackets, for an error about too few.
+        noise: how much scores changed between batches; see `rounding.noise`.
+    """
+
+    scores: Tensor
+    predicted: Tensor
+    correct: Tensor | None
+    classes: int
+    note: str = ""
+    noise: float = 0.0
+
+    @property
+    def rounded_up(self) -> Tensor:
+        """Return how large the scores may be in another batch, `(N,)`."""
+        return rounded_up(self.scores, self.noise)
+
+
+class Rule(ABC):
+    """Sets a threshold: one number `()`, or one per class `(C,)`."""
+
+    needs_labels: ClassVar[bool] = False
+    per_class: ClassVar[bool] = False
+
+    @abstractmethod
+    def fit(self, calibration: CalibrationScores) -> tuple[Tensor, Controlled | None]:
+        """Return the threshold and, of a bounded risk, how it was met."""
+
+    @abstractmethod
+    def promise(self, controlled: Controlled | None = None) -> str:
+        """Return what such a threshold guarantees for exchangeable inputs, in words."""
+
+
+@dataclass(frozen=True)
+class Accept(Rule):
+    """Accept a fraction of known inputs (conformal prediction)."""
+
+    accept: float = 0.95
+
+    def __post_init__(self) -> None:
+        given, numeric = self.accept, float | int | np.floating
+        if isinstance(given, bool) or not isinstance(given, numeric) or not 0 < given < 1:
+            raise NescioError(
+                "accept, the fraction of known inputs to accept, must be a number in (0, 1), got "
+                f"{given!r}"
+            )
+        object.__setattr__(self, "accept", float(given))
+
+    def fit(self, calibration: CalibrationScores) -> tuple[Tensor, None]:
+        threshold = conformal_threshold(calibration.rounded_up, self.accept, calibration.note)
+        return torch.tensor(threshold, dtype=torch.float64), None
+
+    def promise(self, controlled: Controlled | None = None) -> str:
+        return f"at least {100 * self.accept:g} % of known inputs are accepted"
+
+
+@dataclass(frozen=True)
+class AcceptPerClass(Accept):
+    """Accept a fraction of known inputs of each predicted class, by a threshold for each."""
+
+    per_class = True
+
+    def fit(self, calibration: CalibrationScores) -> tuple[Tensor, None]:
+        scores, thresholds = calibration.rounded_up, []
+        for label in range(calibration.classes):
+            of = f" that the model assigns to class {label}{calibration.note}"
+            own = scores[calibration.predicted == label]
+            thresholds.append(conformal_threshold(own, self.accept, of))
+        return torch.tensor(thresholds, dtype=torch.float64), None
+
+    def promise(self, controlled: Controlled | None = None) -> str:
+        percentage = f"{100 * self.accept:g} %"
+        return f"at least {percentage} of known inputs of each predicted class are accepted"
+
+
+@dataclass(frozen=True)
+class ControlRisk(Rule):
+    """Bound the error rate among accepted inputs, at a confidence level."""
+
+    risk: float
+    confidence_level: float = 0.95
+    needs_labels = True
+
+    def __post_init__(self) -> None:
+        for name in ("risk", "confidence_level"):
+            value = check_float(name, getattr(self, name), most=1, inside=True)
+            object.__setattr__(self, name, value)
+
+    def fit(self, calibration: CalibrationScores) -> tuple[Tensor, Controlled]:
+        scores, correct, noise = calibration.scores, _correct(calibration), calibration.noise
+        found = control_risk(scores, correct, self.risk, self.confidence_level, noise)
+        return torch.tensor(found.threshold, dtype=torch.float64), found
+
+    def promise(self, controlled: Controlled | None = None) -> str:
+        bound = f"at most {100 * self.risk:g} % of accepted answers are wrong"
+        words = f"{bound}, with confidence level {self.confidence_level:g}"
+        if controlled is None:
+            return words
+        accepted = f"{percent(controlled.coverage)} of the calibration inputs are accepted"
+        return f"{words}; {accepted}, {controlled.errors} of those {controlled.accepted} wrongly"
+
+
+@dataclass(frozen=True)
+class Balanced(Rule):
+    """Separate correct answers from wrong ones best, each side counting half; no guarantee."""
+
+    needs_labels = True
+
+    def fit(self, calibration: CalibrationScores) -> tuple[Tensor, None]:
+        scores, correct = calibration.scores, _correct(calibration)
+        count = int(correct.sum())
+        if count in (0, len(correct)):
+            raise NescioError(
+                f"balanced=True needs correct and wrong answers, but {count} of {len(correct)} are "
+                "correct; give other data, or a fraction to accept"
+            )
+        sides = (scores[rows].cpu().numpy() for rows in (correct, ~correct))
+        return torch.tensor(balanced_threshold(*sides), dtype=torch.float64), None
+
+    def promise(self, controlled: Controlled | None = None) -> str:
+        return "none: the threshold separates correct from wrong answers best on these data"
+
+
+def rule_for(
+    accept: float | None = None,
+    per_class: bool = False,
+    balanced: bool = False,
+    risk: float | None = None,
+    confidence_level: float | None = None,
+    rule: Rule | None = None,
+) -> Rule:
+    """Return the rule that arguments of `Detector.fit` ask for; raise if they ask for two."""
+    asked = [f"accept {accept}"] * (accept is not None) + ["balanced"] * bool(balanced)
+    asked += [f"risk {risk}"] * (risk is not None) + [f"rule {rule}"] * (rule is not None)
+    if len(asked) > 1:
+        raise NescioError(f"{' and '.join(asked)} are two ways to set one threshold; give one")
+    if per_class and asked and accept is None:
+        raise NescioError(f"thresholds per class need a fraction to accept, not {asked[0]}")
+    if confidence_level is not None and risk is None:
+        raise NescioError(
+            f"confidence_level {confidence_level} is that of a bound on the risk; give a risk too "
+            "(risk, --risk)"
+        )
+    if rule is not None:
+        return rule
+    if risk is not None:
+        return ControlRisk(risk, 0.95 if confidence_level is None else confidence_level)
+    if balanced:
+        return Balanced()
+    fraction = 0.95 if accept is None else accept
+    return AcceptPerClass(fraction) if per_class else Accept(fraction)
+
+
+def _correct(calibration: CalibrationScores) -> Tensor:
+    if calibration.correct is None:
+        raise NescioError(NO_LABELS)
+    return calibration.correct
