@@ -42,7 +42,7 @@ def trained(name: str, known: Known, epochs: int, seed: int) -> nescio.methods.M
         (50, 50),
         dropout=0.2 if name == "mc_dropout" else 0.0,
     )
-    model = METHODS[name].of(make, known.normalise, **SETTINGS.get(name, {}))
+    model = METHODS[name].from_factory(make, known.normalise, **SETTINGS.get(name, {}))
     nescio.train(model, known.train, epochs=epochs, batch_size=64, seed=seed)
     return model
 

@@ -1,0 +1,81 @@
+"""A new method is one file, the skeleton of the docs, and one line, an entry in its table."""
+
+import importlib.util
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import nescio
+from nescio.methods import METHODS, default_settings, method_for
+from nescio.models import mlp
+
+SKELETONS = Path(__file__).parents[2] / "docs" / "skeletons"
+
+
+def skeleton(name):
+    """The module of a skeleton."""
+    spec = importlib.util.spec_from_file_location(f"skeleton_{name}", SKELETONS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def method(monkeypatch):
+    new = skeleton("method").LabelSmoothing
+    monkeypatch.setitem(METHODS, new.name, new)
+    return new
+
+
+@pytest.fixture(scope="module")
+def known():
+    return nescio.data.load("digits", unseen=[7, 8, 9])
+
+
+def test_a_new_method_is_trained_scored_saved_and_loaded(method, known, tmp_path):
+    assert default_settings(method.name) == {"smoothing": 0.1}
+    make_net = partial(mlp, 64, hidden=(16,))
+    model = method_for(method.name, make_net, 7, known.normalise, smoothing=0.2)
+    history = nescio.train(model, known.train, epochs=3, checkpoint=tmp_path / "c")
+    assert history.method == method.name
+    assert history.provenance.settings["method_settings"] == {"smoothing": 0.2}
+    x, y = known.train.take(slice(20))
+    assert model.loss(x, y)[0] == F.cross_entropy(model(x), y, label_smoothing=0.2)
+    detector = nescio.Threshold(model).fit(known.test, accept=0.9)
+    assert (detector.predict(known.test) >= 0).double().mean() >= 0.9
+    for thing in (model, detector):
+        nescio.save(thing, tmp_path / "saved")
+        again = nescio.load(tmp_path / "saved")
+        assert type(again) is type(thing)
+        logits = [nescio.predict(getattr(one, "model", one), known.test) for one in (thing, again)]
+        assert torch.equal(*logits)
+    assert again.model.settings() == {"smoothing": 0.2}
+    other = method_for(method.name, make_net, 7, known.normalise, smoothing=0.3)
+    with pytest.raises(nescio.NescioError, match=r"smoothing=0\.2, not 0\.3"):
+        nescio.train(other, known.train, epochs=3, checkpoint=tmp_path / "c")
+
+
+def test_a_new_method_is_audited_and_evaluated(method, known):
+    model = method(mlp(64, 7, hidden=(16,)), known.normalise)
+    record = nescio.evaluate(model, known.test, {"unseen": known.unseen})
+    assert record.method == method.name
+    x = known.test.take(slice(3))[0]
+    assert nescio.audit.asymptote(model, x, torch.ones_like(x)).slope.shape == (3, 7)
+
+
+def test_the_command_line_knows_a_new_method(method, known, tmp_path, capsys):
+    from typer.main import get_command
+
+    from nescio.cli import app
+
+    words = f"train {method.name} --data digits --unseen 7,8,9 --smoothing 0.3 --epochs 1"
+    get_command(app)(args=[*words.split(), "-o", str(tmp_path / "run")], standalone_mode=False)
+    model = nescio.load(next((tmp_path / "run").glob("model*")))
+    assert type(model) is method
+    assert model.smoothing == 0.3
+    with pytest.raises(SystemExit):
+        get_command(app)(args=["train", method.name, "--help"])
+    assert "probability that is spread over all classes" in capsys.readouterr().out
