@@ -151,14 +151,15 @@ def _draw(axes: Any, spread: Spread) -> None:
 
 
 def _sets(record: Separations) -> list[str]:
-    return list(record.rows[0].against)
+    return list(dict.fromkeys(name for row in record.rows for name in row.against))
 
 
 def _best(record: Separations, measure: str) -> dict[str, str]:
     """The row with the largest mean, for each set."""
     return {
         name: max(
-            record.rows, key=lambda row: statistics.fmean(getattr(row.against[name], measure))
+            (row for row in record.rows if name in row.against),
+            key=lambda row: statistics.fmean(getattr(row.against[name], measure)),
         ).name
         for name in _sets(record)
     }
@@ -192,6 +193,9 @@ def _table(record: Separations, measure: str) -> Table:
     for row in record.rows:
         cells: list[Cell] = [row.name, row.group]
         for name in sets:
+            if name not in row.against:
+                cells.append(None)
+                continue
             values = getattr(row.against[name], measure)
             style = "bold" if best[name] == row.name else ""
             cells.append(Styled(_cell(values), statistics.fmean(values), style))

@@ -7,7 +7,7 @@ import pytest
 from nescio.evaluation.evaluate import evaluate
 from nescio.evaluation.unknown_sets import unknown_set
 from nescio.records import Evaluation, Record
-from nescio.report.figures import histograms
+from nescio.report.evaluation import histogram_figure
 from nescio.store.run import Source
 from papers.__main__ import main
 from papers.experiment import Experiment, Found
@@ -30,7 +30,7 @@ def blobs(work):
             )
 
         found.append(work.stage(f"judged-{seed}", Evaluation, judged, seed=seed))
-    work.picture("scores.svg", histograms(found[0]))
+    work.picture("scores.svg", histogram_figure(found[0]))
     accuracy = found[0].known.accuracy
     return Found(
         (Compared("accuracy", 0.9, accuracy),),

@@ -8,20 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from nescio.report.section import ReportContext
 
 from damage import changed, emptied, places, with_one_change
 from nescio.errors import NescioError
 from nescio.records import read_record
-from nescio.report.page import LARGEST
-from nescio.report.records import records_in
+from nescio.report.page import MAX_BYTES
+from nescio.report.records import ReportContext, records_in
 from paper_records import a_radius, a_reproduction, a_separations, a_timings, of_every_paper_kind
-from papers.duq import timings
-from papers.duq.timings import Timings
-from papers.gradient_uncertainty import separations
-from papers.relu_overconfidence import radius
-from papers.report import papers_page, reproduced
-from papers.report import section as reproductions
+from papers.duq.timings import Timings, timings_html
+from papers.gradient_uncertainty.separations import separations_html
+from papers.relu_overconfidence.radius import radius_html
+from papers.report import papers_page, reproduced, reproductions_html
 from papers.reproduction import Compared
 from report_records import ORIGIN, a_history, an_audit
 
@@ -30,7 +27,7 @@ BODIES = {type(one).__name__: json.loads(one.to_json()) for _, one in of_every_p
 
 
 def shown(make, *records):
-    return make.section(ReportContext(tuple(("run", record) for record in records))).body
+    return make(ReportContext(tuple(("run", record) for record in records)))
 
 
 def rows(body):
@@ -46,28 +43,28 @@ def headings(text):
 
 
 @pytest.mark.parametrize(
-    "section", [radius.section, separations.section, timings.section, reproductions]
+    "section", [radius_html, separations_html, timings_html, reproductions_html]
 )
 def test_there_is_none_without_records(section):
-    assert section(ReportContext((("run", an_audit()),))) is None
+    assert section(ReportContext((("run", an_audit()),))) == ""
 
 
 def test_times_of_rounds():
-    body = shown(timings, a_timings())
+    body = shown(timings_html, a_timings())
     assert rows(body) == [
         ["step: softmax", "3", "0.300", "0.250", "0.500"],
         ["step: DUQ", "3", "1.500", "1.250", "2.500"],
     ]
     assert "conv3, batches of 128, 1 thread<" in body
     assert "<h3>" not in body
-    assert "<h3>run (2)</h3>" in shown(timings, a_timings(), a_timings())
-    assert rows(shown(timings, Timings("mlp", 1, 2, {"none": ()}, ORIGIN))) == [
+    assert "<h3>run (2)</h3>" in shown(timings_html, a_timings(), a_timings())
+    assert rows(shown(timings_html, Timings("mlp", 1, 2, {"none": ()}, ORIGIN))) == [
         ["none", "0", "–", "–", "–"]
     ]
 
 
 def test_promises_that_were_kept_broken_or_not_looked_at():
-    body = shown(radius, a_radius())
+    body = shown(radius_html, a_radius())
     network = ["run", "digits", "1258", "98.0"]
     assert rows(body) == [
         [*network, "0.100", "10.500", "14783", "0.004", "yes"],
@@ -75,29 +72,29 @@ def test_promises_that_were_kept_broken_or_not_looked_at():
     ]
     assert "At a distance of 30 that is 1e-09 of an RBF network and 0.7 of a ReLU network." in body
     assert "knows nothing, as promised" in body
-    broken = shown(radius, a_radius(worst=0.11))
+    broken = shown(radius_html, a_radius(worst=0.11))
     assert rows(broken)[0][-1] == "no"
     assert "a promise that was not kept" in broken
     assert "as promised" not in broken
 
 
 def test_the_first_radius_on_each_data_set_is_drawn():
-    body = shown(radius, a_radius(), a_radius(worst=0.05), a_radius("two_moons"))
+    body = shown(radius_html, a_radius(), a_radius(worst=0.05), a_radius("two_moons"))
     assert body.count("<svg") == 2
     assert len(rows(body)) == 6
     assert 'aria-label="figure: run (1): ' in body
     assert 'aria-label="figure: run (3): ' in body
     assert "1 more data sets are in the tables only." in shown(
-        radius, *(a_radius(f"data {i}") for i in range(7))
+        radius_html, *(a_radius(f"data {i}") for i in range(7))
     )
-    assert "<svg" not in shown(radius, replace(a_radius(), distance=(), departs=(), other=()))
+    assert "<svg" not in shown(radius_html, replace(a_radius(), distance=(), departs=(), other=()))
 
 
 def test_the_papers_numbers_come_first_and_provenance_last():
     made = papers_page([*of_every_paper_kind("plain"), ("run", an_audit())])
     assert headings(made) == [
         "The papers’ results, made again",
-        "In plain words",
+        "Summary",
         "Far away from the data",
         "How far is far enough",
         "Scores against sets",
@@ -108,7 +105,7 @@ def test_the_papers_numbers_come_first_and_provenance_last():
 
 def test_the_title_names_what_there_is_only_without_a_model():
     others = [("duq-table2", a_reproduction()), ("fashion", a_separations())]
-    assert "<title>What was found: duq-table2 and fashion</title>" in papers_page(others)
+    assert "<title>Results: duq-table2 and fashion</title>" in papers_page(others)
     made = papers_page([*others, ("duq", an_audit("kernels")), ("duq", a_history())])
     assert "<title>What duq knows, and what it does not</title>" in made
     assert "from 4 records" in made
@@ -173,7 +170,7 @@ def test_the_farthest_figure_is_told_for_each_unit():
 @pytest.mark.parametrize("folder", ["duq-runtime", "gradient-table1", "gradient-figure2"])
 def test_the_records_of_this_repository_make_a_page(folder):
     made = papers_page(records_in([str(RESULTS / folder)]))
-    assert len(made.encode()) < LARGEST
+    assert len(made.encode()) < MAX_BYTES
     assert headings(made)[-1] == "Provenance"
 
 

@@ -14,7 +14,8 @@ from nescio.cli import main
 from nescio.errors import NescioError
 from nescio.files import kind_of
 from nescio.records import History
-from nescio.report.figures import save_figure, training
+from nescio.report.figures import save_figure
+from nescio.report.training import history_figure
 from report_records import a_history, an_evaluation
 
 # what each command writes, and what does its work
@@ -199,7 +200,7 @@ def test_from_python_too(tmp_path):
         path.write_text("mine")
     for name in ("a.svg", "a.png", "a.pdf"):
         (tmp_path / name).write_text("mine")
-        figure = training(a_history(), "run")
+        figure = history_figure(a_history(), "run")
         with pytest.raises(NescioError, match="not written by nescio"):
             save_figure(figure, tmp_path / name)
         save_figure(figure, tmp_path / name, force=True)

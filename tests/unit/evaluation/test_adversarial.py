@@ -139,7 +139,7 @@ def test_a_model_that_resists_is_judged_by_all_else(digits, model):
     assert record.provenance.settings["resisted"] == {"adversarial_samples": 7}
     console = Console(width=100, file=io.StringIO())
     console.print(evaluation_tables(record))
-    assert "none of 7 attacks made the model err" in console.file.getvalue()
+    assert "none of 7 attacks succeeded" in console.file.getvalue()
 
 
 def test_the_table_says_how_sets_were_made(digits, model):
@@ -150,11 +150,11 @@ def test_the_table_says_how_sets_were_made(digits, model):
     console.print(evaluation_tables(record))
     text = console.file.getvalue()
     assert (
-        "adversarial_noise: confidence raised within ε = 0.3 (linf), 200 steps of 0.0075, tried on 40 inputs."
+        "adversarial_noise: confidence increased within ε = 0.3 (linf), 200 steps of 0.0075, tried on 40 inputs."
         in text
     )
     assert (
-        "adversarial_samples: loss raised within ε = 0.3 (linf), 80 steps of 0.0075, tried on 40 inputs"
+        "adversarial_samples: loss increased within ε = 0.3 (linf), 80 steps of 0.0075, tried on 40 inputs"
         in text
     )
 
