@@ -19,9 +19,8 @@ class DivergedError(NescioError):
 def unknown_name(kind: str, given: object, known: Iterable[str]) -> NescioError:
     """Return the error for a name that is in no table, with the nearest names that are.
 
-    >>> raise unknown_name("score", "entropi", ["entropy", "margin"])
-    Traceback (most recent call last):
-    nescio.errors.NescioError: unknown score 'entropi'; did you mean 'entropy'? Known: entropy, margin
+    >>> print(unknown_name("score", "entropi", ["entropy", "margin"]))
+    unknown score 'entropi'; did you mean 'entropy'? Known: entropy, margin
     """
     names = sorted(known)
     near = get_close_matches(str(given), names, n=3, cutoff=0.5)

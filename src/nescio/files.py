@@ -31,7 +31,8 @@ SCORES = (
 ).split()
 
 _MARKED_BYTES = 4096  # at the beginning and at the end of a file, where marks are
-# what a file of each kind begins with and, for some, ends with; a group within is the kind itself. Others may add kinds
+# what a file of each kind begins with and, for some, ends with; a group within is the kind
+# itself. Others may add kinds
 MARKS = {
     RECORD: rb'\A\{\s*"record"\s*:\s*"(\w+)"\s*,\s*"format"\s*:\s*\d+\s*[,}]',
     "{} file": rb'\A.{8}\{"__metadata__":\{"nescio":"\{\\"kind\\": \\"(\w+)\\"',
@@ -90,14 +91,14 @@ def atomic_write(
     check_replaceable(path, force=force)  # before the block's work is done
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
-        with _errors_name(path, path), open(path, mode, **text) as file:  # type: ignore[call-overload]
+        with _naming(path, path), open(path, mode, **text) as file:  # type: ignore[call-overload]
             yield file
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _errors_name(path):
+    with _naming(path):
         handle, partial = tempfile.mkstemp(".partial", f".{path.name}.", path.parent)
     try:
-        with _errors_name(path, Path(partial)):
+        with _naming(path, Path(partial)):
             with os.fdopen(handle, mode, **text) as file:  # type: ignore[call-overload]
                 yield file
                 file.flush()
@@ -152,11 +153,11 @@ def atomic_folder(
     path = Path(os.path.realpath(path))
     check_replaceable_folder(path, mark, kind, ours)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _errors_name(path):
+    with _naming(path):
         partial = Path(tempfile.mkdtemp(".partial", f".{path.name}.", path.parent))
     old = partial.with_suffix(".old")
     try:
-        with _errors_name(path, partial):
+        with _naming(path, partial):
             yield partial
             os.chmod(partial, 0o777 & ~_umask())  # mkdtemp makes 0700
             # again, since the block may have taken long
@@ -211,7 +212,7 @@ def _note(path: Path) -> None:
 
 
 @contextmanager
-def _errors_name(path: Path, partial: Path | None = None) -> Iterator[None]:
+def _naming(path: Path, partial: Path | None = None) -> Iterator[None]:
     """Have errors in a block name the path that was asked for, not a temporary one, or none."""
     try:
         yield
@@ -227,7 +228,7 @@ def _errors_name(path: Path, partial: Path | None = None) -> Iterator[None]:
 
 
 def _check_writable(folder: Path) -> None:
-    """Raise the system's error if a folder can neither take a file nor be made: before the work, not after it."""
+    """Raise the system's error if a folder can neither take a file nor be made."""
     existing = next(place for place in (folder, *folder.parents) if place.exists())
     if not existing.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(existing))

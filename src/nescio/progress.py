@@ -94,7 +94,8 @@ class Bar:
     def advance(self, steps: int = 1, facts: str = "", ends: bool = False) -> None:
         """Move on by some steps; `facts` replaces the text at the end of the line if given.
 
-        `ends` says that something is complete that may have its own line in a log, such as an epoch.
+        `ends` says that something is complete that may have its own line in a log, such as an
+        epoch.
         """
         self._done, self._facts = self._done + steps, facts or self._facts
         self._update()

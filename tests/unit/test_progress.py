@@ -161,5 +161,5 @@ def test_a_resumed_run_says_so(monkeypatch, tmp_path):
         train(stop)
     assert "resuming" not in log.getvalue()
     assert train() == [f"train: resuming from epoch 2 of 3 (checkpoint {tmp_path / 'c'})"]
-    assert train() == [f"train: trained already (checkpoint {tmp_path / 'c'})"]
+    assert train() == [f"train: already trained (checkpoint {tmp_path / 'c'})"]
     assert train(progress=None) == []

@@ -1,4 +1,4 @@
-"""Projected gradient in the input: noise at its worst, and adversarial samples (paper 2, after Madry et al. 2018)."""
+"""Projected gradient in the input: worst-case noise and adversarial samples (Madry et al. 2018)."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -93,9 +93,10 @@ def attack(
     seed: int = 0,
     progress: bool | None = None,
 ) -> AttackResult:
-    """Return the worst inputs near given ones, by projected gradient; never worse for the attack than those.
+    """Return the worst inputs near given ones, by projected gradient.
 
-    The model is run in eval mode, and left as found. Only the gradient in the input is computed.
+    None is worse for the attack than the given one. The model is run in eval mode, and left as
+    found. Only the gradient in the input is computed.
 
     Args:
         model: any module from inputs to logits `(N, C)` or draws `(S, N, C)`, differentiable in its
@@ -165,7 +166,7 @@ def ascend(
     starts: Sequence[StartStreams] | None = None,
     bound: float = math.inf,
 ) -> AttackResult:
-    """Attack one batch, on any objective: the best of the inputs themselves, the starts and all iterates.
+    """Attack one batch on any objective; return the best of inputs, starts and all iterates.
 
     An input that no step moves any more, or whose objective is at its upper `bound`, takes no
     further part. Random starts come from torch's global generator unless `starts` has others, one
@@ -217,7 +218,7 @@ def freeze_weights(model: nn.Module) -> Iterator[None]:
 
 
 def _objective(runner: Runner, name: str, x: Tensor, y: Tensor | None) -> Tensor:
-    """Its value for each input, `(N,)`; a stochastic model is one function, run from the seed each time."""
+    """Its value for each input, `(N,)`; each run of a stochastic model starts from the seed."""
     logits = draws_of(runner(run, x.clone()), len(x))  # a clone: the first layer may work in place
     if y is not None:
         check_labels(y, logits.shape[2])
@@ -230,7 +231,7 @@ def _objective(runner: Runner, name: str, x: Tensor, y: Tensor | None) -> Tensor
 def _evaluate(
     objective: Objective, x: Tensor, y: Tensor | None, graded: bool
 ) -> tuple[Tensor, Tensor]:
-    """The objective and its gradient in x, zeros unless `graded`, or an error if they are not finite."""
+    """The objective and, if `graded`, its gradient in x, or an error if they are not finite."""
     x = x.detach().requires_grad_(graded)
     with torch.set_grad_enabled(graded):
         values = objective(x, y)

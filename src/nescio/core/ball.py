@@ -19,7 +19,7 @@ SHRINK = 1 - 1e-14
 
 @dataclass(frozen=True)
 class StartStreams:
-    """Where random starts are drawn from: two streams, so that the size of a batch does not change them."""
+    """Two streams of random starts, so that the size of a batch does not change them."""
 
     directions: torch.Generator | None = None
     fractions: torch.Generator | None = None
@@ -33,7 +33,7 @@ class StartStreams:
 
 @dataclass(frozen=True)
 class Ball:
-    """Where an attack may go: at most `eps` from the centres `(N, …)`, and between `low` and `high`.
+    """Where an attack may go: at most `eps` from the centre `(N, …)`, between `low` and `high`.
 
     Lengths are in units of `scale`, of the shape of one input.
     """
@@ -54,7 +54,7 @@ class Ball:
         box: tuple[float, float] | None,
         scale: Tensor | None,
     ) -> Self:
-        """Return the ball around inputs, or raise if they are outside the box or do not fit the scale."""
+        """Return the ball around inputs, or raise if they do not fit the box or the scale."""
         low, high = _check_box(x, box)
         scale = x.new_ones(()) if scale is None else _check_scale(scale, x)
         lows = torch.minimum(_not_below(torch.full_like(x, low), low), x)
@@ -71,7 +71,7 @@ class Ball:
         return Ball(self.centre[rows], self.norm, self.eps, self.scale, low, high)
 
     def random(self, start: StartStreams) -> Tensor:
-        """Return the centre moved in a random direction by a random fraction of eps, as in the authors' code."""
+        """Return the centre moved in a random direction by a random fraction of eps."""
         x = self.centre
         noise = torch.rand(x.shape, generator=start.directions, dtype=x.dtype, device="cpu")
         direction = 2 * noise.to(x.device) - 1
@@ -81,7 +81,7 @@ class Ball:
         return x + self.eps * self.scale * per_input(fraction.to(x.device), x) * direction
 
     def step(self, x: Tensor, gradient: Tensor, step_size: Tensor) -> Tensor:
-        """Move upwards along the signs of the gradient, or along the gradient, in units of the scale."""
+        """Move upwards along the gradient's signs, or the gradient, in units of the scale."""
         direction = gradient.sign() if self.norm == "linf" else _unit(gradient * self.scale)
         return direction.mul_(per_input(step_size, x) * self.scale).add_(x)
 
@@ -118,7 +118,7 @@ def per_input(values: Tensor, x: Tensor) -> Tensor:
 
 
 def _not_below(edge: Tensor, bound: float) -> Tensor:
-    """An edge of the box in its own precision, moved in by one float where it would lie below the bound."""
+    """An edge of the box, moved in by one float where it would lie below the bound."""
     above = torch.nextafter(edge, torch.full_like(edge, math.inf))
     return torch.where(edge.double() < bound, above, edge)
 
@@ -131,7 +131,7 @@ def _edge(x: Tensor, reach: Tensor) -> Tensor:
 
 
 def _unit(x: Tensor) -> Tensor:
-    """Each input over its Euclidean length; on the scale of its largest component, whose square may underflow."""
+    """Each input over its length; its largest component is scaled to 1, lest squares underflow."""
     largest = x.flatten(1).abs().amax(1)
     x = x / per_input(largest.where(largest > 0, 1.0), x)
     return x / per_input(torch.linalg.vector_norm(x.flatten(1), dim=1).clamp(min=1e-30), x)
@@ -149,8 +149,8 @@ def _check_box(x: Tensor, box: tuple[float, float] | None) -> tuple[float, float
     outside = ((x < low) | (x > high)).flatten(1).any(1)
     if outside.any():
         raise NescioError(
-            f"{int(outside.sum())} of {len(x)} inputs lie outside the box [{low:g}, {high:g}]: they "
-            f"range from {x.min():g} to {x.max():g}. Images are expected in [0, 1], with "
+            f"{int(outside.sum())} of {len(x)} inputs lie outside the box [{low:g}, {high:g}]: "
+            f"they range from {x.min():g} to {x.max():g}. Images are expected in [0, 1], with "
             "normalisation inside the model; `attack` takes another box=, or None"
         )
     return float(low), float(high)

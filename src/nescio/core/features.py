@@ -59,7 +59,8 @@ def head_of(forward_pass: ForwardPass, needed_by: str) -> tuple[nn.Linear, Tenso
     if forward_pass.head is None or forward_pass.head_output is None:
         raise NescioError(
             f"{needed_by} needs a model that ends in a linear layer, but the logits of this one "
-            "come from none (those of DUQ are kernels); use a detector on features, such as Mahalanobis"
+            "come from none (those of DUQ are kernels); use a detector on features, such as "
+            "Mahalanobis"
         )
     return forward_pass.head, forward_pass.head_output
 
@@ -115,7 +116,7 @@ class _Recorder:
     def watching(self, model: nn.Module, layers: Sequence[str]) -> Iterator[None]:
         """Watch layers of a model that run in this block."""
         modules = dict(model.named_modules())
-        # a method whose network ends in features; on its class, for a network may have such a buffer
+        # a method whose network ends in features; of its class: a network may have such a buffer
         on_features = (m for m in modules.values() if getattr(type(m), "on_features", False))
         method = next(on_features, None)
         watched = {name: modules[name] for name in layers if name in modules}

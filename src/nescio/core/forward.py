@@ -1,4 +1,4 @@
-"""One forward pass of a user's model: what it may be given, what it must return, and its errors in words."""
+"""One forward pass of a user's model: its inputs, its outputs, and its errors in words."""
 
 import re
 import traceback
@@ -76,7 +76,7 @@ def draws_of(output: Any, inputs: int) -> Tensor:
 
 
 def fixed_draws(model: nn.Module) -> AbstractContextManager[None]:
-    """A block of runs that all start from one random state; a stochastic method draws only once in it."""
+    """A block of runs from one random state, in which a stochastic method draws only once."""
     # of the class: a network of the user's may have such a buffer
     fix = getattr(type(model), "fix_draws", None)
     return nullcontext() if fix is None else fix(model)
@@ -105,7 +105,8 @@ def check_inputs(
         bad = (~x.isfinite()).flatten(1).any(1).nonzero().flatten()
         number = before + bad[0] if numbers is None else numbers[bad[0].to(numbers.device)]
         raise NescioError(
-            f"input {int(number)} holds NaN or infinite values ({len(bad)} such inputs in its batch)"
+            f"input {int(number)} holds NaN or infinite values ({len(bad)} such inputs in its "
+            "batch)"
         )
 
 
@@ -125,7 +126,7 @@ def autograd_errors() -> Iterator[None]:
 
 
 def embedding_sizes(model: nn.Module) -> list[int]:
-    """Return how many token ids each embedding of a model has; none for a model that takes floats."""
+    """Return how many token ids each embedding of a model has; a model of floats has none."""
     sizes: list[int] = []
     for module in model.modules():
         scripted = isinstance(module, torch.jit.ScriptModule) and module.original_name
@@ -137,7 +138,7 @@ def embedding_sizes(model: nn.Module) -> list[int]:
 
 
 def _takes_token_ids(model: nn.Module, x: Tensor) -> bool:
-    """Whether a model without an embedding looks token ids up by itself: one that fails on floats."""
+    """Whether a model without an embedding looks token ids up itself: it fails on floats."""
     if x.dtype not in (torch.int32, torch.int64):
         return False
     weight = next((p for p in model.parameters() if p.is_floating_point()), None)
@@ -190,7 +191,7 @@ def _failing(x: Tensor, fails: Callable[[Tensor], bool]) -> list[int]:
 
 
 def _indexed_by_name(error: Exception) -> bool:
-    """Whether a tensor was indexed by a string, which torch takes for indices, one for each letter."""
+    """Whether a tensor was indexed by a string, which torch takes for an index per letter."""
     line = traceback.extract_tb(error.__traceback__)[-1].line or ""
     of_index = re.search("data type 'str'|too many indices|valid indices", str(error))
     return of_index is not None and re.search(r"""\[["']""", line) is not None

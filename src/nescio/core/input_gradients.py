@@ -44,8 +44,8 @@ def input_gradient(
             )
     if gradient is None:
         raise NescioError(
-            f"{purpose} needs a model that can be differentiated in its input; what this one returns "
-            "is constant, detached or made under torch.no_grad()"
+            f"{purpose} needs a model that can be differentiated in its input; what this one "
+            "returns is constant, detached or made under torch.no_grad()"
         )
     return gradient
 
@@ -53,7 +53,7 @@ def input_gradient(
 def quantity_gradients(
     model: nn.Module, data: Any, of: Quantities, **settings: Unpack[PassSettings]
 ) -> tuple[Tensor, Tensor]:
-    """Return quantities `(K, N)` of a model's logits, and their gradients in the raw inputs `(K, N, …)`.
+    """Return quantities `(K, N)` of a model's logits, and their gradients in x, `(K, N, …)`.
 
     A copy of the model is run in float64 and eval mode; the model itself is not touched. Each batch
     starts from the seed, as in `predict`, so that a stochastic model is one function of its input.
@@ -65,7 +65,8 @@ def quantity_gradients(
         of: a function of logits `(S, B, C)` giving `(K, B)`, such as several scores stacked.
         settings: `batch_size`, `seed`, `progress`, as in `predict`.
 
-    >>> values, gradients = quantity_gradients(nn.Linear(2, 3), torch.zeros(5, 2), lambda logits: logits[0].T)
+    >>> model, x = nn.Linear(2, 3), torch.zeros(5, 2)
+    >>> values, gradients = quantity_gradients(model, x, lambda logits: logits[0].T)
     >>> values.shape, gradients.shape
     (torch.Size([3, 5]), torch.Size([3, 5, 2]))
     """
@@ -80,7 +81,7 @@ def gradient_norms(
 
 
 def check_finite(names: Sequence[str], values: Tensor, gradients: Tensor) -> None:
-    """Raise, naming the quantity, if values or norms of gradients, `(K, N)` each, are not finite."""
+    """Raise, naming the quantity, if values or norms of gradients, `(K, N)`, are not finite."""
     for name, *rows in zip(names, values, gradients, strict=True):
         bad = ~torch.stack(rows).isfinite().all(0)
         if bad.any():
@@ -103,7 +104,7 @@ def draws_and_classes(model: nn.Module, x: Tensor, *, seed: int = 0) -> tuple[in
 
 
 def _norms(gradients: Tensor) -> Tensor:
-    """`(K, B)`; on the scale of the largest component, whose square alone would underflow from 1e-162 on."""
+    """`(K, B)`; on the scale of the largest component, whose square underflows below 1e-162."""
     flat = gradients.flatten(2)
     scale = flat.abs().amax(2, keepdim=True)
     norms: Tensor = torch.linalg.vector_norm(flat / scale.where(scale > 0, 1.0), dim=2)

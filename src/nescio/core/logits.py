@@ -20,7 +20,7 @@ SMALLEST = 1e-290  # smaller sums soon have fewer digits
 
 
 def check_logits(logits: Tensor) -> Tensor:
-    """Return the logits in float64, or raise if they are not finite floats `(S, N, C)` with C ≥ 2."""
+    """Return the logits in float64, or raise unless they are finite, `(S, N, C)`, with C ≥ 2."""
     extremes(logits)
     return logits.double()
 
@@ -57,7 +57,7 @@ def of_one_draw(logits: Tensor) -> bool:
 
 
 def log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Return `log p` and `log(1 − p)` of each draw, both `(S, N, C)` and exact where p is next to 1.
+    """Return `log p` and `log(1 − p)` of each draw, `(S, N, C)`, both exact where p is near 1.
 
     With `r = Σ_others exp(logit − largest)`, known by its log, the largest class has
     `p = 1 / (1 + r)`, and `1 − p = r / (1 + r)`; for the others `1 − p ≥ 1/2`.
@@ -69,10 +69,10 @@ def log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def relative_to_largest(logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return how far each class is below the largest, `(S, N, C)`, which that is, `log r`, `log(1 + r)`.
+    """Return the gaps `(S, N, C)` to the largest class, its index, `log r` and `log(1 + r)`.
 
-    `r = Σ_others exp(gap)` is the weight of the others relative to the largest; all but the first
-    are `(S, N, 1)`.
+    `r = Σ_others exp(gap)` is the weight of the others relative to the largest; the last three are
+    `(S, N, 1)`.
     """
     logits = check_logits(logits)
     largest = logits.max(-1, keepdim=True)
@@ -103,7 +103,7 @@ def mean_over_draws(log_p: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def largest_log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Return `log p̄` and `log(1 − p̄)` of the class with the largest mean probability, `(N,)` each."""
+    """Return `log p̄` and `log(1 − p̄)`, `(N,)`, of the class with the largest mean probability."""
     if of_one_draw(logits):  # the other classes need not be worked out
         _, _, log_rest, log_total = relative_to_largest(logits)
         return -log_total.flatten(), logsigmoid(log_rest).flatten()
@@ -113,7 +113,7 @@ def largest_log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def softmax_confidence(logits: Tensor) -> Tensor:
-    """Return the largest mean probability `max_c p̄_c`, `(N,)`: the confidence of a softmax network.
+    """Return the largest mean probability `max_c p̄_c`, `(N,)`: a softmax network's confidence.
 
     >>> softmax_confidence(torch.zeros(1, 1, 4))
     tensor([0.2500], dtype=torch.float64)
@@ -122,7 +122,7 @@ def softmax_confidence(logits: Tensor) -> Tensor:
 
 
 def log_mean(logits: Tensor) -> Tensor:
-    """Return `log p̄` of the mean over draws, `(N, C)`, in the logits' own precision, for its gradient."""
+    """Return `log p̄` of the mean over draws, `(N, C)`, in the logits' own precision."""
     log_p = logits.log_softmax(-1)
     return log_p[0] if len(log_p) == 1 else log_p.logsumexp(0) - math.log(len(log_p))
 

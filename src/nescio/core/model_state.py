@@ -107,7 +107,7 @@ def _restore_modes(model: nn.Module) -> Iterator[None]:
 
 
 def _put_back(buffer: Tensor, value: Tensor) -> None:
-    """Write only what was changed: any write would spoil a graph that waits for its backward pass."""
+    """Write only what was changed: a write would spoil a graph that waits for its backward."""
     if buffer.shape != value.shape:
         buffer.data = value
     elif not torch.equal(buffer, value):

@@ -84,7 +84,7 @@ def concatenate(parts: list[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tens
 def map_logits(
     model: nn.Module, data: Any, on_batch: OnBatch[Tensor], **settings: Unpack[PassSettings]
 ) -> None:
-    """Run a model over data in one pass; `on_batch(x, logits, y)` gets each batch, logits `(S, B, C)`."""
+    """Run a model over data in one pass, for `on_batch(x, logits, y)` with logits `(S, B, C)`."""
 
     def move_back(x: Tensor, logits: Tensor, y: Tensor | None) -> None:
         on_batch(x, logits.to(x.device), y)
@@ -146,7 +146,7 @@ class Runner:
 
 @contextmanager
 def running(model: nn.Module, seed: int = 0, requires_grad: bool | None = None) -> Iterator[Runner]:
-    """Yield what runs a model on any number of batches; it is left as found, and other threads can run it.
+    """Yield what runs a model on batches; it is left as found, and other threads can run it.
 
     Args:
         model: any module; its state is copied once, here, and not for each batch.
@@ -160,7 +160,7 @@ def running(model: nn.Module, seed: int = 0, requires_grad: bool | None = None) 
 
 
 def read(data: Any, batch_size: int, seed: int = 0) -> Iterator[Batch]:
-    """Return the batches of data; what they draw follows from the seed, apart from a model's draws."""
+    """Return the batches of data; what they draw follows from the seed, as in `data_stream`."""
     if in_memory(data):
         return batches(data, batch_size)
     stream = data_stream(seed)

@@ -92,7 +92,7 @@ def preserve_generators() -> Iterator[None]:
     """Leave torch's generators as found after a block, whatever it draws."""
     current = _RUN.get()
     if current is not None and not current.locked:
-        yield  # others use them meanwhile, so they are not ours to put back; `from_seed` will notice
+        yield  # others use them meanwhile: they are not ours to put back, `from_seed` will notice
         return
     _acquire()
     try:
@@ -149,9 +149,9 @@ def _acquire() -> None:
     """Take the generators, or raise where two threads wait for each other."""
     if not _LOCK.acquire(timeout=MAX_WAIT):
         raise NescioError(
-            f"another thread has held torch's random generators for {MAX_WAIT:g} s: it reads data, or "
-            "runs a model that draws from them. Data must not wait for a thread that runs such a "
-            "model while they are read"
+            f"another thread has held torch's random generators for {MAX_WAIT:g} s: it reads data, "
+            "or runs a model that draws from them. Data must not wait for a thread that runs such "
+            "a model while they are read"
         )
 
 
@@ -182,7 +182,8 @@ def _run_as(current: _Run, run: Callable[[], T]) -> T:
 def _states() -> list[Tensor]:
     """Those of the CPU's generator and, once they are in use, of the accelerators'."""
     on_cpu = torch.default_generator.get_state()
-    return [on_cpu, *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else ())]  # type: ignore[no-untyped-call]
+    in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return [on_cpu, *(torch.cuda.get_rng_state_all() if in_use else ())]
 
 
 def _set_states(states: list[Tensor]) -> None:

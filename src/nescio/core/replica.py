@@ -1,4 +1,4 @@
-"""A thread's own module tree over the weights of a user's model: hooks, modes and buffers change only there.
+"""A thread's own copy of a model's modules, over the same weights.
 
 Whoever runs a model puts it in eval mode and hooks its layers. On the user's own modules every
 other thread would see that, so it is done on copies of the module objects, which cost about as much
@@ -57,7 +57,7 @@ if hasattr(os, "register_at_fork"):  # a child has none of the threads that hold
 
 @contextmanager
 def isolate(model: M, requires_grad: bool | None = None) -> Iterator[M]:
-    """Yield a model in eval mode that only this thread sees: a replica; the user's is left as found.
+    """Yield a model in eval mode that only this thread sees: a replica; the model is left as found.
 
     A model that has no replica (see `replica`) is changed itself, locked meanwhile, and put back at
     the end. Within the block the buffers are not copied again: a second block on the same model, or
@@ -107,21 +107,22 @@ def _locked(model: nn.Module) -> Iterator[None]:
     layers = [module for module in modules if any(True for _ in module.parameters(recurse=False))]
     with _locks_guard:  # one order for all
         locks = [_locks.setdefault(m, threading.RLock()) for m in sorted(layers or [model], key=id)]
-    # data that run a model while they are read keep the generators from the thread that is waited for
+    # data that run a model while they are read keep the generators from the thread waited for
     timeout = _MAX_WAIT if generators_held() else -1
     with ExitStack() as stack:
         for lock in locks:
             if not lock.acquire(timeout=timeout):
                 raise NescioError(
-                    f"data that are being read run a {type(model).__name__}, which only one thread "
-                    "at a time can run, while another thread runs it; give each thread its own model"
+                    f"data that are being read run a {type(model).__name__}, which only one "
+                    "thread at a time can run, while another thread runs it; give each thread a "
+                    "model of its own"
                 )
             stack.callback(lock.release)
         yield
 
 
 def replica(model: M, requires_grad: bool | None = None) -> M | None:
-    """Return a copy of a model's module objects, in eval mode, over the same weights and copies of its buffers.
+    """Return a copy of a model's modules, in eval mode, over its weights and copies of its buffers.
 
     None for a model that might not be the same on other objects: a scripted or compiled one; one
     with hooks, or whose modules are referred to from elsewhere than their parents (lists, closures,
@@ -133,7 +134,7 @@ def replica(model: M, requires_grad: bool | None = None) -> M | None:
 
 
 def _copies(model: nn.Module, requires_grad: bool | None) -> dict[int, nn.Module] | None:
-    """The modules of a replica by the ids of the model's; the buffers of a model of this thread's are shared."""
+    """The modules of a replica by the ids of the model's; a replica's own buffers are shared."""
     modules = list(model.modules())
     if not _copyable(modules, requires_grad is not None):
         return None
@@ -152,7 +153,7 @@ def _copies(model: nn.Module, requires_grad: bool | None) -> dict[int, nn.Module
 
 
 def _copied(module: nn.Module, seen: dict[int, Any]) -> nn.Module:
-    """Another object with the same attributes, in eval mode; containers are copied, others shared."""
+    """Another object with the same attributes, in eval mode; only containers are copied."""
     copy: nn.Module = object.__new__(type(module))
     state = vars(module).copy()
     for name, value in state.items():
@@ -167,7 +168,7 @@ def _copied(module: nn.Module, seen: dict[int, Any]) -> nn.Module:
 
 
 def _alias(module: nn.Module, seen: dict[int, Any], requires_grad: bool) -> None:
-    """Replace a module's weights by others over the same memory, which need a gradient or do not."""
+    """Replace a module's weights by others over the same memory, with or without gradient."""
     for name, weight in module._parameters.items():
         if weight is not None and not weight.is_inference():
             alias = nn.Parameter(weight.detach(), requires_grad and weight.is_floating_point())
@@ -221,7 +222,7 @@ def _class_refers(kind: type[nn.Module], tree: set[int]) -> bool:
 
 
 def _refers(module: nn.Module, tree: set[int]) -> bool:
-    """Whether attributes or hooks of a module lead to others of the tree, other than as its children."""
+    """Whether attributes or hooks of a module lead to modules other than its children."""
     if "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None:
         return True  # made by torch.compile
     hooks = (hook for name in _HOOKS for hook in getattr(module, name).values())

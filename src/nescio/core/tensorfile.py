@@ -26,7 +26,7 @@ def write_tensors(
     about: dict[str, Any],
     force: bool = False,
 ) -> None:
-    """Write tensors with the plain data that explain them; `kind` is what the file is, such as a model."""
+    """Write tensors with the plain data that explain them; `kind` is that of the file."""
     # clones, since tied weights share memory, which the format cannot express
     copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     header = {"kind": kind, "format": FORMAT, **about}
@@ -38,16 +38,18 @@ def write_tensors(
 def read_tensors(
     path: FilePath, kind: str, keys: Collection[str] | None = None
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors and the plain data of a file of that kind; `keys` are all that the data may have.
+    """Return the tensors and plain data of a file of that kind; `keys` are all the data may have.
 
-    Kind and format are checked before the digest, so that a file of a newer version is reported as such.
+    Kind and format are checked before the digest, so that a file of a newer version is reported as
+    such.
     """
     name = os.fspath(path)
     try:
         with safe_open(name, framework="pt") as file:
             about = parse_json((file.metadata() or {}).get("nescio", "null"))
-            # clones, since memory mapped from a file is aligned differently, and sums round differently
-            tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118 - no mapping
+            # clones: memory mapped from a file is aligned differently, and sums round differently
+            names = file.keys()
+            tensors = {key: file.get_tensor(key).clone() for key in names}
     except FileNotFoundError as error:
         raise NescioError(f"no such file: {name!r}") from error
     except (SafetensorError, OSError, ValueError) as error:
@@ -74,7 +76,7 @@ def read_tensors(
 
 
 def _digest(tensors: dict[str, Tensor], header: dict[str, Any]) -> str:
-    """Of all a file holds: shows damage and careless changes, but not those that come with a new digest."""
+    """Of all a file holds: shows damage and careless changes, not deliberate ones."""
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name, value in sorted(tensors.items()):
         digest.update(f"{name} {value.dtype} {tuple(value.shape)};".encode())
@@ -83,7 +85,7 @@ def _digest(tensors: dict[str, Tensor], header: dict[str, Any]) -> str:
 
 
 def prefixed_state(module: nn.Module, prefix: str) -> dict[str, Tensor]:
-    """Return a module's state with a prefix before each name, or raise if it is more than tensors."""
+    """Return a module's state with a prefix before each name, or raise if it is not all tensors."""
     state = module.state_dict()
     for name, value in state.items():
         if not isinstance(value, Tensor):
@@ -101,7 +103,7 @@ def load_prefixed_state(
     path: FilePath,
     assign: bool = False,
 ) -> None:
-    """Put a state back into a module, or say why they do not fit; `assign` puts the very tensors there."""
+    """Load a state into a module, or raise; `assign` puts the tensors themselves there."""
     start = f"{prefix}."
     state = {k.removeprefix(start): value for k, value in tensors.items() if k.startswith(start)}
     try:

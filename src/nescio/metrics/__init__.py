@@ -1,4 +1,4 @@
-"""Metrics: pure functions of arrays (numpy, or anything numpy can read); higher scores = more likely unknown."""
+"""Metrics: pure functions of arrays, or of anything numpy can read."""
 
 from nescio.metrics.curves import RejectionCurve, RocCurve, rejection_curve, roc_curve
 from nescio.metrics.predictions import Reliability, accuracy, brier, ece, mmc, nll, reliability

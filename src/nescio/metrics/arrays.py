@@ -15,7 +15,7 @@ ROUNDING = 1e-6  # a mean of float32 probabilities may come out as 1.0000001
 
 
 def vector(name: str, values: ArrayLike, kinds: str, expected: str, axes: int = 1) -> Array:
-    """Return a non-empty array of shape (N,), or (N, C), without NaN, of one of the kinds of dtype."""
+    """Return a non-empty array (N,), or (N, C), without NaN, of one of the kinds of dtype."""
     array = as_array(values)
     if array.ndim != axes or array.size == 0:
         shape = "(N,) with N > 0" if axes == 1 else "(N, C) with N > 0 and C > 0"
@@ -32,12 +32,12 @@ def vector(name: str, values: ArrayLike, kinds: str, expected: str, axes: int = 
 
 
 def score_vector(name: str, values: ArrayLike) -> Array:
-    """Return scores (N,) in their own dtype; ±inf is allowed because it has a rank, NaN has none."""
+    """Return scores (N,) in their own dtype; ±inf is allowed, it has a rank, NaN has none."""
     return vector(name, values, "fiu", "real numbers")
 
 
 def score_pair(known_scores: ArrayLike, unknown_scores: ArrayLike) -> tuple[Array, Array]:
-    """Return the scores of both sides in one dtype; two of float32 stay so, which sorts twice as fast."""
+    """Return the scores of both sides in one dtype; float32 stays, it sorts twice as fast."""
     known = score_vector("known_scores", known_scores)
     unknown = score_vector("unknown_scores", unknown_scores)
     common = np.result_type(known, unknown)

@@ -1,4 +1,4 @@
-"""Curves over all thresholds: receiver operating characteristic, and accuracy against rejected fraction."""
+"""Curves over all thresholds: ROC, and accuracy against rejected fraction."""
 
 from dataclasses import dataclass, replace
 
@@ -26,10 +26,11 @@ class RocCurve:
     area: float
 
     def at(self, points: int = 201) -> "RocCurve":
-        """Return the curve at no more than so many points, at even steps of unknown + known, for storage.
+        """Return the curve at no more than so many points, for storage.
 
-        So steep and flat stretches are followed alike. Its trapezoids differ from the area by at
-        most ½ / (points − 1), and for thousands of inputs by a few hundredths of that.
+        They are at even steps of unknown + known, so steep and flat stretches are followed alike.
+        Its trapezoids differ from the area by at most ½ / (points − 1), and for thousands of inputs
+        by a few hundredths of that.
 
         >>> curve = roc_curve([1.0, 2.0, 3.0], [4.0, 5.0]).at(5)
         >>> curve.unknown.tolist(), curve.known.tolist()
@@ -78,9 +79,10 @@ class RejectionCurve:
     maximum_area: float
 
     def at(self, points: int = 101) -> "RejectionCurve":
-        """Return the curve at evenly spaced rejected fractions, each the nearest of its own, for storage.
+        """Return the curve at evenly spaced rejected fractions, for storage.
 
-        >>> rejection_curve([True, True, True, False, False], [1, 2, 3, 4, 5]).at(3).rejected.tolist()
+        >>> curve = rejection_curve([True, True, True, False, False], [1, 2, 3, 4, 5])
+        >>> curve.at(3).rejected.tolist()
         [0.0, 0.4, 0.8]
         """
         n, points = len(self.rejected), check_int("points", points, least=2)
@@ -92,12 +94,12 @@ class RejectionCurve:
 def rejection_curve(
     correct: ArrayLike, known_scores: ArrayLike, unknown_scores: ArrayLike | None = None
 ) -> RejectionCurve:
-    """Return the accuracy left when the inputs with the highest scores are rejected; unknown inputs count as wrong.
+    """Return the accuracy left when the inputs with the highest scores are rejected.
 
-    correct (N,) bool and known_scores (N,) describe the known inputs, unknown_scores (M,) the
-    others; n = N + M. Equal scores are rejected in random order and the accuracy is its
-    expectation, so the order of the inputs does not matter. maximum = min(1, N / accepted). ±inf is
-    allowed, it has a rank; NaN is an error.
+    Unknown inputs count as wrong. correct (N,) bool and known_scores (N,) describe the known
+    inputs, unknown_scores (M,) the others; n = N + M. Equal scores are rejected in random order and
+    the accuracy is its expectation, so the order of the inputs does not matter. maximum = min(1, N
+    / accepted). ±inf is allowed, it has a rank; NaN is an error.
 
     >>> curve = rejection_curve([True, False], [1.0, 3.0], [2.0, 4.0])
     >>> curve.accuracy.tolist(), curve.maximum.tolist()

@@ -4,7 +4,7 @@ import math
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """Format a fraction as a percentage; only exactly all, or none, reads so, and a dash is undefined.
+    """Format a fraction as a percentage; only 0 and 1 read as such, and a dash is undefined.
 
     >>> percent(0.8451), percent(1.0), percent(0.99996), percent(0.0), percent(1e-5), percent(None)
     ('84.5 %', '100.0 %', '>99.9 %', '0.0 %', '<0.1 %', '–')

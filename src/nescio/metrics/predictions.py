@@ -31,7 +31,7 @@ def mmc(confidence: ArrayLike) -> float:
 
 
 def accuracy(predicted: ArrayLike, labels: ArrayLike) -> float:
-    """Return the fraction of inputs whose predicted class is their label; −1 ("I do not know") is never right.
+    """Return the fraction of inputs whose predicted class is their label; −1 never is.
 
     (1/N) Σ_i [predicted_i = label_i], both (N,) integers, labels ≥ 0.
 
@@ -45,7 +45,7 @@ def accuracy(predicted: ArrayLike, labels: ArrayLike) -> float:
 
 
 def nll(log_probs: ArrayLike, labels: ArrayLike) -> float:
-    """Return the negative log-likelihood of the labels, in nats, mean over inputs; smaller is better.
+    """Return the mean negative log-likelihood of the labels, in nats; smaller is better.
 
     −(1/N) Σ_i log p_{i, label_i}, log_probs (N, C) with rows whose exponentials sum to 1, labels
     (N,) in 0 … C − 1. It is inf when a label was given probability 0.
@@ -61,7 +61,7 @@ def nll(log_probs: ArrayLike, labels: ArrayLike) -> float:
 
 
 def brier(probs: ArrayLike, labels: ArrayLike) -> float:
-    """Return the Brier score: squared distance to the one-hot label, summed over classes, mean over inputs; 0 (best) to 2.
+    """Return the Brier score: mean squared distance to the one-hot label; 0 (best) to 2.
 
     (1/N) Σ_i Σ_c (p_ic − [c = label_i])², probs (N, C) with rows that sum to 1, labels (N,) in 0 …
     C − 1.
@@ -78,7 +78,7 @@ def brier(probs: ArrayLike, labels: ArrayLike) -> float:
 
 
 def ece(confidence: ArrayLike, correct: ArrayLike, bins: int = BINS) -> float:
-    """Return the expected calibration error: by how much confidence and accuracy differ, bin by bin.
+    """Return the expected calibration error: how far confidence and accuracy differ, by bin.
 
     Σ_b (n_b / N) |accuracy_b − mean confidence_b| over the bins ((b − 1)/B, b/B], where 0 goes to
     the first. Confidence (N,) in [0, 1], correct (N,) bool; 0 is perfect.
@@ -92,7 +92,7 @@ def ece(confidence: ArrayLike, correct: ArrayLike, bins: int = BINS) -> float:
 
 @dataclass(frozen=True)
 class Reliability:
-    """Of each bin `(B,)` of `ece`: its inputs, their mean confidence and accuracy, NaN if it is empty."""
+    """Of each bin `(B,)` of `ece`: count, mean confidence and accuracy, NaN if it is empty."""
 
     edges: Array  # (B + 1,)
     count: Array
@@ -113,11 +113,11 @@ def reliability(confidence: ArrayLike, correct: ArrayLike, bins: int = BINS) -> 
 
 
 def _binned(confidence: ArrayLike, correct: ArrayLike, bins: int) -> tuple[Array, Array, Array]:
-    """How many inputs each bin has, the sum of their confidences, and how many of them are correct."""
+    """Of each bin: the number of inputs, the sum of confidences, the number of correct ones."""
     certainty, right = confidence_vector(confidence), correct_vector(correct)
     check_length("confidence", certainty, "correct", right)
     bins = check_int("bins", bins)
-    # edges in the dtype of the confidence, so that 0.2 falls on the edge 3/15 in float32 as in float64
+    # edges in the confidence's dtype, so that 0.2 falls on the edge 3/15 in float32 as in float64
     upper = (np.arange(1, bins) / bins).astype(certainty.dtype)
     bin_of = upper.searchsorted(certainty, side="left")
     weights = (None, certainty, right)

@@ -1,4 +1,4 @@
-"""How well scores separate unknown from known inputs; higher = more likely unknown, and each side is sorted once.
+"""How well scores separate unknown from known inputs; higher = more likely unknown.
 
 Each side is sorted alone, then the two are merged in blocks that fit the cache. All a metric needs
 of the merge is, for every group of equal scores, how many known and unknown inputs lie below it,
@@ -31,7 +31,7 @@ class Separation(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Some groups of equal scores, (G,) each: how many inputs are below a group, and at or below it."""
+    """Groups of equal scores, (G,) each: how many inputs are below a group, and at or below."""
 
     known_below: Counts
     known_upto: Counts
@@ -62,7 +62,7 @@ def separation(known_scores: ArrayLike, unknown_scores: ArrayLike, tpr: float = 
 
 
 def auroc(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
-    """Return the area under the ROC curve: the probability that an unknown input scores above a known one.
+    """Return the area under the ROC curve, the probability that an unknown scores above a known.
 
     P(unknown > known) + ½ P(unknown = known), from mid-ranks. Scores (N,) and (M,), higher = more
     likely unknown; 1 is perfect, ½ is random. ±inf is allowed, it has a rank; NaN is an error.
@@ -90,7 +90,9 @@ def aupr_in(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
 
 
 def aupr_out(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
-    """Return the average precision of finding the unknown inputs, the highest scores first; see `aupr_in`.
+    """Return the average precision of finding the unknown inputs, the highest scores first.
+
+    As `aupr_in`, but M / (N + M) is random.
 
     >>> aupr_out([1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 6.0, 7.0])
     0.95
@@ -102,7 +104,7 @@ def aupr_out(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
 
 
 def fpr_at_tpr(known_scores: ArrayLike, unknown_scores: ArrayLike, tpr: float = 0.95) -> float:
-    """Return the fraction of unknown inputs accepted when at least the fraction tpr of known inputs is.
+    """Return the fraction of unknown inputs accepted when the fraction tpr of known inputs is.
 
     Accepted = score ≤ threshold; the threshold is the smallest observed known score that accepts
     enough, without interpolation. Scores (N,) and (M,), higher = more likely unknown; 0 is perfect.
@@ -118,10 +120,10 @@ def fpr_at_tpr(known_scores: ArrayLike, unknown_scores: ArrayLike, tpr: float = 
 
 
 def balanced_threshold(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
-    """Return the threshold that separates the two sides best if both were as many (Oberdiek et al. 2018, eq. 7).
+    """Return the threshold that separates the sides best if both were as many.
 
     It maximises ½ P(known ≤ t) + ½ P(unknown > t) over the observed scores; of several, the
-    smallest.
+    smallest (Oberdiek et al. 2018, eq. 7).
 
     >>> balanced_threshold([1.0, 2.0, 3.0, 4.0], [3.5, 5.0, 6.0, 7.0])
     3.0
@@ -143,7 +145,7 @@ def accepted_count(n: int, tpr: float) -> int:
 
 
 def merge(known: Array, unknown: Array) -> Iterator[Groups]:
-    """Yield all groups of equal scores of two sorted arrays: the pivots' groups, then block by block the others.
+    """Yield all groups of equal scores of two sorted arrays: of pivots, then block by block.
 
     With every BLOCK-th score of each side as a pivot a block is never larger than that, however
     many scores are equal.
@@ -165,7 +167,7 @@ def merge(known: Array, unknown: Array) -> Iterator[Groups]:
 
 
 def group_counts(known: Array, unknown: Array) -> tuple[Counts, Counts]:
-    """Return how many inputs of each side are at or below each group of two short sorted arrays, (G + 1,) from 0 on."""
+    """Return how many of two short sorted arrays are at or below each group, (G + 1,) from 0 on."""
     scores = np.concatenate([known, unknown])
     order = scores.argsort(kind="stable")  # two sorted runs: numpy merges them instead of sorting
     scores = scores.take(order)
@@ -184,19 +186,19 @@ def groups_between(known_count: Counts, unknown_count: Counts) -> Groups:
 
 
 def twice_wins(groups: Groups) -> float:
-    """Return twice the number of pairs whose unknown input scores above the known one, ties counting half."""
+    """Return twice the number of pairs whose unknown scores above the known, ties counting half."""
     unknown = groups.unknown_upto - groups.unknown_below
     return float((unknown * (groups.known_below + groups.known_upto)).sum())
 
 
 def _known_precision(groups: Groups) -> float:
-    """Sum over the known inputs of the groups: fraction of known among all inputs at or below."""
+    """Sum over the groups' known inputs: fraction of known among all at or below."""
     precision = groups.known_upto / (groups.known_upto + groups.unknown_upto)
     return float(((groups.known_upto - groups.known_below) * precision).sum())
 
 
 def _unknown_precision(groups: Groups, n: int, m: int) -> float:
-    """Sum over the unknown inputs of the groups: fraction of unknown among all inputs at or above."""
+    """Sum over the groups' unknown inputs: fraction of unknown among all at or above."""
     found = m - groups.unknown_below
     precision = found / (found + (n - groups.known_below))
     return float(((groups.unknown_upto - groups.unknown_below) * precision).sum())

@@ -1,4 +1,4 @@
-"""The gradient each single input would ask of a network's weights: its moments, layer by layer, for a whole batch."""
+"""Moments of each single input's weight gradient, layer by layer, for a whole batch."""
 
 from nescio.core.weight_gradients.batch import BatchGradients, batch_gradients
 from nescio.core.weight_gradients.moments import STATISTICS, Moments

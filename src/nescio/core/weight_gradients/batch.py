@@ -1,4 +1,4 @@
-"""One batch forwards and backwards: the moments of each input's weight gradient at its predicted class."""
+"""The moments of each input's weight gradient at its predicted class, for one batch."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ class BatchGradients:
 
 @dataclass
 class _Call:
-    """One call of a layer: what it was given, and the place in autograd's graph of what it returned."""
+    """One call of a layer: its input, and the place in autograd's graph of its output."""
 
     module: nn.Module
     weights: Mapping[str, Tensor]  # in this call; a model may put others in their place
@@ -165,7 +165,7 @@ def _forward(model: nn.Module, x: Tensor) -> tuple[list[_Call], Tensor]:
 
 
 def _logit_gradient(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The log of the largest entry of `p − onehot(argmax p)`, and that `(N, C)` divided by it; exact next to p = 1."""
+    """`p − onehot(argmax p)` `(N, C)` over its largest entry, after the log of that entry."""
     log_p, log_q = (part[0] for part in log_probs(logits))
     top = logits[0].argmax(1, keepdim=True)
     log_delta = log_p.scatter(1, top, log_q.gather(1, top))
@@ -176,7 +176,7 @@ def _logit_gradient(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _uses(logits: Tensor) -> Counter[Tensor]:
-    """How often each weight is used on the way to the logits: edges of autograd's graph that end in it."""
+    """How often each weight is used on the way to the logits: edges of the graph that end in it."""
     uses: Counter[Tensor] = Counter()
     seen, waiting = set(), [logits.grad_fn]
     while waiting:
@@ -201,7 +201,7 @@ def _uses(logits: Tensor) -> Counter[Tensor]:
 def _returns_logits(
     calls: list[_Call], own: Weights, logits: Tensor, uses: Counter[Tensor]
 ) -> bool:
-    """Whether a layer returned the logits, but perhaps for their shape, and its weights do nothing else."""
+    """Whether a layer returned the logits, up to their shape, and its weights do nothing else."""
     node = logits.grad_fn
     while node is not None and node.name() in _PRESERVE_SUM:
         node = node.next_functions[0][0]
@@ -224,7 +224,7 @@ def _moments(
     uses: Counter[Tensor],
     layers: dict[str, Weights],
 ) -> dict[str, Moments]:
-    """Of each layer: by its rule where the graph shows that its weights were used by it alone, else without."""
+    """By a layer's rule where the graph shows that it alone used its weights, else without."""
     by_weight: dict[Tensor, list[_Call]] = {}
     for call in calls:
         by_weight.setdefault(call.weights["weight"], []).append(call)
@@ -253,8 +253,10 @@ def _moments(
 
 
 def _on_batch(model: nn.Module, x: Tensor, calls: list[_Call]) -> set[int]:
-    """The calls, by their id, along whose first axis the inputs lie: it is as long as they are many, and is so again for
-    another number of inputs. Tokens come first in some networks, and may be as many as the inputs.
+    """The calls, by their id, along whose first axis the inputs lie.
+
+    It is as long as there are inputs, and is so again for another number of inputs: tokens come
+    first in some networks, and may be as many as the inputs.
     """
     number = 3 if len(x) == 2 else 2
     others, _ = _forward(model, x[:1].repeat_interleave(number, 0))

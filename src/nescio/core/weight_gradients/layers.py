@@ -34,7 +34,7 @@ _KINDS |= {"LayerNorm": "norm", "GroupNorm": "norm"}
 
 
 def layers_of(model: nn.Module) -> dict[str, Weights]:
-    """Return the weights of each layer, weights and biases together, by the layer's name and their full names.
+    """Return the weights of each layer, biases included, by the layer's name and their full names.
 
     A layer is named by its path in the network, without what all paths share (a method's `net.`);
     where that is only a number, as in `nn.Sequential`, by its kind and place: `conv2`, `linear1`.
@@ -53,7 +53,7 @@ def layers_of(model: nn.Module) -> dict[str, Weights]:
 
 
 def _layer_path(path: str) -> str:
-    """The path of a weight's layer; a parametrised one keeps parts of its weight in modules of their own.
+    """The path of a weight's layer; a parametrised one keeps its weight in modules of their own.
 
     >>> _layer_path("net.2.bias"), _layer_path("net.2.parametrizations.weight.original0")
     ('net.2', 'net.2')
@@ -99,7 +99,7 @@ def runs_on_batch(module: nn.Module, given: Tensor, returned: Tensor, inputs: in
 
 
 def _linear(module: nn.Linear, calls: Calls) -> Moments:
-    """`δ ⊗ a`; where a layer meets several vectors of one input (tokens, a second call) the sum of such products."""
+    """`δ ⊗ a`, summed over the vectors of one input if there are several, such as tokens."""
     given = torch.cat([a.reshape(len(a), -1, a.shape[-1]) for a, _ in calls], 1)  # (N, T, in)
     delta = torch.cat([d.reshape(len(d), -1, d.shape[-1]) for _, d in calls], 1)  # (N, T, out)
     if given.shape[1] == 1:
@@ -125,7 +125,7 @@ def _convolution(module: Conv, calls: Calls) -> Moments:
 
 
 def _windowed(module: Conv, given: Tensor, delta: Tensor) -> Tensor:
-    """`(n · groups, out / groups, window)`; windows are read in place, channels innermost, and copied once."""
+    """`(n · groups, out / groups, window)`; windows are read in place, channels innermost."""
     mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
     if any(module._reversed_padding_repeated_twice):
         given = F.pad(given, module._reversed_padding_repeated_twice, mode=mode)
@@ -194,7 +194,7 @@ _quiet = SharedBlock(_without_warning)
 def moments_without_rule(
     model: nn.Module, x: Tensor, delta: Tensor, layers: dict[str, Weights]
 ) -> dict[str, Moments]:
-    """Return the moments of each layer's gradient of `⟨delta, logits⟩`, whatever the model does with its weights."""
+    """Return the moments of the layers' gradients of `⟨delta, logits⟩`, for any use of weights."""
     weights = {path: weight for own in layers.values() for path, weight in own.items()}
     step = max(1, MAX_NUMBERS // sum(weight.numel() for weight in weights.values()))
     chunks: dict[str, list[Moments]] = {name: [] for name in layers}
@@ -212,7 +212,7 @@ def _gradients(model: nn.Module, weights: Weights, x: Tensor, delta: Tensor) -> 
 
     def pulled(own: Weights, one: Tensor, pull: Tensor) -> Tensor:
         with preserve_generators(), fixed_draws(model):  # a stochastic model is one function
-            # a clone: the first layer may be in place, and autograd keeps no tensor made in inference mode
+            # a clone: the first layer may work in place, and autograd keeps no inference tensor
             given = one[None].clone()
             # a scripted model takes no weights in place of its own
             output = functional_call(model, own, (given,)) if own else model(given)
@@ -227,7 +227,7 @@ def _gradients(model: nn.Module, weights: Weights, x: Tensor, delta: Tensor) -> 
     except (RuntimeError, NotImplementedError, AttributeError) as error:
         if isinstance(error, torch.OutOfMemoryError):
             raise
-        # what `vmap` cannot follow: recurrent layers, branches on values, a model that asks for an nn.Parameter
+        # `vmap` cannot follow recurrent layers, branches on values, checks for an nn.Parameter
         losses = (pulled({}, one, pull) for one, pull in zip(x, delta, strict=True))
         parameters = list(weights.values())
         each = [torch.autograd.grad(loss, parameters, materialize_grads=True) for loss in losses]

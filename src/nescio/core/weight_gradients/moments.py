@@ -1,4 +1,4 @@
-"""Eight numbers that describe the entries of a gradient, for each input, without keeping the entries.
+"""Eight numbers that describe the entries of each input's gradient, without keeping them.
 
 Entries are centred before they are raised to a power, and rows scaled by their largest entry, so
 that nothing cancels, overflows or underflows; parts are merged by Pébay's formulas (2008).
@@ -34,11 +34,11 @@ class Moments:
     high: Tensor
 
     def statistics(self, precision: float) -> Tensor:
-        """Return the `STATISTICS` `(8, N)`, of whole populations: `std` divides by the count, a normal has kurtosis 3.
+        """Return the `STATISTICS` `(8, N)` of the population: `std` divides by the count.
 
         Entries that differ by no more than rounding at this precision count as equal: their spread
-        is 0, and where it is, skewness is 0 and kurtosis 1, the least it can be. A sum that is only
-        rounding of its terms counts as 0.
+        is 0, and where it is, skewness is 0 and kurtosis 1, its minimum (a normal has 3). A sum
+        that is only rounding of its terms counts as 0.
         """
         nothing = (self.mean * self.count).abs() <= 8 * precision * self.l1
         largest = torch.maximum(self.low.abs(), self.high.abs())
@@ -61,7 +61,7 @@ class Moments:
 
 
 def of_rows(entries: Tensor) -> Moments:
-    """Return those of each row of `(N, P)`; half precision, which could not be summed, is taken in single."""
+    """Return those of each row of `(N, P)`; half precision is summed in single."""
     entries = entries.float() if entries.dtype in (torch.float16, torch.bfloat16) else entries
     low, high = entries.aminmax(dim=1)
     tiny = torch.finfo(entries.dtype).tiny  # of which 1 / tiny is finite
@@ -84,7 +84,7 @@ def of_rows(entries: Tensor) -> Moments:
 
 
 def of_outer(left: Tensor, right: Tensor) -> Moments:
-    """Return those of the outer product of two rows, `(N, P)` and `(N, Q)`, in P + Q steps and not P·Q.
+    """Return those of the outer product of rows `(N, P)` and `(N, Q)`, in P + Q steps, not P·Q.
 
     With `left = p + X` and `right = q + Y` about their means, an entry differs from the mean `p·q`
     of all by `p·Y + q·X + X·Y`; and since each X meets each Y, the mean of `XⁱYʲ` is the mean of
