@@ -1,0 +1,41 @@
+"""A new detector, in one file and one line.
+
+Copy this file to `src/nescio/detectors/nearest_mean.py`, change it, and add to `CLASSES` in
+`detectors/__init__.py`
+
+    NearestMean,
+
+It is then known to `nescio.detectors.DETECTORS`, `rank`, `save` and the command line; the contract
+tests run on it, and its row in the documentation is generated.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from nescio.core.features import ForwardPass
+from nescio.detectors.feature_detector import GaussianDetector
+
+
+class NearestMean(GaussianDetector):
+    """Unknown if its features are far from the mean of every class.
+
+    The score is `min_c ‖f − μ_c‖₂`. A detector on logits or inputs alone derives from `Detector`;
+    without anything to learn it brings `score_batch`, and nothing else.
+
+    Args:
+        model, layer, floor: as for every detector on Gaussian features.
+    """
+
+    name = "nearest_mean"
+    shapes: ClassVar[dict[str, str]] = {"means_": "KF"}  # of what is learned, a letter per axis
+    means_: Tensor
+
+    def learn(self, data: Any) -> None:
+        moments = self.moments(data)  # of the features by class, in one pass
+        self.keep(means_=moments.mean[moments.count > 0])
+
+    def score_batch(self, x: Tensor, forward_pass: ForwardPass) -> Tensor:
+        rows = self.learned_features(forward_pass).double()  # (B, F)
+        return torch.cdist(rows, self.means_.to(rows.device)).amin(1)
