@@ -143,9 +143,7 @@ def stratified(labels: Tensor, test: float, seed: int, where: str) -> tuple[Tens
         count = round(len(positions) * test)
         tested[positions[: min(max(count, 1), len(positions) - 1)]] = True
     if not tested.any():
-        raise NescioError(
-            f"{where}: must have at least 2 inputs of some class to split, got 1 of each"
-        )
+        raise NescioError(f"{where}: must have 2 or more inputs of some class, got 1 of each")
     return torch.from_numpy(np.flatnonzero(~tested)), torch.from_numpy(np.flatnonzero(tested))
 
 
@@ -169,7 +167,15 @@ def known_table(
     if layout.split is None:
         train_rows, test_rows = stratified(labels, test, seed, name)
     else:
-        train_rows, test_rows = _given_split(table, layout.split, name)
+        parts = np.array(table[layout.split])
+        if set(parts) != {"train", "test"}:
+            given = ", ".join(sorted(set(parts))[:5])
+            raise NescioError(
+                f"{name}: column {layout.split!r} must hold train and test, got {given}"
+            )
+        train_rows, test_rows = (
+            torch.from_numpy(np.flatnonzero(parts == p)) for p in ("train", "test")
+        )
     learned = [int(i) for i in train_rows[known[train_rows]]]
     try:
         if not impute:
@@ -208,12 +214,3 @@ def class_labels(
         raise NescioError(f"{where}: {counts}; is column {column!r} a class?")
     position = {text: classes.index(name) for text, name in names.items()}
     return classes, torch.tensor([position[cell] for cell in cells])
-
-
-def _given_split(table: Rows, column: str, name: str) -> tuple[Tensor, Tensor]:
-    parts = np.array(table[column])
-    if set(parts) != {"train", "test"}:
-        given = ", ".join(sorted(set(parts))[:5])
-        raise NescioError(f"{name}: column {column!r} must hold train and test, got {given}")
-    train, tested = (torch.from_numpy(np.flatnonzero(parts == part)) for part in ("train", "test"))
-    return train, tested

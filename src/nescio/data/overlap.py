@@ -1,6 +1,7 @@
 """Whether two sets of data are the same, or one is part of the other, however each is given."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -48,13 +49,11 @@ def check_disjoint(known: Any, train: Any) -> None:
     )
     if same_inputs(known, train):
         raise NescioError(f"the detector would be calibrated on what it learned from, {why}")
-    one, other = _inputs(known), _inputs(train)
-    if not (_in_memory(one) and _in_memory(other)):
+    one, other = _in_memory(known), _in_memory(train)
+    if one is None or other is None or one.shape[1:] != other.shape[1:]:
         return
-    if _all_rows(one).shape[1:] != _all_rows(other).shape[1:]:
-        return  # others have an error for this
-    dtype = _common_dtype(_all_rows(one).dtype, _all_rows(other).dtype)
-    calibration, learned = (Counter(_row_hashes(data, dtype)) for data in (one, other))
+    dtype = _common_dtype(one.dtype, other.dtype)
+    calibration, learned = (Counter(_row_hashes(rows, dtype)) for rows in (one, other))
     shared = sum(count for row, count in calibration.items() if row in learned) / len(one)
     repeated = max(
         sum(count for count in rows.values() if count > 1) / rows.total()
@@ -90,26 +89,20 @@ def _takes_all(loader: loading.DataLoader[Any]) -> bool:
     return grouped and type(sampler) in (loading.SequentialSampler, loading.RandomSampler)
 
 
-def _in_memory(data: Any) -> bool:
-    rows = _inputs(data.dataset) if isinstance(data, loading.Subset) else data
-    return isinstance(rows, Tensor) and rows.dim() > 1 and len(data) > 0
+def _in_memory(data: Any) -> Tensor | None:
+    """Return the inputs `(N, …)`, N ≥ 1, if they are in memory; those of a subset are copied."""
+    rows = _inputs(data)
+    if isinstance(rows, loading.Subset):
+        whole, index = _inputs(rows.dataset), torch.as_tensor(rows.indices, dtype=torch.int64)
+        rows = whole[index.to(whole.device)] if isinstance(whole, Tensor) else None
+    return rows if isinstance(rows, Tensor) and rows.dim() > 1 and len(rows) > 0 else None
 
 
-def _all_rows(data: Any) -> Tensor:
-    """Return all inputs in memory, also those that a subset leaves out."""
-    rows: Tensor = data if isinstance(data, Tensor) else _inputs(data.dataset)
-    return rows
-
-
-def _row_hashes(data: Any, dtype: torch.dtype) -> list[int]:
-    """Return a hash of each input, the same for the same numbers."""
-    rows, hashes = _all_rows(data), []
-    index = None if isinstance(data, Tensor) else torch.as_tensor(data.indices, device=rows.device)
-    for start in range(0, len(data), CHUNK):
-        chunk = slice(start, start + CHUNK)
-        part = _cast(rows[chunk if index is None else index[chunk]], dtype) + 0  # −0 becomes 0
-        hashes += [hash(row.tobytes()) for row in tensor_bytes(part).view(len(part), -1).numpy()]
-    return hashes
+def _row_hashes(rows: Tensor, dtype: torch.dtype) -> Iterator[int]:
+    """Yield a hash of each input, the same for the same numbers."""
+    for part in torch.split(rows, CHUNK):
+        values = tensor_bytes(_cast(part, dtype) + 0).view(len(part), -1)  # −0 becomes 0
+        yield from (hash(row.tobytes()) for row in values.numpy())
 
 
 def _common_dtype(one: torch.dtype, other: torch.dtype) -> torch.dtype:

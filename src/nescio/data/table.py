@@ -68,12 +68,6 @@ class Column:
         block[missing] = np.nan
         return block
 
-    def unseen_categories(self, table: Table) -> list[str]:
-        """Return the category of each row that training did not have, as `colour=violet`, or ""."""
-        known = set(self.categories)
-        cells = ("" if is_missing(cell) else str(cell).strip() for cell in table[self.name])
-        return [f"{self.name}={cell}" if cell and cell not in known else "" for cell in cells]
-
     def _text(self, table: Table, row: int, allow_missing: bool) -> str | None:
         cell = table[self.name][row]
         if not is_missing(cell):
@@ -122,9 +116,8 @@ class Encoding:
         where = "the table" if isinstance(source, Mapping) else str(source)
         lacking = [repr(column.name) for column in self.columns if column.name not in table]
         if lacking:
-            raise NescioError(
-                f"{where} has no column {', '.join(lacking)}; it has {', '.join(table)}"
-            )
+            columns = ", ".join(table)
+            raise NescioError(f"{where} has no column {', '.join(lacking)}; it has {columns}")
         counts = {len(table[column.name]) for column in self.columns}
         if len(counts) != 1 or counts == {0}:
             wanted = "columns of one length ≥ 1"
@@ -146,11 +139,15 @@ class Encoding:
 
     def unseen_categories(self, table: Table) -> list[str]:
         """Return the unseen categories of each row, as `colour=violet; size=XL`, or ""."""
-        columns = [column for column in self.columns if column.kind != "numeric"]
-        if not columns:
-            return [""] * len(table[self.columns[0].name])
-        unseen = zip(*(column.unseen_categories(table) for column in columns), strict=True)
-        return ["; ".join(filter(None, row)) for row in unseen]
+        rows: list[list[str]] = [[] for _ in table[self.columns[0].name]]
+        for column in self.columns:
+            if column.kind == "numeric":
+                continue
+            known = set(column.categories)
+            for row, cell in zip(rows, table[column.name], strict=True):
+                if not is_missing(cell) and str(cell).strip() not in known:
+                    row.append(f"{column.name}={str(cell).strip()}")
+        return ["; ".join(row) for row in rows]
 
     @classmethod
     def fitted(

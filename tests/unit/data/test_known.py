@@ -85,5 +85,5 @@ def test_every_position_is_on_one_side_and_every_class_on_both(
 
 
 def test_one_input_of_each_class_leaves_nothing_to_test_on() -> None:
-    with pytest.raises(NescioError, match="here: must have at least 2 inputs of some class"):
+    with pytest.raises(NescioError, match="here: must have 2 or more inputs of some class"):
         stratified(torch.arange(3), 0.3, 0, "here")

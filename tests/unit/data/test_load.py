@@ -239,5 +239,5 @@ def test_imputing_is_harmless_where_there_is_no_table() -> None:
 
 def test_rows_of_which_no_class_has_two(tmp_path: Path) -> None:
     (tmp_path / "few.csv").write_text("a,b\n1,x\n2,y\n")
-    with pytest.raises(NescioError, match=r"few\.csv: must have at least 2 inputs of some class"):
+    with pytest.raises(NescioError, match=r"few\.csv: must have 2 or more inputs of some class"):
         data.load(tmp_path / "few.csv")

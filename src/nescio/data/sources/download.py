@@ -127,17 +127,13 @@ class _Resuming:
         total = None if rest is None else done + int(rest)
         with self.part.open("r+b" if done else "wb") as file:
             file.seek(done)
-            for chunk in _chunks(answer):
-                file.write(chunk)
-                done += len(chunk)
-                if self.progress is not None:
-                    self.progress(self.part.name.removesuffix(".part"), done, total)
+            try:
+                for chunk in answer.iter_content(2**16):
+                    file.write(chunk)
+                    done += len(chunk)
+                    if self.progress is not None:
+                        self.progress(self.part.name.removesuffix(".part"), done, total)
+            except requests.RequestException as error:
+                raise _Cut(str(error)) from error
         if total is not None and done != total:
             raise _Cut(f"{done} of {total} bytes came")
-
-
-def _chunks(answer: requests.Response) -> Iterator[bytes]:
-    try:
-        yield from answer.iter_content(2**16)
-    except requests.RequestException as error:
-        raise _Cut(str(error)) from error
