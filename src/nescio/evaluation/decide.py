@@ -1,4 +1,4 @@
-"""What a fitted detector's threshold promised, and what it did with test data → a `Decision` record."""
+"""What a fitted detector promised, and what it did on test data → a `Decision` record."""
 
 import time
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from nescio.guarantees.conformal import rank_of
 from nescio.methods import as_method
 from nescio.records import Decision, Provenance, RefusedSet
 
-USUAL = 0.95  # of cases that a share which chance gives lies between the two bounds
+USUAL = 0.95  # probability of the interval in which an accepted fraction lies by chance
 
 
 def decide(
@@ -31,14 +31,13 @@ def decide(
     *,
     batch_size: int = 256,
 ) -> Decision:
-    """Let a fitted detector decide on test data, and set that beside its promise.
+    """Let a fitted detector decide on test data, and compare that with its promise.
 
     Args:
-        detector: fitted; one that was loaded has forgotten what it promised, but not its threshold.
-        known: inputs of the kinds the model knows, that nothing was trained or fitted on; with labels, to tell how many
-            answers are right.
-        unknown: named data of other kinds; labels are passed over.
-        batch_size: inputs at a time; a loader has its own.
+        detector: fitted; one that was loaded has forgotten its promise, but not its threshold.
+        known: known data that nothing was trained or fitted on; with labels, for accuracies.
+        unknown: unknown data by name; labels are ignored.
+        batch_size: as in `predict`.
     """
     started = time.monotonic()
     if not isinstance(detector, Detector):
@@ -59,7 +58,7 @@ def decide(
 
 @dataclass
 class _Counts:
-    """Of one set: inputs, those accepted, and of labelled ones the right answers, to all and to those accepted."""
+    """Of one set: inputs, accepted ones, and the correct answers among both."""
 
     inputs: int = 0
     accepted: int = 0
@@ -69,7 +68,7 @@ class _Counts:
 
 
 class Tally:
-    """What a fitted detector decides on sets of data, batch by batch, of which nothing but counts is kept."""
+    """Counts what a fitted detector decides on sets of data, batch by batch."""
 
     def __init__(self, detector: Detector) -> None:
         self.detector = detector
@@ -86,20 +85,19 @@ class Tally:
         self.add(name, answers, claimed, y)
 
     def add(self, name: str, answers: Tensor, claimed: Tensor, y: Tensor | None) -> None:
-        """Count a batch of a set: `(B,)` answers, −1 where it is refused, and what the model alone would say."""
+        """Count a batch of a set: answers `(B,)`, −1 where refused, and the model's predictions."""
         own, taken = self.counts.setdefault(name, _Counts()), answers >= 0
         own.inputs += len(answers)
         own.accepted += int(taken.sum())
         own.labelled = own.labelled and y is not None
         if y is not None:
-            well = (claimed == as_int64(y).to(claimed.device)) & (
-                claimed >= 0
-            )  # −1 is no answer, and may be a label
+            # −1 is no answer, and may be a label
+            well = (claimed == as_int64(y).to(claimed.device)) & (claimed >= 0)
             own.right += int(well.sum())
             own.right_accepted += int((well & taken).sum())
 
     def record(self, known: str, settings: dict[str, Any], seconds: float) -> Decision:
-        """What was promised, and what became of it; `known` is the name of the known data."""
+        """Return what was promised and what became of it; `known` names the known data."""
         detector, rule, own = self.detector, self.detector.rule, self.counts[KNOWN]
         bounded = rule if isinstance(rule, ControlRisk) else None
         accept = rule.accept if isinstance(rule, Accept) else None
@@ -132,15 +130,14 @@ class Tally:
 
 
 def _answers(detector: Detector, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Of a batch `(B,)` each: the class or −1, and the class that the model alone would give."""
+    """Of a batch `(B,)` each: the class or −1, and the model's own prediction."""
     found = detector.explain(x, batch_size=len(x))
-    return torch.tensor([one.answer for one in found]), torch.tensor(
-        [one.predicted for one in found]
-    )
+    answers, predicted = zip(*((one.answer, one.predicted) for one in found), strict=True)
+    return torch.tensor(answers), torch.tensor(predicted)
 
 
 def _bound(detector: Detector, accept: float) -> float:
-    """The least probability with which a new known input is accepted: k / (n + 1), with many classes of the worst."""
+    """The guaranteed probability that a known input is accepted: k / (n + 1), at the least."""
     counts: list[int] = detector.calibration_class_.bincount().tolist() or [
         len(detector.calibration_)
     ]
@@ -148,9 +145,9 @@ def _bound(detector: Detector, accept: float) -> float:
 
 
 def _usual(detector: Detector, accept: float, inputs: int) -> tuple[float, float] | None:
-    """Between which shares the accepted ones of so many inputs usually lie; None with thresholds per class.
+    """The 95 % interval of the accepted fraction of so many inputs; None with thresholds per class.
 
-    Scores without ties, exchangeable with those of the calibration, leave Beta(k, n + 1 − k) below the k-th of n.
+    Exchangeable scores without ties leave Beta(k, n + 1 − k) below the k-th of n.
     """
     if detector.threshold_.dim():
         return None

@@ -82,7 +82,7 @@ def _run(extremes: "Extremes", model: nn.Module, name: str, data: Any, how: dict
 
 @dataclass(frozen=True)
 class _Inputs:
-    """Inputs `(K, …)`, and `(K,)` each: number, answer, label (−1 without one), confidence, score."""
+    """Inputs `(K, …)`, and of each `(K,)`: number, answer, label or −1, confidence, score."""
 
     x: Tensor
     numbers: Tensor

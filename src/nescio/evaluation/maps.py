@@ -154,7 +154,8 @@ def check_compared(methods: Sequence[str], scores: Sequence[str]) -> None:
         stochastic = ", ".join(name for name, kind in METHODS.items() if kind.sampled)
         raise NescioError(
             f"{', '.join(scores)} compares draws, but {', '.join(methods)} gives one; expected "
-            f"another score ({', '.join(map(str, usual_scores(1)))}) or a stochastic method ({stochastic})"
+            f"another score ({', '.join(map(str, usual_scores(1)))}) or a stochastic method "
+            f"({stochastic})"
         )
 
 
@@ -231,7 +232,7 @@ def _ends(window: Any) -> list[tuple[float, float]]:
 
 
 def _points(inputs: Tensor, labels: Tensor) -> Points:
-    """Training points at even steps through the data, so that sorted ones, too, show every class."""
+    """Training points at even steps through the data, so that sorted ones show every class."""
     chosen = torch.linspace(0, len(inputs) - 1, min(MAX_POINTS, len(inputs))).long()
     x, y = inputs[chosen].T.tolist()
     return Points(tuple(x), tuple(y), tuple(labels[chosen].tolist()))

@@ -1,4 +1,4 @@
-"""Which detector suits a model: all are tried on known data and on outliers made from them, and on nothing else."""
+"""Which detector suits a model: all are tried on known data and synthetic outliers alone."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ CRITERION = "mean AUROC over the kinds of outliers"
 
 @dataclass(frozen=True)
 class Recommended:
-    """What `recommend` found: the ranking, and the detector that leads it, fitted and ready to predict."""
+    """The ranking that `recommend` found, and the detector that leads it, fitted."""
 
     record: Recommendation
     detector: Detector
@@ -48,25 +48,22 @@ def recommend(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Recommended:
-    """Try detectors on known data and on outliers made from them, and fit the one that tells them apart best.
+    """Fit the detector that best separates known data from outliers made from them.
 
-    One half of `known`, by chance, calibrates every detector; the other half, which none of them has seen, is what it
-    is judged by, as it is and made into outliers: noise, inputs out of order, two in one, scaled ones; see
-    `nescio.data.outliers`. Since the half that settles the winner's threshold had no part in the choice, its guarantee
-    holds as ever. The best is the one with the largest mean AUROC over the kinds: what fails on one kind, as a softmax
-    does far away, falls behind what is good on all.
+    A random half of `known` calibrates every detector; the other half, as it is and made into
+    outliers (`nescio.data.outliers`), ranks them by mean AUROC over the kinds. The half that sets
+    the winner's threshold has no part in the choice, so that its guarantee holds.
 
     Args:
         model: any classifier.
-        known: inputs of the kinds it knows, which it was not trained on; with labels, if a detector needs them.
-        train: what detectors learn from that learn, such as the model's training data; else a part of `known`.
-        accept: the share of known inputs to accept, 0.95 if not given.
-        candidates: names in `DETECTORS` or `SCORES`; by default all detectors but `meta`, and thresholds on usual
-            scores. Those that cannot work on this model are passed over, and the record says why.
-        inputs: known ones to judge by, and outliers of each kind.
-        batch_size: inputs per forward pass.
+        known: known data that it was not trained on; with labels, if a detector needs them.
+        train: training data for detectors that learn; by default a part of `known`.
+        accept: the fraction of known inputs to accept, by default 0.95.
+        candidates: names of detectors or scores; by default all detectors but `meta`, and
+            thresholds on usual scores. The record says why one was skipped.
+        inputs: number of known inputs, and of outliers of each kind.
+        batch_size, progress: as in `predict`.
         seed: of the outliers, and of which inputs are taken.
-        progress: a bar on standard error; by default only on a terminal.
     """
     stopwatch = Stopwatch()
     check_model(model)
@@ -74,54 +71,53 @@ def recommend(
     rule_for(accept)
     if isinstance(train, Iterator):
         raise NescioError(
-            "train can be read only once, but every detector that learns reads it; give a dataset or a loader"
+            "train can be read only once, but every detector reads it; give a dataset or a loader"
         )
     check_disjoint(known, train)
     count = check_int("inputs", inputs, least=10)
     calibration, rest = halves(known, batch_size=batch_size)
-    own = _some(rest, count, seed)
-    logits = predict(model, own, progress=progress)
-    sets = {"known": own} | make_outliers(own, classes(logits).to(own.device), seed)
+    x = _random_inputs(rest, count, seed)
+    logits = predict(model, x, progress=progress)
+    sets = {"known": x} | make_outliers(x, classes(logits).to(x.device), seed)
     names = candidate_names(candidates, len(logits))
-    tried = _Trials(model, names, {"accept": accept, "train": train, "batch_size": batch_size})
+    trials = _Trials(model, names, {"accept": accept, "train": train, "batch_size": batch_size})
     with bar(len(names) + len(sets), "recommend", progress) as shown:
         for name in names:
             shown.advance(0, name)
-            tried.fit(name, calibration)
+            trials.fit(name, calibration)
             shown.advance()
         for name, data in sets.items():
             shown.advance(0, name)
-            tried.judge(name, data)
+            trials.score(name, data)
             shown.advance()
-    ranking = tried.ranking()
+    ranking = trials.ranking()
     record = Recommendation(
         detector=ranking[0].name,
         criterion=CRITERION,
         ranking=ranking,
-        skipped=usually_skipped(candidates) | tried.skipped,
-        inputs=len(own),
-        calibrated=len(tried.fitted[ranking[0].name].calibration_),
+        skipped=usually_skipped(candidates) | trials.skipped,
+        inputs=len(x),
+        calibrated=len(trials.fitted[ranking[0].name].calibration_),
         classes=logits.shape[2],
         draws=len(logits),
         provenance=stopwatch.provenance(seed, {"accept": accept, "inputs": count}),
     )
-    return Recommended(record, tried.fitted[ranking[0].name])
+    return Recommended(record, trials.fitted[ranking[0].name])
 
 
 class _Trials:
-    """Detectors that are fitted and judged by name; those that cannot be are left out, with the reason."""
+    """Detectors fitted and scored by name; those that fail are skipped, with the reason."""
 
     def __init__(self, model: nn.Module, names: Sequence[str], how: Mapping[str, Any]) -> None:
         self.model, self.names, self.how = model, names, how
         self.fitted: dict[str, Detector] = {}
         self.skipped: dict[str, str] = {}
         self.seconds = dict.fromkeys(names, 0.0)
-        self.scores: dict[str, dict[str, Tensor]] = {
-            name: {} for name in names
-        }  # by candidate, then by set
+        # by candidate, then by set
+        self.scores: dict[str, dict[str, Tensor]] = {name: {} for name in names}
 
     def fit(self, name: str, calibration: Any) -> None:
-        """Make and fit one, or say why not."""
+        """Fit one, or keep the reason why not."""
         started = time.monotonic()
         try:
             self.fitted[name] = detector_named(self.model, name).fit(calibration, **self.how)
@@ -129,8 +125,8 @@ class _Trials:
             self.skipped[name] = str(error)
         self.seconds[name] += time.monotonic() - started
 
-    def judge(self, of: str, data: Tensor) -> None:
-        """The scores of one set by all candidates, from one forward pass for all."""
+    def score(self, set_name: str, data: Tensor) -> None:
+        """Score one set by all candidates, in one forward pass."""
         found: dict[str, list[Tensor]] = {name: [] for name in self.fitted}
         layers = tuple(dict.fromkeys(layer for one in self.fitted.values() for layer in one.layers))
 
@@ -140,7 +136,7 @@ class _Trials:
                 try:
                     found[name].append(one.finite_scores(x, seen).cpu())
                 except NescioError as error:
-                    self.skipped[name] = f"of {of}: {error}"
+                    self.skipped[name] = f"of {set_name}: {error}"
                     del self.fitted[name]
                 self.seconds[name] += time.monotonic() - started
 
@@ -154,10 +150,10 @@ class _Trials:
                 progress=False,
             )
         for name in self.fitted:
-            self.scores[name][of] = torch.cat(found[name])
+            self.scores[name][set_name] = torch.cat(found[name])
 
     def ranking(self) -> tuple[Ranked, ...]:
-        """The best first, or an error if none is left; of equals the one that was named first."""
+        """Return the best first; of equals the one that was named first."""
         if not self.fitted:
             why = "; ".join(f"{name}: {reason}" for name, reason in list(self.skipped.items())[:3])
             raise NescioError(f"none of {', '.join(self.names)} can work here. {why}")
@@ -181,8 +177,8 @@ class _Trials:
         )
 
 
-def _some(data: Any, count: int, seed: int) -> Tensor:
-    """So many inputs `(N, …)` of data, by chance, or all if there are fewer."""
+def _random_inputs(data: Any, count: int, seed: int) -> Tensor:
+    """So many inputs `(N, …)` of data, at random, or all if there are fewer."""
     kept = Reservoir(count, seed)
     for x, _ in read(data, 256):
         kept.add(x)

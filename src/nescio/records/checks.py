@@ -1,4 +1,4 @@
-"""What must hold within a record: checked when one is made or read, so that no later step must cope.
+"""What must hold within a record: checked when one is made or read, so no later step must cope.
 
 A field says by its annotation what its numbers, or those of the lists in it, may be: `Fraction`,
 `Count`, `Positive`, `NonNegative`, or a `Constraint` of its own.
@@ -61,7 +61,7 @@ class Checked:
         self.check()
 
     def check(self) -> None:
-        """Raise an error if fields do not go together; few have more to check than annotations say."""
+        """Raise an error if fields do not go together; few have more than annotations."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""A fitted detector: how it was fitted, what its threshold promises, and what it does on test data."""
+"""A fitted detector: how it was fitted, what it promises, and what it does on test data."""
 
 import dataclasses
 import hashlib

@@ -1,4 +1,4 @@
-"""Inputs to look at: those a model is most and least certain of, and what attacks make of images."""
+"""Inputs to look at: those a model is most and least certain of, and images under attack."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

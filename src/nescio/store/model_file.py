@@ -278,7 +278,7 @@ def _check_state(state: dict[str, Tensor], method: Method, what: str) -> None:
 
 
 def _skeleton(plan: ModelPlan, tensors: dict[str, Tensor], where: str) -> Method:
-    """The model without memory for its weights, so that a false promise of a giant costs nothing."""
+    """The model without memory for its weights, so that promising a giant costs nothing."""
     mean, std = (tensors.get(f"model.normalise.{name}") for name in ("mean", "std"))
     if mean is not None and std is not None and not {mean.dtype, std.dtype} <= FLOATS:
         raise NescioError(

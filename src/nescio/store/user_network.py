@@ -57,7 +57,7 @@ def _call(factory: Any, spec: str) -> nn.Module:
 
 
 def load_weights(net: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Load a safetensors file into a network, all of it, or raise an error that says what differs."""
+    """Load a safetensors file into a network, all of it, or say what differs."""
     where, kind = repr(os.fspath(path)), type(net).__name__
     given = _tensors(Path(path))
     state = {name: value for name, value in net.state_dict().items() if isinstance(value, Tensor)}
@@ -189,7 +189,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
         if start == b"PK" and _is_npz(path):
             raise NescioError(
                 f"{where!r} is a NumPy archive; expected safetensors, which it becomes with "
-                "safetensors.numpy.save_file(dict(numpy.load('weights.npz')), 'weights.safetensors')"
+                "safetensors.numpy.save_file(dict(numpy.load('w.npz')), 'w.safetensors')"
             ) from error
         if start == b"PK" or start[:1] == b"\x80":  # what torch.save and pickle begin with
             raise _pickled(path) from error
@@ -201,7 +201,7 @@ def _pickled(path: Path) -> NescioError:
     target = path.with_suffix(".safetensors")
     if target.exists():
         target = path.with_name(f"{path.stem}-weights.safetensors")
-    # tensors that share memory become copies, since the format cannot say so; what is no tensor is left out
+    # tensors that share memory become copies; what is no tensor is left out
     code = (
         "import sys, torch, safetensors.torch as st; "
         "w = torch.load(sys.argv[1], 'cpu', weights_only=True); "

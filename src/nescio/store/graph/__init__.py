@@ -1,11 +1,11 @@
-"""A network as a list of plain operations and the tensors they use: kept in a file, and run without its code.
+"""A network as plain operations and tensors: kept in a file, and run without its code.
 
-What a file may ask for is settled by a rule (`rule.py`). The steps are run one by one; nothing in a file becomes code.
+What a file may ask for is checked before (`rule.py`); nothing in a file becomes code.
 """
 
 from nescio.store.graph.export import exported
 from nescio.store.graph.file import read_graph, write_graph
 from nescio.store.graph.graph import Graph
-from nescio.store.graph.steps import Plan, Step
+from nescio.store.graph.steps import GraphPlan, Step
 
 __all__ = ["Graph", "Plan", "Step", "exported", "read_graph", "write_graph"]

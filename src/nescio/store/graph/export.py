@@ -16,7 +16,7 @@ from nescio.core.model_state import preserve_state
 from nescio.errors import NescioError
 from nescio.store.graph.graph import Graph
 from nescio.store.graph.rule import checked
-from nescio.store.graph.steps import ARITHMETIC, ITEM, Plan, Step
+from nescio.store.graph.steps import ARITHMETIC, ITEM, GraphPlan, Step
 
 SPATIAL = (
     nn.modules.conv._ConvNd,
@@ -28,22 +28,22 @@ SPATIAL = (
 BARE = "linear"  # what a linear layer is called that is the whole network, and so has no name
 
 
-def exported(net: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> tuple[Plan, list[Tensor]]:
-    """A network on the CPU as steps and tensors, for batches of any size, or an error that says why it cannot be.
+def exported(
+    net: nn.Module, x: Tensor, layers: Sequence[str] = ()
+) -> tuple[GraphPlan, list[Tensor]]:
+    """Return a network on the CPU as steps and tensors, for batches of any size.
 
     Args:
         net: of one tensor to one tensor, without choices in Python that depend on values.
         x: a batch of at least two inputs.
-        layers: names of modules whose output is to be found again, as that of a module of the same name.
+        layers: names of modules whose output is to be found again under the same name.
     """
     with preserve_state(net), warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # of torch about itself
         net.eval()
         try:
             program = torch.export.export(net, (x.clone(),), dynamic_shapes=({0: Dim.DYNAMIC},))
-            program = program.run_decompositions(
-                {}
-            )  # nothing is taken apart, but nothing writes in place either
+            program = program.run_decompositions({})  # so that nothing writes in place
         except Exception as error:  # the network's own code is run, and may raise anything
             first = (str(error).strip() or "no reason given").splitlines()[0]
             raise NescioError(
@@ -57,7 +57,7 @@ def exported(net: nn.Module, x: Tensor, layers: Sequence[str] = ()) -> tuple[Pla
 
 
 def _check_any_batch(program: ExportedProgram) -> None:
-    """An error if the steps are those of some sizes of batches only, since Python chose them by the size."""
+    """Raise an error if Python chose other steps for batches of other sizes."""
     for node in program.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         size: Any = value.shape[0] if isinstance(value, Tensor) and value.dim() else None
@@ -68,7 +68,7 @@ def _check_any_batch(program: ExportedProgram) -> None:
                 )
 
 
-def _plan(program: ExportedProgram, net: nn.Module) -> tuple[Plan, list[Tensor]]:
+def _plan(program: ExportedProgram, net: nn.Module) -> tuple[GraphPlan, list[Tensor]]:
     signature = program.graph_signature
     kinds = [spec.kind.name for spec in signature.output_specs]
     if kinds != ["USER_OUTPUT"]:
@@ -113,7 +113,7 @@ def _plan(program: ExportedProgram, net: nn.Module) -> tuple[Plan, list[Tensor]]
                 )
             steps.append(Step(name, args, kwargs, layer))
             places[node] = {"of": len(steps)}
-    return Plan(tuple(steps), tuple(parameters)), tensors
+    return GraphPlan(tuple(steps), tuple(parameters)), tensors
 
 
 def _where(weight: Tensor, bias: Tensor | None = None) -> tuple[int, int | None]:
@@ -170,14 +170,17 @@ def _outputs(net: nn.Module, x: Tensor, layers: Sequence[str]) -> dict[str, tupl
                 # a copy, since what comes next may write over it
                 found[name] = module, returned.clone() if isinstance(returned, Tensor) else returned
 
-            module.register_forward_hook(keep)  # `untouched` takes it off
+            module.register_forward_hook(keep)  # `preserve_state` removes it
     net(x.clone())
     return found
 
 
 def _marked(
-    plan: Plan, tensors: Sequence[Tensor], x: Tensor, found: Mapping[str, tuple[nn.Module, Any]]
-) -> Plan:
+    plan: GraphPlan,
+    tensors: Sequence[Tensor],
+    x: Tensor,
+    found: Mapping[str, tuple[nn.Module, Any]],
+) -> GraphPlan:
     """The plan with a mark at the first step that makes what a module of the user's returns."""
     steps, linear = list(plan.steps), {step.layer for step in plan.steps}
     wanted = {
@@ -198,4 +201,4 @@ def _marked(
                     steps[index], marks={**steps[index].marks, name: isinstance(module, SPATIAL)}
                 )
                 del wanted[name]
-    return Plan(tuple(steps), plan.parameters)
+    return GraphPlan(tuple(steps), plan.parameters)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nescio.errors import NescioError
 from nescio.store.graph.rule import checked
-from nescio.store.graph.steps import MOST_SIZE, Held, Of, Plan, Step
+from nescio.store.graph.steps import MAX_SIZE, GraphPlan, Step, StepResult, StoredTensor
 
 STORE = "(tensors)"  # no module of the user's is called so
 EMBEDDING = "aten.embedding.default"
@@ -18,7 +18,7 @@ EMBEDDING = "aten.embedding.default"
 class Graph(nn.Module):
     """A network made of steps, run as any other."""
 
-    def __init__(self, plan: Plan, tensors: Sequence[Tensor]) -> None:
+    def __init__(self, plan: GraphPlan, tensors: Sequence[Tensor]) -> None:
         super().__init__()
         store = nn.Module()
         for index, (tensor, is_parameter) in enumerate(zip(tensors, plan.parameters, strict=True)):
@@ -57,9 +57,9 @@ class Graph(nn.Module):
         tensors = modules[STORE]
 
         def put(value: Any) -> Any:
-            if isinstance(value, Of):
+            if isinstance(value, StepResult):
                 return values[value.step]
-            if isinstance(value, Held):
+            if isinstance(value, StoredTensor):
                 return getattr(tensors, str(value.index))
             return [put(one) for one in value] if isinstance(value, list) else value
 
@@ -67,7 +67,7 @@ class Graph(nn.Module):
             call = modules[step.modules[0]] if step.call is nn.Linear else step.call
             given = step.args[:1] if step.call is nn.Linear else step.args
             value = call(*map(put, given), **{name: put(one) for name, one in step.kwargs.items()})
-            if isinstance(value, int) and abs(value) > MOST_SIZE:
+            if isinstance(value, int) and abs(value) > MAX_SIZE:
                 raise NescioError(f"step {number} of a graph makes a size beyond all bounds")
             for name in step.modules[step.call is nn.Linear :]:
                 value = modules[name](value)
@@ -116,7 +116,7 @@ def _add(graph: Graph, name: str, module: nn.Module) -> None:
         if inner is None:
             if hasattr(parent, part) or hasattr(nn.Linear, part):
                 raise NescioError(
-                    f"{name[:100]!r} in a graph is no name of a module; {part!r} means something else"
+                    f"{name[:100]!r} in a graph is no name of a module; {part!r} is reserved"
                 )
             inner = module if number == len(parts) else nn.Module()
             parent.add_module(part, inner)
@@ -124,7 +124,7 @@ def _add(graph: Graph, name: str, module: nn.Module) -> None:
 
 
 class ChannelsFirst(nn.AvgPool1d):
-    """Marks a map of features that has its channels before its positions, as what convolutions and pooling return."""
+    """Marks features with channels before positions, as convolutions and pooling return."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x

@@ -1,10 +1,10 @@
-"""The operators that a kept network may call, each written out, and what is checked before those that check too little.
+"""The operators that a kept network may call, and checks for those that check too little.
 
-A file comes from anywhere, so that an operator is on the list only if its code for CPUs refuses sizes that do not go
-together, or a check here does: PyTorch's kernels otherwise read and write past the end of memory. None of them writes
-on what it is given, looks at raw memory or touches a file. Left out for their missing checks are those of backward
-passes, `native_group_norm`, `grid_sampler_2d`, `_embedding_bag`, `col2im`, `_cdist_forward`, packed sequences, and
-resizing with scales given beside the sizes.
+A file comes from anywhere, so that an operator is on the list only if its code for CPUs refuses
+sizes that do not go together, or a check here does: PyTorch's kernels otherwise read and write past
+the end of memory. None of them writes on its arguments, looks at raw memory or touches a file. Left
+out for their missing checks are those of backward passes, `native_group_norm`, `grid_sampler_2d`,
+`_embedding_bag`, `col2im`, `_cdist_forward`, packed sequences, and resizing with scales.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,45 +18,48 @@ from nescio.errors import NescioError
 
 # a name alone is its overload `default`
 NAMES = """
-    abs acos acosh asin asinh atan atan2 atanh ceil cos cosh elu celu selu gelu silu mish erf erfc exp exp2 expm1 floor
-    hardtanh hardsigmoid hardswish relu relu6 leaky_relu prelu softplus log_sigmoid threshold glu sigmoid tanh
-    log log10 log1p log2 neg reciprocal round rsqrt sqrt square sign sin sinh tan trunc isinf isnan isfinite
-    logical_and logical_not logical_or logical_xor bitwise_not bitwise_and.Scalar bitwise_and.Tensor bitwise_or.Scalar
-    bitwise_or.Tensor bitwise_xor.Scalar bitwise_xor.Tensor maximum minimum max.other min.other clamp clamp.Tensor
-    clamp_min clamp_max add.Scalar add.Tensor sub.Scalar sub.Tensor rsub.Scalar rsub.Tensor mul.Scalar mul.Tensor
-    div.Scalar div.Tensor pow.Scalar pow.Tensor_Scalar pow.Tensor_Tensor eq.Scalar eq.Tensor ne.Scalar ne.Tensor
-    ge.Scalar ge.Tensor gt.Scalar gt.Tensor le.Scalar le.Tensor lt.Scalar lt.Tensor where.self where.ScalarSelf
-    where.ScalarOther where.Scalar masked_fill.Scalar masked_fill.Tensor lerp.Scalar lerp.Tensor addcmul
+    abs acos acosh asin asinh atan atan2 atanh ceil cos cosh elu celu selu gelu silu mish erf erfc
+    exp exp2 expm1 floor hardtanh hardsigmoid hardswish relu relu6 leaky_relu prelu softplus
+    log_sigmoid threshold glu sigmoid tanh log log10 log1p log2 neg reciprocal round rsqrt sqrt
+    square sign sin sinh tan trunc isinf isnan isfinite logical_and logical_not logical_or
+    logical_xor bitwise_not bitwise_and.Scalar bitwise_and.Tensor bitwise_or.Scalar
+    bitwise_or.Tensor bitwise_xor.Scalar bitwise_xor.Tensor maximum minimum max.other min.other
+    clamp clamp.Tensor clamp_min clamp_max add.Scalar add.Tensor sub.Scalar sub.Tensor rsub.Scalar
+    rsub.Tensor mul.Scalar mul.Tensor div.Scalar div.Tensor pow.Scalar pow.Tensor_Scalar
+    pow.Tensor_Tensor eq.Scalar eq.Tensor ne.Scalar ne.Tensor ge.Scalar ge.Tensor gt.Scalar
+    gt.Tensor le.Scalar le.Tensor lt.Scalar lt.Tensor where.self where.ScalarSelf where.ScalarOther
+    where.Scalar masked_fill.Scalar masked_fill.Tensor lerp.Scalar lerp.Tensor addcmul
 
-    div.Scalar_mode div.Tensor_mode floor_divide floor_divide.Scalar remainder.Scalar remainder.Tensor fmod.Scalar
-    fmod.Tensor
+    div.Scalar_mode div.Tensor_mode floor_divide floor_divide.Scalar remainder.Scalar
+    remainder.Tensor fmod.Scalar fmod.Tensor
 
-    amax amin any any.dim any.dims all all.dim all.dims argmax argmin max max.dim min min.dim mean mean.dim sum
-    sum.dim_IntList prod prod.dim_int cumsum std std.dim std.correction var var.dim var.correction norm.Scalar
-    norm.ScalarOpt_dim linalg_vector_norm linalg_norm logsumexp softmax.int _softmax log_softmax.int _log_softmax sort
-    topk
+    amax amin any any.dim any.dims all all.dim all.dims argmax argmin max max.dim min min.dim mean
+    mean.dim sum sum.dim_IntList prod prod.dim_int cumsum std std.dim std.correction var var.dim
+    var.correction norm.Scalar norm.ScalarOpt_dim linalg_vector_norm linalg_norm logsumexp
+    softmax.int _softmax log_softmax.int _log_softmax sort topk
 
-    linear mm bmm mv dot vdot addmm baddbmm matmul einsum bilinear cosine_similarity pairwise_distance cdist
-    scaled_dot_product_attention
-    conv1d conv2d conv3d conv1d.padding conv2d.padding conv3d.padding conv_transpose1d conv_transpose2d.input
-    conv_transpose3d.input convolution
-    batch_norm _native_batch_norm_legit_no_training layer_norm native_layer_norm group_norm instance_norm rms_norm
-    max_pool1d max_pool2d max_pool3d max_pool2d_with_indices max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d
-    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
-    lstm.input gru.input rnn_tanh.input rnn_relu.input dropout feature_dropout
-    upsample_nearest1d.vec upsample_nearest2d.vec upsample_linear1d.vec upsample_bilinear2d.vec upsample_bicubic2d.vec
-    pixel_shuffle pixel_unshuffle channel_shuffle
-    pad constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d
+    linear mm bmm mv dot vdot addmm baddbmm matmul einsum bilinear cosine_similarity
+    pairwise_distance cdist scaled_dot_product_attention conv1d conv2d conv3d conv1d.padding
+    conv2d.padding conv3d.padding conv_transpose1d conv_transpose2d.input conv_transpose3d.input
+    convolution batch_norm _native_batch_norm_legit_no_training layer_norm native_layer_norm
+    group_norm instance_norm rms_norm max_pool1d max_pool2d max_pool3d max_pool2d_with_indices
+    max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
+    adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d lstm.input gru.input rnn_tanh.input
+    rnn_relu.input dropout feature_dropout upsample_nearest1d.vec upsample_nearest2d.vec
+    upsample_linear1d.vec upsample_bilinear2d.vec upsample_bicubic2d.vec pixel_shuffle
+    pixel_unshuffle channel_shuffle pad constant_pad_nd reflection_pad1d reflection_pad2d
+    replication_pad1d replication_pad2d
 
-    view _unsafe_view view_as reshape flatten.using_ints unflatten.int contiguous clone alias detach lift_fresh_copy
-    to.dtype to.dtype_layout to.device to.other _to_copy type_as copy permute transpose.int movedim.int
-    movedim.intlist t numpy_T squeeze squeeze.dim squeeze.dims unsqueeze expand expand_as repeat tile flip roll
-    select.int slice.Tensor narrow diagonal tril triu chunk split.Tensor split_with_sizes unbind.int stack cat
-    select_scatter slice_scatter fill.Scalar
-    embedding index.Tensor index_select index_put gather take_along_dim scatter.src scatter.value scatter_add one_hot
+    view _unsafe_view view_as reshape flatten.using_ints unflatten.int contiguous clone alias detach
+    lift_fresh_copy to.dtype to.dtype_layout to.device to.other _to_copy type_as copy permute
+    transpose.int movedim.int movedim.intlist t numpy_T squeeze squeeze.dim squeeze.dims unsqueeze
+    expand expand_as repeat tile flip roll select.int slice.Tensor narrow diagonal tril triu chunk
+    split.Tensor split_with_sizes unbind.int stack cat select_scatter slice_scatter fill.Scalar
+    embedding index.Tensor index_select index_put gather take_along_dim scatter.src scatter.value
+    scatter_add one_hot
 
-    zeros ones full eye eye.m zeros_like ones_like full_like new_zeros new_ones new_full scalar_tensor arange
-    arange.start arange.start_step sym_size.int sym_numel
+    zeros ones full eye eye.m zeros_like ones_like full_like new_zeros new_ones new_full
+    scalar_tensor arange arange.start arange.start_step sym_size.int sym_numel
 """
 ALLOWED = frozenset(name if "." in name else f"{name}.default" for name in NAMES.split())
 
@@ -121,7 +124,7 @@ def _spreads(shape: Sequence[int], to: Sequence[int]) -> bool:
 
 
 def _recurrent_fits(gates: int) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether a recurrent network's weights are of its size, which its code for CPUs takes on trust."""
+    """Whether a recurrent network's weights are of its size, which its code takes on trust."""
 
     def fits(given: Mapping[str, Any]) -> bool:
         x, params, layers = given["input"], given["params"], given["num_layers"]
@@ -149,13 +152,13 @@ def _recurrent_fits(gates: int) -> Callable[[Mapping[str, Any]], bool]:
 
 
 def _divides(given: Mapping[str, Any]) -> bool:
-    """Whether a division is not one of whole numbers by -1, which ends the process at the smallest of them."""
+    """Whether a division is none of integers by -1, which crashes at the smallest of them."""
     kinds = [torch.as_tensor(given[name]) for name in ("self", "other")]
     return any(one.is_floating_point() for one in kinds) or not bool((kinds[1] == -1).any())
 
 
 def _pads(given: Mapping[str, Any]) -> bool:
-    """Whether only a constant is taken off: going round, negative sizes leave memory as it lies."""
+    """Whether only a constant pad is negative: others would leave memory uninitialised."""
     return given.get("mode", "constant") == "constant" or min(given["pad"], default=0) >= 0
 
 

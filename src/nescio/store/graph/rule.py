@@ -1,6 +1,6 @@
 """What a graph may ask for: checked whole, before anything is run.
 
-Functions of PyTorch's `aten` that are on a list (`operators.py`), of numbers, types and the results of earlier steps.
+Functions of PyTorch's `aten` that are on a list (`operators.py`), of numbers, types and results.
 """
 
 import math
@@ -16,9 +16,18 @@ from torch._ops import OpOverload
 
 from nescio.errors import NescioError
 from nescio.store.graph.operators import ALLOWED, guarded
-from nescio.store.graph.steps import ARITHMETIC, ITEM, MOST_SIZE, Held, Of, Plan, Ready, Step
+from nescio.store.graph.steps import (
+    ARITHMETIC,
+    ITEM,
+    MAX_SIZE,
+    CheckedStep,
+    GraphPlan,
+    Step,
+    StepResult,
+    StoredTensor,
+)
 
-MOST_STEPS = 20_000
+MAX_STEPS = 20_000
 TYPES = (
     torch.float16,
     torch.bfloat16,
@@ -45,12 +54,12 @@ NAMED: dict[str, dict[str, Any]] = {  # arguments that are no numbers, by their 
 }
 
 
-def checked(plan: Plan) -> tuple[Ready, ...]:
+def checked(plan: GraphPlan) -> tuple[CheckedStep, ...]:
     """The steps ready to run, if they are such as a network may ask for."""
-    if not 0 < len(plan.steps) <= MOST_STEPS:
-        raise NescioError(f"a graph of {len(plan.steps)} steps; expected 1 to {MOST_STEPS}")
+    if not 0 < len(plan.steps) <= MAX_STEPS:
+        raise NescioError(f"a graph of {len(plan.steps)} steps; expected 1 to {MAX_STEPS}")
     kinds, last = ["tensor"], {0: 0}  # of each result; the last step that needs it
-    ready: list[Ready] = []
+    ready: list[CheckedStep] = []
     for number, step in enumerate(plan.steps, start=1):
         place = f"step {number} of a graph, {step.op[:100]!r}"
         check = _Arguments(kinds, len(plan.parameters), place)
@@ -58,7 +67,7 @@ def checked(plan: Plan) -> tuple[Ready, ...]:
         args = tuple(check.ready(one) for one in step.args)
         kwargs = {name: check.ready(one) for name, one in step.kwargs.items()}
         ready.append(
-            Ready(
+            CheckedStep(
                 nn.Linear if step.layer else call,
                 args,
                 kwargs,
@@ -83,7 +92,7 @@ def checked(plan: Plan) -> tuple[Ready, ...]:
 
 
 def _call(step: Step, check: "_Arguments", place: str) -> tuple[Callable[..., Any], str]:
-    """What a step calls, and whether it gives a "tensor", a "size" or "several" things; its arguments are checked."""
+    """What a step calls, its arguments checked, and if it gives a "tensor", "size" or "several"."""
     if step.op == ITEM:
         if (
             len(step.args) != 2
@@ -118,7 +127,7 @@ def _call(step: Step, check: "_Arguments", place: str) -> tuple[Callable[..., An
             raise NescioError(f"{place}: the argument {name!r} is missing")
         if name in given and not check.fits(given[name], one.real_type):
             raise NescioError(
-                f"{place}: {repr(given[name])[:100]} is no {one.real_type} for the argument {name!r}"
+                f"{place}: {repr(given[name])[:100]} is no {one.real_type} for {name!r}"
             )
     returns = [str(one.type) for one in schema.returns]
     ready = guarded(call)
@@ -168,7 +177,7 @@ class _Arguments:
 
     def is_size(self, value: Any) -> bool:
         """Whether an argument is a whole number, or stands for one."""
-        return self.kind(value) == "size" or (_is_whole(value) and abs(value) <= MOST_SIZE)
+        return self.kind(value) == "size" or (_is_whole(value) and abs(value) <= MAX_SIZE)
 
     def fits(self, value: Any, kind: Any) -> bool:
         """Whether an argument is of a type in a schema."""
@@ -214,9 +223,9 @@ class _Arguments:
         ((key, one),) = value.items()
         if key == "of":
             self.used.add(one)
-            return Of(one)
+            return StepResult(one)
         if key == "tensor":
-            return Held(one)
+            return StoredTensor(one)
         return (
             _odd_float(value)
             if key == "float"

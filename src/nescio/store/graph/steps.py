@@ -10,20 +10,21 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     for name in ("add", "sub", "mul", "floordiv", "mod", "neg")
 }  # of the sizes of tensors
 ITEM = "item"  # one of several results
-MOST_SIZE = 2**63 - 1
+MAX_SIZE = 2**63 - 1
 
 
 @dataclass(frozen=True)
 class Step:
     """One operation.
 
-    In arguments `{"of": i}` is the result of step i (counted from 1; 0 is the input), `{"tensor": k}` one of the
-    tensors, `{"name": "float32"}` a type, `{"float": "inf"}` a number that JSON does not have.
+    In arguments `{"of": i}` is the result of step i (counted from 1; 0 is the input),
+    `{"tensor": k}` one of the tensors, `{"name": "float32"}` a type, `{"float": "inf"}` a number
+    that JSON does not have.
 
     Attributes:
         op: `aten.conv2d.default`, `size.mul`, or `item`.
         layer: of a linear one, the name of the user's module, so that it is a module again.
-        marks: names of modules whose output the result is, and whether that is a map with channels first.
+        marks: names of modules whose output the result is, and whether channels come first.
     """
 
     op: str
@@ -34,29 +35,29 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The steps in order, the last of which gives the answer, and which of the tensors are parameters."""
+class GraphPlan:
+    """The steps in order, the last giving the answer, and which tensors are parameters."""
 
     steps: tuple[Step, ...]
     parameters: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
-class Of:
+class StepResult:
     """Stands for the result of a step."""
 
     step: int
 
 
 @dataclass(frozen=True)
-class Held:
+class StoredTensor:
     """Stands for one of the tensors."""
 
     index: int
 
 
 @dataclass(frozen=True)
-class Ready:
+class CheckedStep:
     """A step that was checked, with what it calls, and the results that no later step needs."""
 
     call: Callable[..., Any]
