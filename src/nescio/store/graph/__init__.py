@@ -8,4 +8,4 @@ from nescio.store.graph.file import read_graph, write_graph
 from nescio.store.graph.graph import Graph
 from nescio.store.graph.steps import GraphPlan, Step
 
-__all__ = ["Graph", "Plan", "Step", "exported", "read_graph", "write_graph"]
+__all__ = ["Graph", "GraphPlan", "Step", "exported", "read_graph", "write_graph"]
