@@ -13,6 +13,14 @@ def small(seed=0):
     return mlp(2, 3, hidden=(16,))
 
 
+def linear(weight, bias=None, dtype=torch.float64):
+    """A linear network with given weights, and a bias of 0 unless it is given."""
+    net = nn.Linear(len(weight[0]), len(weight), dtype=dtype).requires_grad_(False)
+    net.weight.copy_(torch.as_tensor(weight, dtype=torch.float64))
+    net.bias.copy_(torch.zeros(len(weight)) if bias is None else torch.as_tensor(bias))
+    return net.requires_grad_()
+
+
 def same(a, b):
     """Whether two networks have the same weights, to the bit."""
     return all(torch.equal(a.state_dict()[key], b.state_dict()[key]) for key in a.state_dict())
@@ -37,7 +45,7 @@ def seeded(net, seed=0):
 
 
 class Watched(Softmax):
-    """Remembers each step: its inputs, a number drawn in it, and which layers were in train mode."""
+    """Records each step: its inputs, a random number, and which layers were in train mode."""
 
     def __init__(self, net):
         super().__init__(net)

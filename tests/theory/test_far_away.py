@@ -1,4 +1,4 @@
-"""Far away: a softmax on a ReLU network grows certain, whatever score one looks at (papers 1 and 2)."""
+"""Far away a softmax on a ReLU network becomes certain, whatever the score (papers 1 and 2)."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ def model():
 
 
 def test_confidence_tends_to_one_along_almost_every_ray(model):
-    """Theorem 3.1 of *Why ReLU networks yield high-confidence predictions far away from the training data*."""
+    """Theorem 3.1 of Hein et al. 2019."""
     angle = torch.linspace(0, 2 * torch.pi, 1001, dtype=torch.float64)[:-1]
     rays = torch.stack([angle.cos(), angle.sin()], 1)
     confidence = [
@@ -32,7 +32,7 @@ def test_confidence_tends_to_one_along_almost_every_ray(model):
     "score", [spec.name for spec in usual_scores(1) if spec.name not in ("max_logit", "energy")]
 )
 def test_no_score_of_probabilities_notices_that_it_has_left(model, score):
-    """Every such score keeps falling as an input is scaled up, also where probabilities have long rounded to one."""
+    """Every such score keeps falling as inputs are scaled, also where p rounds to 1."""
     generator = torch.Generator().manual_seed(1)
     rays = torch.randn(300, 2, generator=generator, dtype=torch.float64)
     values = torch.stack(

@@ -1,4 +1,4 @@
-"""Theorem 1 of *Know your limits*: far out along a feature in which it is monotone, no model of the five kinds doubts.
+"""Theorem 1 of *Know your limits*: far out along a monotone feature no model is unsure.
 
 The lemmas speak of single functions p_θ, so a feature counts as monotone if it is so in every draw.
 """
@@ -62,7 +62,7 @@ def model(request, patients):
 
 @pytest.fixture(scope="module")
 def features(model, patients):
-    """Those in which every draw is strictly monotone, all over the data's box with that side open to infinity."""
+    """Features in which every draw is strictly monotone, in a box open to infinity on one side."""
     x, _ = patients
     draws = len(nescio.predict(model, x[:1]))
     found = []
@@ -133,7 +133,7 @@ def test_gradients_of_all_probabilities_die_away(model, patients, features):
 
 
 def test_certainty_rises_to_its_limit(model, patients, features):
-    """At first an input may cross the boundary; in the end its confidence only rises, and then stands still."""
+    """An input may cross the boundary at first; then its confidence only rises, and saturates."""
     x = patients[0][:100].double()
     for feature in features:
         factors = torch.ones(13, 3, dtype=torch.float64)
@@ -149,7 +149,7 @@ def test_certainty_rises_to_its_limit(model, patients, features):
 
 
 def test_a_logistic_regression_ends_where_it_must():
-    """By hand: with two classes p = σ(m), m = (w₁ − w₀)·x + b, so the sign of (w₁ − w₀)_d decides the end."""
+    """By hand: p = σ(m), m = (w₁ − w₀)·x + b, so that the sign of (w₁ − w₀)_d decides."""
     weight = torch.tensor([[0.3, -0.2, 0.1], [0.8, -0.9, 0.1]], dtype=torch.float64)
     net = nn.Linear(3, 2).double()
     net.load_state_dict({"weight": weight, "bias": torch.tensor([0.5, -0.5], dtype=torch.float64)})

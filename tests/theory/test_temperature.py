@@ -1,4 +1,4 @@
-"""No temperature helps far away (Hein et al. 2019, *Why ReLU networks yield high-confidence predictions …*)."""
+"""No temperature helps far away (Hein et al. 2019)."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def rays():
 
 @pytest.mark.parametrize("temperature", [0.1, 3.0, 1000.0])
 def test_it_is_as_certain_along_the_same_rays_and_of_the_same_classes(model, rays, temperature):
-    """Division by a constant is affine: slopes and intercepts are divided, and what is steepest stays so."""
+    """Division by a constant is affine: slopes and intercepts are divided, the order stays."""
     x = torch.zeros_like(rays)
     plain, scaled = (
         asymptote(one, x, rays) for one in (model, TemperatureScaled(model, temperature))
@@ -39,7 +39,7 @@ def test_it_is_as_certain_along_the_same_rays_and_of_the_same_classes(model, ray
 
 
 def test_it_only_changes_how_far_that_is(model, rays):
-    """Where the intercepts no longer count, the confidence at temperature T and distance T·t is that at 1 and t."""
+    """Far out the confidence at temperature T and distance T·t is that at 1 and t."""
     law = asymptote(model, torch.zeros_like(rays), rays)
     gap = law.slope.diff(dim=1).abs()[:, 0]
     sure = law.certain & (gap > gap.median())

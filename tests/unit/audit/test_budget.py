@@ -1,4 +1,4 @@
-"""Budgets of time: what fits is proved, the rest measured, and what is proved is true however much that was."""
+"""Budgets of time: what fits is proved, the rest measured, and proofs do not depend on it."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from nescio.models import mlp
 
 
 class Clock:
-    """Time that passes only when it is told to, or by a step each time it is looked at."""
+    """Time that passes only when it is set, or by a step each time it is read."""
 
     def __init__(self, step=0.0):
         self.now, self.step = 100.0, step
@@ -25,9 +25,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch):
-    found = Clock()
-    monkeypatch.setattr(budgets, "time", found)
-    return found
+    result = Clock()
+    monkeypatch.setattr(budgets, "time", result)
+    return result
 
 
 @pytest.fixture
@@ -95,14 +95,14 @@ def test_what_is_proved_in_a_budget_is_what_is_proved_without(net, rays, monkeyp
     assert everything.unfollowed == 0
     for step, least, most in ((1e-9, 60, 60), (0.02, 1, 59), (10.0, 0, 0)):
         monkeypatch.setattr(budgets, "time", Clock(step))
-        found = certain_from(net, *rays, budget=5.0)
-        assert least <= found.proved.sum() <= most
-        assert found.unfollowed == (~found.proved).sum()
+        result = certain_from(net, *rays, budget=5.0)
+        assert least <= result.proved.sum() <= most
+        assert result.unfollowed == (~result.proved).sum()
         torch.testing.assert_close(
-            found.t[found.proved], everything.t[found.proved], rtol=1e-12, atol=0
+            result.t[result.proved], everything.t[result.proved], rtol=1e-12, atol=0
         )
         assert (
-            found.t[~found.proved] >= everything.t[~found.proved] * (1 - 1e-6)
+            result.t[~result.proved] >= everything.t[~result.proved] * (1 - 1e-6)
         ).all()  # a scan is late, if it errs
 
 
@@ -112,10 +112,10 @@ def test_a_cut_audit_of_kernels_is_late_enough_for_sure(rays, monkeypatch):
     everything = unknown_from(model, *rays, limit=400)
     for step in (1e-9, 0.05, 10.0):
         monkeypatch.setattr(budgets, "time", Clock(step))
-        found = unknown_from(model, *rays, budget=5.0)
-        assert (found.t >= everything.t * (1 - 1e-12)).all()
-        assert torch.equal(found.t[found.exact], everything.t[found.exact])
-        assert found.unfollowed == (everything.exact & ~found.exact).sum()
+        result = unknown_from(model, *rays, budget=5.0)
+        assert (result.t >= everything.t * (1 - 1e-12)).all()
+        assert torch.equal(result.t[result.exact], everything.t[result.exact])
+        assert result.unfollowed == (everything.exact & ~result.exact).sum()
 
 
 def test_records_say_what_the_budget_was_and_what_it_left_out(net, rays, monkeypatch):

@@ -1,4 +1,4 @@
-"""How far until a model is certain: closed forms, the two ways against each other, draws, models without a law."""
+"""How far until a model is certain: closed forms, scans against proofs, draws, no law."""
 
 import math
 
@@ -14,16 +14,9 @@ from nescio.audit.certainty import HALVINGS, MAX_PIECES, RaySearch
 from nescio.errors import NescioError
 from nescio.methods import DUQ, Ensemble, MCDropout, RBFNetwork, Softmax
 from nescio.models import mlp
+from small_nets import linear
 
 START, AHEAD = torch.zeros(1, 1), torch.ones(1, 1)  # a ray in one dimension
-
-
-def linear(weight, bias=None):
-    """A linear network with given weights."""
-    net = nn.Linear(len(weight[0]), len(weight)).double()
-    net.weight.data[:] = torch.tensor(weight, dtype=torch.float64)
-    net.bias.data[:] = torch.zeros(len(weight)) if bias is None else torch.tensor(bias)
-    return net
 
 
 def drawn(count, width, seed):
@@ -32,16 +25,16 @@ def drawn(count, width, seed):
 
 
 def confidence(net, x, d, t):
-    """That of the network at t, one for each ray."""
+    """Return that of the network at t, one for each ray."""
     return nescio.predict(net, x + t[:, None] * d)[0].softmax(1).amax(1)
 
 
 @pytest.mark.parametrize("limit", [0, 400])
 def test_two_classes_have_a_closed_form(limit):
-    """The log-odds are 2 − 0.5 t, so class 1 is certain when they are −log 999, and class 0 never."""
-    found = certain_from(linear([[-0.5], [0.0]], [2.0, 0.0]), START, AHEAD, limit=limit)
-    assert found.t.item() == pytest.approx((2 + math.log(999)) / 0.5, rel=1e-12 if limit else 1e-5)
-    assert found.proved.item() is bool(limit)
+    """The log-odds are 2 − 0.5 t: class 1 is certain when they are −log 999, class 0 never."""
+    result = certain_from(linear([[-0.5], [0.0]], [2.0, 0.0]), START, AHEAD, limit=limit)
+    assert result.t.item() == pytest.approx((2 + math.log(999)) / 0.5, rel=1e-12 if limit else 1e-5)
+    assert result.proved.item() is bool(limit)
     other = certain_from(
         linear([[-0.5], [0.0]], [2.0, 0.0]), START, AHEAD, confidence=0.6, limit=limit
     )
@@ -93,11 +86,11 @@ def test_ten_thousand_rays_through_two_hundred_units_are_followed():
 
 
 def test_one_that_never_is_certain_is_proved_so_to_infinity():
-    """A unit that dies leaves the bias: log-odds of 1 for ever."""
+    """A unit that dies leaves the bias: log-odds of 1 from then on."""
     net = nn.Sequential(linear([[-1.0]], [5.0]), nn.ReLU(), linear([[0.2], [0.0]], [1.0, 0.0]))
-    found = certain_from(net, START, AHEAD)
-    assert found.t.item() == math.inf
-    assert found.proved.item()
+    result = certain_from(net, START, AHEAD)
+    assert result.t.item() == math.inf
+    assert result.proved.item()
     assert certain_from(net, START, AHEAD, limit=0).t.item() == math.inf
 
 
@@ -108,20 +101,20 @@ def test_certain_only_on_the_way_is_found_by_following():
         nn.ReLU(),
         linear([[1.0, -2.0, 1.0], [0.0] * 3]),
     )
-    found = certain_from(hat, START, AHEAD)
-    assert found.t.item() == pytest.approx(math.log(999), rel=1e-12)
-    assert found.proved.item()
+    result = certain_from(hat, START, AHEAD)
+    assert result.t.item() == pytest.approx(math.log(999), rel=1e-12)
+    assert result.proved.item()
 
 
 def test_an_ensemble_is_certain_when_the_mean_of_softmaxes_is(seed):
     """Members with log-odds t and 3t: the mean reaches the bar where ½σ(t) + ½σ(3t) does."""
     ensemble = Ensemble([linear([[1.0], [0.0]]), linear([[3.0], [0.0]])])
-    found = certain_from(ensemble, START, AHEAD, seed=seed)
-    t = found.t.item()
+    result = certain_from(ensemble, START, AHEAD, seed=seed)
+    t = result.t.item()
     assert (1 / (1 + math.exp(-t)) + 1 / (1 + math.exp(-3 * t))) / 2 == pytest.approx(
         0.999, abs=1e-7
     )
-    assert not found.proved.item()
+    assert not result.proved.item()
 
 
 def test_draws_that_end_apart_never_agree():
@@ -130,14 +123,14 @@ def test_draws_that_end_apart_never_agree():
 
 
 def test_draws_that_seem_settled_before_their_last_bend_are_not_given_up():
-    """Members know nothing up to t = 5 nor after 50; in between their log-odds rise to 22 and fall again."""
+    """Members are unsure up to t = 5 and after 50; in between log-odds rise to 22 and fall."""
 
     def hat(height):
         three = linear([[1.0], [1.0], [1.0]], [-5.0, -27.5, -50.0])
         return nn.Sequential(three, nn.ReLU(), linear([[height, -2 * height, height], [0.0] * 3]))
 
-    found = certain_from(Ensemble([hat(1.0), hat(2.0)], stacked=False), START, AHEAD)
-    odds = found.t.item() - 5
+    result = certain_from(Ensemble([hat(1.0), hat(2.0)], stacked=False), START, AHEAD)
+    odds = result.t.item() - 5
     mean = (1 / (1 + math.exp(-odds)) + 1 / (1 + math.exp(-2 * odds))) / 2
     assert mean == pytest.approx(0.999, abs=1e-6)
 
@@ -145,9 +138,9 @@ def test_draws_that_seem_settled_before_their_last_bend_are_not_given_up():
 def test_models_without_a_law_are_measured(seed):
     torch.manual_seed(seed)
     curved = nn.Sequential(linear([[4.0]]), nn.Tanh(), linear([[5.0], [-5.0]]))
-    found = certain_from(curved, START, AHEAD)
-    assert found.t.item() == pytest.approx(math.atanh(math.log(999) / 10) / 4, rel=1e-5)
-    assert not found.proved.item()
+    result = certain_from(curved, START, AHEAD)
+    assert result.t.item() == pytest.approx(math.atanh(math.log(999) / 10) / 4, rel=1e-5)
+    assert not result.proved.item()
     x, d = drawn(5, 2, seed)
     for model in (
         DUQ(mlp(2, hidden=(8,)), 2),
@@ -193,7 +186,7 @@ def test_batches_of_any_size_give_the_same(seed):
         torch.testing.assert_close(some.t, all_.t, rtol=1e-5, atol=1e-7)
 
 
-def test_bad_input_is_told():
+def test_bad_input_raises():
     net = linear([[1.0], [0.0]])
     with pytest.raises(NescioError, match="confidence"):
         certain_from(net, START, AHEAD, confidence=1.0)

@@ -1,4 +1,4 @@
-"""From where on kernels do not know: closed forms, the model itself, rays that stay near a centroid for ever."""
+"""After which t kernels are unsure: closed forms, the model itself, rays near a centroid."""
 
 import math
 
@@ -22,7 +22,7 @@ def certainty(model, x, d, t):
 
 
 def duq(net, features, classes=2, **settings):
-    """A DUQ with identity weights and centroids at 0 and 1, so that the kernels can be told by hand."""
+    """Return a DUQ with identity weights and centroids at 0 and 1: kernels known by hand."""
     model = DUQ(net, classes, features=features, **settings).double()
     model.weight.data[:] = torch.eye(features).double()
     model.centroids[:] = torch.arange(classes).double()[:, None]
@@ -30,35 +30,35 @@ def duq(net, features, classes=2, **settings):
 
 
 def test_a_line_through_a_centroid_has_a_closed_form():
-    """Features are t; `K = exp(−(t − 1)² / 2σ²)` of the second centroid falls below ε last, at 1 + σ√(−2 log ε)."""
+    """`K = exp(−(t − 1)² / 2σ²)` of the second centroid is ε last at 1 + σ√(−2 log ε)."""
     model = duq(nn.Identity(), 1, length_scale=0.5)
     for eps in (0.9, 0.1, 1e-3, 1e-12):
-        found = unknown_from(model, torch.tensor([[-3.0]]), AHEAD, eps=eps)
-        assert found.t.item() == pytest.approx(
+        result = unknown_from(model, torch.tensor([[-3.0]]), AHEAD, eps=eps)
+        assert result.t.item() == pytest.approx(
             3 + 1 + 0.5 * math.sqrt(-2 * math.log(eps)), rel=1e-12
         )
-        assert found.exact.item()
-        assert found.limit.item() == 0
+        assert result.exact.item()
+        assert result.limit.item() == 0
 
 
 def test_a_length_scale_for_each_class():
     model = duq(nn.Identity(), 1, length_scale=0.5, learn_length_scale=True)
     model.log_length_scale.data[:] = torch.tensor([4.0, 0.5]).double().log()
-    found = unknown_from(model, START, AHEAD, eps=0.01)
-    assert found.t.item() == pytest.approx(4 * math.sqrt(-2 * math.log(0.01)), rel=1e-12)
+    result = unknown_from(model, START, AHEAD, eps=0.01)
+    assert result.t.item() == pytest.approx(4 * math.sqrt(-2 * math.log(0.01)), rel=1e-12)
 
 
-def test_a_ray_that_stops_at_a_centroid_is_known_for_ever():
-    """A unit that dies leaves the feature at its bias: past a centroid at 1, it stops at 1.1, and stays there."""
+def test_a_ray_that_stops_at_a_centroid_stays_known():
+    """A unit that dies leaves the feature at its bias: past a centroid at 1 it stops at 1.1."""
     net = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1)).double()
     for layer, weight, bias in ((net[0], -1.0, 5.0), (net[2], -0.2, 1.1)):
         layer.weight.data.fill_(weight)
         layer.bias.data.fill_(bias)
     model = duq(net, 1, length_scale=0.5)
     left = math.exp(-(0.1**2) / 2 / 0.25)
-    found = unknown_from(model, START, AHEAD, eps=0.5)
-    assert found.t.item() == math.inf
-    assert found.limit.item() == pytest.approx(left, rel=1e-12)
+    result = unknown_from(model, START, AHEAD, eps=0.5)
+    assert result.t.item() == math.inf
+    assert result.limit.item() == pytest.approx(left, rel=1e-12)
     above = unknown_from(
         model, START, AHEAD, eps=left + 1e-3
     )  # but so certain it is only near the centroid
@@ -68,7 +68,7 @@ def test_a_ray_that_stops_at_a_centroid_is_known_for_ever():
 
 
 def test_what_is_met_just_before_the_last_breakpoint_is_found():
-    """Features bend at 9.2 and, for the last time, at 10; the centroid at 9.8 is met in between, at t = 9.6."""
+    """Features bend at 9.2 and, last, at 10; the centroid at 9.8 is met in between, at 9.6."""
     net = nn.Sequential(nn.Linear(1, 3), nn.ReLU(), nn.Linear(3, 1)).double()
     for layer, weight, bias in (
         (net[0], [[1.0]] * 3, [0.0, -9.2, -10.0]),
@@ -77,11 +77,11 @@ def test_what_is_met_just_before_the_last_breakpoint_is_found():
         layer.weight.data[:], layer.bias.data[:] = torch.tensor(weight), torch.tensor(bias)
     model = duq(net, 1, length_scale=0.02)
     model.centroids[:] = 9.8
-    found = unknown_from(model, START, AHEAD, eps=0.1)
-    assert found.t.item() == pytest.approx(
+    result = unknown_from(model, START, AHEAD, eps=0.1)
+    assert result.t.item() == pytest.approx(
         9.6 + 0.02 * math.sqrt(-2 * math.log(0.1)) / 1.5, abs=1e-5
     )
-    assert found.exact.item()
+    assert result.exact.item()
 
 
 @pytest.mark.parametrize("eps", [0.5, 1e-3])
@@ -92,17 +92,17 @@ def test_agrees_with_the_model(eps, seed):
         model.net(torch.randn(3, 3).double())[:, None].mul(model.weight).sum(2).detach()
     )
     x, d = torch.randn(2, 60, 3, dtype=torch.float64)
-    found = unknown_from(model, x, d, eps=eps)
-    assert found.exact.all()
-    assert found.t.isfinite().all()
-    crossed = found.t > 0
+    result = unknown_from(model, x, d, eps=eps)
+    assert result.exact.all()
+    assert result.t.isfinite().all()
+    crossed = result.t > 0
     assert crossed.sum() > 10  # else there would be nothing to see
     torch.testing.assert_close(
-        certainty(model, x, d, found.t)[crossed], torch.full_like(found.t, eps)[crossed]
+        certainty(model, x, d, result.t)[crossed], torch.full_like(result.t, eps)[crossed]
     )
-    assert (certainty(model, x, d, found.t)[~crossed] < eps).all()
+    assert (certainty(model, x, d, result.t)[~crossed] < eps).all()
     for factor in torch.logspace(-7, 4, 150).tolist():
-        assert (certainty(model, x, d, found.t * (1 + factor) + factor) < eps).all()
+        assert (certainty(model, x, d, result.t * (1 + factor) + factor) < eps).all()
 
 
 def test_without_following_t_is_late_enough(seed):
@@ -136,24 +136,24 @@ def test_the_rbf_network_keeps_theorem_3_2(seed):
     model = RBFNetwork(centres, 2.0, classes=4, normalise=nn.BatchNorm1d(3).eval()).double()
     model.weight.data[:] = 20 * torch.randn(4, 40, generator=generator).double()
     x, d = torch.randn(2, 50, 3, generator=generator, dtype=torch.float64)
-    found = unknown_from(model, x, d, eps=0.01)
+    result = unknown_from(model, x, d, eps=0.01)
     radius = model.uniform_radius(0.01)
-    at, before = (model.distance(x + (found.t * part)[:, None] * d) for part in (1.0, 1 - 1e-6))
+    at, before = (model.distance(x + (result.t * part)[:, None] * d) for part in (1.0, 1 - 1e-6))
     torch.testing.assert_close(at, torch.full_like(at, radius))
     assert (before < radius).all()  # it has just left the last ball
     for factor in torch.logspace(-6, 4, 60).tolist():
-        t = found.t * (1 + factor)
+        t = result.t * (1 + factor)
         assert (model.distance(x + t[:, None] * d) >= radius * (1 - 1e-9)).all()
         assert (certainty(model, x, d, t) <= 0.25 + 0.01).all()
-    assert (found.limit == 0.25).all()
+    assert (result.limit == 0.25).all()
 
 
 def test_the_rbf_network_behind_a_bend(seed):
     """What goes through a ReLU first comes to rest until t = 5, and so stays at the centre."""
     model = RBFNetwork(torch.zeros(1, 1), 1.0, classes=2, normalise=nn.ReLU()).double()
     model.weight.data[:] = torch.tensor([[3.0], [0.0]])
-    found = unknown_from(model, torch.tensor([[-5.0]]), AHEAD, eps=0.01)
-    assert found.t.item() == pytest.approx(5 + model.uniform_radius(0.01))
+    result = unknown_from(model, torch.tensor([[-5.0]]), AHEAD, eps=0.01)
+    assert result.t.item() == pytest.approx(5 + model.uniform_radius(0.01))
 
 
 def test_batches_of_any_size_give_the_same(seed):
@@ -165,7 +165,7 @@ def test_batches_of_any_size_give_the_same(seed):
     )
 
 
-def test_bad_input_is_told(seed):
+def test_bad_input_raises(seed):
     torch.manual_seed(seed)
     model = DUQ(mlp(3, hidden=(16,)), 3)
     x = torch.ones(2, 3)

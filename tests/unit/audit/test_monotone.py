@@ -1,4 +1,4 @@
-"""Strict monotonicity: linear models known by hand, folds that break it, and slopes in fifty digits."""
+"""Strict monotonicity: linear models known by hand, folds, and slopes in fifty digits."""
 
 import mpmath
 import pytest
@@ -10,17 +10,9 @@ from nescio.audit import monotone
 from nescio.core.logits import mean_log_probs
 from nescio.errors import NescioError
 from nescio.records import Monotonicity
-from small_nets import Draws
+from small_nets import Draws, linear
 
 INF = torch.inf
-
-
-def linear(weights, dtype=torch.float64):
-    net = nn.Linear(len(weights[0]), len(weights), dtype=dtype)
-    with torch.no_grad():
-        net.weight.copy_(torch.tensor(weights, dtype=torch.float64))
-        net.bias.zero_()
-    return net
 
 
 class Fold(nn.Module):
@@ -55,21 +47,21 @@ def slope_by_hand(model, point, feature, label):
     ],
 )
 def test_a_logistic_regression_is_monotone_by_the_sign_of_its_weights(low, high, unbounded, dtype):
-    found = monotone(linear([[1.0, -0.5], [0.2, 3.0]], dtype), low, high, points=500)
-    assert found.signs == ((1, -1), (-1, 1))  # w₀ − w₁ = (0.8, −3.5)
-    assert found.monotone
-    assert found.monotone_features == found.features == (0, 1)
-    assert found.counter_example is None
-    assert found.partially_unbounded is unbounded
+    record = monotone(linear([[1.0, -0.5], [0.2, 3.0]], dtype=dtype), low, high, points=500)
+    assert record.signs == ((1, -1), (-1, 1))  # w₀ − w₁ = (0.8, −3.5)
+    assert record.monotone
+    assert record.monotone_features == record.features == (0, 1)
+    assert record.counter_example is None
+    assert record.partially_unbounded is unbounded
 
 
 def test_the_class_in_the_middle_is_not_monotone():
-    """Of three classes with slopes 0, 1, 2 the first falls, the last rises, and the second does both."""
-    found = monotone(linear([[0.0], [1.0], [2.0]]), [-INF], [INF])
-    assert found.signs == ((-1, 0, 1),)
-    assert not found.monotone
-    assert found.monotone_features == ()
-    example = found.counter_example
+    """Of classes with slopes 0, 1, 2 the first falls, the last rises, the second does both."""
+    record = monotone(linear([[0.0], [1.0], [2.0]]), [-INF], [INF])
+    assert record.signs == ((-1, 0, 1),)
+    assert not record.monotone
+    assert record.monotone_features == ()
+    example = record.counter_example
     assert (example.feature, example.label) == (0, 1)
     # p₁ = 1 / (1 + 2 cosh x) rises left of 0 and falls right of it
     (rising,), (falling,) = example.points
@@ -78,10 +70,10 @@ def test_the_class_in_the_middle_is_not_monotone():
 
 
 def test_a_fold_is_found_and_its_example_holds():
-    found = monotone(Fold(), [-5, -5], [5, 5])
-    assert found.signs == ((0, 0), (-1, 1))
-    assert found.monotone_features == (1,)
-    example = found.counter_example
+    record = monotone(Fold(), [-5, -5], [5, 5])
+    assert record.signs == ((0, 0), (-1, 1))
+    assert record.monotone_features == (1,)
+    example = record.counter_example
     assert example.feature == 0
     assert example.slopes[0] > 0 > example.slopes[1]
     assert all(-5 <= value <= 5 for point in example.points for value in point)
@@ -95,9 +87,9 @@ def test_on_either_side_of_its_fold_a_model_is_monotone():
 
 
 def test_a_flat_place_breaks_strictness():
-    found = monotone(Ramp(), [-1, -1], [1, 1])
-    assert found.signs == ((0, 0), (-1, 1))
-    example = found.counter_example
+    record = monotone(Ramp(), [-1, -1], [1, 1])
+    assert record.signs == ((0, 0), (-1, 1))
+    example = record.counter_example
     assert (example.feature, example.slopes, len(example.points)) == (0, (0.0,), 1)
     assert example.points[0][0] < 0
     assert slope_by_hand(Ramp(), example.points[0], 0, example.label) == 0
@@ -106,19 +98,19 @@ def test_a_flat_place_breaks_strictness():
 @pytest.mark.parametrize("weight", [0.0, 0.1, 1e6 / 3])
 def test_a_feature_that_both_classes_weigh_alike_has_no_slope(weight):
     """Also where rounding leaves something of the difference of equal weights."""
-    found = monotone(linear([[1.3, weight], [0.4, weight], [-0.3, weight]]), [0, -INF], [1, INF])
-    assert found.signs[1] == (0, 0, 0)
-    assert found.signs[0][0] == 1
-    assert found.signs[0][2] == -1
+    record = monotone(linear([[1.3, weight], [0.4, weight], [-0.3, weight]]), [0, -INF], [1, INF])
+    assert record.signs[1] == (0, 0, 0)
+    assert record.signs[0][0] == 1
+    assert record.signs[0][2] == -1
     assert monotone(
         linear([[1.3, weight], [0.4, weight]]), [0, 0], [1, INF]
     ).counter_example.slopes == (0.0,)
 
 
 def test_a_fixed_feature_is_not_looked_at():
-    found = monotone(Fold(), [3, 0], [3, INF])
-    assert found.features == found.monotone_features == (1,)
-    assert found.monotone
+    record = monotone(Fold(), [3, 0], [3, INF])
+    assert record.features == record.monotone_features == (1,)
+    assert record.monotone
     assert monotone(Fold(), [-5, 0], [5, 1], features=[1]).monotone
     with pytest.raises(NescioError, match=r"features \[0\] are fixed"):
         monotone(Fold(), [3, 0], [3, INF], features=[0, 1])
@@ -126,18 +118,18 @@ def test_a_fixed_feature_is_not_looked_at():
 
 def test_draws_that_agree_and_draws_that_do_not():
     up, down = linear([[0.0, 0.0], [2.0, 1.0]]), linear([[0.0, 0.0], [-1.0, 3.0]])
-    found = monotone(Draws(up, down), [-INF, -INF], [INF, INF])
-    assert found.draws == 2
-    assert found.signs == ((0, 0), (-1, 1))
-    assert found.counter_example.feature == 0
+    record = monotone(Draws(up, down), [-INF, -INF], [INF, INF])
+    assert record.draws == 2
+    assert record.signs == ((0, 0), (-1, 1))
+    assert record.counter_example.feature == 0
     assert monotone(Draws(up, up), [-INF, -INF], [INF, INF]).signs == ((-1, 1), (-1, 1))
 
 
 def test_slopes_do_not_underflow_where_draws_contradict_each_other():
-    """p̄ = ½ to a thousand digits, and so has a slope of 0 in float64; yet it rises: its slower draw still does."""
+    """p̄ = ½ to a thousand digits, a slope of 0 in float64; yet its slower draw still rises."""
     slow, fast = linear([[1.0], [-1.0]]), linear([[-2.0], [2.0]])
-    found = monotone(Draws(slow, fast), [3000], [4000])
-    assert found.signs == ((1, -1),)
+    record = monotone(Draws(slow, fast), [3000], [4000])
+    assert record.signs == ((1, -1),)
     assert slope_by_hand(Draws(slow, fast), [3000.0], 0, 0) == 0
     with mpmath.workdps(8000):
         p = lambda x: (1 / (1 + mpmath.exp(-2 * x)) + 1 / (1 + mpmath.exp(4 * x))) / 2  # noqa: E731
@@ -145,7 +137,7 @@ def test_slopes_do_not_underflow_where_draws_contradict_each_other():
 
 
 def test_slopes_are_exact_in_the_mixture_of_draws(seed):
-    """Against the derivative of the mean probability itself in fifty digits, over mean p (1 − p)."""
+    """Against the derivative of the mean probability in fifty digits, over mean p (1 − p)."""
     up, down = linear([[0.0], [2.0]]), linear([[0.5], [-1.0]])
     example = monotone(Draws(up, down), [-30], [30], seed=seed).counter_example
     with mpmath.workdps(80):
@@ -172,7 +164,7 @@ def rising(draw):
 
 
 def test_a_draw_that_stands_still_hides_no_other():
-    """Some masks drop every unit; the mean probability rises all the same, if only in its thousandth digit."""
+    """Some masks drop every unit; the mean rises all the same, in its thousandth digit."""
     assert monotone(nescio.methods.MCDropout(rising(0), samples=50), [0.0], [INF]).signs == (
         (-1, 1),
     )
@@ -182,7 +174,7 @@ def test_a_draw_that_stands_still_hides_no_other():
 
 
 def test_a_slope_smaller_than_rounding_of_the_others_counts():
-    """p₀ = 1 / (2 + e⁻ˣ) rises for ever, though two of three classes rise alike."""
+    """p₀ = 1 / (2 + e⁻ˣ) rises throughout, though two of three classes rise alike."""
     assert monotone(linear([[1.0], [1.0], [0.0]]), [0], [INF]).signs == ((1, 1, -1),)
     assert monotone(linear([[1e12], [1e12 + 0.1]]), [0], [1]).signs == ((-1, 1),)
     steep, gentle = linear([[0.0], [1e14]]), linear([[0.0], [1.0]])
@@ -190,20 +182,20 @@ def test_a_slope_smaller_than_rounding_of_the_others_counts():
 
 
 def test_where_rounding_hides_the_sign_nothing_is_said():
-    """Of slopes 0, 1, 2 the middle class falls right of 0; logits of 1e8 have lost what would tell."""
+    """Of slopes 0, 1, 2 the middle class falls right of 0; logits of 1e8 lack the digits."""
     net = linear([[0.0], [1.0], [2.0]])
     assert monotone(net, [1e-9], [1e-6]).signs == ((-1, -1, 1),)
     with torch.no_grad():
         net.bias.fill_(1e8)
-    found = monotone(net, [1e-9], [1e-6])
-    assert found.signs[0][0] == -1
-    assert found.signs[0][2] == 1
-    assert found.counter_example is None
+    record = monotone(net, [1e-9], [1e-6])
+    assert record.signs[0][0] == -1
+    assert record.signs[0][2] == 1
+    assert record.counter_example is None
 
 
 @pytest.mark.parametrize("draw", range(4))
 def test_rounding_within_a_network_is_no_counter_example(draw):
-    """Without a bias LayerNorm undoes the size of x but for its ε: the slope dies away as 1/x³, and keeps its sign."""
+    """Without a bias LayerNorm undoes the size of x but for ε: the slope dies away as 1/x³."""
     torch.manual_seed(draw)
     layers = nn.Linear(1, 4, bias=False), nn.LayerNorm(4, elementwise_affine=False), nn.Linear(4, 2)
     net = nn.Sequential(*layers).double()
@@ -244,11 +236,11 @@ def test_far_away_the_sign_stays():
         net[0].weight.abs_()
         net[0].bias.abs_()
         net[2].weight.copy_(torch.stack([torch.zeros(16), net[2].weight[1].abs()]))
-    found = monotone(net, [0, 0, 0], [INF, INF, INF], reach=1e12)
-    assert found.signs == ((-1, 1),) * 3
+    record = monotone(net, [0, 0, 0], [INF, INF, INF], reach=1e12)
+    assert record.signs == ((-1, 1),) * 3
 
 
-def test_points_reach_as_far_as_told_and_no_farther():
+def test_points_stay_within_reach():
     seen = []
 
     class Spy(nn.Module):
@@ -276,16 +268,16 @@ def test_image_boxes_and_records(tmp_path):
     net = nn.Sequential(nn.Conv2d(1, 1, 2), nn.Flatten(), nn.Linear(4, 2)).double()
     low, high = torch.zeros(1, 3, 3), torch.ones(1, 3, 3)
     high[0, 2, 1] = INF
-    found = monotone(net, low, high, features=[7, 0], points=50)
+    record = monotone(net, low, high, features=[7, 0], points=50)
     weights = torch.autograd.functional.jacobian(
         lambda x: net(x)[0], torch.zeros(1, 1, 3, 3, dtype=torch.float64)
     )
     slopes = (weights[1] - weights[0]).flatten()[[7, 0]]
-    assert found.signs == tuple((-int(s), int(s)) for s in slopes.sign())
-    assert found.high[7] is None
-    assert found.low == (0.0,) * 9
-    found.save(tmp_path / "m.json")
-    assert Monotonicity.load(tmp_path / "m.json") == found
+    assert record.signs == tuple((-int(s), int(s)) for s in slopes.sign())
+    assert record.high[7] is None
+    assert record.low == (0.0,) * 9
+    record.save(tmp_path / "m.json")
+    assert Monotonicity.load(tmp_path / "m.json") == record
     folded = monotone(Fold(), [-5, -5], [5, 5])
     assert Monotonicity.from_json(folded.to_json()) == folded
 
@@ -339,7 +331,7 @@ def test_it_is_reached_from_the_package():
         ({"model": torch.sin}, "must be a torch.nn.Module"),
     ],
 )
-def test_bad_input_is_told(change, message):
+def test_bad_input_raises(change, message):
     given = {"model": linear([[1.0, 2.0], [0.0, 0.0]]), "low": [0, 0], "high": [1, 1]} | change
     with pytest.raises(NescioError, match=message):
         monotone(given.pop("model"), given.pop("low"), given.pop("high"), **given)
@@ -352,6 +344,6 @@ class Rooted(nn.Module):
         return torch.cat([(0 * x).sqrt(), x], 1)
 
 
-def test_a_slope_that_is_not_finite_is_told():
+def test_a_slope_that_is_not_finite_raises():
     with pytest.raises(NescioError, match="NaN or infinite at 256 of 256 points"):
         monotone(Rooted(), [-1], [1], points=256)

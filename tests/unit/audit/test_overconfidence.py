@@ -1,4 +1,4 @@
-"""Table 2's audit: closed forms, shares counted by hand, every kind of model, records that come back."""
+"""Table 2's audit: closed forms, fractions counted by hand, every method, records."""
 
 import math
 
@@ -14,12 +14,7 @@ from nescio.errors import NescioError
 from nescio.methods import DUQ, METHODS, Ensemble, MCDropout, RBFNetwork, Softmax
 from nescio.models import mlp
 from nescio.records import Audit
-
-
-def linear(weight, bias):
-    net = nn.Linear(len(weight[0]), len(weight)).double()
-    net.weight.data[:], net.bias.data[:] = torch.tensor(weight), torch.tensor(bias)
-    return net
+from small_nets import linear
 
 
 @pytest.fixture(scope="module")
@@ -32,20 +27,22 @@ def moons():
 
 
 def test_a_linear_network_has_a_closed_form():
-    """Log-odds are α x: an input is certain from log 999 / |x| on, and at once if that is below 1."""
+    """Log-odds are α x: an input is certain from log 999 / |x|, at once if that is below 1."""
     x = torch.tensor([[1.0], [-2.0], [4.0], [-10.0]])
-    found = overconfidence(
+    record = overconfidence(
         linear([[1.0], [0.0]], [0.0, 0.0]), x, (torch.tensor([-3.0]), torch.tensor([3.0]))
     )
     exact = sorted(max(1.0, math.log(999) / abs(value)) for value in x.flatten().tolist())
-    assert [found.factors[0], found.factors[100]] == pytest.approx([exact[0], exact[-1]], rel=1e-12)
-    assert found.median_factor == pytest.approx(
+    assert [record.factors[0], record.factors[100]] == pytest.approx(
+        [exact[0], exact[-1]], rel=1e-12
+    )
+    assert record.median_factor == pytest.approx(
         exact[1], rel=1e-12
     )  # of an even number the lower one
-    assert (found.ends_certain, found.ends_in, found.end_confidence) == (1.0, (2, 2), (1.0,) * 5)
-    assert (found.reached, found.at_once, found.proved) == (1.0, 0.25, 1.0)
+    assert (record.ends_certain, record.ends_in, record.end_confidence) == (1.0, (2, 2), (1.0,) * 5)
+    assert (record.reached, record.at_once, record.proved) == (1.0, 0.25, 1.0)
     # all are scaled beyond 3, and put back there: the odds are e³ to 1, a confidence of 0.953
-    assert found.overconfident == 1.0
+    assert record.overconfident == 1.0
     far = overconfidence(
         linear([[1.0], [0.0]], [0.0, 0.0]), x, (torch.tensor([-2.9]), torch.tensor([2.9]))
     )
@@ -54,59 +51,59 @@ def test_a_linear_network_has_a_closed_form():
     assert (*far.low, *far.high) == pytest.approx((-2.9, 2.9))
 
 
-def test_what_never_is_certain_is_told():
+def test_what_never_is_certain_raises():
     """A unit that dies for positive inputs leaves even odds."""
     net = nn.Sequential(linear([[-1.0]], [0.0]), nn.ReLU(), linear([[1.0], [0.0]], [0.0, 0.0]))
-    found = overconfidence(net, torch.tensor([[1.0], [2.0], [-1.0]]))
-    assert (found.ends_certain, found.ends_in) == (pytest.approx(1 / 3), (1, 0))
-    assert (found.median_factor, found.reached) == (None, pytest.approx(1 / 3))
-    assert found.factors[100] is None
-    assert found.end_confidence[0] == 0.5
-    assert found.overconfident is None  # there is no box
+    record = overconfidence(net, torch.tensor([[1.0], [2.0], [-1.0]]))
+    assert (record.ends_certain, record.ends_in) == (pytest.approx(1 / 3), (1, 0))
+    assert (record.median_factor, record.reached) == (None, pytest.approx(1 / 3))
+    assert record.factors[100] is None
+    assert record.end_confidence[0] == 0.5
+    assert record.overconfident is None  # there is no box
 
 
 def test_slopes_that_only_rounding_tells_apart_prove_nothing():
     net = linear([[1.0], [1.0 + 2e-16]], [0.0, 0.0])
-    found = overconfidence(net, torch.ones(1, 1).double())
-    assert found.ends_certain == 0.0
+    record = overconfidence(net, torch.ones(1, 1).double())
+    assert record.ends_certain == 0.0
 
 
 @pytest.mark.slow
 def test_the_figures_are_those_of_the_parts(moons, seed):
     known, model = moons
     low, high = box_of(known)
-    found = overconfidence(model, box=(low, high), trials=300, seed=seed)
-    assert found == Audit.from_json(found.to_json())
-    assert (found.trials, found.drawn, found.classes, found.draws) == (300, True, 2, 1)
+    record = overconfidence(model, box=(low, high), trials=300, seed=seed)
+    assert record == Audit.from_json(record.to_json())
+    assert (record.trials, record.drawn, record.classes, record.draws) == (300, True, 2, 1)
     x = nescio.audit.inputs.uniform_in((low, high), 300, seed)
     assert ((x >= low) & (x <= high)).all()
     assert (x.amin(0) - low).abs().max() < 0.1 * (high - low).max()  # all over the box
     law, first = asymptote(model, x, x), certain_from(model, x, x)
-    assert found.ends_certain == (law.limit.amax(1) == 1).double().mean()
-    assert list(found.ends_in) == torch.bincount(law.winner, minlength=2).tolist()
-    assert found.median_factor == 1 + first.t.median()
-    assert found.proved == 1.0
+    assert record.ends_certain == (law.limit.amax(1) == 1).double().mean()
+    assert list(record.ends_in) == torch.bincount(law.winner, minlength=2).tolist()
+    assert record.median_factor == 1 + first.t.median()
+    assert record.proved == 1.0
     factor = (1 + first.t)[:, None]
     back = (
         nescio.predict(model, torch.minimum(torch.maximum(factor * x, low), high))[0]
         .softmax(1)
         .amax(1)
     )
-    assert found.overconfident == pytest.approx((back > 0.95).double().mean().item())
+    assert record.overconfident == pytest.approx((back > 0.95).double().mean().item())
     again = overconfidence(model, box=(low, high), trials=300, seed=seed)
-    assert again.factors == found.factors
+    assert again.factors == record.factors
     assert (
-        overconfidence(model, box=(low, high), trials=300, seed=seed + 1).factors != found.factors
+        overconfidence(model, box=(low, high), trials=300, seed=seed + 1).factors != record.factors
     )
 
 
 def test_rays_are_drawn_as_the_network_is(moons, seed):
     known, model = moons
-    found = overconfidence(model, known.test, trials=200, seed=seed)
-    assert len(found.rays) == 5
-    firsts = [ray.certain_from for ray in found.rays]
+    record = overconfidence(model, known.test, trials=200, seed=seed)
+    assert len(record.rays) == 5
+    firsts = [ray.certain_from for ray in record.rays]
     assert firsts == sorted(firsts)
-    for ray in found.rays:
+    for ray in record.rays:
         assert ray.factors[0] == 1.0
         assert ray.limit == 1.0
         assert all(1 <= bend <= ray.start + 1e-9 for bend in ray.breakpoints)
@@ -126,13 +123,13 @@ def test_draws_end_where_the_mean_of_their_softmaxes_does():
         linear([[-1.0], [1.0]], [0.0, 0.0]), nn.ReLU(), linear([[0.0] * 2, [1.0] * 2], [0.0, 0.0])
     )
     members = [linear([[1.0], [0.0]], [0.0, 0.0]), linear([[2.0], [0.0]], [0.0, 0.0]), absolute]
-    found = overconfidence(Ensemble(members, stacked=False), torch.tensor([[1.0], [-1.0]]))
-    assert found.draws == 3
-    assert found.ends_certain == 0.5
-    assert found.ends_in == (0, 1)
-    assert found.end_confidence[0] == pytest.approx(2 / 3)
-    assert found.proved == 0.0
-    assert found.rays[0].breakpoints is None
+    record = overconfidence(Ensemble(members, stacked=False), torch.tensor([[1.0], [-1.0]]))
+    assert record.draws == 3
+    assert record.ends_certain == 0.5
+    assert record.ends_in == (0, 1)
+    assert record.end_confidence[0] == pytest.approx(2 / 3)
+    assert record.proved == 0.0
+    assert record.rays[0].breakpoints is None
 
 
 @pytest.mark.parametrize("stacked", [True, False])
@@ -158,9 +155,9 @@ def test_dropout_has_a_law_for_each_mask(hidden, seed):
         nescio.predict(model, x + t * x, seed=seed), law.at(t), rtol=1e-9, atol=1e-9
     )
     assert (law.slope[0] != law.slope[1]).any()
-    found = overconfidence(model, x, seed=seed)
+    record = overconfidence(model, x, seed=seed)
     sure = (law.limit.amax(1) > 1 - 1e-12).double().mean()
-    assert found.ends_certain == sure
+    assert record.ends_certain == sure
 
 
 def test_kernels_end_not_knowing(moons, seed):
@@ -168,16 +165,20 @@ def test_kernels_end_not_knowing(moons, seed):
     torch.manual_seed(seed)
     duq = DUQ(mlp(2, hidden=(20,)), 2, length_scale=0.3, normalise=known.normalise)
     nescio.train(duq, known.train, epochs=5, seed=seed)
-    found = overconfidence(duq, known.test, trials=100, seed=seed)
-    assert (found.law, found.ends_in, found.ends_certain) == ("kernels", None, 0.0)
+    record = overconfidence(duq, known.test, trials=100, seed=seed)
+    assert (record.law, record.ends_in, record.ends_certain) == ("kernels", None, 0.0)
     x = nescio.audit.overconfidence.__globals__["_starts"](duq, known.test, None, 100, seed)
     after = unknown_from(duq, x, x)
-    assert found.unknown_factor == 1 + after.t.median()
-    assert found.ends_unknown == after.t.isfinite().double().mean()
+    assert record.unknown_factor == 1 + after.t.median()
+    assert record.ends_unknown == after.t.isfinite().double().mean()
     rbf = RBFNetwork(30, classes=2, normalise=known.normalise)
     nescio.train(rbf, known.train, epochs=1, seed=seed)
-    found = overconfidence(rbf, known.test, trials=100, seed=seed)
-    assert (found.ends_unknown, found.unknown_exact, found.end_confidence) == (1.0, 0.0, (0.5,) * 5)
+    record = overconfidence(rbf, known.test, trials=100, seed=seed)
+    assert (record.ends_unknown, record.unknown_exact, record.end_confidence) == (
+        1.0,
+        0.0,
+        (0.5,) * 5,
+    )
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -190,23 +191,23 @@ def test_every_method_can_be_audited(name, seed):
     model = method.from_factory(
         lambda: mlp(2, None if method.on_features else 2, hidden=(8,), dropout=0.3), **settings
     )
-    found = overconfidence(model, torch.randn(20, 2), seed=seed)
-    assert found.method == name
-    assert found.law == ("kernels" if method.on_features else "affine")
-    assert found == Audit.from_json(found.to_json())
+    record = overconfidence(model, torch.randn(20, 2), seed=seed)
+    assert record.method == name
+    assert record.law == ("kernels" if method.on_features else "affine")
+    assert record == Audit.from_json(record.to_json())
 
 
 def test_a_network_without_a_law_is_measured(seed):
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 3))
-    found = overconfidence(net, torch.randn(20, 2))
-    assert (found.law, found.ends_certain, found.ends_in, found.proved) == (
+    record = overconfidence(net, torch.randn(20, 2))
+    assert (record.law, record.ends_certain, record.ends_in, record.proved) == (
         "unknown",
         None,
         None,
         0.0,
     )
-    assert all(ray.asymptote is None and ray.limit is None for ray in found.rays)
+    assert all(ray.asymptote is None and ray.limit is None for ray in record.rays)
 
 
 def test_boxes_are_those_of_the_data():
@@ -224,23 +225,23 @@ def test_boxes_are_those_of_the_data():
 def test_a_box_may_be_one_tensor(seed):
     torch.manual_seed(seed)
     net, box = mlp(2, 2, hidden=(4,)), torch.tensor([[0.0, 0.0], [1.0, 2.0]])
-    found = overconfidence(net, box=box, trials=10)
+    record = overconfidence(net, box=box, trials=10)
     for other in ((box[0], box[1]), box.numpy()):
-        assert overconfidence(net, box=other, trials=10).factors == found.factors
+        assert overconfidence(net, box=other, trials=10).factors == record.factors
 
 
-def test_batchnorm_in_train_mode_is_told_once(seed):
+def test_batchnorm_in_train_mode_warns_once(seed):
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
     for ask in (overconfidence, lambda net, x: certain_from(net, x, x), nescio.audit.per_feature):
-        with pytest.warns(UserWarning, match="audited in eval mode") as told:
+        with pytest.warns(UserWarning, match="audited in eval mode") as warned:
             ask(net, torch.ones(3, 2) + torch.arange(3)[:, None])
-        assert len(told) == 1
-        assert told[0].filename == __file__
+        assert len(warned) == 1
+        assert warned[0].filename == __file__
         assert net.training
-    with pytest.warns(UserWarning, match="audited in eval mode") as told:
+    with pytest.warns(UserWarning, match="audited in eval mode") as warned:
         unknown_from(DUQ(net[:3], 2, features=4), torch.ones(3, 2), torch.ones(2))
-    assert len(told) == 1
+    assert len(warned) == 1
 
 
 def test_a_duq_over_a_network_without_a_law_is_measured(seed):
@@ -249,7 +250,7 @@ def test_a_duq_over_a_network_without_a_law_is_measured(seed):
     assert overconfidence(model, torch.ones(3, 2)).law == "unknown"
 
 
-def test_bad_input_is_told():
+def test_bad_input_raises():
     net = mlp(2, 2)
     ones = torch.ones(2)
     with pytest.raises(NescioError, match="eps"):

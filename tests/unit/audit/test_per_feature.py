@@ -13,19 +13,15 @@ from nescio.errors import NescioError
 from nescio.methods import DUQ, RBFNetwork
 from nescio.models import mlp
 from nescio.records import FeatureAudit
-from small_nets import Draws
+from small_nets import Draws, linear
 
 ODDS = math.log(999)  # log-odds of 99.9 %
 WEIGHT, BIAS = np.array([0.7, -2.0, 0.0]), 0.3  # of the log-odds of class 1
 
 
 def logistic(weight=WEIGHT, bias=BIAS):
-    """Two classes whose log-odds are `weight · x + bias`."""
-    net = nn.Linear(len(weight), 2, dtype=torch.float64)
-    with torch.no_grad():
-        net.weight.copy_(torch.tensor(np.stack([np.zeros(len(weight)), weight])))
-        net.bias.copy_(torch.tensor([0.0, bias]))
-    return net
+    """Return a network of two classes whose log-odds are `weight · x + bias`."""
+    return linear(np.stack([np.zeros(len(weight)), weight]), [0.0, bias])
 
 
 @pytest.fixture
@@ -45,13 +41,13 @@ def wild(seed):
 
 
 def quartiles(distances):
-    """The smallest distances within which a quarter, half and three quarters of the rows lie; None if there is none."""
+    """Return the smallest distances that a quarter, half, three quarters of rows lie within."""
     ordered = sorted(distances)
-    found = [ordered[math.ceil(share * len(ordered)) - 1] for share in (0.25, 0.5, 0.75)]
-    return [value if math.isfinite(value) else None for value in found]
+    values = [ordered[math.ceil(level * len(ordered)) - 1] for level in (0.25, 0.5, 0.75)]
+    return [value if math.isfinite(value) else None for value in values]
 
 
-def found_in(reach):
+def quartiles_of(reach):
     return [reach.lower, reach.median, reach.upper]
 
 
@@ -70,7 +66,7 @@ def test_a_logistic_regression_does_what_is_known_by_hand(rows):
                 continue
             slope = sign * weight
             distances = np.where(abs(odds) >= ODDS, 0, (np.sign(slope) * ODDS - odds) / slope)
-            assert found_in(side.certain) == pytest.approx(quartiles(distances))
+            assert quartiles_of(side.certain) == pytest.approx(quartiles(distances))
             assert side.certain.spreads == pytest.approx(side.certain.median / column.std())
             assert side.certain.rows == side.ends_certain == 1
             assert side.ends == ((0, 10) if slope > 0 else (10, 0))
@@ -87,7 +83,7 @@ def test_distances_are_those_of_rows_that_are_not_certain_yet():
     side = audit.features[0].higher
     ways = [(ODDS - BIAS - way) / WEIGHT[0] for way in (0, 2)]
     assert audit.already == 0.5
-    assert found_in(side.certain) == pytest.approx(quartiles(ways))
+    assert quartiles_of(side.certain) == pytest.approx(quartiles(ways))
     assert side.certain.rows == 1
 
 
@@ -104,12 +100,12 @@ def test_a_feature_without_weight_never_gets_there(rows):
     assert idle.monotone is False
 
 
-def test_certain_for_ever_is_not_tending_to_one():
+def test_certain_everywhere_is_not_tending_to_one():
     """A softmax of odds of 60 rounds to 1, but where nothing moves it tends nowhere."""
     audit = per_feature(logistic(bias=60.0), torch.zeros(2, 3), features=[0, 2])
     rising, idle = audit.features
     assert audit.already == idle.higher.certain.rows == 1
-    assert found_in(idle.higher.certain) == [0, 0, 0]
+    assert quartiles_of(idle.higher.certain) == [0, 0, 0]
     assert (rising.higher.ends_certain, idle.higher.ends_certain) == (1, 0)
 
 
@@ -123,17 +119,17 @@ def test_a_unit_that_dies_leaves_the_model_unsure():
             weight.copy_(torch.tensor(value))
     (feature,) = per_feature(net, torch.tensor([[0.5], [0.7]])).features
     lower, higher = feature.lower, feature.higher
-    assert found_in(lower.certain) == pytest.approx(
+    assert quartiles_of(lower.certain) == pytest.approx(
         [ODDS / 10 - 0.5, ODDS / 10 - 0.5, ODDS / 10 - 0.3]
     )
     assert (lower.ends, lower.ends_certain) == ((0, 2), 1)
-    assert found_in(higher.certain) == [None] * 3
+    assert quartiles_of(higher.certain) == [None] * 3
     assert (higher.certain.rows, higher.certain.proved, higher.ends_certain) == (0, 1, 0)
     assert feature.monotone
 
 
 def test_what_it_is_certain_of_first_need_not_be_where_it_ends():
-    """Odds of `x` up to 10, and then down for ever."""
+    """Odds of `x` up to 10, and then down."""
 
     class Peak(nn.Module):
         def forward(self, x):
@@ -185,7 +181,9 @@ def test_agrees_with_a_grid(wild, seed):
                 end = wild(far).softmax(1)
             sure = confidence >= 0.999
             first = torch.where(sure.any(1), grid[sure.int().argmax(1)], torch.inf)
-            for mine, theirs in zip(found_in(side.certain), quartiles(first.tolist()), strict=True):
+            for mine, theirs in zip(
+                quartiles_of(side.certain), quartiles(first.tolist()), strict=True
+            ):
                 assert within(mine) == pytest.approx(within(theirs), abs=0.005)
             assert side.ends == tuple(end.argmax(1).bincount(minlength=3).tolist())
             assert side.ends_certain == (end.amax(1) == 1).double().mean()
@@ -225,7 +223,7 @@ def test_what_is_not_affine_is_measured(seed):
                 [net(row + sign * grid[:, None]).softmax(1).amax(1) for row in rows]
             )
         first = grid[(confidence >= 0.999).int().argmax(1)]
-        assert found_in(side.certain) == pytest.approx(
+        assert quartiles_of(side.certain) == pytest.approx(
             quartiles(first.tolist()), abs=grid[1].item()
         )
 
@@ -246,8 +244,10 @@ def test_duq_knows_nothing_beyond_a_root(kernels):
     audit = per_feature(kernels, torch.tensor([[0.5], [1.5]]), eps=1e-3)
     (feature,) = audit.features
     width = math.sqrt(2 * math.log(1000))
-    assert found_in(feature.lower.unknown) == pytest.approx([width + 0.5, width + 0.5, width + 1.5])
-    assert found_in(feature.higher.unknown) == pytest.approx(
+    assert quartiles_of(feature.lower.unknown) == pytest.approx(
+        [width + 0.5, width + 0.5, width + 1.5]
+    )
+    assert quartiles_of(feature.higher.unknown) == pytest.approx(
         [width + 0.5, width + 0.5, width + 1.5]
     )
     assert feature.lower.certain.proved == 0
@@ -299,8 +299,8 @@ def test_distances_are_in_the_units_of_the_feature(wild, seed):
     assert less.spread == pytest.approx(1024 * metres.spread)
     assert less.monotone == metres.monotone
     for one, other in ((metres.lower, less.lower), (metres.higher, less.higher)):
-        far = [None if value is None else 1024 * value for value in found_in(one.certain)]
-        assert found_in(other.certain) == [
+        far = [None if value is None else 1024 * value for value in quartiles_of(one.certain)]
+        assert quartiles_of(other.certain) == [
             None if value is None else pytest.approx(value) for value in far
         ]
         assert other.certain.spreads == (
@@ -366,10 +366,10 @@ def test_features_by_name_in_the_order_given(rows):
 
 
 def test_another_bar(rows):
-    found = per_feature(logistic(), rows[:1], features=[0], confidence=0.9)
+    audit = per_feature(logistic(), rows[:1], features=[0], confidence=0.9)
     odds = float(rows[0].numpy() @ WEIGHT + BIAS)
     distance = 0.0 if abs(odds) >= math.log(9) else (math.log(9) - odds) / 0.7
-    assert (found.confidence, found.features[0].higher.certain.median) == (
+    assert (audit.confidence, audit.features[0].higher.certain.median) == (
         0.9,
         pytest.approx(distance),
     )
@@ -396,7 +396,7 @@ def test_record_goes_through_json(wild, kernels, tmp_path):
     assert per_feature(wild, torch.zeros(1, 2), seed=3).provenance.seed == 3
 
 
-def test_model_and_rows_are_left_alone_and_batchnorm_is_told_once(rows):
+def test_model_and_rows_are_left_alone_and_batchnorm_warns_once(rows):
     net = (
         nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
         .double()
@@ -404,9 +404,9 @@ def test_model_and_rows_are_left_alone_and_batchnorm_is_told_once(rows):
     )
     before = {key: value.clone() for key, value in net.state_dict().items()}
     kept, random = rows.clone(), torch.random.get_rng_state()
-    with pytest.warns(UserWarning, match="eval mode") as told:
+    with pytest.warns(UserWarning, match="eval mode") as warned:
         per_feature(net, rows[:2])
-    assert len(told) == 1
+    assert len(warned) == 1
     assert torch.equal(rows, kept)
     assert torch.equal(random, torch.random.get_rng_state())
     assert all(module.training for module in net.modules())
@@ -436,7 +436,7 @@ def test_model_and_rows_are_left_alone_and_batchnorm_is_told_once(rows):
         ({"seed": -1}, "seed"),
     ],
 )
-def test_bad_input_is_told(change, message):
+def test_bad_input_raises(change, message):
     given = {"model": logistic(), "x": torch.ones(2, 3, dtype=torch.float64)} | change
     with pytest.raises(NescioError, match=message):
         per_feature(given.pop("model"), given.pop("x"), **given)

@@ -1,4 +1,4 @@
-"""Inputs scaled away: against closed forms of a logistic regression, and against one input at a time."""
+"""Scaled inputs: against closed forms of a logistic regression, and one input at a time."""
 
 import math
 
@@ -14,18 +14,14 @@ from nescio.core.logits import softmax_confidence
 from nescio.errors import NescioError
 from nescio.records import Scaling
 from nescio.scores import OF_LOGITS, natural
-from small_nets import Draws
+from small_nets import Draws, linear
 
 WEIGHTS = np.array([[0.3, -1.0, 0.0], [-0.2, 0.4, 0.0]])
 DIFFERENCE = WEIGHTS[0] - WEIGHTS[1]  # of the log-odds of class 0
 
 
 def logistic(weights=WEIGHTS, dtype=torch.float64):
-    net = nn.Linear(weights.shape[1], len(weights), dtype=dtype)
-    with torch.no_grad():
-        net.weight.copy_(torch.tensor(weights))
-        net.bias.zero_()
-    return net
+    return linear(weights, dtype=dtype)
 
 
 @pytest.fixture
@@ -42,7 +38,7 @@ def inputs(seed):
 
 
 def exact(z):
-    """Of the log-odds z: confidence, 1 − confidence, entropy, and both slopes in z, in fifty digits."""
+    """Return confidence, 1 − confidence, entropy and both slopes at log-odds z, in 50 digits."""
     with mpmath.workdps(50 + int(abs(z))):
         p, q = 1 / (1 + mpmath.exp(-abs(z))), 1 / (1 + mpmath.exp(abs(z)))
         h = -p * mpmath.log(p) - q * mpmath.log(q)
@@ -51,10 +47,10 @@ def exact(z):
 
 def test_a_logistic_regression_does_what_is_known_by_hand():
     x = np.array([0.7, -0.4, 2.0])
-    found = scaling(logistic(), torch.tensor(x)[None], alphas=[1, 3, 30, 300])
+    record = scaling(logistic(), torch.tensor(x)[None], alphas=[1, 3, 30, 300])
     slope = np.linalg.norm(DIFFERENCE)
-    for direction, moved in zip(found.directions, (*np.eye(3), np.ones(3)), strict=True):
-        for i, factor in enumerate(found.factors):
+    for direction, moved in zip(record.directions, (*np.eye(3), np.ones(3)), strict=True):
+        for i, factor in enumerate(record.factors):
             z = DIFFERENCE @ (x * np.where(moved, factor, 1))
             p, q, h, dq, dh = exact(z)
             max_prob, entropy = direction.scores
@@ -73,10 +69,10 @@ def test_certain_from_the_first_factor_beyond_the_one_known_by_hand(position):
     crossing = max(
         (s * math.log(999) - rest) / (DIFFERENCE[position] * x[position]) for s in (1, -1)
     )
-    found = scaling(
+    record = scaling(
         logistic(), torch.tensor(x)[None], features=position, rays=False, alphas=factors
     )
-    assert found.directions[0].certain_from == factors[factors > crossing][0]
+    assert record.directions[0].certain_from == factors[factors > crossing][0]
     below = factors[factors < crossing]
     assert (
         scaling(logistic(), torch.tensor(x)[None], features=position, alphas=below)
@@ -183,9 +179,9 @@ def test_a_score_of_the_users_own(inputs):
     def spread(logits):
         return logits.std(-1).mean(0)
 
-    found = scaling(logistic(), inputs, alphas=[1, 10], scores=[spread, "entropy"])
-    assert sorted(gauge.score for gauge in found.gauges) == ["entropy", "spread"]
-    course = next(one for one in found.directions[-1].scores if one.score == "spread")
+    record = scaling(logistic(), inputs, alphas=[1, 10], scores=[spread, "entropy"])
+    assert sorted(gauge.score for gauge in record.gauges) == ["entropy", "spread"]
+    course = next(one for one in record.directions[-1].scores if one.score == "spread")
     x = 10 * inputs.numpy()
     assert course.mean[1] == pytest.approx((abs(x @ DIFFERENCE) / math.sqrt(2)).mean())
     assert course.gradient_mean[1] == pytest.approx(np.linalg.norm(DIFFERENCE) / math.sqrt(2))
@@ -207,35 +203,35 @@ def test_scores_by_function_are_those_by_name_and_others_keep_apart(inputs):
     def entropy(logits):
         return logits.square().sum((0, 2))
 
-    found = scaling(
+    record = scaling(
         logistic(),
         inputs,
         scores=["entropy", entropy, lambda v: v.mean((0, 2)), lambda v: v.amax((0, 2))],
         **how,
     )
-    assert [gauge.score for gauge in found.gauges] == [
+    assert [gauge.score for gauge in record.gauges] == [
         "entropy",
         "entropy 2",
         "<lambda>",
         "<lambda> 4",
     ]
-    assert len({gauge.threshold for gauge in found.gauges}) == 4
+    assert len({gauge.threshold for gauge in record.gauges}) == 4
     with pytest.raises(NescioError, match="gave a int for logits"):
         scaling(logistic(), inputs, scores=[len], **how)
 
 
 def test_a_negative_threshold_flags_what_lies_above_it(seed):
-    """Energy is −logsumexp: of logits that fall with x it rises from below zero, and all is flagged."""
+    """Energy is −logsumexp: of logits that fall with x it rises from below 0: all is flagged."""
     net = nn.Linear(1, 2).double()
     with torch.no_grad():
         net.weight.fill_(-1.0)
         net.bias.fill_(100.0)
     x = torch.linspace(1, 2, 40, dtype=torch.float64)[:, None]
-    found = scaling(net, x, alphas=[1, 1.5, 10], scores=["energy"], rays=False)
-    assert found.gauges[0].threshold == pytest.approx(
+    record = scaling(net, x, alphas=[1, 1.5, 10], scores=["energy"], rays=False)
+    assert record.gauges[0].threshold == pytest.approx(
         x[37].item() - 100 - math.log(2)
     )  # the 38th of 40 accepts 95 %
-    flagged = found.directions[0].scores[0].flagged
+    flagged = record.directions[0].scores[0].flagged
     assert flagged[0] == pytest.approx(2 / 40)
     assert flagged[1] == pytest.approx((1.5 * x > x[37]).double().mean().item())
     assert flagged[2] == 1
@@ -246,9 +242,9 @@ def test_half_flagged_is_noticed():
     x = torch.tensor(
         [[-1.0], [1.0]], dtype=torch.float64
     )  # class 0 falls for one and rises for the other
-    found = scaling(net, x, alphas=[1, 2], scores=[lambda logits: -logits[0, :, 0]], rays=False)
-    assert found.directions[0].scores[0].flagged[-1] == 0.5
-    assert found.directions[0].scores[0].notices
+    record = scaling(net, x, alphas=[1, 2], scores=[lambda logits: -logits[0, :, 0]], rays=False)
+    assert record.directions[0].scores[0].flagged[-1] == 0.5
+    assert record.directions[0].scores[0].notices
 
 
 def test_the_confidence_is_the_methods_own(inputs):
@@ -266,7 +262,7 @@ def test_the_confidence_is_the_methods_own(inputs):
 
 
 def test_a_feature_the_model_does_not_use_raises_no_flag(inputs):
-    """Not even by a last bit: what is moved stays at its score, also where that is the threshold itself."""
+    """Not even by a last bit: a moved input keeps its score, also at the threshold itself."""
     for batch_size in (1, 7, 256):
         for x in (inputs, inputs[:1]):
             idle = scaling(
@@ -322,12 +318,12 @@ def test_images_move_along_rays_unless_asked(seed):
 def test_a_float32_model_is_looked_at_in_float64():
     x = torch.tensor([[0.7, -0.4, 2.0]])
     net = logistic(dtype=torch.float32)
-    found = scaling(net, x, alphas=[300], features=[1]).directions[0]
+    record = scaling(net, x, alphas=[300], features=[1]).directions[0]
     odds = (net.weight[0].double() - net.weight[1].double()) @ (
         x[0].double() * torch.tensor([1.0, 300.0, 1.0])
     )
-    assert found.scores[0].mean[0] == pytest.approx(exact(odds.item())[1], rel=1e-10, abs=0)
-    assert found.scores[0].mean[0] < 1e-70
+    assert record.scores[0].mean[0] == pytest.approx(exact(odds.item())[1], rel=1e-10, abs=0)
+    assert record.scores[0].mean[0] < 1e-70
 
 
 def test_model_inputs_and_randomness_are_left_alone(inputs):
@@ -416,7 +412,7 @@ class Rooted(nn.Linear):
         ({"seed": -1}, "seed"),
     ],
 )
-def test_bad_input_is_told(change, message):
+def test_bad_input_raises(change, message):
     given = {"model": logistic(), "x": torch.ones(2, 3)} | change
     with pytest.raises(NescioError, match=message):
         scaling(given.pop("model"), given.pop("x"), **given)

@@ -76,7 +76,7 @@ class Rays:
         assert self.now is not None  # noqa: S101 - asked for only then
         if len(like) != len(self.now):
             raise NotAffineError(
-                "moves the axis of the inputs, so that rays can no longer be told apart"
+                "moves the axis of the inputs, so that rays get mixed up"
             )
         return self.now.view(-1, *[1] * (like.dim() - 1))
 

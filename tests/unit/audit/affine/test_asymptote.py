@@ -1,4 +1,4 @@
-"""The law at infinity against the network itself: every layer there is a rule for, random networks, ties, bad input."""
+"""The law at infinity against the network itself: layers, random networks, ties, bad input."""
 
 import math
 import random
@@ -34,7 +34,7 @@ class Residual(nn.Module):
 
 
 class Branches(nn.Module):
-    """Two ways that are put side by side, with constants, indexing and in-place additions on the way."""
+    """Two branches that are concatenated, with constants, indexing and in-place additions."""
 
     def __init__(self, width):
         super().__init__()
@@ -54,7 +54,7 @@ class Branches(nn.Module):
 
 
 class Constants(nn.Module):
-    """Constants on either side of a law, broadcast in both ways, and a view of what lies in memory differently."""
+    """Constants on either side of a law, broadcast both ways, and a view of other strides."""
 
     def __init__(self):
         super().__init__()
@@ -136,13 +136,11 @@ def along(net, x, d, t):
         return net.double()(x + t.view(-1, *[1] * (x.dim() - 1)) * d)
 
 
-def agrees(net, x, d, found):
+def agrees(net, x, d, law):
     for factor in (1 + 1e-9, 2, 10):
-        t = factor * found.start + 1e-6
+        t = factor * law.start + 1e-6
         real = along(net, x, d, t)
-        torch.testing.assert_close(
-            found.at(t), real, rtol=1e-9, atol=1e-9 * float(real.abs().max())
-        )
+        torch.testing.assert_close(law.at(t), real, rtol=1e-9, atol=1e-9 * float(real.abs().max()))
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -150,8 +148,8 @@ def test_agrees_with_the_network(name, seed):
     make, shape = LAYERS[name]
     net = seeded(make(), seed)
     x, d = rays(shape, seed=seed)
-    found = asymptote(net, x, d)
-    agrees(net, x, d, found)
+    law = asymptote(net, x, d)
+    agrees(net, x, d, law)
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -159,20 +157,20 @@ def test_traces_are_affine_between_their_breakpoints_and_end_in_the_asymptote(na
     make, shape = LAYERS[name]
     net = seeded(make(), seed)
     x, d = rays(shape, 5, seed=seed)
-    found, last = trace(net, x, d), asymptote(net, x, d)
-    assert found.whole.all()
-    for piece in range(len(found.ray)):
-        ray, begin, end = int(found.ray[piece]), found.begin[piece], found.end[piece]
+    traced, last = trace(net, x, d), asymptote(net, x, d)
+    assert traced.whole.all()
+    for piece in range(len(traced.ray)):
+        ray, begin, end = int(traced.ray[piece]), traced.begin[piece], traced.end[piece]
         inside = torch.linspace(0.01, 0.99, 5).double()
         t = begin + inside * (end - begin) if end < math.inf else begin + 10 * inside
         real = along(net, x[ray].expand(5, *shape), d[ray].expand(5, *shape), t)
-        law = found.slope[piece] * t[:, None] + found.intercept[piece]
+        law = traced.slope[piece] * t[:, None] + traced.intercept[piece]
         torch.testing.assert_close(law, real, rtol=1e-9, atol=1e-9 * float(real.abs().max()))
-        torch.testing.assert_close(found.at(ray, t), law)
-    ends = (found.end == math.inf).nonzero().flatten()
-    assert found.ray[ends].tolist() == list(range(5))
-    torch.testing.assert_close(found.slope[ends], last.slope)
-    assert (found.begin[ends] <= last.start * (1 + 1e-9)).all()
+        torch.testing.assert_close(traced.at(ray, t), law)
+    ends = (traced.end == math.inf).nonzero().flatten()
+    assert traced.ray[ends].tolist() == list(range(5))
+    torch.testing.assert_close(traced.slope[ends], last.slope)
+    assert (traced.begin[ends] <= last.start * (1 + 1e-9)).all()
 
 
 @pytest.mark.parametrize(
@@ -219,11 +217,11 @@ def test_agrees_with_random_networks(number):
         net[-1].weight.data[1] = net[-1].weight.data[0]
     x, d = rays((5,), 6, number)
     d[draw.randrange(6), : draw.randint(0, 4)] = 0
-    found = asymptote(net, x, d)
-    agrees(net, x, d, found)
+    law = asymptote(net, x, d)
+    agrees(net, x, d, law)
     traced = trace(net, x, d)
     last = traced.begin[traced.end == math.inf]
-    assert (last <= found.start * (1 + 1e-9)).all()
+    assert (last <= law.start * (1 + 1e-9)).all()
 
 
 def test_the_sign_pattern_does_not_change_any_more(seed):
@@ -243,41 +241,41 @@ def test_the_sign_pattern_does_not_change_any_more(seed):
 def test_the_limit_is_the_one_that_is_approached(seed):
     net = seeded(mlp(6, 4, hidden=(20,)), seed)
     x, d = rays((6,), 50, seed)
-    found = asymptote(net, x, d)
-    assert (found.limit.amax(1) == 1).all()  # theorem 3.1
-    p = along(net, x, d, 1e6 + 100 * found.start).softmax(1)
-    torch.testing.assert_close(p, found.limit)
-    assert torch.equal(found.winner, p.argmax(1))
+    law = asymptote(net, x, d)
+    assert (law.limit.amax(1) == 1).all()  # theorem 3.1
+    p = along(net, x, d, 1e6 + 100 * law.start).softmax(1)
+    torch.testing.assert_close(p, law.limit)
+    assert torch.equal(law.winner, p.argmax(1))
 
 
 def test_slopes_that_tie_leave_a_softmax_of_intercepts(seed):
     net = seeded(mlp(6, 4, hidden=(20,)), seed).double()
     net[-1].weight.data[1] = net[-1].weight.data[0]
     x, d = rays((6,), 200, seed)
-    found = asymptote(net, x, d)
-    tied = found.limit[:, 0] > 0
+    law = asymptote(net, x, d)
+    tied = law.limit[:, 0] > 0
     assert 5 < tied.sum() < 200
     bias = net[-1].bias.detach()
     torch.testing.assert_close(
-        found.limit[tied][:, :2], bias[:2].softmax(0).expand(int(tied.sum()), 2)
+        law.limit[tied][:, :2], bias[:2].softmax(0).expand(int(tied.sum()), 2)
     )
-    assert (found.limit[~tied].amax(1) == 1).all()
+    assert (law.limit[~tied].amax(1) == 1).all()
 
 
 def test_a_network_that_dies_on_the_way_ends_with_its_last_biases():
     net = seq(nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 3)).double()
     net[0].weight.data[:] = -1.0
     net[0].bias.data[:] = torch.tensor([3.0, 5.0])
-    found = asymptote(net, torch.zeros(1, 1), torch.ones(1))
-    assert found.start.item() == 5
-    assert (found.slope == 0).all()
-    torch.testing.assert_close(found.limit[0], net[2].bias.detach().softmax(0))
+    law = asymptote(net, torch.zeros(1, 1), torch.ones(1))
+    assert law.start.item() == 5
+    assert (law.slope == 0).all()
+    torch.testing.assert_close(law.limit[0], net[2].bias.detach().softmax(0))
     assert trace(net, torch.zeros(1, 1), torch.ones(1)).breakpoints(0).tolist() == [3, 5]
 
 
 def test_a_ray_in_one_region_starts_at_once():
-    found = asymptote(nn.Linear(3, 2), torch.ones(4, 3), torch.ones(3))
-    assert (found.start == 0).all()
+    law = asymptote(nn.Linear(3, 2), torch.ones(4, 3), torch.ones(3))
+    assert (law.start == 0).all()
     assert len(trace(nn.Linear(3, 2), torch.ones(4, 3), torch.ones(3)).ray) == 4
 
 
@@ -295,12 +293,12 @@ def test_the_model_is_left_as_found_and_batchnorm_is_in_eval_mode(seed):
     before = {key: value.clone() for key, value in net.state_dict().items()}
     x, d = rays((4,), 6, seed)
     with pytest.warns(UserWarning, match="audited in eval mode"):
-        found = asymptote(net, x, d)
+        law = asymptote(net, x, d)
     assert net.training
     assert not net[0]._forward_hooks
     assert net[0].weight.dtype == torch.float32
     assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
-    agrees(net.eval(), x, d, found)
+    agrees(net.eval(), x, d, law)
 
 
 @pytest.mark.parametrize(
@@ -331,7 +329,7 @@ def test_products_of_two_values_are_named():
         asymptote(seq(Squared(), nn.Linear(4, 2)), torch.ones(2, 4), torch.ones(4))
 
 
-def test_bad_input_is_told():
+def test_bad_input_raises():
     net = nn.Linear(4, 2)
     for x, d, what in (
         (torch.ones(2, 4), torch.zeros(4), "zeros"),
@@ -352,9 +350,9 @@ def test_bad_input_is_told():
 def test_the_first_certain_t_is_exact(seed):
     net = seeded(mlp(6, 4, hidden=(20, 20)), seed).double()
     x, d = rays((6,), 20, seed)
-    found = trace(net, x, d)
+    traced = trace(net, x, d)
     for eps in (0.3, 1e-3, 1e-6):
-        first = found.first_certain(eps)
+        first = traced.first_certain(eps)
         assert first.isfinite().all()  # theorem 3.1
         p = along(net, x, d, first).softmax(1).amax(1)
         assert (p >= 1 - eps * (1 + 1e-6)).all()
@@ -377,17 +375,17 @@ def test_a_limit_leaves_rays_that_have_more_pieces(seed):
 
 
 def test_a_class_that_is_certain_only_in_the_middle_of_a_piece_is_found():
-    """Of the logits −t, 0 and t − 20 the second is certain from about log 999 on, until the third takes over."""
+    """Of logits −t, 0, t − 20 the second is certain from about log 999 until the third wins."""
     net = nn.Linear(1, 3).double()
     net.weight.data[:] = torch.tensor([[-1.0], [0.0], [1.0]])
     net.bias.data[:] = torch.tensor([0.0, 0.0, -20.0])
-    found = trace(net, torch.zeros(1, 1), torch.ones(1))
-    assert len(found.ray) == 1
-    first = found.first_certain(1e-3).item()
+    traced = trace(net, torch.zeros(1, 1), torch.ones(1))
+    assert len(traced.ray) == 1
+    first = traced.first_certain(1e-3).item()
     assert first == pytest.approx(math.log(999), abs=1e-2)
     assert 1 / (1 + math.exp(-first) + math.exp(first - 20)) == pytest.approx(0.999, abs=1e-12)
     # between e⁻¹⁰ on either side, no class is ever more certain than in the middle
-    assert found.first_certain(5e-5).item() == pytest.approx(20 + math.log(1 / 5e-5 - 1), abs=1e-3)
+    assert traced.first_certain(5e-5).item() == pytest.approx(20 + math.log(1 / 5e-5 - 1), abs=1e-3)
 
 
 def test_the_largest_confidence_on_a_ray(seed):
@@ -406,7 +404,7 @@ def test_the_largest_confidence_on_a_ray(seed):
 
 
 def test_the_largest_confidence_may_lie_on_the_way_or_nowhere():
-    """Of the logits −t, 0 and t − 20, stopped at 15, the second is largest at 10; of constants anything is."""
+    """Of logits −t, 0, t − 20 up to 15, the second is largest at 10; of constants anything is."""
     net = nn.Linear(1, 3).double()
     net.weight.data[:] = torch.tensor([[-1.0], [0.0], [1.0]])
     net.bias.data[:] = torch.tensor([0.0, 0.0, -20.0])
@@ -476,28 +474,28 @@ def test_classes_with_the_same_weights_tie_whatever_rounding_says(classes, seed)
         net[-1].bias.data[0] + 1,
     )
     x, d = rays((6,), 60, seed)
-    found = asymptote(net, x, d)
-    tied = (found.winner == 0) | (found.winner == classes - 1)
+    law = asymptote(net, x, d)
+    tied = (law.winner == 0) | (law.winner == classes - 1)
     assert 10 < tied.sum() < 190
     torch.testing.assert_close(
-        found.limit[tied].amax(1), torch.full((int(tied.sum()),), 1 / (1 + math.exp(-1))).double()
+        law.limit[tied].amax(1), torch.full((int(tied.sum()),), 1 / (1 + math.exp(-1))).double()
     )
-    assert torch.equal(found.certain, ~tied)
+    assert torch.equal(law.certain, ~tied)
     whole = trace(net, x, d)
     assert torch.equal(whole.first_certain().isinf(), tied)
     assert (whole.largest()[0][tied] < 0.999).all()
 
 
 def test_units_that_cancel_do_not_grow(seed):
-    """A network that is constant everywhere: every unit has a twin, and what comes of it is subtracted again."""
+    """A network that is constant everywhere: every unit has a twin that is subtracted."""
     net = seeded(mlp(3, 3, hidden=(8,)), seed).double()
     net[1].weight.data[4:], net[1].bias.data[4:] = net[1].weight.data[:4], net[1].bias.data[:4]
     net[3].weight.data[:, 4:] = -net[3].weight.data[:, :4]
     x, d = rays((3,), 200, seed)
-    found = asymptote(net, x, d)
-    assert (found.slope == 0).all()
-    assert not found.certain.any()
-    torch.testing.assert_close(found.limit, net[3].bias.softmax(0).expand(200, 3))
+    law = asymptote(net, x, d)
+    assert (law.slope == 0).all()
+    assert not law.certain.any()
+    torch.testing.assert_close(law.limit, net[3].bias.softmax(0).expand(200, 3))
     assert trace(net, x, d).first_certain().isinf().all()
 
 
@@ -516,10 +514,10 @@ def test_sums_and_residuals_that_cancel_do_not_grow(seed):
 
     net = seeded(Cancelled(), seed).double()
     x, d = rays((7,), 100, seed)
-    found = asymptote(net, x, d)
-    assert (found.slope == 0).all()
+    law = asymptote(net, x, d)
+    assert (law.slope == 0).all()
     torch.testing.assert_close(
-        found.limit,
+        law.limit,
         torch.tensor([0.0, 0, 1]).double().softmax(0).expand(100, 3),
         atol=1e-12,
         rtol=0,
@@ -575,11 +573,11 @@ def test_no_window_begins_in_the_padding_on_the_right(seed):
     agrees(net, x, d, asymptote(net, x, d))
 
 
-def test_equal_slopes_in_a_window_are_told_apart_by_intercepts():
+def test_equal_slopes_in_a_window_are_distinguished_by_intercepts():
     net = seq(nn.MaxPool1d(4), nn.Flatten(), nn.Linear(1, 2)).double()
     net[2].weight.data[:], net[2].bias.data[:] = torch.tensor([[1.0], [0.0]]), 0.0
-    found = asymptote(net, torch.tensor([[[0.0, 3, 1, 2]]]), torch.ones(1, 1, 4))
-    assert (found.start.item(), found.intercept[0, 0].item()) == (0.0, 3.0)
+    law = asymptote(net, torch.tensor([[[0.0, 3, 1, 2]]]), torch.ones(1, 1, 4))
+    assert (law.start.item(), law.intercept[0, 0].item()) == (0.0, 3.0)
 
 
 def test_a_bias_may_be_weighed(seed):
@@ -590,13 +588,13 @@ def test_a_bias_may_be_weighed(seed):
             )
 
     x, d = rays((3,), 4, seed)
-    found = asymptote(Weighed(), x, d)
-    torch.testing.assert_close(found.intercept, 0.5 * x + 2.5)
-    torch.testing.assert_close(found.slope, 0.5 * d)
+    law = asymptote(Weighed(), x, d)
+    torch.testing.assert_close(law.intercept, 0.5 * x + 2.5)
+    torch.testing.assert_close(law.slope, 0.5 * d)
 
 
 def test_a_near_tie_costs_no_digits():
-    """Two classes whose slopes differ by g ever less: the t at which the third has left is found to the last digit."""
+    """Of two classes with nearly equal slopes, the first certain t is exact to the last digit."""
     times = []
     for gap in (1e-10, 1e-11):
         net = nn.Linear(1, 3).double()
@@ -620,7 +618,7 @@ def test_a_tie_that_barely_reaches_the_bar_is_certain_late():
 
 
 @pytest.mark.parametrize("ask", [asymptote, trace])
-def test_no_rays_and_no_logits_are_told(ask):
+def test_no_rays_and_no_logits_raise(ask):
     with pytest.raises(NescioError, match="expected starts"):
         ask(mlp(2, 2), torch.ones(0, 2), torch.ones(0, 2))
 
@@ -632,7 +630,7 @@ def test_no_rays_and_no_logits_are_told(ask):
         ask(Pair(), torch.ones(1, 2), torch.ones(2))
 
 
-def test_bad_questions_to_a_law_are_told(seed):
+def test_bad_questions_to_a_law_raise(seed):
     x, d = rays((2,), 3, seed)
     net = seeded(mlp(2, 2, hidden=(3,)), seed)
     with pytest.raises(NescioError, match="2 t for 3 rays"):

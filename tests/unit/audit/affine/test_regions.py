@@ -1,4 +1,4 @@
-"""Linear regions against the network itself: its Jacobian, its choices, random points; and whole planes, counted."""
+"""Linear regions against the network itself: Jacobian, choices, random points, whole planes."""
 
 import math
 import random
@@ -82,7 +82,7 @@ def jacobian(net, x):
 
 
 def choices(net, x):
-    """What ReLU-like layers and pooling choose, told by hooks on the network itself; `(N, …)`."""
+    """Return what ReLU-like layers and pooling choose, recorded by hooks; `(N, …)`."""
     seen = []
 
     def forward_with_features(module, inputs, output):
@@ -130,11 +130,11 @@ def test_within_a_region_one_law_holds_and_beyond_each_face_another_choice(name,
     make, shape = NETS[name]
     net = frozen(make(), seed)
     for x in points(shape, 3, seed):
-        found = region(net, x)
+        area = region(net, x)
         walk = torch.nn.functional.normalize(points((x.numel(),), 60, seed + 1))
-        rates = walk @ found.normals.T
+        rates = walk @ area.normals.T
         leave = (
-            (found.margins / rates).masked_fill(rates <= 0, math.inf).amin(1).clamp(max=1e6)
+            (area.margins / rates).masked_fill(rates <= 0, math.inf).amin(1).clamp(max=1e6)
         )  # where a walk ends
         inside = x + (
             walk
@@ -142,10 +142,10 @@ def test_within_a_region_one_law_holds_and_beyond_each_face_another_choice(name,
                 :, None
             ]
         ).view(-1, *shape)
-        assert found.contains(inside).all()
+        assert area.contains(inside).all()
         real = net(inside)
         torch.testing.assert_close(
-            found.at(inside), real, rtol=1e-9, atol=1e-9 * float(real.abs().max())
+            area.at(inside), real, rtol=1e-9, atol=1e-9 * float(real.abs().max())
         )
         here = choices(net, x[None])
         assert (choices(net, inside) == here).all()
@@ -153,38 +153,38 @@ def test_within_a_region_one_law_holds_and_beyond_each_face_another_choice(name,
         beyond = x + (walk * (leave * (1 + 1e-9))[:, None]).view(-1, *shape)
         assert ending.any()
         assert (choices(net, beyond[ending]) != here).any(1).all()
-        assert not found.contains(beyond[ending]).any()
-        assert all(region(net, one).pattern != found.pattern for one in beyond[ending][:5])
-        assert all(region(net, one).pattern == found.pattern for one in inside[:5])
+        assert not area.contains(beyond[ending]).any()
+        assert all(region(net, one).pattern != area.pattern for one in beyond[ending][:5])
+        assert all(region(net, one).pattern == area.pattern for one in inside[:5])
 
 
 @pytest.mark.parametrize("name", NETS)
 def test_the_nearest_face_is_as_far_as_said(name, seed):
-    """No walk as long as the distance leaves the region, and one straight at the nearest face does."""
+    """No walk as long as the distance leaves the region, but one straight at the face does."""
     make, shape = NETS[name]
     net, x = frozen(make(), seed), points(shape, 1, seed)[0]
-    found = region(net, x)
+    area = region(net, x)
     here = choices(net, x[None])
     walks = torch.nn.functional.normalize(points((x.numel(),), 2000, seed)).view(-1, *shape)
-    assert (choices(net, x + found.distance * 0.999 * walks) == here).all()
-    nearest = (found.margins / found.normals.norm(dim=1)).argmin()
-    straight = torch.nn.functional.normalize(found.normals[nearest], dim=0).view(shape)
-    assert (choices(net, (x + found.distance * 1.001 * straight)[None]) != here).any()
-    assert (choices(net, (x + found.distance * 0.999 * straight)[None]) == here).all()
+    assert (choices(net, x + area.distance * 0.999 * walks) == here).all()
+    nearest = (area.margins / area.normals.norm(dim=1)).argmin()
+    straight = torch.nn.functional.normalize(area.normals[nearest], dim=0).view(shape)
+    assert (choices(net, (x + area.distance * 1.001 * straight)[None]) != here).any()
+    assert (choices(net, (x + area.distance * 0.999 * straight)[None]) == here).all()
 
 
 def test_half_spaces_say_what_contains_says(seed):
     net = frozen(mlp(3, 2, hidden=(6, 5)), seed)
-    found = region(net, points((3,), 1, seed)[0])
+    area = region(net, points((3,), 1, seed)[0])
     z = points((3,), 100, seed + 1)
-    normals, offsets = found.half_spaces
+    normals, offsets = area.half_spaces
     by_hand = (z @ normals.T <= offsets).all(1)
-    assert torch.equal(found.contains(z), by_hand)
+    assert torch.equal(area.contains(z), by_hand)
     assert 0 < by_hand.sum() < 100
-    assert found.contains(z[0]).shape == ()
-    assert torch.equal(found.contains(z.numpy()), by_hand)
+    assert area.contains(z[0]).shape == ()
+    assert torch.equal(area.contains(z.numpy()), by_hand)
     assert torch.equal(
-        by_hand, torch.tensor([region(net, one).pattern == found.pattern for one in z])
+        by_hand, torch.tensor([region(net, one).pattern == area.pattern for one in z])
     )
 
 
@@ -198,13 +198,13 @@ def kinked():
 
 def test_an_input_on_a_face_is_on_the_side_of_autograd():
     net, x = kinked(), torch.tensor([0.0, 2.0]).double()
-    found = region(net, x)
-    assert found.distance == 0
-    assert len(found.normals) == 2  # the third unit is the same everywhere
-    assert found.contains(x)
-    torch.testing.assert_close(found.slope, jacobian(net, x))
+    area = region(net, x)
+    assert area.distance == 0
+    assert len(area.normals) == 2  # the third unit is the same everywhere
+    assert area.contains(x)
+    torch.testing.assert_close(area.slope, jacobian(net, x))
     torch.testing.assert_close(local_affine(net, x[None])[0][0], jacobian(net, x))
-    assert found.contains(
+    assert area.contains(
         torch.tensor([[0.0, -7.0], [1e-9, 2.0], [-1e-9, 2.0]]).double()
     ).tolist() == [
         True,
@@ -217,16 +217,16 @@ def test_an_input_on_a_face_is_on_the_side_of_autograd():
 
 
 def test_without_choices_there_is_one_region():
-    found = region(nn.Linear(3, 2), torch.ones(3))
-    assert found.distance == math.inf
-    assert found.contains(1e9 * torch.ones(4, 3)).all()
-    assert found.pattern == b""
+    area = region(nn.Linear(3, 2), torch.ones(3))
+    assert area.distance == math.inf
+    assert area.contains(1e9 * torch.ones(4, 3)).all()
+    assert area.pattern == b""
     record = regions_in(nn.Linear(2, 2), SQUARE)
     assert (record.count, record.unbounded, record.covered) == (1, 1, 1.0)
 
 
 def one_layer(lines, seed):
-    """A network with one hidden layer, whose regions are those of an arrangement of lines, and these lines."""
+    """Return a network whose regions are those of an arrangement of lines, and these lines."""
     net = frozen(seq(nn.Linear(2, lines), nn.ReLU(), nn.Linear(lines, 2)), seed)
     return net, net[0].weight.numpy(), net[0].bias.numpy()
 
@@ -295,9 +295,9 @@ def test_the_plane_is_covered_by_regions_that_are_whole_and_differ(name, seed):
     record = regions_in(net, SQUARE)
     assert record.covered == pytest.approx(1, abs=1e-9)
     assert sum(polygon_area(cell.corners) for cell in record.cells) == pytest.approx(36)
-    found = [region(net, torch.tensor(np.mean(cell.corners, 0))) for cell in record.cells]
-    assert len({one.pattern for one in found}) == record.count
-    for cell, one in zip(record.cells, found, strict=True):
+    regions = [region(net, torch.tensor(np.mean(cell.corners, 0))) for cell in record.cells]
+    assert len({one.pattern for one in regions}) == record.count
+    for cell, one in zip(record.cells, regions, strict=True):
         corners = torch.tensor(cell.corners, dtype=torch.float64)
         assert one.contains(one.x + (1 - 1e-6) * (corners - one.x)).all()
         out = one.x + (1 + 1e-6) * (corners - one.x)
@@ -305,11 +305,11 @@ def test_the_plane_is_covered_by_regions_that_are_whole_and_differ(name, seed):
         assert cell.unbounded == unbounded_by_search(one)
     # no region is missing that anyone would hit on
     anywhere = 6 * torch.rand(30, 2, generator=torch.Generator().manual_seed(seed)).double() - 3
-    assert {region(net, z).pattern for z in anywhere} <= {one.pattern for one in found}
+    assert {region(net, z).pattern for z in anywhere} <= {one.pattern for one in regions}
 
 
 def unbounded_by_search(one):
-    """Whether a way along one of the faces, or any way where there is none, never leaves the half-spaces."""
+    """Return whether a direction along a face, or any without faces, stays in all half-spaces."""
     normals = torch.nn.functional.normalize(one.normals)
     along = torch.stack([-normals[:, 1], normals[:, 0]], 1)
     ways = torch.cat([along, -along, torch.eye(2).double()])
@@ -324,8 +324,8 @@ def test_classes_and_the_boundary_between_them(seed):
     record = regions_in(net, SQUARE)
     segments = torch.tensor(record.boundary, dtype=torch.float64)
     assert len(segments) > 5
-    for share in (0.01, 0.5, 0.99):
-        top = net(segments[:, 0] + share * (segments[:, 1] - segments[:, 0])).topk(2).values
+    for place in (0.01, 0.5, 0.99):
+        top = net(segments[:, 0] + place * (segments[:, 1] - segments[:, 0])).topk(2).values
         torch.testing.assert_close(top[:, 0], top[:, 1], rtol=0, atol=1e-9)
     met = 0
     for y in np.linspace(
@@ -400,9 +400,9 @@ def test_polygons_by_hand():
         [[(half, half), (0.0, 0.0)], [(1.0, 0.0), (-1.0, 0.0)], [(1.0, 0.0), (0.0, 1.0)]]
     )
     offsets = np.array([[half / 2, np.inf], [0.75, -0.25], [-1.0, 5.0]])
-    found = cut_out(square, normals, offsets, 1e-12)
-    assert found.areas() == pytest.approx([0.125, 0.5, 0.0])
-    assert found.counts.tolist() == [3, 4, 0]
+    polygons = cut_out(square, normals, offsets, 1e-12)
+    assert polygons.areas() == pytest.approx([0.125, 0.5, 0.0])
+    assert polygons.counts.tolist() == [3, 4, 0]
     assert unbounded(normals).tolist() == [True, True, True]
     assert unbounded(np.array([[(1.0, 0.0), (-0.5, half), (-0.5, -half)]])).tolist() == [False]
     assert unbounded(np.zeros((2, 3, 2))).tolist() == [True, True]
@@ -466,7 +466,7 @@ def test_what_mixes_inputs_is_named():
         local_affine(seq(Turned(), nn.Linear(3, 2)), torch.ones(2, 3))
 
 
-def test_bad_input_is_told():
+def test_bad_input_raises():
     net = mlp(2, 2, hidden=(30,))
     for ask, what in (
         (lambda: local_affine(net, torch.ones(2)), r"\(2,\)"),
