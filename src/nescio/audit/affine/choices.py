@@ -75,9 +75,7 @@ class Rays:
         """`now` as `(N, 1, …)`."""
         assert self.now is not None  # noqa: S101 - asked for only then
         if len(like) != len(self.now):
-            raise NotAffineError(
-                "moves the axis of the inputs, so that rays get mixed up"
-            )
+            raise NotAffineError("moves the axis of the inputs, so that rays get mixed up")
         return self.now.view(-1, *[1] * (like.dim() - 1))
 
     def _hold_since(self, crossing: Tensor) -> None:
