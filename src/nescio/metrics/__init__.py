@@ -12,23 +12,6 @@ from nescio.metrics.ranking import (
     separation,
 )
 
-__all__ = [
-    "RejectionCurve",
-    "Reliability",
-    "RocCurve",
-    "Separation",
-    "accuracy",
-    "aupr_in",
-    "aupr_out",
-    "auroc",
-    "balanced_threshold",
-    "brier",
-    "ece",
-    "fpr_at_tpr",
-    "mmc",
-    "nll",
-    "rejection_curve",
-    "reliability",
-    "roc_curve",
-    "separation",
-]
+__all__ = ["accuracy", "aupr_in", "aupr_out", "auroc", "balanced_threshold", "brier", "ece"]
+__all__ += ["fpr_at_tpr", "mmc", "nll", "rejection_curve", "reliability", "roc_curve"]
+__all__ += ["RejectionCurve", "Reliability", "RocCurve", "Separation", "separation"]
