@@ -104,7 +104,7 @@ def test_bad_input_is_told(model, known):
 
 def test_refuses_training_data_that_can_be_read_only_once():
     x = torch.randn(100, 2)
-    with pytest.raises(NescioError, match="train can be read only once"):
+    with pytest.raises(NescioError, match="can be read only once"):
         nescio.contest(torch.nn.Linear(2, 3), x, {"far": 9 * x}, iter(x.split(10)))
 
 

@@ -136,7 +136,7 @@ def test_balanced_promises_nothing(seed):
             lambda held: nescio.decide(FixedLogits(), held),
             "takes a fitted detector, not FixedLogits",
         ),
-        (lambda held: nescio.decide(nescio.Threshold(FixedLogits()), held), "no threshold yet"),
+        (lambda held: nescio.decide(nescio.Threshold(FixedLogits()), held), "is not fitted"),
         (
             lambda held: nescio.decide(nescio.Threshold(FixedLogits()).fit(held), held, ["far"]),
             "'far' is a name",

@@ -149,7 +149,7 @@ def test_a_detector_is_judged_by_its_own_score_and_by_what_it_decides(
         f"Measured: {100 * decided.accepted:.1f} % of {decided.inputs} known test inputs were accepted"
         in said
     )
-    assert "Refused of unknown inputs, about which nothing can be promised: other " in said
+    assert "Unknown inputs rejected (measured, not guaranteed): other " in said
 
 
 def test_thresholds_per_class_decide_as_the_detector_does(command, there, known, tmp_path):
@@ -277,7 +277,7 @@ def test_detectors_are_held_against_each_other_over_any_network(command, there, 
     record = Contest.load(tmp_path / "found" / "contest.json")
     assert {one.name for one in record.contestants} == {"energy", "knn"}
     assert record.contestants[0].mean > 0.8
-    assert "AUROC of detectors on softmax" in " ".join(out.split())
+    assert "Detectors on softmax" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ def test_bad_data_are_told(known):
     inputs[7, 1] = torch.nan
     with pytest.raises(NescioError, match="input 7 holds NaN"):
         uncertainty_map(mlp(2, 3), replace(known, train=Samples(inputs, known.train.labels)))
-    with pytest.raises(NescioError, match=r"expected a torch\.nn\.Module"):
+    with pytest.raises(NescioError, match=r"must be a torch\.nn\.Module"):
         uncertainty_map("softmax", known)
 
 
