@@ -4,7 +4,7 @@ Functions of a batch `(N, …)` draw from a generator, or from torch's global on
 inputs, or `n`. Images are `(N, C, H, W)` in [0, 1]; all else is rows of a table, or points.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Generator, Tensor
@@ -23,7 +23,7 @@ CHUNK = 1024  # images at a time
 def uniform(x: Tensor, n: int | None = None, generator: Generator | None = None) -> Tensor:
     """Return uniform inputs: images over [0, 1], rows over a box three times that of the batch."""
     n = _count(x, n)
-    u = _rand((n, *x.shape[1:]), x, generator)
+    u = _draw((n, *x.shape[1:]), x, generator)
     if x.dim() == 4:
         return u
     low, high = x.amin(0), x.amax(0)
@@ -35,8 +35,7 @@ def normal(x: Tensor, n: int | None = None, generator: Generator | None = None) 
 
     Rows have the batch's means and three times its standard deviations.
     """
-    shape, device = (_count(x, n), *x.shape[1:]), _device(generator)
-    z = torch.randn(shape, generator=generator, dtype=x.dtype, device=device).to(x.device)
+    z = _draw((_count(x, n), *x.shape[1:]), x, generator, normal=True)
     if x.dim() == 4:
         return (0.5 + z).clamp(0, 1)
     return x.mean(0) + SPREAD * x.std(0, correction=0) * z
@@ -47,9 +46,9 @@ def permuted(x: Tensor, n: int | None = None, generator: Generator | None = None
     n = _count(x, n)
     x = x if n == len(x) else x[torch.arange(n, device=x.device) % len(x)]
     if x.dim() != 4:
-        return x.gather(0, _rand(x.shape, x, generator).argsort(0))
+        return x.gather(0, _draw(x.shape, x, generator).argsort(0))
     pixels = x.flatten(2)  # (N, C, H·W)
-    order = _rand((n, 1, pixels.shape[2]), x, generator).argsort(2)
+    order = _draw((n, 1, pixels.shape[2]), x, generator).argsort(2)
     return pixels.gather(2, order.expand_as(pixels)).view_as(x)
 
 
@@ -99,7 +98,7 @@ def mixed(
     if x.dim() != 4:
         return noise
     low, high = SIGMAS
-    sigma = low + (high - low) * _rand((1,) if one_sigma else (n,), x, generator)
+    sigma = low + (high - low) * _draw((1,) if one_sigma else (n,), x, generator)
     return stretched(low_pass(noise, sigma))
 
 
@@ -160,14 +159,13 @@ def _blur(weights: Tensor, side: int) -> Tensor:
     return torch.einsum("nk,ikj->nij", weights, taken)
 
 
-def _rand(shape: tuple[int, ...] | torch.Size, like: Tensor, generator: Generator | None) -> Tensor:
-    device = _device(generator)
-    return torch.rand(shape, generator=generator, dtype=like.dtype, device=device).to(like.device)
-
-
-def _device(generator: Generator | None) -> torch.device:
+def _draw(
+    shape: Sequence[int], like: Tensor, generator: Generator | None, normal: bool = False
+) -> Tensor:
     """Draw on the CPU unless a generator says otherwise: a seed means the same on every device."""
-    return torch.device("cpu") if generator is None else generator.device
+    device = torch.device("cpu") if generator is None else generator.device
+    draw = torch.randn if normal else torch.rand
+    return draw(shape, generator=generator, dtype=like.dtype, device=device).to(like.device)
 
 
 def _check_batch(x: Tensor, images: bool = False) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from nescio.data.noise import mixed, normal, permuted, stretched, uniform
+from nescio.data.noise import NOISES, mixed, stretched
 from nescio.errors import NescioError
 
 Maker = Callable[[Tensor, Tensor, Generator], Tensor]
@@ -95,17 +95,10 @@ def _noise(make: Callable[..., Tensor]) -> Maker:
     return lambda x, y, generator: make(x, None, generator)
 
 
-ROWS: dict[str, Maker] = {
-    "uniform": _noise(uniform),
-    "normal": _noise(normal),
-    "permuted": _noise(permuted),
-    "averaged": averaged,
-    "scaled": scaled,
-}
+NOISE = {name: _noise(make) for name, make in NOISES.items() if name != "mixed"}
+ROWS: dict[str, Maker] = {**NOISE, "averaged": averaged, "scaled": scaled}
 IMAGES: dict[str, Maker] = {
-    "uniform": _noise(uniform),
-    "normal": _noise(normal),
-    "permuted": _noise(permuted),
+    **NOISE,
     "noise": _noise(mixed),
     "patches": patches,
     "pasted": pasted,

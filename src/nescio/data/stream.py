@@ -22,7 +22,7 @@ from nescio.data.table import ZEROS, Encoding
 from nescio.data.transforms import adapt
 from nescio.errors import NescioError
 
-NamedBatch = tuple[list[str], int | None, Tensor]  # names of inputs, number of all, inputs
+_Batch = tuple[list[str] | None, int | None, Tensor]  # names, number of all inputs, inputs
 _KINDS = {"images": "images in [0, 1]", "inputs": "`inputs` of an npz file, taken as they are"}
 
 
@@ -59,28 +59,36 @@ class Stream:
     unread: list[str] = field(default_factory=list, init=False)
     skipped: list[str] = field(default_factory=list, init=False)
 
-    def __iter__(self) -> Iterator[NamedBatch]:
-        path = require_exists(self.path)
+    def __iter__(self) -> Iterator[tuple[list[str], int | None, Tensor]]:
+        """Yield names (of files, or numbers), the number of all inputs if known, and inputs."""
         for facts in (self.unseen_categories, self.unread, self.skipped):
             facts.clear()
+        start = 0
+        for names, count, x in self._batches(require_exists(self.path)):
+            yield names or [str(start + i) for i in range(len(x))], count, x
+            start += len(x)
+
+    def _batches(self, path: Path) -> Iterator[_Batch]:
         if self.tokens and path.suffix.lower() != ".npz":
             raise self._not_tokens("no npz file")
         if is_table(path):
             return self._rows()
         if path.suffix.lower() in (".npz", ".npy") and not path.is_dir():
-            return self._arrays()
+            arrays = array_batches(path, self.batch_size)
+            return ((None, count, self._array(key, array)) for key, count, array in arrays)
         self._check_kind("images", _KINDS["images"])
         if idx_set_in(path) is None if path.is_dir() else is_image(path):
             return self._images()
-        return self._in_memory(read(path))
+        samples = read(path)
+        parts = torch.split(samples._stored, self.batch_size)
+        return ((None, len(samples), self._adapted(part)) for part in parts)
 
     @property
     def categorical(self) -> bool:
         """Whether inputs are rows of a table with categories."""
         return self.encoding is not None and self.encoding.categorical
 
-    def _rows(self) -> Iterator[NamedBatch]:
-        start = 0
+    def _rows(self) -> Iterator[_Batch]:
         for table in csv_batches(self.path, self.batch_size):
             encoding = self.encoding or self._pixels(list(table))
             try:
@@ -93,8 +101,7 @@ class Stream:
             if images and ((finite < 0) | (finite > 1)).any():
                 given = f"{finite.min():g} to {finite.max():g}"
                 raise NescioError(f"{str(self.path)!r}: pixels must be in [0, 1], got {given}")
-            yield _numbers(start, len(x)), None, x.reshape(-1, *self.shape)
-            start += len(x)
+            yield None, None, x.reshape(-1, *self.shape)
 
     def _pixels(self, columns: list[str]) -> Encoding:
         """Inputs as rows of numbers, one column for each, in order."""
@@ -104,7 +111,7 @@ class Stream:
             raise NescioError(f"{str(self.path)!r} must have {wanted}, got {len(columns)}")
         return Encoding.numeric(columns)
 
-    def _images(self) -> Iterator[NamedBatch]:
+    def _images(self) -> Iterator[_Batch]:
         """Adapt images one by one, so that neither sizes nor colours need agree within a folder."""
         whole = self.path.is_dir()
         tree = ImageTree.below(self.path) if whole else ImageTree((self.path,))
@@ -126,12 +133,6 @@ class Stream:
             self.unread.append(str(error))
             return torch.full((1, *self.shape), torch.nan)
         return self._adapted(image)
-
-    def _arrays(self) -> Iterator[NamedBatch]:
-        start = 0
-        for key, count, array in array_batches(self.path, self.batch_size):
-            yield _numbers(start, len(array)), count, self._array(key, array)
-            start += len(array)
 
     def _array(self, key: str, array: Array) -> Tensor:
         inputs = key.endswith("inputs")
@@ -163,15 +164,7 @@ class Stream:
                 "of one may not be those of the other; pass both in the same way"
             )
 
-    def _in_memory(self, samples: Samples) -> Iterator[NamedBatch]:
-        for i, x in enumerate(torch.split(samples._stored, self.batch_size)):
-            yield _numbers(i * self.batch_size, len(x)), len(samples), self._adapted(x)
-
     def _adapted(self, x: Tensor) -> Tensor:
         """Return a batch in the shape of the model, as floats."""
         samples = Samples(x, torch.full((len(x),), -1), name=str(self.path))
         return adapt(samples, self.shape).take(slice(None))[0]
-
-
-def _numbers(start: int, count: int) -> list[str]:
-    return [str(number) for number in range(start, start + count)]
