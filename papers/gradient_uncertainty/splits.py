@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio import metrics
-from nescio.data import Known, Samples, load
-from nescio.data.transforms import Normalise
+from nescio.data import Known, Normalise, Samples, load
 from nescio.detectors.meta import check_counts, labelled_features
 from nescio.detectors.meta_fit import REGRESSIONS, fit_meta
 from nescio.errors import NescioError

@@ -9,8 +9,7 @@ from functools import cache, partial
 from itertools import product
 from typing import Any
 
-from nescio.data import Known
-from nescio.data.sources.catalogue import status
+from nescio.data import Known, status
 from nescio.methods.method import Method
 from nescio.records import History
 from nescio.store.run import Source

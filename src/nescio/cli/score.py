@@ -63,7 +63,7 @@ def score(
     from nescio.store.detector_folder import is_fitted, plain_attention
 
     if unseen_category not in (REFUSE, WARN):
-        raise unknown_name("way with unseen categories", unseen_category, (REFUSE, WARN))
+        raise unknown_name("value of --unseen-category", unseen_category, (REFUSE, WARN))
     refuse = unseen_category == REFUSE
     if output is None and sys.stdout is None:
         raise NescioError("standard output is closed; write to a file with --output")

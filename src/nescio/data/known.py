@@ -148,13 +148,7 @@ def stratified(labels: Tensor, test: float, seed: int, where: str) -> tuple[Tens
 
 
 def known_table(
-    name: str,
-    table: Rows,
-    layout: Layout,
-    test: float,
-    seed: int,
-    unseen: Classes,
-    impute: bool,
+    name: str, table: Rows, layout: Layout, test: float, seed: int, unseen: Classes, impute: bool
 ) -> Known:
     """Return the known set in a table; its encoding is fitted on training rows of known classes."""
     label = label_column(table, layout.label, name)
@@ -169,13 +163,10 @@ def known_table(
     else:
         parts = np.array(table[layout.split])
         if set(parts) != {"train", "test"}:
-            given = ", ".join(sorted(set(parts))[:5])
-            raise NescioError(
-                f"{name}: column {layout.split!r} must hold train and test, got {given}"
-            )
-        train_rows, test_rows = (
-            torch.from_numpy(np.flatnonzero(parts == p)) for p in ("train", "test")
-        )
+            wanted, given = f"column {layout.split!r}", ", ".join(sorted(set(parts))[:5])
+            raise NescioError(f"{name}: {wanted} must hold train and test, got {given}")
+        train_rows = torch.from_numpy(np.flatnonzero(parts == "train"))
+        test_rows = torch.from_numpy(np.flatnonzero(parts == "test"))
     learned = [int(i) for i in train_rows[known[train_rows]]]
     try:
         if not impute:

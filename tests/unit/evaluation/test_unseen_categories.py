@@ -116,7 +116,7 @@ def test_so_does_a_run(command, run, new):
         "",
     ]
     code, _, err = command("score", run / "run", new, "--unseen-category", "ignore")
-    assert (code, "unknown way with unseen categories 'ignore'" in err) == (2, True)
+    assert (code, "unknown value of --unseen-category 'ignore'" in err) == (2, True)
 
 
 def test_all_may_be_unseen_and_what_is_missing_is_no_category(command, run, tmp_path):
