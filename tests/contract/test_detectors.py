@@ -16,16 +16,15 @@ from nescio.detectors import DETECTORS
 from nescio.detectors.feature_detector import FeatureDetector
 from nescio.guarantees import CalibrationScores
 
-# the fraction of digits it has never seen that a detector must refuse; one distance for all classes is known to be weak
-# on inputs much like known ones, which the relative one mends (Ren et al. 2021): 0.50 measured, against 0.82
+# the fraction of digits it has never seen that a detector must refuse; one distance for all classes
+# is weak on inputs much like known ones (Ren et al. 2021): 0.50 measured, 0.82 of the relative one
 REFUSED = {"mahalanobis": 0.4}
 
 pytestmark = pytest.mark.parametrize("name", DETECTORS)
 
 
 def fitted(name, model, data, **how):
-    """A detector as its users fit it: those that learn what to mistrust get some of it, those of features what the
-    model was trained on."""
+    """A detector as its users fit it: with unknown or training data, if it learns from them."""
     if name == "meta":
         how["unknown"] = {"uniform": noise.samples("uniform", data, 100)}
     if name == "combined" and "train" in how:  # so that all data given settle its threshold
@@ -77,7 +76,7 @@ def test_learns_nothing_from_what_settles_its_threshold(name, model, known, monk
     nothing = CalibrationScores(torch.arange(50.0), torch.zeros(50), None, 7), 3
     monkeypatch.setattr(
         "nescio.detectors.detector.calibration_scores",
-        lambda _, __, data, *___: judged.extend(x for x, _ in data) or nothing,
+        lambda _, data, *__: judged.extend(x for x, _ in data) or nothing,
     )
     detector.fit(known.test)
     rows = [
@@ -124,7 +123,7 @@ def test_bounds_the_risk_of_its_answers(name, model, known):
 
 
 def test_one_input_needs_no_axis_for_it(detector, known):
-    """Of inputs it was not calibrated on: a rank among others does not hang on the last digits, as one's own does."""
+    """Of new inputs: a rank among others does not depend on the last digits, as one's own does."""
     x = known.unseen.take(slice(0, 5))[0].clone()
     for ask in (detector.predict, detector.score, detector.p_value):
         alone = ask(x[3])
@@ -153,7 +152,7 @@ def test_explains_its_answers(detector, known):
     for given in (names, tuple(names), np.array(names)):
         (one,) = detector.explain(x[0], classes=given)
         assert repr(names[one.predicted]) in one.verdict
-    with pytest.raises(nescio.NescioError, match="names for 1 classes"):
+    with pytest.raises(nescio.NescioError, match="got names for 1 classes"):
         detector.explain(known.test, classes=["zero"])
 
 

@@ -1,4 +1,4 @@
-"""A new score, detector or method is one file, a skeleton of the docs, and one line in its table."""
+"""A new score, detector or method is one file, as a skeleton of the docs, and one line."""
 
 import copy
 import importlib.util

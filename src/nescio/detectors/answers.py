@@ -5,15 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nescio.arrays import is_array, items
+from nescio.arrays import items
 from nescio.core.features import ForwardPass
 from nescio.core.forward import UnknownTokenError, check_inputs, like_model
 from nescio.core.logits import LARGEST, classes
-from nescio.data.arrays import tensor
+from nescio.detectors.scorer import Scorer
 from nescio.errors import NescioError
 from nescio.guarantees.conformal import p_values
 from nescio.methods import as_method
@@ -61,20 +60,9 @@ class Calibrated(NamedTuple):
         return values
 
 
-def add_batch_axis(data: Any, input_dims: Tensor) -> tuple[Any, bool]:
-    """Return data with an axis of inputs, and whether it is a single input that had none."""
-    single = is_array(data) and bool(np.ndim(data) == input_dims)
-    return (tensor(data)[None], True) if single else (data, False)
-
-
-def answer_batch(
-    x: Tensor,
-    model: nn.Module,
-    step: Step,
-    score_batch: Callable[[Tensor, ForwardPass], Tensor],
-    calibrated: Calibrated,
-) -> Answers:
+def answer_batch(scorer: Scorer, step: Step, x: Tensor, calibrated: Calibrated) -> Answers:
     """Answer a batch; `step` runs the model on inputs that are on its device."""
+    model = scorer.model
     answer = torch.full((len(x),), UNKNOWN, device=x.device)
     predicted = answer.clone()
     scores, confidence = torch.full((2, len(x)), torch.nan, dtype=torch.float64, device=x.device)
@@ -90,7 +78,7 @@ def answer_batch(
     if forward_pass is not None and len(rows):
         forward_pass = forward_pass.select(finite)
         logits = forward_pass.logits
-        score = score_batch(x[rows], forward_pass).to(scores)
+        score = scorer.score_batch(x[rows], forward_pass).to(scores)
         label = classes(logits).to(x.device)
         scores[rows], predicted[rows] = score, label
         confidence[rows] = as_method(model).confidence(logits).to(confidence)
@@ -121,8 +109,7 @@ class Explanation:
 
     Attributes:
         answer: the class, or −1 = "I do not know".
-        predicted: the model's class, or −1 if it has none: the input or the model's output is not
-            finite, or the input holds a word that the model does not know.
+        predicted: the model's class, or −1 if it has none, as for inputs that are not finite.
         confidence: of the model.
         score: higher = more likely unknown (OOD).
         threshold: largest score of an accepted input.
@@ -159,15 +146,9 @@ def explanations(
 
 def _verdict(one: Explanation, names: Sequence[str] | None, per_class: bool) -> str:
     if names is not None and one.predicted >= len(names):
-        raise NescioError(
-            f"names for {len(names)} classes were given, but the model predicts class "
-            f"{one.predicted}"
-        )
+        raise NescioError(f"got names for {len(names)} classes, but no name for {one.predicted}")
     if one.predicted < 0 or math.isnan(one.score):
-        return (
-            "I do not know: the input or the model's output is not finite, or the input holds an "
-            "unknown word."
-        )
+        return "I do not know: the input or its output is not finite, or it holds an unknown word."
     label = f"class {one.predicted}" if names is None else repr(names[one.predicted])
     known = f"known inputs predicted as {label}" if per_class else "known inputs"
     rank = f"{percent(one.p_value)} of {known} score at least as high"
@@ -184,15 +165,16 @@ def description(
 ) -> str:
     """Return a detector's settings, threshold and guarantee in a few lines, for `print`."""
     words = ", ".join(f"{k}={_short(v)}" for k, v in settings.items() if v is not None)
-    title = title.format(words)
-    thresholds = calibrated.threshold.reshape(-1).tolist()
-    if calibrated.threshold.isnan().any():
+    title, threshold = title.format(words), calibrated.threshold
+    if threshold.isnan().any():
         return f"{title}\n  not fitted: call .fit(calibration) to set its threshold"
-    several = f"{len(thresholds)} thresholds, one per class"
-    threshold = several if calibrated.threshold.dim() else f"threshold {thresholds[0]:g}"
+    per_class = threshold.dim() > 0
+    shown = (
+        f"{len(threshold)} thresholds, one per class" if per_class else f"threshold {threshold:g}"
+    )
     lines = [
         title,
-        f"{threshold}, set by {len(calibrated.scores)} calibration inputs",
+        f"{shown}, set by {len(calibrated.scores)} calibration inputs",
         f"Guarantee (exchangeable inputs): {promise or 'not stored in its file'}",
         f"{UNCOVERED}. Measure it: nescio.decide(detector, known_test, {{name: unknown}})",
     ]

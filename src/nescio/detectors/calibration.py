@@ -1,6 +1,5 @@
 """Scores of calibration data, and how much other batches would change them."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,23 +8,19 @@ from torch import Tensor
 from nescio.core.features import ForwardPass
 from nescio.core.logits import classes
 from nescio.data.labelled import as_int64, check_labels
+from nescio.detectors.scorer import Scorer
 from nescio.errors import NescioError
 from nescio.guarantees.rounding import noise
 from nescio.guarantees.rules import NO_LABELS, CalibrationScores
 
 REPEATED, SINGLE = 8, 3  # inputs to score again: the first ones singly, the others in one batch
 SAME = 1e-3  # logits that differ by less, relative to the largest, are equal but for rounding
-MapBatches = Callable[..., None]
-ScoreBatch = Callable[[Tensor, ForwardPass], Tensor]
 
 
 def calibration_scores(
-    map_batches: MapBatches, score: ScoreBatch, data: Any, needs_labels: bool, note: str = ""
+    scorer: Scorer, data: Any, needs_labels: bool = False, note: str = ""
 ) -> tuple[CalibrationScores, int]:
-    """Return the scores of calibration data and, if needed, which answers are correct.
-
-    With them come the dimensions of one input.
-    """
+    """Return scores of calibration data, correct answers if needed, and an input's dimensions."""
     scores: list[Tensor] = []
     predicted: list[Tensor] = []
     correct: list[Tensor] = []
@@ -37,16 +32,16 @@ def calibration_scores(
         logits = forward_pass.logits
         if needs_labels:
             correct.append(correct_answers(logits, y).to(x.device))
-        scores.append(score(x, forward_pass))
+        scores.append(scorer.finite_scores(x, forward_pass))
         predicted.append(classes(logits).to(x.device))
         if not first:
             first.append((x[:REPEATED], logits[:, :REPEATED]))
         count, dims = logits.shape[2], x.dim() - 1
 
-    map_batches(data, on_batch)
+    scorer.map_batches(data, on_batch)
     values = torch.cat(scores)
     before = scores[0][:REPEATED]
-    measured = noise(_changes(map_batches, score, *first[0], before), before, values)
+    measured = noise(_changes(scorer, *first[0], before), before, values)
     labels = torch.cat(correct) if needs_labels else None
     return CalibrationScores(values, torch.cat(predicted), labels, count, note, measured), dims
 
@@ -60,19 +55,17 @@ def correct_answers(logits: Tensor, labels: Tensor | None) -> Tensor:
     return classes(logits) == labels
 
 
-def _changes(
-    map_batches: MapBatches, score: ScoreBatch, x: Tensor, logits: Tensor, before: Tensor
-) -> Tensor:
+def _changes(scorer: Scorer, x: Tensor, logits: Tensor, before: Tensor) -> Tensor:
     """Return how much scores change in other batches; 0 if the logits do, as those of draws."""
     scores: list[Tensor] = []
     others: list[Tensor] = []
 
     def on_batch(x: Tensor, forward_pass: ForwardPass, _: Tensor | None) -> None:
-        scores.append(score(x, forward_pass))
+        scores.append(scorer.finite_scores(x, forward_pass))
         others.append(forward_pass.logits)
 
     try:
-        map_batches([*torch.split(x[:SINGLE], 1), x[SINGLE:]], on_batch, progress=False)
+        scorer.map_batches([*torch.split(x[:SINGLE], 1), x[SINGLE:]], on_batch, progress=False)
     except NescioError as error:
         if len(scores) < SINGLE and len(x) > 1:
             raise NescioError(

@@ -12,9 +12,10 @@ from nescio.core.features import ForwardPass, NoFeaturesError
 from nescio.core.predict import read
 from nescio.data.batches import halves
 from nescio.data.overlap import check_disjoint
-from nescio.detectors.answers import Explanation, add_batch_axis
+from nescio.detectors.answers import Explanation
 from nescio.detectors.detector import Detector
 from nescio.detectors.named import detector_named
+from nescio.detectors.scorer import add_batch_axis
 from nescio.detectors.threshold import NoEnergyError, Threshold
 from nescio.errors import NescioError
 from nescio.guarantees.conformal import merged_p_value, p_values, surprise
@@ -25,35 +26,29 @@ from nescio.methods import Method, as_method
 class Combined(Detector):
     """Unknown if several detectors, taken together, find an input unusual (Vovk & Wang 2020).
 
-    Each member's score becomes a p-value among known calibration data. Their geometric mean, on a
-    scale that continues beyond those data, is the score: e times it is a valid p-value under any
-    dependence between members, and of the means with such a factor it separated best. The threshold
-    is set by data of its own, so that its guarantee is that of every detector. One forward pass
-    serves all members.
+    The score is the geometric mean of the members' p-values, on a scale that continues beyond their
+    calibration data: e times that mean is valid under any dependence between members, and of the
+    means with such a factor it separated best. The threshold is set by data of its own, so that its
+    guarantee is that of every detector. One forward pass serves all members.
 
     Args:
         model: any classifier.
-        members: names in `DETECTORS` or `SCORES`, pairs of a name and settings such as
-            `("knn", {"k": 10})`, or detectors over this very model, which are fitted anew; by
-            default the energy and, if the model has features, Mahalanobis' distance. Default
-            members that a model does not support are exchanged for scores that it does.
+        members: names in `DETECTORS` or `SCORES`, pairs such as `("knn", {"k": 10})`, or detectors
+            over this very model, which are fitted anew; by default the energy and, if the model has
+            features, Mahalanobis' distance, or scores in place of what a model does not support.
 
     Attributes:
         without: default members that were not supported, by name, and why not.
     """
 
     name, learns = "combined", True
-    split_note = (
-        "set aside for the p-values of its members; Threshold, or --score max_prob, needs none"
-    )
+    split_note = "set aside for its members' p-values; Threshold, or --score max_prob, needs none"
 
     def __init__(self, model: nn.Module, members: Sequence[Any] | None = None) -> None:
         super().__init__(model)
         given = default_members(model) if members is None else members
         if not isinstance(given, list | tuple) or not given:
-            raise NescioError(
-                f"members must be a list of detectors, such as ['energy', 'knn'], got {members!r}"
-            )
+            raise NescioError(f"members must be a list such as ['energy', 'knn'], got {members!r}")
         self.chosen = members is not None
         self.without: dict[str, str] = {}
         self._calibration: Any = None  # data for the members' p-values, during a fit
@@ -78,10 +73,9 @@ class Combined(Detector):
         Args:
             calibration: inputs of known kinds that the model was not trained on.
             accept, how: as for every detector.
-            train: what members learn from, such as the model's training data; else a quarter of
-                `calibration`, at random, if some learn.
-            member_calibration: known inputs for the members' p-values, neither in `train` nor
-                trained on; else a half of `calibration`, or a quarter if that has to teach, too.
+            train: what members learn from; else a quarter of `calibration`, if some learn.
+            member_calibration: other known inputs, for the members' p-values; else a half of
+                `calibration`, or a quarter without `train`.
         """
         if member_calibration is not None and train is None:
             raise NescioError("member_calibration need train data, too; give both, or neither")
@@ -101,10 +95,10 @@ class Combined(Detector):
         except (NoFeaturesError, NoEnergyError) as error:
             if self.chosen:
                 raise
-            sets = {"calibration": calibration, "train": train}
-            if once := [name for name, data in sets.items() if isinstance(data, Iterator)]:
+            once = "calibration" if isinstance(calibration, Iterator) else "train"
+            if isinstance(calibration, Iterator) or isinstance(train, Iterator):
                 raise NescioError(
-                    f"{error}. To use other members, {once[0]} would have to be read again, which "
+                    f"{error}. To use other members, {once} would have to be read again, which "
                     "it can only once; give data that can be read twice, or members=[…]"
                 ) from error
             name = "mahalanobis" if isinstance(error, NoFeaturesError) else "energy"
@@ -123,7 +117,7 @@ class Combined(Detector):
         self._set_members(list(names)[:2])
 
     def learn(self, data: Any) -> None:
-        self.split = self.split or self._halved
+        self._split = self._split or self._halved
         calibration, learners = self._calibration, [one for one in self._each() if one.learns]
         if calibration is None:
             calibration = data
@@ -239,7 +233,7 @@ def _member(model: nn.Module, given: Any) -> Detector:
     if isinstance(given, Detector):
         if given.model is not model:
             raise NescioError(
-                f"a {type(given).__name__} over another model was given; all must share one"
+                f"got a {type(given).__name__} over another model; expected one model"
             )
         if isinstance(given, Threshold):  # whose score may be a function
             return Threshold(model, given.spec)

@@ -13,7 +13,7 @@ from nescio.data.batches import halves
 from nescio.data.overlap import check_disjoint
 from nescio.detectors import answers as ans
 from nescio.detectors.calibration import calibration_scores
-from nescio.detectors.scorer import Scorer
+from nescio.detectors.scorer import Scorer, add_batch_axis
 from nescio.errors import NescioError, check_int
 from nescio.guarantees.risk import Controlled
 from nescio.guarantees.rules import Rule, rule_for
@@ -22,8 +22,7 @@ from nescio.guarantees.rules import Rule, rule_for
 class Detector(Scorer):
     """A model that can say "I do not know": a score, and a threshold set by calibration data.
 
-    A subclass brings `score_batch(x, forward_pass)`; `layers`, if that needs features; `learn`, if
-    there is more to learn than a threshold.
+    A subclass brings `score_batch(x, forward_pass)`, and `learn` if it learns more than that.
 
     Attributes:
         threshold_: inputs that score above it are unknown; one number, or one for each class.
@@ -47,12 +46,12 @@ class Detector(Scorer):
     def _reset(self) -> None:
         self.rule: Rule | None = None
         self.controlled: Controlled | None = None
-        self.split = False  # whether calibration data had to be shared out
+        self._split = False  # whether calibration data had to be shared out
         nan, empty = torch.tensor(math.nan, dtype=torch.float64), torch.empty(0)
         self.keep(threshold_=nan, calibration_=empty.double(), calibration_class_=empty.long())
 
     def learn(self, data: Any) -> None:
-        """Learn from known data, in one pass, what there is to learn before the threshold."""
+        """Learn from known data what there is to learn before the threshold."""
 
     def check_calibration(self, scores: Tensor) -> None:
         """Raise an error if calibration scores `(N,)` cannot set a threshold."""
@@ -75,8 +74,7 @@ class Detector(Scorer):
         Args:
             calibration: inputs of known kinds that the model was not trained on.
             accept: the fraction of known inputs to accept, in (0, 1); 0.95 by default.
-            train: data to learn from, such as the model's training data; else half of
-                `calibration`, at random, is set aside for a detector that learns.
+            train: data to learn from, such as the model's; else half of `calibration`, at random.
             per_class: whether that fraction is to hold for each predicted class.
             balanced: separate correct from wrong answers best (Oberdiek et al. 2018, eq. 7).
             risk: error rate to allow among accepted inputs (Geifman & El-Yaniv 2017).
@@ -91,18 +89,17 @@ class Detector(Scorer):
         self._reset()  # should it fail, nothing is half done
         if self.learns and train is None:
             train, calibration = halves(calibration, batch_size=batch_size)
-            self.split = True
+            self._split = True
         if self.learns:
             self.learn(train)
-        note = f" (as many were {self.split_note})" if self.split else ""
-        find = partial(calibration_scores, self.map_batches, self.finite_scores)
-        scores, dims = find(calibration, rule.needs_labels, note)
+        note = f" (as many were {self.split_note})" if self._split else ""
+        scores, dims = calibration_scores(self, calibration, rule.needs_labels, note)
         self.check_calibration(scores.scores)
         threshold, self.controlled = rule.fit(scores)
-        order = scores.rounded_up.argsort()
+        sorted_scores, order = scores.rounded_up.sort(stable=False)
         labels = scores.predicted[order] if rule.per_class else scores.predicted[:0]
-        calibrated = {"calibration_": scores.rounded_up[order], "calibration_class_": labels}
-        self.keep(threshold_=threshold, input_dims_=torch.tensor(dims), **calibrated)
+        self.keep(threshold_=threshold, calibration_=sorted_scores, calibration_class_=labels)
+        self.keep(input_dims_=torch.tensor(dims))
         self.rule = rule
         return self
 
@@ -113,8 +110,7 @@ class Detector(Scorer):
     def p_value(self, data: Any, batch_size: int = 256) -> Tensor:
         """Return the fraction of calibration inputs, and itself, that score at least as high.
 
-        Of a known input it is at most α with probability at most α. With thresholds per class it
-        is among inputs of the same predicted class. It is 0 for inputs that are not finite.
+        With thresholds per class these are of the same predicted class; 0 if not finite.
         """
         return self._answers(data, batch_size).p_value
 
@@ -127,11 +123,11 @@ class Detector(Scorer):
     def _answers(self, data: Any, batch_size: int) -> ans.Answers:
         if self.threshold_.isnan().any():
             raise NescioError(f"{type(self).__name__} is not fitted: call .fit(calibration) first")
-        rows, single = ans.add_batch_axis(data, self.input_dims_)
+        rows, single = add_batch_axis(data, self.input_dims_)
         with running(self.model, requires_grad=self.requires_grad) as runner:
             step = partial(runner, self.forward_with_features)
-            how = self.model, step, self.score_batch, self._calibrated
-            parts = [ans.answer_batch(x, *how) for x, _ in read(rows, batch_size)]
+            batches = (x for x, _ in read(rows, batch_size))
+            parts = [ans.answer_batch(self, step, x, self._calibrated) for x in batches]
         joined = ans.Answers(*(torch.cat(part) for part in zip(*parts, strict=True)))
         return ans.Answers(*(part[0] for part in joined)) if single else joined
 

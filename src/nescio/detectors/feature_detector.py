@@ -30,9 +30,7 @@ class FeatureDetector(Detector):
     def __init__(self, model: nn.Module, layer: str | None = None) -> None:
         super().__init__(model)
         if layer is not None and (not isinstance(layer, str) or not layer):
-            raise NescioError(
-                f"layer must be the name of a module, such as 'features.3', got {layer!r}"
-            )
+            raise NescioError(f"layer must be the name of a module, such as 'conv2', got {layer!r}")
         self.layer = layer
         self.layers = (HEAD if layer is None else layer,)
         empty = {k: torch.empty((0,) * len(v), dtype=self.dtype) for k, v in self.shapes.items()}
@@ -51,9 +49,7 @@ class FeatureDetector(Detector):
                 raise NescioError(f"{type(self).__name__} is not fitted: call .fit(calibration)")
             width = learned.shape[axes.index("F")] if "F" in axes else rows.shape[1]
             if width != rows.shape[1]:
-                raise NescioError(
-                    f"{type(self).__name__} has learned {width} features, but got {rows.shape[1]}"
-                )
+                raise NescioError(f"{self.name} has learned {width} features, got {rows.shape[1]}")
         return rows
 
     def settings(self) -> dict[str, Any]:
@@ -64,11 +60,7 @@ class GaussianDetector(FeatureDetector):
     """Learns means and covariances of features by class, in one pass.
 
     Classes are those of the labels or, without labels, the model's. One without inputs is left out.
-
-    Args:
-        model, layer: as for `FeatureDetector`.
-        floor: the least variance of a direction, as a fraction of the mean variance within classes.
-            Units that are hardly ever active have almost none, and would outweigh all others.
+    Arguments are those of `Mahalanobis`.
     """
 
     def __init__(self, model: nn.Module, layer: str | None = None, floor: float = 0.1) -> None:

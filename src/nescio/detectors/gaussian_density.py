@@ -16,10 +16,7 @@ class GaussianDensity(GaussianDetector):
 
     The score is `−log Σ_c π_c N(f; μ_c, Σ_c)`: each class has its fraction of the inputs, a mean
     and a covariance. The least variance is one for all classes, so that a class of few inputs is a
-    ball of that variance in the directions it does not reach.
-
-    Args:
-        model, layer, floor: as for `Mahalanobis`.
+    ball of that variance in the directions it does not reach. Arguments are those of `Mahalanobis`.
     """
 
     name = "gaussian_density"
@@ -32,10 +29,8 @@ class GaussianDensity(GaussianDetector):
         moments = self.moments(data, each=True)
         total, present = moments.count.sum(), moments.count > 0
         least = min_variance(moments.scatter.sum(0) / total, self.floor)
-        pairs = [
-            whitening(moments.scatter[label] / moments.count[label], least)
-            for label in present.nonzero().flatten()
-        ]
+        labels = present.nonzero().flatten()
+        pairs = [whitening(moments.scatter[k] / moments.count[k], least) for k in labels]
         factors, log_volumes = (torch.stack(part) for part in zip(*pairs, strict=True))
         log_fractions = (moments.count[present] / total).log()
         log_peaks = log_fractions + log_volumes - moments.mean.shape[1] / 2 * math.log(2 * math.pi)

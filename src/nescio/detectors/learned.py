@@ -33,21 +33,20 @@ def restore_learned(detector: Scorer, saved: dict[str, Tensor], where: str) -> N
     """Restore what a file holds; raise an error if no fit could have left it so."""
     expected = learned_by(detector)
     if names := expected.keys() ^ saved.keys():
+        words = ", ".join(sorted(names))
         raise NescioError(
-            f"{where} does not hold what this detector learns: missing or extra "
-            f"{', '.join(sorted(names))}"
+            f"{where} does not hold what this detector learns: missing or extra {words}"
         )
     sizes: dict[str, int] = {}  # by the letters of axes, which members do not share
     for key, buffer in expected.items():
-        _check_shape(detector, key, saved[key], buffer, sizes, where)
+        _check_shape(_owner(detector, key), key, saved[key], buffer, sizes, where)
     fitted = _are_fitted(saved)
     if any(fitted) and not all(fitted):  # before a fit all are NaN
         raise NescioError(f"{where}: what the detector learned is partly NaN or infinite")
     for key in (key for key in saved if key.endswith("calibration_")):  # also of members
         _check_calibration(saved, key.removesuffix("calibration_"), where)
     for key, value in saved.items():
-        owner, name = _owner(detector, key)
-        owner.keep(**{name: value})
+        _owner(detector, key).keep(**{key.rpartition(".")[2]: value})
 
 
 def _are_fitted(learned: dict[str, Tensor]) -> list[bool]:
@@ -55,23 +54,17 @@ def _are_fitted(learned: dict[str, Tensor]) -> list[bool]:
     return [bool(value.isfinite().all()) for value in values]
 
 
-def _owner(detector: Scorer, key: str) -> tuple[Scorer, str]:
-    """Return the detector or member that a buffer belongs to, and the buffer's own name."""
-    path, _, name = key.rpartition(".")
-    owner = detector.get_submodule(path)
-    return owner if isinstance(owner, Scorer) else detector, name
+def _owner(detector: Scorer, key: str) -> Scorer:
+    """Return the detector or member that a buffer belongs to."""
+    owner = detector.get_submodule(key.rpartition(".")[0])
+    return owner if isinstance(owner, Scorer) else detector
 
 
 def _check_shape(
-    detector: Scorer,
-    key: str,
-    value: Tensor,
-    buffer: Tensor,
-    sizes: dict[str, int],
-    where: str,
+    owner: Scorer, key: str, value: Tensor, buffer: Tensor, sizes: dict[str, int], where: str
 ) -> None:
-    owner, name = _owner(detector, key)
-    axes = (AXES | owner.shapes | ({"threshold_": "C"} if value.dim() else {})).get(name)
+    name = key.rpartition(".")[2]
+    axes = (AXES | owner.shapes | ({"threshold_": "C"} if value.dim() == 1 else {})).get(name)
     shape: Sequence[int | str] = buffer.shape
     if axes is not None:
         shape = axes  # any size, for each axis

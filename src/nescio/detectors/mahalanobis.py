@@ -64,10 +64,7 @@ class RelativeMahalanobis(Mahalanobis):
 
     The score is Mahalanobis' less the same distance under one Gaussian of all features, which helps
     where unknown inputs are much like known ones. Both Gaussians have the same least variance, so
-    that a direction in which no known input varies counts for neither.
-
-    Args:
-        model, layer, floor: as for `Mahalanobis`.
+    that a direction in which no known input varies counts for neither. Arguments are the same.
     """
 
     name = "relative_mahalanobis"
@@ -76,10 +73,7 @@ class RelativeMahalanobis(Mahalanobis):
 
     def learned_from(self, moments: Moments) -> dict[str, Tensor]:
         if (moments.count > 0).sum() < 2:
-            raise NescioError(
-                "all inputs to learn from are of one class, but RelativeMahalanobis needs at least "
-                "two; use Mahalanobis"
-            )
+            raise NescioError("inputs to learn from are all of one class; use Mahalanobis")
         total = moments.count.sum()
         least = min_variance(moments.scatter / total, self.floor)
         background, _ = whitening(moments.overall[1] / total, least)

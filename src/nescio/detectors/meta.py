@@ -55,10 +55,10 @@ class MetaClassifier(Detector):
         super().__init__(model)
         if kind not in KINDS:
             raise unknown_name("kind of meta-classifier", kind, KINDS)
-        is_list = isinstance(features, Sequence) and not isinstance(features, str)
-        if features is not None and not (is_list and all(isinstance(f, str) for f in features)):
+        named = isinstance(features, Sequence) and all(isinstance(f, str) for f in features)
+        if features is not None and (isinstance(features, str) or not named):
             raise NescioError(
-                f"features must be a list of names, such as ['all/l2', 'entropy'], got {features!r}"
+                f"features must be a list of names, such as ['all/l2'], got {features!r}"
             )
         self.kind, self.seed = kind, check_seed(seed)
         self.features = None if features is None else tuple(features)
@@ -179,14 +179,13 @@ def check_counts(correct: int, wrong: int, unknown: Mapping[str, int]) -> None:
     total, others = correct + wrong, sum(unknown.values())
     if correct < MIN_ANSWERS:
         raise NescioError(
-            f"only {correct} of {total} known inputs are classified correctly; a meta-classifier "
-            f"needs at least {MIN_ANSWERS} answers to trust"
+            f"only {correct} of {total} known inputs are classified correctly; expected at least "
+            f"{MIN_ANSWERS} answers to trust"
         )
     if wrong + others < MIN_ANSWERS:
         raise NescioError(
             f"only {wrong} of {total} known inputs are classified wrongly, and there are {others} "
-            f"unknown ones; a meta-classifier needs at least {MIN_ANSWERS} answers to mistrust: "
-            "fit it on more calibration data, or give some unknown ones, such as "
+            f"unknown ones; expected at least {MIN_ANSWERS} answers to mistrust: give more, or "
             "unknown={'uniform': nescio.data.noise.samples('uniform', known.test, 200)}"
         )
 

@@ -4,13 +4,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from nescio.arrays import is_array
 from nescio.core.features import ForwardPass, forward_with_features
 from nescio.core.model_state import check_model
 from nescio.core.predict import OnBatch, map_batches
-from nescio.detectors.answers import add_batch_axis
+from nescio.data.arrays import tensor
 from nescio.errors import NescioError
 
 
@@ -93,3 +95,9 @@ class Scorer(nn.Module, ABC):
             if value is not None and moved is not None:
                 self._buffers[name] = value.to(moved.device)
         return self
+
+
+def add_batch_axis(data: Any, input_dims: Tensor) -> tuple[Any, bool]:
+    """Return data with an axis of inputs, and whether it is a single input that had none."""
+    single = is_array(data) and bool(np.ndim(data) == input_dims)
+    return (tensor(data)[None], True) if single else (data, False)

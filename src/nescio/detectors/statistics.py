@@ -129,9 +129,8 @@ def _gram(chunks: Iterable[Tensor], like: Tensor) -> Tensor:
 def min_variance(covariance: Tensor, floor: float) -> float:
     """Return the least variance of a direction: a fraction of the mean, or what rounding hides.
 
-    A unit that is never active for known inputs has none, and a new input that activates it is
-    unusual. But dividing by almost nothing would leave no other evidence. Without any variance
-    there is no unit to measure in, and 1 does as well as another.
+    A new input that activates a unit which is never active is unusual, but dividing by almost
+    nothing would leave no other evidence. Without any variance 1 does as well as another unit.
     """
     total = float(covariance.trace())
     return max(floor * total / len(covariance), ROUNDING * total) or 1.0
@@ -196,12 +195,11 @@ class Reservoir:
     def add(self, rows: Tensor) -> None:
         """Add rows `(B, …)`."""
         if self._sample is None:  # memory costs nothing until it is written
+            shape = (self.size, *rows.shape[1:])
             try:
-                self._sample = torch.empty(self.size, *rows.shape[1:], dtype=rows.dtype)
+                self._sample = torch.empty(shape, dtype=rows.dtype)
             except RuntimeError as error:
-                raise NescioError(
-                    f"there is no memory for {self.size} rows of shape {tuple(rows.shape[1:])}"
-                ) from error
+                raise NescioError(f"there is no memory for a sample of shape {shape}") from error
         chance = torch.rand(len(rows), generator=self._generator, dtype=torch.float64)
         if self.seen + len(rows) <= self.size:  # there is room for all, in order
             self._sample[self.seen : self.seen + len(rows)] = rows

@@ -37,16 +37,13 @@ class Threshold(Detector):
     def check_calibration(self, scores: Tensor) -> None:
         if self.score_name == "energy" and bool((scores.abs() < ZERO_ENERGY).all()):
             raise NoEnergyError(
-                "the model returns log-probabilities, whose energy is 0 for every input; use "
-                "another score, such as max_prob"
+                "the model returns log-probabilities, whose energy is 0; use max_prob, say"
             )
 
     def check_savable(self) -> None:
         if not is_named(self.spec):
-            raise NescioError(
-                f"the score {self.score_name!r} is a function of yours, which cannot be saved; use "
-                "a name in nescio.scores.SCORES"
-            )
+            name = self.score_name
+            raise NescioError(f"the score {name!r} is a function, not a name, and cannot be saved")
 
     def score_batch(self, x: Tensor, forward_pass: ForwardPass) -> Tensor:
         logits = forward_pass.logits.to(x.device)

@@ -75,9 +75,7 @@ class ViM(FeatureDetector):
         if self.dimension is None:
             return 1000 if features >= 2048 else 512 if features >= 768 else features // 2
         if self.dimension >= features:
-            raise NescioError(
-                f"dimension must be less than the {features} features, got {self.dimension}"
-            )
+            raise NescioError(f"dimension must be below {features} features, got {self.dimension}")
         return self.dimension
 
     def settings(self) -> dict[str, Any]:

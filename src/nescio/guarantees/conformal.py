@@ -71,9 +71,7 @@ def merged_p_value(p: Tensor) -> Tensor:
     tensor([0.0272], dtype=torch.float64)
     """
     if p.dim() != 2 or len(p) == 0 or not ((p > 0) & (p <= 1)).all():
-        raise NescioError(
-            f"expected p-values (K, N) in (0, 1] with K ≥ 1, got {tuple(p.shape)}, or some outside"
-        )
+        raise NescioError(f"p-values must be (K, N) in (0, 1], K ≥ 1; got {tuple(p.shape)}")
     factor = math.e if len(p) > 1 else 1.0
     return (factor * p.double().log().mean(0).exp()).clamp(max=1.0)
 

@@ -71,10 +71,7 @@ class Accept(Rule):
     def __post_init__(self) -> None:
         given, numeric = self.accept, float | int | np.floating
         if isinstance(given, bool) or not isinstance(given, numeric) or not 0 < given < 1:
-            raise NescioError(
-                "accept, the fraction of known inputs to accept, must be a number in (0, 1), got "
-                f"{given!r}"
-            )
+            raise NescioError(f"accept must be a fraction of known inputs in (0, 1), got {given!r}")
         object.__setattr__(self, "accept", float(given))
 
     def fit(self, calibration: CalibrationScores) -> tuple[Tensor, None]:
@@ -168,10 +165,7 @@ def rule_for(
     if per_class and asked and accept is None:
         raise NescioError(f"thresholds per class need a fraction to accept, not {asked[0]}")
     if confidence_level is not None and risk is None:
-        raise NescioError(
-            f"confidence_level {confidence_level} is that of a bound on the risk; give a risk too "
-            "(risk, --risk)"
-        )
+        raise NescioError(f"confidence_level {confidence_level} needs a risk, too (risk, --risk)")
     if rule is not None:
         return rule
     if risk is not None:

@@ -1,4 +1,4 @@
-"""The features of a layer: the head's input found by itself, any layer by name, one forward pass, clear errors."""
+"""Features of the head's input or of any layer, from one forward pass, and clear errors."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from nescio.errors import NescioError
 
 
 class Residual(nn.Module):
-    """Features that a functional call makes, so that no module returns them; a linear layer on the way."""
+    """Features of a functional call, which no module returns; a linear layer on the way."""
 
     def __init__(self):
         super().__init__()

@@ -51,9 +51,9 @@ def test_a_merged_p_value_is_small_no_more_often_than_it_says(members, correlati
 
 
 def test_a_merged_p_value_is_valid_under_the_worst_dependence():
-    """P-values that are small together as often as can be: P(e · √(p₁ p₂) ≤ α) comes near α, but not above it.
+    """P-values that are small together as often as can be: P(e·√(p₁ p₂) ≤ α) is near α, not above.
 
-    Given that both are at most c, one mirrors the other: p₂ = c − p₁, so that their product stays below c² / 4.
+    If both are at most c, one mirrors the other: p₂ = c − p₁, so their product is below c² / 4.
     """
     u = (torch.arange(1_000_000, dtype=torch.float64) + 0.5) / 1_000_000
     for level in (0.01, 0.05, 0.2):
@@ -106,7 +106,7 @@ def test_surprise_is_the_p_value_made_to_grow(seed):
 
 
 def test_a_member_that_finds_all_usual_does_not_silence_the_others(model, known):
-    """Far away a softmax is surer than of anything it knows; what is far from all it knows stays unknown."""
+    """Far away a softmax is surer than of what it knows; what is far from that stays unknown."""
     generator = torch.Generator().manual_seed(0)
     far = 1000 * torch.randn(100, 1, 8, 8, generator=generator)
     sure = nescio.Threshold(model, "max_prob").fit(known.test)
@@ -120,7 +120,7 @@ def test_a_member_that_finds_all_usual_does_not_silence_the_others(model, known)
     [["max_logit", "energy"], pytest.param(["max_logit", "entropy"], marks=pytest.mark.slow)],
 )
 def test_both_p_values_of_known_inputs_hold_in_small_samples(axes, members):
-    """Over many fits: of members that say nearly the same, and of members that say different things."""
+    """Over many fits: of members that say nearly the same, and of members that differ."""
     generator = torch.Generator().manual_seed(0)
     found = []
     for _ in range(200):
@@ -138,7 +138,7 @@ def test_both_p_values_of_known_inputs_hold_in_small_samples(axes, members):
 
 
 def test_nothing_is_calibrated_on_what_it_learned_from(model, known, monkeypatch):
-    """Of known data a quarter teaches, a quarter gives p-values, and a half settles the threshold."""
+    """Of known data a quarter teaches, a quarter gives p-values, and a half sets the threshold."""
     detector = Combined(model, ["energy", ("meta", {"kind": "glm", "features": ["all/l2"]})])
     noisy = Samples(
         known.test.inputs + 0.6 * torch.randn(known.test.inputs.shape), known.test.labels
@@ -155,10 +155,10 @@ def test_nothing_is_calibrated_on_what_it_learned_from(model, known, monkeypatch
         seen["ranked" if not seen["judged"] else "scored"].append(x)
         return scores(x, looked)
 
-    def judged(run, score, data, *how):
+    def judged(own, data, *how):
         seen["judged"] += [x for x, _ in data]
         seen["scored"] = []
-        return calibration_scores(run, score, data, *how)
+        return calibration_scores(own, data, *how)
 
     meta.learn, detector._scores = taught, ranked
     monkeypatch.setattr("nescio.detectors.detector.calibration_scores", judged)
@@ -171,7 +171,7 @@ def test_nothing_is_calibrated_on_what_it_learned_from(model, known, monkeypatch
 
 
 def test_given_training_data_known_data_are_halved(model, known):
-    """One half for p-values and one for the threshold, which has all if there are other data for the former."""
+    """One half for p-values and one for the threshold, which has all if others give p-values."""
     n = len(known.test)
     detector = Combined(model, ["energy", "max_prob"]).fit(known.test, train=known.train)
     assert len(detector.calibration_) + len(detector.members[0].calibration_) == n
@@ -230,8 +230,8 @@ def test_members_come_by_name_with_settings_or_made(model):
 @pytest.mark.parametrize(
     ("members", "what"),
     [
-        ([], "list of detectors"),
-        ("energy", "list of detectors"),
+        ([], "must be a list"),
+        ("energy", "must be a list"),
         (["energi"], "did you mean 'energy'"),
         (["combined"], "not a combined one"),
         ([3], "must be the name"),
@@ -244,7 +244,7 @@ def test_refuses_members_that_are_none(model, members, what):
 
 
 def test_refuses_a_member_over_another_model(model, axes):
-    with pytest.raises(NescioError, match="another model"):
+    with pytest.raises(NescioError, match="over another model"):
         Combined(model, [Threshold(axes)])
 
 
@@ -292,7 +292,7 @@ def test_saving_keeps_what_members_learned_and_one_model(model, known, tmp_path)
 
 
 def test_is_better_than_its_members_where_each_has_a_blind_side(axes):
-    """Known inputs lie on a line; max_logit sees what leaves it one way, entropy what leaves it the other."""
+    """Known inputs lie on a line; max_logit sees what leaves it one way, entropy the other."""
     generator = torch.Generator().manual_seed(0)
     gap = torch.randn(2000, generator=generator).abs() + 3
     height = 4 + torch.randn(2000, generator=generator)

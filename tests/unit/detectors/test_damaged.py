@@ -1,4 +1,4 @@
-"""Files of detectors with a new digest over other tensors, as another tool may leave them: refused, or no different."""
+"""Files of detectors with damaged tensors under a valid digest: refused, or no different."""
 
 import pytest
 import torch

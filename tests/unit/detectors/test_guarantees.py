@@ -29,7 +29,7 @@ def drawn(count, generator):
 @pytest.mark.parametrize("accept", [0.8, 0.95])
 @pytest.mark.parametrize("score", ["max_prob", "energy"])
 def test_known_inputs_are_accepted_as_often_as_promised(model, accept, score):
-    """With probability k/(n + 1), k the smallest for which that is enough: neither less nor much more."""
+    """With probability k/(n + 1), k the smallest that is enough: neither less nor much more."""
     generator = torch.Generator().manual_seed(0)
     kept = []
     for _ in range(FITS):
@@ -55,7 +55,7 @@ def test_p_values_of_known_inputs_are_small_no_more_often_than_they_say(model):
 
 @pytest.mark.parametrize("per_class", [False, True])
 def test_each_class_is_accepted_as_often_as_promised(model, per_class):
-    """Where one class is odder than the other, one threshold for both fails the odd one; one for each does not."""
+    """One threshold for two classes fails the one that scores higher; one for each does not."""
     generator = torch.Generator().manual_seed(0)
 
     def lopsided(count):

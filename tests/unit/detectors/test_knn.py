@@ -81,7 +81,7 @@ def test_features_of_length_zero_have_a_distance():
     """1 to anything of length 1, and 0 to each other."""
     some = torch.cat([torch.zeros(3, 4), torch.eye(4)])
     detector = KNN(plain(4), k=3).fit(in_disguise(some.repeat(5, 1)), train=some)
-    # the three nearest of zero are the zeros; of a unit row itself, and then two zeros, before others at √2
+    # the three nearest of zero are the zeros; of a unit row itself, two zeros, others at √2
     torch.testing.assert_close(
         detector.score(some[2:4]), torch.tensor([0.0, 1.0], dtype=torch.float64)
     )

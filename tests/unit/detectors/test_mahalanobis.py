@@ -45,7 +45,7 @@ def test_agrees_with_scikit_learn(seed, floor):
 
 
 def test_a_mean_far_from_zero_costs_no_digits(seed):
-    """Between distances of some units, with features around 10 000, of which float32 has 3 digits after the point."""
+    """Distances of some units, with features around 10 000, where float32 has 3 decimals."""
     data, x = drawn(seed), others(seed)
     near = fitted(Mahalanobis, data, floor=0)
     far = fitted(Mahalanobis, Samples((data.inputs + 1e4), data.labels), floor=0)
@@ -156,7 +156,7 @@ def test_ranks_as_pytorch_ood_does(seed):
 
 @pytest.mark.parametrize("kind", [Mahalanobis, RelativeMahalanobis, nescio.Combined])
 def test_no_input_is_so_far_away_that_it_is_known(kind, seed):
-    """Products of features and means overflow from 1e19 on, and their difference then is anything."""
+    """Products of features and means overflow from 1e19 on; their difference is then anything."""
     torch.manual_seed(seed)
     labels = torch.arange(400) % 2
     rows = torch.randn(400, 2) + 20 * labels[:, None]
@@ -223,7 +223,7 @@ def test_relative_neither_batches_nor_order_matter(seed):
     data, x = drawn(seed), others(seed)
     once = fitted(RelativeMahalanobis, data).score(x)
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
-    # a difference of distances is as exact as these are in single precision, however little of them it leaves
+    # a difference of distances is as exact as these are in single precision
     near = 1e-6 * float(fitted(Mahalanobis, data).score(x).max())
     for other in (in_batches(data, 7), in_batches(data, 300), data.select(order)):
         torch.testing.assert_close(

@@ -27,7 +27,7 @@ def model(known, seed):
 
 
 def by_hand(net, x, temperature, eps):
-    """−max softmax after the step, one input at a time; draws count through their mean probability."""
+    """−max softmax after the step, one input at a time; draws count by their mean probability."""
 
     def probability(x):
         logits = net(x)
@@ -70,7 +70,7 @@ def test_the_step_of_a_linear_model_with_two_classes(seed):
 
 
 def test_neither_step_nor_order_is_lost_where_confidence_rounds_to_one():
-    """At a temperature of 1 and margins of thousands all probabilities are 1.0, and their gradients 0."""
+    """At temperature 1 and margins of thousands all probabilities are 1.0, and gradients 0."""
     net = torch.nn.Linear(1, 2)
     net.weight.data, net.bias.data = torch.tensor([[0.0], [1000.0]]), torch.zeros(2)
     x = torch.tensor([[1.0], [2.0], [3.0], [4.0]])

@@ -28,7 +28,7 @@ def net(seed):
 
 @pytest.fixture
 def data(seed):
-    """Training features of five kinds, their labels, and features to score, half of which are of no kind."""
+    """Training features of five kinds, their labels, and features to score, half of no kind."""
     torch.manual_seed(seed)
     centres, labels = 2 * torch.randn(CLASSES, FEATURES), torch.arange(600) % CLASSES
     train, known = (torch.randn(600, FEATURES) + centres[labels] for _ in range(2))

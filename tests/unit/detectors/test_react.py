@@ -32,7 +32,7 @@ def plain(features, classes=3):
 
 
 def by_numpy(net, train, x, percentile):
-    """Clip at the percentile of all training values, apply the head, and take the energy, in float64."""
+    """Clip at the percentile of all training values, apply the head, take the energy; float64."""
     weight, bias = (part.detach().double().numpy() for part in (net[-1].weight, net[-1].bias))
     clip = np.percentile(train.double().numpy(), percentile)
     logits = np.minimum(x.double().numpy(), clip) @ weight.T + bias

@@ -59,7 +59,7 @@ def test_a_large_mean_costs_no_digits(monkeypatch):
 
 
 def test_rows_that_wait_are_copies(seed):
-    """A model may write its next features where the last were, or hand out a view of something large."""
+    """A model may write its next features where the last were, or return a view of a large one."""
     rows, labels = labelled_rows(seed)
     found, room = Moments(4, 5), torch.empty(17, 5, dtype=rows.dtype)
     for some, own in zip(rows.split(17), labels.split(17), strict=True):

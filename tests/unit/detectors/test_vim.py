@@ -104,9 +104,7 @@ def test_says_what_it_needs(seed):
     duq = DUQ(mlp(F, None), 3)
     with pytest.raises(nescio.NescioError, match="ends in a linear layer"):
         ViM(duq).fit(drawn(seed))
-    with pytest.raises(
-        nescio.NescioError, match="dimension must be less than the 6 features, got 6"
-    ):
+    with pytest.raises(nescio.NescioError, match="dimension must be below 6 features, got 6"):
         ViM(head(), dimension=6).fit(drawn(seed))
     with pytest.raises(nescio.NescioError, match="dimension must be"):
         ViM(head(), dimension=0)

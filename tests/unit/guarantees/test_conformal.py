@@ -15,7 +15,7 @@ N, ACCEPT = 99, 0.9
 
 @pytest.fixture
 def draws(seed):
-    """Scores of many calibration sets and of one new input each; rounded, so that there are ties."""
+    """Scores of many calibration sets, and one new input each; rounded, so that there are ties."""
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randn(20_000, N + 1, generator=generator, dtype=torch.float64)
     return scores[:, :N], scores[:, N]
@@ -26,7 +26,7 @@ def test_no_more_known_inputs_are_rejected_than_promised(draws, rounded):
     calibration, new = ((10 * part).round() if rounded else part for part in draws)
     cuts = torch.tensor([conformal_threshold(row, ACCEPT) for row in calibration[:5000]])
     accepted = int((new[:5000] <= cuts).sum())
-    # without ties exactly 0.9 = 90 / 100 are, so that a bound at 1e-6 on either side is a test of the rank itself
+    # without ties exactly 0.9 = 90 / 100: a bound at 1e-6 on either side tests the rank itself
     assert accepted >= binom.ppf(1e-6, 5000, ACCEPT)
     if not rounded:
         assert accepted <= binom.ppf(1 - 1e-6, 5000, ACCEPT)

@@ -12,7 +12,7 @@ from nescio.guarantees.risk import CANDIDATES, control_risk, min_accepted
 
 
 def drawn(count, seed, tied=False):
-    """Scores in [0, 1], of which a wrong answer has probability s² / 2; so the risk under a threshold t is t² / 6."""
+    """Scores s in [0, 1], wrong with probability s² / 2; the risk under a threshold t is t² / 6."""
     generator = torch.Generator().manual_seed(seed)
     scores, chance = torch.rand(2, count, generator=generator, dtype=torch.float64)
     right = chance > scores.square() / 2
@@ -21,7 +21,7 @@ def drawn(count, seed, tied=False):
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_the_risk_is_bounded_as_often_as_promised(tied, seed):
-    """Of 400 data sets no more than a tenth may have a threshold whose true risk is above the one allowed."""
+    """Of 400 data sets at most a tenth may give a threshold whose true risk is above the bound."""
     failures, coverage = 0, []
     for number in range(400):
         found = control_risk(

@@ -1,4 +1,4 @@
-"""One input is answered the same in every batch, also where many score the same, and promises hold of such."""
+"""One input is answered the same in every batch, also where many tie, and guarantees hold."""
 
 import pytest
 import torch
@@ -42,7 +42,7 @@ def in_batches(ask, x):
 @pytest.mark.parametrize("make", MADE.values(), ids=MADE)
 @pytest.mark.parametrize("how", [{"accept": 0.95}, {"accept": 0.7}])
 def test_copies_of_one_row_share_their_fate_in_every_batch(make, how, seed):
-    """Of four kinds of rows, with a quarter each, none is refused at 0.95, and all answers and p-values agree."""
+    """Of four kinds of rows, a quarter each, none is refused at 0.95, and all answers agree."""
     for number in range(3):
         net, kinds, draw = a_table(100 * seed + number)
         detector = make(net)
@@ -86,7 +86,7 @@ def test_each_class_keeps_its_share_in_every_batch(seed):
 
 @pytest.mark.parametrize("score", ["energy", "max_prob"])
 def test_the_risk_is_bounded_where_the_oddest_row_is_always_wrong(score, seed):
-    """It must be refused, one by one as in batches, and nothing else need be: all others are answered rightly."""
+    """It must be refused, singly as in batches, and nothing else: all others are correct."""
     for number in range(8):
         net, kinds, draw = a_table(100 * seed + number)
         answers, worst = net(kinds).argmax(1), nescio.Threshold(net, score).score(kinds).argmax()
@@ -101,7 +101,7 @@ def test_the_risk_is_bounded_where_the_oddest_row_is_always_wrong(score, seed):
 
 @pytest.mark.parametrize("jitter", [0.0, 1e-7])
 def test_the_risk_is_bounded_as_often_as_promised_of_ties_that_rounding_moves(jitter, seed):
-    """Scores 0.1 … 1, wrong with probability s² / 2; new ones are rounded otherwise, as far up or down as they can."""
+    """Scores 0.1 … 1, wrong with probability s² / 2; new ones are rounded differently."""
     generator = torch.Generator().manual_seed(seed)
     levels = torch.arange(1, 11, dtype=torch.float64) / 10
     failures, coverage = 0, []
@@ -159,7 +159,7 @@ def test_noise_is_that_of_scores_which_are_no_outliers():
 @pytest.mark.parametrize("make", MADE.values(), ids=MADE)
 @pytest.mark.parametrize("place", [0, 17])
 def test_one_outlier_among_held_out_data_hardly_moves_the_threshold(make, place):
-    """A threshold is a rank, or nearly: what is far away is refused as before, and the risk bounded as well."""
+    """A threshold is nearly a rank: what is far away is refused as before, and so is the risk."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(5, 20), nn.ReLU(), nn.Linear(20, 3))
     train, known, far = torch.randn(2000, 5), torch.randn(500, 5), 4 * torch.randn(1000, 5) + 8
@@ -196,7 +196,7 @@ def test_surprise_is_the_same_within_rounding_of_held_out_scores():
 
 def measured_noise(net, x):
     detector = nescio.Threshold(net, "energy")
-    return calibration_scores(detector.map_batches, detector.finite_scores, x, False)[0].noise
+    return calibration_scores(detector, x)[0].noise
 
 
 def test_noise_is_measured_but_not_that_of_a_model_which_answers_otherwise_in_another_batch():

@@ -82,7 +82,7 @@ def test_arguments_ask_for_one_rule():
         ({"accept": 0.9, "rule": Accept(0.8)}, "two ways"),
         ({"risk": 0.1, "per_class": True}, "per class need a fraction"),
         ({"rule": Balanced(), "per_class": True}, "per class need a fraction"),
-        ({"confidence_level": 0.9}, "give a risk too"),
+        ({"confidence_level": 0.9}, "needs a risk, too"),
         ({"risk": 1.5}, "risk"),
         ({"risk": 0.1, "confidence_level": 1}, "confidence_level"),
         ({"accept": 1}, r"in \(0, 1\), got 1"),

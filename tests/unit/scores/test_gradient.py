@@ -1,4 +1,4 @@
-"""Features and scores of the gradient: their names, what their values mean, and where their data may come from."""
+"""Features and scores of the gradient: names, values, and where data may come from."""
 
 import math
 
@@ -69,7 +69,7 @@ def test_entropy_and_largest_probability_come_along(net, x):
 
 
 def test_what_log_means(net, x):
-    """Sizes by their logarithm, the mean as a share of the root mean square, skewness by its asinh."""
+    """Sizes by their logarithm, the mean over the root mean square, skewness by its asinh."""
     values, names = gradient_features(net, x, log=True)
     layers = used_layers(net, x)
     for number, one in enumerate(x.split(1)):

@@ -106,7 +106,7 @@ def test_thresholds_and_evaluations_take_all_three(with_parameters, tmp_path):
 
     third = nescio.Threshold(model, cube).fit(data)
     assert torch.equal(third.predict(unknown), second.predict(unknown))
-    with pytest.raises(NescioError, match=r"the score 'cube' is a function .* cannot be saved"):
+    with pytest.raises(NescioError, match=r"the score 'cube' is a function.* cannot be saved"):
         nescio.save(third, tmp_path / "f.nescio")
     scores = ["max_prob", *kinds, cube]
     record = nescio.evaluate(model, data, {"unseen": unknown}, scores=scores, progress=False)

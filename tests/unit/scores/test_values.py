@@ -64,7 +64,7 @@ def test_score_equals_its_formula(score, draws, scale, agree, seed):
     with mpmath.workdps(500):
         for n in range(5):
             want = exact(score, logits[:, n].tolist())
-            # these are logarithms that may come near 0, good to a rounding of 1; the others are good in all digits
+            # these are logarithms that may be near 0, good to a rounding of 1; others in all digits
             spare = 1e-15 if score in ("margin", "max_logit", "energy") else 1e-260
             assert abs(got[n].item() - want) <= 1e-11 * abs(want) + spare
 

@@ -166,15 +166,19 @@ def test_over_a_method_of_ours_on_a_users_network(net, data, tmp_path):
             lambda v: v[None, None],
             r"threshold_ is torch\.float64 \(1, 1\); expected torch\.float64 \(\)",
         ),
-        ("threshold_", lambda v: v * torch.nan, "in part NaN"),
+        ("threshold_", lambda v: v * torch.nan, "partly NaN"),
         ("calibration_", lambda v: v[:, None], r"calibration_ is torch\.float64 \(400, 1\)"),
         ("calibration_", lambda v: v.flip(0), "not in order"),
         (
             "calibration_",
             lambda v: v.index_fill(0, torch.tensor([3]), torch.inf),
-            "in part NaN or infinite",
+            "partly NaN or infinite",
         ),
-        ("calibration_class_", lambda v: torch.zeros(3).long(), "3 classes for 400 scores"),
+        (
+            "calibration_class_",
+            lambda v: torch.zeros(3).long(),
+            "3 classes for 400 calibration scores",
+        ),
         ("input_dims_", lambda v: v.double(), r"input_dims_ is torch\.float64"),
     ],
 )
@@ -193,7 +197,7 @@ def test_thresholds_for_other_classes_are_told(net, data, tmp_path):
         nescio.load(tmp_path / "d", model=net)
     detector = nescio.Threshold(net, "energy").fit(data, accept=0.5, per_class=True)
     detector.keep(threshold_=detector.threshold_[:2])
-    with pytest.raises(NescioError, match="thresholds for 2 classes, but the model knows 3"):
+    with pytest.raises(NescioError, match="2 thresholds for a model of 3 classes"):
         detector.predict(data)
 
 
@@ -206,7 +210,7 @@ def test_more_that_no_fit_leaves_is_refused(net, data, tmp_path):
         nescio.load(tmp_path / "c", model=net)
     nescio.save(nescio.Threshold(net, "energy").fit(data), tmp_path / "e")
     exchange(tmp_path / "e", "detector.calibration_", lambda v: v[:0])
-    with pytest.raises(NescioError, match="threshold without scores"):
+    with pytest.raises(NescioError, match="threshold without calibration scores"):
         nescio.load(tmp_path / "e", model=net)
     model = nescio.models.mlp(2, 3)
     nescio.save(nescio.Threshold(model, "energy").fit(data), tmp_path / "m")
@@ -223,7 +227,7 @@ def test_features_of_another_width_are_told(net, data, tmp_path):
     changed = {"centre_": torch.ones(9), "factor_": torch.eye(9), "means_": torch.ones(3, 9)}
     tensors |= {f"detector.{name}": value.double() for name, value in changed.items()}
     write_tensors(tmp_path / "d", "model", tensors, about)
-    with pytest.raises(NescioError, match="has learned 9 features, but these are 16"):
+    with pytest.raises(NescioError, match="has learned 9 features, got 16"):
         nescio.load(tmp_path / "d", model=net).predict(data)
 
 
