@@ -2,10 +2,11 @@
 
     python benchmarks/acet.py
 
-One step of ACET on `lenet` with a batch of 128: noise, a search of 40 steps around it, then loss, backward pass and
-optimizer on both kinds of inputs. The straightforward loop calls `backward()` on the confidence, which computes the
-gradients of all weights too, and clears them. Both searches have the same start, steps and projection and both keep the
-best iterate of each input; what they reach is printed beside their times, which are medians of turns.
+One step of ACET on `lenet` with a batch of 128: noise, a search of 40 steps around it, then loss,
+backward pass and optimizer on both kinds of inputs. The straightforward loop calls `backward()` on
+the confidence, which computes the gradients of all weights too, and clears them. Both searches have
+the same start, steps and projection and both keep the best iterate of each input; what they reach
+is printed beside their times, which are medians of turns.
 """
 
 import torch

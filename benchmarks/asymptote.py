@@ -2,9 +2,10 @@
 
     python benchmarks/asymptote.py
 
-The pass at infinity of 10 000 rays through `lenet` and through `resnet20`, against one forward pass in float64 of as
-many inputs; and the traces of 100 rays through a perceptron of 3 × 256 units, against running it, 100 inputs at a time,
-at all the breakpoints they have. What is compared is timed in turns, and runs in batches of one size.
+The pass at infinity of 10 000 rays through `lenet` and through `resnet20`, against one forward pass
+in float64 of as many inputs; and the traces of 100 rays through a perceptron of 3 × 256 units,
+against running it, 100 inputs at a time, at all the breakpoints they have. What is compared is
+timed in turns, and runs in batches of one size.
 """
 
 import torch
@@ -52,7 +53,8 @@ def main() -> None:
     def tell(what: str, ours: float, plain: float, wanted: str) -> None:
         """A line as soon as it is known: the whole takes minutes."""
         console.print(
-            f"{what}: {ours:.2f} s, the network {plain:.2f} s: {ours / plain:.1f}× (wanted: {wanted})"
+            f"{what}: {ours:.2f} s, the network {plain:.2f} s: {ours / plain:.1f}× "
+            f"(wanted: {wanted})"
         )
 
     ours, plain, breakpoints = traced(given.traces, given.width, given.repeats)

@@ -3,21 +3,23 @@
     pip install -c constraints.txt -e '.[bench]'
     python benchmarks/detectors.py
 
-Each is fitted on 60 000 rows of 256 features of ten classes and scores 10 000. Ours gets them as a model's inputs, one
-that hands them to its last layer as they are, and also settles a threshold on 1000 more; theirs gets the features
-themselves, whole. Ours goes through them in batches of 4096; its default of 256, meant for networks that take longer
-than what is measured here, costs it more calls than work, and ViM is then the slower one. KNN keeps 20 000 of the
-60 000, as it does by default, and is measured once more keeping all; k is 50 on both sides. Energy and max-logit,
-which learn nothing, are functions of logits, and both sides get the same ones: the layer that made them is neither's
-work, and takes ten times as long. So are max_prob and entropy, which are here to be seen: ours are in float64, and tell
-inputs apart whose probability is 1.0 to theirs. ODIN, which needs a network to go back through, scores 512 images with
-a `conv3` on both sides.
+Each is fitted on 60 000 rows of 256 features of ten classes and scores 10 000. Ours gets them as a
+model's inputs, one that hands them to its last layer as they are, and also settles a threshold on
+1000 more; theirs gets the features themselves, whole. Ours goes through them in batches of 4096;
+its default of 256, meant for networks that take longer than what is measured here, costs it more
+calls than work, and ViM is then the slower one. KNN keeps 20 000 of the 60 000, as it does by
+default, and is measured once more keeping all; k is 50 on both sides. Energy and max-logit, which
+learn nothing, are functions of logits, and both sides get the same ones: the layer that made them
+is neither's work, and takes ten times as long. So are max_prob and entropy, which are here to be
+seen: ours are in float64, and tell inputs apart whose probability is 1.0 to theirs. ODIN, which
+needs a network to go back through, scores 512 images with a `conv3` on both sides.
 
-What is compared is timed in turns, each side in a process of its own, as it would be used: what the C library does
-with freed memory is settled by whoever is first in a process, and may double the time of the other. Several such pairs
-of processes follow each other, since where one happens to lie, in memory and on cores, may cost it a third of its
-speed; the ratio is the median of theirs, judged before it is rounded. Memory is the growth of a fresh process's peak,
-as Linux tells it. It takes some twenty-five minutes.
+What is compared is timed in turns, each side in a process of its own, as it would be used: what the
+C library does with freed memory is settled by whoever is first in a process, and may double the
+time of the other. Several such pairs of processes follow each other, since where one happens to
+lie, in memory and on cores, may cost it a third of its speed; the ratio is the median of theirs,
+judged before it is rounded. Memory is the growth of a fresh process's peak, as Linux tells it. It
+takes some twenty-five minutes.
 """
 
 import statistics
@@ -50,7 +52,9 @@ Work = Callable[["Data"], object]
 
 @dataclass(frozen=True)
 class Data:
-    """Features and labels to learn from, features to settle a threshold on and to score, and logits of the latter."""
+    """Features and labels to learn from, features to settle a threshold on and to score, and logits
+    of the latter.
+    """
 
     train: Tensor
     labels: Tensor
@@ -74,7 +78,9 @@ class Data:
 
 @dataclass(frozen=True)
 class Pair:
-    """The same detector twice, and how much faster and smaller ours is to be, if there is a wish."""
+    """The same detector twice, and how much faster and smaller ours is to be, if there is a
+    wish.
+    """
 
     ours: Work
     theirs: Work
@@ -159,7 +165,9 @@ def growth(work: Work, rows: int) -> int:
 
 
 def peak() -> int:
-    """Bytes this process has had in memory at most; `getrusage` would count what the one that started it had too."""
+    """Bytes this process has had in memory at most; `getrusage` would count what the one that
+    started it had too.
+    """
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 

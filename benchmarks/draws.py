@@ -2,9 +2,10 @@
 
     python benchmarks/draws.py
 
-Trains an ensemble of ten perceptrons stacked and one by one; draws fifty networks from Bayes by backprop vectorised and
-in a loop; and compares fifty draws of MC dropout, with dropout before the last layer of `conv3`, to one forward pass.
-Each pair is timed in turns, and the ratio is that of the medians.
+Trains an ensemble of ten perceptrons stacked and one by one; draws fifty networks from Bayes by
+backprop vectorised and in a loop; and compares fifty draws of MC dropout, with dropout before the
+last layer of `conv3`, to one forward pass. Each pair is timed in turns, and the ratio is that of
+the medians.
 """
 
 import sys
@@ -61,7 +62,9 @@ def bayes(
 
 
 def dropout(batch: int, repeats: int) -> list[float]:
-    """One pass in batches of 64, as the draws are made (and faster here than in one of 256), and the draws."""
+    """One pass in batches of 64, as the draws are made (and faster here than in one of 256), and
+    the draws.
+    """
     net = conv3(10, dropout=0.5).eval()
     model, x = MCDropout(net, samples=50).eval(), torch.rand(batch, 1, 28, 28)
     with torch.no_grad():

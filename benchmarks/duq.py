@@ -2,10 +2,11 @@
 
     python benchmarks/duq.py
 
-A step of training is loss, backward pass, optimizer and move of the centroids, of DUQ over `conv3` on a batch of 128:
-without the penalty, with it by the rules of `nescio.methods.double_backward`, and with it by torch's plain double backward.
-Prediction is `nescio.predict` in batches of 256, by DUQ and by a softmax network. What is compared is timed in turns,
-and each ratio is that of the medians.
+A step of training is loss, backward pass, optimizer and move of the centroids, of DUQ over `conv3`
+on a batch of 128: without the penalty, with it by the rules of `nescio.methods.double_backward`,
+and with it by torch's plain double backward. Prediction is `nescio.predict` in batches of 256, by
+DUQ and by a softmax network. What is compared is timed in turns, and each ratio is that of the
+medians.
 """
 
 import sys

@@ -1,14 +1,16 @@
-"""What gradient statistics cost, against one-by-one autograd, the `gradient-metrics` package, and a step of training.
+"""What gradient statistics cost, against one-by-one autograd, the `gradient-metrics` package, and a
+step of training.
 
     pip install -c constraints.txt -e '.[bench]'
     python benchmarks/gradients.py
 
-All eight statistics of every layer of `lenet` (3.3 million weights), for a batch of 256 images. One-by-one autograd
-computes the same eight for each layer and the whole network; the package, which has no skewness and no kurtosis,
-computes the other six for each layer. Both take their inputs one after another, so they are timed on a few and their
-time is scaled to the batch (which flatters the package: it goes back through all of its batch for each input). What is
-compared is timed in turns, and each ratio is that of the medians. Memory is the growth of a fresh process's peak during
-the call, as Linux tells it.
+All eight statistics of every layer of `lenet` (3.3 million weights), for a batch of 256 images.
+One-by-one autograd computes the same eight for each layer and the whole network; the package, which
+has no skewness and no kurtosis, computes the other six for each layer. Both take their inputs one
+after another, so they are timed on a few and their time is scaled to the batch (which flatters the
+package: it goes back through all of its batch for each input). What is compared is timed in turns,
+and each ratio is that of the medians. Memory is the growth of a fresh process's peak during the
+call, as Linux tells it.
 """
 
 import subprocess
@@ -62,7 +64,9 @@ def eight(g: Tensor) -> list[Tensor]:
 
 
 def package(model: nn.Module, x: Tensor) -> None:
-    """As its documentation says: metrics for each layer, and a collector of the losses of a batch."""
+    """As its documentation says: metrics for each layer, and a collector of the losses of a
+    batch.
+    """
     plain = {
         "grad_transform": torch.Tensor.contiguous
     }  # it cannot read gradients whose channels are innermost
@@ -95,7 +99,9 @@ def growth(batch: int) -> int:
 
 
 def peak() -> int:
-    """Bytes this process has had in memory at most; `getrusage` would count what the one that started it had too."""
+    """Bytes this process has had in memory at most; `getrusage` would count what the one that
+    started it had too.
+    """
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 

@@ -1,4 +1,6 @@
-"""All four separation metrics against scikit-learn's four calls, on the same scores in the same run."""
+"""All four separation metrics against scikit-learn's four calls, on the same scores in the same
+run.
+"""
 
 import sys
 from collections.abc import Callable

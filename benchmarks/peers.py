@@ -12,8 +12,9 @@ DECLARED: list[
 def pytorch_ood() -> ModuleType | None:
     """The detectors of pytorch-ood, or None if it is not installed.
 
-    It imports torchvision for its data sets. Of torchvision the usual build cannot load its operators beside a torch
-    for the CPU, and fails for want of two; these are then declared here, and none of them is ever run.
+    It imports torchvision for its data sets. Of torchvision the usual build cannot load its
+    operators beside a torch for the CPU, and fails for want of two; these are then declared here,
+    and none of them is ever run.
     """
     try:
         import torchvision  # noqa: F401

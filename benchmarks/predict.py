@@ -2,9 +2,10 @@
 
     python benchmarks/predict.py
 
-Runs `conv3` over 10 000 images (half known, half unknown) bare, and through `evaluate` with eight scores, in turns, and
-prints the ratio of the medians. Eight scores of logits need draws, so the network's one output stands for two that
-differ a little; those of the gradient have a benchmark of their own.
+Runs `conv3` over 10 000 images (half known, half unknown) bare, and through `evaluate` with eight
+scores, in turns, and prints the ratio of the medians. Eight scores of logits need draws, so the
+network's one output stands for two that differ a little; those of the gradient have a benchmark of
+their own.
 """
 
 import sys

@@ -12,7 +12,8 @@ def sizes(
     others: dict[str, dict[str, Any]] | None = None,
     **options: tuple[int, int],
 ) -> argparse.Namespace:
-    """Parse the sizes of a benchmark: each has its usual value, and one for `--toy`, which judges no speed.
+    """Parse the sizes of a benchmark: each has its usual value, and one for `--toy`, which judges
+    no speed.
 
     `others` are options that are no sizes, as argparse takes them.
     """

@@ -1,11 +1,13 @@
-"""A network learns heart disease in Cleveland. What does it say of patients elsewhere, and of a mistyped number?
+"""A network learns heart disease in Cleveland. What does it say of patients elsewhere, and of a
+mistyped number?
 
     python examples/heart_disease_hospitals.py
     python examples/heart_disease_hospitals.py --method duq -o features.png
 
-Needs heart_disease_uci.csv.gz in $NESCIO_DATA. Three columns are left out (slope, ca, thal), which the other hospitals
-lack for most patients. What else is missing is filled with Cleveland's median or most frequent value; a cholesterol or
-a blood pressure of 0 is missing, too. Filling makes patients look more like Cleveland's than they are.
+Needs heart_disease_uci.csv.gz in $NESCIO_DATA. Three columns are left out (slope, ca, thal), which
+the other hospitals lack for most patients. What else is missing is filled with Cleveland's median
+or most frequent value; a cholesterol or a blood pressure of 0 is missing, too. Filling makes
+patients look more like Cleveland's than they are.
 """
 
 import argparse
@@ -44,7 +46,9 @@ MEASURED = {
 
 
 def hospitals() -> tuple[dict[str, Samples], Encoding, dict[str, dict[str, float]]]:
-    """Patients of each hospital, "train" being Cleveland's; how they were encoded; the share missing of each column."""
+    """Patients of each hospital, "train" being Cleveland's; how they were encoded; the share
+    missing of each column.
+    """
     here = next(one for one in nescio.data.status() if one.name == "heart_disease")
     if not here.present:
         raise nescio.NescioError(

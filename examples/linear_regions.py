@@ -1,9 +1,10 @@
-"""Figure 1 of paper 2 on a trained network: the plane cut into polygons, on each of which it is one affine function.
+"""Figure 1 of paper 2 on a trained network: the plane cut into polygons, on each of which it is one
+affine function.
 
     python examples/linear_regions.py -o regions.svg
 
-Regions crowd around the data. The outer ones never end, and in almost all of their directions the network grows certain
-without bound: nothing there can tell it otherwise.
+Regions crowd around the data. The outer ones never end, and in almost all of their directions the
+network grows certain without bound: nothing there can tell it otherwise.
 """
 
 import argparse
@@ -54,7 +55,7 @@ def main() -> None:
     certain = (far.limit.amax(1) > 0.999).double().mean()
     print(
         f"accuracy {history.epochs[-1].accuracy:.3f}; {record.count} linear regions in the window, "
-        f"{record.unbounded} of them unbounded; certain at infinity along {certain:.1%} of directions"
+        f"{record.unbounded} of them unbounded; confidence → 1 along {certain:.1%} of directions"
     )
     save_figure(regions_figure(record), given.output)
     print(f"Saved: {given.output}")

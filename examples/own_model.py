@@ -1,4 +1,5 @@
-"""A network of your own, trained by a loop of your own: from nothing to "I do not know" in under a minute.
+"""A network of your own, trained by a loop of your own: from nothing to "I do not know" in under a
+minute.
 
     python examples/own_model.py
 
@@ -67,11 +68,12 @@ def main() -> None:
 
     accuracy = (nescio.predict(net, digits.test)[0].argmax(1) == digits.test.labels).double().mean()
     print(
-        f"the network answers {accuracy:.1%} of the known digits rightly, and takes each 7, 8 or 9 for one of them"
+        f"accuracy of the network {accuracy:.1%} on known digits; it takes each 7, 8 or 9 for one"
     )
     first, second = found.record.ranking[:2]
     print(
-        f"recommended by known data alone: {first.name} ({first.mean:.3f}), before {second.name} ({second.mean:.3f})"
+        f"recommended by known data alone: {first.name} ({first.mean:.3f}), before {second.name} "
+        f"({second.mean:.3f})"
     )
     auroc = nescio.metrics.auroc(detector.score(digits.test), detector.score(digits.unseen))
     print(f"AUROC, known against 7, 8 and 9: {auroc:.3f}")
@@ -80,7 +82,8 @@ def main() -> None:
     print(f"one it never saw: {detector.explain(digits.unseen.inputs[0])[0]}")
     same = torch.equal(again.predict(digits.unseen), answers)
     print(
-        f"saved and loaded, it answers {'the same' if same else 'OTHERWISE'}; {time.monotonic() - started:.0f} s in all"
+        f"saved and loaded, it answers {'the same' if same else 'OTHERWISE'}; "
+        f"{time.monotonic() - started:.0f} s in all"
     )
 
 

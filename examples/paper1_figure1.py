@@ -1,9 +1,11 @@
-"""Figure 1 of *Know your limits*: predictive entropy of five models, far beyond the data they learned.
+"""Figure 1 of *Know your limits*: predictive entropy of five models, far beyond the data they
+learned.
 
     python examples/paper1_figure1.py -o figure1.svg
 
-White is certain. A single network is uncertain only in thin bands between the classes, and certain everywhere else, out
-to infinity; drawing several widens the bands into wedges, and leaves the open-ended certain regions.
+White is certain. A single network is uncertain only in thin bands between the classes, and certain
+everywhere else, out to infinity; drawing several widens the bands into wedges, and leaves the
+open-ended certain regions.
 """
 
 import argparse
@@ -20,7 +22,9 @@ FIVE = ("softmax", "mc_dropout", "bayes_by_backprop", "ensemble", "anchored")
 
 
 def rim(record: nescio.records.Map) -> float:
-    """The share of the map's rim, as far out as it goes, where the model's confidence exceeds 99 %."""
+    """The share of the map's rim, as far out as it goes, where the model's confidence exceeds
+    99 %.
+    """
     confidence = np.array(record.confidence.values)
     edge = np.concatenate(
         [confidence[0], confidence[-1], confidence[1:-1, 0], confidence[1:-1, -1]]
@@ -47,7 +51,7 @@ def main() -> None:
         maps.append(trained_map(name, known, ["entropy"], **how))
         title = METHODS[name].__name__
         print(
-            f"{title:<17} confidence above 99 % on {rim(maps[-1]):4.0%} of the rim, where no point ever was"
+            f"{title:<17} confidence above 99 % on {rim(maps[-1]):4.0%} of the rim, far from all data"
         )
     save_figure(map_figure(maps), given.output)
     print(f"Saved: {given.output}")

@@ -1,11 +1,12 @@
-"""Which measurements could be wrong by a factor of a million without a classifier of patients or loans ever doubting?
+"""Which measurements could be wrong by a factor of a million without a classifier of patients or
+loans ever doubting?
 
-    python examples/tabular_story.py                      # tumours (embedded), and what else is in $NESCIO_DATA
-    python examples/tabular_story.py --data breast_cancer
+    python examples/tabular_story.py                      # tumours (embedded), and what else is in
+    $NESCIO_DATA python examples/tabular_story.py --data breast_cancer
 
-Trains the five methods of *Know your limits* on each table, scales one feature of the test rows at a time, and asks the
-paper's four metrics whether they notice: do they flag at least half of the rows, at a threshold that accepts 95 % of
-the rows as they are?
+Trains the five methods of *Know your limits* on each table, scales one feature of the test rows at
+a time, and asks the paper's four metrics whether they notice: do they flag at least half of the
+rows, at a threshold that accepts 95 % of the rows as they are?
 """
 
 import argparse
@@ -24,7 +25,10 @@ from nescio.records import Scaling
 
 FIVE = ("softmax", "mc_dropout", "bayes_by_backprop", "ensemble", "anchored")
 TABLES = ("breast_cancer", "heart_disease", "pima_diabetes", "german_credit")
-LEGEND = "p: 1 − max p, var: variance, H: predictive entropy, MI: mutual information (var and MI compare draws)"
+LEGEND = (
+    "p: 1 − max p, var: variance, H: predictive entropy, MI: mutual information "
+    "(var and MI compare draws)"
+)
 FACTORS = (1.0, 1e2, 1e4, 1e6)
 SHORT = {"max_prob": "p", "variance": "var", "entropy": "H", "mutual_information": "MI"}
 SETTINGS = {
@@ -78,7 +82,8 @@ def told(known: Known, records: dict[str, Scaling], out: Console) -> None:
     out.print(table)
     each = ", ".join(f"{name} {count}" for name, count in unnoticed.items())
     out.print(
-        f"{known.name}: of {len(features)} features, scaled by a million without any metric noticing: {each}; "
+        f"{known.name}: of {len(features)} features, scaled by a million without any metric "
+        f"noticing: {each}; "
         f"unnoticed by all five methods: {never}\n",
         soft_wrap=True,
         highlight=False,

@@ -1,10 +1,12 @@
-"""Random cases against nescio's promises: no traceback, no wrong answer, nothing changed in silence.
+"""Random cases against nescio's promises: no traceback, no wrong answer, nothing changed in
+silence.
 
     python -m fuzz                                   every kind, a minute in all
     python -m fuzz files --seconds 600 --seed 7      one kind
     python -m fuzz arrays --seed 7 --case 1234       one case again, with its traceback
 
-A case is a function of seed and number alone. What a user may meet is a `NescioError`, a right answer, and no more.
+A case is a function of seed and number alone. What a user may meet is a `NescioError`, a right
+answer, and no more.
 """
 
 import sys

@@ -61,7 +61,9 @@ def main() -> int:
 
 
 def tell(tallies: list[Tally], console: Console, whole: bool) -> None:
-    """Print counts, and one finding of each sort with how to see it again; with `whole` its traceback too."""
+    """Print counts, and one finding of each sort with how to see it again; with `whole` its
+    traceback too.
+    """
     for tally in tallies:
         for finding, count in tally.alike():
             again = shlex.join(
@@ -76,7 +78,8 @@ def tell(tallies: list[Tally], console: Console, whole: bool) -> None:
                     str(finding.number),
                 ]
             )
-            told = f"[bold red]{finding.what}[/] × {count}: {escape(finding.where)}\n  {escape(finding.doing)}\n  {again}"
+            where, doing = escape(finding.where), escape(finding.doing)
+            told = f"[bold red]{finding.what}[/] × {count}: {where}\n  {doing}\n  {again}"
             console.print(told, soft_wrap=True, highlight=False)
             if whole:
                 console.print(escape(finding.text), soft_wrap=True, highlight=False)

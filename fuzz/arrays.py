@@ -1,8 +1,8 @@
 """Arrays of every make into every public function.
 
-A case makes sound arguments, then disguises one (the same numbers in another type, layout or container) and may spoil
-it (NaN, other axes). Allowed are a `NescioError` and the answer that plain contiguous copies of the same arguments get.
-Neither arguments nor model may be changed.
+A case makes sound arguments, then disguises one (the same numbers in another type, layout or
+container) and may spoil it (NaN, other axes). Allowed are a `NescioError` and the answer that plain
+contiguous copies of the same arguments get. Neither arguments nor model may be changed.
 """
 
 from dataclasses import fields, is_dataclass
@@ -93,7 +93,9 @@ def judge(call: Call, given: list[Any], copies: list[Array | None], found: Any) 
 
 
 def alike(one: Any, other: Any, digits: float) -> bool:
-    """Whether two answers are the same, but for rounding in the digits that their arguments have."""
+    """Whether two answers are the same, but for rounding in the digits that their arguments
+    have.
+    """
     if isinstance(one, Tensor | np.ndarray | float | int) and not isinstance(one, bool):
         a, b = (
             v.detach().double().numpy() if isinstance(v, Tensor) else np.asarray(v)
@@ -121,7 +123,9 @@ def _state(call: Call) -> dict[str, Any]:
 
 
 def _like(given: Any, copy: Array, model: nn.Module | None) -> Any:
-    """A copy to compare with, of a tensor a tensor; in float64 where there is no model, so that no digits are lost."""
+    """A copy to compare with, of a tensor a tensor; in float64 where there is no model, so that no
+    digits are lost.
+    """
     wide = copy.astype(np.float64) if model is None and copy.dtype.kind == "f" else copy
     if not isinstance(given, Tensor):
         return wide

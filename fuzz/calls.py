@@ -165,7 +165,9 @@ def _of_labelled(net: nn.Module) -> list[Call]:
 
 
 def _of_scikit_learn() -> list[Call]:
-    """The classifier, which takes whole numbers for floats and refuses by errors of Python's own, as there is usual."""
+    """The classifier, which takes whole numbers for floats and refuses by errors of Python's own,
+    as there is usual.
+    """
     classifier = NescioClassifier("softmax", hidden=(4,), epochs=1, random_state=0)
     classifier.fit(*(part.numpy() for part in subjects.some(0, 60).take(slice(60))))
 

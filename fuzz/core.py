@@ -64,7 +64,9 @@ class Fuzzer(ABC):
         """Do one case; a `NescioError` is a refusal, a `Fault` or any other exception a finding."""
 
     def mend(self) -> None:  # noqa: B027 - most have nothing to mend
-        """Put right what a case that went wrong may have left, so that the next one is not blamed for it."""
+        """Put right what a case that went wrong may have left, so that the next one is not blamed
+        for it.
+        """
 
     def evidence(self) -> dict[str, bytes]:
         """Files that the last case made, by name, to be saved if it went wrong."""
@@ -73,7 +75,9 @@ class Fuzzer(ABC):
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """A folder for a corpus, in memory where Linux has one: a case may take less than a millisecond."""
+    """A folder for a corpus, in memory where Linux has one: a case may take less than a
+    millisecond.
+    """
     memory = "/dev/shm"  # noqa: S108 - a folder of our own is made in it
     with tempfile.TemporaryDirectory(
         prefix="nescio-fuzz-", dir=memory if os.path.isdir(memory) else None
@@ -193,7 +197,8 @@ def _peak() -> int:
 
 @contextmanager
 def _within(seconds: float) -> Iterator[None]:
-    """A block that ends with `Hang` after so many seconds of work, or many times as many of waiting.
+    """A block that ends with `Hang` after so many seconds of work, or many times as many of
+    waiting.
 
     On a busy machine a case that works may take long by the clock.
     """

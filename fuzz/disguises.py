@@ -91,7 +91,9 @@ SPOILS: dict[str, Callable[[Random, Array], Array]] = {
 
 
 def plain(given: Any) -> Array | None:
-    """The numbers of an argument, contiguous, in the machine's own byte order; None if it has none."""
+    """The numbers of an argument, contiguous, in the machine's own byte order; None if it has
+    none.
+    """
     if isinstance(given, Tensor):
         if given.is_meta or given.is_complex() or (given.is_nested and not given.size(0)):
             return None

@@ -1,7 +1,7 @@
 """Disks that fill up, and processes that are killed, in all that writes files.
 
-Allowed is an error that names a file. Whatever happens, each file is the old one or a whole new one, nothing
-half-written stays, and the same command, given again, ends as if nothing had happened.
+Allowed is an error that names a file. Whatever happens, each file is the old one or a whole new
+one, nothing half-written stays, and the same command, given again, ends as if nothing had happened.
 """
 
 import contextlib

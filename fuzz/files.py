@@ -1,8 +1,9 @@
 """Every kind of file that nescio reads, damaged or forged.
 
-What is signed (models, checkpoints, detectors) must be refused, or answer as before. What is not (tables, images,
-records) may say something else, but must be read or refused. A forged file is signed anew by nescio's own functions, as
-someone would who means harm: it may answer otherwise, but not fail otherwise. No file may be changed by reading it.
+What is signed (models, checkpoints, detectors) must be refused, or answer as before. What is not
+(tables, images, records) may say something else, but must be read or refused. A forged file is
+signed anew by nescio's own functions, as someone would who means harm: it may answer otherwise, but
+not fail otherwise. No file may be changed by reading it.
 """
 
 import gzip
@@ -37,12 +38,16 @@ from nescio.store.user_network import load_weights
 from report_records import of_all_kinds
 
 Load = Callable[[Path], Any]
-SHOWN = 0.1  # of damaged records that are read, so many are drawn in a report, which takes a hundred times as long
+# of damaged records that are read, so many are drawn in a report, which takes a hundred times as
+# long
+SHOWN = 0.1
 
 
 @dataclass(frozen=True)
 class Target:
-    """A folder of files that belong together, and how they are read: to what must stay the same if it is `signed`."""
+    """A folder of files that belong together, and how they are read: to what must stay the same if
+    it is `signed`.
+    """
 
     name: str
     load: Load
@@ -283,7 +288,9 @@ class Files(Fuzzer):
 
 
 def _read_data(path: Path) -> Any:
-    """What is there as inputs alone and as a known set; each is finite, and has as many labels as inputs."""
+    """What is there as inputs alone and as a known set; each is finite, and has as many labels as
+    inputs.
+    """
     samples = nescio.data.read(path)
     if len(samples.inputs) != len(samples.labels) or not samples.inputs.isfinite().all():
         raise Fault(WRONG, "samples that are not finite, or without a label each")

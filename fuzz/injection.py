@@ -16,10 +16,11 @@ WRITING = ("w", "a", "x", "+")
 
 
 class Failing:
-    """Counts what is asked of files below a folder, and raises at number `at`; with `ever`, at all that follow too.
+    """Counts what is asked of files below a folder, and raises at number `at`; with `ever`, at all
+    that follow too.
 
-    As of the real ones, the errors of opening and renaming name files, those of writing do not; and a disk that is full
-    for ever still renames.
+    As of the real ones, the errors of opening and renaming name files, those of writing do not; and
+    a disk that is full for ever still renames.
     """
 
     def __init__(self, folder: Path, at: int | None, code: int, ever: bool) -> None:
@@ -78,7 +79,9 @@ class Written:
 def failing(
     folder: Path, at: int | None, code: int = errno.ENOSPC, ever: bool = False
 ) -> Iterator[Failing]:
-    """A block in which something asked of the files below a folder fails; with `at` None all is only counted."""
+    """A block in which something asked of the files below a folder fails; with `at` None all is
+    only counted.
+    """
     counter = Failing(folder, at, code, ever)
     opened, fdopened = io.open, os.fdopen
 
@@ -119,7 +122,9 @@ def _counted(name: str, function: Callable[..., Any], counter: Failing) -> Calla
 
 @contextmanager
 def no_larger(size: int) -> Iterator[None]:
-    """A block in which no file can grow beyond so many bytes, whatever language it is written from."""
+    """A block in which no file can grow beyond so many bytes, whatever language it is written
+    from.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

@@ -87,7 +87,9 @@ def damaged(rng: Random, name: str, data: bytes) -> bytes:
 
 
 def scrambled(rng: Random, data: bytes) -> bytes:
-    """Bits flipped; bytes cut off, doubled, put in, taken out, swapped, or overwritten by numbers that often matter."""
+    """Bits flipped; bytes cut off, doubled, put in, taken out, swapped, or overwritten by numbers
+    that often matter.
+    """
     new = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 5))):
         size = len(new)
@@ -131,7 +133,9 @@ def as_text(body: Any) -> str:
 
 
 def changed(rng: Random, body: Any) -> Any:
-    """Plain data with one place changed; every key of a dict is as likely, however much lies under it."""
+    """Plain data with one place changed; every key of a dict is as likely, however much lies under
+    it.
+    """
     if isinstance(body, dict | list) and body and rng.random() < 0.85:
         key = rng.choice(list(body)) if isinstance(body, dict) else rng.randrange(len(body))
         new = body.copy()
@@ -183,7 +187,9 @@ def other_header(rng: Random, data: bytes) -> bytes:
 
 
 def other_npy(rng: Random, data: bytes) -> bytes:
-    """An array whose header says other things: another type, a shape for which there are no bytes."""
+    """An array whose header says other things: another type, a shape for which there are no
+    bytes.
+    """
     start, size = data.index(b"{"), struct.unpack("<H", data[8:10])[0]
     said = {
         "descr": rng.choice(TYPES),

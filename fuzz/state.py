@@ -14,7 +14,9 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 
 def bits(value: Any) -> Any:
-    """What tells a value from others to the bit: of tensors and arrays type, shape and bytes, of others their words."""
+    """What tells a value from others to the bit: of tensors and arrays type, shape and bytes, of
+    others their words.
+    """
     if isinstance(value, Tensor):
         return (
             value.dtype,

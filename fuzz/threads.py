@@ -1,8 +1,9 @@
 """One model, many threads, as in a web server.
 
-A case takes a detector or a method and asks it from several threads at once, some of which give it bad input, or from
-`asyncio`. Every answer must be, to the bit, the one that it gives when asked alone; the model must be left as it was.
-What a case asks follows from its number, when the threads take turns does not: a finding may take several tries.
+A case takes a detector or a method and asks it from several threads at once, some of which give it
+bad input, or from `asyncio`. Every answer must be, to the bit, the one that it gives when asked
+alone; the model must be left as it was. What a case asks follows from its number, when the threads
+take turns does not: a finding may take several tries.
 """
 
 import asyncio
@@ -119,7 +120,9 @@ def _asked(model: nn.Module, x: torch.Tensor, way: str, seed: int) -> Any:
 
 
 def _threaded(asked: list[Callable[[], Answer]], count: int) -> list[Answer]:
-    """Answers in the order of the questions, each asked by one of so many threads that all start at once."""
+    """Answers in the order of the questions, each asked by one of so many threads that all start at
+    once.
+    """
     found: list[Any] = [None] * len(asked)
     gate = threading.Barrier(count)
 

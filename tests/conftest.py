@@ -26,7 +26,9 @@ def blobs():
 
 @pytest.fixture
 def command(monkeypatch, capsys):
-    """Run `nescio …`, or another command line, in this process: exit code, standard output, standard error."""
+    """Run `nescio …`, or another command line, in this process: exit code, standard output,
+    standard error.
+    """
 
     def run(*words, program=main):
         monkeypatch.setattr(sys, "argv", ["nescio", *map(str, words)])

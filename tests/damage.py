@@ -34,7 +34,9 @@ def changed(value, place, new):
 
 
 def all_places(value, place=()):
-    """Where a record has anything, each with what the place is of: the same of all items of a list."""
+    """Where a record has anything, each with what the place is of: the same of all items of a
+    list.
+    """
     inner = (
         value.items()
         if isinstance(value, dict)
@@ -67,7 +69,9 @@ def something_else(value, rng):
 
 
 def with_one_change(body, rng):
-    """The same with another value somewhere; every field is as likely, however many numbers it holds."""
+    """The same with another value somewhere; every field is as likely, however many numbers it
+    holds.
+    """
     by_field = {}
     for place in all_places(body):
         by_field.setdefault(tuple(part for part in place if isinstance(part, str)), []).append(

@@ -34,7 +34,9 @@ def head(seed=0, classes=C, features=F):
 
 
 def in_disguise(data):
-    """The same inputs as a stream, which is not looked into: to be held against an oracle, a fit may know them all."""
+    """The same inputs as a stream, which is not looked into: to be held against an oracle, a fit
+    may know them all.
+    """
     if isinstance(data, Samples):
         return [(data.inputs, data.labels)]
     return [data] if isinstance(data, torch.Tensor) else list(data)
@@ -45,7 +47,9 @@ def fitted(kind, data, model=None, **settings):
 
 
 def precise(kind, data, **settings):
-    """A fit in float64, to be held against an oracle: float32 leaves a covariance some six digits."""
+    """A fit in float64, to be held against an oracle: float32 leaves a covariance some six
+    digits.
+    """
     return fitted(kind, Samples(data.inputs.double(), data.labels), head().double(), **settings)
 
 

@@ -1,4 +1,6 @@
-"""Arrays and tensors as they come from outside: some mean what plain ones do, others mean nothing."""
+"""Arrays and tensors as they come from outside: some mean what plain ones do, others mean
+nothing.
+"""
 
 import warnings
 

@@ -1,4 +1,6 @@
-"""The oracle of gradient statistics: autograd for one input at a time in float64, numpy and scipy on its entries."""
+"""The oracle of gradient statistics: autograd for one input at a time in float64, numpy and scipy
+on its entries.
+"""
 
 import numpy as np
 import torch
@@ -14,7 +16,9 @@ CLOSE = 1e-9  # relative
 
 
 def ready(model, seed):
-    """In float64 and eval mode, with statistics and weights of BatchNorm that are not 0 and 1, so that they show."""
+    """In float64 and eval mode, with statistics and weights of BatchNorm that are not 0 and 1, so
+    that they show.
+    """
     draw = torch.Generator().manual_seed(seed)
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
@@ -38,8 +42,8 @@ def used_layers(model, x):
 
 
 def entries(model, one, layers, pull=None):
-    """The gradient of one input `(1, …)`, all its entries, for each layer and all; of the cross-entropy at the class it
-    is given, or else of `⟨pull, logits⟩`.
+    """The gradient of one input `(1, …)`, all its entries, for each layer and all; of the
+    cross-entropy at the class it is given, or else of `⟨pull, logits⟩`.
     """
     torch.manual_seed(0)  # as a pass with seed=0 begins, for models that draw
     logits = model(one)
@@ -53,7 +57,9 @@ def entries(model, one, layers, pull=None):
 
 
 def statistics_of(row):
-    """The eight statistics of a row of entries, by name; where all are equal, skewness is 0 and kurtosis 1."""
+    """The eight statistics of a row of entries, by name; where all are equal, skewness is 0 and
+    kurtosis 1.
+    """
     spread = np.ptp(row) > 8 * np.finfo(row.dtype).eps * np.abs(row).max()
     shape = [row.std(), skew(row), kurtosis(row, fisher=False)] if spread else [0.0, 0.0, 1.0]
     sizes = [np.abs(row).sum(), np.linalg.norm(row), row.min(), row.max(), row.mean()]
@@ -61,10 +67,12 @@ def statistics_of(row):
 
 
 def assert_close(found, wanted, row, what=""):
-    """Statistics of a row agree, relative to themselves; but some may be what is left when large parts cancel.
+    """Statistics of a row agree, relative to themselves; but some may be what is left when large
+    parts cancel.
 
-    A mean may be nothing but rounding: it is compared on the scale of the spread, and skewness, likewise, on that of 1.
-    An extreme is an entry, in a convolution itself a sum, whose rounding is on the scale of the largest.
+    A mean may be nothing but rounding: it is compared on the scale of the spread, and skewness,
+    likewise, on that of 1. An extreme is an entry, in a convolution itself a sum, whose rounding is
+    on the scale of the largest.
     """
     scales = {
         "mean": row.std(),
@@ -83,7 +91,9 @@ def assert_close(found, wanted, row, what=""):
 
 
 def assert_exact(model, x, **how):
-    """Every statistic that `gradient_features` gives is the oracle's, and it gives all but the last layer's mean."""
+    """Every statistic that `gradient_features` gives is the oracle's, and it gives all but the last
+    layer's mean.
+    """
     values, names = gradient_features(model, x, **how)
     layers = used_layers(model, x)
     for number, one in enumerate(x.split(1)):

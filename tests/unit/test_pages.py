@@ -1,13 +1,15 @@
-"""Every command and block of the README and of the docs runs: page by page, in order, each page in a folder of its own.
+"""Every command and block of the README and of the docs runs: page by page, in order, each page in
+a folder of its own.
 
 What a page needs beside itself is in its source, in a comment above a block:
 
-    <!-- test: quick train --epochs 3; audit --trials 20 -->   by default these commands get these further options
-    <!-- test: slow -->                                        by default only read: options parsed, Python compiled
-    <!-- test: file my_nets.py -->                             this block is a file
-    <!-- test: skip because … -->                              never run, only read
+    <!-- test: quick train --epochs 3; audit --trials 20 -->   by default these commands get these
+    further options <!-- test: slow -->                                        by default only read:
+    options parsed, Python compiled <!-- test: file my_nets.py -->                             this
+    block is a file <!-- test: skip because … -->                              never run, only read
 
-`make slow` runs blocks as they are written. What installs, or takes a paper's time, is never run: see `NEVER`.
+`make slow` runs blocks as they are written. What installs, or takes a paper's time, is never run:
+see `NEVER`.
 """
 
 import re

@@ -61,8 +61,8 @@ def test_a_fitted_detector_tells_its_threshold_and_what_is_promised_and_what_is_
     first, cut, promise, uncovered = str(detector).splitlines()
     assert first == "Combined(members=['energy', 'mahalanobis']) over Softmax"
     assert (
-        cut.strip()
-        == f"threshold {float(detector.threshold_):g}, set by {len(detector.calibration_)} calibration inputs"
+        cut.strip() == f"threshold {float(detector.threshold_):g}, "
+        f"set by {len(detector.calibration_)} calibration inputs"
     )
     assert promise.strip() == (
         "Guarantee (exchangeable inputs): at least 90 % of known inputs are accepted"

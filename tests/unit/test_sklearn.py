@@ -83,7 +83,9 @@ class TestQuality:
 
     @pytest.mark.parametrize("name", QUICK)
     def test_accepts_the_share_that_it_promised(self, name):
-        """The accepted share of new inputs is Beta(k, n + 1 − k) over draws of n = 99 calibration inputs, k = 90."""
+        """The accepted share of new inputs is Beta(k, n + 1 − k) over draws of n = 99 calibration
+        inputs, k = 90.
+        """
         shares = []
         for seed in range(40):
             rng = np.random.default_rng(seed)

@@ -1,6 +1,5 @@
 """What a fitted detector promised, and what it did on test data → a `Decision` record."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from nescio.evaluation.unknown_sets import KNOWN, named_sets
 from nescio.guarantees import Accept, ControlRisk
 from nescio.guarantees.conformal import rank_of
 from nescio.methods import as_method
-from nescio.records import Decision, Provenance, RefusedSet
+from nescio.records import Decision, Provenance, RefusedSet, Stopwatch
 
 USUAL = 0.95  # probability of the interval in which an accepted fraction lies by chance
 
@@ -39,7 +38,7 @@ def decide(
         unknown: unknown data by name; labels are ignored.
         batch_size: as in `predict`.
     """
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     if not isinstance(detector, Detector):
         raise NescioError(
             f"decide takes a fitted detector, not {type(detector).__name__}; see nescio.Threshold"
@@ -51,9 +50,7 @@ def decide(
     for name, data in {KNOWN: known, **sets}.items():
         for x, y in read(data, batch_size):
             tally.add(name, *_answers(detector, x), y if name == KNOWN else None)
-    return tally.record(
-        getattr(known, "name", ""), {"batch_size": batch_size}, time.monotonic() - started
-    )
+    return tally.record(getattr(known, "name", ""), {"batch_size": batch_size}, stopwatch.seconds)
 
 
 @dataclass

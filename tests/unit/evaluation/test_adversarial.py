@@ -150,12 +150,12 @@ def test_the_table_says_how_sets_were_made(digits, model):
     console.print(evaluation_tables(record))
     text = console.file.getvalue()
     assert (
-        "adversarial_noise: confidence increased within ε = 0.3 (linf), 200 steps of 0.0075, tried on 40 inputs."
-        in text
+        "adversarial_noise: confidence increased within ε = 0.3 (linf), 200 steps of 0.0075, "
+        "tried on 40 inputs." in text
     )
     assert (
-        "adversarial_samples: loss increased within ε = 0.3 (linf), 80 steps of 0.0075, tried on 40 inputs"
-        in text
+        "adversarial_samples: loss increased within ε = 0.3 (linf), 80 steps of 0.0075, "
+        "tried on 40 inputs" in text
     )
 
 

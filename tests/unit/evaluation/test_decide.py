@@ -62,7 +62,9 @@ def test_counts_are_those_of_predict(seed):
 
 
 def test_the_usual_share_is_met_as_often_as_it_says():
-    """Over many splits the accepted share lies in the interval in 95 % of cases or more, and not in nearly all."""
+    """Over many splits the accepted share lies in the interval in 95 % of cases or more, and not in
+    nearly all.
+    """
     inside, runs = 0, 200
     for seed in range(runs):
         held, test = known_and_test(seed, 60)

@@ -14,7 +14,9 @@ LIMITS = (EXAMPLES.parent / "docs" / "know-your-limits.md").read_text(encoding="
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
-    """An example as `python examples/…` runs it, in a folder of its own, but without loading torch again."""
+    """An example as `python examples/…` runs it, in a folder of its own, but without loading torch
+    again.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
 

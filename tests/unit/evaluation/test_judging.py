@@ -44,7 +44,9 @@ def known():
 
 @pytest.fixture(scope="module")
 def place(known, tmp_path_factory):
-    """A user's folder: code, weights, known data in three parts, unknown data; a run, and detectors over both."""
+    """A user's folder: code, weights, known data in three parts, unknown data; a run, and detectors
+    over both.
+    """
     folder = tmp_path_factory.mktemp("judged")
     (folder / "judged_nets.py").write_text(CODE)
     torch.manual_seed(0)
@@ -146,8 +148,8 @@ def test_a_detector_is_judged_by_its_own_score_and_by_what_it_decides(
     said = " ".join(out.split())
     assert "known against unknown, by combined" in said
     assert (
-        f"Measured: {100 * decided.accepted:.1f} % of {decided.inputs} known test inputs were accepted"
-        in said
+        f"Measured: {100 * decided.accepted:.1f} % of {decided.inputs} known test inputs were "
+        "accepted" in said
     )
     assert "Unknown inputs rejected (measured, not guaranteed): other " in said
 
@@ -220,7 +222,9 @@ def test_a_network_of_ones_own_is_judged(command, there, known, tmp_path):
 
 
 def test_inputs_are_read_as_the_network_takes_them(command, there, tmp_path):
-    """Values of any range stay as they are, and images, which come in [0, 1], are refused in their place."""
+    """Values of any range stay as they are, and images, which come in [0, 1], are refused in their
+    place.
+    """
     judge = ["evaluate", *OWN, "--data", "test-raw.npz", "-o", tmp_path / "e.json", "--unknown"]
     code, _, err = command(*judge, "other-raw.npz", "far")
     assert code == 0, err

@@ -320,7 +320,9 @@ def test_a_trained_map_is_that_of_a_network_trained_by_hand(known, seed, method,
 
 
 def test_far_away_a_softmax_is_certain_and_notices_nothing(known):
-    """What paper 1's first figure shows: white, open-ended regions, and a dark band between them."""
+    """What paper 1's first figure shows: white, open-ended regions, and a dark band between
+    them.
+    """
     found = trained_map("softmax", known, ["entropy"], epochs=30, width=8.0, resolution=40)
     entropy, slopes = (
         flat(rows).reshape(40, 40) for rows in (found.scores[0].values, found.scores[0].slopes)
@@ -346,9 +348,11 @@ def test_acet_says_which_settings_it_has_in_the_plane(known):
 
 @pytest.mark.slow
 def test_noise_teaches_doubt_away_from_two_moons(seed):
-    """The contrast of plain, CEDA and ACET in the plane: certain of the moons, but away from them only plain.
+    """The contrast of plain, CEDA and ACET in the plane: certain of the moons, but away from them
+    only plain.
 
-    Each step of the attack is projected onto its ball, as paper 2 says; in the notebook of its authors none has effect.
+    Each step of the attack is projected onto its ball, as paper 2 says; in the notebook of its
+    authors none has effect.
     """
     moons = nescio.data.load("two_moons")
     x = moons.train.inputs

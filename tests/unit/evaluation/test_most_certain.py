@@ -109,7 +109,8 @@ def test_images_are_small_and_stretched_only_where_they_must(seed):
     one = found.known.surest[0]
     assert np.shape(one.image) == (3, MAX_PIXELS, 32)
     assert one.span is None
-    # each of the pixels is a mean: of two rows and, 40 columns being 5 for every 4, of overlapping pairs of columns
+    # each of the pixels is a mean: of two rows and, 40 columns being 5 for every 4, of overlapping
+    # pairs of columns
     assert one.image[0][0][0] == pytest.approx(float(x[one.number, 0, :2, :2].mean()), abs=6e-4)
     far = found.unknown[0].surest[0]
     assert far.span == pytest.approx(

@@ -24,7 +24,8 @@ def table(tmp_path_factory):
     rng = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("table") / "people.csv"
     rows = [
-        f"{age + 20 * (i % 2)},{rng.choice(['red', 'blue'])},{rng.choice(['round', 'flat'])},{'ny'[i % 2]}"
+        f"{age + 20 * (i % 2)},{rng.choice(['red', 'blue'])},"
+        f"{rng.choice(['round', 'flat'])},{'ny'[i % 2]}"
         for i, age in enumerate(rng.normal(size=200))
     ]
     path.write_text("age,colour,shape,label\n" + "\n".join(rows) + "\n")

@@ -1,4 +1,6 @@
-"""JSON that Python reads, but that is none of ours: refused where it is read, and never met later as another error."""
+"""JSON that Python reads, but that is none of ours: refused where it is read, and never met later
+as another error.
+"""
 
 import json
 

@@ -1,4 +1,6 @@
-"""`nescio fit` and `nescio score` over a user's own network and over a run, as a user meets them."""
+"""`nescio fit` and `nescio score` over a user's own network and over a run, as a user meets
+them.
+"""
 
 import csv
 import io
@@ -42,7 +44,8 @@ class Pictures(nn.Module):
     def __init__(self):
         super().__init__()
         torch.manual_seed(0)
-        self.conv, self.norm, self.head = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.Linear(4, 2)
+        self.conv, self.norm = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.head = nn.Linear(4, 2)
     def forward(self, x):
         return self.head((torch.relu(self.norm(self.conv(x))) + x).mean((2, 3)))
 
@@ -77,7 +80,9 @@ ready = Pictures()
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
-    """A folder of a user's: code, weights of a trained network, held-out data with labels, and new data."""
+    """A folder of a user's: code, weights of a trained network, held-out data with labels, and new
+    data.
+    """
     folder = tmp_path_factory.mktemp("own")
     (folder / "their_nets.py").write_text(CODE)
     blobs = load("three_blobs")
@@ -556,8 +561,10 @@ def test_the_current_folder_counts_last_and_only_for_what_is_named(
     (there / "nets_twin.py").write_text("from their_nets import make")
     (there / "nets_lazy.py").write_text("raise AssertionError('nobody named it')")
     (there / "nets_beside.py").write_text(
-        "import sys\nimport their_nets\nfrom torch import nn\ndef ends():\n    sys.exit(7)\ndef make():\n"
-        "    return their_nets.make()\nclass Late(nn.Module):\n    def forward(self, x):\n        import nets_lazy"
+        "import sys\nimport their_nets\nfrom torch import nn\n"
+        "def ends():\n    sys.exit(7)\ndef make():\n"
+        "    return their_nets.make()\n"
+        "class Late(nn.Module):\n    def forward(self, x):\n        import nets_lazy"
     )
     monkeypatch.syspath_prepend(tmp_path / "installed")
     before = list(sys.path)

@@ -1,4 +1,6 @@
-"""`nescio fit` without further words: which detector, what it learns from, and what it says of the unknown."""
+"""`nescio fit` without further words: which detector, what it learns from, and what it says of the
+unknown.
+"""
 
 import json
 import re
@@ -226,7 +228,9 @@ def test_a_method_that_draws_has_members_that_learn_nothing(command, runs, tmp_p
 
 
 def test_the_default_finds_what_the_old_one_could_not(command, tmp_path, monkeypatch):
-    """Far away a softmax is certain, so that a threshold on its confidence refuses nothing there."""
+    """Far away a softmax is certain, so that a threshold on its confidence refuses nothing
+    there.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "one_net.py").write_text(
@@ -270,7 +274,9 @@ def test_the_default_finds_what_the_old_one_could_not(command, tmp_path, monkeyp
 
 @pytest.mark.slow
 def test_what_the_page_on_deciding_says_of_combined():
-    """Its figures, from the experiment it tells of: held-out inputs drawn six times, with the training data or not."""
+    """Its figures, from the experiment it tells of: held-out inputs drawn six times, with the
+    training data or not.
+    """
     page = " ".join(
         (Path(__file__).parents[3] / "docs" / "deciding.md").read_text(encoding="utf-8").split()
     )

@@ -1,4 +1,6 @@
-"""Networks kept as plain operations: bit-identical, found again by name, and no way in for a hostile file."""
+"""Networks kept as plain operations: bit-identical, found again by name, and no way in for a
+hostile file.
+"""
 
 import copy
 

@@ -28,7 +28,9 @@ def path(model, tmp_path):
 
 
 def rewrite(path, change, digest=True):
-    """The file with its plain data changed, its weights as they were and, unless told, a digest that fits."""
+    """The file with its plain data changed, its weights as they were and, unless told, a digest
+    that fits.
+    """
     blob = path.read_bytes()
     size = struct.unpack("<Q", blob[:8])[0]
     header = json.loads(blob[8 : 8 + size])

@@ -1,4 +1,6 @@
-"""Weights in a pickle are refused, with a command that makes safetensors of them, and that works as it is printed."""
+"""Weights in a pickle are refused, with a command that makes safetensors of them, and that works as
+it is printed.
+"""
 
 import shlex
 import subprocess

@@ -1,4 +1,6 @@
-"""Detectors as files: over our networks, and over a user's own, which is given again and known by its weights."""
+"""Detectors as files: over our networks, and over a user's own, which is given again and known by
+its weights.
+"""
 
 import copy
 import hashlib
