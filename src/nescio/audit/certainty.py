@@ -210,7 +210,8 @@ def _scan(
         return method.confidence(logits).double()
 
     rays, before = torch.arange(len(x)), x.new_zeros(len(x))
-    first = _first_step(x, direction)
+    away, length = (torch.linalg.vector_norm(rows.flatten(1), dim=1) for rows in (x, direction))
+    first = torch.where(away > 0, away / length, 1.0) / 100  # of the way to 0, if there is one
     for step in range(SCAN_STEPS):
         if len(rays) == 0:
             break
@@ -234,13 +235,6 @@ def _scan(
         low[rays] = torch.where(certain, low[rays], middle)
         high[rays] = torch.where(certain, middle, high[rays])
     return high
-
-
-def _first_step(x: Tensor, direction: Tensor) -> Tensor:
-    """Return a hundredth of the distance to 0, or of 1 at 0, in lengths of the direction."""
-    away, length = (torch.linalg.vector_norm(rows.flatten(1), dim=1) for rows in (x, direction))
-    first: Tensor = torch.where(away > 0, away / length, 1.0) / 100
-    return first
 
 
 def _decided_by(law: Asymptote, now: Tensor, confidence: Tensor, eps: float) -> Tensor:

@@ -1,5 +1,6 @@
-"""What an audit starts from: inputs that can be moved, a box to draw them in, features by name."""
+"""What audits share: inputs that can be moved, a box to draw them in, features by name."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -120,3 +121,13 @@ def feature_positions(features: Any, names: Sequence[str], default: Sequence[int
             else check_int("a feature's position", feature, least=0, below=len(names))
         )
     return list(dict.fromkeys(chosen))
+
+
+def fraction(chosen: Tensor) -> float:
+    """Return the fraction of True."""
+    return int(chosen.sum()) / len(chosen)
+
+
+def finite_or_none(values: Tensor) -> tuple[float | None, ...]:
+    """Return all numbers, None for those that are not finite."""
+    return tuple(value if math.isfinite(value) else None for value in values.flatten().tolist())

@@ -50,8 +50,7 @@ def unknown_from(
     DUQ's certainty then stays below `eps`. Where its network is affine, each log-kernel is a
     concave quadratic in t, or a constant, so that the last t at which one reaches `log eps` is a
     root; the rays are followed from breakpoint to breakpoint, unless there are too many. The
-    confidence of an RBF network over K classes then stays below `1/K + eps`, since the ray has left
-    all its centres farther behind than theorem 3.2 asks for.
+    confidence of an RBF network over K classes then stays below `1/K + eps` by theorem 3.2.
 
     Args:
         model: a DUQ over a piecewise affine network, or an RBF network.
@@ -59,9 +58,7 @@ def unknown_from(
         eps: how low.
         limit: the most pieces of a ray to follow, as in `certain_from`; where there are more, t is
             at most the start of the last one, or exact there.
-        budget: seconds in which to follow rays, as in `certain_from`; t of the others is the same.
-        batch_size: rays at a time.
-        progress: as in `asymptote`.
+        budget, batch_size, progress: as in `certain_from`.
     """
     if not isinstance(model, KernelMethod):
         raise NescioError(

@@ -1,6 +1,5 @@
 """Is a model strictly monotonic in each feature? A sampled test → a `Monotonicity` record."""
 
-import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.audit.inputs import as_float64, feature_names, feature_positions
+from nescio.audit.inputs import as_float64, feature_names, feature_positions, finite_or_none
 from nescio.core.input_gradients import draws_and_classes, quantity_gradients
 from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import Method, as_method
@@ -41,10 +40,8 @@ def monotone(
     *Know your limits*, definitions 6 and 7: a model is component-wise strictly monotonic on a box
     if every `∂p̄_c/∂x_d` has one and the same sign, and is not 0, all over it; the box is partially
     unbounded if a side of it has no end. This is a **sampled test**: two points with slopes of
-    opposite sign prove that the model is not monotonic, but that none were found is no proof that
-    it is. A slope is 0 where no logit moves apart from another in float64: a dead ReLU, or a
-    saturated sigmoid. A point where rounding hides the sign is ignored. Slopes are autograd's, in
-    float64.
+    opposite sign, or one with a slope of 0, prove that the model is not monotonic, but that none
+    were found is no proof that it is. A point where rounding hides the sign is ignored.
 
     The slopes returned are `∂p̄_c/∂x_d` over the mean of `p_c p_k` (other classes k, in draws in
     which the two move apart): for one draw, as a rule, the slope of the log-odds of class c. They
@@ -69,8 +66,8 @@ def monotone(
     """
     started = time.monotonic()
     check_int("points", points, least=2)
-    low, high = _check_bound("low", low), _check_bound("high", high)
-    _check_box(low, high, reach)
+    check_float("reach", reach, 1e-300, 1e300)
+    low, high = _check_box(low, high)
     free = (low < high).flatten().nonzero().flatten().tolist()
     chosen = feature_positions(features, feature_names(None, low.numel()), free)
     if fixed := sorted(set(chosen) - set(free)):
@@ -92,8 +89,8 @@ def monotone(
         method=method.name,
         classes=classes,
         draws=draws,
-        low=_finite_or_none(low),
-        high=_finite_or_none(high),
+        low=finite_or_none(low),
+        high=finite_or_none(high),
         partially_unbounded=bool(low.isinf().any() or high.isinf().any()),
         points=points,
         features=tuple(chosen),
@@ -105,31 +102,32 @@ def monotone(
     )
 
 
-def _check_bound(name: str, bound: Any) -> Tensor:
-    values = as_float64(name, bound, "a number for each feature")
-    if values.dim() == 0 or values.numel() == 0 or values.isnan().any():
-        what = "NaN" if values.isnan().any() else f"shape {tuple(values.shape)}"
-        raise NescioError(
-            f"{name} has {what}; expected a number for each feature, infinite without a bound"
-        )
-    return values
-
-
-def _check_box(low: Tensor, high: Tensor, reach: Any) -> None:
+def _check_box(low: Any, high: Any) -> tuple[Tensor, Tensor]:
+    """Return the sides of a box in float64, or raise an error."""
+    sides = {"low": low, "high": high}
+    for name, side in sides.items():
+        bound = as_float64(name, side, "a number for each feature")
+        if bound.dim() == 0 or bound.numel() == 0 or bound.isnan().any():
+            what = "NaN" if bound.isnan().any() else f"shape {tuple(bound.shape)}"
+            raise NescioError(
+                f"{name} has {what}; expected a number for each feature, infinite without a bound"
+            )
+        sides[name] = bound
+    low, high = sides.values()
     if low.shape != high.shape:
         raise NescioError(
             f"low has shape {tuple(low.shape)} and high {tuple(high.shape)}; expected the same"
         )
-    empty = (low > high) | (low == torch.inf) | (high == -torch.inf)
+    empty = ((low > high) | (low == torch.inf) | (high == -torch.inf)).flatten()
     if empty.any():
-        where = int(empty.flatten().nonzero()[0])
+        where = int(empty.nonzero()[0])
         raise NescioError(
             f"feature {where} runs from {low.flatten()[where]:g} to {high.flatten()[where]:g}; "
             "expected low ≤ high with a finite number between them"
         )
     if (low == high).all():
         raise NescioError("low equals high everywhere; expected low < high for some feature")
-    check_float("reach", reach, 1e-300, 1e300)
+    return low, high
 
 
 def _draw(low: Tensor, high: Tensor, points: int, reach: float, seed: int) -> Tensor:
@@ -239,7 +237,3 @@ class _Extremes:
             points=tuple(map(tuple, drawn[rows].tolist())),
             slopes=(most, -least) if opposite else (0.0,),
         )
-
-
-def _finite_or_none(bound: Tensor) -> tuple[float | None, ...]:
-    return tuple(value if math.isfinite(value) else None for value in bound.flatten().tolist())

@@ -13,7 +13,15 @@ from nescio.audit.affine.laws import NotAffineError
 from nescio.audit.affine.trace import trace
 from nescio.audit.budget import Budget, as_budget
 from nescio.audit.certainty import CertainFrom, RaySearch, certain_along, pieces_to_follow
-from nescio.audit.inputs import READ_BATCH, Box, all_inputs, check_box, uniform_in
+from nescio.audit.inputs import (
+    READ_BATCH,
+    Box,
+    all_inputs,
+    check_box,
+    finite_or_none,
+    fraction,
+    uniform_in,
+)
 from nescio.audit.kernels import UnknownFrom, check_eps, unknown_from
 from nescio.core.input_gradients import draws_and_classes
 from nescio.core.predict import predict
@@ -107,7 +115,7 @@ def overconfidence(
         eps=eps,
         **_ends(law, kernels, classes),
         **_reached(1 + certainty.t),
-        proved=_fraction(certainty.proved),
+        proved=fraction(certainty.proved),
         overconfident=overconfident,
         **_unknown(kernels),
         rays=shown,
@@ -141,9 +149,9 @@ def _ends(law: Asymptote | None, kernels: UnknownFrom | None, classes: int) -> d
     """Return where rays end, as proved by the law at infinity or by the kernels."""
     certain = limit = counts = None
     if kernels is not None:
-        certain, limit = _fraction(kernels.limit >= 1), kernels.limit
+        certain, limit = fraction(kernels.limit >= 1), kernels.limit
     elif law is not None:
-        certain, limit = _fraction(law.certain), law.limit.amax(1)
+        certain, limit = fraction(law.certain), law.limit.amax(1)
         counts = tuple(torch.bincount(law.winner[law.certain], minlength=classes).tolist())
     quartiles = None if limit is None else tuple(_quantiles(limit, 5).tolist())
     return {"ends_certain": certain, "ends_in": counts, "end_confidence": quartiles}
@@ -152,9 +160,9 @@ def _ends(law: Asymptote | None, kernels: UnknownFrom | None, classes: int) -> d
 def _reached(factor: Tensor) -> dict[str, Any]:
     """Summarise the factors from which inputs are certain."""
     return {
-        "reached": _fraction(factor.isfinite()),
-        "at_once": _fraction(factor == 1),
-        "median_factor": _finite(factor.median()),
+        "reached": fraction(factor.isfinite()),
+        "at_once": fraction(factor == 1),
+        "median_factor": finite_or_none(factor.median())[0],
         "factors": _percentiles(factor),
     }
 
@@ -162,10 +170,10 @@ def _reached(factor: Tensor) -> dict[str, Any]:
 def _unknown(kernels: UnknownFrom | None) -> dict[str, Any]:
     """Summarise the factors after which a model of kernels is unsure."""
     return {
-        "ends_unknown": kernels and _fraction(kernels.t.isfinite()),
-        "unknown_factor": kernels and _finite(1 + kernels.t.median()),
+        "ends_unknown": kernels and fraction(kernels.t.isfinite()),
+        "unknown_factor": kernels and finite_or_none(1 + kernels.t.median())[0],
         "unknown_factors": kernels and _percentiles(1 + kernels.t),
-        "unknown_exact": kernels and _fraction(kernels.exact),
+        "unknown_exact": kernels and fraction(kernels.exact),
     }
 
 
@@ -218,8 +226,8 @@ def _shown_rays(
             asymptote=far,
             breakpoints=breakpoints.get(row),
             start=law and 1 + float(law.start[row]),
-            certain_from=_finite(1 + certainty.t[row]),
-            unknown_from=kernels and _finite(1 + kernels.t[row]),
+            certain_from=finite_or_none(1 + certainty.t[row])[0],
+            unknown_from=kernels and finite_or_none(1 + kernels.t[row])[0],
             limit=limit,
         )
 
@@ -233,10 +241,6 @@ def _representative(t: Tensor, count: int) -> list[int]:
     return list(dict.fromkeys(chosen))  # each once, where there are few
 
 
-def _fraction(chosen: Tensor) -> float:
-    return int(chosen.sum()) / len(chosen)
-
-
 def _quantiles(values: Tensor, count: int) -> Tensor:
     """Return values from the smallest to the largest at even steps through their order."""
     return values.sort().values[torch.linspace(0, len(values) - 1, count).floor().long()]
@@ -244,11 +248,7 @@ def _quantiles(values: Tensor, count: int) -> Tensor:
 
 def _percentiles(values: Tensor) -> tuple[float | None, ...]:
     """Return 0 to 100 %, each one of the values; None where it is infinite."""
-    return tuple(_finite(value) for value in _quantiles(values, 101))
-
-
-def _finite(value: Tensor) -> float | None:
-    return float(value) if value.isfinite() else None
+    return finite_or_none(_quantiles(values, 101))
 
 
 def _short(side: Tensor) -> tuple[float, ...]:

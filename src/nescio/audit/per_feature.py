@@ -1,6 +1,5 @@
 """How far one feature must move until a model is certain, and of what → a `FeatureAudit` record."""
 
-import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,7 +11,13 @@ from nescio.audit.affine.asymptote import asymptote, eval_replica, rays_per_batc
 from nescio.audit.affine.laws import NotAffineError
 from nescio.audit.budget import Budget, as_budget
 from nescio.audit.certainty import certain_from
-from nescio.audit.inputs import all_inputs, feature_names, feature_positions
+from nescio.audit.inputs import (
+    all_inputs,
+    feature_names,
+    feature_positions,
+    finite_or_none,
+    fraction,
+)
 from nescio.audit.kernels import check_eps, unknown_from
 from nescio.audit.monotone import monotone
 from nescio.core.input_gradients import draws_and_classes
@@ -44,12 +49,10 @@ def per_feature(
 ) -> FeatureAudit:
     """Move the rows of a table along one feature at a time, down and up, all else held as it is.
 
-    From row x a ray leaves along `x ± t e_d`, so that t is in the units of feature d. Where it ends
-    is proved by the law at infinity, and where the model is certain for the first time by following
-    it from breakpoint to breakpoint; for a model that is not piecewise affine the end is not known,
-    and distances are measured. For a DUQ or an RBF network the t after which it is unsure is added.
-    A feature is marked monotone if `monotone` found nothing against it between the smallest and the
-    largest values of the rows.
+    From row x a ray leaves along `x ± t e_d`, so that t is in the units of feature d. Where it
+    ends is proved by `asymptote`, where the model is certain by `certain_from`, and where a model
+    of kernels is unsure by `unknown_from`; if it is not piecewise affine, distances are measured.
+    A feature is marked monotone if `monotone` found nothing against it in the range of the rows.
 
     Args:
         model: a method or a bare network.
@@ -191,13 +194,13 @@ def _sides(
         t = certain.t[own]
         side = FeatureSide(
             ends=law and _counts(law.winner[own], classes),
-            ends_certain=law and _fraction(law.certain[own]),
+            ends_certain=law and fraction(law.certain[own]),
             certain=_reach(t, certain.proved[own], spread, beyond=0.0),
             certain_of=_counts((moved if (t > 0).any() else predicted)[own], classes),
             unknown=unknown and _reach(unknown.t[own], unknown.exact[own], spread),
         )
         sides.append(side)
-    already = _fraction(certain.t[: len(rows)] == 0)
+    already = fraction(certain.t[: len(rows)] == 0)
     return sides, already, (unknown or certain).unfollowed
 
 
@@ -208,19 +211,10 @@ def _counts(labels: Tensor, classes: int) -> tuple[int, ...]:
 
 def _reach(t: Tensor, proved: Tensor, spread: float | None, beyond: float = -1.0) -> Reach:
     """Summarise distances `(N,)`; the quartiles are those of rows beyond, if there are any."""
-    finite, proof = _fraction(t.isfinite()), _fraction(proved)
+    reached, exact = fraction(t.isfinite()), fraction(proved)
     t = t[t > beyond] if (t > beyond).any() else t
-    quartiles = [
-        t.kthvalue(accepted_count(len(t), level)).values.item() for level in (0.25, 0.5, 0.75)
-    ]
-    lower, median, upper = map(_finite, quartiles)
-    spreads = None if median is None or spread is None else _finite(median / spread)
-    return Reach(finite, proof, lower, median, upper, spreads)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _fraction(chosen: Tensor) -> float:
-    return chosen.double().mean().item()
+    places = [accepted_count(len(t), level) - 1 for level in (0.25, 0.5, 0.75)]
+    quartiles = t.sort().values[places]
+    lower, median, upper = finite_or_none(quartiles)
+    spreads = None if spread is None else finite_or_none(quartiles[1] / spread)[0]
+    return Reach(reached, exact, lower, median, upper, spreads)

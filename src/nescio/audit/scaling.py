@@ -159,10 +159,11 @@ def _measure(
         values = {"confidence": method.confidence(logits)}
         values |= {name: score(logits) for name, score in scores.items()}
         for name, value in values.items():
-            if not isinstance(value, Tensor) or value.shape != logits.shape[1:2]:
+            shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            if shape != (count := logits.shape[1],):
                 raise NescioError(
-                    f"{name} gave {_shape(value)} for logits {tuple(logits.shape)}; expected one "
-                    f"number for each of {logits.shape[1]} inputs"
+                    f"{name} gave {shape} for logits {tuple(logits.shape)}; expected one number "
+                    f"for each of {count} inputs"
                 )
         return torch.stack(list(values.values()))
 
@@ -173,12 +174,6 @@ def _measure(
     check_finite(["confidence", *scores], *found)
     values, norms = (rows.reshape(-1, len(alpha), len(x)).cpu() for rows in found)
     return values, norms
-
-
-def _shape(value: Any) -> str:
-    return (
-        f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
-    )
 
 
 def _scaled(x: Tensor, alpha: Tensor, batch_size: int, shown: Bar) -> Iterator[Tensor]:

@@ -26,18 +26,11 @@ ROUNDING = 1e-13  # fraction of a layer's largest value that may be no more than
 
 
 class Faces(Rays):
-    """K rays from each of M points that choose by the value at their point, and the faces met.
+    """Rays, `each` (K) from each of M points, that choose by the value there, and the faces met.
 
-    What is exactly 0 is not above 0, as for autograd. With `toward`, what is 0 up to rounding is
-    chosen as an infinitely small step farther on.
-
-    Args:
-        points: M.
-        each: K.
-        like: a tensor of their type and device.
-        keep: whether to keep choices and faces.
-        toward: directions `(M, K)`; the rays are then those of all axes.
-        reach: how near a face counts as met, with `toward`.
+    What is exactly 0 is not above 0, as for autograd. With directions `toward` `(M, K)`, what is 0
+    up to `reach` is chosen as an infinitely small step farther on. Choices and faces are kept only
+    with `keep`.
     """
 
     def __init__(
@@ -128,18 +121,15 @@ def _lead(value: Tensor, gradient: Tensor, index: Tensor) -> tuple[Tensor, Tenso
 def local_affine(
     model: nn.Module, x: Any, *, batch_size: int = BATCH_RAYS
 ) -> tuple[Tensor, Tensor]:
-    """Return V and a with `f(z) = V z + a` for all z in the linear region of x.
+    """Return V `(N, C, D)` and a `(N, C)` with `f(z) = V z + a` in the linear region of each x.
 
     The model is run in float64 and eval mode. On a face V is that of the side where the unit is
-    off, as autograd's is.
+    off, as autograd's is. Inputs z are flattened.
 
     Args:
         model: a network of linear, convolutional, pooling and ReLU-like layers, in any arrangement.
         x: inputs `(N, …)`, of D numbers each.
         batch_size: rays at a time; D leave each input.
-
-    Returns:
-        V `(N, C, D)`, for flattened z, and a `(N, C)`.
 
     >>> net = nn.Sequential(nn.Linear(2, 1), nn.ReLU(), nn.Linear(1, 2)).requires_grad_(False)
     >>> net[0].weight[:], net[0].bias[:] = torch.tensor([[1.0, 2.0]]), torch.tensor([-1.0])
@@ -160,8 +150,7 @@ def local_affine(
 class Region:
     """Where a network is one affine function: all z with `normals · (z − x) ≤ margins`, flattened.
 
-    There is a half-space for each choice that depends on the input; most are not needed, as others
-    are narrower. Beyond a face another region begins, even if its law should be the same.
+    There is a half-space for each choice that depends on the input; most are redundant.
 
     Attributes:
         x: `(…)`, the input it is around.
@@ -211,14 +200,12 @@ class Region:
 def region(model: nn.Module, x: Any, *, batch_size: int = BATCH_RAYS) -> Region:
     """Return the linear region of one input, with every half-space that bounds it.
 
-    An input on a face belongs to the side where the unit is off; a region may then be no more than
-    a part of faces. The half-spaces take D numbers for each unit: gigabytes for a large network on
-    images.
+    An input on a face belongs to the side where the unit is off. The half-spaces take D numbers for
+    each unit: gigabytes for a large network on images.
 
     Args:
-        model: as in `local_affine`.
+        model, batch_size: as in `local_affine`.
         x: one input `(…)`.
-        batch_size: rays at a time.
     """
     x = _check_points(model, tensor(x).unsqueeze(0))
     with float64_copy(model, x) as double:

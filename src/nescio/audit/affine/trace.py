@@ -72,10 +72,6 @@ class Pieces:
         return (-(-lead).logsumexp(2).amin(1)).masked_fill(self.end.isinf(), 0.0)
 
     def _least_log_rest(self) -> tuple[Tensor, Tensor]:
-        parts = [self.select(rows)._least_log_rest_at_once() for rows in self._chunks()]
-        return torch.cat([rest for rest, _ in parts]), torch.cat([t for _, t in parts])
-
-    def _least_log_rest_at_once(self) -> tuple[Tensor, Tensor]:
         """Return the smallest `log(1 − p)` of any class, exact where p rounds to 1, and its t."""
         begin = self.begin[:, None].expand_as(self.slope)
         peak = self._peak(begin, self._far_end(-1e-16))
@@ -165,7 +161,8 @@ class Trace(Pieces):
 
     def largest(self) -> tuple[Tensor, Tensor]:
         """Return the largest confidence on each ray and its t, infinite if only approached."""
-        rest, t = self._least_log_rest()
+        parts = [self.select(rows)._least_log_rest() for rows in self._chunks()]
+        rest, t = (torch.cat(values) for values in zip(*parts, strict=True))
         least = self._least(rest, 0.0)
         return -least.expm1(), self._least(
             t.masked_fill(rest > least[self.ray], torch.inf), torch.inf
@@ -195,10 +192,9 @@ def trace(
     The model is run in float64 and eval mode.
 
     Args:
-        model, x, direction: as in `asymptote`; a model with several draws has no one law to follow.
+        model, x, direction, progress: as in `asymptote`; several draws have no one law to follow.
         t_max: how far to go; by default to the last breakpoint, after which one law holds.
-        limit: pieces a ray may have; one with more is left there, and not `whole`.
-        progress: as in `asymptote`.
+        limit: the most pieces of a ray; one with more is left there, and not `whole`.
     """
     x, direction = check_rays(x, direction, model)
     t_max = check_float("t_max", t_max, most=math.inf)
