@@ -93,9 +93,7 @@ def an_evaluation(
 
 
 def an_audit(law="affine", share=1.0):
-    """A network that ends certain (affine) or not knowing (kernels) along a share of its
-    directions.
-    """
+    """A network that ends certain (affine) or uncertain (kernels) along so many directions."""
     ray = Ray((1.0, 10.0), (0.6, 0.999), None, None, None, 9.0, None, 1.0)
     kernels = law == "kernels"
     return Audit(
@@ -150,9 +148,7 @@ def a_scaling(noticed, names=("height", "width")):
 
 
 def a_feature_audit(median, name="height"):
-    """A table of one feature that, raised so far, makes the median row certain; never, if that is
-    None.
-    """
+    """A table of one feature that, raised so far, makes the median row certain; None: never."""
     never = FeatureSide((5, 5), 0.9, Reach(0.0, 1.0, None, None, None, None), (0, 0), None)
     spreads = None if median is None else median / 2
     reached = FeatureSide(
@@ -381,9 +377,7 @@ def an_attacked_evaluation(name="digits"):
 
 
 def of_all_kinds(name):
-    """A record of each kind that a report shows, some of them several times, with all that they can
-    hold.
-    """
+    """A record of each kind that a report shows, some several times, with all they can hold."""
     return [
         *of_every_kind(name),
         *(

@@ -27,7 +27,13 @@ BASIS = {"affine": "proved, by affine maps", "kernels": "proved, by kernels", "u
 
 def audit_words(record: Audit) -> list[str]:
     """Return the verdict in sentences; the first says it all."""
-    words = {"affine": _affine, "kernels": _kernels, "unknown": _measured}[record.law](record)
+    words = _affine(record) if record.law == "affine" else _kernels(record)
+    if record.law == "unknown":
+        words = [
+            f"This network is not piecewise affine: along {_directions(record)} nothing is proved "
+            "about its limit.",
+            f"As far as it was measured, {_reaches(record)}.",
+        ]
     if record.overconfident is not None and record.reached:
         words.append(
             f"Scaled that far and projected back into the box of the data, "
@@ -46,9 +52,9 @@ def audit_words(record: Audit) -> list[str]:
 def far_away_words(record: Audit) -> str:
     """Return what a model does far away, in one sentence."""
     everywhere = f"along all {record.trials:,} directions tried"
+    if record.law == "affine" and record.ends_certain == 1:
+        return f"Far away its confidence tends to 1 for any input, {everywhere}."
     if record.law == "affine":
-        if record.ends_certain == 1:
-            return f"Far away its confidence tends to 1 for any input, {everywhere}."
         tends = "tends" if (record.ends_certain or 0.0) > MOST else "does not tend"
         return f"Far away its confidence {tends} to 1 along most directions."
     if record.law == "kernels":
@@ -89,14 +95,6 @@ def _kernels(record: Audit) -> list[str]:
     return [f"{first}.", f"Before that, {_reaches(record)}."]
 
 
-def _measured(record: Audit) -> list[str]:
-    return [
-        f"This network is not piecewise affine: along {_directions(record)} nothing is proved "
-        "about its limit.",
-        f"As far as it was measured, {_reaches(record)}.",
-    ]
-
-
 def _noun(record: Audit) -> str:
     return "point" if record.drawn else "input"
 
@@ -111,9 +109,9 @@ def _reaches(record: Audit) -> str:
     level, noun = percent(record.certain), _noun(record)
     if record.median_factor is None:
         never = "never reaches" if record.proved == 1 else "was not observed to reach"
-        others = f"{percent(record.reached)} of them do" if record.reached else ""
-        rest = f", but {others}" if others else ", nor does any other"
-        return f"the median {noun} {never} a confidence of {level}{rest}"
+        some = f"but {percent(record.reached)} of them do"
+        some = some if record.reached else "nor does any other"
+        return f"the median {noun} {never} a confidence of {level}, {some}"
     if record.median_factor == 1:
         return f"{percent(record.at_once)} of the {noun}s have a confidence of {level} unscaled"
     basis = f" ({percent(record.proved)} of the factors are proved, the others measured)"
@@ -130,7 +128,8 @@ def more_time(seconds: float) -> str:
     ('A budget of more than 60 s proves more.', 'A budget of more than 10 min proves more.')
     """
     minutes = seconds > 120 and seconds % 60 == 0
-    return f"A budget of more than {f'{seconds / 60:g} min' if minutes else f'{seconds:.3g} s'} proves more."
+    budget = f"{seconds / 60:g} min" if minutes else f"{seconds:.3g} s"
+    return f"A budget of more than {budget} proves more."
 
 
 def audit_tables(record: Audit, classes: Sequence[str] = ()) -> RenderableType:
@@ -180,7 +179,7 @@ def audit_figure(record: Audit) -> Figure:
 
 
 def _tick(factor: float, _: int | None = None) -> str:
-    """Return a factor at a tick; between powers of ten only 2 and 5 have a label."""
+    """Label powers of ten and, of small factors, 2 and 5 times them."""
     digits = f"{factor:.0e}"
     if digits[0] in "125" and factor < 1e5:
         return f"{factor:,.10g}"
@@ -236,13 +235,35 @@ def audit_html(context: ReportContext) -> Markup:
     audits = context.unique(Audit)
     parts = [_comparison_table(audits).html()] if len(audits) > 1 else []
     for name, record in audits[:MAX_DRAWN]:
-        alt = f"{name}. {_figure_words(record)}"
-        inside = paragraphs([*audit_words(record), _basis_words(record)])
-        inside += figure(audit_figure(record), alt, _caption(record))
-        if table := _classes_table(record, _class_names(context, name, record)):
+        words = paragraphs([*audit_words(record), _basis_words(record)])
+        inside = words + _figure_html(name, record)
+        # names of its classes, if another record of the model has them
+        own = (one for other, one in context.records if other == name)
+        named = (one.classes for one in own if isinstance(one, FeatureAudit | Fitted | Map))
+        classes = next((names for names in named if len(names) == record.classes), ())
+        if table := _classes_table(record, classes):
             inside += table.html()
         parts.append(model_part(f"{name}: scaled to infinity", inside, len(audits)))
     return join([*parts, not_drawn(len(audits), "models are")])
+
+
+def _figure_html(name: str, record: Audit) -> Markup:
+    what, certain = f"{_noun(record)}s", "certain"
+    if record.unknown_factors is not None:
+        certain = "certain or uncertain from there on"
+    dashed = any(ray.asymptote for ray in record.rays)
+    limit = ", dashed the affine map at infinity" if dashed else ""
+    caption = (
+        f"Left: confidence in some {what} as they are scaled{limit}. Right: the fraction of all "
+        f"{what} that are {certain} by then."
+    )
+    alt = f"{name}. Fraction of {record.trials:,} {what} that become certain as they are scaled: "
+    alt += f"{percent(record.reached)} in the end."
+    if ends := [ray.confidence[-1] for ray in record.rays]:
+        last = short_number(max(ray.factors[-1] for ray in record.rays))
+        alt += f" Confidence in {len(ends)} {what} as they are scaled by 1 to {last}; they end "
+        alt += f"between {min(ends):.3g} and {max(ends):.3g}."
+    return figure(audit_figure(record), alt, caption)
 
 
 def _comparison_table(audits: Sequence[tuple[str, Audit]]) -> Table:
@@ -250,39 +271,13 @@ def _comparison_table(audits: Sequence[tuple[str, Audit]]) -> Table:
     columns += ["median factor until certain", "certain unscaled", "projected back: overconfident"]
     rows: list[list[Cell]] = []
     for name, one in audits:
-        row: list[Cell] = [
-            name,
-            BASIS[one.law],
-            Percent(one.ends_certain),
-            Percent(one.ends_unknown),
-        ]
-        row += [one.median_factor, Percent(one.at_once), Percent(one.overconfident)]
-        rows.append(row)
+        limits = Percent(one.ends_certain), Percent(one.ends_unknown)
+        others = one.median_factor, Percent(one.at_once), Percent(one.overconfident)
+        rows.append([name, BASIS[one.law], *limits, *others])
     drawn = all(one.drawn for _, one in audits)
     what = "Random points in the box of the data" if drawn else "Inputs"
     title = f"{what}, scaled to infinity; a dash is what does not apply, or never happens."
     return Table(title, columns, rows, digits=2)
-
-
-def _class_names(context: ReportContext, name: str, record: Audit) -> Sequence[str]:
-    """Return the names of an audited model's classes that another of its records has, if any."""
-    named = (
-        one.classes
-        for other, one in context.records
-        if other == name and isinstance(one, FeatureAudit | Fitted | Map)
-    )
-    return next((classes for classes in named if len(classes) == record.classes), ())
-
-
-def _caption(record: Audit) -> str:
-    dashed = any(ray.asymptote for ray in record.rays)
-    limit = ", dashed the affine map at infinity" if dashed else ""
-    more = "" if record.unknown_factors is None else " or uncertain from there on"
-    what = f"{_noun(record)}s"
-    return (
-        f"Left: confidence in some {what} as they are scaled{limit}. Right: the fraction of all "
-        f"{what} that are certain{more} by then."
-    )
 
 
 def _basis_words(record: Audit) -> str:
@@ -290,7 +285,7 @@ def _basis_words(record: Audit) -> str:
     if record.law == "unknown":
         return (
             "All of this is measured: the network is neither piecewise affine nor made of kernels, "
-            "so its confidence was computed at growing factors; beyond the last anything may happen."
+            "so its confidence was computed at growing factors; beyond these anything may happen."
         )
     if record.law == "kernels":
         return (
@@ -306,20 +301,4 @@ def _basis_words(record: Audit) -> str:
         "The limits are proved, not measured: the network is piecewise affine, so along every ray "
         f"one affine map{each} holds for all larger factors and determines the limit. As to when "
         f"{_noun(record)}s become certain, {exact}."
-    )
-
-
-def _figure_words(record: Audit) -> str:
-    """Return the figure's text alternative."""
-    ends, what = [ray.confidence[-1] for ray in record.rays], f"{_noun(record)}s"
-    if not ends:
-        return f"Fraction of {record.trials:,} {what} that are certain, by the factor they are scaled by"
-    low, high = (f"{bound(ends):.3g}" for bound in (min, max))
-    end = f"they end between {low} and {high}" if low != high else f"all end at {low}"
-    end = "all end above 0.99" if min(ends) > 0.99 else end
-    last = short_number(max(ray.factors[-1] for ray in record.rays))
-    return (
-        f"Confidence in {len(ends)} {what} as they are scaled by 1 to {last}; {end}. Beside it, the "
-        f"fraction of {record.trials:,} {what} that have become certain: {percent(record.reached)} "
-        "in the end."
     )

@@ -1,6 +1,7 @@
 """Accuracy and calibration on known data, and what a temperature changes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from markupsafe import Markup
@@ -12,11 +13,10 @@ from nescio.metrics.percent import percent
 from nescio.records import Evaluation, Reliability, Temperature
 from nescio.report.figures import (
     COLOURS,
-    DASHES,
-    LINES,
     MARKERS,
     Style,
     hide_spines,
+    line_style,
     plot_text,
     with_legend,
 )
@@ -97,15 +97,10 @@ def _draw_bins(
 
     Bins of few inputs, where one input moves the accuracy by a tenth or more, are faint marks.
     """
-    colour, dashes = LINES[number % len(LINES)], DASHES[number % len(DASHES)]
-    filled = [
-        (confidence, accuracy, count)
-        for confidence, accuracy, count in zip(
-            bins.confidence, bins.accuracy, bins.counts, strict=True
-        )
-        if confidence is not None and accuracy is not None
-    ]
-    x, y, inputs = np.array(filled).T
+    line = line_style(number)
+    colour = line["color"]
+    columns = zip(bins.confidence, bins.accuracy, bins.counts, strict=True)
+    x, y, inputs = np.array([column for column in columns if None not in column], float).T
     marker: Style = {"marker": MARKERS[number % 5], "markersize": 5, "clip_on": False}
     firm = inputs >= MIN_BIN_INPUTS
     if not firm.all():
@@ -113,7 +108,6 @@ def _draw_bins(
         above.plot(x[~firm], y[~firm], color=colour, **faint, **marker)
     if gaps:
         above.vlines(x[firm], x[firm], y[firm], color=colour, linewidth=5, alpha=0.25)
-    line: Style = {"color": colour, "linestyle": dashes}
     above.plot(x[firm], y[firm], linewidth=1.6, label=label, **line, **marker)
     fractions = np.array(bins.counts) / max(1, sum(bins.counts))
     below.stairs(fractions, bins.edges, linewidth=1.5, fill=False, **line)
@@ -127,19 +121,15 @@ def confidence_gap_figure(records: Sequence[tuple[str, Evaluation]]) -> Figure:
     for y, (_, record) in enumerate(records):
         both = [record.known.accuracy, record.known.mmc]
         axes.plot(both, [y, y], color="0.6", linewidth=2, zorder=1)
-        for value, marker, colour, name in zip(
-            both, ("o", "D"), COLOURS, ("accuracy", "mean confidence"), strict=False
-        ):
-            label = None if y else name
-            axes.plot([value], [y], marker, color=colour, markersize=8, label=label)
+        for i, label in enumerate(("accuracy", "mean confidence")):
+            style: Style = {"color": COLOURS[i], "label": None if y else label}
+            axes.plot([both[i]], [y], "oD"[i], markersize=8, **style)
     axes.set_yticks(range(len(records)), [plot_text(name) for name, _ in records])
     axes.set_ylim(len(records) - 0.5, -0.5)  # the first on top
     values = [value for _, one in records for value in (one.known.accuracy, one.known.mmc)]
     # at least five percentage points around, so that a small gap looks small
     axes.set_xlim(max(-0.01, min(values) - 0.05), min(1.01, max(values) + 0.05))
-    axes.xaxis.set_major_formatter(
-        lambda value, _: f"{100 * value:g} %" if -1e-9 < value < 1 + 1e-9 else ""
-    )
+    axes.xaxis.set_major_formatter(lambda x, _: f"{100 * x:g} %" if -1e-9 < x < 1 + 1e-9 else "")
     axes.set_xlabel("accuracy, or mean confidence, on known inputs")
     hide_spines(axes)
     return with_legend(figure, axes)
@@ -151,12 +141,8 @@ def calibration_html(context: ReportContext) -> Markup:
     if found:
         parts += [_distinct_columns(found).html(), terms((name, METRICS[name]) for name in TERMS)]
     for data in dict.fromkeys(record.known.name for _, record in found):
-        binned = [
-            (name, one)
-            for name, one in found
-            if one.known.name == data and one.known.reliability is not None
-        ]
-        if binned:
+        of_data = [(name, one) for name, one in found if one.known.name == data]
+        if binned := [(name, one) for name, one in of_data if one.known.reliability is not None]:
             parts += [_reliability(data, binned[:MAX_DRAWN]), not_drawn(len(binned), "models are")]
     if len(found) > 1:
         drawn = found[:MAX_MODELS]
@@ -181,17 +167,15 @@ def _reliability(data: str, binned: Sequence[tuple[str, Evaluation]]) -> Markup:
     return figure(
         reliability_figure(records, names),
         f"Accuracy against confidence on {data}. Mean gap (ECE): {gaps}.",
-        f"{data}: on the diagonal confidence is perfectly calibrated; below it a model is "
-        f"overconfident, above it underconfident. Faint: bins of fewer than {MIN_BIN_INPUTS} inputs.",
+        f"{data}: on the diagonal confidence is perfectly calibrated, below it overconfident, "
+        f"above it underconfident. Faint: bins of fewer than {MIN_BIN_INPUTS} inputs.",
     )
 
 
 def _distinct_columns(found: Sequence[tuple[str, Evaluation]]) -> Table:
     """Return all evaluations, without columns that all have in common or that names tell."""
-    table, same_data = known_table(found), len({record.known.name for _, record in found}) == 1
-    if all(name.rpartition("/")[2] == record.method for name, record in found):
-        table = table.without("method")
-    if same_data:
-        table = table.without("known data")
+    same_data = len({record.known.name for _, record in found}) == 1
+    same_name = all(name.rpartition("/")[2] == record.method for name, record in found)
+    table = known_table(found).without(*["method"] * same_name, *["known data"] * same_data)
     title = f"On {found[0][1].known.name}" if same_data else "On known inputs"
-    return Table(title, table.columns, table.rows)
+    return replace(table, title=title)

@@ -13,11 +13,11 @@ from nescio.errors import NescioError
 from nescio.metrics.percent import percent
 from nescio.records import Evaluation, Histogram
 from nescio.report.figures import (
-    DASHES,
     LINES,
     Style,
     draw_histograms,
     hide_spines,
+    line_style,
     plot_text,
     text_width,
     title_left,
@@ -152,8 +152,7 @@ def _root(values: Any) -> Any:
 def _styled(runs: Runs) -> Iterator[tuple[str, list[Evaluation], dict[str, Any]]]:
     """Yield each method with the look of its lines."""
     for i, (label, group) in enumerate(runs.items()):
-        width = 1.8 if len(group) == 1 else 0.9
-        yield label, group, {"color": LINES[i % 6], "linestyle": DASHES[i % 5], "linewidth": width}
+        yield label, group, line_style(i) | {"linewidth": 1.8 if len(group) == 1 else 0.9}
 
 
 def _panels(

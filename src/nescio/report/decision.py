@@ -38,7 +38,7 @@ def fitted_words(record: Fitted, recommended: str | None = None) -> list[str]:
 
 
 def fitted_lines(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[RenderableType]:
-    """Yield what `nescio fit` prints; `counts` are the inputs of each class, if they set its threshold."""
+    """Yield what `nescio fit` prints; `counts` are inputs of each class that set its threshold."""
     settings = ", ".join(
         f"{name}: {_short(value)}" for name, value in facts.settings.items() if value is not None
     )

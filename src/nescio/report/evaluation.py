@@ -38,7 +38,7 @@ SELECTIVE = (
 
 
 def evaluation_tables(record: Evaluation) -> RenderableType:
-    """Return the known data, each unknown set by the method's own score, and AUROC by every score."""
+    """Return known data, unknown sets by the method's own score, and AUROC by every score."""
     known = record.known
     title = f"{record.method} on {known.name}: {known.inputs} inputs, {record.classes} classes"
     table = known_table([("", record)])

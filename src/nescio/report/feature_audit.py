@@ -1,4 +1,4 @@
-"""How far one feature must move until a model is certain: words, a table, a figure, its page part."""
+"""How far one feature must move until a model is certain: words, table, figure, page part."""
 
 import math
 from collections.abc import Sequence
@@ -32,11 +32,9 @@ def nearest_first(record: FeatureAudit) -> list[AuditedFeature]:
 
     def nearness(feature: AuditedFeature) -> tuple[float, float]:
         reaches = [_reach(record, side) for side in _sides(feature)]
-        by_spread, by_distance = (
-            min(math.inf if value is None else value for value in values)
-            for values in ([one.spreads for one in reaches], [one.median for one in reaches])
-        )
-        return by_spread, by_distance
+        spreads = [math.inf if one.spreads is None else one.spreads for one in reaches]
+        distances = [math.inf if one.median is None else one.median for one in reaches]
+        return min(spreads), min(distances)
 
     return sorted(record.features, key=nearness)
 
@@ -109,9 +107,9 @@ def feature_table(record: FeatureAudit) -> Table:
     columns = ["feature", "seen from", "to"]
     for way in ("lower", "higher"):
         columns += [f"{way} by", "in sd", last]
-    level = _level(record)
-    title = f"{record.rows} rows, each moved along one feature; {percent(record.already)} are {level} certain unmoved"
-    return Table(f"{record.method}: {title}", columns, rows, feature_notes(record))
+    title = f"{record.method}: {record.rows} rows, each moved along one feature; "
+    title += f"{percent(record.already)} are {_level(record)} certain unmoved"
+    return Table(title, columns, rows, feature_notes(record))
 
 
 def feature_notes(record: FeatureAudit) -> list[str]:
@@ -248,33 +246,17 @@ def _html(name: str, record: FeatureAudit) -> Markup:
     ordered = nearest_first(record)
     names = ", ".join(one.name for one in ordered[:3])
     alt = (
-        f"Bars: how far each of {len(ordered)} features must be moved down (left) or up (right), in "
-        f"standard deviations, until the model is certain or, of kernels, uncertain; nearest: {names}."
+        f"Bars: how far each of {len(ordered)} features must be moved down (left) or up (right), "
+        "in standard deviations, until the model is certain or, of kernels, uncertain; nearest: "
+        f"{names}."
     )
-    few = len(ordered) <= MAX_FEATURES
-    more = "" if few else f" The nearest {MAX_FEATURES} of {len(ordered)} features."
+    many = len(ordered) > MAX_FEATURES
+    more = f" The nearest {MAX_FEATURES} of {len(ordered)} features." if many else ""
     caption = (
-        f"How far {_median_row(record)} must be moved along one feature.{more} Bars are in standard "
-        "deviations, the numbers beside them in the feature’s unit."
+        f"How far {_median_row(record)} must be moved along one feature.{more} Bars are in "
+        "standard deviations, the numbers beside them in the feature’s unit."
     )
     drawn = feature_figure(replace(record, features=tuple(ordered[:MAX_FEATURES])))
     title = heading(f"{name}: one feature at a time")
-    words = paragraphs([_nearest_words(record, ordered[0])])
-    return join([title, words, figure(drawn, alt, caption), feature_table(record).html()])
-
-
-def _nearest_words(record: FeatureAudit, nearest: AuditedFeature) -> str:
-    level = _level(record)
-    words = (
-        f"Of {record.rows:,} rows {percent(record.already)} have a confidence of {level} unmoved."
-    )
-    ways = [
-        f"{way} by {_plain(reach.median)}"
-        for way, side in zip(("lower", "higher"), _sides(nearest), strict=True)
-        if (reach := _reach(record, side)).median
-    ]
-    if not ways:
-        return words
-    goal = "stays uncertain" if record.eps is not None else "is certain"
-    moved = f"moved {' or '.join(ways)}, the model {goal} in {_median_row(record)}"
-    return f"{words} The nearest feature is {nearest.name}: {moved}."
+    parts = [paragraphs(feature_words(record)), figure(drawn, alt, caption)]
+    return join([title, *parts, feature_table(record).html()])

@@ -35,11 +35,16 @@ METADATA: dict[str, dict[str, str | None]] = {
 
 
 def plot_text(name: str) -> str:
-    """Return a name as matplotlib shows it: `$` starts no formula, `_` does not hide it, not too long."""
+    """Return a name for matplotlib: short, with `$` and a leading `_` shown as they are."""
     if len(name) > MAX_NAME:
         name = f"{name[: MAX_NAME // 2]}…{name[1 - MAX_NAME // 2 :]}"
     hidden = name.startswith("_")  # matplotlib leaves such a name out of a legend
     return ("\u200a" if hidden else "") + name.replace("$", r"\$")
+
+
+def line_style(number: int) -> Style:
+    """Return the colour and dashes of a model's line."""
+    return {"color": LINES[number % len(LINES)], "linestyle": DASHES[number % len(DASHES)]}
 
 
 def class_marker(label: int) -> dict[str, Any]:
@@ -112,7 +117,7 @@ def draw_histograms(
 
 @contextmanager
 def ignore_missing_glyphs() -> Iterator[None]:
-    """Suppress matplotlib's warning about letters that its font lacks: names are the user's choice."""
+    """Suppress matplotlib's warning of letters its font lacks: names are the user's choice."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         yield

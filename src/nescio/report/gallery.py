@@ -170,8 +170,8 @@ def _gallery_words(record: Gallery) -> list[str]:
     bound = f" No pixel was changed by more than {attack['eps']:g}, in {attack['steps']} steps."
     if record.start == "noise":
         how = (
-            "The attack changes noise to increase the model's confidence. All models start from the "
-            "same noise; under each picture is the confidence before → after."
+            "The attack changes noise to increase the model's confidence. All models start from "
+            "the same noise; under each picture is the confidence before → after."
         )
     else:
         how = (
@@ -218,8 +218,8 @@ def _other_attacks(
         if others and steps is not None:
             listed = " or ".join(map(str, sorted(others)))
             words.append(
-                f"The pictures of {name} come from another attack than these sets, of {steps} steps "
-                f"rather than {listed}, so their numbers differ."
+                f"The pictures of {name} come from another attack than these sets, of {steps} "
+                f"steps rather than {listed}, so their numbers differ."
             )
     return words
 

@@ -79,7 +79,7 @@ def not_drawn(count: int, what: str) -> Markup:
 
 
 def figure(picture: Figure, alt: str, caption: str = "") -> Markup:
-    """Return a figure as inline SVG in the page's colours, light or dark, with its text alternative."""
+    """Return a figure as inline SVG in the page's colours, with its text alternative."""
     svg = _to_svg(picture)
     if len(svg) > HEAVY_SVG:
         for axes in picture.axes:
@@ -159,7 +159,7 @@ def _is_coloured(line: Line2D) -> bool:
 
 
 def _inline(svg: str, alt: str) -> Markup:
-    """Return an SVG with its text alternative, in the page's colours and type, with ids of its own."""
+    """Return an SVG with text alternative, in the page's colours and type, with unique ids."""
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", LINK[1:-5])
     root = ElementTree.fromstring(svg)  # noqa: S314 - matplotlib wrote it just now

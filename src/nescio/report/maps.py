@@ -192,7 +192,7 @@ def _surface(one: Map, name: str) -> Surface | None:
 
 
 def _norm(values: list[Any], saturation: bool, times: float) -> Normalize:
-    """Return the scale from the smallest value to `times` the range; beyond, colours are clipped."""
+    """Return the scale from the smallest value to `times` the range, clipped beyond."""
     low, high = min(float(v.min()) for v in values), max(float(v.max()) for v in values)
     high = low + times * (high - low)
     if saturation:

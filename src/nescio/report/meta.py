@@ -20,11 +20,11 @@ def _learned_from(record: MetaWeights) -> str:
 
 
 def nonzero_weights(record: MetaWeights) -> dict[str, float]:
-    """Return the features with a weight, the largest first; raise for a network, which has none."""
+    """Return the features with a weight, the largest first; raise for a network."""
     if not isinstance(record, MetaWeights):
         raise NescioError(
-            f"expected the record of a fitted MetaClassifier, got {record!r}; a loaded detector has "
-            "none: save it as well, with detector.record.save(path)"
+            f"expected the record of a fitted MetaClassifier, got {record!r}; a loaded detector "
+            "has none: save it as well, with detector.record.save(path)"
         )
     if record.weights is None:
         raise NescioError(

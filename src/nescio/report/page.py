@@ -46,6 +46,7 @@ UNWRITABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
 FIGURE = re.compile(r"<figure>.*?</figure>", re.DOTALL)
+Rendered = dict[str, Any]  # a section: its anchor, title and body
 ID_PREFIX = re.compile(r' id="([0-9a-f]{8})-')  # of a figure, before each of its ids
 
 
@@ -113,13 +114,6 @@ SECTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class _Rendered:
-    anchor: str
-    title: str
-    body: Markup
-
-
 def report_page(
     records: Sequence[tuple[str, Record]], sections: Sequence[Section] = SECTIONS
 ) -> str:
@@ -143,11 +137,10 @@ def report_page(
     rendered = []
     for section in sections:
         if body := join(part(context) for part in section.parts):
-            body = _finished(body, counter)
-            rendered.append(_Rendered(section.anchor, section.title, body))
+            title = {"anchor": section.anchor, "title": section.title}
+            rendered.append({**title, "body": _finished(body, counter)})
     while len(page := _fill_template(context, rendered).encode()) >= MAX_BYTES:
-        largest = max(rendered, key=lambda one: sum(map(len, FIGURE.findall(one.body))))
-        rendered[rendered.index(largest)] = _without_figures(largest)
+        _drop_figures(max(rendered, key=lambda one: sum(map(len, FIGURE.findall(one["body"])))))
     return page.decode()
 
 
@@ -164,19 +157,19 @@ def _finished(body: Markup, counter: "itertools.count[int]") -> Markup:
     return Markup(FIGURE.sub(renumber, text))  # noqa: S704 - it was escaped before
 
 
-def _without_figures(section: _Rendered) -> _Rendered:
-    words = FIGURE.sub("", section.body)
-    if words == section.body:
+def _drop_figures(section: Rendered) -> None:
+    words = FIGURE.sub("", section["body"])
+    if words == section["body"]:
         size = f"{len(words.encode()) / 10**6:.1f} MB"
         raise NescioError(
             f"too many records for one page of {MAX_BYTES // 10**6} MB: even without figures "
-            f"{section.title!r} has {size}"
+            f"{section['title']!r} has {size}"
         )
     note = paragraphs(["Figures are left out, or the page would be too large. Give fewer records."])
-    return dataclasses.replace(section, body=note + Markup(words))  # noqa: S704 - what is left of escaped text
+    section["body"] = note + Markup(words)  # noqa: S704 - what is left of escaped text
 
 
-def _fill_template(context: ReportContext, sections: Sequence[_Rendered]) -> str:
+def _fill_template(context: ReportContext, sections: Sequence[Rendered]) -> str:
     environment = Environment(
         loader=PackageLoader("nescio", "report"),
         autoescape=True,

@@ -1,5 +1,6 @@
 """Detectors compared on one model, with or without unknown data: words, tables, page parts."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from markupsafe import Markup
@@ -86,7 +87,8 @@ def recommendation_table(record: Recommendation) -> Table:
         rows.append([*row, seconds(one.seconds)])
     columns = ("detector", "mean AUROC", "worst AUROC", *kinds, "seconds")
     best = record.ranking[0].mean
-    title = f"Recommended: {record.detector} ({record.criterion} {best:.3f}); {record.inputs} inputs each"
+    title = f"Recommended: {record.detector} ({record.criterion} {best:.3f})"
+    title += f"; {record.inputs} inputs each"
     notes = [f"{name} skipped: {why}" for name, why in record.skipped.items()]
     notes += [
         f"Outliers are made from known inputs that no detector was fitted on: {', '.join(kinds)}.",
@@ -98,25 +100,22 @@ def recommendation_table(record: Recommendation) -> Table:
 
 def ranking_html(context: ReportContext) -> Markup:
     """Return the words and table of each ranking on unknown data."""
-    found = context.unique(Contest)
-    return join(
-        (heading(name) if len(found) > 1 else Markup(""))
-        + paragraphs(ranking_words(record))
-        + _table_html(ranking_table(record))
-        for name, record in found
+    return _html(
+        [(n, ranking_words(one), ranking_table(one)) for n, one in context.unique(Contest)]
     )
 
 
 def recommendation_html(context: ReportContext) -> Markup:
     """Return the words and table of each recommendation."""
     found = context.unique(Recommendation)
+    return _html([(n, recommendation_words(one), recommendation_table(one)) for n, one in found])
+
+
+def _html(found: Sequence[tuple[str, list[str], Table]]) -> Markup:
     return join(
         (heading(name) if len(found) > 1 else Markup(""))
-        + paragraphs(recommendation_words(record))
-        + _table_html(recommendation_table(record))
-        for name, record in found
+        + paragraphs(words)
+        + replace(table, notes=()).html()
+        + items(table.notes)
+        for name, words, table in found
     )
-
-
-def _table_html(table: Table) -> Markup:
-    return Table(table.title, table.columns, table.rows).html() + items(table.notes)

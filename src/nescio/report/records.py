@@ -61,10 +61,10 @@ class _Located:
 
 
 def records_in(arguments: Sequence[str]) -> list[tuple[str, Record]]:
-    """Return the records in files and folders, each argument with or without `NAME=` before it.
+    """Return the records in files and folders, each with or without `NAME=` before it.
 
-    A folder stands for all records in it and its subfolders. Without a name, records are named after
-    their folder or file, with as many parent folders as make the name unique. Repeated ones count once.
+    A folder stands for all records in it and its subfolders. Without a name, records are named
+    after their folder or file, with as many parents as make the name unique; repeats count once.
     """
     located = _deduplicate([one for argument in arguments for one in _read(argument)])
     if not located:
@@ -137,7 +137,8 @@ def incompatible(records: Sequence[tuple[Path, Record]]) -> str | None:
             known = record.known if isinstance(record.known, str) else record.known.name
             data.setdefault(path, set()).add(known)
     if data and not set.intersection(*data.values()):
-        return f"known data: {listed({name: path for path, names in data.items() for name in sorted(names)})}"
+        places = {name: path for path, names in data.items() for name in sorted(names)}
+        return f"known data: {listed(places)}"
     return None
 
 
@@ -182,7 +183,7 @@ def _deduplicate(located: Sequence[_Located]) -> list[_Located]:
 
 
 def _read_folder(folder: Path, name: str, top: Path, run: Place | None = None) -> list[_Located]:
-    """Read a folder and its subfolders; what is within a run, as its detector, has the run's name."""
+    """Read a folder and its subfolders; what is within a run has the run's name."""
     place = run or _place(folder, max(1, len(folder.relative_to(top).parts)))
     files = [path for path in sorted(folder.glob("*.json")) if path.is_file() and _is_record(path)]
     records = [read_record(file) for file in files]

@@ -68,7 +68,7 @@ def _describe_data(record: Evaluation, names: Sequence[str]) -> str:
 
 
 def size(side: UnknownSide) -> int:
-    """Return the inputs of a set; an attack may fail on more inputs of one model than of another."""
+    """Return the inputs of a set, or those an attack was tried on: it may fail on some."""
     return side.attack.tried if side.attack else side.inputs
 
 

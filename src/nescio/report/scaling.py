@@ -19,17 +19,17 @@ NEVER = Styled("never", 1e300)  # sorted behind every factor
 GREY = "0.75"  # of the many lines behind the telling ones
 GRADIENT_RANGE = 1e-16  # gradients are drawn down to this fraction of the largest
 NOTES = (
-    "Inputs are multiplied by a factor in one feature (ray: in all), in raw units. Inputs that are "
-    "0 in a feature cannot be scaled, and do not count.",
-    "certain from: factor from which the median confidence stays above 99.9 %. confidence: its mean "
-    "at the largest factor.",
-    "Under each score: fraction of inputs it flags there. Its threshold accepts 95 % of the unscaled "
-    "inputs; flagged by: the scores that flag at least half.",
+    "Inputs are multiplied by a factor in one feature (ray: in all), in raw units. Inputs that "
+    "are 0 in a feature cannot be scaled, and do not count.",
+    "certain from: factor from which the median confidence stays above 99.9 %. confidence: its "
+    "mean at the largest factor.",
+    "Under each score: fraction of inputs it flags there. Its threshold accepts 95 % of the "
+    "unscaled inputs; flagged by: the scores that flag at least half.",
 )
 
 
 def worst_first(record: Scaling) -> list[Direction]:
-    """Return the directions by how little they are flagged, those along which nothing moves last."""
+    """Return the directions by how little they are flagged; those that move nothing last."""
 
     def badness(direction: Direction) -> tuple[bool, int, float, float]:
         flagging = sum(course.notices for course in direction.scores or ())
@@ -40,23 +40,19 @@ def worst_first(record: Scaling) -> list[Direction]:
     return sorted(record.directions, key=badness)
 
 
-def _missed(directions: Sequence[Direction]) -> list[str]:
-    """Return the names of directions that no score flags."""
-    return [one.name for one in directions if not any(each.notices for each in one.scores or ())]
-
-
 def scaling_words(record: Scaling) -> list[str]:
     """Return whether any score flags inputs that are scaled, by feature and as a whole."""
     largest = times(record.factors[-1])
     moved = [one for one in record.directions if one.scores is not None]
     features = [one for one in moved if one.feature is not None]
     words = []
-    if missed := _missed(features):
+    missed = [one.name for one in features if not any(each.notices for each in one.scores or ())]
+    if missed:
         names = listed([f"“{name}”" for name in missed[:3]])
         names += " and others" if len(missed) > 3 else ""
         words.append(
-            f"Of {plural(len(features), 'feature')} scaled up to {largest}, {len(missed)} are flagged "
-            f"by no score: {names}."
+            f"Of {plural(len(features), 'feature')} scaled up to {largest}, {len(missed)} are "
+            f"flagged by no score: {names}."
         )
     elif features:
         each = f"Each of {plural(len(features), 'feature')}, scaled up to {largest},"
@@ -161,24 +157,16 @@ def scaling_html(context: ReportContext) -> Markup:
 
 
 def _html(name: str, record: Scaling) -> Markup:
-    moved = [one for one in worst_first(record) if one.scores is not None]
-    missed = _missed(moved)
-    words = f"{record.inputs:,} test inputs were scaled up to {times(record.factors[-1])}. "
-    if missed:
-        names = ", ".join(missed[:5]) + (f" and {len(missed) - 5} more" if len(missed) > 5 else "")
-        words += f"Along {len(missed)} of {len(moved)} directions no score flags them: {names}."
-    else:
-        words += f"Along each of {len(moved)} directions at least one score flags them."
-    drawn = scaling_figure(record)
+    words, drawn = scaling_words(record), scaling_figure(record)
     for axes in drawn.axes:  # the many grey lines, most of the bytes, become one bitmap
         axes.set_rasterization_zorder(0)
         for line in axes.lines:
             if line.get_color() == GREY:
                 line.set_zorder(-1)
     scores = ", ".join(gauge.label for gauge in record.gauges)
-    alt = f"Curves of {scores}: mean and gradient norm as inputs are scaled. {words}"
-    caption = "Above: mean of each score. Below: its gradient; a score whose gradient vanishes no longer reacts."
+    alt = f"Curves of {scores}: mean and gradient norm as inputs are scaled. {' '.join(words)}"
+    caption = "Above: mean of each score. Below: its gradient; where it vanishes nothing reacts."
     title = heading(f"{name}: do scores flag scaled inputs?")
     return join(
-        [title, paragraphs([words]), figure(drawn, alt, caption), scaling_table(record).html()]
+        [title, paragraphs(words), figure(drawn, alt, caption), scaling_table(record).html()]
     )

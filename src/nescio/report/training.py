@@ -133,7 +133,7 @@ def _draw_trials(
 def _label_values(
     axes: Axes, record: Selection, positions: dict[float, float], width: float
 ) -> None:
-    """Set a tick for each value; labels that would overlap are left out, but not the chosen one's."""
+    """Set a tick for each value; labels that would overlap are left out, never the chosen one."""
     low, high = axes.get_xlim()
     room = LABEL_WIDTH * (high - low) / width
     labels = {positions[record.value]: f"{record.value:g}"}
@@ -196,10 +196,9 @@ def training_html(context: ReportContext) -> Markup:
         parts.append(history_table(found).html())
         for name, record in found[:MAX_DRAWN]:
             first, last = record.epochs[0], record.epochs[-1]
-            alt = (
-                f"{name}: over {len(record.epochs)} epochs, loss from {first.loss:.3g} to "
-                f"{last.loss:.3g}, accuracy from {percent(first.accuracy)} to {percent(last.accuracy)}."
-            )
+            loss = f"loss from {first.loss:.3g} to {last.loss:.3g}"
+            accuracy = f"accuracy from {percent(first.accuracy)} to {percent(last.accuracy)}"
+            alt = f"{name}: over {len(record.epochs)} epochs, {loss}, {accuracy}."
             parts.append(figure(history_figure(record, name), alt))
         parts.append(not_drawn(len(found), "runs are"))
     for name, selection in context.unique(Selection):

@@ -165,6 +165,8 @@ def unknown_words(runs: Sequence[Evaluation]) -> list[str]:
     if worst != best:
         first = "Best" if aurocs[best] >= FAIR else "Least bad"
         sentences = [f"{first}: {_separation(best, aurocs[best])}", f"Worst: {sentences[0]}"]
+    else:
+        sentences = [sentences[0][0].upper() + sentences[0][1:]]
     if len(aurocs) > 2:
         well = sum(value >= GOOD for value in aurocs.values())
         sentences.append(
@@ -285,29 +287,20 @@ def _leaders(values: Mapping[str, float], shown: Callable[[float], str]) -> str:
 
 
 def _limits(audits: Sequence[tuple[str, Audit]]) -> list[str]:
-    """Return which models have which limit far away."""
+    """Return which models have which limit far away, if there are several."""
     limits: dict[str, list[str]] = {}
-    for name, record in audits:
-        limits.setdefault(_limit(record), []).append(name)
-    return (
-        [f"{limit}: {listed(names)}." for limit, names in limits.items()] if len(audits) > 1 else []
-    )
-
-
-def _limit(record: Audit) -> str:
-    certain, unknown = record.ends_certain or 0.0, record.ends_unknown or 0.0
-
-    def directions(fraction: float) -> str:
-        return "every direction tried" if fraction == 1 else "most directions"
-
-    if record.law == "kernels" and unknown > MOST:
-        return f"Provably uncertain far away along {directions(unknown)}"
-    if record.law == "affine" and certain > MOST:
-        return f"Confidence provably → 1 far away along {directions(certain)}"
-    if record.law == "affine" and record.end_confidence is not None:
-        median = percent(record.end_confidence[2])
-        return (
-            "Confidence provably does not → 1 far away along most directions, but its median limit "
-            f"is {median}"
-        )
-    return "Nothing proved about the limit far away"
+    for name, record in audits if len(audits) > 1 else ():
+        certain, unknown = record.ends_certain or 0.0, record.ends_unknown or 0.0
+        which = "every direction tried" if 1 in (certain, unknown) else "most directions"
+        limit = "Nothing proved about the limit far away"
+        if record.law == "kernels" and unknown > MOST:
+            limit = f"Provably uncertain far away along {which}"
+        elif record.law == "affine" and certain > MOST:
+            limit = f"Confidence provably → 1 far away along {which}"
+        elif record.law == "affine" and record.end_confidence is not None:
+            limit = (
+                "Confidence provably does not → 1 far away along most directions, but its median "
+            )
+            limit += f"limit is {percent(record.end_confidence[2])}"
+        limits.setdefault(limit, []).append(name)
+    return [f"{limit}: {listed(names)}." for limit, names in limits.items()]

@@ -19,7 +19,7 @@ METRICS = {
     "mean confidence": "mean of the largest probability (MMC).",
     "ECE": "expected calibration error: mean gap between confidence and accuracy over 15 bins of "
     "confidence. Lower is better.",
-    "NLL, Brier": "proper scoring rules of the probabilities; Brier is from 0 to 2. Lower is better.",
+    "NLL, Brier": "proper scoring rules; Brier is from 0 to 2. Lower is better.",
     "AUROC correct/wrong": "probability that a wrong answer scores as less certain than a correct "
     "one, ties half; a dash if no answer is wrong.",
     "score": "a number for each input: higher = more likely unknown (OOD).",

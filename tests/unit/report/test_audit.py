@@ -65,9 +65,11 @@ DUQ = replace(
 
 def test_the_verdict_of_a_plain_network():
     assert audit_words(PLAIN) == [
-        "Along 100.0 % of 10,000 directions the confidence of this network provably → 1 as the input "
+        "Along 100.0 % of 10,000 directions the confidence of this network provably → 1 as the "
+        "input "
         "is scaled; the median input must be scaled 6.12 times for a confidence of 99.9 %.",
-        "Scaled that far and projected back into the box of the data, 98.7 % of the inputs are answered with a "
+        "Scaled that far and projected back into the box of the data, 98.7 % of the inputs are "
+        "answered with a "
         "confidence above 95.0 %.",
     ]
 
@@ -140,21 +142,24 @@ def test_without_a_box_nothing_is_projected():
 def test_the_verdict_of_kernels():
     first, second, _ = audit_words(DUQ)
     assert first == (
-        "Along >99.9 % of 10,000 directions this network provably ends uncertain, with a confidence "
+        "Along >99.9 % of 10,000 directions this network provably ends uncertain, with a "
+        "confidence "
         "below 0.1 %; the median input does so when scaled 1.50 times or more."
     )
     assert second == (
-        "Before that, the median input was not observed to reach a confidence of 99.9 %, but 20.0 % of "
+        "Before that, the median input was not observed to reach a confidence of 99.9 %, but 20.0 "
+        "% of "
         "them do."
     )
     first, *_ = audit_words(replace(DUQ, method="rbf", unknown_exact=0.0, unknown_factor=1.0))
     assert (
-        "every probability within 0.1 % of 1/3; the median input does so unscaled and at any larger factor at the latest."
-        in first
+        "every probability within 0.1 % of 1/3; the median input does so unscaled and at any "
+        "larger factor at the latest." in first
     )
     first, *_ = audit_words(replace(DUQ, unknown_factor=None, ends_unknown=0.3))
     assert first.endswith(
-        "30.0 % of 10,000 directions this network provably ends uncertain, with a confidence below 0.1 %."
+        "30.0 % of 10,000 directions this network provably ends uncertain, with a confidence "
+        "below 0.1 %."
     )
 
 

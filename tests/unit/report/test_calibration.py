@@ -22,7 +22,7 @@ class FixedLogits(nn.Module):
 
 @pytest.fixture
 def record():
-    # two classes; probabilities 0.6, 0.6, 0.6, 0.9, 0.9 of the first, which is right in two of three, and in both
+    # two classes; 0.6 of the first thrice, correct in two of three, and 0.9 twice, correct in both
     return judged([0.6, 0.6, 0.6, 0.9, 0.9] * 10, [0, 0, 1, 0, 0] * 10)
 
 

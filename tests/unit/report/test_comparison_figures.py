@@ -401,8 +401,8 @@ def test_tables_say_how_many_inputs_an_attack_changed():
     assert lines[0] == "digits against adversarial_samples: 4 known, 9 attacked inputs"
     text = " ".join(lines)
     assert (
-        "Attack of adversarial_samples on 9 inputs: loss increased within ε = 0.3 (linf), 80 steps of 0.0075."
-        in text
+        "Attack of adversarial_samples on 9 inputs: loss increased within ε = 0.3 (linf), 80 "
+        "steps of 0.0075." in text
     )
     assert "Misclassified after the attack, and evaluated: softmax 9, acet 4." in text
 

@@ -21,7 +21,7 @@ from nescio.report.figures import COLOURS
 
 
 def reach(median, spread=10.0, proved=1.0):
-    """Rows of which half get there within a distance, a quarter within half of it, and three quarters within twice."""
+    """Rows of which a quarter, half and three quarters get there within ½, 1 and 2 medians."""
     if median is None:
         return Reach(0.25, proved, None, None, None, None)
     return Reach(1.0, proved, median / 2, median, 2 * median, median / spread if spread else None)

@@ -20,7 +20,7 @@ def tuples(rows):
 
 
 def surface(name, low, high):
-    """Values that grow along x and then along y, with slopes that shrink from five times their range to 0."""
+    """Values that grow along x, then y, with slopes that shrink from 5 times their range to 0."""
     rows = np.linspace(low, high, 120).reshape(10, 12)
     return Surface(name, name.replace("_", " "), tuples(rows), tuples(5 * (high - rows)))
 

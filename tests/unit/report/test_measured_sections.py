@@ -26,8 +26,8 @@ def test_there_is_none_without_records():
 def test_what_a_meta_classifier_looks_at():
     body = shown(a_meta())
     assert (
-        "lasso: 2 of 3 features have a weight; learned from 90 correct and 8 wrong answers, 20 of all/l1."
-        in body
+        "lasso: 2 of 3 features have a weight; learned from 90 correct and 8 wrong answers, 20 of "
+        "all/l1." in body
     )
     assert rows(body) == [["entropy", "+2.000"], ["all/l12", "-0.500"]]
     assert "the largest weight is that of entropy, +2.000" in body

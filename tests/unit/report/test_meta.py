@@ -31,8 +31,8 @@ def test_the_table_says_what_it_was_learned_from():
     console.print(weights_table(record()))
     said = console.export_text()
     assert (
-        "lasso: 2 of 3 features have a weight; learned from 90 correct and 8 wrong answers, 20 of uniform"
-        in said
+        "lasso: 2 of 3 features have a weight; learned from 90 correct and 8 wrong answers, 20 of "
+        "uniform" in said
     )
     assert said.index("+2.000") < said.index("-0.500")
     assert "all/l1" not in said

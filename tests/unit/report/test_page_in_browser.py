@@ -56,7 +56,7 @@ def browser():
 
 @pytest.fixture
 def opened(browser, path):
-    """Open the page with options of the browser; what went wrong in it, or left it, ends up in `.wrong`."""
+    """Open the page with options of the browser; errors and requests end up in `.wrong`."""
     contexts = []
 
     def opens(**options):
@@ -139,7 +139,8 @@ def test_the_first_stop_of_a_keyboard_skips_to_the_report(opened):
 def test_both_themes_follow_the_system_and_the_button_remembers(opened):
     def colours(page):
         return page.evaluate("""() => [getComputedStyle(document.body).backgroundColor,
-            getComputedStyle(document.body).color, getComputedStyle(document.querySelector("svg text")).fill]""")
+            getComputedStyle(document.body).color,
+            getComputedStyle(document.querySelector("svg text")).fill]""")
 
     light, dark = opened(color_scheme="light"), opened(color_scheme="dark")
     assert all(one != other for one, other in zip(colours(light), colours(dark), strict=True))

@@ -1,4 +1,4 @@
-"""Evaluations of one network, in one go or in several, are one run; those of others are runs of their own."""
+"""Evaluations of one network are one run; those of other networks are runs of their own."""
 
 from dataclasses import replace
 

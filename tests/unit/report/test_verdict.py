@@ -86,7 +86,7 @@ def test_the_best_and_the_worst_set_are_named():
     ("auroc", "told"),
     [
         (0.999, "nearly without fail"),
-        (0.93, "it mostly recognises"),
+        (0.93, "t mostly recognises"),
         (0.75, "but not reliably"),
         (0.6, "hardly recognises"),
         (0.5, "does not recognise"),
@@ -177,11 +177,13 @@ def test_what_is_scaled_away_is_noticed_or_not():
 
 def test_the_nearest_feature_is_named_or_none():
     assert feature_words(a_feature_audit(3.0))[0] == (
-        "The smallest change of a single feature for it to reach 99.9 % confidence, in the median row "
+        "The smallest change of a single feature for it to reach 99.9 % confidence, in the median "
+        "row "
         "not yet certain: “height” higher by 3 (1.5 standard deviations)."
     )
     assert feature_words(a_feature_audit(None))[0] == (
-        "No single feature, moved however far, makes it reach 99.9 % confidence in the median row not "
+        "No single feature, moved however far, makes it reach 99.9 % confidence in the median row "
+        "not "
         "yet certain."
     )
     assert feature_words(a_feature_audit(0.0))[0].startswith("The median row need not be moved")
@@ -189,11 +191,13 @@ def test_the_nearest_feature_is_named_or_none():
 
 def test_of_kernels_the_median_is_of_all_rows():
     assert feature_words(of_kernels(a_feature_audit(3.0))) == [
-        "The smallest change of a single feature for it to be uncertain from there on, in the median "
+        "The smallest change of a single feature for it to be uncertain from there on, in the "
+        "median "
         "row: “height” higher by 3 (1.5 standard deviations)."
     ]
     assert feature_words(of_kernels(a_feature_audit(None))) == [
-        "No single feature, moved however far, makes it be uncertain from there on in the median row."
+        "No single feature, moved however far, makes it be uncertain from there on in the median "
+        "row."
     ]
     assert feature_words(of_kernels(a_feature_audit(0.0))) == [
         "The median row need not be moved for it to be uncertain from there on."
@@ -212,7 +216,8 @@ def of_kernels(record):
 def test_a_threshold_and_its_promise():
     assert fitted_words(a_fitted()) == [
         "Use the detector fitted on knn: its threshold, 1.25, was set by 400 inputs of my data.",
-        "Guarantee: a new known input, drawn as these were, is accepted with a probability of at least 0.95.",
+        "Guarantee: a new known input, drawn as these were, is accepted with a probability of at "
+        "least 0.95.",
     ]
     beside = fitted_words(a_fitted(), "vim")[0]
     assert beside.startswith(
@@ -252,7 +257,8 @@ def test_who_is_best_at_what():
     assert list(found) == ["digits, 1,000 inputs"]
     assert found["digits, 1,000 inputs"] == [
         "Highest accuracy on digits: plain (97.0 %); worst: duq (95.0 %).",
-        "Best calibrated: duq (off by 2.0 percentage points); worst: plain (off by 10.0 percentage points).",
+        "Best calibrated: duq (off by 2.0 percentage points); worst: plain (off by 10.0 "
+        "percentage points).",
         "Best at recognising 2 kinds of unknown inputs, on average: duq (AUROC 0.895); worst: "
         "plain (AUROC 0.550).",
         "On noise, however, plain is best: AUROC 0.900 against 0.800 of duq.",
