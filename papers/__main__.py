@@ -188,10 +188,11 @@ def run_experiment(
 
     Example: `python -m papers gradient-table1 --scale paper --dry-run`
     """
-    from papers.experiment import SCALES, Work, reproduce
+    from papers.experiment import reproduce
     from papers.experiments import EXPERIMENTS
     from papers.results import README, write_page
     from papers.terminal import reproduction_table
+    from papers.workspace import SCALES, Workspace
 
     if scale not in SCALES:
         raise typer.BadParameter(f"a scale is {' or '.join(SCALES)}, not {scale!r}")
@@ -207,7 +208,7 @@ def run_experiment(
     with on_interrupt(lambda: kept), place as passing:
         folder = Path(passing) / name if dry_run else output
         shared = folder.parent / "runs" if dry_run or runs is None else runs
-        work = Work(folder, shared, scale, count, root, dry_run, err)
+        work = Workspace(folder, shared, scale, count, root, dry_run, err)
         record = reproduce(experiment, work, shlex.join(words))
     if dry_run:
         out.print(f"{name} at the scale {scale}: every stage starts")

@@ -3,15 +3,15 @@
 from papers.duq import curves, planes, runtime
 from papers.duq import tables as duq_tables
 from papers.experiment import Experiment
-from papers.gradient_uncertainty import experiments as gradient
+from papers.gradient_uncertainty import figure2, tables
 from papers.know_your_limits import figure1, theorem1
-from papers.relu_overconfidence import figures, theorem32
-from papers.relu_overconfidence import tables as relu_tables
+from papers.relu_overconfidence import figure1 as regions
+from papers.relu_overconfidence import figure4, noise_figures, table1, table2, theorem32
 
 _FILES = (
     *(figure1, theorem1),
-    *(relu_tables, figures, theorem32),
-    gradient,
+    *(table1, table2, regions, noise_figures, figure4, theorem32),
+    *(tables, figure2),
     *(planes, curves, duq_tables, runtime),
 )
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for file in _FILES for one in file.EXPERIMENTS}

@@ -1,59 +1,48 @@
-"""What several runs give: a number beside the paper's, a verdict on a claim, or words for what was seen."""
+"""What several runs give: a number beside the paper's, a verdict on a claim, words for what was seen."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from papers.reproduction import Compared
+from papers.paper import Published
+from papers.reproduction import Comparison
 
 CLEAR = 2.0  # standard errors that a difference must exceed to count as one
 
 
-@dataclass(frozen=True)
-class Published:
-    """A figure of a paper, with the standard deviation over its runs where it gives one."""
-
-    value: float
-    spread: float | None = None
-
-
 def over_seeds(
     what: str, values: Sequence[float], paper: Published | float | None = None, unit: str = ""
-) -> Compared:
-    """The mean over runs and, of several, their standard deviation; shares become per cent if that is the unit.
+) -> Comparison:
+    """Return the mean over runs and their standard deviation; fractions become per cent if that is the unit.
 
     >>> over_seeds("test error", [0.01, 0.02], paper=0.5, unit="%").ours
     1.5
     """
-    value, off = (paper.value, paper.spread) if isinstance(paper, Published) else (paper, None)
-    ours = [100 * share for share in values] if unit == "%" else values
-    return Compared(
-        what, value, _short(fmean(ours)), off, _short(stdev(ours)) if len(ours) > 1 else None, unit
-    )
+    published = paper if isinstance(paper, Published | None) else Published(paper)
+    theirs = (published.value, published.spread) if published else (None, None)
+    ours = [100 * fraction for fraction in values] if unit == "%" else values
+    spread = _six_digits(stdev(ours)) if len(ours) > 1 else None
+    return Comparison(what, theirs[0], _six_digits(fmean(ours)), theirs[1], spread, unit)
 
 
 def above(ours: Sequence[float], theirs: Sequence[float]) -> bool | None:
-    """Whether independent runs are higher in the mean than others; None if they are too near to tell.
+    """Return whether independent runs are higher in the mean than others; None if too near to tell.
 
-    Of a single run the spread is taken to be that of the others; of two single ones it is not known, and the numbers
-    decide.
+    A single run is taken to spread as the others do; of two single ones the numbers decide.
 
     >>> above([0.95, 0.97], [0.5, 0.6]), above([0.5, 0.6], [0.95, 0.97]), above([0.5, 0.7], [0.55, 0.7])
     (True, False, None)
     """
-    spreads = [stdev(group) for group in (ours, theirs) if len(group) > 1]
-    error = math.hypot(
-        *(
-            (stdev(group) if len(group) > 1 else max(spreads, default=0.0)) / math.sqrt(len(group))
-            for group in (ours, theirs)
-        )
+    known = [stdev(group) for group in (ours, theirs) if len(group) > 1]
+    errors = (
+        (stdev(group) if len(group) > 1 else max(known, default=0.0)) / math.sqrt(len(group))
+        for group in (ours, theirs)
     )
-    return _clear(fmean(ours) - fmean(theirs), error)
+    return _clear(fmean(ours) - fmean(theirs), math.hypot(*errors))
 
 
 def above_in_pairs(ours: Sequence[float], theirs: Sequence[float]) -> bool | None:
-    """The same of two scores in the same runs, where the difference in each counts.
+    """Return the same of two scores in the same runs, where the difference in each counts.
 
     >>> above_in_pairs([0.9, 0.7], [0.8, 0.6])
     True
@@ -64,17 +53,17 @@ def above_in_pairs(ours: Sequence[float], theirs: Sequence[float]) -> bool | Non
 
 
 def all_of(verdicts: Iterable[bool | None]) -> bool | None:
-    """No if one is no; else not clear if one is not.
+    """Return False if one is; else None if one is not clear.
 
     >>> all_of([True, True]), all_of([True, None]), all_of([None, False])
     (True, None, False)
     """
-    found = list(verdicts)
-    return False if False in found else None if None in found else True
+    every = list(verdicts)
+    return False if False in every else None if None in every else True
 
 
 def in_words(values: Mapping[str, float], form: str = "{:.3g}") -> str:
-    """Numbers with their names, as a claim tells what was seen.
+    """Return numbers with their names, as a claim says what was seen.
 
     >>> in_words({"plain": 0.5, "ACET": 1.0}, "{:.0%}")
     'plain 50%, ACET 100%'
@@ -86,5 +75,5 @@ def _clear(difference: float, error: float) -> bool | None:
     return None if error > 0 and abs(difference) <= CLEAR * error else difference > 0
 
 
-def _short(value: float) -> float:
+def _six_digits(value: float) -> float:
     return float(f"{value:.6g}")

@@ -11,100 +11,90 @@ from nescio.report.records import ReportContext
 from nescio.report.table import Cell, Styled, Table, format_number, join
 from papers.duq.timings import timings_html
 from papers.gradient_uncertainty.separations import separations_html
-from papers.pages import VERDICTS
-from papers.pages import number as in_digits
+from papers.pages import VERDICTS, number
+from papers.pages import heading as heading_of
 from papers.relu_overconfidence.radius import radius_html
-from papers.reproduction import Compared, Reproduction
-
-COLUMNS = ("what", "paper", "ours", "difference")
+from papers.reproduction import Comparison, Reproduction
 
 
 def reproductions_html(context: ReportContext) -> Markup:
-    """Return numbers beside the paper's, claims, settings that differ, remarks and the command."""
-    return join(_one(record) for _, record in context.of(Reproduction))
+    """Return how near we came, then each experiment: numbers, claims, settings, remarks and command."""
+    records = [record for _, record in context.of(Reproduction)]
+    summary = [sentence for record in records for sentence in reproduced(record)]
+    return join([items(summary) if summary else "", *map(_experiment, records)])
 
 
-def _one(record: Reproduction) -> Markup:
+def _experiment(record: Reproduction) -> Markup:
     runs = "1 run" if record.seeds == 1 else f"{record.seeds} runs"
+    numbers = list(map(_row, record.compared))
+    claims = [(claim.says, VERDICTS[claim.holds], claim.seen) for claim in record.claims]
+    settings = [(one.setting, one.paper, one.ours, one.why) for one in record.deviations]
+    tables = [
+        Table("The paper’s figures beside ours", ("what", "paper", "ours", "difference"), numbers),
+        Table("Claims", ("the paper says", "holds", "what we saw"), claims),
+        Table("Settings that differ", ("setting", "paper", "ours", "why"), settings),
+    ]
     parts = [
-        heading(f"Paper {record.paper}, {record.item}: {record.title}"),
+        heading(heading_of(record)),
         paragraphs([f"Scale: {record.scale}, {runs}, {record.provenance.seconds:.0f} s."]),
         Markup("<p><code>{}</code></p>").format(record.command),
+        *(table.html() for table in tables if table.rows),
     ]
-    if record.compared:
-        rows = [_row(one) for one in record.compared]
-        parts.append(Table("The paper’s figures beside ours", COLUMNS, rows).html())
-    if record.claims:
-        claims = [(claim.says, VERDICTS[claim.holds], claim.seen) for claim in record.claims]
-        parts.append(Table("Claims", ("the paper says", "holds", "what we saw"), claims).html())
-    if record.differs:
-        settings = [(one.setting, one.paper, one.ours, one.why) for one in record.differs]
-        columns = ("setting", "paper", "ours", "why")
-        parts.append(Table("Settings that differ", columns, settings).html())
-    if record.remarks:
-        parts.append(items(record.remarks))
-    return Markup("").join(parts)
+    return join([*parts, items(record.remarks) if record.remarks else ""])
 
 
-def _row(one: Compared) -> list[Cell]:
-    return [
-        one.what,
-        None if one.paper is None else _figure(one.paper, one.paper_spread, one.unit),
-        _figure(one.ours, one.spread, one.unit),
-        None
-        if one.paper is None
-        else Styled(f"{one.ours - one.paper:+.3g}{_unit(one.unit)}", one.ours - one.paper),
-    ]
+def _row(one: Comparison) -> list[Cell]:
+    ours, unit = _figure(one.ours, one.spread, one.unit), f" {one.unit}".rstrip()
+    if one.paper is None:
+        return [one.what, None, ours, None]
+    apart = one.ours - one.paper
+    paper = _figure(one.paper, one.paper_spread, one.unit)
+    return [one.what, paper, ours, Styled(f"{apart:+.3g}{unit}", apart)]
 
 
 def _figure(value: float, spread: float | None, unit: str) -> Styled:
     shown = format_number(value) if abs(value) < 10 else f"{value:.5g}"
-    return Styled(f"{shown}{'' if spread is None else f' ±{spread:.2g}'}{_unit(unit)}", value)
-
-
-def _unit(unit: str) -> str:
-    return f" {unit}" if unit else ""
+    deviation = "" if spread is None else f" ±{spread:.2g}"
+    return Styled(f"{shown}{deviation} {unit}".rstrip(), value)
 
 
 def reproduced(record: Reproduction) -> list[str]:
-    """How near a paper's figures and claims ours came."""
-    told = []
+    """Return how near a paper's figures and claims ours came, in sentences."""
+    sentences, what = [], f"{record.item} of paper {record.paper}"
     beside = sum(one.paper is not None for one in record.compared)
     if beside:
-        told.append(
-            f"{record.item} of paper {record.paper} ({record.title}): {beside} figures stand beside the "
-            f"paper’s; {farthest(record.compared)}."
+        sentences.append(
+            f"{what} ({record.title}): {beside} figures stand beside the paper’s; "
+            f"{farthest(record.compared)}."
         )
     if record.claims:
         verdicts = [claim.holds for claim in record.claims]
         unclear = f"; of {verdicts.count(None)} they cannot tell" if None in verdicts else ""
-        told.append(
-            f"{record.item} of paper {record.paper}: {verdicts.count(True)} of {len(verdicts)} claims hold in "
-            f"our runs{unclear}."
-        )
-    return told
+        held = f"{verdicts.count(True)} of {len(verdicts)} claims hold in our runs"
+        sentences.append(f"{what}: {held}{unclear}.")
+    return sentences
 
 
-def farthest(compared: Sequence[Compared]) -> str:
-    """In words, for each unit, since a per cent and a share have no common measure; nothing without a paper's figure.
+def farthest(compared: Sequence[Comparison]) -> str:
+    """Return which figure is farthest from the paper's, for each unit, since units have no common measure.
 
-    >>> farthest([Compared("error", 1.0, 1.5, unit="%"), Compared("accuracy", 99.0, 98.9, unit="%")])
+    >>> farthest([Comparison("error", 1.0, 1.5, unit="%"), Comparison("accuracy", 99.0, 98.9, unit="%")])
     'the farthest apart, by 0.50 percentage points, is “error”'
     """
     apart: dict[str, list[tuple[float, str]]] = {}
     for one in compared:
         if one.paper is not None:
             apart.setdefault(one.unit, []).append((abs(one.ours - one.paper), one.what))
-    told = []
-    for unit, found in apart.items():
-        far, what = max(found, key=lambda pair: pair[0])
+    parts = []
+    for unit, distances in apart.items():
+        far, what = max(distances, key=lambda pair: pair[0])
         those = f"of those {f'in {unit}' if unit else 'without a unit'}, " if len(apart) > 1 else ""
-        shown = f"{in_digits(far, unit)} {'percentage points' if unit == '%' else unit}".rstrip()
-        told.append(f"{those}the farthest apart, by {shown}, is “{what}”")
-    return "; ".join(told)
+        shown = f"{number(far, unit)} {'percentage points' if unit == '%' else unit}".rstrip()
+        parts.append(f"{those}the farthest apart, by {shown}, is “{what}”")
+    return "; ".join(parts)
 
 
-# the papers' numbers first, then what nescio shows of any record, provenance last
+# the paper's numbers first, then what nescio shows of any record; provenance is last
 ALL_SECTIONS = (
     Section("reproductions", "The papers’ results, made again", (reproductions_html,)),
     *SECTIONS[:-1],
@@ -116,5 +106,5 @@ ALL_SECTIONS = (
 
 
 def papers_page(records: Sequence[tuple[str, Record]]) -> str:
-    """Render records as a single HTML report, with the papers' numbers beside ours first."""
+    """Render records as a single HTML report, the papers' numbers beside ours first."""
     return report_page(records, ALL_SECTIONS)

@@ -1,4 +1,4 @@
-"""An experiment of a paper, done again: its figures beside ours."""
+"""The record of an experiment of a paper, done again: its numbers beside ours."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,14 +8,14 @@ from nescio.records.checks import Count
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One number of a table or a figure, the paper's and ours: the mean over runs and their standard deviation."""
+class Comparison:
+    """One number of a table or a figure, the paper's and ours: mean and standard deviation over runs."""
 
     what: str  # "DUQ: AUROC, FashionMNIST against MNIST"
     paper: float | None  # None if the paper gives no number
     ours: float
     paper_spread: float | None = None
-    spread: float | None = None  # None of one run
+    spread: float | None = None  # None for one run
     unit: str = ""  # what stands behind the numbers, such as "%"
 
 
@@ -29,7 +29,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Differs:
+class Deviation:
     """A setting in which we are not the paper."""
 
     setting: str
@@ -51,9 +51,9 @@ class Reproduction(Record):
     scale: str  # "quick" or "paper"
     seeds: Count
     command: str
-    compared: tuple[Compared, ...]
+    compared: tuple[Comparison, ...]
     claims: tuple[Claim, ...]
-    differs: tuple[Differs, ...]
+    deviations: tuple[Deviation, ...]
     remarks: tuple[str, ...]  # where we fall short, and why
     pictures: tuple[str, ...]  # files beside the record
     provenance: Provenance

@@ -7,8 +7,8 @@ from pathlib import Path
 from nescio.errors import NescioError
 from nescio.files import PAGE, check_replaceable
 from nescio.report.table import save_markdown
+from papers.experiment import RECORD
 from papers.experiments import EXPERIMENTS, not_made
-from papers.folder import RECORD
 from papers.pages import escaped, reproduction_markdown, results_markdown
 from papers.reproduction import Reproduction
 

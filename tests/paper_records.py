@@ -1,9 +1,9 @@
 """Records of the papers' experiments, made by hand."""
 
 from papers.duq.timings import Timings
-from papers.gradient_uncertainty.separations import Repeated, Row, Separations
-from papers.relu_overconfidence.radius import Promise, Radius
-from papers.reproduction import Claim, Compared, Differs, Reproduction
+from papers.gradient_uncertainty.separations import ScoreRow, Separations, SplitMetrics
+from papers.relu_overconfidence.radius import Radius, RadiusCheck
+from papers.reproduction import Claim, Comparison, Deviation, Reproduction
 from report_records import ORIGIN
 
 
@@ -17,11 +17,11 @@ def a_reproduction(what="DUQ: AUROC", ours=0.93):
         3,
         "python -m papers duq-table2 --seeds 3",
         (
-            Compared(what, 0.955, ours, 0.007, 0.002),
-            Compared("not in the paper", None, 12.0, unit="s"),
+            Comparison(what, 0.955, ours, 0.007, 0.002),
+            Comparison("not in the paper", None, 12.0, unit="s"),
         ),
         (Claim("DUQ is ahead", ours > 0.9, "0.93 to 0.85"),),
-        (Differs("epochs", "30", "12", "time"),),
+        (Deviation("epochs", "30", "12", "time"),),
         ("Too few epochs.",),
         (),
         ORIGIN,
@@ -29,7 +29,7 @@ def a_reproduction(what="DUQ: AUROC", ours=0.93):
 
 
 def a_separations(score="max_prob", against="omniglot"):
-    row = Row(score, "outputs", {against: Repeated((0.9, 0.92), (0.8, 0.82), (0.7, 0.72))})
+    row = ScoreRow(score, "outputs", {against: SplitMetrics((0.9, 0.92), (0.8, 0.82), (0.7, 0.72))})
     return Separations("mnist", "cnn16", (0.99, 0.98), {against: (100, 100)}, (row,), (), ORIGIN)
 
 
@@ -39,7 +39,7 @@ def a_timings(work="step: softmax"):
 
 def a_radius(data="digits", worst=0.004):
     """An RBF network that keeps a promise of ε = 0.1, or not."""
-    promises = (Promise(0.1, 10.5, 14783, worst), Promise(0.01, 12.0, 0, 0.0))
+    promises = (RadiusCheck(0.1, 10.5, 14783, worst), RadiusCheck(0.01, 12.0, 0, 0.0))
     return Radius(
         data,
         10,

@@ -1,4 +1,4 @@
-"""Figures 5 to 8 of *DUQ*: known images against unknown ones, as curves and as distributions."""
+"""Figures 5 to 8: known images against unknown ones, as curves and as distributions."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,196 +15,133 @@ from papers.duq.compared import (
     ENSEMBLE,
     FASHION_SETS,
     MEMBERS,
-    SEEDS,
-    Runs,
+    PAPER,
     accuracies,
-    cifar_differs,
+    cifar_deviations,
     cifar_ensembles,
     cifar_whole,
-    fashion_differs,
-    fashion_plan,
-    short,
+    experiment,
+    fashion_deviations,
+    fashion_runs,
+    shortfalls,
     unequal,
 )
-from papers.duq.published import CIFAR_ACCURACY, CIFAR_SHARE, FASHION_ACCURACY, TABLE2
 from papers.duq.runs import (
     CIFAR,
     FASHION,
+    Evaluations,
     auroc,
-    confidence_shares,
+    confidence_fractions,
     duq_run,
-    judged_all,
+    evaluate_runs,
     rejection,
     roc,
     training_time,
 )
-from papers.experiment import Experiment, Found, Work
+from papers.experiment import Outcome
 from papers.over_seeds import over_seeds
-from papers.reproduction import Claim, Compared, Differs
+from papers.reproduction import Comparison
+from papers.workspace import Workspace
 
 SIMILAR = 0.02  # of mean accuracies: what we take "very similarly" to allow
 RATES = np.linspace(0.01, 0.99, 99)
 Curve = tuple[Sequence[float], Sequence[float]]
 
 
-def figure5(work: Work) -> Found:
+def figure5(work: Workspace) -> Outcome:
     """ROC curves of DUQ and the ensemble."""
-    plan = fashion_plan(work)
-    runs = judged_all(work, FASHION, plan)
+    trained = fashion_runs(work)
+    runs, curve = evaluate_runs(work, FASHION, trained), partial(_roc, "mnist")
     work.picture("figure5.svg", roc_figure(runs, "mnist"))
-    above = _lead(runs, partial(_roc, "mnist"))
-    table = [
-        over_seeds(f"{name}: AUROC", [auroc(one, "mnist") for one in group], TABLE2[name])
-        for name, group in runs.items()
-    ]
-    table += [
-        over_seeds(
-            f"{name}: FashionMNIST accepted where {rate:.0%} of MNIST is",
-            _at(rate, partial(_roc, "mnist"), group),
-            unit="%",
-        )
-        for rate in (0.05, 0.2)
-        for name, group in runs.items()
-    ]
-    return Found(
-        compared=tuple(table),
-        claims=(
-            Claim(
-                "DUQ outperforms Deep Ensembles at all chosen rates",
-                above == 1.0,
-                f"its mean curve is above at {above:.0%} of {len(RATES)} rates from 1 % to 99 %",
-            ),
-        ),
-        differs=fashion_differs(work),
-        remarks=(*unequal(work), *short(work, table), training_time(work, plan)),
-    )
+    above = _lead(runs, curve)
+    table = []
+    for name, group in runs.items():
+        paper = PAPER.at("table2", name)
+        table.append(over_seeds(f"{name}: AUROC", [auroc(one, "mnist") for one in group], paper))
+    for rate in (0.05, 0.2):
+        where = f"FashionMNIST accepted where {rate:.0%} of MNIST is"
+        for name, group in runs.items():
+            table.append(over_seeds(f"{name}: {where}", _at(rate, curve, group), unit="%"))
+    seen = f"its mean curve is above at {above:.0%} of {len(RATES)} rates from 1 % to 99 %"
+    claims = (PAPER.claim("all_rates", above == 1.0, seen),)
+    remarks = (*unequal(work), *shortfalls(work, table), training_time(work, trained))
+    return Outcome(tuple(table), claims, fashion_deviations(work), remarks)
 
 
-def figure6(work: Work) -> Found:
+def figure6(work: Workspace) -> Outcome:
     """Accuracy on FashionMNIST and MNIST together as the least known inputs are rejected."""
-    plan = fashion_plan(work)
-    runs = judged_all(work, FASHION, plan)
+    trained = fashion_runs(work)
+    runs = evaluate_runs(work, FASHION, trained)
     work.picture("figure6.svg", rejection_figure(runs, "mnist"))
-    areas = _areas(runs, "mnist")
-    above = _lead(runs, partial(_rejection, "mnist"))
+    areas, seen = _areas(runs, "mnist"), _leads(runs, "mnist")
     accuracy = {name: fmean(one.known.accuracy for one in group) for name, group in runs.items()}
-    table = [*_rejection_table(runs, "mnist"), *accuracies(runs, FASHION_ACCURACY)]
-    return Found(
-        compared=tuple(table),
-        claims=(
-            Claim(
-                "DUQ outperforms Deep Ensembles in this more realistic scenario",
-                fmean(areas[DUQ]) > fmean(areas[ENSEMBLE]),
-                f"mean accuracy {fmean(areas[DUQ]):.3f} against {fmean(areas[ENSEMBLE]):.3f}; its mean curve is "
-                f"above at {above:.0%} of {len(RATES)} shares from 1 % to 99 %",
-            ),
-            Claim(
-                "… although the ensemble has a head start in accuracy",
-                accuracy[ENSEMBLE] > accuracy[DUQ],
-                f"{accuracy[ENSEMBLE]:.1%} against {accuracy[DUQ]:.1%} on FashionMNIST alone",
-            ),
-        ),
-        differs=fashion_differs(work),
-        remarks=(*unequal(work), *short(work, table), training_time(work, plan)),
+    table = [*_rejection_table(runs, "mnist"), *accuracies(runs, "fashion_accuracy")]
+    alone = f"{accuracy[ENSEMBLE]:.1%} against {accuracy[DUQ]:.1%} on FashionMNIST alone"
+    claims = (
+        PAPER.claim("rejection", fmean(areas[DUQ]) > fmean(areas[ENSEMBLE]), seen),
+        PAPER.claim("head_start", accuracy[ENSEMBLE] > accuracy[DUQ], alone),
     )
+    remarks = (*unequal(work), *shortfalls(work, table), training_time(work, trained))
+    return Outcome(tuple(table), claims, fashion_deviations(work), remarks)
 
 
-def figure7(work: Work) -> Found:
+def figure7(work: Workspace) -> Outcome:
     """How the largest kernel is distributed on known and on unknown data."""
     pair, unknown = work.pick((FASHION, "mnist"), (CIFAR, "svhn"))
-    plan = {DUQ: (duq_run(work, pair, work.pick(0.0, CIFAR_PENALTY)), work.seeds)}
-    runs = judged_all(work, pair, plan)
+    trained = {DUQ: (duq_run(work, pair, work.pick(0.0, CIFAR_PENALTY)), work.seeds)}
+    runs = evaluate_runs(work, pair, trained)
     work.picture("figure7.svg", confidence_figure(runs, unknown))
-    known, other = (
-        np.mean([confidence_shares(one, side) for one in runs[DUQ]], axis=0)
+    by_side = {
+        side: np.array([confidence_fractions(one, side) for one in runs[DUQ]])
         for side in ("known", unknown)
+    }
+    known, other = (fractions.mean(0) for fractions in by_side.values())
+    separation = fmean(auroc(one, unknown) for one in runs[DUQ])
+
+    rows = (
+        (f"{pair.data} with a kernel above 0.9", by_side["known"][:, -1]),
+        (f"{unknown} with a kernel above 0.9", by_side[unknown][:, -1]),
+        (f"{unknown} with a kernel below 0.1", by_side[unknown][:, 0]),
     )
-
-    def shares(side: str, tenth: int) -> list[float]:
-        return [float(confidence_shares(one, side)[tenth]) for one in runs[DUQ]]
-
-    moved = (
-        ()
-        if not work.quick
-        else (
-            Differs(
-                "data",
-                "CIFAR-10 against SVHN, λ = 0.5",
-                "FashionMNIST against MNIST, λ = 0",
-                "a ResNet-18 takes days on two cores; the same figure of the pair that is trained here",
-            ),
-        )
+    compared = tuple(over_seeds(what, values.tolist(), unit="%") for what, values in rows)
+    even = bool(min(other) > 0.05 and max(other) < 0.2)
+    tenths = (
+        f"the fullest tenth of the range holds {max(other):.1%} of it, the emptiest {min(other):.1%} "
+        "(wanted: between half and twice a tenth)"
     )
-    return Found(
-        compared=(
-            over_seeds(f"{pair.data} with a kernel above 0.9", shares("known", -1), unit="%"),
-            over_seeds(f"{unknown} with a kernel above 0.9", shares(unknown, -1), unit="%"),
-            over_seeds(f"{unknown} with a kernel below 0.1", shares(unknown, 0), unit="%"),
-        ),
-        claims=(
-            Claim(
-                "Most of the known data is very close to 1",
-                bool(known[-1] > 0.5),
-                f"{known[-1]:.0%} above 0.9",
-            ),
-            Claim(
-                "Unknown data is uniformly spread out over the range of distances",
-                bool(min(other) > 0.05 and max(other) < 0.2),
-                f"the fullest tenth of the range holds {max(other):.1%} of it, the emptiest {min(other):.1%} "
-                "(wanted: between half and twice a tenth)",
-            ),
-            Claim(
-                "The two are clearly separated",
-                fmean(auroc(one, unknown) for one in runs[DUQ]) > 0.9,
-                f"AUROC {fmean(auroc(one, unknown) for one in runs[DUQ]):.3f} (wanted: above 0.9)",
-            ),
-        ),
-        differs=(
-            *moved,
-            *(
-                fashion_differs(work, chosen=False, ensemble=False)
-                if work.quick
-                else cifar_differs(work, ensemble=False)
-            ),
-        ),
-        remarks=(training_time(work, plan),),
+    claims = (
+        PAPER.claim("known_close", bool(known[-1] > 0.5), f"{known[-1]:.0%} above 0.9"),
+        PAPER.claim("unknown_spread", even, tenths),
+        PAPER.claim("separated", separation > 0.9, f"AUROC {separation:.3f} (wanted: above 0.9)"),
     )
+    if work.quick:
+        fashion = fashion_deviations(work, chosen=False, ensemble=False)
+        deviations = (*PAPER.deviates("other_data"), *fashion)
+    else:
+        deviations = cifar_deviations(work, ensemble=False)
+    return Outcome(compared, claims, deviations, (training_time(work, trained),))
 
 
-def figure8(work: Work) -> Found:
+def figure8(work: Workspace) -> Outcome:
     """Accuracy on CIFAR-10 and SVHN together as the least known inputs are rejected, by the networks of table 3."""
-    plan = {DUQ: (duq_run(work, CIFAR, CIFAR_PENALTY), work.seeds)}
-    runs = {**judged_all(work, CIFAR, plan), ENSEMBLE: cifar_ensembles(work, MEMBERS)}
+    trained = {DUQ: (duq_run(work, CIFAR, CIFAR_PENALTY), work.seeds)}
+    runs = {**evaluate_runs(work, CIFAR, trained), ENSEMBLE: cifar_ensembles(work, MEMBERS)}
     work.picture("figure8.svg", rejection_figure(runs, "svhn"))
     areas = _areas(runs, "svhn")
-    apart = fmean(areas[DUQ]) - fmean(areas[ENSEMBLE])
-    above = _lead(runs, partial(_rejection, "svhn"))
-    published = {DUQ: CIFAR_ACCURACY["DUQ, λ = 0.5"], ENSEMBLE: CIFAR_ACCURACY[ENSEMBLE]}
+    similar = abs(fmean(areas[DUQ]) - fmean(areas[ENSEMBLE])) < SIMILAR
+    wanted = f" (wanted: less than {SIMILAR} apart)"
+    maximum, paper = rejection(runs[DUQ][0], "svhn").maximum[0], PAPER.at("figure8", "maximum")
     table = [
-        over_seeds(
-            "theoretical maximum with nothing rejected",
-            [rejection(runs[DUQ][0], "svhn").maximum[0]],
-            CIFAR_SHARE,
-            "%",
-        ),
+        over_seeds("theoretical maximum with nothing rejected", [maximum], paper, "%"),
         *_rejection_table(runs, "svhn"),
-        *accuracies(runs, published),
+        *accuracies(runs, "cifar_accuracy", {DUQ: "DUQ, λ = 0.5"}),
     ]
-    return Found(
-        compared=tuple(table),
-        claims=(
-            Claim(
-                "DUQ and a 5 element Deep Ensemble perform very similarly",
-                abs(apart) < SIMILAR,
-                f"mean accuracy {fmean(areas[DUQ]):.3f} against {fmean(areas[ENSEMBLE]):.3f} (wanted: less than "
-                f"{SIMILAR} apart); its mean curve is above at {above:.0%} of {len(RATES)} shares from 1 % to 99 %",
-            ),
-        ),
-        differs=cifar_differs(work),
-        remarks=(
-            *short(work, table),
-            training_time(work, plan | {"the ensemble": (cifar_whole(work), 1)}),
-        ),
+    time = training_time(work, trained | {"the ensemble": (cifar_whole(work), 1)})
+    return Outcome(
+        tuple(table),
+        (PAPER.claim("similar", similar, _leads(runs, "svhn", wanted)),),
+        cifar_deviations(work),
+        (*shortfalls(work, table), time),
     )
 
 
@@ -218,30 +155,21 @@ def _rejection(unknown: str, record: Evaluation) -> Curve:
     return found.rejected, found.accuracy
 
 
-def _areas(runs: Runs, unknown: str) -> dict[str, list[float]]:
-    """The mean accuracy over all shares rejected, of each run."""
+def _areas(runs: Evaluations, unknown: str) -> dict[str, list[float]]:
+    """The mean accuracy over all fractions rejected, of each run."""
     return {name: [rejection(one, unknown).area for one in group] for name, group in runs.items()}
 
 
-def _rejection_table(runs: Runs, unknown: str) -> list[Compared]:
+def _rejection_table(runs: Evaluations, unknown: str) -> list[Comparison]:
     """Each model's curve in two numbers: its mean, and its height where half is rejected."""
     bound = rejection(runs[DUQ][0], unknown).maximum_area
-    table = [
-        over_seeds(
-            f"{name}: mean accuracy over all shares rejected (theoretical maximum {bound:.3f})",
-            area,
-        )
-        for name, area in _areas(runs, unknown).items()
+    mean = f"mean accuracy over all shares rejected (theoretical maximum {bound:.3f})"
+    half = "accuracy of the rest when half is rejected"
+    heights = {name: _at(0.5, partial(_rejection, unknown), runs[name]) for name in runs}
+    return [
+        *(over_seeds(f"{name}: {mean}", area) for name, area in _areas(runs, unknown).items()),
+        *(over_seeds(f"{name}: {half}", values, unit="%") for name, values in heights.items()),
     ]
-    table += [
-        over_seeds(
-            f"{name}: accuracy of the rest when half is rejected",
-            _at(0.5, partial(_rejection, unknown), group),
-            unit="%",
-        )
-        for name, group in runs.items()
-    ]
-    return table
 
 
 def _at(
@@ -251,8 +179,8 @@ def _at(
     return [float(np.interp(rate, *curve(one))) for one in runs]
 
 
-def _lead(runs: Runs, curve: Callable[[Evaluation], Curve]) -> float:
-    """The share of places at which DUQ's mean curve is not below the ensemble's."""
+def _lead(runs: Evaluations, curve: Callable[[Evaluation], Curve]) -> float:
+    """The fraction of places at which DUQ's mean curve is not below the ensemble's."""
     duq, ensemble = (
         np.mean([np.interp(RATES, *curve(one)) for one in runs[name]], axis=0)
         for name in (DUQ, ENSEMBLE)
@@ -260,43 +188,18 @@ def _lead(runs: Runs, curve: Callable[[Evaluation], Curve]) -> float:
     return float((duq >= ensemble).mean())
 
 
+def _leads(runs: Evaluations, unknown: str, wanted: str = "") -> str:
+    areas, above = _areas(runs, unknown), _lead(runs, partial(_rejection, unknown))
+    return (
+        f"mean accuracy {fmean(areas[DUQ]):.3f} against {fmean(areas[ENSEMBLE]):.3f}{wanted}; its mean curve is "
+        f"above at {above:.0%} of {len(RATES)} shares from 1 % to 99 %"
+    )
+
+
+_FAR = "How far from all centroids known and unknown data are"
 EXPERIMENTS = (
-    Experiment(
-        "duq-figure5",
-        4,
-        "Figure 5",
-        "ROC: FashionMNIST against MNIST",
-        figure5,
-        FASHION_SETS,
-        seeds=SEEDS,
-    ),
-    Experiment(
-        "duq-figure6",
-        4,
-        "Figure 6",
-        "Rejection: FashionMNIST and MNIST",
-        figure6,
-        FASHION_SETS,
-        seeds=SEEDS,
-    ),
-    Experiment(
-        "duq-figure7",
-        4,
-        "Figure 7",
-        "How far from all centroids known and unknown data are",
-        figure7,
-        FASHION_SETS,
-        CIFAR_SETS,
-        seeds=SEEDS,
-    ),
-    Experiment(
-        "duq-figure8",
-        4,
-        "Figure 8",
-        "Rejection: CIFAR-10 and SVHN",
-        figure8,
-        CIFAR_SETS,
-        scales=("paper",),
-        seeds=SEEDS,
-    ),
+    experiment("Figure 5", "ROC: FashionMNIST against MNIST", figure5, FASHION_SETS),
+    experiment("Figure 6", "Rejection: FashionMNIST and MNIST", figure6, FASHION_SETS),
+    experiment("Figure 7", _FAR, figure7, FASHION_SETS, CIFAR_SETS),
+    experiment("Figure 8", "Rejection: CIFAR-10 and SVHN", figure8, CIFAR_SETS, scales=("paper",)),
 )

@@ -1,6 +1,6 @@
-"""The trained networks of *DUQ*'s image experiments, and each of them judged against unknown data.
+"""The trained networks of the image experiments, each evaluated against unknown data.
 
-A run is trained once, in a folder that experiments share, and judged once; each experiment keeps the records.
+A run is trained once, in a folder that experiments share, and evaluated once; each experiment keeps the records.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,29 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from nescio import evaluate
 from nescio.data import Known
 from nescio.errors import NescioError
-from nescio.evaluation.evaluate import evaluate
 from nescio.evaluation.unknown_sets import unknown_set
-from nescio.methods import Softmax
-from nescio.methods.method import Method
+from nescio.methods import Method, Softmax
 from nescio.records import Evaluation, History, Rejection, Roc
 from nescio.report.runs import of_score, side_of
 from nescio.store.run import Source
-from papers.experiment import Work
+from papers.workspace import Workspace
 
-Made = Callable[[Method, Known], nn.Module]
-DUQ_EPOCHS, SOFTMAX_EPOCHS = (
-    6,
-    3,
-)  # at quick scale: an hour for three DUQ and five networks with a softmax
-FEWEST = 3  # members of an ensemble in a dry run
+Derive = Callable[[Method, Known], nn.Module]  # another model from a trained one
+# at quick scale: an hour for three DUQ and five networks with a softmax
+DUQ_EPOCHS, SOFTMAX_EPOCHS = 6, 3
+DRY_MEMBERS = 3  # of an ensemble in a dry run
 THIRDS = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 128, "schedule": "thirds"}
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Data to learn, a network for them, and the data to tell them from."""
+    """Data to learn, a network for them, and the data to separate them from."""
 
     name: str
     data: str
@@ -49,8 +46,8 @@ CIFAR = Pair("cifar", "cifar10", "resnet18", ("svhn",), 75, {**THIRDS, "augment"
 
 
 @dataclass(frozen=True)
-class Run:
-    """How a network is trained, and the scores it is judged by; the first is the paper's."""
+class TrainingRun:
+    """How a network is trained, and the scores it is evaluated by; the first is the paper's."""
 
     name: str
     method: str
@@ -61,121 +58,118 @@ class Run:
     most: int | None = None  # training inputs, if not all
 
 
-Plan = Mapping[str, tuple[Run, int]]  # by the names that figures show: a run, and how many seeds
+Runs = Mapping[str, tuple[TrainingRun, int]]  # by the names that figures show; with how many seeds
+Evaluations = dict[str, list[Evaluation]]  # by the same names, one for each seed
 
 
-def duq_run(work: Work, pair: Pair, penalty: float) -> Run:
-    """DUQ: appendix A.2 or A.3 at paper scale; a shorter training with twice the length scale at quick scale."""
+def duq_run(work: Workspace, pair: Pair, penalty: float) -> TrainingRun:
+    """Return DUQ: appendix A.2 or A.3 at paper scale; at quick scale shorter, with twice the length scale."""
     name = f"duq-{pair.name}" + work.pick("", f"-{penalty:g}")
     own = {"length_scale": work.pick(0.2, 0.1), "gradient_penalty": penalty}
-    return Run(name, "duq", work.pick(DUQ_EPOCHS, pair.epochs), 1e-4, ("max_logit", "energy"), own)
+    epochs = work.pick(DUQ_EPOCHS, pair.epochs)
+    return TrainingRun(name, "duq", epochs, 1e-4, ("max_logit", "energy"), own)
 
 
-def small_run(penalty: float) -> Run:
-    """DUQ with a penalty in little time: a tenth of the images, and centroids that follow in so few steps."""
+def small_run(penalty: float) -> TrainingRun:
+    """Return DUQ with a penalty in little time: a tenth of the images, and centroids that follow in few steps."""
     own = {"length_scale": 0.2, "gradient_penalty": penalty, "momentum": 0.99}
-    return Run(
-        f"duq-fashion-penalty-{penalty:g}", "duq", 6, 1e-4, ("max_logit", "energy"), own, most=6000
-    )
+    name, scores = f"duq-fashion-penalty-{penalty:g}", ("max_logit", "energy")
+    return TrainingRun(name, "duq", 6, 1e-4, scores, own, most=6000)
 
 
-def ensemble_run(work: Work, pair: Pair, members: int) -> Run:
-    """The deep ensemble; weight decay is that of the authors' code for networks with a softmax."""
-    epochs, own = work.pick(SOFTMAX_EPOCHS, pair.epochs), {"members": work.count(members, FEWEST)}
-    return Run(
-        f"ensemble-{pair.name}", "ensemble", epochs, 5e-4, ("entropy", "mutual_information"), own
-    )
+def ensemble_run(work: Workspace, pair: Pair, members: int) -> TrainingRun:
+    """Return the deep ensemble, with the weight decay of the authors' code for networks with a softmax."""
+    epochs = work.pick(SOFTMAX_EPOCHS, pair.epochs)
+    own, scores = {"members": work.count(members, DRY_MEMBERS)}, ("entropy", "mutual_information")
+    return TrainingRun(f"ensemble-{pair.name}", "ensemble", epochs, 5e-4, scores, own)
 
 
-def judged_members(
-    work: Work, pair: Pair, ensemble: Run, members: int, part: str = "", made: Made | None = None
-) -> list[Evaluation]:
-    """The first members of an ensemble, each as a model of its own, or what `made` makes of it."""
-    alone = replace(ensemble, scores=("max_prob", "entropy"))
-
-    def member(i: int, model: Method, known: Known) -> nn.Module:
-        found = Softmax(model.networks()[i], normalise=known.normalise)
-        return made(found, known) if made else found
-
-    return [
-        judged(work, pair, alone, 0, f"-member-{i}{part}", partial(member, i))
-        for i in range(work.count(members, FEWEST))
-    ]
-
-
-def judged(
-    work: Work, pair: Pair, run: Run, seed: int, part: str = "", made: Made | None = None
+def evaluate_run(
+    work: Workspace,
+    pair: Pair,
+    run: TrainingRun,
+    seed: int,
+    part: str = "",
+    derive: Derive | None = None,
 ) -> Evaluation:
-    """A run against unknown data: from its record if that is kept, else trained as far as it is not yet.
+    """Return a run against unknown data: its record if that is kept, else trained as far as it is not yet.
 
-    With `made`, which has a name of its own, `part`, what it makes of the trained network is judged instead. The
-    record of the training is kept beside that of the judgement.
+    With `derive`, the model it makes of the trained one is evaluated instead, under the name `part`. The record of the
+    training is kept beside that of the evaluation.
     """
     shared = replace(work, folder=work.runs / f"judged-{work.scale}{'-dry' if work.dry else ''}")
     settings = {"pair": asdict(pair), "run": asdict(run), "seed": seed}
-    training = {
-        **settings,
-        "run": {name: value for name, value in asdict(run).items() if name != "scores"},
-    }
+    training = {key: value for key, value in asdict(run).items() if key != "scores"}
     source = Source(pair.data)
 
     @cache
     def trained() -> tuple[Method, History]:
-        return work.trained(
-            f"{run.name}-{seed}",
-            source,
-            run.method,
-            pair.network,
-            seed,
-            run.own,
-            epochs=run.epochs,
-            most=run.most,
-            weight_decay=run.weight_decay,
-            **pair.training,
-        )
+        which = (f"{run.name}-{seed}", source, run.method, pair.network, seed, run.own)
+        how = {"most": run.most, "weight_decay": run.weight_decay, **pair.training}
+        return work.trained(*which, epochs=run.epochs, **how)
 
     def evaluated() -> Evaluation:
         model, known = trained()[0], work.known(source)
         sets = {name: work.few(unknown_set(name, known, work.root)) for name in pair.unknown}
-        return evaluate(made(model, known) if made else model, known.test, sets, scores=run.scores)
+        subject = derive(model, known) if derive else model
+        return evaluate(subject, known.test, sets, scores=run.scores)
 
-    def judgement() -> Evaluation:
+    def shared_evaluation() -> Evaluation:
         return shared.stage(f"{run.name}{part}-{seed}-judged", Evaluation, evaluated, **settings)
 
-    work.stage(_history(run, seed), History, lambda: trained()[1], **training)
-    return work.stage(f"{run.name}{part}-{seed}", Evaluation, judgement, **settings)
+    how = {**settings, "run": training}
+    work.stage(_history(run, seed), History, lambda: trained()[1], **how)
+    return work.stage(f"{run.name}{part}-{seed}", Evaluation, shared_evaluation, **settings)
 
 
-def judged_all(work: Work, pair: Pair, plan: Plan) -> dict[str, list[Evaluation]]:
-    """Every run of a plan, from as many seeds as it says."""
+def evaluate_runs(work: Workspace, pair: Pair, runs: Runs) -> Evaluations:
+    """Return every run, from as many seeds as it has."""
     return {
-        label: [judged(work, pair, run, seed) for seed in range(seeds)]
-        for label, (run, seeds) in plan.items()
+        label: [evaluate_run(work, pair, run, seed) for seed in range(seeds)]
+        for label, (run, seeds) in runs.items()
     }
 
 
-def training_time(work: Work, plan: Plan) -> str:
-    """How long the trainings of a plan took, of the time in all."""
-    found = []
-    for label, (run, seeds) in plan.items():
-        histories = [
-            History.load(work.folder / f"{_history(run, seed)}.json") for seed in range(seeds)
-        ]
-        minutes = sum(one.provenance.seconds for one in histories) / 60
-        threads = sorted({one.provenance.settings["threads"] for one in histories})
+def evaluate_members(
+    work: Workspace,
+    pair: Pair,
+    ensemble: TrainingRun,
+    members: int,
+    part: str = "",
+    derive: Derive | None = None,
+) -> list[Evaluation]:
+    """Return the first members of an ensemble, each as a model of its own, or what `derive` makes of it."""
+    alone = replace(ensemble, scores=("max_prob", "entropy"))
+
+    def member(i: int, model: Method, known: Known) -> nn.Module:
+        found = Softmax(model.networks()[i], normalise=known.normalise)
+        return derive(found, known) if derive else found
+
+    return [
+        evaluate_run(work, pair, alone, 0, f"-member-{i}{part}", partial(member, i))
+        for i in range(work.count(members, DRY_MEMBERS))
+    ]
+
+
+def training_time(work: Workspace, runs: Runs) -> str:
+    """Return how long the trainings took, of the time in all."""
+    parts = []
+    for label, (run, seeds) in runs.items():
+        files = (work.folder / f"{_history(run, seed)}.json" for seed in range(seeds))
+        origins = [History.load(file).provenance for file in files]
+        minutes = sum(one.seconds for one in origins) / 60
+        threads = " or ".join(map(str, sorted({one.settings["threads"] for one in origins})))
         many = f"{seeds} runs, " if seeds > 1 else ""
-        found.append(
-            f"{label} {minutes:.0f} minutes ({many}threads: {' or '.join(map(str, threads))})"
-        )
-    return f"Trainings, which experiments share, took: {', '.join(found)}."
+        parts.append(f"{label} {minutes:.0f} minutes ({many}threads: {threads})")
+    return f"Trainings, which experiments share, took: {', '.join(parts)}."
 
 
-def _history(run: Run, seed: int) -> str:
+def _history(run: TrainingRun, seed: int) -> str:
     return f"{run.name}-{seed}-history"
 
 
 def auroc(record: Evaluation, unknown: str, score: str | None = None) -> float:
-    """How well the record's own score, or another, tells known from unknown inputs."""
+    """Return how well the record's own score, or another, separates known from unknown inputs."""
     found = of_score(record, side_of(record, unknown).separation, score).auroc
     if found is None:
         raise NescioError(f"a record of {record.method} has no AUROC against {unknown}")
@@ -183,21 +177,21 @@ def auroc(record: Evaluation, unknown: str, score: str | None = None) -> float:
 
 
 def roc(record: Evaluation, unknown: str) -> Roc:
-    """The curve of the record's own score."""
+    """Return the curve of the record's own score."""
     return of_score(record, side_of(record, unknown).roc, None)
 
 
 def rejection(record: Evaluation, unknown: str) -> Rejection:
-    """The curve of the record's own score."""
+    """Return the curve of the record's own score."""
     return of_score(record, side_of(record, unknown).rejection, None)
 
 
-def confidence_shares(record: Evaluation, side: str, bins: int = 10) -> NDArray[np.float64]:
-    """The shares of inputs by confidence, in so many bins over [0, 1]; those kept are 50."""
+def confidence_fractions(record: Evaluation, side: str, bins: int = 10) -> NDArray[np.float64]:
+    """Return the fractions of inputs by confidence, in so many bins over [0, 1]; those kept are 50."""
     if record.confidence is None:
         raise NescioError(
             f"a record of {record.method} does not keep how its confidence is distributed"
         )
     counts = np.array(record.confidence.counts[side], dtype=float)
-    shares: NDArray[np.float64] = counts.reshape(bins, -1).sum(1) / counts.sum()
-    return shares
+    fractions: NDArray[np.float64] = counts.reshape(bins, -1).sum(1) / counts.sum()
+    return fractions

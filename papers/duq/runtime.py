@@ -1,7 +1,7 @@
-"""The run-time paragraph of *DUQ*: what its penalty and its kernels cost beside a softmax network and an ensemble.
+"""The run-time paragraph: what DUQ's penalty and kernels cost beside a softmax network and an ensemble.
 
 A step of training is loss, backward pass, optimizer and move of the centroids, on one batch; an ensemble takes five of
-a softmax network's. All is timed in turns in one run, and only ratios are compared: the paper's seconds are a GPU's.
+a softmax network's. All is timed in one run, interleaved, and only ratios are compared: the paper's seconds are a GPU's.
 """
 
 import time
@@ -13,101 +13,65 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core.predict import predict
-from nescio.methods import DUQ, Ensemble, Method, Softmax
-from nescio.methods.method import TrainingStep
+from nescio import predict
+from nescio.methods import DUQ, Ensemble, Method, Softmax, TrainingStep
 from nescio.models import network_for
 from nescio.records import Provenance
-from papers.duq.published import EPOCH, PREDICTION
+from papers.duq.compared import PAPER
 from papers.duq.timings import Timings
-from papers.experiment import Experiment, Found, Work
+from papers.experiment import Experiment, Outcome
 from papers.over_seeds import over_seeds
-from papers.reproduction import Claim, Compared, Differs
+from papers.reproduction import Comparison
+from papers.workspace import Workspace
 
 MEMBERS, CLASSES = 5, 10
 TRAIN, PREDICT = "step: ", "prediction: "
 SOFTMAX, PLAIN, PENALISED, ENSEMBLE = "softmax", "DUQ", "DUQ with penalty", "ensemble"
-LITTLE = 1.5  # times a softmax network: what we take "only a marginal overhead" to allow
+MAX_OVERHEAD = 1.5  # times a softmax network: what we take "only a marginal overhead" to allow
 
 
-def runtime(work: Work) -> Found:
+def runtime(work: Workspace) -> Outcome:
     """The paragraph's ratios again."""
     network, shape = work.pick(("conv3", (1, 28, 28)), ("resnet18", (3, 32, 32)))
     found = work.stage("timings", Timings, lambda: timed(work, network, shape), network=network)
     taken = {name: median(rounds) for name, rounds in found.seconds.items()}
     ratio = {name: taken[name] / taken[name.partition(": ")[0] + ": " + SOFTMAX] for name in taken}
-    penalised, plain, kernels = (
-        ratio[TRAIN + PENALISED],
-        ratio[TRAIN + PLAIN],
-        ratio[PREDICT + PLAIN],
+    penalised, plain, ensemble = (ratio[TRAIN + name] for name in (PENALISED, PLAIN, ENSEMBLE))
+    kernels, faster = ratio[PREDICT + PLAIN], taken[PREDICT + ENSEMBLE] / taken[PREDICT + PLAIN]
+    steps = "steps of a softmax network"
+    longer = f"{kernels:.2f} times as long (wanted: below {MAX_OVERHEAD})"
+    claims = (
+        PAPER.claim(
+            "no_longer", penalised <= ensemble, f"{penalised:.2f} against {ensemble:.2f} {steps}"
+        ),
+        PAPER.claim(
+            "expensive", plain < penalised / 2, f"{plain:.2f} against {penalised:.2f} {steps}"
+        ),
+        PAPER.claim("marginal", kernels < MAX_OVERHEAD, longer),
+        PAPER.claim("faster", faster > 3, f"{faster:.2f} times as fast (wanted: above 3)"),
     )
-    faster = taken[PREDICT + ENSEMBLE] / taken[PREDICT + PLAIN]
-    return Found(
-        compared=(
-            *_rows(ratio, TRAIN, "a step of training, times softmax", _epochs()),
-            *_rows(ratio, PREDICT, "prediction, times softmax", PREDICTION),
-        ),
-        claims=(
-            Claim(
-                "DUQ with gradient penalty takes no longer to train than a deep ensemble of 5",
-                penalised <= ratio[TRAIN + ENSEMBLE],
-                f"{penalised:.2f} against {ratio[TRAIN + ENSEMBLE]:.2f} steps of a softmax network",
-            ),
-            Claim(
-                "Computing the Jacobian is expensive: without the penalty an epoch takes a fraction of the time",
-                plain < penalised / 2,
-                f"{plain:.2f} against {penalised:.2f} steps of a softmax network",
-            ),
-            Claim(
-                "At test time there is only a marginal overhead over a softmax based model",
-                kernels < LITTLE,
-                f"{kernels:.2f} times as long (wanted: below {LITTLE})",
-            ),
-            Claim(
-                "DUQ is about 4 times faster than a deep ensemble of 5 at test time",
-                faster > 3,
-                f"{faster:.2f} times as fast (wanted: above 3)",
-            ),
-        ),
-        differs=(
-            Differs(
-                "machine",
-                "a 1080 Ti GPU",
-                f"a CPU, {found.threads} threads",
-                "ratios alone are compared",
-            ),
-            Differs(
-                "network and data",
-                "not told; in the section on CIFAR-10, so ResNet-18",
-                f"{network}, batches of {found.batch} random images {shape[1]}×{shape[2]}",
-                "the network that our runs are of" if work.quick else "the same work for any image",
-            ),
-            Differs(
-                "the penalty's gradient",
-                "plain double backward",
-                "rules of our own for convolution, BatchNorm, ReLU and pooling",
-                "as our training has it",
-            ),
-        ),
+    epochs, predictions = PAPER.published["epoch"], PAPER.published["prediction"]
+    relative = {name: seconds / epochs[SOFTMAX] for name, seconds in epochs.items()}
+    compared = (
+        *_rows(ratio, TRAIN, "a step of training, times softmax", relative),
+        *_rows(ratio, PREDICT, "prediction, times softmax", predictions),
     )
+    why = "the network that our runs are of" if work.quick else "the same work for any image"
+    values = {"threads": found.threads, "batch": found.batch, "side": f"{shape[1]}×{shape[2]}"}
+    return Outcome(compared, claims, PAPER.deviates("runtime", **values, network=network, why=why))
 
 
-def timed(work: Work, network: str, shape: tuple[int, ...]) -> Timings:
-    """Each piece of work, in turns."""
+def timed(work: Workspace, network: str, shape: tuple[int, ...]) -> Timings:
+    """Time each piece of work, interleaved."""
     started = time.monotonic()
     batch, many = (8, 8) if work.dry else (128, work.pick(512, 256))
     with torch.random.fork_rng():
         torch.manual_seed(0)
         tasks = {**training(network, shape, batch), **prediction(network, shape, many)}
-        rounds = in_turns(tasks, work.count(15, 1))
+        rounds = interleaved(tasks, work.count(15, 1))
     settings = {"batch": batch, "images": many, "rounds": len(rounds[TRAIN + SOFTMAX])}
-    return Timings(
-        network,
-        batch,
-        torch.get_num_threads(),
-        rounds,
-        Provenance.now(0, settings, time.monotonic() - started),
-    )
+    origin = Provenance.now(0, settings, time.monotonic() - started)
+    return Timings(network, batch, torch.get_num_threads(), rounds, origin)
 
 
 def training(network: str, shape: tuple[int, ...], batch: int) -> dict[str, Callable[[], Any]]:
@@ -149,12 +113,13 @@ def prediction(network: str, shape: tuple[int, ...], images: int) -> dict[str, C
         PLAIN: _duq(network, shape, 0.0),
         ENSEMBLE: Ensemble(lambda: network_for(network, shape, CLASSES), MEMBERS),
     }
-    return {
-        PREDICT + name: partial(predict, model, x, progress=False) for name, model in models.items()
-    }
+    run = partial(predict, progress=False)
+    return {PREDICT + name: partial(run, model, x) for name, model in models.items()}
 
 
-def in_turns(tasks: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, tuple[float, ...]]:
+def interleaved(
+    tasks: Mapping[str, Callable[[], Any]], rounds: int
+) -> dict[str, tuple[float, ...]]:
     """Seconds of each task in each round, after a first one that makes what later ones reuse."""
     found: dict[str, list[float]] = {name: [] for name in tasks}
     for round_ in range(-1, rounds):
@@ -170,28 +135,16 @@ def _duq(network: str, shape: tuple[int, ...], penalty: float) -> DUQ:
     return DUQ(network_for(network, shape, None), CLASSES, gradient_penalty=penalty, momentum=0.0)
 
 
-def _epochs() -> dict[str, float]:
-    return {name: seconds / EPOCH[SOFTMAX] for name, seconds in EPOCH.items()}
-
-
 def _rows(
     ratio: Mapping[str, float], kind: str, what: str, paper: Mapping[str, float]
-) -> tuple[Compared, ...]:
-    names = [
-        name.removeprefix(kind)
-        for name in ratio
-        if name.startswith(kind) and name != kind + SOFTMAX
-    ]
-    return tuple(over_seeds(f"{name}: {what}", [ratio[kind + name]], paper[name]) for name in names)
+) -> tuple[Comparison, ...]:
+    names = [name.removeprefix(kind) for name in ratio if name.startswith(kind)]
+    return tuple(
+        over_seeds(f"{name}: {what}", [ratio[kind + name]], paper[name])
+        for name in names
+        if name != SOFTMAX
+    )
 
 
-EXPERIMENTS = (
-    Experiment(
-        "duq-runtime",
-        4,
-        "Run time",
-        "What DUQ costs beside softmax and an ensemble",
-        runtime,
-        once=True,
-    ),
-)
+_TITLE = "What DUQ costs beside softmax and an ensemble"
+EXPERIMENTS = (Experiment("duq-runtime", 4, "Run time", _TITLE, runtime, once=True),)

@@ -1,4 +1,4 @@
-"""Tables 1 to 3 of *DUQ*: FashionMNIST against MNIST, and CIFAR-10 against SVHN."""
+"""Tables 1 to 3: FashionMNIST against MNIST, and CIFAR-10 against SVHN."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,256 +6,194 @@ from statistics import fmean
 
 from nescio.data import Known
 from nescio.detectors import Mahalanobis
-from nescio.methods.method import Method
+from nescio.methods import Method
 from nescio.records import Evaluation
 from nescio.store.run import training_part
 from papers.duq.compared import (
-    CHOSEN,
+    CIFAR_MEMBERS,
     CIFAR_PENALTY,
     CIFAR_SETS,
     DUQ,
     ENSEMBLE,
+    FASHION_PENALTY,
     FASHION_SETS,
     MEMBERS,
-    MOST,
-    SEEDS,
+    PAPER,
     accuracies,
-    cifar_differs,
+    cifar_deviations,
     cifar_ensembles,
     cifar_whole,
-    fashion_differs,
-    fashion_plan,
-    short,
+    experiment,
+    fashion_deviations,
+    fashion_runs,
+    shortfalls,
     unequal,
-)
-from papers.duq.published import (
-    CIFAR_ACCURACY,
-    FASHION_ACCURACY,
-    PENALTIES,
-    TABLE1,
-    TABLE2,
-    TABLE3,
 )
 from papers.duq.runs import (
     CIFAR,
     FASHION,
+    Evaluations,
     auroc,
     duq_run,
-    judged_all,
-    judged_members,
+    evaluate_members,
+    evaluate_runs,
     small_run,
     training_time,
 )
-from papers.experiment import Experiment, Found, Work
+from papers.experiment import Outcome
 from papers.over_seeds import above, all_of, over_seeds
-from papers.reproduction import Claim, Compared, Differs
+from papers.reproduction import Comparison
+from papers.workspace import Workspace
 
 SINGLE, MAHALANOBIS = "single model", "Mahalanobis (ll)"
-SMALL = (0.0, 0.05, 0.5)  # weights that fit a quick run
-TOLERANCE = (
-    0.003  # of accuracies, the sum of the paper's spreads: what we take "competitive" to allow
-)
+LL_RATIO = "LL ratio (generative model)"
+PENALTIES = tuple(map(float, PAPER.published["table1"]))
+QUICK_PENALTIES = (0.0, 0.05, 0.5)
+# of accuracies, the sum of the paper's spreads: what we take "competitive" to allow
+TOLERANCE = 0.003
 Sweep = dict[float, list[float]]  # by weight, of each run
 
 
-def table1(work: Work) -> Found:
+def table1(work: Workspace) -> Outcome:
     """Accuracy and AUROC as the penalty grows."""
-    weights = work.pick(SMALL, PENALTIES)
-    plan = {
-        _weight(weight): (
-            small_run(weight) if work.quick else duq_run(work, FASHION, weight),
-            work.seeds,
-        )
-        for weight in weights
-    }
-    rows = dict(zip(weights, judged_all(work, FASHION, plan).values(), strict=True))
-    where = ", on 6000 images" if work.quick else ""
-    compared = [
-        one
-        for weight, runs in rows.items()
-        for one in _penalty_row(_weight(weight) + where, runs, weight)
-    ]
-    if work.quick:
+    weights, quick = work.pick(QUICK_PENALTIES, PENALTIES), work.quick
+    run_of = small_run if quick else partial(duq_run, work, FASHION)
+    trained = {_weight(weight): (run_of(weight), work.seeds) for weight in weights}
+    rows = dict(zip(weights, evaluate_runs(work, FASHION, trained).values(), strict=True))
+    compared: list[Comparison] = []
+    for weight, runs in rows.items():
+        compared += _penalty_rows(_weight(weight) + ", on 6000 images" * quick, runs, weight)
+    if quick:
         whole = {"λ = 0, on all images": (duq_run(work, FASHION, 0.0), work.seeds)}
-        for name, group in judged_all(work, FASHION, whole).items():
-            compared += _penalty_row(name, group, 0.0)
-        plan |= whole
+        for name, group in evaluate_runs(work, FASHION, whole).items():
+            compared += _penalty_rows(name, group, 0.0)
+        trained |= whole
     accuracy = {weight: [one.known.accuracy for one in runs] for weight, runs in rows.items()}
     letters, digits = (
         {weight: [auroc(one, name) for one in runs] for weight, runs in rows.items()}
         for name in ("notmnist", "mnist")
     )
-    return Found(
-        compared=tuple(compared),
-        claims=(
-            Claim(
-                "Accuracy goes down as λ increases",
-                above(accuracy[0.0], accuracy[max(rows)]),
-                f"{_course(accuracy, 100, '%')} (wanted: less at the largest λ than at 0)",
-            ),
-            Claim(
-                "The best λ for NotMNIST is also the best for MNIST",
-                _same_best(letters, digits),
-                f"NotMNIST: {_course(letters)}; MNIST: {_course(digits)}",
-            ),
-            Claim(
-                "The gradient penalty improves AUROC slightly",
-                all_of(above(values[CHOSEN], values[0.0]) for values in (letters, digits)),
-                f"from λ = 0 to {CHOSEN}: {fmean(letters[0.0]):.3f} to {fmean(letters[CHOSEN]):.3f} on NotMNIST, "
-                f"{fmean(digits[0.0]):.3f} to {fmean(digits[CHOSEN]):.3f} on MNIST",
-            ),
-        ),
-        differs=(*_table1_differs(work), *fashion_differs(work, chosen=False, ensemble=False)),
-        remarks=(
-            *(
-                ("The sweep over λ is of short runs on a tenth of the images.",)
-                if work.quick
-                else ()
-            ),
-            *short(work, compared),
-            training_time(work, plan),
-        ),
+    falls = f"{_course(accuracy, 100, ' %')} (wanted: less at the largest λ than at 0)"
+    both = f"NotMNIST: {_course(letters)}; MNIST: {_course(digits)}"
+    gains = ", ".join(
+        f"{fmean(values[0.0]):.3f} to {fmean(values[FASHION_PENALTY]):.3f} on {name}"
+        for name, values in (("NotMNIST", letters), ("MNIST", digits))
+    )
+    helps = all_of(above(values[FASHION_PENALTY], values[0.0]) for values in (letters, digits))
+    claims = (
+        PAPER.claim("accuracy_falls", above(accuracy[0.0], accuracy[max(rows)]), falls),
+        PAPER.claim("same_best", _same_best(letters, digits), both),
+        PAPER.claim("penalty_helps", helps, f"from λ = 0 to {FASHION_PENALTY}: {gains}"),
+    )
+    listed = ", ".join(f"{weight:g}" for weight in QUICK_PENALTIES)
+    lambdas = PAPER.deviates("lambdas", weights=listed, seeds=work.seeds) if quick else ()
+    short = ("The sweep over λ is of short runs on a tenth of the images.",) if quick else ()
+    return Outcome(
+        tuple(compared),
+        claims,
+        (*lambdas, *fashion_deviations(work, chosen=False, ensemble=False)),
+        (*short, *shortfalls(work, compared), training_time(work, trained)),
     )
 
 
-def table2(work: Work) -> Found:
+def table2(work: Workspace) -> Outcome:
     """DUQ beside other methods."""
-    plan = fashion_plan(work)
-    single = partial(judged_members, work, FASHION, plan[ENSEMBLE][0])
-    runs = {
-        **judged_all(work, FASHION, plan),
+    trained = fashion_runs(work)
+    single = partial(evaluate_members, work, FASHION, trained[ENSEMBLE][0])
+    runs: Evaluations = {
+        **evaluate_runs(work, FASHION, trained),
         SINGLE: single(MEMBERS),
         MAHALANOBIS: single(work.pick(1, MEMBERS), "-mahalanobis", _mahalanobis),
     }
-    table = [
-        over_seeds(
-            f"{_ours(name)}: AUROC, FashionMNIST against MNIST",
-            [auroc(one, "mnist") for one in group],
-            TABLE2[name],
-        )
-        for name, group in runs.items()
-    ]
-    table += accuracies(runs, FASHION_ACCURACY)
     told = {name: [auroc(one, "mnist") for one in group] for name, group in runs.items()}
     means = {name: fmean(values) for name, values in told.items()}
     accuracy = {name: fmean(one.known.accuracy for one in group) for name, group in runs.items()}
+    what = "AUROC, FashionMNIST against MNIST"
+    table = [
+        over_seeds(f"{_ours(name)}: {what}", values, PAPER.at("table2", name))
+        for name, values in told.items()
+    ]
+    table += accuracies(runs, "fashion_accuracy")
     energy = fmean(auroc(one, "mnist", "energy") for one in runs[DUQ])
     entropy = fmean(auroc(one, "mnist", "entropy") for one in runs[SINGLE])
-    return Found(
-        compared=tuple(table),
-        claims=(
-            Claim(
-                "DUQ outperforms all other classification based methods",
-                all_of(above(told[DUQ], values) for name, values in told.items() if name != DUQ),
-                ", ".join(f"{_ours(name)}: {value:.3f}" for name, value in means.items()),
-            ),
-            Claim(
-                "DUQ achieves competitive accuracy",
-                accuracy[DUQ] > accuracy[SINGLE] - TOLERANCE,
-                f"{accuracy[DUQ]:.1%} against {accuracy[SINGLE]:.1%} of the single model (wanted: at most "
-                f"{100 * TOLERANCE:.1f} points less, the sum of the paper's spreads)",
-            ),
-        ),
-        differs=(
-            *fashion_differs(work),
-            Differs(
-                "single models",
-                "not told if trained for themselves",
-                "the members of an ensemble, each alone",
-            ),
-            Differs(
-                "score of the single model",
-                "not told",
-                "the largest probability",
-                f"entropy gives {entropy:.3f}",
-            ),
-            Differs(
-                "Mahalanobis distance",
-                "by Ren et al. (2019), of another network",
-                "on the features of our single model, without a step in the input or a tuned sum of layers",
-                "one forward pass, and no unknown data to tune on",
-            ),
-        ),
-        remarks=(
-            f"LL ratio ({TABLE2['LL ratio (generative model)'].value} in the paper, from Ren et al. 2019) is of a "
-            "generative model, PixelCNN++, which is not part of nescio.",
-            *(
-                (
-                    f"The Mahalanobis distance of our single model's features reaches {means[MAHALANOBIS]:.3f} and is "
-                    "ahead of DUQ; what the paper quotes is of another network.",
-                )
-                if means[MAHALANOBIS] > means[DUQ]
-                else ()
-            ),
-            f"By `energy`, the sum of all kernels, the same DUQ networks reach {energy:.3f}.",
-            *unequal(work),
-            *short(work, table),
-            training_time(work, plan),
-        ),
+    ahead = all_of(above(told[DUQ], values) for name, values in told.items() if name != DUQ)
+    beside = ", ".join(f"{_ours(name)}: {value:.3f}" for name, value in means.items())
+    near = (
+        f"{accuracy[DUQ]:.1%} against {accuracy[SINGLE]:.1%} of the single model (wanted: at most "
+        f"{100 * TOLERANCE:.1f} points less, the sum of the paper's spreads)"
     )
-
-
-def table3(work: Work) -> Found:
-    """CIFAR-10 against SVHN. Ensembles of fewer members are disjoint parts of the one of 15, as far as it goes."""
-    plan = {
-        "DUQ, λ = 0.5": (duq_run(work, CIFAR, CIFAR_PENALTY), work.seeds),
-        "DUQ, λ = 0": (duq_run(work, CIFAR, 0.0), work.seeds),
-    }
-    whole = cifar_whole(work)
-    runs = {
-        **judged_all(work, CIFAR, plan),
-        SINGLE: judged_members(work, CIFAR, whole, work.seeds),
-        **{f"deep ensemble of {size}": cifar_ensembles(work, size) for size in (3, 5, 10, MOST)},
-    }
-    table = [
-        over_seeds(
-            f"{name}: AUROC, CIFAR-10 against SVHN",
-            [auroc(one, "svhn") for one in group],
-            TABLE3[name],
-        )
-        for name, group in runs.items()
+    claims = (
+        PAPER.claim("outperforms", ahead, beside),
+        PAPER.claim("competitive", accuracy[DUQ] > accuracy[SINGLE] - TOLERANCE, near),
+    )
+    remarks = [
+        f"LL ratio ({PAPER.published['table2'][LL_RATIO][0]} in the paper, from Ren et al. 2019) is of a "
+        "generative model, PixelCNN++, which is not part of nescio."
     ]
-    table += accuracies(runs, CIFAR_ACCURACY)
-    means = {name: fmean(auroc(one, "svhn") for one in group) for name, group in runs.items()}
-    return Found(
-        compared=tuple(table),
-        claims=(
-            Claim(
-                "There is a big improvement going from λ = 0 to λ = 0.5",
-                means["DUQ, λ = 0.5"] > means["DUQ, λ = 0"] + 0.03,
-                f"{means['DUQ, λ = 0']:.3f} and {means['DUQ, λ = 0.5']:.3f} (wanted: more than 0.03)",
-            ),
-            Claim(
-                "Deep Ensembles performs the best",
-                max(means, key=means.__getitem__).startswith("deep"),
-                ", ".join(f"{name}: {value:.3f}" for name, value in means.items()),
-            ),
-        ),
-        differs=cifar_differs(work),
-        remarks=(
-            f"LL ratio ({TABLE3['LL ratio (generative model)'].value} in the paper) is of a generative model, "
-            "which is not part of nescio.",
-            *short(work, table),
-            training_time(work, plan | {"the ensemble": (whole, 1)}),
-        ),
+    if means[MAHALANOBIS] > means[DUQ]:
+        remarks.append(
+            f"The Mahalanobis distance of our single model's features reaches {means[MAHALANOBIS]:.3f} and is "
+            "ahead of DUQ; what the paper quotes is of another network."
+        )
+    remarks.append(
+        f"By `energy`, the sum of all kernels, the same DUQ networks reach {energy:.3f}."
     )
+    remarks += [*unequal(work), *shortfalls(work, table), training_time(work, trained)]
+    deviations = (*fashion_deviations(work), *PAPER.deviates("single", entropy=entropy))
+    return Outcome(tuple(table), claims, deviations, tuple(remarks))
+
+
+def table3(work: Workspace) -> Outcome:
+    """CIFAR-10 against SVHN. Ensembles of fewer members are disjoint parts of the one of 15, as far as it goes."""
+    strong, none = "DUQ, λ = 0.5", "DUQ, λ = 0"
+    trained = {
+        strong: (duq_run(work, CIFAR, CIFAR_PENALTY), work.seeds),
+        none: (duq_run(work, CIFAR, 0.0), work.seeds),
+    }
+    whole, sizes = cifar_whole(work), (3, 5, 10, CIFAR_MEMBERS)
+    runs: Evaluations = {
+        **evaluate_runs(work, CIFAR, trained),
+        SINGLE: evaluate_members(work, CIFAR, whole, work.seeds),
+        **{f"deep ensemble of {size}": cifar_ensembles(work, size) for size in sizes},
+    }
+    told = {name: [auroc(one, "svhn") for one in group] for name, group in runs.items()}
+    table = [
+        over_seeds(f"{name}: AUROC, CIFAR-10 against SVHN", values, PAPER.at("table3", name))
+        for name, values in told.items()
+    ]
+    table += accuracies(runs, "cifar_accuracy")
+    means = {name: fmean(values) for name, values in told.items()}
+    gain = f"{means[none]:.3f} and {means[strong]:.3f} (wanted: more than 0.03)"
+    each = ", ".join(f"{name}: {value:.3f}" for name, value in means.items())
+    deep = max(means, key=means.__getitem__).startswith("deep")
+    claims = (
+        PAPER.claim("big_improvement", means[strong] > means[none] + 0.03, gain),
+        PAPER.claim("ensemble_best", deep, each),
+    )
+    remarks = (
+        f"LL ratio ({PAPER.published['table3'][LL_RATIO][0]} in the paper) is of a generative model, "
+        "which is not part of nescio.",
+        *shortfalls(work, table),
+        training_time(work, trained | {"the ensemble": (whole, 1)}),
+    )
+    return Outcome(tuple(table), claims, cifar_deviations(work), remarks)
 
 
 def _mahalanobis(model: Method, known: Known) -> Mahalanobis:
-    found = Mahalanobis(model)
-    found.fit(training_part(known))
-    return found
+    detector = Mahalanobis(model)
+    detector.fit(training_part(known))
+    return detector
 
 
-def _penalty_row(name: str, runs: Sequence[Evaluation], weight: float) -> list[Compared]:
-    accuracy, letters, digits = TABLE1[weight]
-    return [
-        over_seeds(f"{name}: accuracy", [one.known.accuracy for one in runs], accuracy, "%"),
-        over_seeds(
-            f"{name}: AUROC against NotMNIST", [auroc(one, "notmnist") for one in runs], letters
-        ),
-        over_seeds(f"{name}: AUROC against MNIST", [auroc(one, "mnist") for one in runs], digits),
+def _penalty_rows(name: str, runs: Sequence[Evaluation], weight: float) -> list[Comparison]:
+    at = partial(PAPER.at, "table1", f"{weight:g}")
+    rows = [
+        over_seeds(f"{name}: accuracy", [one.known.accuracy for one in runs], at("accuracy"), "%")
     ]
+    for unknown, title in (("notmnist", "NotMNIST"), ("mnist", "MNIST")):
+        values = [auroc(one, unknown) for one in runs]
+        rows.append(over_seeds(f"{name}: AUROC against {title}", values, at(unknown)))
+    return rows
 
 
 def _ours(name: str) -> str:
@@ -267,9 +205,10 @@ def _weight(weight: float) -> str:
 
 
 def _course(values: Sweep, times: float = 1.0, unit: str = "") -> str:
+    means = {weight: times * fmean(runs) for weight, runs in values.items()}
+    digits = 1 if unit else 3
     return ", ".join(
-        f"{_weight(weight)}: {times * fmean(runs):.{1 if unit else 3}f}{unit and ' ' + unit}"
-        for weight, runs in values.items()
+        f"{_weight(weight)}: {mean:.{digits}f}{unit}" for weight, mean in means.items()
     )
 
 
@@ -285,48 +224,13 @@ def _may_be_best(values: Sweep) -> set[float]:
     return {weight for weight, runs in values.items() if runs is best or not above(best, runs)}
 
 
-def _table1_differs(work: Work) -> tuple[Differs, ...]:
-    if not work.quick:
-        return ()
-    weights = ", ".join(f"{weight:g}" for weight in SMALL)
-    return (
-        Differs("values of λ", "seven", weights, "those that fit an hour"),
-        Differs(
-            "rows “on 6000 images”",
-            "60 000 images, 30 epochs, γ = 0.999",
-            f"6000 images, 6 epochs, γ = 0.99, {work.seeds} of each",
-            "a step with the penalty takes three times as long",
-        ),
-    )
-
-
+_TITLES = (
+    "FashionMNIST against MNIST, methods compared",
+    "CIFAR-10 against SVHN, methods compared",
+)
+_PENALTY = "The weight of the gradient penalty on FashionMNIST"
 EXPERIMENTS = (
-    Experiment(
-        "duq-table1",
-        4,
-        "Table 1",
-        "The weight of the gradient penalty on FashionMNIST",
-        table1,
-        FASHION_SETS,
-        seeds=SEEDS,
-    ),
-    Experiment(
-        "duq-table2",
-        4,
-        "Table 2",
-        "FashionMNIST against MNIST, methods compared",
-        table2,
-        FASHION_SETS,
-        seeds=SEEDS,
-    ),
-    Experiment(
-        "duq-table3",
-        4,
-        "Table 3",
-        "CIFAR-10 against SVHN, methods compared",
-        table3,
-        CIFAR_SETS,
-        scales=("paper",),
-        seeds=SEEDS,
-    ),
+    experiment("Table 1", _PENALTY, table1, FASHION_SETS),
+    experiment("Table 2", _TITLES[0], table2, FASHION_SETS),
+    experiment("Table 3", _TITLES[1], table3, CIFAR_SETS, scales=("paper",)),
 )

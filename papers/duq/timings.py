@@ -21,7 +21,7 @@ NOTE = (
 
 @dataclass(frozen=True)
 class Timings(Record):
-    """Seconds of each round of each piece of work; a round holds all of them, so that a neighbour disturbs all."""
+    """Seconds of each round of each piece of work; a round holds all of them."""
 
     OF_MODEL: ClassVar = False
     NEEDED: ClassVar = ("seconds",)
@@ -35,12 +35,12 @@ class Timings(Record):
 
 def timings_html(context: ReportContext) -> Markup:
     """Return a table of each record."""
-    found, parts = context.unique(Timings), []
-    for name, record in found:
+    records, parts = context.unique(Timings), []
+    for name, record in records:
         rows = [_row(work, rounds) for work, rounds in record.seconds.items()]
         threads = f"{record.threads} thread{'s' * (record.threads != 1)}"
-        parts += [heading(name)] if len(found) > 1 else []
         title = f"{record.network}, batches of {record.batch}, {threads}"
+        parts += [heading(name)] if len(records) > 1 else []
         parts.append(Table(title, COLUMNS, rows).html())
     return join([*parts, paragraphs([NOTE])]) if parts else Markup("")
 

@@ -1,89 +1,19 @@
-"""The figures of paper 3's tables 1, 2 and 3, to stand beside ours.
+"""The paper, and the figures of its tables by row and set, to stand beside ours."""
 
-They repeat softmax and entropy, not always with the same figures: each table has its own here, as printed.
-"""
+from papers.gradient_uncertainty.separations import MEASURES, Figures
+from papers.paper import read_paper
 
-# AUROC, AUPR-In and AUPR-Out in per cent; the paper's letters and digits are those of EMNIST
-_SETS = {
-    1: ("wrong", "nist_letters", "cifar10", "uniform"),
-    2: ("wrong", "nist_letters", "cifar10", "uniform"),
-    3: ("wrong", "omniglot", "notmnist", "cifar10", "normal", "uniform", "all unknown"),
-}
-_ROWS = (
-    (1, "softmax", "97.82 87.62 99.13 92.95", "99.97 98.39 99.98 99.31", "39.96 59.04 77.10 40.10"),
-    (1, "entropy", "97.74 88.44 99.24 93.52", "99.97 98.38 99.95 99.36", "95.56 60.36 91.27 42.46"),
-    (1, "l1 norm", "97.77 87.22 98.19 90.66", "99.97 98.42 99.89 99.07", "95.28 58.39 66.62 33.08"),
-    (1, "l2 norm", "97.78 87.27 98.38 91.05", "99.97 98.42 99.90 99.11", "95.30 58.27 70.81 34.03"),
-    (1, "minimum", "97.78 87.30 98.40 90.50", "99.97 95.20 99.90 99.05", "95.36 58.76 72.72 33.00"),
-    (1, "maximum", "97.70 86.92 98.31 87.05", "99.97 95.03 99.89 98.67", "95.32 55.01 74.59 26.84"),
-    (
-        1,
-        "standard deviation",
-        "97.78 87.26 98.38 90.98",
-        "99.97 95.04 99.90 99.11",
-        "95.30 58.26 70.75 33.88",
-    ),
-    (2, "softmax", "97.82 87.62 99.13 92.95", "99.97 98.39 99.98 99.31", "39.96 59.04 77.10 40.10"),
-    (2, "entropy", "97.74 88.44 99.42 93.52", "99.97 98.38 99.99 99.36", "95.56 60.36 86.07 42.46"),
-    (2, "glm", "49.90 50.00 50.03 50.54", "98.24 86.40 91.28 85.40", "2.23 16.47 11.47 23.54"),
-    (2, "lasso", "97.58 89.33 98.70 93.90", "99.97 98.34 99.92 99.33", "35.47 64.63 85.60 48.75"),
-    (2, "ridge", "66.07 62.93 66.32 64.41", "99.22 92.16 95.86 92.42", "3.02 20.58 14.75 21.90"),
-    (
-        2,
-        "elastic_net",
-        "97.77 89.29 98.54 92.27",
-        "99.97 98.34 99.91 99.15",
-        "46.18 64.57 75.52 42.53",
-    ),
-    (
-        3,
-        "entropy",
-        "97.74 98.05 95.41 99.24 94.36 94.31 96.04",
-        "99.97 99.84 99.45 99.95 99.59 99.65 98.66",
-        "35.83 83.48 74.86 91.27 54.98 37.97 89.17",
-    ),
-    (
-        3,
-        "softmax",
-        "97.84 97.84 95.24 99.03 94.49 93.87 95.83",
-        "99.97 99.82 99.43 99.94 99.60 99.62 98.59",
-        "39.94 80.45 14.59 87.38 57.32 36.63 88.07",
-    ),
-    (
-        3,
-        "validation",
-        "94.59 94.38 85.90 81.19 56.09 86.77 80.55",
-        "99.89 99.04 95.86 95.47 92.72 98.05 84.98",
-        "32.95 74.17 64.57 54.45 18.57 56.66 75.64",
-    ),
-    (
-        3,
-        "validation + uniform",
-        "96.51 97.29 93.22 96.27 98.37 94.22 95.49",
-        "99.95 99.73 98.83 99.41 99.89 99.56 97.72",
-        "36.02 80.36 71.53 73.93 68.73 58.56 89.38",
-    ),
-    (
-        3,
-        "validation + uniform + cifar10",
-        "96.69 97.44 94.49 99.12 98.34 93.87 96.36",
-        "99.96 99.75 99.19 99.94 99.89 99.53 98.53",
-        "35.98 81.46 74.91 90.84 67.89 56.59 91.23",
-    ),
-    (
-        3,
-        "validation + uniform + cifar10 + omniglot",
-        "96.68 97.84 94.86 99.09 98.17 94.42 96.64",
-        "99.96 99.80 99.29 99.93 99.88 99.57 98.71",
-        "35.33 83.40 75.13 89.82 65.12 59.53 91.55",
-    ),
-)
-PUBLISHED = {
-    number: {
-        (row, name): dict(zip(("auroc", "aupr_in", "aupr_out"), map(float, figures), strict=True))
-        for table, row, *lines in _ROWS
-        if table == number
-        for name, *figures in zip(_SETS[table], *(line.split() for line in lines), strict=True)
+PAPER = read_paper("gradient_uncertainty")
+
+
+def table(number: int) -> Figures:
+    """Return a table of the paper, in per cent."""
+    found = PAPER.published[f"table{number}"]
+    return {
+        (row, name): {measure: figures[measure][i] for measure in MEASURES}
+        for row, figures in found["rows"].items()
+        for i, name in enumerate(found["sets"])
     }
-    for number in _SETS
-}  # by table, then by row and set
+
+
+PUBLISHED = {number: table(number) for number in (1, 2, 3)}

@@ -1,4 +1,4 @@
-"""What paper 3's tables and its figure 2 are made of: *Classification uncertainty … based on gradient information*.
+"""What the tables and figure 2 are made of.
 
 Networks are trained on independent splits of labelled data. Of each input we keep the statistics of its gradient; all
 that is compared, single statistics and meta-classifiers, is then a matter of these numbers.
@@ -16,21 +16,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+import nescio
 from nescio import metrics
 from nescio.data import Known, Normalise, Samples, load
 from nescio.detectors.meta import check_counts, labelled_features
 from nescio.detectors.meta_fit import REGRESSIONS, fit_meta
 from nescio.errors import NescioError
-from nescio.evaluation.evaluate import evaluate
 from nescio.evaluation.unknown_sets import unknown_set
 from nescio.methods import Softmax
 from nescio.models import network_for
-from nescio.records import History, Provenance
+from nescio.records import History, Provenance, to_plain
 from nescio.scores.gradient import gradient_features
 from nescio.seeds import derived_seed
 from nescio.training.schedule import Step
-from nescio.training.train import train as train_model
-from papers.gradient_uncertainty.separations import Repeated, Row, Separations, Spread
+from papers.gradient_uncertainty.separations import ScoreRow, ScoreValues, Separations, SplitMetrics
 
 SINGLE = {  # rows of table 1, and the columns of `gradient_features` they are
     "softmax": "max_prob",
@@ -48,20 +47,18 @@ Features = dict[str, Tensor]  # of each set, (N, F)
 
 
 @dataclass(frozen=True)
-class Plan:
+class SplitPlan:
     """What is trained, on how much, and what it is held against."""
 
     data: str
     network: str
-    unknown: tuple[str, ...]  # sets that are told from right answers
+    unknown: tuple[str, ...]  # sets that are separated from right answers
     mixed: tuple[str, ...]  # those that make up `all unknown`
     mixes: tuple[tuple[str, ...], ...]  # known unknowns that the network of table 3 learns from
     train: int
     validation: int
     test: int
-    digits: tuple[
-        str, ...
-    ] = ()  # further data of the known classes, whose wrong answers are a set of their own
+    digits: tuple[str, ...] = ()  # more data of known classes, whose wrong answers are a set
     unseen: tuple[str, ...] = ()
     epochs: int = 20
     batch_size: int = 256
@@ -71,7 +68,7 @@ class Plan:
     networks: int = 5  # meta-classifiers that are averaged
 
 
-MNIST = Plan(
+MNIST = SplitPlan(
     data="mnist",
     network="cnn16",
     unknown=("nist_letters", "omniglot", "notmnist", "cifar10", "normal", "uniform"),
@@ -82,7 +79,7 @@ MNIST = Plan(
     test=15_000,
     digits=("emnist_digits",),
 )
-DIGITS = Plan(
+DIGITS = SplitPlan(
     data="digits",
     network="lenet",
     unknown=("unseen", "normal", "uniform"),
@@ -99,17 +96,16 @@ DIGITS = Plan(
     each=100,
     networks=2,
 )
-PLANS = {plan.data: plan for plan in (MNIST, DIGITS)}
 
 
 def separations(
-    plan: Plan, splits: int, folder: Path, root: str | None = None, seed: int = 0
+    plan: SplitPlan, splits: int, folder: Path, root: str | None = None, seed: int = 0
 ) -> Separations:
-    """The record of all splits; each is written when it is done, and is not made again if it is there."""
-    found = []
+    """Return the record of all splits; each is written when it is done, and not made again if it is there."""
+    records = []
     for split in range(splits):
         path = folder / f"split-{split}.json"
-        settings = {**_plain(plan), "split": split}
+        settings = {**to_plain(plan), "split": split}
         if path.exists():
             record = Separations.load(path)
             if record.provenance.settings != settings or record.provenance.seed != seed:
@@ -119,14 +115,19 @@ def separations(
         else:
             record = one_split(plan, split, folder, root, seed, settings)
             record.save(path)
-        found.append(record)
-    return together(found)
+        records.append(record)
+    return together(records)
 
 
 def one_split(
-    plan: Plan, split: int, folder: Path, root: str | None, seed: int, settings: Mapping[str, Any]
+    plan: SplitPlan,
+    split: int,
+    folder: Path,
+    root: str | None,
+    seed: int,
+    settings: Mapping[str, Any],
 ) -> Separations:
-    """Train a network on its own part of the data, and hold every score and meta-classifier against every set."""
+    """Train a network on its own part of the data, and evaluate every score and meta-classifier on every set."""
     started, own = time.monotonic(), derived_seed(seed, "split", split)
     known = load(plan.data, root, plan.unseen)
     train, validation, test = divided(known, (plan.train, plan.validation, plan.test), own)
@@ -137,31 +138,29 @@ def one_split(
     rows, right, names = labelled_features(model, validation)
     check_counts(int(right.sum()), int((~right).sum()), {})
     told, few = _sets(plan, known, root, own)
-    judge = _Judge(_features(plan, model, test, told, root))
+    judge = _SetFeatures(_features(plan, model, test, told, root))
     familiar = {name: gradient_features(model, data, log=True).values for name, data in few.items()}
-    table = [
-        judge.row(name, "single", _column(names.index(column))) for name, column in SINGLE.items()
-    ]
-    table += [
-        judge.row(kind, "regression", fit_meta(kind, rows, ~right, own)) for kind in REGRESSIONS
-    ]
+    columns = {name: _column(names.index(column)) for name, column in SINGLE.items()}
+    fits = {kind: fit_meta(kind, rows, ~right, own) for kind in REGRESSIONS}
+    table = [judge.row(name, "single", column) for name, column in columns.items()]
+    table += [judge.row(kind, "regression", fit) for kind, fit in fits.items()]
     for mix in plan.mixes:
-        table.append(
-            _network_row(plan, judge, rows, right, {name: familiar[name] for name in mix}, own)
-        )
+        few_of = {name: familiar[name] for name in mix}
+        table.append(_network_row(plan, judge, rows, right, few_of, own))
+    spreads = [ScoreValues(name, judge.values(names.index(SINGLE[name]))) for name in SHOWN]
     return Separations(
         data=known.name,
         network=plan.network,
-        accuracy=(evaluate(model, test, scores=["max_prob"]).known.accuracy,),
+        accuracy=(nescio.evaluate(model, test, scores=["max_prob"]).known.accuracy,),
         sets={name: (len(values),) for name, values in judge.features.items()},
         rows=tuple(table),
-        spreads=tuple(Spread(name, judge.values(names.index(SINGLE[name]))) for name in SHOWN),
+        spreads=tuple(spreads),
         provenance=Provenance.now(seed, dict(settings), time.monotonic() - started),
     )
 
 
 def _features(
-    plan: Plan, model: Softmax, test: Samples, told: dict[str, Samples], root: str | None
+    plan: SplitPlan, model: Softmax, test: Samples, told: dict[str, Samples], root: str | None
 ) -> Features:
     """Of right answers, of wrong ones, of each unknown set, and of the mixed ones together; empty sets are left out."""
     values, right, _ = labelled_features(model, test)
@@ -215,21 +214,21 @@ def together(records: Sequence[Separations]) -> Separations:
     )
 
 
-def _joined(parts: Sequence[Repeated]) -> Repeated:
-    return Repeated(
+def _joined(parts: Sequence[SplitMetrics]) -> SplitMetrics:
+    return SplitMetrics(
         *(tuple(v for part in parts for v in getattr(part, name)) for name in asdict(parts[0]))
     )
 
 
 def _trained(
-    plan: Plan, known: Known, train: Samples, seed: int, checkpoint: Path
+    plan: SplitPlan, known: Known, train: Samples, seed: int, checkpoint: Path
 ) -> tuple[Softmax, History]:
     """As in the paper, but for a fixed number of epochs at a learning rate, its tenth and its hundredth."""
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
         net = network_for(plan.network, known.shape, len(known.classes))
     model = Softmax(net, normalise=Normalise.fitted(train))
-    history = train_model(
+    history = nescio.train(
         model,
         train,
         epochs=plan.epochs,
@@ -245,7 +244,7 @@ def _trained(
 
 
 def _sets(
-    plan: Plan, known: Known, root: str | None, seed: int
+    plan: SplitPlan, known: Known, root: str | None, seed: int
 ) -> tuple[dict[str, Samples], dict[str, Samples]]:
     """The unknown sets to be told, and a few inputs of each to learn from; no input is in both."""
     told, few = {}, {}
@@ -257,13 +256,13 @@ def _sets(
     return told, few
 
 
-class _Judge:
+class _SetFeatures:
     """Holds the features of each set, and any function of them against the right answers."""
 
     def __init__(self, features: Features) -> None:
         self.features = features
 
-    def row(self, name: str, group: str, *scores: Any) -> Row:
+    def row(self, name: str, group: str, *scores: Any) -> ScoreRow:
         """What a score gives or, of several, what they give on average."""
         against = {
             other: [self._told(score, other) for score in scores]
@@ -271,10 +270,10 @@ class _Judge:
             if other != RIGHT
         }
         means = {other: np.mean(found, axis=0) for other, found in against.items()}
-        return Row(
+        return ScoreRow(
             name,
             group,
-            {other: Repeated(*((float(v),) for v in found)) for other, found in means.items()},
+            {other: SplitMetrics(*((float(v),) for v in found)) for other, found in means.items()},
         )
 
     def values(self, column: int) -> dict[str, tuple[float, ...]]:
@@ -295,8 +294,8 @@ def _numbers(values: Tensor) -> NDArray[np.float64]:
 
 
 def _network_row(
-    plan: Plan, judge: _Judge, rows: Tensor, right: Tensor, few: Features, seed: int
-) -> Row:
+    plan: SplitPlan, judge: _SetFeatures, rows: Tensor, right: Tensor, few: Features, seed: int
+) -> ScoreRow:
     """The network that learns from validation data and a few inputs of some unknown sets."""
     values = torch.cat([rows, *few.values()])
     wrong = torch.cat([~right, right.new_ones(len(values) - len(rows))])
@@ -305,12 +304,3 @@ def _network_row(
         for number in range(plan.networks)
     ]
     return judge.row(" + ".join(["validation", *few]), "network", *fitted)
-
-
-def _plain(plan: Plan) -> dict[str, Any]:
-    return {
-        name: [list(v) if isinstance(v, tuple) else v for v in value]
-        if isinstance(value, tuple)
-        else value
-        for name, value in asdict(plan).items()
-    }

@@ -1,4 +1,4 @@
-"""Figure 1 of *Know your limits*: entropy maps of five models, far beyond the data they learned."""
+"""Figure 1: entropy maps of five models, far beyond the data they learned."""
 
 import math
 from collections.abc import Mapping
@@ -10,153 +10,100 @@ from typing import Any
 import numpy as np
 import torch
 
+import nescio
 from nescio.audit import overconfidence
 from nescio.data import Known
-from nescio.evaluation.maps import uncertainty_map
 from nescio.records import Audit, Map, Surface
 from nescio.report.maps import map_figure
-from nescio.store.run import Source
-from papers.experiment import Experiment, Found, Work
+from papers.experiment import Experiment, Outcome
 from papers.know_your_limits.models import (
     ENSEMBLES,
     FIVE,
+    PAPER,
     SINGLE,
+    Models,
+    deviations,
+    each,
     models,
+    rows,
     title,
-    training_of,
-    unlike,
 )
-from papers.over_seeds import above, in_words, over_seeds
-from papers.reproduction import Claim
+from papers.over_seeds import above, in_words
+from papers.workspace import Workspace
 
-SURE = 0.99  # the confidence that we call certain in a map
-
-
-def figure1(work: Work) -> Found:
-    """Maps of entropy, how certain each model is on their rim, and in how many directions it is for ever."""
-    made = models(work, lambda seed: Source("three_blobs", seed=seed))
-    directions = work.count(360, 8)
-    fine = work.count(
-        work.pick(60, 120), 12
-    )  # of the first seed, which is drawn; of the others only the rim counts
-    maps: dict[str, list[Map]] = {}
-    ends: dict[str, list[Audit]] = {}
-
-    def mapped(method: str, seed: int, resolution: int) -> Map:
-        model, known = made(method, seed)
-        return _thinned(
-            uncertainty_map(model, known, ["entropy"], resolution=resolution, seed=seed)
-        )
-
-    def ended(method: str, seed: int) -> Audit:
-        model, known = made(method, seed)
-        middle, half = _middle(known)
-        circle = middle + 2 * half * _circle(directions)
-        return overconfidence(model, circle, trials=directions, rays=0, seed=seed)
-
-    for method in FIVE:
-        for seed in range(work.seeds):
-            how, resolution = (
-                {"seed": seed, "training": training_of(work, method)},
-                fine if seed == 0 else fine // 2,
-            )
-            look = partial(mapped, method, seed, resolution)
-            maps.setdefault(method, []).append(
-                work.stage(f"map-{method}-{seed}", Map, look, **how, resolution=resolution)
-            )
-            end = partial(ended, method, seed)
-            ends.setdefault(method, []).append(
-                work.stage(f"far-{method}-{seed}", Audit, end, **how, directions=directions)
-            )
-    work.picture(
-        "entropy.svg",
-        map_figure(
-            [maps[method][0] for method in FIVE], ["entropy"], titles=list(map(title, FIVE))
-        ),
-    )
-    work.picture(
-        "saturation.svg",
-        map_figure(
-            [maps[method][0] for method in FIVE],
-            ["entropy"],
-            saturation=True,
-            titles=list(map(title, FIVE)),
-        ),
-    )
-    return _figure1_found(work, maps, ends)
+CERTAIN = 0.99  # the confidence that we call certain in a map
+Values = Mapping[str, list[float]]  # of each model and seed
 
 
-def _figure1_found(
-    work: Work, maps: Mapping[str, list[Map]], ends: Mapping[str, list[Audit]]
-) -> Found:
-    rims = {name: [rim(one) for one in found] for name, found in maps.items()}
-    doubts = {name: [rim_entropy(one) for one in found] for name, found in maps.items()}
-    certain = {name: [one.ends_certain or 0.0 for one in found] for name, found in ends.items()}
-    share = {title(name): fmean(values) for name, values in rims.items()}
-    one = fmean(rims["softmax"])
+def figure1(work: Workspace) -> Outcome:
+    """Maps of entropy, how certain each model is on their rim, and in how many directions it stays so."""
+    made, directions = models(work, "three_blobs"), work.count(360, 8)
+    # of the first seed, which is drawn; of the others only the rim counts
+    fine = work.count(work.pick(60, 120), 12)
+    maps: dict[str, list[Map]] = {method: [] for method in FIVE}
+    ends: dict[str, list[Audit]] = {method: [] for method in FIVE}
+    for method, seed, how in each(work):
+        resolution = fine if seed == 0 else fine // 2
+        draw = partial(_map, made, method, seed, resolution)
+        name = f"map-{method}-{seed}"
+        maps[method].append(work.stage(name, Map, draw, **how, resolution=resolution))
+        audit = partial(_audit, made, method, seed, directions)
+        name = f"far-{method}-{seed}"
+        ends[method].append(work.stage(name, Audit, audit, **how, directions=directions))
+    drawn, titles = [maps[method][0] for method in FIVE], list(map(title, FIVE))
+    work.picture("entropy.svg", map_figure(drawn, ["entropy"], titles=titles))
+    saturated = map_figure(drawn, ["entropy"], saturation=True, titles=titles)
+    work.picture("saturation.svg", saturated)
+    return _outcome(work, maps, ends)
+
+
+def _map(made: Models, method: str, seed: int, resolution: int) -> Map:
+    model, known = made(method, seed)
+    found = nescio.uncertainty_map(model, known, ["entropy"], resolution=resolution, seed=seed)
+    return _thinned(found)
+
+
+def _audit(made: Models, method: str, seed: int, directions: int) -> Audit:
+    model, known = made(method, seed)
+    middle, half = _middle(known)
+    circle = middle + 2 * half * _circle(directions)
+    return overconfidence(model, circle, trials=directions, rays=0, seed=seed)
+
+
+def _outcome(
+    work: Workspace, maps: Mapping[str, list[Map]], ends: Mapping[str, list[Audit]]
+) -> Outcome:
+    rims = {name: list(map(rim, runs)) for name, runs in maps.items()}
+    doubts = {name: list(map(rim_entropy, runs)) for name, runs in maps.items()}
+    certain = {name: [one.ends_certain or 0.0 for one in runs] for name, runs in ends.items()}
     compared = [
-        *(
-            over_seeds(
-                f"{title(name)}: rim of the map with a confidence above {SURE:.0%}".replace(
-                    "%", " %"
-                ),
-                values,
-                unit="%",
-            )
-            for name, values in rims.items()
-        ),
-        *(
-            over_seeds(
-                f"{title(name)}: mean entropy on the rim, of the largest there is", values, unit="%"
-            )
-            for name, values in doubts.items()
-        ),
-        *(
-            over_seeds(f"{title(name)}: directions proved to end at confidence 1", values, unit="%")
-            for name, values in certain.items()
-        ),
+        *rows(rims, "rim of the map with a confidence above 99 %", "%"),
+        *rows(doubts, "mean entropy on the rim, of the largest there is", "%"),
+        *rows(certain, "directions proved to end at confidence 1", "%"),
     ]
+
+    def seen(values: Values, names: tuple[str, ...] = SINGLE) -> str:
+        return in_words({title(name): fmean(values[name]) for name in names}, "{:.0%}")
+
+    between = all(0.5 < fmean(rims[name]) < fmean(rims["softmax"]) for name in ENSEMBLES)
+    rim_certain, proved = "rim certain: ", "directions proved to end at confidence 1: "
+    open_ended, infinite = (
+        all(fmean(values[name]) > 0.5 for name in SINGLE) for values in (rims, certain)
+    )
     claims = (
-        Claim(
-            "Single discriminators display large open-ended decision regions with low entropy, even where training "
-            "data is not present.",
-            all(fmean(rims[name]) > 0.5 for name in SINGLE),
-            f"rim certain: {in_words({title(n): fmean(rims[n]) for n in SINGLE}, '{:.0%}')}",
-        ),
-        Claim(
-            "Open-ended, as we read it: that goes on to infinity.",
-            all(fmean(certain[name]) > 0.5 for name in SINGLE),
-            "directions proved to end at confidence 1: "
-            f"{in_words({title(n): fmean(certain[n]) for n in SINGLE}, '{:.0%}')}",
-        ),
-        Claim(
-            "This effect is only partially mitigated by ensemble models.",
-            all(0.5 < fmean(rims[name]) < one for name in ENSEMBLES),
-            f"rim certain: {in_words(share, '{:.0%}')}",
-        ),
+        PAPER.claim("open", open_ended, rim_certain + seen(rims)),
+        PAPER.claim("infinite", infinite, proved + seen(certain)),
+        PAPER.claim("mitigated", between, rim_certain + seen(rims, FIVE)),
     )
-    return Found(
-        tuple(compared),
-        claims,
-        unlike(
-            work,
-            f"three Gaussian clusters, {work.pick(1000, 500)} points",
-            "not told: three or more classes; in its code two moons, 500 points",
-            "the figure shows more than two classes",
-        ),
-        _figure1_remarks(rims, certain),
-    )
+    remarks = _remarks(rims, certain)
+    return Outcome(tuple(compared), claims, deviations(work, "figure1"), remarks)
 
 
-def _figure1_remarks(
-    rims: Mapping[str, list[float]], certain: Mapping[str, list[float]]
-) -> tuple[str, ...]:
+def _remarks(rims: Values, certain: Values) -> tuple[str, ...]:
     """What a mean over draws does at infinity, which the paper's figure cannot show."""
     words = ["The paper gives the figure without numbers; the shares are ours."]
-    if above(
-        [-value for value in rims["mc_dropout"]],
-        [-value for name in ENSEMBLES for value in rims[name]],
-    ):
+    others = [-value for name in ENSEMBLES for value in rims[name]]
+    if above([-value for value in rims["mc_dropout"]], others):
         words.append(
             "MC dropout, one network, is less certain on the rim than both ensembles: its draws differ more "
             "than networks that were trained apart."
@@ -165,19 +112,18 @@ def _figure1_remarks(
     if split:
         words.append(
             f"Of {', '.join(split)} most directions do not end at confidence 1: each draw ends certain, but "
-            "not all "
-            "of the same class. A mean over such draws stays below 1, and constant, for ever."
+            "not all of the same class. A mean over such draws stays below 1, and constant, for ever."
         )
     return tuple(words)
 
 
 def rim(record: Map) -> float:
-    """The share of the map's rim, as far out as it goes, where the model's confidence exceeds 99 %."""
-    return float((_edge(record.confidence) > SURE).mean())
+    """Return the fraction of the map's rim where the model's confidence exceeds 99 %."""
+    return float((_edge(record.confidence) > CERTAIN).mean())
 
 
 def rim_entropy(record: Map) -> float:
-    """The mean entropy on the rim, as a share of the entropy of knowing nothing."""
+    """Return the mean entropy on the rim, as a fraction of the largest there is."""
     (surface,) = record.scores
     return float(_edge(surface).mean()) / math.log(len(record.classes))
 
@@ -191,19 +137,13 @@ def _thinned(record: Map) -> Map:
     """Three digits of each slope, of which an eye sees the order, and fewer points: a smaller file."""
 
     def short(surface: Surface) -> Surface:
-        return replace(
-            surface, values=_digits(surface.values, 4), slopes=_digits(surface.slopes, 3)
-        )
+        values, slopes = _digits(surface.values, 4), _digits(surface.slopes, 3)
+        return replace(surface, values=values, slopes=slopes)
 
-    points = replace(
-        record.points, **{name: getattr(record.points, name)[::2] for name in ("x", "y", "labels")}
-    )
-    return replace(
-        record,
-        scores=tuple(map(short, record.scores)),
-        confidence=short(record.confidence),
-        points=points,
-    )
+    dots = record.points
+    points = replace(dots, x=dots.x[::2], y=dots.y[::2], labels=dots.labels[::2])
+    scores, confidence = tuple(map(short, record.scores)), short(record.confidence)
+    return replace(record, scores=scores, confidence=confidence, points=points)
 
 
 def _digits(rows: tuple[tuple[float, ...], ...], digits: int) -> tuple[tuple[float, ...], ...]:
@@ -222,12 +162,5 @@ def _circle(count: int) -> torch.Tensor:
     return torch.stack([angles.cos(), angles.sin()], 1)
 
 
-EXPERIMENTS = (
-    Experiment(
-        "limits-figure1",
-        1,
-        "Figure 1",
-        "Predictive entropy of five models, far beyond their data",
-        figure1,
-    ),
-)
+_TITLE = "Predictive entropy of five models, far beyond their data"
+EXPERIMENTS = (Experiment("limits-figure1", 1, "Figure 1", _TITLE, figure1),)

@@ -1,34 +1,38 @@
-"""The five models of *Know your limits*, trained on data in the plane, and how that is not as in the paper."""
+"""The five models of the paper, trained on data in the plane, and how that is not as in the paper."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
+from itertools import product
 from typing import Any
 
 import torch
 
+import nescio
 from nescio.data import Known
 from nescio.evaluation.maps import HIDDEN, small_model
-from nescio.methods import METHODS, method_for
+from nescio.methods import METHODS, Method, method_for
 from nescio.methods.mc_dropout import DROPOUT
-from nescio.methods.method import Method
 from nescio.models import mlp
 from nescio.seeds import derived_seed
 from nescio.store.run import Source
-from nescio.training.train import train as train_model
-from papers.experiment import Work
-from papers.reproduction import Differs
+from papers.over_seeds import over_seeds
+from papers.paper import read_paper
+from papers.reproduction import Comparison, Deviation
+from papers.workspace import Workspace
 
+PAPER = read_paper("know_your_limits")
 SINGLE = ("softmax", "mc_dropout", "bayes_by_backprop")  # the first row of the figure
 ENSEMBLES = ("ensemble", "anchored")
 FIVE = SINGLE + ENSEMBLES
 EPOCHS = 40  # at the quick scale, as in `nescio map`
+Models = Callable[[str, int], tuple[Method, Known]]  # by method and seed
 
 
 @dataclass(frozen=True)
-class Tuned:
-    """What the authors' search settled on for a model."""
+class TunedSettings:
+    """What the authors' search found for a model."""
 
     hidden: tuple[int, ...]
     dropout: float
@@ -36,35 +40,27 @@ class Tuned:
     own: Mapping[str, Any] = field(default_factory=dict)
 
 
-_NN = Tuned((25, 25, 25), 0.014552, 0.000538)
-TUNED = {
-    "softmax": _NN,
-    "mc_dropout": Tuned((25,) * 4, 0.205046, 0.000526, {"samples": 50}),
-    "bayes_by_backprop": Tuned(
-        (25,),
-        0.267797,
-        0.00689,
-        {
-            "samples": 50,
-            "prior": (0.196422, 0.606531, 0.904837),
-            "std": math.log1p(math.exp(-7.649002)),
-            "beta": 0.102995,
-            "warm_up": 0.4,
-            "elbo_samples": 3,
-        },
-    ),
-    "ensemble": replace(_NN, own={"members": 10}),
-    "anchored": replace(_NN, own={"members": 10}),
-}
+def _tuned() -> dict[str, TunedSettings]:
+    found = {}
+    for name, row in PAPER.published["tuned"].items():
+        own = {key: tuple(v) if isinstance(v, list) else v for key, v in row.get("own", {}).items()}
+        if "rho" in row:  # in the paper's code σ = log(1 + exp ρ)
+            own["std"] = math.log1p(math.exp(row["rho"]))
+        hidden = tuple(row["hidden"])
+        found[name] = TunedSettings(hidden, row["dropout"], row["learning_rate"], own)
+    return found | dict.fromkeys(ENSEMBLES, replace(found["softmax"], own={"members": 10}))
+
+
+TUNED = _tuned()
 
 
 def title(method: str) -> str:
-    """A method as a reader knows it."""
+    """Return a method as a reader knows it."""
     return METHODS[method].__name__
 
 
-def model_of(work: Work, method: str, known: Known, seed: int) -> Method:
-    """One of the five, trained on data in the plane: at the paper's scale as the authors' code does."""
+def model_of(work: Workspace, method: str, known: Known, seed: int) -> Method:
+    """Return one of the five, trained on data in the plane; at the paper's scale as the authors' code does."""
     if work.quick:
         return small_model(method, known, epochs=work.count(EPOCHS, 1), seed=seed)[0].eval()
     how, train = TUNED[method], known.train
@@ -74,13 +70,12 @@ def model_of(work: Work, method: str, known: Known, seed: int) -> Method:
         torch.manual_seed(derived_seed(seed, "weights", 0))
         model = method_for(method, make, len(known.classes), known.normalise, **how.own)
     half = min(500, len(train) // 2)
-    held = train.select(torch.arange(half, min(half + 250, len(train))))
-    train_model(
+    nescio.train(
         model,
         train.select(torch.arange(half)),
         epochs=work.count(20, 1),
         batch_size=64,
-        validation=held,
+        validation=train.select(torch.arange(half, min(half + 250, len(train)))),
         patience=5,
         learning_rate=how.learning_rate,
         seed=seed,
@@ -88,72 +83,37 @@ def model_of(work: Work, method: str, known: Known, seed: int) -> Method:
     return model.eval()
 
 
-def training_of(work: Work, method: str) -> dict[str, Any]:
-    """How a model is trained; the stages that use it know it by this."""
-    return {"hidden": HIDDEN, "epochs": EPOCHS} if work.quick else asdict(TUNED[method])
-
-
-def models(
-    work: Work, source: Callable[[int], Source]
-) -> Callable[[str, int], tuple[Method, Known]]:
-    """A model and its data by name and seed, trained when a stage first asks for it."""
+def models(work: Workspace, data: str) -> Models:
+    """Return a model and its data by name and seed, trained when a stage first asks for it."""
 
     @cache
-    def made(method: str, seed: int) -> tuple[Method, Known]:
-        known = work.known(source(seed))
+    def make(method: str, seed: int) -> tuple[Method, Known]:
+        known = work.known(Source(data, seed=seed))
         return model_of(work, method, known, seed), known
 
-    return made
+    return make
 
 
-def unlike(work: Work, data: str, theirs: str, why: str) -> tuple[Differs, ...]:
-    """What is not as in the paper, or in its authors' code."""
-    common = [
-        Differs("data", theirs, data, why),
-        Differs(
-            "mutual information",
-            "its code averages over the wrong axis",
-            "H(p̄) − E[H(p)]",
-            "a slip in the code",
-        ),
-        Differs(
-            "MC dropout", "its code leaves dropout off when it draws", "on", "a slip in the code"
-        ),
-        Differs(
-            "anchored penalty",
-            "norm not squared, times the prior's spread, over the batch",
-            "that of Pearce et al. (2020)",
-            "a slip in the code",
-        ),
-    ]
-    if work.quick:
-        widths = f"{len(HIDDEN)} layers of {HIDDEN[0]}"
-        common.append(
-            Differs(
-                "networks and training",
-                "each found by random search: 1 to 4 layers of 25, Adam for 20 epochs with early stopping",
-                f"{widths} for all, dropout {DROPOUT:g} for MC dropout, Adam (1e-3) for {EPOCHS} epochs",
-                "one setting for all five",
-            )
-        )
-        common.append(Differs("members of an ensemble", "10", "5", "quicker"))
-    else:
-        common += [
-            Differs(
-                "loss",
-                "in its code one sigmoid, classes weighed by batch",
-                "cross-entropy of a softmax",
-            ),
-            Differs(
-                "first means of Bayes by backprop",
-                "in its code 0.285",
-                "the network's own first weights",
-            ),
-            Differs(
-                "anchors and first weights of anchored ensembles",
-                "in its code N(0, √(2/k))",
-                "anchors N(0, 2/k), first weights as of other networks",
-                "k is the width",
-            ),
-        ]
-    return tuple(common)
+def each(work: Workspace) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Yield each method and seed, with the settings by which the stages that use it know it."""
+    for method, seed in product(FIVE, range(work.seeds)):
+        quick = {"hidden": HIDDEN, "epochs": EPOCHS}
+        training = quick if work.quick else asdict(TUNED[method])
+        yield method, seed, {"seed": seed, "training": training}
+
+
+def rows(values: Mapping[str, list[float]], what: str, unit: str = "") -> list[Comparison]:
+    """Return a number for each model."""
+    return [over_seeds(f"{title(name)}: {what}", runs, unit=unit) for name, runs in values.items()]
+
+
+def deviations(work: Workspace, item: str) -> tuple[Deviation, ...]:
+    """Return what is not as in the paper, or in its authors' code."""
+    widths = f"{len(HIDDEN)} layers of {HIDDEN[0]}"
+    values = {
+        "widths": widths,
+        "dropout": DROPOUT,
+        "epochs": EPOCHS,
+        "points": work.pick(1000, 500),
+    }
+    return PAPER.deviates(item, "always", work.scale, **values)

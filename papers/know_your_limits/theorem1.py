@@ -1,4 +1,4 @@
-"""Theorem 1 of *Know your limits*, measured: one feature scaled, and what five models and four metrics notice."""
+"""Theorem 1, measured: one feature scaled, and what five models and four metrics notice."""
 
 import math
 from collections.abc import Mapping
@@ -9,154 +9,99 @@ from nescio.audit import monotone, scaling
 from nescio.audit.scaling import CERTAIN, THEOREM_SCORES
 from nescio.methods import METHODS
 from nescio.records import Monotonicity, Scaling
-from nescio.store.run import Source
-from papers.experiment import Experiment, Found, Work
-from papers.know_your_limits.models import FIVE, models, title, training_of, unlike
+from papers.experiment import Experiment, Outcome
+from papers.know_your_limits.models import (
+    FIVE,
+    PAPER,
+    Models,
+    deviations,
+    each,
+    models,
+    rows,
+    title,
+)
 from papers.know_your_limits.scaling_figure import limits_figure
-from papers.over_seeds import in_words, over_seeds
-from papers.reproduction import Claim
+from papers.over_seeds import in_words
+from papers.workspace import Workspace
 
 VANISHED = 1e-12  # what is left of a gradient that has gone to 0, in float64
 
 
-def theorem(work: Work) -> Found:
+def theorem(work: Workspace) -> Outcome:
     """One feature scaled up to a million times, on data of which its premise is true."""
-    made = models(work, lambda seed: Source("two_gaussians", seed=seed))
-    rows, points = work.count(work.pick(200, 500), 8), work.count(512, 8)
-    found: dict[str, list[Scaling]] = {}
-    seen: dict[str, list[Monotonicity]] = {}
-
-    def scaled(method: str, seed: int) -> Scaling:
-        model, known = made(method, seed)
-        x, _ = known.test.take(slice(0, rows))
-        return scaling(
-            model,
-            x,
-            features=["x"],
-            names=known.features,
-            rays=False,
-            scores=_scores(method),
-            seed=seed,
-        )
-
-    def looked(method: str, seed: int) -> Monotonicity:
-        model, _ = made(method, seed)
-        low, high = [1.0, -2.0], [math.inf, 2.0]
-        return monotone(model, low, high, features=[0], points=points, seed=seed)
-
-    for method in FIVE:
-        for seed in range(work.seeds):
-            how = {"seed": seed, "training": training_of(work, method)}
-            found.setdefault(method, []).append(
-                work.stage(
-                    f"scaling-{method}-{seed}",
-                    Scaling,
-                    partial(scaled, method, seed),
-                    **how,
-                    rows=rows,
-                )
-            )
-            seen.setdefault(method, []).append(
-                work.stage(
-                    f"monotone-{method}-{seed}", Monotonicity, partial(looked, method, seed), **how
-                )
-            )
-    work.picture(
-        "theorem.svg", limits_figure({title(name): runs[0] for name, runs in found.items()})
-    )
-    return _theorem_found(work, found, seen)
+    made = models(work, "two_gaussians")
+    inputs, points = work.count(work.pick(200, 500), 8), work.count(512, 8)
+    scaled: dict[str, list[Scaling]] = {method: [] for method in FIVE}
+    shapes: dict[str, list[Monotonicity]] = {method: [] for method in FIVE}
+    for method, seed, how in each(work):
+        scale = partial(_scaled, made, method, seed, inputs)
+        name = f"scaling-{method}-{seed}"
+        scaled[method].append(work.stage(name, Scaling, scale, **how, rows=inputs))
+        look = partial(_monotone, made, method, seed, points)
+        shapes[method].append(work.stage(f"monotone-{method}-{seed}", Monotonicity, look, **how))
+    drawn = {title(name): runs[0] for name, runs in scaled.items()}
+    work.picture("theorem.svg", limits_figure(drawn))
+    return _outcome(work, scaled, shapes)
 
 
-def _scores(method: str) -> list[str]:
-    """The four metrics of the theorem, of which a model without draws has two."""
-    return list(THEOREM_SCORES if METHODS[method].sampled else ("max_prob", "entropy"))
+def _scaled(made: Models, method: str, seed: int, inputs: int) -> Scaling:
+    model, known = made(method, seed)
+    x, _ = known.test.take(slice(0, inputs))
+    # the four metrics of the theorem, of which a model without draws has two
+    scores = list(THEOREM_SCORES if METHODS[method].sampled else ("max_prob", "entropy"))
+    which: dict[str, Any] = {"features": ["x"], "names": known.features, "rays": False}
+    return scaling(model, x, **which, scores=scores, seed=seed)
 
 
-def _theorem_found(
-    work: Work, found: Mapping[str, list[Scaling]], seen: Mapping[str, list[Monotonicity]]
-) -> Found:
-    confidence = {name: [_of(one).confidence[-1] for one in runs] for name, runs in found.items()}
-    before = {name: [_of(one).confidence[0] for one in runs] for name, runs in found.items()}
-    slopes = {
-        name: [max(c.gradient_largest[-1] for c in _of(one).scores) for one in runs]
-        for name, runs in found.items()
-    }
-    first = {
-        name: [max(c.gradient_largest[0] for c in _of(one).scores) for one in runs]
-        for name, runs in found.items()
-    }
-    scores = {
-        name: [max(c.mean[-1] for c in _of(one).scores) for one in runs]
-        for name, runs in found.items()
-    }
-    factor = next(iter(found.values()))[0].factors[-1]
-    rising = sum(bool(one.monotone) for runs in seen.values() for one in runs)
-    every = sum(map(len, seen.values()))
+def _monotone(made: Models, method: str, seed: int, points: int) -> Monotonicity:
+    low, high = [1.0, -2.0], [math.inf, 2.0]
+    return monotone(made(method, seed)[0], low, high, features=[0], points=points, seed=seed)
+
+
+def _outcome(
+    work: Workspace,
+    scaled: Mapping[str, list[Scaling]],
+    shapes: Mapping[str, list[Monotonicity]],
+) -> Outcome:
+    def of(value: Any) -> dict[str, list[float]]:
+        return {name: [value(one.directions[0]) for one in runs] for name, runs in scaled.items()}
+
+    def seen(largest: Any, values: Mapping[str, list[float]], form: str) -> str:
+        return in_words({title(name): largest(runs) for name, runs in values.items()}, form)
+
+    before, confidence = of(lambda one: one.confidence[0]), of(lambda one: one.confidence[-1])
+    slopes = of(lambda one: max(course.gradient_largest[-1] for course in one.scores))
+    first = of(lambda one: max(course.gradient_largest[0] for course in one.scores))
+    scores = of(lambda one: max(course.mean[-1] for course in one.scores))
+    far = f"×{next(iter(scaled.values()))[0].factors[-1]:,.0f}"
+    rising = sum(bool(one.monotone) for runs in shapes.values() for one in runs)
+    every = sum(map(len, shapes.values()))
     compared = [
-        *(
-            over_seeds(f"{title(name)}: mean confidence as they are", before[name], unit="%")
-            for name in found
-        ),
-        *(
-            over_seeds(
-                f"{title(name)}: mean confidence at ×{factor:,.0f} (in the limit: 100 %)",
-                confidence[name],
-                unit="%",
-            )
-            for name in found
-        ),
-        *(
-            over_seeds(
-                f"{title(name)}: largest gradient of a metric at ×{factor:,.0f} (in the limit: 0)",
-                slopes[name],
-            )
-            for name in found
-        ),
+        *rows(before, "mean confidence as they are", "%"),
+        *rows(confidence, f"mean confidence at {far} (in the limit: 100 %)", "%"),
+        *rows(slopes, f"largest gradient of a metric at {far} (in the limit: 0)"),
     ]
+    vanish = all(
+        after <= VANISHED * max(1.0, now)
+        for name in scaled
+        for after, now in zip(slopes[name], first[name], strict=True)
+    )
+    certain = all(min(values) > CERTAIN for values in confidence.values())
+    silent = all(max(values) < 1 - CERTAIN for values in scores.values())
+    gradients = "largest gradient over inputs, metrics and seeds: "
+    least = "mean confidence, least of the seeds: "
+    monotone_models = f"{rising} of {every} models were seen to be strictly monotone for x ≥ 1"
     claims = (
-        Claim(
-            "The gradient of every metric vanishes as one feature is scaled (lemmas 4 to 9).",
-            all(
-                after <= VANISHED * max(1.0, now)
-                for name in found
-                for after, now in zip(slopes[name], first[name], strict=True)
-            ),
-            "largest gradient over inputs, metrics and seeds: "
-            f"{in_words({title(n): max(v) for n, v in slopes.items()}, '{:.2g}')}",
-        ),
-        Claim(
-            "The same networks will reach perfect certainty as data points are scaled far away (theorem 1).",
-            all(min(values) > CERTAIN for values in confidence.values()),
-            "mean confidence, least of the seeds: "
-            f"{in_words({title(n): min(v) for n, v in confidence.items()}, '{:.4%}')}",
-        ),
-        Claim(
-            "All four metrics then say certain.",
-            all(max(values) < 1 - CERTAIN for values in scores.values()),
-            f"largest mean of a metric: {in_words({title(n): max(v) for n, v in scores.items()}, '{:.2g}')}",
-        ),
-        Claim(
-            "A network that learned a monotone relation is itself monotone in the feature (assumption 1).",
-            rising == every,
-            f"{rising} of {every} models were seen to be strictly monotone for x ≥ 1",
-        ),
+        PAPER.claim("vanishes", vanish, gradients + seen(max, slopes, "{:.2g}")),
+        PAPER.claim("certain", certain, least + seen(min, confidence, "{:.4%}")),
+        PAPER.claim("silent", silent, f"largest mean of a metric: {seen(max, scores, '{:.2g}')}"),
+        PAPER.claim("monotone", rising == every, monotone_models),
     )
-    return Found(
-        tuple(compared),
-        claims,
-        unlike(
-            work,
-            "two overlapping Gaussians, of which p(y|x) is monotone in x",
-            "none: the theorem is proved, not measured",
-            "something to look at it by",
-        ),
-        _theorem_remarks(confidence, rising, every),
-    )
+    remarks = _remarks(confidence, rising, every)
+    return Outcome(tuple(compared), claims, deviations(work, "theorem1"), remarks)
 
 
-def _theorem_remarks(
-    confidence: Mapping[str, list[float]], rising: int, every: int
-) -> tuple[str, ...]:
+def _remarks(confidence: Mapping[str, list[float]], rising: int, every: int) -> tuple[str, ...]:
     short = [title(name) for name, values in confidence.items() if min(values) <= CERTAIN]
     words = []
     if short:
@@ -172,17 +117,5 @@ def _theorem_remarks(
     return tuple(words)
 
 
-def _of(record: Scaling) -> Any:
-    (direction,) = record.directions
-    return direction
-
-
-EXPERIMENTS = (
-    Experiment(
-        "limits-theorem",
-        1,
-        "Theorem 1",
-        "One feature scaled: confidence goes to 1, and every gradient to 0",
-        theorem,
-    ),
-)
+_TITLE = "One feature scaled: confidence goes to 1, and every gradient to 0"
+EXPERIMENTS = (Experiment("limits-theorem", 1, "Theorem 1", _TITLE, theorem),)

@@ -1,112 +1,85 @@
-"""The networks of *Why ReLU networks yield high-confidence predictions*: plain, CEDA and ACET, in training.
-
-Its tables, figures and theorem are in the files beside this one; all are about the same networks.
-"""
+"""The networks of the paper, plain, CEDA and ACET; its tables and figures are about the same ones."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
 from typing import Any
 
 from nescio.data import Known, status
-from nescio.methods.method import Method
+from nescio.methods import Method
 from nescio.records import History
 from nescio.store.run import Source
-from papers.experiment import Work
-from papers.reproduction import Differs
+from papers.paper import read_paper
+from papers.reproduction import Deviation
+from papers.workspace import Workspace
 
+PAPER = read_paper("relu_overconfidence")
 KINDS = {"plain": "softmax", "ceda": "ceda", "acet": "acet"}  # and the method that trains each
 SHOWN = {"plain": "plain", "ceda": "CEDA", "acet": "ACET", "free": "plain, no weight decay"}
 PAPER_EPOCHS, PAPER_STEPS = 100, 40
 Networks = dict[tuple[str, int], Callable[[], Method]]  # by kind and seed
-Trained = Callable[[], tuple[Method, History]]
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """What is trained on which data, and what it is held against."""
 
     data: str
     network: str
     unknown: tuple[str, ...]  # beside noise and what attacks make
-    epochs: int
-    steps: int  # of ACET's search, at its end
+    epochs: int = PAPER_EPOCHS
+    steps: int = PAPER_STEPS  # of ACET's search, at its end
+    first_steps: int | None = None  # at its beginning
     optimizer: str = "adam"
     learning_rate: float = 1e-3
     augment: tuple[str, ...] = ()
-    first_steps: int | None = None  # at its beginning
-    missing: tuple[str, ...] = ()  # sets of the paper's table that we do not have
+    missing: bool = False  # whether we lack sets of the paper's table
 
 
 MNIST_SETS = ("fashion_mnist", "letters", "cifar10", "omniglot", "notmnist")
-MISSING = ("CIFAR-100", "LSUN classrooms", "ImageNet−")
+_MNIST = TrainingPlan("mnist", "lenet", MNIST_SETS)
+# LeNet, without batch norm, would end up uniform for all images alike: CEDA's loss is flat there
+_CIFAR = TrainingPlan(
+    "cifar10", "resnet20", ("svhn",), optimizer="sgd", learning_rate=0.1, missing=True
+)
 QUICK = {
-    "mnist": Plan("mnist", "lenet", MNIST_SETS, epochs=4, steps=10, first_steps=2),
-    # LeNet, without batch norm, would end up uniform for all images alike: CEDA's loss is flat there
-    "cifar10": Plan(
-        "cifar10",
-        "resnet20",
-        ("svhn",),
-        epochs=8,
-        steps=5,
-        optimizer="sgd",
-        learning_rate=0.1,
-        first_steps=1,
-        missing=MISSING,
-    ),
+    "mnist": replace(_MNIST, epochs=4, steps=10, first_steps=2),
+    "cifar10": replace(_CIFAR, epochs=8, steps=5, first_steps=1),
 }
-PAPER = {
-    "mnist": Plan("mnist", "lenet", MNIST_SETS, PAPER_EPOCHS, PAPER_STEPS, augment=("crop",)),
-    "cifar10": Plan(
-        "cifar10",
-        "resnet20",
-        ("svhn",),
-        PAPER_EPOCHS,
-        PAPER_STEPS,
-        "sgd",
-        0.1,
-        ("crop", "flip"),
-        missing=MISSING,
-    ),
+PAPER_SCALE = {
+    "mnist": replace(_MNIST, augment=("crop",)),
+    "cifar10": replace(_CIFAR, augment=("crop", "flip")),
 }
-EMBEDDED = {
-    "digits": Plan("digits", "lenet", (), epochs=3, steps=3, first_steps=1)
-}  # to try it all without files
+# to try it all without files
+EMBEDDED = {"digits": TrainingPlan("digits", "lenet", (), epochs=3, steps=3, first_steps=1)}
 
 
-def plan_of(work: Work, data: str) -> Plan:
-    """The plan for data, by scale."""
-    plans: dict[str, Plan] = EMBEDDED if data in EMBEDDED else work.pick(QUICK, PAPER)
+def plan_of(work: Workspace, data: str) -> TrainingPlan:
+    """Return the plan for data, by scale."""
+    plans: dict[str, TrainingPlan] = EMBEDDED if data in EMBEDDED else work.pick(QUICK, PAPER_SCALE)
     return plans[data]
 
 
-def networks(work: Work, plan: Plan, kinds: Sequence[str] = tuple(KINDS)) -> Networks:
-    """The networks of each kind and seed, as functions that give them; "free" is plain without weight decay.
+def networks(work: Workspace, plan: TrainingPlan, kinds: Sequence[str] = tuple(KINDS)) -> Networks:
+    """Return functions that give the networks of each kind and seed; "free" is plain without weight decay.
 
     Each is trained, unless there is a record that it was: then only if a stage asks for it.
     """
     found: Networks = {}
     for kind, seed in product(kinds, range(work.seeds)):
-        how = training_of(plan, kind)
-        train = cache(
-            partial(
-                work.trained,
-                f"relu-{plan.data}-{kind}-{work.scale}-{seed}",
-                Source(plan.data),
-                KINDS.get(kind, "softmax"),
-                seed=seed,
-                checkpoint_every=100,
-                **how,
-            )
-        )
-        work.stage(history_name(plan, kind, seed), History, partial(_history, train), **how)
-        found[kind, seed] = partial(_model, train)
+        how, name = training_of(plan, kind), f"relu-{plan.data}-{kind}-{work.scale}-{seed}"
+        which = (name, Source(plan.data), KINDS.get(kind, "softmax"))
+        train = cache(partial(work.trained, *which, seed=seed, checkpoint_every=100, **how))
+        # bound now: the loop goes on
+        history = partial(lambda train: train()[1], train)
+        work.stage(history_name(plan, kind, seed), History, history, **how)
+        found[kind, seed] = partial(lambda train: train()[0], train)
     return found
 
 
-def training_of(plan: Plan, kind: str) -> dict[str, Any]:
-    """How a network is trained; the stages that use it know it by this.
+def training_of(plan: TrainingPlan, kind: str) -> dict[str, Any]:
+    """Return how a network is trained; the stages that use it know it by this.
 
     The authors halve both losses but not the weight decay, 5e-4 ‖w‖²: as a gradient beside whole ones that is twice as
     much, and for the plain network, which has one loss, 1e-3. Of losses that are not halved sgd takes half as long
@@ -126,80 +99,41 @@ def training_of(plan: Plan, kind: str) -> dict[str, Any]:
     }
 
 
-def history_name(plan: Plan, kind: str, seed: int) -> str:
-    """The stage that holds how a network was trained."""
+def history_name(plan: TrainingPlan, kind: str, seed: int) -> str:
+    """Return the stage that holds how a network was trained."""
     return f"{plan.data}-{kind}-{seed}-history"
 
 
-def learned(work: Work, plan: Plan, kind: str) -> list[float]:
-    """The accuracy of each seed's network on its training data, in the last epoch."""
+def train_accuracy(work: Workspace, plan: TrainingPlan, kind: str) -> list[float]:
+    """Return the accuracy of each seed's network on its training data, in the last epoch."""
     files = (work.folder / f"{history_name(plan, kind, seed)}.json" for seed in range(work.seeds))
     return [History.load(file).epochs[-1].accuracy for file in files]
 
 
-def _history(train: Trained) -> History:
-    return train()[1]
-
-
-def _model(train: Trained) -> Method:
-    return train()[0]
-
-
 def letters(root: str | None) -> str:
-    """The letters at hand: those of the paper or, in their place, capitals of the same source."""
+    """Return the letters that are available: the paper's or, in their place, capitals of the same source."""
     present = {one.name for one in status(root) if one.present}
     return "emnist_letters" if "emnist_letters" in present else "nist_letters"
 
 
-def unlike(plan: Plan, known: Known, work: Work) -> list[Differs]:
-    """How our training is not the paper's."""
-    found = []
-    if plan.epochs != PAPER_EPOCHS:
-        moved = "random crops" + (", random mirroring" if plan.data == "cifar10" else "")
-        found.append(
-            Differs(
-                "training",
-                f"{PAPER_EPOCHS} epochs, {moved}",
-                f"{plan.epochs} epochs, of images as they are",
-                "to fit within an hour on two cores",
-            )
-        )
-    found.append(
-        Differs(
-            "weight decay",
-            "5e-4 for all",
-            "1e-3 of the plain network, 2e-3 of CEDA and ACET",
-            "what their code's 5e-4 ‖w‖² beside halved losses comes to",
-        )
-    )
-    if plan.network != "lenet":
-        found.append(
-            Differs("batch norm", "has no weight decay (their code)", "has it as all weights")
-        )
-    if plan.steps != PAPER_STEPS:
-        found.append(
-            Differs(
-                "search of ACET",
-                f"{PAPER_STEPS} steps of 0.0075",
-                f"{plan.first_steps} steps at the beginning and {plan.steps} at the end, each ε over "
-                "their number",
-                "most of the time goes there",
-            )
-        )
-    found.append(
-        Differs("inputs", "as they are", "normalised within the network", "as all our networks")
-    )
-    found.append(
-        Differs(
-            "low-pass of the noise",
-            "one σ for a batch",
-            "one σ for each image",
-            "more kinds of noise in a batch",
-        )
-    )
+def with_spaces(count: int) -> str:
+    """Return a number with spaces between thousands."""
+    return f"{count:,}".replace(",", " ")
+
+
+def deviations(plan: TrainingPlan, known: Known, work: Workspace) -> list[Deviation]:
+    """Return how our training is not the paper's."""
     count = 0 if known.train is None else len(known.train)
-    if plan.data == "cifar10" and not work.dry and count < 50_000:
-        found.append(
-            Differs("training images", "50 000", f"{count:,}".replace(",", " "), "those at hand")
-        )
-    return found
+    few = plan.data == "cifar10" and not work.dry and count < 50_000
+    keys = {
+        "training": plan.epochs != PAPER_EPOCHS,
+        "weight_decay": True,
+        "batch_norm": plan.network != "lenet",
+        "search": plan.steps != PAPER_STEPS,
+        "inputs": True,
+        "images": few,
+    }
+    moved = "random crops" + (", random mirroring" if plan.data == "cifar10" else "")
+    values = {**vars(plan), "moved": moved, "count": with_spaces(count)}
+    values |= {"paper_epochs": PAPER_EPOCHS, "paper_steps": PAPER_STEPS}
+    return [*PAPER.deviates(*(key for key, applies in keys.items() if applies), **values)]

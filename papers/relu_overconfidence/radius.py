@@ -26,19 +26,12 @@ from nescio.records.checks import (
 from nescio.report.figures import COLOURS, legend_below, plot_text
 from nescio.report.html import MAX_DRAWN, figure, not_drawn, paragraphs
 from nescio.report.records import ReportContext
-from nescio.report.table import Percent, Table
+from nescio.report.table import Percent, Table, join
 
 FLOOR = 1e-17  # of what is drawn; below it float64 sees no difference from 1/K
 COLUMNS = (
-    "model",
-    "data",
-    "centres",
-    "accuracy",
-    "ε",
-    "radius",
-    "inputs beyond",
-    "largest |p − 1/K|",
-    "kept",
+    *("model", "data", "centres", "accuracy", "ε", "radius", "inputs beyond"),
+    *("largest |p − 1/K|", "kept"),
 )
 WORDS = (
     "Beyond a radius from all its centres every probability of an RBF network is within ε of 1/K, one over the "
@@ -48,13 +41,18 @@ WORDS = (
 
 
 @dataclass(frozen=True)
-class Promise(Checked):
+class RadiusCheck(Checked):
     """Theorem 3.2 for one ε, held against inputs beyond the radius it gives."""
 
     eps: NonNegative
     radius: NonNegative  # from all centres, in units of the normalised input
     beyond: Count  # inputs that were looked at, none of them nearer
-    worst: NonNegative  # the most by which a probability differs from 1/K there; at most ε if the theorem is kept
+    worst: NonNegative  # largest difference of a probability from 1/K there; ≤ ε by the theorem
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether the theorem holds; None where no input was looked at."""
+        return self.worst <= self.eps if self.beyond else None
 
 
 @dataclass(frozen=True)
@@ -69,11 +67,9 @@ class Radius(Record):
     gamma: Positive
     alpha: NonNegative  # the largest Σ_l |α_rl − α_kl|
     accuracy: Fraction  # of the RBF network on test data
-    promises: tuple[Promise, ...]
+    promises: tuple[RadiusCheck, ...]
     distance: tuple[NonNegative, ...]  # of some inputs to their nearest centre
-    departs: tuple[
-        float, ...
-    ]  # how far a probability of the RBF network is from 1/K there, at most
+    departs: tuple[float, ...]  # largest |p − 1/K| of the RBF network there
     other: tuple[float, ...]  # the same of a ReLU network
     provenance: Provenance
 
@@ -84,115 +80,72 @@ class Radius(Record):
 
 
 def radius_figure(records: Sequence[Radius]) -> Figure:
-    """How far probabilities are from 1/K by distance, of an RBF network under its bound and of a ReLU network."""
+    """Draw how far probabilities are from 1/K by distance: an RBF network under its bound, and a ReLU network."""
     if not records:
         raise NescioError("a figure of theorem 3.2 takes one or more records; given: none")
-    figure = Figure(figsize=(max(6.0, 5.0 * len(records)), 4.2), layout="constrained")
-    row = figure.subplots(1, len(records), squeeze=False)[0]
+    drawn = Figure(figsize=(max(6.0, 5.0 * len(records)), 4.2), layout="constrained")
+    row = drawn.subplots(1, len(records), squeeze=False)[0]
+    dots = {"s": 6, "linewidths": 0, "alpha": 0.6, "rasterized": True}
     for axes, record in zip(row, records, strict=True):
         distance = np.array(record.distance)
         grid = np.linspace(0, float(distance.max()) * 1.02, 400)
-        axes.plot(
-            grid,
-            [bound(record, r) for r in grid.tolist()],
-            color="black",
-            linewidth=1.4,
-            label="bound of the theorem",
-        )
+        heights = [bound(record, r) for r in grid.tolist()]
+        axes.plot(grid, heights, color="black", linewidth=1.4, label="bound of the theorem")
         for values, colour, marker, label in (
             (record.other, COLOURS[1], "^", "ReLU network"),
             (record.departs, COLOURS[0], "o", "RBF network"),
         ):
-            axes.scatter(
-                distance,
-                np.maximum(values, FLOOR),
-                s=6,
-                color=colour,
-                marker=marker,
-                linewidths=0,
-                alpha=0.6,
-                label=label,
-                rasterized=True,
-            )
-        axes.set(
-            yscale="log",
-            ylim=(FLOOR / 2, 3),
-            xlim=(0, None),
-            xlabel="distance to the nearest centre",
-        )
+            seen = np.maximum(values, FLOOR)
+            axes.scatter(distance, seen, color=colour, marker=marker, label=label, **dots)
+        axes.set(yscale="log", ylim=(FLOOR / 2, 3), xlim=(0, None))
+        axes.set_xlabel("distance to the nearest centre")
         axes.axhline(1 - 1 / record.classes, color="0.6", linewidth=0.8, linestyle=":")
-        axes.set_title(
-            plot_text(
-                f"{record.data.replace('_', ' ')}: {record.centres} centres, γ = {record.gamma:.3g}"
-            ),
-            fontsize=10,
-        )
+        data = record.data.replace("_", " ")
+        title = f"{data}: {record.centres} centres, γ = {record.gamma:.3g}"
+        axes.set_title(plot_text(title), fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
     row[0].set_ylabel("largest |p − 1/K|")
     handles, labels = row[0].get_legend_handles_labels()
-    legend_below(figure, handles, labels, size=9)
+    legend_below(drawn, handles, labels, size=9)
     kept = all(one.worst <= one.eps for record in records for one in record.promises)
-    title = (
-        "far from all centres an RBF network knows nothing, as promised"
-        if kept
-        else "a promise that was not kept"
-    )
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return figure
+    sound = "far from all centres an RBF network knows nothing, as promised"
+    title = sound if kept else "a promise that was not kept"
+    drawn.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return drawn
 
 
 def bound(record: Radius, distance: float) -> float:
-    """The ε that theorem 3.2 promises at a distance from all centres: `(exp(α e^(−γr²)) − 1) / K`, at most 1 − 1/K."""
+    """Return the ε of theorem 3.2 at a distance from all centres.
+
+    That is `(exp(α e^(−γr²)) − 1) / K`, at most 1 − 1/K.
+    """
     most = 1 - 1 / record.classes
-    gap = record.alpha * math.exp(
-        -record.gamma * distance * distance
-    )  # ** would raise where this is infinite
-    return (
-        most
-        if gap > math.log1p(record.classes * most)
-        else max(FLOOR, math.expm1(gap) / record.classes)
-    )
+    # ** would raise where this is infinite
+    gap = record.alpha * math.exp(-record.gamma * distance * distance)
+    if gap > math.log1p(record.classes * most):
+        return most
+    return max(FLOOR, math.expm1(gap) / record.classes)
 
 
 def radius_html(context: ReportContext) -> Markup:
-    """All promises in one table, and a figure of the first record on each data set."""
-    found = context.unique(Radius)
-    if not found:
+    """Return all guarantees in one table, and a figure of the first record on each data set."""
+    records = context.unique(Radius)
+    if not records:
         return Markup("")
     rows = [
         (
-            name,
-            record.data,
-            record.centres,
-            Percent(record.accuracy),
-            one.eps,
-            one.radius,
-            one.beyond,
-            one.worst,
-            _kept(one),
+            *(name, record.data, record.centres, Percent(record.accuracy)),
+            *(one.eps, one.radius, one.beyond, one.worst, one.kept),
         )
-        for name, record in found
+        for name, record in records
         for one in record.promises
     ]
-    parts = [
-        paragraphs([WORDS]),
-        Table("What is promised of RBF networks, and what was seen", COLUMNS, rows).html(),
-    ]
-    firsts = {record.data: (name, record) for name, record in reversed(found) if record.distance}
-    drawn = [pair for pair in found if pair in firsts.values()]
-    parts += [_drawn(drawn[:MAX_DRAWN]), not_drawn(len(drawn), "data sets are")]
-    return Markup("").join(parts)
-
-
-def _kept(one: Promise) -> str | None:
-    """None where no input was looked at."""
-    return ("yes" if one.worst <= one.eps else "no") if one.beyond else None
-
-
-def _drawn(found: Sequence[tuple[str, Radius]]) -> Markup:
-    return Markup("").join(
-        figure(radius_figure([record]), _alt(name, record)) for name, record in found
-    )
+    table = Table("What is promised of RBF networks, and what was seen", COLUMNS, rows).html()
+    firsts = {record.data: (name, record) for name, record in reversed(records) if record.distance}
+    drawn = [pair for pair in records if pair in firsts.values()]
+    figures = (figure(radius_figure([one]), _alt(name, one)) for name, one in drawn[:MAX_DRAWN])
+    parts = [paragraphs([WORDS]), table, *figures, not_drawn(len(drawn), "data sets are")]
+    return join(parts)
 
 
 def _alt(name: str, record: Radius) -> str:

@@ -10,9 +10,9 @@ from nescio.records import Evaluation, Record
 from nescio.report.evaluation import histogram_figure
 from nescio.store.run import Source
 from papers.__main__ import main
-from papers.experiment import Experiment, Found
+from papers.experiment import Experiment, Outcome
 from papers.experiments import EXPERIMENTS, not_made
-from papers.reproduction import Claim, Compared, Reproduction
+from papers.reproduction import Claim, Comparison, Reproduction
 
 
 def blobs(work):
@@ -32,8 +32,8 @@ def blobs(work):
         found.append(work.stage(f"judged-{seed}", Evaluation, judged, seed=seed))
     work.picture("scores.svg", histogram_figure(found[0]))
     accuracy = found[0].known.accuracy
-    return Found(
-        (Compared("accuracy", 0.9, accuracy),),
+    return Outcome(
+        (Comparison("accuracy", 0.9, accuracy),),
         (Claim("It learns", accuracy > 0.5, f"{accuracy:.2f}"),),
     )
 

@@ -15,21 +15,22 @@ from nescio.errors import NescioError
 from nescio.records import Evaluation, Provenance
 from papers.duq import compared, curves, planes, runtime
 from papers.duq import runs as duq_runs
+from papers.duq.compared import PAPER
 from papers.duq.planes import PENALTY
-from papers.duq.published import EPOCH, PENALTIES, TABLE1, TABLE2, TABLE3
 from papers.duq.runs import (
     Pair,
-    Run,
+    TrainingRun,
     auroc,
-    confidence_shares,
-    judged,
-    judged_all,
+    confidence_fractions,
+    evaluate_run,
+    evaluate_runs,
     training_time,
 )
 from papers.duq.timings import Timings
-from papers.experiment import Work, reproduce
+from papers.experiment import reproduce
 from papers.experiments import EXPERIMENTS
-from papers.reproduction import Compared, Reproduction
+from papers.reproduction import Comparison, Reproduction
+from papers.workspace import Workspace
 
 RESULTS = Path(__file__).parents[2] / "results"
 BY_NAME = {name: one for name, one in EXPERIMENTS.items() if one.paper == 4}
@@ -44,17 +45,17 @@ EMBEDDED = [
 ]
 FULL = [
     (one.name, scale)
-    for one in EXPERIMENTS
+    for one in BY_NAME.values()
     for scale in one.scales
     if (one.name, scale) not in EMBEDDED
 ]
 DIGITS = Pair("digits", "digits", "lenet", ("uniform",), 2)
-SMALL = Run("softmax-digits", "softmax", 2, 1e-4, ("max_prob",))
+SMALL = TrainingRun("softmax-digits", "softmax", 2, 1e-4, ("max_prob",))
 
 
 @pytest.fixture
 def work(tmp_path):
-    return Work(tmp_path / "found", tmp_path / "runs", dry=True)
+    return Workspace(tmp_path / "found", tmp_path / "runs", dry=True)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def starts(name, work):
     """The record of a dry run, as it is in its file, with every picture it names."""
     made = reproduce(BY_NAME[name], work, "a command")
     assert Reproduction.load(work.folder / "reproduction.json") == made
-    assert all((made.compared, made.claims, made.differs))
+    assert all((made.compared, made.claims, made.deviations))
     assert all(
         "</svg>" in (work.folder / picture).read_text(encoding="utf-8") for picture in made.pictures
     )
@@ -85,7 +86,7 @@ def test_starts(name, scale, work):
 @pytest.mark.skipif("NESCIO_DATA" not in os.environ, reason="needs the images in $NESCIO_DATA")
 @pytest.mark.parametrize(("name", "scale"), FULL)
 def test_starts_on_real_data(name, scale, tmp_path, runs):
-    starts(name, Work(tmp_path, runs, scale, dry=True))
+    starts(name, Workspace(tmp_path, runs, scale, dry=True))
 
 
 @pytest.mark.parametrize("name", ["duq-table3", "duq-figure8"])
@@ -111,7 +112,7 @@ def test_figure_8_holds_duq_against_ensembles_of_five(similar, work, monkeypatch
     duq = against_svhn("duq-fashion-0")
     other = duq if similar else against_svhn("ensemble-fashion-0")
     asked = []
-    monkeypatch.setattr(curves, "judged_all", lambda *_: {"DUQ": [duq]})
+    monkeypatch.setattr(curves, "evaluate_runs", lambda *_: {"DUQ": [duq]})
     monkeypatch.setattr(
         curves, "cifar_ensembles", lambda _, size: asked.append(size) or [other, other]
     )
@@ -135,7 +136,7 @@ def test_ensembles_on_cifar_are_disjoint_parts_of_one(size, starts, work, monkey
     seen = []
     monkeypatch.setattr(
         compared,
-        "judged",
+        "evaluate_run",
         lambda _, pair, run, seed, part, made: seen.append((run.name, part)),
     )
     work.dry = False
@@ -156,14 +157,16 @@ FAST = {"batch_size": 128, "learning_rate": 0.02}  # half as many steps, twice a
 )
 def test_one_seed_in_the_plane_shows_what_the_paper_says(name, how, tmp_path, monkeypatch):
     monkeypatch.setattr(planes, "TRAINING", planes.TRAINING | how)
-    made = starts(name, Work(tmp_path, tmp_path))
+    made = starts(name, Workspace(tmp_path, tmp_path))
     assert all(claim.holds for claim in made.claims)
     assert all(one.ours > 0.98 for one in made.compared if one.what.endswith("accuracy"))
 
 
 def test_a_figure_that_was_killed_goes_on_where_it_stood(work, tmp_path, monkeypatch):
     whole = reproduce(
-        BY_NAME["duq-figure1"], Work(tmp_path / "whole", tmp_path / "runs", dry=True), "a command"
+        BY_NAME["duq-figure1"],
+        Workspace(tmp_path / "whole", tmp_path / "runs", dry=True),
+        "a command",
     )
     with monkeypatch.context() as patch:
         patch.setattr(planes, "uncertainty_map", killed)
@@ -184,34 +187,38 @@ def killed(*_, **__):
 
 
 def test_a_run_that_was_killed_goes_on_where_it_stood(work, tmp_path, monkeypatch):
-    whole = judged(Work(tmp_path / "whole", tmp_path / "other", dry=True), DIGITS, SMALL, 0)
+    whole = evaluate_run(
+        Workspace(tmp_path / "whole", tmp_path / "other", dry=True), DIGITS, SMALL, 0
+    )
     with monkeypatch.context() as patch:
         patch.setattr(duq_runs, "evaluate", killed)
         with pytest.raises(KeyboardInterrupt):
-            judged(work, DIGITS, SMALL, 0)
+            evaluate_run(work, DIGITS, SMALL, 0)
     assert (work.runs / "softmax-digits-0-dry" / "model.safetensors").exists()
     with monkeypatch.context() as patch:
         patch.setattr(
             "nescio.training.trainer.Trainer._step", killed
         )  # what is trained is not trained again
-        resumed = judged(work, DIGITS, SMALL, 0)
+        resumed = evaluate_run(work, DIGITS, SMALL, 0)
     assert (resumed.known, resumed.unknown) == (whole.known, whole.unknown)
-    second = Work(tmp_path / "second", work.runs, dry=True)
+    second = Workspace(tmp_path / "second", work.runs, dry=True)
     with monkeypatch.context() as patch:
         patch.setattr(duq_runs, "evaluate", killed)  # experiments share what is judged
-        assert judged(second, DIGITS, SMALL, 0) == resumed
+        assert evaluate_run(second, DIGITS, SMALL, 0) == resumed
     shutil.rmtree(work.runs)  # and records are enough
-    assert judged_all(work, DIGITS, {"single": (SMALL, 1)}) == {"single": [resumed]}
+    assert evaluate_runs(work, DIGITS, {"single": (SMALL, 1)}) == {"single": [resumed]}
     assert "took: single 0 minutes (threads: 1)." in training_time(work, {"single": (SMALL, 1)})
     assert not work.runs.exists()
-    assert confidence_shares(resumed, "uniform").sum() == pytest.approx(1)
+    assert confidence_fractions(resumed, "uniform").sum() == pytest.approx(1)
 
 
 def test_settings_that_change_are_run_again(work, monkeypatch):
-    judged(work, DIGITS, SMALL, 0)
+    evaluate_run(work, DIGITS, SMALL, 0)
     monkeypatch.setattr(duq_runs, "evaluate", killed)
     with pytest.raises(KeyboardInterrupt):
-        judged(work, DIGITS, Run("softmax-digits", "softmax", 2, 1e-4, ("entropy",)), 0)
+        evaluate_run(
+            work, DIGITS, TrainingRun("softmax-digits", "softmax", 2, 1e-4, ("entropy",)), 0
+        )
 
 
 def test_ratios_of_run_times_are_those_of_medians(work, monkeypatch):
@@ -247,42 +254,44 @@ def test_run_times_are_taken_once(work):
 
 def test_every_task_is_timed_in_every_round():
     done = []
-    found = runtime.in_turns({"a": lambda: done.append("a"), "b": lambda: done.append("b")}, 3)
+    found = runtime.interleaved({"a": lambda: done.append("a"), "b": lambda: done.append("b")}, 3)
     assert done == ["a", "b"] * 4  # the first round is not counted
     assert {name: len(rounds) for name, rounds in found.items()} == {"a": 3, "b": 3}
 
 
 def test_published_figures_agree_with_each_other():
-    assert tuple(TABLE1) == PENALTIES
-    assert TABLE1[0.05][2] == TABLE2["DUQ"]  # the λ that the paper chose
-    assert EPOCH["ensemble"] == 5 * EPOCH["softmax"]
-    assert all(90 < accuracy.value < 100 for accuracy, _, _ in TABLE1.values())
-    tables = [
-        *(one for _, *rest in TABLE1.values() for one in rest),
-        *TABLE2.values(),
-        *TABLE3.values(),
+    tables = PAPER.published
+    first, epoch = tables["table1"], tables["epoch"]
+    assert tuple(map(float, first)) == (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+    assert first["0.05"]["mnist"] == tables["table2"]["DUQ"]  # the λ that the paper chose
+    assert epoch["ensemble"] == 5 * epoch["softmax"]
+    assert all(90 < row["accuracy"][0] < 100 for row in first.values())
+    aurocs = [
+        *(row[name] for row in first.values() for name in ("notmnist", "mnist")),
+        *tables["table2"].values(),
+        *tables["table3"].values(),
     ]
-    assert all(0.8 < one.value < 1 and (one.spread is None or one.spread < 0.05) for one in tables)
+    assert all(0.8 < value < 1 and all(one < 0.05 for one in spread) for value, *spread in aurocs)
 
 
 def test_to_be_below_the_paper_is_told_apart_by_whether_it_has_a_spread(work):
-    near, far = Compared("near", 0.955, 0.949, 0.007), Compared("far", 0.955, 0.94, 0.007)
-    bare, high = Compared("bare", 93.6, 91.24, unit="%"), Compared("high", 0.8, 0.9)
+    near, far = Comparison("near", 0.955, 0.949, 0.007), Comparison("far", 0.955, 0.94, 0.007)
+    bare, high = Comparison("bare", 93.6, 91.24, unit="%"), Comparison("high", 0.8, 0.9)
     spread = "Below the paper by more than its spread: far by 0.015."
     none = "Below the paper, which has no spread for it: bare by 2.4 points."
     short = "The training is shorter than the paper's."
-    assert compared.short(work, [near, high]) == []
-    assert compared.short(work, [near, far, bare, high]) == [f"{spread} {none} {short}"]
-    assert compared.short(work, [bare]) == [f"{none} {short}"]
+    assert compared.shortfalls(work, [near, high]) == []
+    assert compared.shortfalls(work, [near, far, bare, high]) == [f"{spread} {none} {short}"]
+    assert compared.shortfalls(work, [bare]) == [f"{none} {short}"]
     work.scale = "paper"
-    assert compared.short(work, [far]) == [spread]
+    assert compared.shortfalls(work, [far]) == [spread]
 
 
 def test_names_and_needs():
-    assert len(BY_NAME) == len(EXPERIMENTS)
+    assert len(BY_NAME) == 11
     assert all(
         one.paper == 4 and set(one.needed(scale)) <= set(NAMES)
-        for one in EXPERIMENTS
+        for one in BY_NAME.values()
         for scale in one.scales
     )
 
@@ -311,11 +320,11 @@ def test_the_page_on_duq_tells_of_two_moons_what_the_records_show():
 
 def test_the_page_on_duq_names_all_its_figures():
     page = (RESULTS.parent / "docs" / "duq.md").read_text(encoding="utf-8")
-    assert {one.item for one in EXPERIMENTS if one.item.startswith("Figure")} == {
+    assert {one.item for one in BY_NAME.values() if one.item.startswith("Figure")} == {
         f"Figure {n}" for n in (1, *range(3, 9))
     }
     assert "| figures 1 and 3 to 8, tables 1 to 3" in page
-    alone = [f"`{one.name}`" for one in EXPERIMENTS if one.scales == ("paper",)]
+    alone = [f"`{one.name}`" for one in BY_NAME.values() if one.scales == ("paper",)]
     assert f"{' and '.join(alone)} at the paper's scale alone" in page
 
 
@@ -337,7 +346,7 @@ def test_the_table_of_longer_runs_is_that_of_their_records(run):
     assert row[1:5] == [f"{100 * record.known.accuracy:.1f} %", *own, ", ".join(energy)]
 
 
-@pytest.mark.parametrize("name", [one.name for one in EXPERIMENTS if "quick" in one.scales])
+@pytest.mark.parametrize("name", [one.name for one in BY_NAME.values() if "quick" in one.scales])
 def test_committed(name):
     """Every quick run has its record, whose stages are there, small."""
     folder = RESULTS / name

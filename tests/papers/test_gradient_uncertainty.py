@@ -13,9 +13,9 @@ import torch
 import nescio
 from nescio.errors import NescioError
 from nescio.files import MARKDOWN
-from papers.experiment import Work, reproduce
-from papers.gradient_uncertainty import splits
-from papers.gradient_uncertainty.experiments import EXPERIMENTS, MIXES, NORMS, OTHERS, UNKNOWN, part
+from papers.experiment import reproduce
+from papers.gradient_uncertainty import figure2, splits, tables
+from papers.gradient_uncertainty.parts import UNKNOWN, part
 from papers.gradient_uncertainty.published import PUBLISHED
 from papers.gradient_uncertainty.separations import Separations, separation_page
 from papers.gradient_uncertainty.splits import (
@@ -28,6 +28,9 @@ from papers.gradient_uncertainty.splits import (
     separations,
 )
 from papers.reproduction import Reproduction
+from papers.workspace import Workspace
+
+EXPERIMENTS = (*tables.EXPERIMENTS, *figure2.EXPERIMENTS)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +127,7 @@ def test_every_published_figure_has_its_row_and_set():
     rows = {
         1: set(SINGLE),
         2: {"softmax", "entropy", *regressions},
-        3: {"softmax", "entropy", *MIXES},
+        3: {"softmax", "entropy", *tables.MIXES},
     }
     sets = {1: {WRONG, *UNKNOWN}, 2: {WRONG, *UNKNOWN}, 3: {WRONG, *MNIST.mixed, ALL}}
     for table, figures in PUBLISHED.items():
@@ -167,10 +170,10 @@ def test_what_the_paper_says_has_no_numbers_of_ours(experiment, tmp_path, monkey
     """Our own bars stand in what we saw."""
     shutil.copytree(RESULTS / experiment.name, tmp_path / experiment.name)
     monkeypatch.setattr(
-        "papers.gradient_uncertainty.experiments.separations", None
+        "papers.gradient_uncertainty.parts.separations", None
     )  # the committed stage is enough
     found = experiment.run(
-        Work(tmp_path / experiment.name, tmp_path / "runs", seeds=experiment.seeds["quick"])
+        Workspace(tmp_path / experiment.name, tmp_path / "runs", seeds=experiment.seeds["quick"])
     )
     assert all(set(re.findall(r"\d+(?:\.\d+)?", claim.says)) <= PRINTED for claim in found.claims)
     assert any("wanted: " in claim.seen for claim in found.claims)
@@ -183,7 +186,7 @@ def test_the_committed_tables_are_those_of_their_record(number):
     page = separation_page(record, PUBLISHED[number])
     assert (folder / "tables.md").read_text(encoding="utf-8") == f"{MARKDOWN}\n{page}"
     assert len(record.accuracy) >= 3
-    assert OTHERS in record.sets
+    assert tables.OTHERS in record.sets
     found = Reproduction.load(folder / "reproduction.json")
     assert {one.paper for one in found.compared} == {
         value for figures in PUBLISHED[number].values() for value in figures.values()
@@ -201,11 +204,12 @@ def test_the_committed_tables_show_what_they_should():
     )
     assert min(mean(single, row, "wrong") for row in ("softmax", "entropy")) >= 0.97
     assert (
-        max(mean(single, row, "wrong") for row in NORMS) >= mean(single, "softmax", "wrong") - 0.01
+        max(mean(single, row, "wrong") for row in tables.NORMS)
+        >= mean(single, "softmax", "wrong") - 0.01
     )
     for measure in ("auroc", "aupr_out"):
         best = max(mean(network, row, ALL, measure) for row in ("softmax", "entropy"))
-        assert mean(network, MIXES[-1], ALL, measure) > best
+        assert mean(network, tables.MIXES[-1], ALL, measure) > best
 
 
 @pytest.mark.skipif(
@@ -222,12 +226,12 @@ def test_every_stage_of_every_experiment_starts_and_the_splits_are_made_once(
         splits, "one_split", lambda *given: made.append(given[1]) or one_split(*given)
     )
     for experiment in EXPERIMENTS:
-        work = Work(
+        work = Workspace(
             tmp_path / experiment.name, tmp_path / "runs", scale, experiment.seeds[scale], dry=True
         )
         record = reproduce(experiment, work, "")
         assert len(record.claims) >= 3
-        assert record.differs[0].setting == "known data"
+        assert record.deviations[0].setting == "known data"
         assert bool(record.compared) == ("table" in experiment.name)
     assert made == [0]
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [

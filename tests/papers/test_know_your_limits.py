@@ -11,19 +11,20 @@ from nescio.audit import scaling
 from nescio.errors import NescioError
 from nescio.records import Map, Provenance, Surface
 from nescio.records.map import Points
-from papers.experiment import Work, reproduce
+from papers.experiment import reproduce
 from papers.experiments import EXPERIMENTS
 from papers.know_your_limits.figure1 import rim, rim_entropy
 from papers.know_your_limits.models import FIVE, TUNED
 from papers.know_your_limits.scaling_figure import limits_figure
 from papers.reproduction import Reproduction
+from papers.workspace import Workspace
 
 BY_NAME = {name: one for name, one in EXPERIMENTS.items() if one.paper == 1}
 RESULTS = Path(__file__).parents[2] / "results"
 
 
 def work_in(folder, scale="quick"):
-    return Work(folder / "results", folder / "runs", scale=scale, dry=True)
+    return Workspace(folder / "results", folder / "runs", scale=scale, dry=True)
 
 
 @pytest.mark.parametrize("scale", ["quick", pytest.param("paper", marks=pytest.mark.slow)])
@@ -47,8 +48,8 @@ def test_starts(name, scale, tmp_path):
         one.paper is None for one in record.compared
     )  # a figure without numbers, and a theorem
     assert record.claims
-    assert record.differs
-    assert any(one.setting == "networks and training" for one in record.differs) == (
+    assert record.deviations
+    assert any(one.setting == "networks and training" for one in record.deviations) == (
         scale == "quick"
     )
 

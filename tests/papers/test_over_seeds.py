@@ -6,7 +6,8 @@ import pytest
 import torch
 from scipy import stats
 
-from papers.over_seeds import CLEAR, Published, above, above_in_pairs, all_of, over_seeds
+from papers.over_seeds import CLEAR, above, above_in_pairs, all_of, over_seeds
+from papers.paper import Published
 
 
 def test_one_run_has_no_spread():

@@ -9,7 +9,7 @@ from rich.console import Console
 from nescio.records import Provenance
 from papers.pages import reproduction_markdown, results_markdown
 from papers.report import papers_page, reproduced
-from papers.reproduction import Claim, Compared, Differs, Reproduction
+from papers.reproduction import Claim, Comparison, Deviation, Reproduction
 from papers.terminal import experiments_table, reproduction_table
 
 
@@ -24,13 +24,13 @@ def record():
         seeds=3,
         command="python -m papers duq-table9 --seeds 3",
         compared=(
-            Compared("AUROC: a|b <script>", 95.5, 94.25, 0.4, 0.75, "%"),
-            Compared("ratio", 0.5, 0.25),
-            Compared("steps", None, 1234.5),
-            Compared("tiny", 2e-5, 4e-5),
+            Comparison("AUROC: a|b <script>", 95.5, 94.25, 0.4, 0.75, "%"),
+            Comparison("ratio", 0.5, 0.25),
+            Comparison("steps", None, 1234.5),
+            Comparison("tiny", 2e-5, 4e-5),
         ),
         claims=(Claim("It is better", True, "1 > 0"), Claim("It is best", False, "1 < 2")),
-        differs=(Differs("epochs", "30", "10", "time"), Differs("seeds", "5", "3")),
+        deviations=(Deviation("epochs", "30", "10", "time"), Deviation("seeds", "5", "3")),
         remarks=("It falls short, since <b>|",),
         pictures=("a.svg",),
         provenance=Provenance(0, {}, 754.0, {"python": "3.13"}),
@@ -54,7 +54,7 @@ def tables(text):
 
 def test_the_page_of_an_experiment(record):
     text = reproduction_markdown(record)
-    numbers, claims, differs = tables(text)
+    numbers, claims, deviations = tables(text)
     assert numbers == [
         ["", "paper", "ours", "difference"],
         [r"AUROC: a\|b &lt;script>", "95.50 ± 0.40 %", "94.25 ± 0.75 %", "−1.25"],
@@ -63,7 +63,7 @@ def test_the_page_of_an_experiment(record):
         ["tiny", "2e-05", "4e-05", "+2e-05"],
     ]
     assert claims[1:] == [["It is better", "yes", "1 > 0"], ["It is best", "**no**", "1 &lt; 2"]]
-    assert differs[1:] == [["epochs", "30", "10", "time"], ["seeds", "5", "3", ""]]
+    assert deviations[1:] == [["epochs", "30", "10", "time"], ["seeds", "5", "3", ""]]
     assert text.startswith("# Paper 4, Table 9: a title\n")
     assert "```sh\npython -m papers duq-table9 --seeds 3\n```" in text
     assert "Scale quick, seeds: 3, 13 min." in text
@@ -73,7 +73,7 @@ def test_the_page_of_an_experiment(record):
 
 
 def test_an_experiment_that_found_nothing_has_a_page_too(record):
-    bare = replace(record, compared=(), claims=(), differs=(), remarks=(), pictures=())
+    bare = replace(record, compared=(), claims=(), deviations=(), remarks=(), pictures=())
     assert "##" not in reproduction_markdown(bare)
     assert tables(results_markdown({"r/a": bare}, ""))[0][1][5:] == ["0", "–", "–", "13 min"]
 

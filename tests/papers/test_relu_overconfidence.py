@@ -13,27 +13,34 @@ import torch
 import nescio
 from nescio.errors import NescioError
 from nescio.records import Evaluation, Provenance
-from papers.experiment import Experiment, Found, Work, reproduce
+from papers.experiment import Experiment, Outcome, reproduce
 from papers.experiments import EXPERIMENTS
-from papers.relu_overconfidence import figures, tables
-from papers.relu_overconfidence.networks import EMBEDDED, KINDS, PAPER, QUICK
-from papers.relu_overconfidence.published import MEDIAN_FACTOR, OVERCONFIDENT, TABLE1, TEST_ERROR
-from papers.relu_overconfidence.radius import Promise, Radius, bound, radius_figure
+from papers.relu_overconfidence import figure4, noise_figures, table1, table2
+from papers.relu_overconfidence.networks import EMBEDDED, KINDS, PAPER, PAPER_SCALE, QUICK
+from papers.relu_overconfidence.radius import Radius, RadiusCheck, bound, radius_figure
 from papers.relu_overconfidence.theorem32 import EPS
 from papers.reproduction import Reproduction
+from papers.workspace import Workspace
 
 BY_NAME = {name: one for name, one in EXPERIMENTS.items() if one.paper == 2}
 RESULTS = Path(__file__).parents[2] / "results"
+TABLE1 = {
+    (data, kind, name, measure): value
+    for data, sets in PAPER.published["table1"].items()
+    for name, kinds in sets.items()
+    for kind, numbers in kinds.items()
+    for measure, value in numbers.items()
+}
 ON_DIGITS = {
-    "relu-table1": partial(tables.table1, data=("digits",)),
-    "relu-table2": partial(tables.table2, data=("digits",)),
-    "relu-figure2": partial(figures.figure2, data="digits"),
-    "relu-figure4": partial(figures.figure4, data="digits"),
+    "relu-table1": partial(table1.table1, data=("digits",)),
+    "relu-table2": partial(table2.table2, data=("digits",)),
+    "relu-figure2": partial(noise_figures.figure2, data="digits"),
+    "relu-figure4": partial(figure4.figure4, data="digits"),
 }
 
 
 def work_in(folder, scale="quick", runs=None):
-    return Work(folder / "results", runs or folder / "runs", scale=scale, dry=True)
+    return Workspace(folder / "results", runs or folder / "runs", scale=scale, dry=True)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +66,7 @@ def test_starts_on_embedded_data(name, runs, tmp_path):
 
 
 @pytest.mark.parametrize("scale", ["quick", pytest.param("paper", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", [one.name for one in EXPERIMENTS if not one.needs])
+@pytest.mark.parametrize("name", [one.name for one in BY_NAME.values() if not one.needs])
 def test_starts(name, scale, tmp_path):
     record = reproduce(BY_NAME[name], work_in(tmp_path, scale), "")
     checked(record, tmp_path / "results")
@@ -76,21 +83,21 @@ def test_starts(name, scale, tmp_path):
     reason="NESCIO_DATA is not set; it names the folder of real data",
 )
 @pytest.mark.parametrize("scale", ["quick", "paper"])
-@pytest.mark.parametrize("name", [one.name for one in EXPERIMENTS if one.needs])
+@pytest.mark.parametrize("name", [one.name for one in BY_NAME.values() if one.needs])
 def test_starts_on_real_data(name, scale, runs, tmp_path):
     record = reproduce(BY_NAME[name], work_in(tmp_path, scale, runs), "")
     checked(record, tmp_path / "results")
     if name == "relu-table1":
         data = ["mnist"] if scale == "quick" else ["mnist", "cifar10"]
-        published = [value for (known, *_), value in TABLE1.items() if known in data]
-        published += [value for (known, _), value in TEST_ERROR.items() if known in data]
+        published = [key for key in TABLE1 if key[0] in data]
+        published += [kind for known in data for kind in PAPER.published["test_error"][known]]
         given = [one.paper for one in record.compared if one.paper is not None]
         assert len(given) >= len(published) - 6  # of adversarial samples there may be none
 
 
 @pytest.mark.slow
 def test_a_kill_costs_one_stage(runs, tmp_path, monkeypatch):
-    real, calls = tables.overconfidence, []
+    real, calls = table2.overconfidence, []
 
     def dying(model, **how):
         calls.append(model.name)
@@ -98,7 +105,7 @@ def test_a_kill_costs_one_stage(runs, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return real(model, **how)
 
-    monkeypatch.setattr(tables, "overconfidence", dying)
+    monkeypatch.setattr(table2, "overconfidence", dying)
     experiment = replace(BY_NAME["relu-table2"], run=ON_DIGITS["relu-table2"], needs=())
     with pytest.raises(KeyboardInterrupt):
         reproduce(experiment, work_in(tmp_path, runs=runs), "")
@@ -116,7 +123,7 @@ def test_networks_of_a_run_are_not_trained_again(tmp_path, monkeypatch):
         "",
     )
     monkeypatch.setattr("nescio.training.trainer.Trainer._step", None)
-    other = Work(tmp_path / "other", tmp_path / "runs", dry=True)
+    other = Workspace(tmp_path / "other", tmp_path / "runs", dry=True)
     again = reproduce(
         replace(BY_NAME["relu-figure2"], run=ON_DIGITS["relu-figure2"], needs=()), other, ""
     )
@@ -146,16 +153,17 @@ def test_published_tables():
             assert found == {(data, "mmc")} | {
                 (n, m) for n in names - {data} for m in ("mmc", "auroc", "fpr95")
             }
-            assert 0 < TEST_ERROR[data, kind] < 10
+            assert 0 < PAPER.at("test_error", data, kind).value < 10
         assert (
-            set(PAPER[data].unknown)
+            set(PAPER_SCALE[data].unknown)
             == set(QUICK[data].unknown)
             >= names - {data, "noise", "adversarial_noise", "adversarial_samples"}
         )
     assert all(0 <= value <= 1 for value in TABLE1.values())
     assert TABLE1["mnist", "acet", "adversarial_noise", "auroc"] == 0.992
-    assert set(MEDIAN_FACTOR) < set(OVERCONFIDENT)
-    assert all(0 <= value <= 100 for value in OVERCONFIDENT.values())
+    factors, sure = (PAPER.published[name] for name in ("median_factor", "overconfident"))
+    assert all(set(factors[data]) <= set(sure[data]) for data in factors)
+    assert all(0 <= value <= 100 for row in sure.values() for value in row.values())
 
 
 @pytest.mark.parametrize(
@@ -167,16 +175,16 @@ def test_published_tables():
 )
 def test_the_parts_of_a_table_that_are_not_made_are_told(scale, ours, left, tmp_path):
     made = []
-    found = tables._of_each(
-        work_in(tmp_path, scale), None, lambda _, plan: made.append(plan.data) or Found()
+    found = table1.for_each_data(
+        work_in(tmp_path, scale), None, lambda _, plan: made.append(plan.data) or Outcome()
     )
-    (told,) = found.differs
+    (told,) = found.deviations
     assert (told.setting, told.paper, told.ours) == (
         "trained on",
         "MNIST, SVHN, CIFAR-10, CIFAR-100",
         ours,
     )
-    assert [tables.IN_PAPER[name] for name in made] == ours.split(", ")
+    assert [table1.IN_PAPER[name] for name in made] == ours.split(", ")
     assert all(name in told.why for name in left)
     assert ("CIFAR-10 " in told.why) == (scale == "quick")
 
@@ -186,7 +194,7 @@ def test_only_sets_of_the_papers_table_count_for_its_claim():
         kind: [Evaluation.load(RESULTS / "relu-table1" / f"mnist-{kind}-0.json")] for kind in KINDS
     }
     (claim,) = (
-        one for one in tables._table1_claims(QUICK["mnist"], runs) if "most of the time" in one.says
+        one for one in table1.claims_of(QUICK["mnist"], runs) if "most of the time" in one.says
     )
     assert re.fullmatch(r"\d of 6 times, on fashion_mnist, letters, cifar10", claim.seen)
     assert {"omniglot", "notmnist"} < {side.name for side in runs["plain"][0].unknown}
@@ -200,11 +208,11 @@ def test_other_letters_are_judged_again(tmp_path, monkeypatch):
         judged.append(given[-1])
         return Evaluation.load(RESULTS / "relu-table1" / "mnist-plain-0.json")
 
-    monkeypatch.setattr(tables, "networks", lambda *_: {(kind, 0): None for kind in KINDS})
-    monkeypatch.setattr(tables, "_judged", evaluated)
+    monkeypatch.setattr(table1, "networks", lambda *_: {(kind, 0): None for kind in KINDS})
+    monkeypatch.setattr(table1, "evaluated", evaluated)
     for at_hand, times in (("nist_letters", 3), ("nist_letters", 3), ("emnist_letters", 6)):
-        monkeypatch.setattr(tables, "letters", lambda _, name=at_hand: name)
-        tables._table1_of(work_in(tmp_path), plan)
+        monkeypatch.setattr(table1, "letters", lambda _, name=at_hand: name)
+        table1.table1_of(work_in(tmp_path), plan)
         assert len(judged) == times
 
 
@@ -245,7 +253,7 @@ ON_NOISE = {  # words of section 5, and the data sets on which the paper's own n
 
 @pytest.mark.parametrize("data", ["mnist", "cifar10"])
 def test_the_papers_words_on_noise_are_held_against_every_data_set(data):
-    claims = tables._table1_claims(replace(QUICK[data], unknown=()), on_noise(of_table1(data)))
+    claims = table1.claims_of(replace(QUICK[data], unknown=()), on_noise(of_table1(data)))
     found = {claim.says.removeprefix(f"{data}: "): claim.holds for claim in claims}
     assert {says: found[says] for says in ON_NOISE} == {
         says: data in true_of for says, true_of in ON_NOISE.items()
@@ -270,28 +278,28 @@ def test_only_acet_means_no_other(kind, figures, holds):
         replace(QUICK["cifar10"], unknown=()),
         on_noise({**of_table1("cifar10"), kind: figures}),
     )
-    (claim,) = (one for one in tables._table1_claims(plan, runs) if "only ACET" in one.says)
+    (claim,) = (one for one in table1.claims_of(plan, runs) if "only ACET" in one.says)
     assert claim.holds is holds
 
 
 def test_where_the_papers_own_table_disagrees_with_its_words_is_told():
-    noise, adversarial_set = tables._table1_disagrees(QUICK["mnist"])
+    noise, adversarial_set = table1.contradictions(QUICK["mnist"])
     assert noise.endswith("the paper's own table disagrees, with a plain model's MMC of 0.463.")
     assert adversarial_set.endswith(
         "the paper's own table disagrees, with CEDA's MMC of 0.102 and AUROC of 0.998."
     )
-    assert tables._table1_disagrees(QUICK["cifar10"]) == []
-    assert tables._table1_disagrees(EMBEDDED["digits"]) == []
+    assert table1.contradictions(QUICK["cifar10"]) == []
+    assert table1.contradictions(EMBEDDED["digits"]) == []
 
 
 def test_the_papers_settings():
-    for plan in PAPER.values():
+    for plan in PAPER_SCALE.values():
         assert (plan.epochs, plan.steps, plan.first_steps) == (100, 40, None)
         assert "crop" in plan.augment
     assert (
-        PAPER["cifar10"].network,
-        PAPER["cifar10"].optimizer,
-        PAPER["cifar10"].learning_rate,
+        PAPER_SCALE["cifar10"].network,
+        PAPER_SCALE["cifar10"].optimizer,
+        PAPER_SCALE["cifar10"].learning_rate,
     ) == (
         "resnet20",
         "sgd",
@@ -307,7 +315,7 @@ def radius(**given):
         "gamma": 2.0,
         "alpha": 5.0,
         "accuracy": 1.0,
-        "promises": (Promise(0.1, 1.0, 5, 0.01),),
+        "promises": (RadiusCheck(0.1, 1.0, 5, 0.01),),
         "distance": (0.0, 1.0, 3.0),
         "departs": (0.7, 0.01, 0.0),
         "other": (0.7, 0.7, 0.7),
@@ -338,9 +346,9 @@ def test_a_figure_of_nothing_is_refused():
 def test_every_name_is_of_this_paper():
     assert all(
         isinstance(one, Experiment) and one.paper == 2 and one.name.startswith("relu-")
-        for one in EXPERIMENTS
+        for one in BY_NAME.values()
     )
-    assert len(BY_NAME) == len(EXPERIMENTS) == 7
+    assert len(BY_NAME) == 7
 
 
 @pytest.mark.parametrize("name", BY_NAME)

@@ -19,7 +19,7 @@ from papers.duq.timings import Timings, timings_html
 from papers.gradient_uncertainty.separations import separations_html
 from papers.relu_overconfidence.radius import radius_html
 from papers.report import papers_page, reproduced, reproductions_html
-from papers.reproduction import Compared
+from papers.reproduction import Comparison
 from report_records import ORIGIN, a_history, an_audit
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -150,12 +150,12 @@ def test_a_reproduction_tells_the_farthest_figure_and_the_claims():
 
 def test_the_farthest_figure_is_told_for_each_unit():
     compared = (
-        Compared("AUROC", 0.9, 0.899),
-        Compared("test error", 1.4, 1.89, unit="%"),
-        Compared("FPR", 0.2, 0.361),
-        Compared("share", 50.0, 50.2, unit="%"),
-        Compared("time", 2.0, 5.0, unit="s"),
-        Compared("not in the paper", None, 99.0),
+        Comparison("AUROC", 0.9, 0.899),
+        Comparison("test error", 1.4, 1.89, unit="%"),
+        Comparison("FPR", 0.2, 0.361),
+        Comparison("share", 50.0, 50.2, unit="%"),
+        Comparison("time", 2.0, 5.0, unit="s"),
+        Comparison("not in the paper", None, 99.0),
     )
     [told] = reproduced(replace(a_reproduction(), compared=compared, claims=()))
     assert told.endswith(

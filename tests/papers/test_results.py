@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from nescio.errors import NescioError
-from papers.experiment import Work, reproduce
+from papers.experiment import reproduce
 from papers.experiments import EXPERIMENTS, not_made
 from papers.reproduction import Reproduction
 from papers.results import README, found_results, write_results
+from papers.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 COMMAND = "python -m papers page results -o docs/results.md"
@@ -106,13 +107,15 @@ def test_a_committed_record_follows_from_its_stages(name, tmp_path, monkeypatch)
     if missing := experiment.missing(before.scale):
         pytest.skip(f"needs {', '.join(missing)} in $NESCIO_DATA")
     shutil.copytree(ROOT / "results" / name, tmp_path / name)
-    kept = Work.stage
+    kept = Workspace.stage
     monkeypatch.setattr(
-        Work, "stage", lambda work, stage, kind, make, **how: kept(work, stage, kind, never, **how)
+        Workspace,
+        "stage",
+        lambda work, stage, kind, make, **how: kept(work, stage, kind, never, **how),
     )
     again = reproduce(
         experiment,
-        Work(tmp_path / name, tmp_path / "runs", before.scale, before.seeds),
+        Workspace(tmp_path / name, tmp_path / "runs", before.scale, before.seeds),
         before.command,
     )
     assert replace(again, provenance=before.provenance) == before
