@@ -105,21 +105,21 @@ def rejection_curve(
     >>> curve.accuracy.tolist(), curve.maximum.tolist()
     ([0.25, 0.3333333333333333, 0.5, 1.0], [0.5, 0.6666666666666666, 1.0, 1.0])
     """
-    right = correct_vector(correct)
+    hits = correct_vector(correct)
     if unknown_scores is None:
         scores = known = score_vector("known_scores", known_scores)
     else:
         known, unknown = score_pair(known_scores, unknown_scores)
         scores = np.concatenate([known, unknown])
-    check_length("correct", right, "known_scores", known)
+    check_length("correct", hits, "known_scores", known)
     n = len(scores)
     order = scores.argsort()
     scores = scores[order]
-    hits = np.concatenate([right, np.zeros(n - len(known), dtype=bool)])[order].cumsum()
+    hit_count = np.concatenate([hits, np.zeros(n - len(known), dtype=bool)])[order].cumsum()
     last = np.append(np.flatnonzero(scores[1:] != scores[:-1]), n - 1)
     accepted = np.arange(n, 0, -1)
     # within a group of equal scores the expected number of hits grows linearly
-    expected = np.interp(accepted, np.append(0, last + 1), np.append(0, hits[last]))
+    expected = np.interp(accepted, np.append(0, last + 1), np.append(0, hit_count[last]))
     accuracy, maximum = expected / accepted, np.minimum(1.0, len(known) / accepted)
     areas = float(accuracy.mean()), float(maximum.mean())
     return RejectionCurve((n - accepted) / n, accuracy, maximum, *areas)

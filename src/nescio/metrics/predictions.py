@@ -86,8 +86,8 @@ def ece(confidence: ArrayLike, correct: ArrayLike, bins: int = BINS) -> float:
     >>> ece([0.75, 0.75, 0.25, 0.25], [True, True, False, True], bins=2)
     0.25
     """
-    count, certainty, right = _binned(confidence, correct, bins)
-    return float(np.abs(right - certainty).sum()) / int(count.sum())
+    count, confidence_sum, hits = _binned(confidence, correct, bins)
+    return float(np.abs(hits - confidence_sum).sum()) / int(count.sum())
 
 
 @dataclass(frozen=True)
@@ -103,23 +103,25 @@ class Reliability:
 def reliability(confidence: ArrayLike, correct: ArrayLike, bins: int = BINS) -> Reliability:
     """Return accuracy against confidence, in the bins of `ece`.
 
-    >>> found = reliability([0.75, 0.75, 0.25, 0.25], [True, True, False, True], bins=2)
-    >>> found.confidence, found.accuracy
+    >>> curve = reliability([0.75, 0.75, 0.25, 0.25], [True, True, False, True], bins=2)
+    >>> curve.confidence, curve.accuracy
     (array([0.25, 0.75]), array([0.5, 1. ]))
     """
-    count, certainty, right = _binned(confidence, correct, bins)
-    weight = np.where(count > 0, 1 / np.maximum(count, 1), np.nan)
-    return Reliability(np.linspace(0.0, 1.0, bins + 1), count, certainty * weight, right * weight)
+    count, confidence_sum, hits = _binned(confidence, correct, bins)
+    per_input = np.where(count > 0, 1 / np.maximum(count, 1), np.nan)
+    edges = np.linspace(0.0, 1.0, bins + 1)
+    return Reliability(edges, count, confidence_sum * per_input, hits * per_input)
 
 
 def _binned(confidence: ArrayLike, correct: ArrayLike, bins: int) -> tuple[Array, Array, Array]:
     """Of each bin: the number of inputs, the sum of confidences, the number of correct ones."""
-    certainty, right = confidence_vector(confidence), correct_vector(correct)
-    check_length("confidence", certainty, "correct", right)
+    values, hits = confidence_vector(confidence), correct_vector(correct)
+    check_length("confidence", values, "correct", hits)
     bins = check_int("bins", bins)
     # edges in the confidence's dtype, so that 0.2 falls on the edge 3/15 in float32 as in float64
-    upper = (np.arange(1, bins) / bins).astype(certainty.dtype)
-    bin_of = upper.searchsorted(certainty, side="left")
-    weights = (None, certainty, right)
-    count, sure, well = (np.bincount(bin_of, each, minlength=bins) for each in weights)
-    return count, sure, well
+    upper = (np.arange(1, bins) / bins).astype(values.dtype)
+    bin_of = upper.searchsorted(values, side="left")
+    count, confidence_sum, hit_count = (
+        np.bincount(bin_of, weights, minlength=bins) for weights in (None, values, hits)
+    )
+    return count, confidence_sum, hit_count

@@ -199,6 +199,6 @@ def _known_precision(groups: Groups) -> float:
 
 def _unknown_precision(groups: Groups, n: int, m: int) -> float:
     """Sum over the groups' unknown inputs: fraction of unknown among all at or above."""
-    found = m - groups.unknown_below
-    precision = found / (found + (n - groups.known_below))
+    above = m - groups.unknown_below
+    precision = above / (above + (n - groups.known_below))
     return float(((groups.unknown_upto - groups.unknown_below) * precision).sum())

@@ -1,4 +1,4 @@
-"""Projected gradient in the input: closed forms on linear models, exact balls and boxes, models left as found."""
+"""Attacks: closed forms on linear models, exact balls and boxes, models left as found."""
 
 import math
 from itertools import pairwise
@@ -54,7 +54,7 @@ def test_the_confidence_of_a_linear_model_is_raised_to_its_maximum(x, slope, nor
     how = Attack(eps=0.25, steps=30, step_size=0.04, norm=norm, restarts=12)
     found = attack(two_class(slope), x, how, box=None)
     dual = slope.abs().sum() if norm == "linf" else slope.norm()
-    # uphill on either side; a start near the boundary may choose the lower one, and restarts mend that
+    # uphill on either side; a start near the boundary may choose the lower one; restarts mend that
     odds = (x @ slope).abs() + 0.25 * dual
     torch.testing.assert_close(
         found.objective, -torch.nn.functional.softplus(-odds), rtol=1e-3, atol=1e-5
@@ -144,7 +144,7 @@ def test_the_objective_is_what_the_model_says_there(x, seed):
 
 
 def test_ball_and_box_together_in_the_euclidean_norm(x, slope, seed):
-    """A linear model's optimum by its conditions: the way goes on along the slope where the box does not cut it."""
+    """A linear model's optimum by its conditions: along the slope where the box does not cut it."""
     how = Attack("loss", eps=0.5, steps=100, step_size=0.5, norm="l2")
     found = attack(two_class(slope), (x, torch.zeros(60).long()), how, seed=seed).inputs
     for start, end in zip(x, found, strict=True):

@@ -1,4 +1,4 @@
-"""Words by their number, some of which a model does not know."""
+"""Token ids as inputs, some of which a model does not have."""
 
 import csv
 import sys
@@ -115,7 +115,7 @@ def test_what_is_wrong_with_all_inputs_alike_is_told_as_it_is():
 
 
 class Padded(Words):
-    """Takes 0 for padding, and no row that is nothing else; words may come as floats, as from a table."""
+    """Takes 0 for padding, and no row of it alone; token ids may be floats, as from a table."""
 
     def forward(self, x):
         lengths = (x != 0).sum(1).cpu()

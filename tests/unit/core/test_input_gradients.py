@@ -1,4 +1,4 @@
-"""Values and gradients in the input, against what is known by hand and against one input at a time."""
+"""Values and gradients in the input, against closed forms and one input at a time."""
 
 import pytest
 import torch

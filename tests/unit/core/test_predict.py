@@ -254,7 +254,8 @@ import torch
 from nescio.core.predict import reuse_freed_memory
 
 class Info(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks mapped a b c d e".split()]
+    names = "arena ordblks smblks hblks mapped a b c d e".split()
+    _fields_ = [(name, ctypes.c_size_t) for name in names]
 
 ask = ctypes.CDLL(None).mallinfo2
 ask.restype = Info
@@ -267,7 +268,7 @@ print(ask().mapped - before)
 
 
 def mapped(how):
-    """Bytes of a block of 16 MiB that are the system's, and go back to it as soon as the block is freed."""
+    """Bytes of a block of 16 MiB that go back to the system as soon as the block is freed."""
     command = [sys.executable, "-c", MAPPED, how]
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 

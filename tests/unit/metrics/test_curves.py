@@ -168,7 +168,7 @@ def over_all_orders(hits, scores):
 
 
 def one_by_one(hits, scores):
-    """Expected accuracy of what is kept: what lies below the marginal score, and a fair share of what has it."""
+    """Expected accuracy of the accepted: below the marginal score, and a fair fraction at it."""
     accuracy = []
     for kept in range(len(scores), 0, -1):
         marginal = sorted(scores)[kept - 1]

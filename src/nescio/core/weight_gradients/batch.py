@@ -92,8 +92,10 @@ def batch_gradients(
         calls, logits = _forward(model, x)
         log_scale, delta = _logit_gradient(logits.detach()[None])
         uses = _uses(logits)
-        used = {name: {k: w for k, w in own.items() if w in uses} for name, own in known.items()}
-        used = {name: own for name, own in used.items() if own}
+        used = {
+            name: {k: w for k, w in params.items() if w in uses} for name, params in known.items()
+        }
+        used = {name: params for name, params in used.items() if params}
         if not used:
             raise NescioError(NO_PATH)
         for name in layers or ():
@@ -102,9 +104,11 @@ def batch_gradients(
                     f"the model's output does not depend on the weights of {name!r}; expected one "
                     f"of {', '.join([*used, ALL])}"
                 )
-        wanted = {name: own for name, own in used.items() if whole or name in (layers or ())}
+        wanted = {name: params for name, params in used.items() if whole or name in (layers or ())}
         moments = _moments(model, x, calls, logits, delta, uses, wanted)
-    returning = (name for name, own in used.items() if _returns_logits(calls, own, logits, uses))
+    returning = (
+        name for name, params in used.items() if _returns_logits(calls, params, logits, uses)
+    )
     if whole:
         moments[ALL] = merge(list(moments.values()))
     asked = {name: moments[name] for name in moments if layers is None or name in layers}
@@ -115,7 +119,7 @@ def batch_gradients(
 def _check(model: nn.Module, known: dict[str, Weights], layers: Sequence[str] | None) -> None:
     if not known:
         raise NescioError(f"a {type(model).__name__} without weights has no gradient at them")
-    if any(weight.is_inference() for own in known.values() for weight in own.values()):
+    if any(weight.is_inference() for params in known.values() for weight in params.values()):
         raise NescioError(
             "the model was made under torch.inference_mode, so its weights can have no gradient; "
             "make it outside"
@@ -199,13 +203,13 @@ def _uses(logits: Tensor) -> Counter[Tensor]:
 
 
 def _returns_logits(
-    calls: list[_Call], own: Weights, logits: Tensor, uses: Counter[Tensor]
+    calls: list[_Call], params: Weights, logits: Tensor, uses: Counter[Tensor]
 ) -> bool:
     """Whether a layer returned the logits, up to their shape, and its weights do nothing else."""
     node = logits.grad_fn
     while node is not None and node.name() in _PRESERVE_SUM:
         node = node.next_functions[0][0]
-    weights = set(own.values())
+    weights = set(params.values())
     returns = any(
         call.returned.node is node
         for call in calls
@@ -229,7 +233,8 @@ def _moments(
     for call in calls:
         by_weight.setdefault(call.weights["weight"], []).append(call)
     by_layer = {
-        k: [c for w in own.values() for c in by_weight.get(w, [])] for k, own in layers.items()
+        k: [c for w in params.values() for c in by_weight.get(w, [])]
+        for k, params in layers.items()
     }
     on_batch = _on_batch(model, x, calls)
     needed = [call for calls in by_layer.values() for call in calls]
@@ -239,13 +244,15 @@ def _moments(
     deltas = {id(c): pull for c, pull in zip(needed, pulled, strict=True) if pull is not None}
     moments: dict[str, Moments] = {}
     with torch.no_grad():
-        for name, own_calls in by_layer.items():
-            own_calls = [call for call in own_calls if id(call) in deltas]
-            if on_batch.issuperset(map(id, own_calls)) and _by_rule(own_calls, layers[name], uses):
-                module = own_calls[0].module
-                pairs = [(call.given, deltas[id(call)]) for call in own_calls]
+        for name, layer_calls in by_layer.items():
+            layer_calls = [call for call in layer_calls if id(call) in deltas]
+            if on_batch.issuperset(map(id, layer_calls)) and _by_rule(
+                layer_calls, layers[name], uses
+            ):
+                module = layer_calls[0].module
+                pairs = [(call.given, deltas[id(call)]) for call in layer_calls]
                 moments[name] = cast(Rule, rule_for(module))(module, pairs)
-    others = {name: own for name, own in layers.items() if name not in moments}
+    others = {name: params for name, params in layers.items() if name not in moments}
     if others:
         with autograd_errors():
             moments |= moments_without_rule(model, x, delta, others)
@@ -266,11 +273,11 @@ def _on_batch(model: nn.Module, x: Tensor, calls: list[_Call]) -> set[int]:
     return {id(call) for call, other in pairs if call.on_batch and other.on_batch}
 
 
-def _by_rule(calls: list[_Call], own: Weights, uses: Counter[Tensor]) -> bool:
+def _by_rule(calls: list[_Call], params: Weights, uses: Counter[Tensor]) -> bool:
     """Whether a layer's weights were used by its own calls alone, on what is as it was then."""
     if len({call.module for call in calls}) != 1:
         return False
-    weights = set(own.values())
+    weights = set(params.values())
     return all(
         call.given._version == call.version and set(call.weights.values()) == weights
         for call in calls

@@ -195,14 +195,14 @@ def moments_without_rule(
     model: nn.Module, x: Tensor, delta: Tensor, layers: dict[str, Weights]
 ) -> dict[str, Moments]:
     """Return the moments of the layers' gradients of `⟨delta, logits⟩`, for any use of weights."""
-    weights = {path: weight for own in layers.values() for path, weight in own.items()}
+    weights = {path: weight for params in layers.values() for path, weight in params.items()}
     step = max(1, MAX_NUMBERS // sum(weight.numel() for weight in weights.values()))
     chunks: dict[str, list[Moments]] = {name: [] for name in layers}
     for start in range(0, len(x), step):
         rows = _gradients(model, weights, x[start : start + step], delta[start : start + step])
-        for name, own in layers.items():
+        for name, params in layers.items():
             chunks[name].append(
-                merge([of_rows(rows[path].reshape(len(rows[path]), -1)) for path in own])
+                merge([of_rows(rows[path].reshape(len(rows[path]), -1)) for path in params])
             )
     return {name: stack(parts) for name, parts in chunks.items()}
 
@@ -210,25 +210,27 @@ def moments_without_rule(
 def _gradients(model: nn.Module, weights: Weights, x: Tensor, delta: Tensor) -> Weights:
     """`(n, …)` for each weight: of all inputs at once by `vmap`, or else one after another."""
 
-    def pulled(own: Weights, one: Tensor, pull: Tensor) -> Tensor:
+    def projected(params: Weights, row: Tensor, pull: Tensor) -> Tensor:
         with preserve_generators(), fixed_draws(model):  # a stochastic model is one function
             # a clone: the first layer may work in place, and autograd keeps no inference tensor
-            given = one[None].clone()
+            x_row = row[None].clone()
             # a scripted model takes no weights in place of its own
-            output = functional_call(model, own, (given,)) if own else model(given)
+            output = functional_call(model, params, (x_row,)) if params else model(x_row)
             logits: Tensor = draws_of(output, 1)[0, 0]
         return logits @ pull
 
     detached = {path: weight.detach() for path, weight in weights.items()}
     try:
         with torch.no_grad(), _quiet:  # else all would hang on the weights that are not asked for
-            found: Weights = vmap(grad(pulled), (None, 0, 0), randomness="same")(detached, x, delta)
-            return found
+            gradients: Weights = vmap(grad(projected), (None, 0, 0), randomness="same")(
+                detached, x, delta
+            )
+            return gradients
     except (RuntimeError, NotImplementedError, AttributeError) as error:
         if isinstance(error, torch.OutOfMemoryError):
             raise
         # `vmap` cannot follow recurrent layers, branches on values, checks for an nn.Parameter
-        losses = (pulled({}, one, pull) for one, pull in zip(x, delta, strict=True))
+        losses = (projected({}, row, pull) for row, pull in zip(x, delta, strict=True))
         parameters = list(weights.values())
         each = [torch.autograd.grad(loss, parameters, materialize_grads=True) for loss in losses]
     columns = zip(*each, strict=True)

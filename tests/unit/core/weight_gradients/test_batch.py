@@ -1,4 +1,4 @@
-"""Gradients of single inputs, by the rules of layers and without, against autograd for one input at a time."""
+"""Gradients of single inputs, with and without rules, against autograd one input at a time."""
 
 import copy
 from unittest.mock import patch
@@ -581,7 +581,7 @@ def test_any_network(data, seed, inputs):
 @pytest.mark.parametrize("gap", [10, 50, 300, 1000])
 @pytest.mark.parametrize("name", ["mlp", "lenet", "used twice", "LayerNorm"])
 def test_nothing_is_lost_where_confidence_is_next_to_one(name, gap, seed):
-    """The gradient in the logits with hundreds of digits, on a scale of its own, and its size as a logarithm."""
+    """The gradient in the logits with hundreds of digits, scaled, and its size as a logarithm."""
     model, x = made(RULED | OTHERS, name, seed)
     last = [module for module in model.modules() if isinstance(module, nn.Linear)][-1]
     with torch.no_grad():
@@ -766,7 +766,7 @@ def traces(model):
 @pytest.mark.parametrize("size", [0, 4, 2, 1])
 @pytest.mark.parametrize("middle", [nn.Tanh, lambda: nn.LayerNorm(4)])
 def test_the_model_is_left_as_found_even_after_an_error(size, middle, seed):
-    """In the pass of the batch, in that of two inputs, or in that of each (where there is no rule)."""
+    """In the pass of the batch, in that of two inputs, or in that of each (without a rule)."""
     torch.manual_seed(seed)
     model = nn.Sequential(
         lin(5, 4), nn.BatchNorm1d(4), nn.Dropout(), middle(), lin(4, 3), Breaks(size)
@@ -918,7 +918,7 @@ def test_reentrant_checkpoints_are_refused():
     ids=["halved", "moved", "cloned", "cut", "centred"],
 )
 def test_a_mean_that_is_but_rounding_is_zero(head, seed):
-    """The layer is not the one that returns the logits, and yet its gradient sums to zero by construction."""
+    """The layer does not return the logits, and yet its gradient sums to zero by construction."""
     torch.manual_seed(seed)
     net = Net(lambda net, x: head(net.b(net.a(x).relu())), a=lin(6, 8), b=lin(8, 4))
     values, names = gradient_features(net, torch.randn(50, 6))

@@ -1,4 +1,4 @@
-"""Moments of rows, of outer products and of parts put together, against numpy and scipy on all entries."""
+"""Moments of rows, outer products and merged parts, against numpy and scipy on all entries."""
 
 import numpy as np
 import pytest
