@@ -63,15 +63,15 @@ def _from_catalogue(
     entry, found = CATALOGUE[name], find(name, root)
     if found is None:
         places = " or ".join(str(folder) for folder in folders(root))
-        wanted = " or ".join(" + ".join(source.files) for source in entry.sources)
+        wanted = " or ".join(" + ".join(files) for files in entry.sources.values())
         get = f"`nescio data get {name}`, or nescio.data.download({name!r}), fetches it"
         remedy = get if entry.remotes else "set NESCIO_DATA to the folder that has it"
         raise NescioError(f"{name}: found no {wanted} under {places}; {remedy}")
-    source, paths = found
+    kind, paths = found
     if entry.layout is not None:
         how = TEST_FRACTION, seed, unseen, impute
         return known_table(name, read_csv(paths[0]), entry.layout, *how)
-    return _known(name, read_source(source, paths, entry), unseen, TEST_FRACTION, seed)
+    return _known(name, read_source(kind, paths, entry), unseen, TEST_FRACTION, seed)
 
 
 def _known(name: str, parts: Parts, unseen: Classes, test: float, seed: int) -> Known:

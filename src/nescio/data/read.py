@@ -14,7 +14,7 @@ from nescio.data.formats.npz import read_npy, read_npz
 from nescio.data.formats.published import PUBLISHED, idx_set_in, read_idx, read_idx_set
 from nescio.data.known import class_labels, label_column
 from nescio.data.samples import Parts, Samples
-from nescio.data.sources.catalogue import Entry, Source
+from nescio.data.sources.catalogue import Entry
 from nescio.data.table import WARN, ZEROS, Encoding
 from nescio.errors import NescioError, unknown_name
 
@@ -95,11 +95,11 @@ def parts_at(path: Path, any_shape: bool = False) -> Parts:
     )
 
 
-def read_source(source: Source, paths: tuple[Path, ...], entry: Entry) -> Parts:
-    """Read a set of the catalogue from the files of one of its sources."""
-    if source.format == "npz":
+def read_source(kind: str, paths: tuple[Path, ...], entry: Entry) -> Parts:
+    """Read a set of the catalogue from files of one of its formats."""
+    if kind == "npz":
         return read_npz(paths[0], entry.classes, entry.columns)
-    return PUBLISHED[source.format](paths, entry.classes)
+    return PUBLISHED[kind](paths, entry.classes)
 
 
 def _rows(

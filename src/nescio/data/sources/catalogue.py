@@ -11,14 +11,6 @@ import pooch
 
 
 @dataclass(frozen=True)
-class Source:
-    """One form of a set: a format, and the files it needs under the root."""
-
-    format: str
-    files: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Remote:
     """One file to download, with its published checksum."""
 
@@ -48,33 +40,24 @@ class Layout:
 
 @dataclass(frozen=True)
 class Entry:
-    """One set: the first source whose files are there is read; an embedded set has none."""
+    """One set: of `sources`, files by format, the first that is there is read; none if embedded."""
 
     kind: str
     about: str
-    sources: tuple[Source, ...]
-    classes: tuple[str, ...]
-    columns: tuple[str, ...]
-    layout: Layout | None
-    remotes: tuple[Remote, ...]
+    sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+    columns: Sequence[str] = ()
+    layout: Layout | None = None
+    remotes: tuple[Remote, ...] = ()
 
     @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> "Entry":
+    def from_dict(cls, facts: dict[str, Any]) -> "Entry":
         """Return the entry of one table of `catalogue.toml`."""
-        sources = facts.get("sources", {}).items()
-        remotes = (
-            Remote(file, f"{facts['url']}/{Path(file).name}", f"md5:{md5}")
-            for file, md5 in facts.get("md5", {}).items()
-        )
-        return cls(
-            facts["kind"],
-            facts["about"],
-            tuple(Source(kind, tuple(files)) for kind, files in sources),
-            tuple(facts.get("classes", ())),
-            tuple(facts.get("columns", ())),
-            Layout(**facts["layout"]) if "layout" in facts else None,
-            tuple(remotes),
-        )
+        layout, classes = facts.pop("layout", None), tuple(facts.pop("classes", ()))
+        url, md5s = facts.pop("url", ""), facts.pop("md5", {}).items()
+        remotes = (Remote(file, f"{url}/{Path(file).name}", f"md5:{md5}") for file, md5 in md5s)
+        layout = None if layout is None else Layout(**layout)
+        return cls(**facts, classes=classes, layout=layout, remotes=tuple(remotes))
 
 
 _TABLES = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))
@@ -102,13 +85,13 @@ def folders(root: str | os.PathLike[str] | None) -> list[Path]:
     return [*([Path(environment)] if environment else []), Path(pooch.os_cache("nescio"))]
 
 
-def find(name: str, root: str | os.PathLike[str] | None) -> tuple[Source, tuple[Path, ...]] | None:
-    """Return the first source of a set whose files are all there, and their paths."""
+def find(name: str, root: str | os.PathLike[str] | None) -> tuple[str, tuple[Path, ...]] | None:
+    """Return the format and the paths of the first source of a set whose files are all there."""
     for folder in folders(root):
-        for source in CATALOGUE[name].sources:
-            paths = [_present(folder / file) for file in source.files]
+        for kind, files in CATALOGUE[name].sources.items():
+            paths = [_present(folder / file) for file in files]
             if all(paths):
-                return source, tuple(path for path in paths if path is not None)
+                return kind, tuple(path for path in paths if path is not None)
     return None
 
 

@@ -39,7 +39,7 @@ def download(
         raise unknown_name("data set", name, NAMES)
     entry, folder = CATALOGUE[name], folders(root)[0]
     if not entry.remotes:
-        first = entry.sources[0].files[0] if entry.sources else None
+        first = next((files[0] for files in entry.sources.values()), None)
         why = f"set NESCIO_DATA to the folder that has {first}" if first else "it is embedded"
         raise NescioError(f"{name} has no public address to download it from; {why}")
     for remote in entry.remotes:

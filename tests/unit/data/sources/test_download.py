@@ -243,5 +243,5 @@ def test_every_address_is_encrypted_and_has_a_checksum() -> None:
 def test_a_set_that_can_be_downloaded_is_found_where_it_is_put() -> None:
     for name, entry in CATALOGUE.items():
         fetched = {remote.file.removesuffix(".gz") for remote in entry.remotes}
-        forms = [{file.removesuffix(".gz") for file in source.files} for source in entry.sources]
+        forms = [{file.removesuffix(".gz") for file in files} for files in entry.sources.values()]
         assert not fetched or fetched in forms, name
