@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import nescio
+from feature_data import digits_model
 from nescio import Combined, Threshold
 from nescio.data import Samples
 from nescio.data.batches import halves
@@ -15,16 +16,8 @@ from nescio.models import mlp
 
 
 @pytest.fixture(scope="module")
-def known():
-    return nescio.data.load("digits", unseen=[7, 8, 9])
-
-
-@pytest.fixture(scope="module")
-def model(known):
-    torch.manual_seed(0)
-    model = nescio.methods.Softmax(mlp(64, 7), normalise=known.normalise)
-    nescio.train(model, known.train, epochs=15, batch_size=64, seed=0)
-    return model.eval()
+def model():
+    return digits_model(0)
 
 
 @pytest.fixture(scope="module")

@@ -6,30 +6,10 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 
 import nescio
-from feature_data import in_disguise
+from feature_data import in_disguise, plain
 from nescio.detectors import KNN
 from nescio.detectors.knn import GROUP, KEY_ROWS, _largest, kth_distance, unit
 from nescio.errors import NescioError
-from nescio.methods import Softmax
-from nescio.models import mlp
-
-
-@pytest.fixture(scope="module")
-def known():
-    return nescio.data.load("digits", unseen=[7, 8, 9])
-
-
-@pytest.fixture
-def model(known, seed):
-    torch.manual_seed(seed)
-    model = Softmax(mlp(64, 7), normalise=known.normalise)
-    nescio.train(model, known.train, epochs=15, batch_size=64, seed=seed)
-    return model.eval()
-
-
-def plain(features, classes=3):
-    """A model whose head is given its inputs as they are."""
-    return torch.nn.Sequential(torch.nn.Identity(), torch.nn.Linear(features, classes))
 
 
 def by_scikit_learn(rows, others, k):

@@ -8,22 +8,7 @@ from torch import nn
 import nescio
 from nescio.detectors import ODIN
 from nescio.errors import NescioError
-from nescio.methods import Softmax
-from nescio.models import mlp
 from small_nets import Draws, small
-
-
-@pytest.fixture(scope="module")
-def known():
-    return nescio.data.load("digits", unseen=[7, 8, 9])
-
-
-@pytest.fixture
-def model(known, seed):
-    torch.manual_seed(seed)
-    model = Softmax(mlp(64, 7), normalise=known.normalise)
-    nescio.train(model, known.train, epochs=15, batch_size=64, seed=seed)
-    return model.eval()
 
 
 def by_hand(net, x, temperature, eps):

@@ -5,30 +5,12 @@ import pytest
 import torch
 
 import nescio
-from feature_data import in_disguise
+from feature_data import in_disguise, plain
 from nescio.detectors import ReAct
 from nescio.errors import NescioError
-from nescio.methods import DUQ, Softmax
+from nescio.methods import DUQ
 from nescio.models import mlp
 from nescio.scores import energy
-
-
-@pytest.fixture(scope="module")
-def known():
-    return nescio.data.load("digits", unseen=[7, 8, 9])
-
-
-@pytest.fixture
-def model(known, seed):
-    torch.manual_seed(seed)
-    model = Softmax(mlp(64, 7), normalise=known.normalise)
-    nescio.train(model, known.train, epochs=15, batch_size=64, seed=seed)
-    return model.eval()
-
-
-def plain(features, classes=3):
-    """A model whose head is given its inputs as they are."""
-    return torch.nn.Sequential(torch.nn.Identity(), torch.nn.Linear(features, classes))
 
 
 def by_numpy(net, train, x, percentile):
