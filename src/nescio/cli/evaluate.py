@@ -107,7 +107,7 @@ def evaluate(
         )
 
 
-def _output_paths(folder: Path | None, output: Path | None) -> tuple[Path, Path, Path]:
+def _output_paths(folder: Path | None, output: Path | None) -> tuple[Path, ...]:
     """Return where the record, its examples and a detector's decisions go.
 
     They go into a run, but not into a detector's folder, which holds nothing else.
@@ -115,16 +115,13 @@ def _output_paths(folder: Path | None, output: Path | None) -> tuple[Path, Path,
     from nescio.store.detector_folder import is_fitted
     from nescio.store.run import DECISION, EVALUATION, EXAMPLES
 
+    parent, prefix = folder or Path(), ""
     if output is not None:
         parent, prefix = output.parent, f"{output.stem}-"
-    elif folder is None:
-        parent, prefix = Path(), ""
-    elif is_fitted(folder):
+    elif folder is not None and is_fitted(folder):
         parent, prefix = Path(), f"{folder.resolve().name}-"
-    else:
-        parent, prefix = folder, ""
-    beside = parent / f"{prefix}{EXAMPLES}", parent / f"{prefix}{DECISION}"
-    return output or parent / f"{prefix}{EVALUATION}", *beside
+    record, *beside = (parent / f"{prefix}{name}" for name in (EVALUATION, EXAMPLES, DECISION))
+    return output or record, *beside
 
 
 def _lost_sets(path: Path, record: Evaluation) -> list[str]:

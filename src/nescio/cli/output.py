@@ -45,19 +45,15 @@ def check_output(
         own: the one file in them that the command itself writes.
     """
     if output.is_file():
-        for file in (file for path in inputs for file in _files(path)):
+        needed = {file: "is an input of this command" for path in inputs for file in _files(path)}
+        for folder in folders:
+            why = f"belongs to the run or detector {str(folder)!r}"
+            needed |= {file: why for file in _own_files(folder) if file.name != own}
+        for file, why in needed.items():
             if file.exists() and output.samefile(file):
                 raise NescioError(
-                    f"{str(output)!r} is an input of this command and would be overwritten; choose "
-                    "another output"
+                    f"{str(output)!r} {why} and would be overwritten; choose another output"
                 )
-        for folder in folders:
-            for file in _own_files(folder):
-                if file.name != own and output.samefile(file):
-                    raise NescioError(
-                        f"{str(output)!r} belongs to the run or detector {str(folder)!r} and "
-                        "would be overwritten; choose another output"
-                    )
     check_replaceable(output, kind)
 
 

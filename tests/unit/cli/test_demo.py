@@ -1,4 +1,4 @@
-"""The tour of `nescio demo`: small by default, whole where marked slow; its words against records made by hand."""
+"""`nescio demo`: small by default, whole where marked slow; its words against given records."""
 
 import dataclasses
 import io

@@ -1,4 +1,4 @@
-"""No command replaces what nescio did not write, unless `--force` is given; and that is told before the work."""
+"""No command overwrites what nescio did not write without `--force`, and it says so at once."""
 
 import importlib
 import os
@@ -22,7 +22,7 @@ from report_records import a_history, an_evaluation
 COMMANDS = {
     "train softmax --data iris --epochs 1 -o new": (
         ["new/model.safetensors", "new/history.json", "new/checkpoint.safetensors"],
-        "nescio.store.run:fit",
+        "nescio.store.run:train_model",
     ),
     "train duq --length-scale auto --data iris --network mlp --epochs 1 -o sure": (
         ["sure/model.safetensors", "sure/length_scale.svg"],

@@ -1,4 +1,4 @@
-"""A disk that is full, or a limit on the size of files: the error names the file that was asked for, none is left."""
+"""A full disk, or a limit on the size of files: the error names the file, and none is left."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import nescio
-from nescio.store.detector_folder import keep
+from nescio.store.detector_folder import write_detector
 
 # commands one after the other, with files limited to so many bytes; what each says
 LIMITED = """
@@ -111,7 +111,7 @@ def test_weights_that_cannot_be_written_are_an_error_of_the_system(tmp_path, mon
     detector = nescio.Threshold(net).fit(x)
     (tmp_path / "weights.safetensors").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left"):
-        keep(detector, x, tmp_path)
+        write_detector(detector, x, tmp_path)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")

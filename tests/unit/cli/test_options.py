@@ -14,7 +14,7 @@ from nescio.methods import METHODS, default_settings
 
 
 def given(words):
-    """What `nescio train …` takes from its words: its own parameters, and the settings of the method."""
+    """The parameters of `nescio train` and the settings of the method, from words."""
     command = typer.main.get_command(app).commands["train"]
     ctx = command.make_context("train", words.split())
     return ctx.params, method_settings(ctx, ctx.params["method"])

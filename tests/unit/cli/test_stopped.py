@@ -132,7 +132,10 @@ finally:
 def test_ctrl_c_while_it_is_loaded_is_one_line():
     program = """
 import sys
-sys.modules["nescio.cli"] = type("Loading", (), {"__getattr__": lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)})()
+class Loading:
+    def __getattr__(self, name):
+        raise KeyboardInterrupt
+sys.modules["nescio.cli"] = Loading()
 from nescio.__main__ import main
 main()
 """
