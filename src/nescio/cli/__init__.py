@@ -91,8 +91,7 @@ def run(commands: typer.Typer, program: str) -> None:
         if isinstance(error, BrokenPipeError):  # the reader of our output has gone
             sys.stderr.close()
             sys.exit(1)
-        text = f"[bold red]error:[/] {escape(_message(error))}"
-        err.print(text, soft_wrap=True, highlight=False)
+        err.print(f"[bold red]error:[/] {escape(_message(error))}", soft_wrap=True)
         sys.exit(2)
 
 

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from nescio.cli.options import Count, Force, Output
-from nescio.cli.output import check_output, out, print_saved
+from nescio.cli.output import check_output, print_saved, show
 from nescio.metrics.percent import percent
 
 
@@ -34,7 +34,7 @@ def attack(
 
     Examples:
         nescio attack run-softmax run-ceda run-acet -o attack.svg
-        nescio attack run-softmax run-acet --start samples --images 10 --steps 80 -o samples.png
+        nescio attack run-softmax run-acet --start samples --steps 80 -o samples.png
     """
     from nescio.evaluation.gallery import attack_gallery
     from nescio.files import FIGURE
@@ -53,7 +53,5 @@ def attack(
     save_figure(gallery_figure(record), output)
     for row in record.rows:
         mean = percent(sum(row.confidence) / len(row.confidence))
-        out.print(
-            f"{escape(row.name)}: mean confidence [bold]{mean}[/] under attack", soft_wrap=True
-        )
+        show(f"{escape(row.name)}: mean confidence [bold]{mean}[/] under attack")
     print_saved(path, output)

@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 
 from nescio.cli.options import Command, Force, Group
-from nescio.cli.output import out
+from nescio.cli.output import out, show
 
 data_app = typer.Typer(cls=Group, no_args_is_help=True, help="List the data sets, or download one.")
 
@@ -49,4 +49,4 @@ def data_get(
     with bar(None, f"get {name}") as shown:
         paths = download(name, root, progress=lambda file, done, total: shown.at(done, total, file))
     for path in paths:
-        out.print(f"Available: {escape(str(path))}", soft_wrap=True)
+        show(f"Available: {escape(str(path))}")

@@ -78,7 +78,7 @@ def demo(output: Output = Path("nescio-demo"), seed: int = 0, force: Force = Fal
         output: Folder for runs, records and a report; it must be new, or of an earlier demo.
 
     Examples:
-        nescio demo -o nescio-demo
+        nescio demo -o nescio-demo --seed 1
     """
     from nescio.cli.demo_tour import tour
 
@@ -271,10 +271,10 @@ def print_summary(folder: Path, problems: Mapping[str, Sequence[Findings]], out:
     out.print("\n[bold]Try next[/]")
     for command, why in try_next(folder, name):
         text = f"  [dim]# {why}[/]\n  [cyan]{escape(command)}[/]"
-        out.print(text, highlight=False, soft_wrap=True)
+        out.print(text, soft_wrap=True)
     command = f"{OPENERS.get(sys.platform, 'xdg-open')} {shlex.quote(str(folder / REPORT))}"
     text = f"\n[bold]The report[/], with all figures: [cyan]{escape(command)}[/]"
-    out.print(text, highlight=False, soft_wrap=True)
+    out.print(text, soft_wrap=True)
 
 
 def try_next(folder: Path, problem: str = "digits") -> list[tuple[str, str]]:

@@ -120,7 +120,7 @@ def tour(folder: Path, seed: int, out: Console, size: Size | None = None) -> Non
         with atomic_write(folder / REPORT, "w") as file:
             file.write(report_page([*records, (DIGITS.name, gallery)]))
     print_summary(folder, problems, out)
-    out.print(f"[dim]{time.monotonic() - started:.0f} seconds in all.[/]\n", highlight=False)
+    out.print(f"[dim]{time.monotonic() - started:.0f} seconds in all.[/]\n")
 
 
 @contextmanager
@@ -159,7 +159,7 @@ class _Tour:
         known = DIGITS.source(self.seed).load()
         assert known.train is not None  # noqa: S101 - as built-in data have
         assert known.unseen is not None  # noqa: S101
-        self.out.print("[bold]1. Digits[/]", highlight=False)
+        self.out.print("[bold]1. Digits[/]")
         say(
             self.out,
             f"The networks learn the digits 0 to 6 from {len(known.train)} small images, and never "
@@ -174,7 +174,7 @@ class _Tour:
             models[method], findings = self.train(DIGITS, known, method)
             accuracy = percent(findings.evaluation.known.accuracy)
             line = f"  [green]✓[/] [bold]{method:10}[/]  {words:47}  {accuracy} correct"
-            self.out.print(line, highlight=False, soft_wrap=True)
+            self.out.print(line, soft_wrap=True)
             results.append(findings)
         self.next_stage("images of noise under attack")
         images = self.size.images
@@ -185,7 +185,7 @@ class _Tour:
     def moons(self) -> list[Findings]:
         """Train and test on two moons, and draw the confidence in the plane."""
         known = MOONS.source(self.seed).load()
-        self.out.print("\n[bold]2. Two moons[/]", highlight=False)
+        self.out.print("\n[bold]2. Two moons[/]")
         say(
             self.out,
             "The same methods on two features, where one can see it: the data are two half circles "
@@ -196,7 +196,7 @@ class _Tour:
         maps = [findings.map for findings in results if findings.map is not None]
         save_figure(map_figure(maps, "confidence"), self.folder / MOONS.name / "maps.svg")
         self.out.print(maps_in_characters(maps))
-        self.out.print(f"\n  [dim]Confidence: {LEGEND}[/]", highlight=False, soft_wrap=True)
+        self.out.print(f"\n  [dim]Confidence: {LEGEND}[/]", soft_wrap=True)
         each = ", ".join(f"{one.method} {percent(confident_fraction(one), 0)}" for one in maps)
         say(self.out, f"Fraction of the square with a confidence over 95 %: {each}.")
         self.out.print()

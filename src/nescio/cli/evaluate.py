@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from nescio.cli.network import ClassNames, Folder, Model, Network
 from nescio.cli.options import Count, Force, OptionalOutput, Scores, Unknown
-from nescio.cli.output import check_output, out, print_saved, warn
+from nescio.cli.output import check_output, out, print_saved, show, warn
 from nescio.errors import NescioError
 from nescio.records import Evaluation
 from nescio.report.runs import failed_attacks
@@ -46,9 +46,9 @@ def evaluate(
 
     Examples:
         nescio evaluate run --unknown unseen noise far adversarial_noise
-        nescio evaluate fashion --unknown mnist notmnist --scores entropy gradient_l2:conv2
-        nescio evaluate detector --data known_test.npz --unknown other_images noise far
-        nescio evaluate --model my_nets:make_net --data test.npz --unknown other.npz
+        nescio evaluate fashion --unknown mnist --scores entropy gradient_l2:conv2
+        nescio evaluate detector --data known_test.npz --unknown other_images far
+        nescio evaluate --model my_nets:make_net --data test.npz --unknown far
     """
     from nescio.detectors import Detector
     from nescio.evaluation.decide import Tally
@@ -96,15 +96,12 @@ def evaluate(
         about = record.known.name, record.provenance.settings, time.monotonic() - started
         decision = replace(tally.record(*about), promise=subject.promise)
         for line in decision_words(decision):
-            out.print(escape(line), soft_wrap=True, highlight=False)
+            show(escape(line))
         decision.save(paths[2])
     print_saved(*paths[: len(kinds)])
     if lost:
-        out.print(
-            f"The replaced record also covered {escape(', '.join(lost))}; use `-o` with another "
-            "file to keep both.",
-            soft_wrap=True,
-        )
+        names = escape(", ".join(lost))
+        show(f"The replaced record also covered {names}; use `-o` with another file to keep both.")
 
 
 def _output_paths(folder: Path | None, output: Path | None) -> tuple[Path, ...]:

@@ -58,8 +58,8 @@ def fit(
     Examples:
         nescio fit run --score energy --accept 0.99 -o detector
         nescio fit run --detector knn --set k=10 size=5000 -o detector
-        nescio fit --model my_nets:make_net --weights w.safetensors --data calibration.npz
-        nescio fit --model my_nets:make_net --data rows.csv --label kind --risk 0.01
+        nescio fit --model my_nets:make_net --weights w.safetensors --data new.npz
+        nescio fit --model my_nets:make_net --data rows.csv --label y --risk 0.01
     """
     from nescio.store.detector_choice import NamedDetector, parse_settings
 

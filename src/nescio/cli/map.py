@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from nescio.cli.options import Count, Force, Impute, OptionalOutput, OutputScores, one_of
-from nescio.cli.output import check_output, out, print_saved
+from nescio.cli.output import check_output, print_saved, show
 
 Methods = Annotated[
     list[str] | None,
@@ -48,7 +48,7 @@ def draw_map(
     Examples:
         nescio map two_moons
         nescio map two_moons --methods softmax ceda acet -o moons.svg
-        nescio map three_blobs --methods softmax ensemble --scores entropy -o maps.png
+        nescio map three_blobs --methods softmax duq --scores entropy -o maps.png
     """
     from nescio.data import load
     from nescio.evaluation.maps import check_compared, trained_map
@@ -72,7 +72,6 @@ def draw_map(
         record = draw(method, known, scores)
         record.save(path)
         maps.append(record)
-        seconds = record.provenance.seconds
-        out.print(f"{method}: {seconds:.1f} s, {escape(str(path))}", soft_wrap=True)
+        show(f"{method}: {record.provenance.seconds:.1f} s, {escape(str(path))}")
     save_figure(map_figure(maps, drawn, saturation), output)
     print_saved(output)

@@ -93,6 +93,6 @@ def print_fitted(fitted: "tuple[Detector, Fitted, str | None]", folder: Path) ->
     if detector.threshold_.dim():
         counts = detector.calibration_class_.bincount(minlength=len(facts.classes)).tolist()
     for part in fitted_lines(facts, counts, shlex.quote(str(folder))):
-        out.print(part, soft_wrap=isinstance(part, str), highlight=False)
+        out.print(part, soft_wrap=isinstance(part, str))
     if warning:
         warn(warning)

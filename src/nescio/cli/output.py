@@ -14,18 +14,23 @@ from rich.markup import escape
 from nescio.errors import NescioError
 from nescio.files import check_replaceable
 
-out, err = Console(), Console(stderr=True)
+out, err = Console(highlight=False), Console(stderr=True, highlight=False)
 MAX_NAMED_FILES = 3  # in the message of an interrupted command
+
+
+def show(text: str) -> None:
+    """Print a line, which only the terminal wraps."""
+    out.print(text, soft_wrap=True)
 
 
 def print_saved(*paths: Path) -> None:
     """Print where results are."""
-    out.print(f"Saved: {escape(', '.join(map(str, paths)))}", soft_wrap=True)
+    show(f"Saved: {escape(', '.join(map(str, paths)))}")
 
 
 def warn(message: str) -> None:
     """Print a warning."""
-    err.print(f"[bold yellow]warning:[/] {escape(message)}", soft_wrap=True, highlight=False)
+    err.print(f"[bold yellow]warning:[/] {escape(message)}", soft_wrap=True)
 
 
 def check_output(
@@ -87,7 +92,7 @@ def on_interrupt(describe: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        err.print(f"interrupted; {escape(describe())}", soft_wrap=True, highlight=False)
+        err.print(f"interrupted; {escape(describe())}", soft_wrap=True)
         number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
         raise typer.Exit(128 + number) from None
 

@@ -41,8 +41,8 @@ def recommend(
 
     Examples:
         nescio recommend run
-        nescio recommend run --candidates energy entropy combined --accept 0.99 -o ranking
-        nescio recommend --model my_nets:make_net --weights w.safetensors --data calibration.npz
+        nescio recommend run --candidates energy combined --accept 0.99 -o ranking
+        nescio recommend --model my_nets:make_net --data calibration.npz
     """
     from nescio.report.ranking import recommendation_table
     from nescio.store.detector_choice import RecommendedDetector
@@ -95,8 +95,8 @@ def contest(
 
     Examples:
         nescio contest run --unknown unseen noise
-        nescio contest run --unknown mnist omniglot --candidates energy mahalanobis knn -o ranking
-        nescio contest --model my_nets:make_net --data test.npz --unknown other.npz noise
+        nescio contest run --unknown mnist omniglot --candidates energy knn
+        nescio contest --model my_nets:make_net --data test.npz --unknown noise
     """
     from nescio.detectors import Detector
     from nescio.evaluation.contest import contest as rank

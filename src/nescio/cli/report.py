@@ -25,7 +25,7 @@ def report(records: Records, output: Output = Path("report.html"), force: Force 
     Examples:
         nescio report run -o report.html
         nescio report plain=run-softmax run-duq -o report.html
-        nescio report duq=seed-0 duq=seed-1 run-softmax/evaluation.json run-softmax/audit.json
+        nescio report duq=seed-0 duq=seed-1 softmax=run-softmax/evaluation.json
     """
     from nescio.files import REPORT, atomic_write, check_replaceable
     from nescio.report.page import report_page
@@ -60,8 +60,8 @@ def compare(
 
     Examples:
         nescio compare run-softmax run-ensemble run-duq
-        nescio compare plain=run-softmax run-ceda run-acet --unknown noise adversarial_noise
-        nescio compare duq=seed-0 duq=seed-1 one=softmax-run --unknown mnist -o figures
+        nescio compare plain=run-softmax run-acet --unknown adversarial_noise
+        nescio compare duq=seed-0 duq=seed-1 run --unknown mnist -o figures
     """
     from nescio.report.comparison import write_comparison
     from nescio.store.run import evaluations

@@ -27,7 +27,7 @@ def score(
     output: OptionalOutput = None,
     fail_on_unknown: Annotated[bool, typer.Option("--fail-on-unknown")] = False,
     model: Model = None,
-    unseen_category: Annotated[str, typer.Option(metavar="WAY")] = "warn",
+    unseen_category: Annotated[str, typer.Option(metavar="warn|refuse")] = "warn",
     scores: Scores = None,
     batch_size: Count = 256,
     seed: int = 0,
@@ -49,9 +49,9 @@ def score(
         fail_on_unknown: Exit with code 3 if a detector answers "unknown" to any input.
         model: Your network as MODULE:NAME, if the detector's folder does not contain it (`nescio
             fit` says so).
-        unseen_category: A row with a category that was not in the training data is answered as if
-            it had none (`warn`), or is unknown whatever fraction is guaranteed (`refuse`). Either
-            way it is counted and marked.
+        unseen_category: Whether a row with a category that was not in the training data is answered
+            as if it had none (warn), or is unknown, whatever fraction is guaranteed (refuse).
+            Either way it is counted and marked.
 
     Examples:
         nescio score detector new_images -o answers.csv --fail-on-unknown

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from nescio.cli.method_options import method_settings
 from nescio.cli.options import Count, Force, Impute, OptionalOutput, one_of
-from nescio.cli.output import describe_checkpoint, on_interrupt, out
+from nescio.cli.output import describe_checkpoint, on_interrupt, show
 from nescio.errors import NescioError
 from nescio.metrics.percent import percent
 
@@ -84,10 +84,10 @@ def train(
     Examples:
         nescio train softmax --data digits --unseen 7,8,9 -o run
         nescio train ensemble --members 10 --data breast_cancer -o clinic
-        nescio train softmax --data fashion_mnist --network conv3 --schedule one_cycle -o fashion
+        nescio train softmax --data mnist --network conv3 --schedule one_cycle
         nescio train acet --eps 0.3 --steps 10 --data digits --epochs 20 -o wary
         nescio train ceda --noise notmnist --data mnist --network lenet -o wary
-        nescio train duq --length-scale auto --penalty auto --data digits --network mlp -o sure
+        nescio train duq --length-scale auto --penalty auto --data digits -o sure
     """
     from nescio.data import NAMES
     from nescio.evaluation.evaluate import evaluate
@@ -131,11 +131,10 @@ def train(
         model, history = train_run(output, source, known, *how, **training)
         test = evaluate(model, known.test, scores=[model.score]).known
     name = f"{method} ({network})" if model.on_network else method
-    out.print(
+    show(
         f"{name} on {escape(known.name)}: test accuracy [bold]{percent(test.accuracy)}[/] "
-        f"({test.inputs} inputs), {len(history.epochs)} epochs, {history.provenance.seconds:.1f} s",
-        soft_wrap=True,
+        f"({test.inputs} inputs), {len(history.epochs)} epochs, {history.provenance.seconds:.1f} s"
     )
     sets = "unseen noise far" if known.unseen is not None else "noise far"
     folder = escape(shlex.quote(str(output)))
-    out.print(f"Next: [cyan]nescio evaluate {folder} --unknown {sets}[/]", soft_wrap=True)
+    show(f"Next: [cyan]nescio evaluate {folder} --unknown {sets}[/]")

@@ -94,5 +94,5 @@ def _show(selection: Selection, path: Path) -> float:
     save_figure(selection_figure(selection), figure)
     lines = [f"{selection_words(selection)}. Saved: {path}, {figure}"]
     for line in lines + [f"Note: {doubt}" for doubt in doubts(selection)]:
-        out.print(line, soft_wrap=True, markup=False, highlight=False)
+        out.print(line, soft_wrap=True, markup=False)
     return selection.value
