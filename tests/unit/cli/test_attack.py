@@ -60,7 +60,10 @@ def test_runs_of_one_method_go_by_their_folders(command, wary, tmp_path):
             "a gallery shows images, grey or in colour; iris has inputs of shape (4,)",
         ),
         (["{wary}/softmax", "--start", "nose"], "did you mean 'noise'"),
-        (["{wary}/softmax", "-o", "attack.txt"], "a figure ends in .svg, .png, .pdf"),
+        (
+            ["{wary}/softmax", "-o", "attack.txt"],
+            "a figure's name must end in one of .svg, .png, .pdf",
+        ),
         (["{wary}/nowhere"], "is not a run of `nescio train`"),
         (["{wary}/softmax", "--eps", "-1"], "eps must be a number from 0"),
     ],

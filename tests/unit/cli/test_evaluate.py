@@ -21,7 +21,7 @@ def test_evaluate_writes_a_record_and_prints_its_conventions(command, trained, t
         "evaluate", trained / "digits", "--unknown", "unseen", "uniform", "far", "-o", path
     )
     assert code == 0, err
-    assert "share of unknown inputs accepted when 95 %" in out
+    assert "fraction of unknown inputs accepted when 95 %" in out
     record = Evaluation.load(path)
     assert [side.name for side in record.unknown] == ["unseen", "uniform", "far"]
     assert f"{record.unknown[0].separation[0].auroc:.3f}" in out

@@ -31,7 +31,7 @@ def test_map_draws_methods_and_keeps_their_records(command, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["two_moons", "-o", "maps.jpg"], "a figure ends in .svg, .png, .pdf"),
+        (["two_moons", "-o", "maps.jpg"], "a figure's name must end in one of .svg, .png, .pdf"),
         (["digits", "-o", "maps.svg"], "two features"),
         (["two_moon", "-o", "maps.svg"], "did you mean 'two_moons'"),
         (["two_moons", "--methods", "ensembel", "-o", "maps.svg"], "did you mean 'ensemble'"),
@@ -46,7 +46,7 @@ def test_map_draws_methods_and_keeps_their_records(command, tmp_path):
         ),
         (
             ["two_moons", "--methods", "softmax", "--scores", "variance", "-o", "maps.svg"],
-            "this compares draws",
+            "variance compares draws",
         ),
         (["gap.csv", "--label", "kind", "-o", "maps.svg"], "--impute"),
         (["gap.csv", "--label", "kin", "-o", "maps.svg"], "kin"),

@@ -219,8 +219,8 @@ def test_scores_by_name_and_by_layer():
     assert score_in("SCORES")("gradient_l2:conv2") == "gradient_l2:conv2"
     assert score_in("OF_LOGITS")("entropy") == "entropy"
     for table, given, match in (
-        ("SCORES", "entropy:conv2", "unknown score 'entropy:conv2'"),
-        ("SCORES", "gradient_l2:", "unknown score 'gradient_l2:'"),
+        ("SCORES", "entropy:conv2", "'entropy:conv2' is no score"),
+        ("SCORES", "gradient_l2:", "'gradient_l2:' is no score"),
         ("OF_LOGITS", "gradient_l2", "looks into the network"),
         ("OF_LOGITS", "gradient_l2:conv2", "looks into the network"),
         ("SCORES", "entropi", "did you mean 'entropy'"),

@@ -123,7 +123,7 @@ def test_a_detector_on_features_learns_from_words(command, there):
         "-o",
         "other",
     )
-    assert (code, "hold whole numbers" in err) == (2, True)
+    assert (code, "the data hold integers" in err) == (2, True)
 
 
 def test_whole_numbers_for_a_network_of_floats_are_floats_as_ever(command, there):
@@ -182,7 +182,7 @@ def test_arrays_and_samples_of_words():
         as_any_inputs(np.full((2, 3), 2**63, np.uint64), "here")
     samples = Samples(torch.arange(6).reshape(3, 2), torch.arange(3), tokens=True)
     assert samples.select(torch.tensor([1])).take(slice(None))[0].tolist() == [[2, 3]]
-    assert samples.labelled(torch.zeros(3).long(), "x")[2][0].dtype == torch.int64
+    assert samples.with_labels(torch.zeros(3).long(), "x")[2][0].dtype == torch.int64
     assert samples.floats().inputs.dtype == torch.float32
     with pytest.raises(NescioError, match="int32"):
         Samples(torch.zeros(3, 2, dtype=torch.int32), torch.arange(3), tokens=True)

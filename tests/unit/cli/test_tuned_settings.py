@@ -113,7 +113,7 @@ def test_the_penalty_may_be_found_or_given_on_either_side(
         ("--penalty auto --select-on iris", "shape"),
         ("--penalty auto --patience 3", "--patience needs validation data"),
         ("--centroid-size auto", "centroid_size must be an int"),
-        ("--validation 1.5", "validation=1.5"),
+        ("--validation 1.5", "validation must be a fraction in (0, 1)"),
         ("--device gpu", "device"),
     ],
 )
