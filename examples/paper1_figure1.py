@@ -50,9 +50,7 @@ def main() -> None:
     for name in FIVE:
         maps.append(trained_map(name, known, ["entropy"], **how))
         title = METHODS[name].__name__
-        print(
-            f"{title:<17} confidence above 99 % on {rim(maps[-1]):4.0%} of the rim, far from all data"
-        )
+        print(f"{title:<17} confidence above 99 % on {rim(maps[-1]):4.0%} of the rim")
     save_figure(map_figure(maps), given.output)
     print(f"Saved: {given.output}")
 

@@ -150,7 +150,7 @@ def _of_labelled(net: nn.Module) -> list[Call]:
     """What takes inputs with labels, or beside others."""
     how, known = Attack("loss", steps=2), subjects.some(0, 9)
     pairs: dict[str, Function] = {
-        "attack": lambda x, labels: attack(net, (x, labels), how, box=None).parts(),
+        "attack": lambda x, labels: tuple(attack(net, (x, labels), how, box=None)),
         "evaluate": lambda x, labels: nescio.evaluate(net, (x, labels)).known,
         "TemperatureScaled.fit": lambda x, labels: (
             nescio.TemperatureScaled(net).fit((x, labels)).temperature

@@ -54,7 +54,7 @@ class Known(Fuzzer):
             while True:
                 pass
 
-    def score_batch(self):
+    def evidence(self):
         return {"made": self.doing.encode()}
 
 
