@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import nescio
 from nescio.core.attacks import Attack, attack
-from nescio.core.input_gradients import gradient_norms
+from nescio.core.input_gradients import quantity_gradients
 from nescio.data import Samples
 from nescio.detectors import DETECTORS
 from nescio.methods import METHODS, method_for
@@ -158,7 +158,7 @@ def test_gradients(frozen, calls):
         partial(gradient_l2, net, x[:5], "conv1"),
         lambda: attack(net, x[:4], Attack(steps=5), seed=1).inputs,
     ]
-    asks.append(lambda: gradient_norms(net, x[:6], lambda logits: logits[0].T)[1])
+    asks.append(lambda: quantity_gradients(net, x[:6], lambda z: z[0].T, norms=True)[1])
     check(net, asks, max(3, calls // 8))
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 import nescio
 from nescio.audit import monotone, scaling
-from nescio.core.input_gradients import gradient_norms
+from nescio.core.input_gradients import quantity_gradients
 from nescio.data import Normalise
 from nescio.methods import METHODS
 from nescio.models import mlp
@@ -107,10 +107,11 @@ def test_so_do_those_of_each_input(model, patients, features, record):
         far = near.clone()
         far[:, feature] *= 1e6
         steep, flat = (
-            gradient_norms(
+            quantity_gradients(
                 model,
                 x,
                 lambda logits: torch.stack([natural(name, SCORES[name](logits)) for name in names]),
+                norms=True,
             )[1]
             for x in (near, far)
         )
@@ -128,7 +129,8 @@ def test_gradients_of_all_probabilities_die_away(model, patients, features):
             p = logits.softmax(-1)  # (S, N, C)
             return torch.cat([p.permute(0, 2, 1).flatten(0, 1), p.mean(0).T])
 
-        steep, flat = (gradient_norms(model, x, probabilities)[1] for x in (near, far))
+        norms = [quantity_gradients(model, x, probabilities, norms=True)[1] for x in (near, far)]
+        steep, flat = norms
         assert (flat.amax(1) < 1e-6 * steep.amax(1)).all()
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.audit.inputs import all_inputs, as_float64, feature_names, feature_positions
-from nescio.core.input_gradients import check_finite, draws_and_classes, gradient_norms
+from nescio.core.input_gradients import check_finite, draws_and_classes, quantity_gradients
 from nescio.errors import NescioError
 from nescio.methods import Method, as_method
 from nescio.metrics.ranking import accepted_count
@@ -168,9 +168,8 @@ def _measure(
         return torch.stack(list(values.values()))
 
     scaled = _scaled(x, alpha, batch_size, shown)
-    found = gradient_norms(
-        method, scaled, quantities, batch_size=batch_size, seed=seed, progress=False
-    )
+    how: Any = {"batch_size": batch_size, "seed": seed, "progress": False}
+    found = quantity_gradients(method, scaled, quantities, norms=True, **how)
     check_finite(["confidence", *scores], *found)
     values, norms = (rows.reshape(-1, len(alpha), len(x)).cpu() for rows in found)
     return values, norms

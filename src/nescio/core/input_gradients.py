@@ -1,14 +1,14 @@
 """How a model's outputs change with its input: values and their gradients in x."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nescio.core.forward import autograd_errors, check_inputs, draws_of, fixed_draws, run
 from nescio.core.model_state import check_model, check_values, deep_copy
-from nescio.core.predict import PassSettings, read
+from nescio.core.predict import read
 from nescio.core.random_streams import from_seed
 from nescio.data.batches import length
 from nescio.errors import NescioError
@@ -51,7 +51,14 @@ def input_gradient(
 
 
 def quantity_gradients(
-    model: nn.Module, data: Any, of: Quantities, **settings: Unpack[PassSettings]
+    model: nn.Module,
+    data: Any,
+    of: Quantities,
+    *,
+    norms: bool = False,
+    batch_size: int = 256,
+    seed: int = 0,
+    progress: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return quantities `(K, N)` of a model's logits, and their gradients in x, `(K, N, …)`.
 
@@ -63,21 +70,40 @@ def quantity_gradients(
             input.
         data: a tensor, an array, a dataset or a loader; labels are ignored.
         of: a function of logits `(S, B, C)` giving `(K, B)`, such as several scores stacked.
-        settings: `batch_size`, `seed`, `progress`, as in `predict`.
+        norms: return the Euclidean norms `‖∇ₓ·‖₂` `(K, N)` instead of the gradients.
+        batch_size, seed, progress: as in `predict`.
 
     >>> model, x = nn.Linear(2, 3), torch.zeros(5, 2)
     >>> values, gradients = quantity_gradients(model, x, lambda logits: logits[0].T)
     >>> values.shape, gradients.shape
     (torch.Size([3, 5]), torch.Size([3, 5, 2]))
     """
-    return _differentiate(model, data, of, lambda gradients: gradients, **settings)
+    check_model(model)
+    check_values(model)
+    check_seed(seed)
+    values, gradients, before = [], [], 0
+    double = deep_copy(model).double().eval().requires_grad_(False)
+    device = next((p.device for p in double.parameters()), None)
+    with fixed_draws(double), bar(length(data), "gradients", progress) as shown:
+        for x, _ in read(data, batch_size, seed):
+            check_inputs(x, model, before)
+            inputs = x.detach().to(device, torch.float64).clone().requires_grad_()
 
+            def quantities(inputs: Tensor = inputs) -> Tensor:
+                # a clone: the first layer may work in place
+                return of(draws_of(run(double, inputs.clone()), len(inputs)))
 
-def gradient_norms(
-    model: nn.Module, data: Any, of: Quantities, **settings: Unpack[PassSettings]
-) -> tuple[Tensor, Tensor]:
-    """Return the quantities, and the Euclidean norms `‖∇ₓ·‖₂` `(K, N)` of their gradients."""
-    return _differentiate(model, data, of, _norms, **settings)
+            with torch.enable_grad():
+                rows = from_seed(seed, quantities, model)
+                each = [
+                    input_gradient(row, inputs, "a gradient", retain_graph=True) for row in rows
+                ]
+            values.append(rows.detach().to(x.device))
+            stacked = torch.stack(each)
+            gradients.append((_norms(stacked) if norms else stacked).to(x.device))
+            before += len(x)
+            shown.advance(len(x))
+    return torch.cat(values, 1), torch.cat(gradients, 1)
 
 
 def check_finite(names: Sequence[str], values: Tensor, gradients: Tensor) -> None:
@@ -109,41 +135,3 @@ def _norms(gradients: Tensor) -> Tensor:
     scale = flat.abs().amax(2, keepdim=True)
     norms: Tensor = torch.linalg.vector_norm(flat / scale.where(scale > 0, 1.0), dim=2)
     return norms * scale.squeeze(2)
-
-
-def _differentiate(
-    model: nn.Module,
-    data: Any,
-    of: Quantities,
-    reduce: Callable[[Tensor], Tensor],
-    *,
-    batch_size: int = 256,
-    seed: int = 0,
-    progress: bool | None = None,
-) -> tuple[Tensor, Tensor]:
-    check_model(model)
-    check_values(model)
-    check_seed(seed)
-    values, gradients, before = [], [], 0
-    double = deep_copy(model).double().eval().requires_grad_(False)
-    device = next((p.device for p in double.parameters()), None)
-    with fixed_draws(double), bar(length(data), "gradients", progress) as shown:
-        for x, _ in read(data, batch_size, seed):
-            check_inputs(x, model, before)
-            inputs = x.detach().to(device, torch.float64).clone().requires_grad_()
-
-            def quantities(inputs: Tensor = inputs) -> Tensor:
-                # a clone: the first layer may work in place
-                return of(draws_of(run(double, inputs.clone()), len(inputs)))
-
-            with torch.enable_grad():
-                rows = from_seed(seed, quantities, model)
-                each = [
-                    input_gradient(row, inputs, "an input gradient", retain_graph=True)
-                    for row in rows
-                ]
-            values.append(rows.detach().to(x.device))
-            gradients.append(reduce(torch.stack(each)).to(x.device))
-            before += len(x)
-            shown.advance(len(x))
-    return torch.cat(values, 1), torch.cat(gradients, 1)

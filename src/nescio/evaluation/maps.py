@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nescio.arrays import as_array, is_array
 from nescio.core.forward import check_inputs
-from nescio.core.input_gradients import check_finite, draws_and_classes, gradient_norms
+from nescio.core.input_gradients import check_finite, draws_and_classes, quantity_gradients
 from nescio.data import Known
 from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.methods import METHODS, MCDropout, Method, as_method, method_for
@@ -76,7 +76,7 @@ def uncertainty_map(
 
     grid = torch.cartesian_prod(y, x).flip(1)  # (x, y), and x runs faster
     how: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "progress": progress}
-    found = gradient_norms(method, grid, quantities, **how)
+    found = quantity_gradients(method, grid, quantities, norms=True, **how)
     all_names = [*names, "confidence"]
     check_finite(all_names, *found)
     surfaces = [

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from nescio.core.input_gradients import gradient_norms, quantity_gradients
+from nescio.core.input_gradients import quantity_gradients
 from nescio.core.predict import predict
 from nescio.errors import NescioError
 from nescio.methods import Softmax
@@ -40,19 +40,23 @@ def test_each_input_has_its_own_gradient(seed):
             torch.testing.assert_close(gradients[k, i], torch.autograd.grad(value.sum(), one)[0][0])
 
 
-def test_steepness_is_the_norm(seed):
+def test_norms_are_those_of_the_gradients(seed):
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 3))
     x = torch.rand(5, 1, 4, 4)
     values, gradients = quantity_gradients(net, x, both)
-    same, norms = gradient_norms(net, x, both, batch_size=2)
+    same, norms = quantity_gradients(net, x, both, norms=True, batch_size=2)
     torch.testing.assert_close(same, values)
     torch.testing.assert_close(norms, gradients.square().sum((2, 3, 4)).sqrt())
 
 
 def test_norms_do_not_underflow_before_the_gradient_does():
     x = torch.tensor([[3e-200, 4e-200], [0.0, 0.0], [3e200, -4e200]], dtype=torch.float64)
-    _, norms = gradient_norms(nn.Identity(), x, lambda logits: logits.square().sum(2) / 2)
+
+    def half_square(logits):
+        return logits.square().sum(2) / 2
+
+    _, norms = quantity_gradients(nn.Identity(), x, half_square, norms=True)
     torch.testing.assert_close(
         norms, torch.tensor([[5e-200, 0.0, 5e200]], dtype=torch.float64), rtol=1e-14, atol=0
     )
@@ -84,13 +88,14 @@ class Noisy(nn.Linear):
         return x @ (self.weight + torch.randn_like(self.weight)).T
 
 
-@pytest.mark.parametrize("of", [quantity_gradients, gradient_norms])
-def test_a_model_that_draws_is_one_function_that_follows_from_the_seed(seed, of):
+@pytest.mark.parametrize("norms", [False, True])
+def test_a_model_that_draws_is_one_function_that_follows_from_the_seed(seed, norms):
     net, x = Noisy(2, 3).double(), torch.randn(7, 2, dtype=torch.float64)
     found = []
     for state, own, size in ((0, seed, 7), (1, seed, 3), (0, seed + 1, 7)):
         torch.manual_seed(state)
-        found.append(of(net, x, both, batch_size=size, seed=own))
+        settings = {"batch_size": size, "seed": own, "norms": norms}
+        found.append(quantity_gradients(net, x, both, **settings))
     torch.testing.assert_close(found[0], found[1])
     assert not torch.allclose(found[0][0], found[2][0])
     torch.testing.assert_close(found[0][0], both(predict(net, x, seed=seed)))
