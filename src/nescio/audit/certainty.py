@@ -1,6 +1,7 @@
 """How far along a ray until a model is certain: proved piece by piece, or measured."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -67,19 +68,21 @@ class RaySearch:
         check_seed(self.seed)
 
     def law(self) -> Asymptote | None:
-        """Return the law at infinity, or None without one or if the confidence is no softmax's."""
+        """Return the law at infinity, or None if the model is not piecewise affine."""
         if isinstance(self.model, KernelMethod):
             return None
-        model, seed = self.model, self.seed
-        try:
-            first = asymptote(model, self.x[:1], self.direction[:1], seed=seed, progress=False)
-        except NotAffineError:
-            return None
-        logits = torch.linspace(-3, 3, 5 * first.slope.shape[-1]).sin().reshape(1, 5, -1)
-        if not torch.equal(as_method(model).confidence(logits), softmax_confidence(logits)):
-            return None
         how: dict[str, Any] = {"batch_size": self.batch_size, "progress": self.progress}
-        return asymptote(model, self.x, self.direction, seed=seed, **how)
+        with suppress(NotAffineError):
+            return asymptote(self.model, self.x, self.direction, seed=self.seed, **how)
+        return None
+
+    def softmax_law(self, law: Asymptote | None) -> Asymptote | None:
+        """Return a law of the model, or None if its confidence is not a softmax of its logits."""
+        if law is None:
+            return None
+        logits = torch.linspace(-3, 3, 5 * law.slope.shape[-1]).sin().reshape(1, 5, -1)
+        confidence = as_method(self.model).confidence(logits)
+        return law if torch.equal(confidence, softmax_confidence(logits)) else None
 
     def max_pieces(self) -> int:
         """Return up to how many pieces to follow rays: 0 if some of them have too many."""
@@ -159,7 +162,7 @@ def certain_from(
     time, size = as_budget(budget), rays_per_batch(x, batch_size)
     with eval_replica(model) as model:
         search = RaySearch(model, x, direction, limit, time, size, seed, progress)
-        law = search.law()
+        law = search.softmax_law(search.law())
         return certain_along(search, law, pieces_to_follow(search, law), confidence)
 
 

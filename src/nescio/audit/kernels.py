@@ -1,12 +1,14 @@
 """The t along a ray after which a model of kernels, DUQ or an RBF network, is unsure."""
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
 from nescio.audit.affine.asymptote import asymptote, check_rays, eval_replica, rays_per_batch
+from nescio.audit.affine.laws import NotAffineError
 from nescio.audit.affine.trace import Pieces
 from nescio.audit.budget import Budget, as_budget
 from nescio.audit.certainty import RaySearch
@@ -68,11 +70,23 @@ def unknown_from(
     x, direction = check_rays(x, direction, model)
     eps, time, size = check_eps(eps), as_budget(budget), rays_per_batch(x, batch_size)
     with eval_replica(model) as model:
-        features = model.kernel_features()
-        search = RaySearch(features, x, direction, limit, time, size, progress=progress)
-        late = _at_infinity(model, search, eps)
-        max_pieces = search.max_pieces() if model.exact_reach else 0
-        return _follow(model, search, late, max_pieces, eps) if max_pieces else late
+        search = RaySearch(model, x, direction, limit, time, size, progress=progress)
+        return _unknown_along(model, search, eps)
+
+
+def unknown_or_none(search: RaySearch, eps: float) -> UnknownFrom | None:
+    """Return what `unknown_from` does, or None of models without kernels over an affine network."""
+    if isinstance(search.model, KernelMethod):
+        with suppress(NotAffineError):
+            return _unknown_along(search.model, search, eps)
+    return None
+
+
+def _unknown_along(model: KernelMethod, search: RaySearch, eps: float) -> UnknownFrom:
+    search = replace(search, model=model.kernel_features())
+    late = _at_infinity(model, search, eps)
+    max_pieces = search.max_pieces() if model.exact_reach else 0
+    return _follow(model, search, late, max_pieces, eps) if max_pieces else late
 
 
 def check_eps(eps: float) -> float:

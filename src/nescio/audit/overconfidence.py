@@ -2,14 +2,13 @@
 
 import math
 import time
-from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nescio.audit.affine.asymptote import Asymptote, check_rays, eval_replica, rays_per_batch
-from nescio.audit.affine.laws import NotAffineError
 from nescio.audit.affine.trace import trace
 from nescio.audit.budget import Budget, as_budget
 from nescio.audit.certainty import CertainFrom, RaySearch, certain_along, pieces_to_follow
@@ -22,11 +21,11 @@ from nescio.audit.inputs import (
     fraction,
     uniform_in,
 )
-from nescio.audit.kernels import UnknownFrom, check_eps, unknown_from
+from nescio.audit.kernels import UnknownFrom, check_eps, unknown_or_none
 from nescio.core.input_gradients import draws_and_classes
 from nescio.core.predict import predict
 from nescio.errors import NescioError, check_float, check_int
-from nescio.methods import KernelMethod, Method, as_method
+from nescio.methods import as_method
 from nescio.records import Audit, Provenance, Ray
 from nescio.seeds import check_seed, derived_seed
 
@@ -85,19 +84,14 @@ def overconfidence(
         method = as_method(model)
         draws, classes = draws_and_classes(method, x[:1], seed=seed)
         search = RaySearch(model, x, x, limit, time_left.part(FOLLOWING), size, seed, progress)
-        law = search.law()
+        law = search.softmax_law(search.law())
         pieces = pieces_to_follow(search, law)
         certainty = certain_along(search, law, pieces, certain)
-        kernels = None
-        if isinstance(model, KernelMethod):
-            how: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "progress": progress}
-            part = time_left.part(FOLLOWING)
-            with suppress(NotAffineError):
-                kernels = unknown_from(model, x, x, eps=eps, budget=part, **how)
+        kernels = unknown_or_none(replace(search, budget=time_left.part(FOLLOWING)), eps)
         if certainty.unfollowed and len(x) - certainty.unfollowed < MIN_FOLLOWED * rays:
             pieces = 0
-        figure = law, certainty, kernels, min(rays, len(x)), pieces, seed
-        shown = _shown_rays(method, x, *figure) if rays else ()
+        count = min(rays, len(x))
+        shown = _shown_rays(search, law, certainty, kernels, count, pieces) if rays else ()
         overconfident = bounds and _overconfident(search, 1 + certainty.t, bounds, bold)
     seconds = time_left.seconds
     settings = {"trials": trials, "limit": limit, "batch_size": batch_size, "budget": seconds}
@@ -190,16 +184,15 @@ def _overconfident(search: RaySearch, factor: Tensor, box: Box, bold: float) -> 
 
 
 def _shown_rays(
-    method: Method,
-    x: Tensor,
+    search: RaySearch,
     law: Asymptote | None,
     certainty: CertainFrom,
     kernels: UnknownFrom | None,
     count: int,
     max_pieces: int,
-    seed: int,
 ) -> tuple[Ray, ...]:
     """Return some rays for a figure, each up to twice as far as anything happens on them."""
+    method, x = as_method(search.model), search.x
     chosen = _representative((kernels or certainty).t, count)
     times = [certainty.t, *([law.start] if law else []), *([kernels.t] if kernels else [])]
     last = max([1.0, *(float(t) for ts in times for t in ts[chosen] if t.isfinite())])
@@ -212,7 +205,7 @@ def _shown_rays(
 
     def shown(row: int) -> Ray:
         inputs = factors.view(-1, *[1] * (x.dim() - 1)) * x[row]
-        logits = predict(method, inputs, seed=seed, progress=False)
+        logits = predict(method, inputs, seed=search.seed, progress=False)
         far, limit = None, kernels and float(kernels.limit[row])
         if law is not None:
             slope, intercept = (part[..., row, :] for part in (law.slope, law.intercept))

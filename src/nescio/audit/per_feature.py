@@ -2,15 +2,13 @@
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from torch import Tensor, nn
 
-from nescio.audit.affine.asymptote import asymptote, eval_replica, rays_per_batch
-from nescio.audit.affine.laws import NotAffineError
+from nescio.audit.affine.asymptote import eval_replica, rays_per_batch
 from nescio.audit.budget import Budget, as_budget
-from nescio.audit.certainty import certain_from
+from nescio.audit.certainty import RaySearch, certain_along, pieces_to_follow
 from nescio.audit.inputs import (
     all_inputs,
     feature_names,
@@ -18,7 +16,7 @@ from nescio.audit.inputs import (
     finite_or_none,
     fraction,
 )
-from nescio.audit.kernels import check_eps, unknown_from
+from nescio.audit.kernels import check_eps, unknown_or_none
 from nescio.audit.monotone import monotone
 from nescio.core.input_gradients import draws_and_classes
 from nescio.core.logits import classes as predicted_classes
@@ -95,10 +93,12 @@ def per_feature(
     with eval_replica(method) as method:
         is_monotone = _monotone_features(method, rows, chosen, seed, progress)
         for start in range(0, len(ways), size):
-            part = time_left.part(size / max(size, len(ways) - start))
-            how = {"limit": limit, "budget": part, "batch_size": batch_size, "progress": progress}
             batch = ways[start : start + size]
-            parts.append(_sides(method, rows, batch, count, confidence, eps, seed, how))
+            rays = _rays(rows, batch)
+            part = time_left.part(size / max(size, len(ways) - start))
+            together = rays_per_batch(rows, batch_size)
+            search = RaySearch(method, *rays, limit, part, together, seed, progress)
+            parts.append(_sides(search, rows, batch, count, confidence, eps))
     sides = [side for part, _, _ in parts for side in part]
     audited = [names[position] for position in chosen]
     settings = {"features": audited, "limit": limit, "batch_size": batch_size}
@@ -152,37 +152,33 @@ def _range(rows: Tensor, position: int) -> tuple[float, float, float | None]:
     return low, high, (column / size).std(correction=0).item() * size
 
 
+def _rays(rows: Tensor, ways: Sequence[tuple[int, float]]) -> tuple[Tensor, Tensor]:
+    """Return starts and directions of rays from all rows along each way, a position and a sign."""
+    direction = rows.new_zeros(len(ways), rows.shape[1])
+    for way, (position, sign) in zip(direction, ways, strict=True):
+        way[position] = sign
+    return rows.repeat(len(ways), 1), direction.repeat_interleave(len(rows), 0)
+
+
 def _sides(
-    method: Method,
+    search: RaySearch,
     rows: Tensor,
     ways: Sequence[tuple[int, float]],
     classes: int,
     confidence: float,
     eps: float,
-    seed: int,
-    how: dict[str, Any],
 ) -> tuple[list[FeatureSide], float, int]:
     """Return where ways lead, the fraction certain before any step, and the rays left out.
 
-    A way is a position and a sign. Rays go along it from all N rows; following them at once is
-    cheap. `how` is the limit, budget, batch size and progress of following.
+    The search is along the rays of all ways.
     """
-    direction = rows.new_zeros(len(ways), rows.shape[1])
-    for way, (position, sign) in zip(direction, ways, strict=True):
-        way[position] = sign
-    rays = rows.repeat(len(ways), 1), direction.repeat_interleave(len(rows), 0)
-    size, progress = how["batch_size"], how["progress"]
-    law, unknown = None, None
-    kernels = isinstance(method, KernelMethod)
-    with suppress(NotAffineError):  # then only distances are known
-        if not kernels:
-            law = asymptote(method, *rays, batch_size=size, seed=seed, progress=progress)
-    certain = certain_from(method, *rays, confidence=confidence, seed=seed, **how)
-    with suppress(NotAffineError):
-        if kernels:
-            unknown = unknown_from(method, *rays, eps=eps, **how)
-    there = rays[0] + certain.t.nan_to_num(posinf=0.0)[:, None] * rays[1]
-    size = rays_per_batch(there, size)
+    method, law = as_method(search.model), search.law()
+    softmax_law = search.softmax_law(law)
+    max_pieces = pieces_to_follow(search, softmax_law)
+    certain = certain_along(search, softmax_law, max_pieces, confidence)
+    unknown = unknown_or_none(search, eps)
+    there = search.x + certain.t.nan_to_num(posinf=0.0)[:, None] * search.direction
+    size, seed = search.batch_size, search.seed
     logits = predict(method, there, batch_size=size, seed=seed, progress=False)
     predicted = predicted_classes(logits).masked_fill(certain.t.isinf(), -1)
     # a row that is certain as it is does not say where a step leads
