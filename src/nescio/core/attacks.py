@@ -133,11 +133,9 @@ def attack(
             check_inputs(x, model, before)
             if not x.is_floating_point():
                 raise NescioError(f"inputs of an attack must be floats, not {x.dtype}")
-            labels = None
-            if how.objective == "loss":
-                if y is None:
-                    raise NescioError("to raise the loss of the true class, the data need labels")
-                labels = as_int64(y).to(x.device)
+            if how.objective == "loss" and y is None:
+                raise NescioError("to raise the loss of the true class, the data need labels")
+            labels = None if y is None or how.objective != "loss" else as_int64(y).to(x.device)
             worst = ascend(objective, x, labels, how, box, scale, starts, bound)
             results.append([part.to(batch.device) for part in worst])
             before += len(x)

@@ -244,13 +244,11 @@ def _moments(
     deltas = {id(c): pull for c, pull in zip(needed, pulled, strict=True) if pull is not None}
     moments: dict[str, Moments] = {}
     with torch.no_grad():
-        for name, layer_calls in by_layer.items():
-            layer_calls = [call for call in layer_calls if id(call) in deltas]
-            if on_batch.issuperset(map(id, layer_calls)) and _by_rule(
-                layer_calls, layers[name], uses
-            ):
-                module = layer_calls[0].module
-                pairs = [(call.given, deltas[id(call)]) for call in layer_calls]
+        for name, group in by_layer.items():
+            group = [call for call in group if id(call) in deltas]
+            if on_batch.issuperset(map(id, group)) and _by_rule(group, layers[name], uses):
+                module = group[0].module
+                pairs = [(call.given, deltas[id(call)]) for call in group]
                 moments[name] = cast(Rule, rule_for(module))(module, pairs)
     others = {name: params for name, params in layers.items() if name not in moments}
     if others:
