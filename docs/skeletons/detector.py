@@ -22,7 +22,8 @@ class NearestMean(GaussianDetector):
     """Unknown if its features are far from the mean of every class.
 
     The score is `min_c ‖f − μ_c‖₂`. A detector on logits or inputs alone derives from `Detector`;
-    without anything to learn it brings `score_batch`, and nothing else.
+    without anything to learn it brings `score_batch`, and nothing else. Arguments of a constructor
+    are kept as attributes of the same name, so that files can hold them.
 
     Args:
         model, layer, floor: as for every detector on Gaussian features.

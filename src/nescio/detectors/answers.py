@@ -14,7 +14,7 @@ from nescio.core.forward import UnknownTokenError, check_inputs, like_model
 from nescio.core.logits import LARGEST, classes
 from nescio.detectors.scorer import Scorer
 from nescio.errors import NescioError
-from nescio.guarantees.conformal import p_values
+from nescio.guarantees.conformal import Calibrated
 from nescio.methods import as_method
 from nescio.metrics.percent import percent
 from nescio.records.detector import UNCOVERED
@@ -32,32 +32,6 @@ class Answers(NamedTuple):
     score: Tensor
     p_value: Tensor
     confidence: Tensor
-
-
-class Calibrated(NamedTuple):
-    """What a fit leaves: thresholds, sorted calibration scores and, if per class, their classes."""
-
-    threshold: Tensor
-    scores: Tensor
-    classes: Tensor
-
-    def thresholds(self, predicted: Tensor, count: int) -> Tensor:
-        """Return the threshold of each input by its class, of so many."""
-        threshold = self.threshold.to(predicted.device)
-        if threshold.dim() and len(threshold) != count:
-            raise NescioError(f"{len(threshold)} thresholds for a model of {count} classes")
-        return threshold[predicted] if threshold.dim() else threshold.expand(len(predicted))
-
-    def p_values(self, scores: Tensor, predicted: Tensor) -> Tensor:
-        """Return p-values, with thresholds per class among inputs of the same class."""
-        calibration = self.scores.to(scores.device)
-        if not len(self.classes):
-            return p_values(scores, calibration)
-        labels, values = self.classes.to(scores.device), torch.empty_like(scores)
-        for label in set(predicted.tolist()):
-            rows = predicted == label
-            values[rows] = p_values(scores[rows], calibration[labels == label])
-        return values
 
 
 def answer_batch(scorer: Scorer, step: Step, x: Tensor, calibrated: Calibrated) -> Answers:
@@ -168,10 +142,8 @@ def description(
     title, threshold = title.format(words), calibrated.threshold
     if threshold.isnan().any():
         return f"{title}\n  not fitted: call .fit(calibration) to set its threshold"
-    per_class = threshold.dim() > 0
-    shown = (
-        f"{len(threshold)} thresholds, one per class" if per_class else f"threshold {threshold:g}"
-    )
+    several = threshold.dim() > 0
+    shown = f"{len(threshold)} thresholds, one per class" if several else f"threshold {threshold:g}"
     lines = [
         title,
         f"{shown}, set by {len(calibrated.scores)} calibration inputs",

@@ -79,12 +79,9 @@ class Combined(Detector):
         """
         if member_calibration is not None and train is None:
             raise NescioError("member_calibration need train data, too; give both, or neither")
-        for one, other in (
-            (calibration, train),
-            (calibration, member_calibration),
-            (member_calibration, train),
-        ):
-            check_disjoint(one, other)
+        check_disjoint(calibration, train)
+        check_disjoint(calibration, member_calibration)
+        check_disjoint(member_calibration, train)
         self._halved = train is not None and member_calibration is None
         if self._halved:
             size = how.get("batch_size", 256)
@@ -103,9 +100,8 @@ class Combined(Detector):
                 ) from error
             name = "mahalanobis" if isinstance(error, NoFeaturesError) else "energy"
             self._do_without(name, str(error))
-            return self.fit(
-                calibration, accept, train=train, member_calibration=member_calibration, **how
-            )
+            how |= {"train": train, "member_calibration": member_calibration}
+            return self.fit(calibration, accept, **how)
         finally:
             self._calibration = None
 
@@ -183,10 +179,9 @@ class Combined(Detector):
         if scored:
             p = self._member_p_values(x[scored], len(scored)).nan_to_num(torch.inf)
             least, members = (part.tolist() for part in p.min(0))
-            for index, value, member in zip(scored, least, members, strict=True):
+            for i, value, member in zip(scored, least, members, strict=True):
                 words = f"Most unusual to {self.member_names[member]}: p = {value:.2g}."
-                verdict = f"{found[index].verdict} {words}"
-                found[index] = replace(found[index], verdict=verdict)
+                found[i] = replace(found[i], verdict=f"{found[i].verdict} {words}")
         return found
 
     @property
@@ -232,9 +227,7 @@ def _member(model: nn.Module, given: Any) -> Detector:
     name, settings = given, {}
     if isinstance(given, Detector):
         if given.model is not model:
-            raise NescioError(
-                f"got a {type(given).__name__} over another model; expected one model"
-            )
+            raise NescioError(f"got a {type(given).__name__} over another model")
         if isinstance(given, Threshold):  # whose score may be a function
             return Threshold(model, given.spec)
         name, settings = given.name, given.settings()

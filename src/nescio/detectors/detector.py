@@ -15,6 +15,7 @@ from nescio.detectors import answers as ans
 from nescio.detectors.calibration import calibration_scores
 from nescio.detectors.scorer import Scorer, add_batch_axis
 from nescio.errors import NescioError, check_int
+from nescio.guarantees.conformal import Calibrated
 from nescio.guarantees.risk import Controlled
 from nescio.guarantees.rules import Rule, rule_for
 
@@ -132,8 +133,8 @@ class Detector(Scorer):
         return ans.Answers(*(part[0] for part in joined)) if single else joined
 
     @property
-    def _calibrated(self) -> ans.Calibrated:
-        return ans.Calibrated(self.threshold_, self.calibration_, self.calibration_class_)
+    def _calibrated(self) -> Calibrated:
+        return Calibrated(self.threshold_, self.calibration_, self.calibration_class_)
 
     def __repr__(self) -> str:
         title = f"{type(self).__name__}({{}}) over {type(self.model).__name__}"

@@ -52,9 +52,6 @@ class FeatureDetector(Detector):
                 raise NescioError(f"{self.name} has learned {width} features, got {rows.shape[1]}")
         return rows
 
-    def settings(self) -> dict[str, Any]:
-        return {"layer": self.layer}
-
 
 class GaussianDetector(FeatureDetector):
     """Learns means and covariances of features by class, in one pass.
@@ -89,6 +86,3 @@ class GaussianDetector(FeatureDetector):
         if moments is None:
             raise NescioError("there are no inputs to learn from")
         return moments.close()
-
-    def settings(self) -> dict[str, Any]:
-        return super().settings() | {"floor": self.floor}

@@ -69,9 +69,6 @@ class KNN(FeatureDetector):
             raise NescioError(f"KNN has kept {len(neighbours)} inputs, which have no {k} nearest")
         return kth_distance(rows, neighbours, self.squares_.to(rows.device), k)
 
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "k": self.k, "size": self.size, "seed": self.seed}
-
 
 def unit(features: Tensor) -> Tensor:
     """Divide each row `(B, F)` by its length, in float32; one of length 0 stays as it is.

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 import torch
@@ -18,6 +19,7 @@ from nescio.records import MetaWeights, Provenance
 from nescio.scores.gradient import EXTRA, columns, gradient_features, joined_features
 from nescio.seeds import check_seed
 
+Names = Sequence[str]
 MIN_ANSWERS = 10  # to trust, and to mistrust, that anything can be learned from
 
 
@@ -46,20 +48,14 @@ class MetaClassifier(Detector):
     hidden_bias_: Tensor
 
     def __init__(
-        self,
-        model: nn.Module,
-        features: Sequence[str] | None = None,
-        kind: str = "lasso",
-        seed: int = 0,
+        self, model: nn.Module, features: Names | None = None, kind: str = "lasso", seed: int = 0
     ) -> None:
         super().__init__(model)
         if kind not in KINDS:
             raise unknown_name("kind of meta-classifier", kind, KINDS)
         named = isinstance(features, Sequence) and all(isinstance(f, str) for f in features)
         if features is not None and (isinstance(features, str) or not named):
-            raise NescioError(
-                f"features must be a list of names, such as ['all/l2'], got {features!r}"
-            )
+            raise NescioError(f"features must be a list of names such as 'l2', got {features!r}")
         self.kind, self.seed = kind, check_seed(seed)
         self.features = None if features is None else tuple(features)
         self.feature_names = self.features or ()
@@ -94,10 +90,8 @@ class MetaClassifier(Detector):
     def learn(self, data: Any) -> None:
         started = time.monotonic()
         rows, correct, names = labelled_features(self.model, data)
-        others = {
-            name: gradient_features(self.model, unknown, log=True).values
-            for name, unknown in self._unknown.items()
-        }
+        find = partial(gradient_features, self.model, log=True)
+        others = {name: find(unknown).values for name, unknown in self._unknown.items()}
         counts = {name: len(values) for name, values in others.items()}
         check_counts(int(correct.sum()), int((~correct).sum()), counts)
         chosen = chosen_features(self.features, names)
@@ -155,7 +149,7 @@ def labelled_features(model: nn.Module, data: Any) -> tuple[Tensor, Tensor, tupl
     return values, torch.cat(correct), names
 
 
-def chosen_features(given: Sequence[str] | None, names: tuple[str, ...]) -> tuple[str, ...]:
+def chosen_features(given: Names | None, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the columns that names of columns, layers or statistics stand for, in their order.
 
     >>> chosen_features(["conv1", "l2"], ("conv1/l1", "conv1/l2", "all/l1", "all/l2", "entropy"))

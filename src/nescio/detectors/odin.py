@@ -1,7 +1,5 @@
 """Confidence at a high temperature, after a small step towards more of it (Liang et al. 2018)."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -79,9 +77,6 @@ class ODIN(Detector):
         finite = (logits.abs() < LARGEST).all(2).all(0)  # others have no score
         scores = max_prob(torch.where(finite[:, None], logits, 0.0).double() / self.temperature)
         return input_gradient(scores, x, "ODIN")
-
-    def settings(self) -> dict[str, Any]:
-        return {"temperature": self.temperature, "eps": self.eps}
 
 
 def _logits(model: nn.Module, x: Tensor) -> Tensor:

@@ -58,6 +58,3 @@ class ReAct(Detector):
         head, features = head_of(forward_pass, self.name)[0], forward_pass.features[HEAD]
         with torch.no_grad():
             return energy(head(features.clamp(max=float(self.clip_)))[None])
-
-    def settings(self) -> dict[str, Any]:
-        return {"percentile": self.percentile, "size": self.size, "seed": self.seed}

@@ -1,5 +1,6 @@
 """A score over a model's forward pass, and what it learned: a detector without its threshold."""
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
@@ -40,8 +41,9 @@ class Scorer(nn.Module, ABC):
         """Return scores `(B,)` of finite inputs and logits; higher = more likely unknown (OOD)."""
 
     def settings(self) -> dict[str, Any]:
-        """Return the constructor's arguments beside the model, as plain data for files."""
-        return {}
+        """Return the constructor's arguments beside the model, kept as attributes, for files."""
+        _, *names = inspect.signature(type(self)).parameters
+        return {name: vars(self)[name] for name in names if name in vars(self)}
 
     def shown_settings(self) -> dict[str, Any]:
         """Return the settings that a repr shows."""

@@ -78,9 +78,6 @@ class ViM(FeatureDetector):
             raise NescioError(f"dimension must be below {features} features, got {self.dimension}")
         return self.dimension
 
-    def settings(self) -> dict[str, Any]:
-        return {"dimension": self.dimension}
-
 
 def origin_of(head: nn.Linear) -> Tensor:
     """Return where the logits are nearest to zero, `(F,)`, in float64."""

@@ -5,6 +5,7 @@ new score among theirs is uniform.
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -59,6 +60,32 @@ def p_values(scores: Tensor, calibration: Tensor) -> Tensor:
     """
     below = torch.searchsorted(calibration, scores.to(calibration).contiguous(), side="left")
     return (len(calibration) - below + 1).double() / (len(calibration) + 1)
+
+
+class Calibrated(NamedTuple):
+    """What a fit leaves: thresholds, sorted calibration scores and, if per class, their classes."""
+
+    threshold: Tensor
+    scores: Tensor
+    classes: Tensor
+
+    def thresholds(self, predicted: Tensor, count: int) -> Tensor:
+        """Return the threshold of each input by its class, of so many."""
+        threshold = self.threshold.to(predicted.device)
+        if threshold.dim() and len(threshold) != count:
+            raise NescioError(f"{len(threshold)} thresholds for a model of {count} classes")
+        return threshold[predicted] if threshold.dim() else threshold.expand(len(predicted))
+
+    def p_values(self, scores: Tensor, predicted: Tensor) -> Tensor:
+        """Return p-values, with thresholds per class among inputs of the same class."""
+        calibration = self.scores.to(scores.device)
+        if not len(self.classes):
+            return p_values(scores, calibration)
+        labels, values = self.classes.to(scores.device), torch.empty_like(scores)
+        for label in set(predicted.tolist()):
+            rows = predicted == label
+            values[rows] = p_values(scores[rows], calibration[labels == label])
+        return values
 
 
 def merged_p_value(p: Tensor) -> Tensor:

@@ -8,7 +8,12 @@ import torch
 from scipy.stats import binom
 
 from nescio.errors import NescioError
-from nescio.guarantees.conformal import conformal_threshold, min_calibration_inputs, p_values
+from nescio.guarantees.conformal import (
+    Calibrated,
+    conformal_threshold,
+    min_calibration_inputs,
+    p_values,
+)
 
 N, ACCEPT = 99, 0.9
 
@@ -68,3 +73,17 @@ def test_p_values_by_hand():
     )
     np.testing.assert_allclose(found, [1, 4 / 5, 2 / 5, 1 / 5])
     assert not math.isnan(found.sum())
+
+
+def test_thresholds_and_p_values_per_class():
+    scores = torch.tensor([1.0, 2.0, 3.0, 4.0]).double()
+    one = Calibrated(torch.tensor(3.0).double(), scores, torch.empty(0).long())
+    predicted = torch.tensor([0, 1, 1])
+    new = torch.tensor([2.5, 2.5, 9.0]).double()
+    assert one.thresholds(predicted, 2).tolist() == [3.0, 3.0, 3.0]
+    assert torch.equal(one.p_values(new, predicted), p_values(new, scores))
+    each = Calibrated(torch.tensor([2.0, 4.0]).double(), scores, torch.tensor([0, 0, 1, 1]))
+    assert each.thresholds(predicted, 2).tolist() == [2.0, 4.0, 4.0]
+    np.testing.assert_allclose(each.p_values(new, predicted), [1 / 3, 1, 1 / 3])
+    with pytest.raises(NescioError, match="2 thresholds for a model of 3 classes"):
+        each.thresholds(predicted, 3)
