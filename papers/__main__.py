@@ -1,4 +1,4 @@
-"""`python -m papers`: the papers' tables and figures, made again. Torch is loaded only when a command runs."""
+"""`python -m papers`: the papers' tables and figures, made again (torch is loaded late)."""
 
 import os
 import shlex
@@ -31,7 +31,7 @@ class _ByName(Stoppable):
 
 
 class _Named(TyperCommand):
-    """The command of an experiment, whose name is its first word and so no further argument in its usage."""
+    """The command of an experiment: its name is no further argument in its usage."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [piece for piece in super().collect_usage_pieces(ctx) if NAME not in piece]
@@ -49,7 +49,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="The tables and figures of the four papers, made again, with the paper's numbers beside ours.",
+    help="Make the tables and figures of the four papers again, with their numbers beside ours.",
 )
 Output = Annotated[Path, typer.Option("--output", "-o", help="File to write.")]
 
@@ -69,7 +69,7 @@ def list_experiments(
     ] = Path("results"),
     root: str | None = None,
 ) -> None:
-    """List every table and figure: its data and whether they are here, and how long it took; and what is not made.
+    """List every table and figure, its data and whether they are here, and how long it took.
 
     Example: `python -m papers list`
     """
@@ -103,7 +103,7 @@ def write_pages(
     output: Output = Path("results.md"),
     force: Force = False,
 ) -> None:
-    """Write the Markdown page of all results, and the small one in each folder, from their records alone.
+    """Write the Markdown page of all results, and the one in each folder, from records alone.
 
     Example: `python -m papers page results -o docs/results.md`
     """
@@ -121,13 +121,13 @@ def write_report(
         typer.Argument(
             metavar="[NAME=]RECORDS",
             show_default=False,
-            help="Records, or folders with records in them, such as results/duq-table2; as of `nescio report`.",
+            help="Records, or folders with some, such as results/duq-table2; see `nescio report`.",
         ),
     ],
     output: Output = Path("report.html"),
     force: Force = False,
 ) -> None:
-    """Render records as a single HTML report, as `nescio report` does, with the papers' numbers beside ours.
+    """Render records as a single HTML report, the papers' numbers beside ours first.
 
     Example: `python -m papers report results/duq-table2 -o report.html`
     """
@@ -161,15 +161,15 @@ def run_experiment(
         typer.Option(
             "--output",
             "-o",
-            help="Folder for records, pictures and a page; else results/NAME, and results/NAME-paper at "
-            "the paper's scale.",
+            help="Folder for records, pictures and a page; default: results/NAME, or "
+            "results/NAME-paper at the paper's scale.",
             show_default=False,
         ),
     ] = None,
     runs: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of trained networks, which experiments share; else `runs` beside the output.",
+            help="Folder of trained networks, which experiments share; default: `runs` beside it.",
             show_default=False,
         ),
     ] = None,

@@ -60,7 +60,7 @@ class Experiment:
 
 
 def reproduce(experiment: Experiment, work: Workspace, command: str) -> Reproduction:
-    """Run an experiment to its record, which is written to the folder; what is done is not done again.
+    """Run an experiment and write its record to the folder; what is done is not done again.
 
     The time in the record is that of all its stages and of all networks it used, whenever made.
     """

@@ -11,11 +11,14 @@ from papers.reproduction import Claim, Comparison, Reproduction
 VERDICTS = {True: "yes", False: "no", None: "not clear"}  # of a claim
 FOLDED_ROWS = 20  # a longer table is folded away on the page of all
 MEANING = (
-    "Mean ± standard deviation over our runs; a difference is ours less the paper's, and – stands where the "
-    "paper gives no number. Times are those of the whole work, training included, also where experiments share "
-    "their networks."
+    "Mean ± standard deviation over our runs; a difference is ours less the paper's, and – stands "
+    "where the paper gives no number. Times are those of the whole work, training included, also "
+    "where experiments share their networks."
 )
-SHARED = "Times were taken on a two-core machine that was shared with other work, so that they are upper bounds."
+SHARED = (
+    "Times were taken on a two-core machine that was shared with other work, so that they are "
+    "upper bounds."
+)
 SUMMARY = (
     *("experiment", "paper", "what", "scale", "seeds", "numbers", "median difference"),
     *("claims that hold", "time"),
@@ -99,8 +102,10 @@ def in_time(seconds: float) -> str:
 def number(value: float, unit: str = "", like: float | None = None, sign: bool = False) -> str:
     """Return a number with the digits that suit its size, or the size of another beside it.
 
-    >>> number(97.816, "%"), number(-0.0312), number(2.5, like=250.0, sign=True), number(12345.6), number(0.00002)
-    ('97.82', '−0.031', '+2.5', '12,346', '2e-05')
+    >>> number(97.816, "%"), number(-0.0312), number(2.5, like=250.0, sign=True), number(0.00002)
+    ('97.82', '−0.031', '+2.5', '2e-05')
+    >>> number(12345.6)
+    '12,346'
     """
     size, plus = abs(value if like is None else like), "+" if sign else ""
     if 0 < size < 1e-3:

@@ -28,6 +28,7 @@ class Paper:
         published: its numbers, in tables of tables.
         claims: what it says in words.
         deviations: lists of settings in which we are not the paper: setting, paper, ours, why.
+        remarks: what we say where our runs fall short, or find what the paper does not.
     """
 
     number: int
@@ -35,6 +36,7 @@ class Paper:
     published: Mapping[str, Any] = field(default_factory=dict)
     claims: Mapping[str, str] = field(default_factory=dict)
     deviations: Mapping[str, list[list[str]]] = field(default_factory=dict)
+    remarks: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, *keys: str) -> Published | None:
         """Return the published number under these keys; None if the paper gives none."""
@@ -51,6 +53,10 @@ class Paper:
         """Return the settings under these keys in which we are not the paper."""
         rows = (row for key in keys for row in self.deviations[key])
         return tuple(Deviation(*(part.format(**values) for part in row)) for row in rows)
+
+    def remark(self, key: str, **values: object) -> str:
+        """Return our remark under a key."""
+        return self.remarks[key].format(**values)
 
 
 @cache

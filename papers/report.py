@@ -18,7 +18,7 @@ from papers.reproduction import Comparison, Reproduction
 
 
 def reproductions_html(context: ReportContext) -> Markup:
-    """Return how near we came, then each experiment: numbers, claims, settings, remarks and command."""
+    """Return how near we came, then each experiment: numbers, claims, settings and remarks."""
     records = [record for _, record in context.of(Reproduction)]
     summary = [sentence for record in records for sentence in reproduced(record)]
     return join([items(summary) if summary else "", *map(_experiment, records)])
@@ -76,9 +76,9 @@ def reproduced(record: Reproduction) -> list[str]:
 
 
 def farthest(compared: Sequence[Comparison]) -> str:
-    """Return which figure is farthest from the paper's, for each unit, since units have no common measure.
+    """Return which figure is farthest from the paper's, for each unit.
 
-    >>> farthest([Comparison("error", 1.0, 1.5, unit="%"), Comparison("accuracy", 99.0, 98.9, unit="%")])
+    >>> farthest([Comparison("error", 1.0, 1.5, unit="%"), Comparison("mmc", 99.0, 98.9, unit="%")])
     'the farthest apart, by 0.50 percentage points, is “error”'
     """
     apart: dict[str, list[tuple[float, str]]] = {}

@@ -9,7 +9,7 @@ from nescio.records.checks import Count
 
 @dataclass(frozen=True)
 class Comparison:
-    """One number of a table or a figure, the paper's and ours: mean and standard deviation over runs."""
+    """One number of a table or a figure: the paper's and ours, the mean over runs."""
 
     what: str  # "DUQ: AUROC, FashionMNIST against MNIST"
     paper: float | None  # None if the paper gives no number

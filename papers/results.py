@@ -16,7 +16,7 @@ README = "README.md"
 
 
 def found_results(folder: Path) -> dict[str, Reproduction]:
-    """The records of all experiments that were run, by the name of the folder of each; none if there is no folder."""
+    """Return the records of all experiments that were run, by the name of the folder of each."""
     return {
         path.parent.name: Reproduction.load(path) for path in sorted(folder.glob(f"*/{RECORD}"))
     }

@@ -16,7 +16,7 @@ class _Open:
 
 @dataclass
 class Spent:
-    """Seconds by what they were spent on: stages, and runs of training, which several stages may share.
+    """Seconds by what they were spent on: stages, and training runs, which stages may share.
 
     What is known to have taken some seconds, in an earlier go or elsewhere, counts with those.
     """
@@ -26,7 +26,7 @@ class Spent:
 
     @contextmanager
     def on(self, what: str) -> Iterator[None]:
-        """A block whose time counts for `what`, but for blocks within it, which count for themselves."""
+        """Count the time of a block for `what`, but for blocks within it."""
         started, block = time.monotonic(), _Open()
         self._open.append(block)
         try:

@@ -38,7 +38,7 @@ def experiments_table(
     missing: Mapping[str, Sequence[str]],
     took: Mapping[str, float],
 ) -> RenderableType:
-    """Return every experiment: its data, those not available marked, its scales, and how long the quick one took.
+    """Return every experiment: its data, its scales, and how long the quick one took.
 
     Args:
         missing: by name, the data of any of its scales that are not available.
@@ -59,7 +59,7 @@ def experiments_table(
 
 
 def _data(experiment: Experiment, missing: Sequence[str]) -> list[Text]:
-    """The data it needs, then those that only the paper's scale needs; of each first what is available."""
+    """The data it needs, then those of the paper's scale alone; of each first what is available."""
     further = [name for name in experiment.needed("paper") if name not in experiment.needs]
     parts = []
     for scale, names in (("", experiment.needs or ("embedded",)), ("paper: ", further)):

@@ -92,7 +92,7 @@ class Workspace:
     ) -> tuple[Method, History]:
         """Return the network in a run folder of that name, trained as far as it is not yet.
 
-        Experiments that name a run alike must give it the same settings; another scale has a folder of its own.
+        Experiments that name a run alike must give it the same settings; each scale has its folder.
 
         Args:
             most: training inputs, if not all.
@@ -112,7 +112,7 @@ class Workspace:
         return model, history
 
     def shared(self, name: str, make: Callable[[Path], R]) -> R:
-        """Return a record that experiments share; `make` is given its folder, where it finds what it did before."""
+        """Return a record that experiments share; `make` is given its folder, and resumes there."""
         folder = self._shared_folder(name)
         self._print(folder.name)
         with self.spent.on(folder.name):
@@ -122,7 +122,7 @@ class Workspace:
         return record
 
     def stage(self, name: str, kind: type[R], make: Callable[[], R], **settings: Any) -> R:
-        """Return the record of a stage: the old one if its settings are the same and it can be read, else a new one.
+        """Return the record of a stage, made again if its settings changed or it cannot be read.
 
         `make` may train; what it trained, and how long that took, is kept with the stage.
         """

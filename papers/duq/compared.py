@@ -1,4 +1,4 @@
-"""What the image experiments share: the models compared, and how all of it is not as in the paper."""
+"""What the image experiments share: the models compared, and how they are not as in the paper."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -63,7 +63,7 @@ def cifar_whole(work: Workspace) -> TrainingRun:
 
 
 def cifar_ensembles(work: Workspace, size: int) -> list[Evaluation]:
-    """Return disjoint parts of so many members, each as an ensemble; in a dry run only the first."""
+    """Return disjoint ensembles of so many members; in a dry run only the first."""
     whole, starts = cifar_whole(work), range(0, CIFAR_MEMBERS - size + 1, size)
     return [
         evaluate_run(work, CIFAR, whole, 0, f"-{size}-from-{start}", _members(start, size))
@@ -82,7 +82,7 @@ def _members(start: int, size: int) -> Derive:
 def accuracies(
     runs: Evaluations, table: str, names: dict[str, str] | None = None
 ) -> list[Comparison]:
-    """Return the test accuracy of each model that the paper gives one of, in `table`, where it may have other names."""
+    """Return the test accuracy of each model in a table of the paper, where `names` are its own."""
     rows = []
     for name, group in runs.items():
         if paper := PAPER.at(table, (names or {}).get(name, name)):
@@ -94,14 +94,9 @@ def accuracies(
 def unequal(work: Workspace) -> tuple[str, ...]:
     """Return in what a quick comparison is not fair."""
     plain = PAPER.published["table1"]["0"]["mnist"][0]
-    words = (
-        f"Networks with a softmax were trained for {SOFTMAX_EPOCHS} epochs, DUQ for {DUQ_EPOCHS}; a part of what "
-        "DUQ is ahead of them by may be due to that.",
-        f"Our DUQ is without a gradient penalty, that of the paper has λ = {FASHION_PENALTY:g}; without one the paper has "
-        f"an AUROC of {plain:g} on MNIST (table 1). Our length scale σ was compared on a part of "
-        "the MNIST test images, a liberty that the paper did not take.",
-    )
-    return words if work.quick else ()
+    epochs = {"softmax_epochs": SOFTMAX_EPOCHS, "duq_epochs": DUQ_EPOCHS}
+    penalty = PAPER.remark("no_penalty", penalty=FASHION_PENALTY, plain=plain)
+    return (PAPER.remark("epochs", **epochs), penalty) if work.quick else ()
 
 
 def shortfalls(work: Workspace, table: Sequence[Comparison]) -> list[str]:

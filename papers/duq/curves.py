@@ -106,8 +106,8 @@ def figure7(work: Workspace) -> Outcome:
     compared = tuple(over_seeds(what, values.tolist(), unit="%") for what, values in rows)
     even = bool(min(other) > 0.05 and max(other) < 0.2)
     tenths = (
-        f"the fullest tenth of the range holds {max(other):.1%} of it, the emptiest {min(other):.1%} "
-        "(wanted: between half and twice a tenth)"
+        f"the fullest tenth of the range holds {max(other):.1%} of it, the emptiest "
+        f"{min(other):.1%} (wanted: between half and twice a tenth)"
     )
     claims = (
         PAPER.claim("known_close", bool(known[-1] > 0.5), f"{known[-1]:.0%} above 0.9"),
@@ -123,7 +123,7 @@ def figure7(work: Workspace) -> Outcome:
 
 
 def figure8(work: Workspace) -> Outcome:
-    """Accuracy on CIFAR-10 and SVHN together as the least known inputs are rejected, by the networks of table 3."""
+    """Accuracy on CIFAR-10 and SVHN as the least known inputs are rejected: networks of table 3."""
     trained = {DUQ: (duq_run(work, CIFAR, CIFAR_PENALTY), work.seeds)}
     runs = {**evaluate_runs(work, CIFAR, trained), ENSEMBLE: cifar_ensembles(work, MEMBERS)}
     work.picture("figure8.svg", rejection_figure(runs, "svhn"))
@@ -191,8 +191,8 @@ def _lead(runs: Evaluations, curve: Callable[[Evaluation], Curve]) -> float:
 def _leads(runs: Evaluations, unknown: str, wanted: str = "") -> str:
     areas, above = _areas(runs, unknown), _lead(runs, partial(_rejection, unknown))
     return (
-        f"mean accuracy {fmean(areas[DUQ]):.3f} against {fmean(areas[ENSEMBLE]):.3f}{wanted}; its mean curve is "
-        f"above at {above:.0%} of {len(RATES)} shares from 1 % to 99 %"
+        f"mean accuracy {fmean(areas[DUQ]):.3f} against {fmean(areas[ENSEMBLE]):.3f}{wanted}; "
+        f"its mean curve is above at {above:.0%} of {len(RATES)} shares from 1 % to 99 %"
     )
 
 

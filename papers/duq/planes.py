@@ -1,7 +1,8 @@
-"""Figures 1, 3 and 4: where in the plane one network, trained to stay sensitive, knows that it knows.
+"""Figures 1, 3 and 4: where in the plane DUQ is certain.
 
-Each model is trained from several seeds and evaluated on test points against the empty plane around them. Runs differ:
-what the paper says is held against medians, and maps show the seed whose DUQ is the median one far from the data.
+Each model is trained from several seeds and evaluated on test points against the empty plane around
+them. Runs differ: what the paper says is held against medians, and maps show the seed whose DUQ is
+the median one far from the data.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -60,8 +61,8 @@ def figure1(work: Workspace) -> Outcome:
     sure = median(map(far_and_sure, ensemble))
     region = f"farther than {FAR:g} from all training points"
     duq_seen = (
-        f"median over seeds of its mean certainty: {on:.2f} on test data (wanted: above {CERTAIN}), {away:.3f} "
-        f"{region} (wanted: below {UNCERTAIN})"
+        f"median over seeds of its mean certainty: {on:.2f} on test data (wanted: above {CERTAIN})"
+        f", {away:.3f} {region} (wanted: below {UNCERTAIN})"
     )
     ensemble_seen = (
         f"more than {SURE} confident on {sure:.0%} of what is {region} "
@@ -187,7 +188,7 @@ def gaussian_model(work: Workspace, seed: int) -> tuple[Method, Known]:
 
 
 def duq_model(weight: float, side: str) -> DUQ:
-    """Return DUQ over the paper's small network, with no ReLU at the end: a feature may have either sign."""
+    """Return DUQ over the paper's small network, whose features may have either sign."""
     how: dict[str, Any] = {"gradient_penalty": weight, "penalty": side, "features": 20}
     return DUQ(mlp(2, 20, hidden=(20, 20)), 2, **how, **HEAD)
 
@@ -218,7 +219,7 @@ def mapped(
     window: tuple[tuple[float, float], tuple[float, float]],
     seed: int,
 ) -> Map:
-    """Return the model's confidence over a window, with some of its data, so that what is under them shows."""
+    """Return the model's confidence over a window, with a quarter of its data."""
     size = work.count(work.pick(80, 150), 5)
     found = uncertainty_map(model, known, [model.score], window=window, resolution=size, seed=seed)
     dots = found.points
@@ -265,12 +266,8 @@ def _settings(work: Workspace) -> tuple[str, ...]:
 def _streaks(runs: Sequence[Evaluation]) -> tuple[str, ...]:
     """In how many runs DUQ stayed certain somewhere far away, if in any."""
     stray = sum(far_away(one) > UNCERTAIN for one in runs)
-    words = (
-        f"DUQ with the two-sided penalty kept a streak of certainty far from its data (a mean above {UNCERTAIN}) "
-        f"in {stray} of {len(runs)} runs: the penalty is on training points only, and promises nothing "
-        "elsewhere."
-    )
-    return (words,) if stray else ()
+    values = {"uncertain": UNCERTAIN, "stray": stray, "runs": len(runs)}
+    return (PAPER.remark("streaks", **values),) if stray else ()
 
 
 _SEEDS = {"quick": 5, "paper": 5}  # cheap, and runs differ

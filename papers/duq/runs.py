@@ -1,6 +1,6 @@
 """The trained networks of the image experiments, each evaluated against unknown data.
 
-A run is trained once, in a folder that experiments share, and evaluated once; each experiment keeps the records.
+A run is trained and evaluated once, in a folder that experiments share; each keeps the records.
 """
 
 from collections.abc import Callable, Mapping
@@ -63,7 +63,7 @@ Evaluations = dict[str, list[Evaluation]]  # by the same names, one for each see
 
 
 def duq_run(work: Workspace, pair: Pair, penalty: float) -> TrainingRun:
-    """Return DUQ: appendix A.2 or A.3 at paper scale; at quick scale shorter, with twice the length scale."""
+    """Return DUQ as in appendix A.2 or A.3; at quick scale shorter, with twice the length scale."""
     name = f"duq-{pair.name}" + work.pick("", f"-{penalty:g}")
     own = {"length_scale": work.pick(0.2, 0.1), "gradient_penalty": penalty}
     epochs = work.pick(DUQ_EPOCHS, pair.epochs)
@@ -71,14 +71,14 @@ def duq_run(work: Workspace, pair: Pair, penalty: float) -> TrainingRun:
 
 
 def small_run(penalty: float) -> TrainingRun:
-    """Return DUQ with a penalty in little time: a tenth of the images, and centroids that follow in few steps."""
+    """Return DUQ with a penalty in little time: a tenth of the images, and faster centroids."""
     own = {"length_scale": 0.2, "gradient_penalty": penalty, "momentum": 0.99}
     name, scores = f"duq-fashion-penalty-{penalty:g}", ("max_logit", "energy")
     return TrainingRun(name, "duq", 6, 1e-4, scores, own, most=6000)
 
 
 def ensemble_run(work: Workspace, pair: Pair, members: int) -> TrainingRun:
-    """Return the deep ensemble, with the weight decay of the authors' code for networks with a softmax."""
+    """Return the deep ensemble, with the weight decay of the authors' code for softmax networks."""
     epochs = work.pick(SOFTMAX_EPOCHS, pair.epochs)
     own, scores = {"members": work.count(members, DRY_MEMBERS)}, ("entropy", "mutual_information")
     return TrainingRun(f"ensemble-{pair.name}", "ensemble", epochs, 5e-4, scores, own)
@@ -92,10 +92,10 @@ def evaluate_run(
     part: str = "",
     derive: Derive | None = None,
 ) -> Evaluation:
-    """Return a run against unknown data: its record if that is kept, else trained as far as it is not yet.
+    """Evaluate a run against unknown data, unless its record is kept; train it first, if need be.
 
-    With `derive`, the model it makes of the trained one is evaluated instead, under the name `part`. The record of the
-    training is kept beside that of the evaluation.
+    With `derive`, the model it makes of the trained one is evaluated instead, under the name
+    `part`. The record of the training is kept beside that of the evaluation.
     """
     shared = replace(work, folder=work.runs / f"judged-{work.scale}{'-dry' if work.dry else ''}")
     settings = {"pair": asdict(pair), "run": asdict(run), "seed": seed}
@@ -138,7 +138,7 @@ def evaluate_members(
     part: str = "",
     derive: Derive | None = None,
 ) -> list[Evaluation]:
-    """Return the first members of an ensemble, each as a model of its own, or what `derive` makes of it."""
+    """Evaluate the first members of an ensemble, each as a model, or through `derive`."""
     alone = replace(ensemble, scores=("max_prob", "entropy"))
 
     def member(i: int, model: Method, known: Known) -> nn.Module:
@@ -187,7 +187,7 @@ def rejection(record: Evaluation, unknown: str) -> Rejection:
 
 
 def confidence_fractions(record: Evaluation, side: str, bins: int = 10) -> NDArray[np.float64]:
-    """Return the fractions of inputs by confidence, in so many bins over [0, 1]; those kept are 50."""
+    """Return the fractions of inputs by confidence, in so many bins over [0, 1], of 50 kept."""
     if record.confidence is None:
         raise NescioError(
             f"a record of {record.method} does not keep how its confidence is distributed"

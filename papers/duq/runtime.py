@@ -1,7 +1,8 @@
-"""The run-time paragraph: what DUQ's penalty and kernels cost beside a softmax network and an ensemble.
+"""The run-time paragraph: what DUQ's penalty and kernels cost beside softmax and an ensemble.
 
-A step of training is loss, backward pass, optimizer and move of the centroids, on one batch; an ensemble takes five of
-a softmax network's. All is timed in one run, interleaved, and only ratios are compared: the paper's seconds are a GPU's.
+A step of training is loss, backward pass, optimizer and move of the centroids, on one batch; an
+ensemble takes five of a softmax network's. All is timed in one run, interleaved, and only ratios
+are compared: the paper's seconds are a GPU's.
 """
 
 import time

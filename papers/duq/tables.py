@@ -87,7 +87,7 @@ def table1(work: Workspace) -> Outcome:
     )
     listed = ", ".join(f"{weight:g}" for weight in QUICK_PENALTIES)
     lambdas = PAPER.deviates("lambdas", weights=listed, seeds=work.seeds) if quick else ()
-    short = ("The sweep over λ is of short runs on a tenth of the images.",) if quick else ()
+    short = (PAPER.remark("sweep"),) if quick else ()
     return Outcome(
         tuple(compared),
         claims,
@@ -126,25 +126,17 @@ def table2(work: Workspace) -> Outcome:
         PAPER.claim("outperforms", ahead, beside),
         PAPER.claim("competitive", accuracy[DUQ] > accuracy[SINGLE] - TOLERANCE, near),
     )
-    remarks = [
-        f"LL ratio ({PAPER.published['table2'][LL_RATIO][0]} in the paper, from Ren et al. 2019) is of a "
-        "generative model, PixelCNN++, which is not part of nescio."
-    ]
+    remarks = [PAPER.remark("ll_ratio_2", paper=PAPER.published["table2"][LL_RATIO][0])]
     if means[MAHALANOBIS] > means[DUQ]:
-        remarks.append(
-            f"The Mahalanobis distance of our single model's features reaches {means[MAHALANOBIS]:.3f} and is "
-            "ahead of DUQ; what the paper quotes is of another network."
-        )
-    remarks.append(
-        f"By `energy`, the sum of all kernels, the same DUQ networks reach {energy:.3f}."
-    )
+        remarks.append(PAPER.remark("mahalanobis", mean=means[MAHALANOBIS]))
+    remarks.append(PAPER.remark("energy", energy=energy))
     remarks += [*unequal(work), *shortfalls(work, table), training_time(work, trained)]
     deviations = (*fashion_deviations(work), *PAPER.deviates("single", entropy=entropy))
     return Outcome(tuple(table), claims, deviations, tuple(remarks))
 
 
 def table3(work: Workspace) -> Outcome:
-    """CIFAR-10 against SVHN. Ensembles of fewer members are disjoint parts of the one of 15, as far as it goes."""
+    """CIFAR-10 against SVHN; smaller ensembles are disjoint parts of the one of 15."""
     strong, none = "DUQ, λ = 0.5", "DUQ, λ = 0"
     trained = {
         strong: (duq_run(work, CIFAR, CIFAR_PENALTY), work.seeds),
@@ -171,8 +163,7 @@ def table3(work: Workspace) -> Outcome:
         PAPER.claim("ensemble_best", deep, each),
     )
     remarks = (
-        f"LL ratio ({PAPER.published['table3'][LL_RATIO][0]} in the paper) is of a generative model, "
-        "which is not part of nescio.",
+        PAPER.remark("ll_ratio_3", paper=PAPER.published["table3"][LL_RATIO][0]),
         *shortfalls(work, table),
         training_time(work, trained | {"the ensemble": (whole, 1)}),
     )

@@ -14,8 +14,8 @@ from nescio.report.table import Cell, Table, join, seconds
 
 COLUMNS = ("work", "rounds", "median, s", "shortest, s", "longest, s")
 NOTE = (
-    "Each round holds all of the work, so that what disturbs a machine disturbs all of it: times of one table can "
-    "be compared, those of two cannot."
+    "Each round holds all of the work, so that what disturbs a machine disturbs all of it: times "
+    "of one table can be compared, those of two cannot."
 )
 
 

@@ -41,10 +41,7 @@ def figure2(work: Workspace) -> Outcome:
         PAPER.claim("noise_less", less, f"AUROC, uniform noise: {listed(noise)}"),
         PAPER.claim("others_well", min(others.values()) >= HIGH_AUROC, f"{lowest} {wanted}"),
     )
-    remark = (
-        f"The first split only, at most {max(map(len, values['entropy'].values()))} inputs of a set, values by their "
-        "logarithm; the paper's figure has no numbers to compare."
-    )
+    remark = PAPER.remark("first_split", inputs=max(map(len, values["entropy"].values())))
     return Outcome((), claims, deviations(work, record), (remark,))
 
 

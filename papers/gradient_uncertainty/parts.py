@@ -19,7 +19,7 @@ IN_WORDS |= {"normal": "normal noise", "uniform": "uniform noise"}
 
 
 def plan_of(work: Workspace) -> SplitPlan:
-    """Return what is trained and evaluated; in a dry run as little as the meta-classifiers can learn from."""
+    """Return what is trained; in a dry run as little as the meta-classifiers can learn from."""
     plan: SplitPlan = work.pick(MNIST, PAPER_PLAN)
     if not work.dry:
         return plan
@@ -30,7 +30,7 @@ def plan_of(work: Workspace) -> SplitPlan:
 def part(
     record: Separations, rows: tuple[str, ...], sets: tuple[str, ...], figure: tuple[str, ...] = ()
 ) -> Separations:
-    """Return only these rows against these sets, as far as there are such, and only these sets in the figure."""
+    """Return only these rows against these sets, if any, and only the sets of the figure."""
     there = [name for name in sets if name in record.sets]
     chosen = tuple(
         replace(row, against={name: row.against[name] for name in there})

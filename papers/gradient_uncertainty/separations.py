@@ -4,7 +4,8 @@ The record, its tables in Markdown, its figure and its section of a report.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from statistics import fmean, quantiles, stdev
 from typing import Any, ClassVar
 
@@ -54,7 +55,7 @@ class ScoreValues:
 
 @dataclass(frozen=True)
 class Separations(Record):
-    """Right answers to known inputs against wrong ones and against unknown inputs, by many scores."""
+    """Right answers to known inputs against wrong ones and unknown inputs, by many scores."""
 
     OF_MODEL: ClassVar = False
     NEEDED: ClassVar = ("accuracy",)
@@ -68,10 +69,35 @@ class Separations(Record):
     provenance: Provenance
 
 
+def joined(records: Sequence[Separations]) -> Separations:
+    """Return one record of several splits; the figure's values are those of the first."""
+    first, rows = records[0], []
+    for number, row in enumerate(first.rows):
+        same = [record.rows[number].against for record in records]
+        shared = [name for name in row.against if all(name in against for against in same)]
+        parts = {name: [against[name] for against in same] for name in shared}
+        against = {name: _joined_metrics(metrics) for name, metrics in parts.items()}
+        rows.append(replace(row, against=against))
+    names = [name for name in first.sets if all(name in record.sets for record in records)]
+    seconds = sum(record.provenance.seconds for record in records)
+    return replace(
+        first,
+        accuracy=tuple(value for record in records for value in record.accuracy),
+        sets={name: tuple(n for record in records for n in record.sets[name]) for name in names},
+        rows=tuple(rows),
+        provenance=replace(first.provenance, seconds=seconds),
+    )
+
+
+def _joined_metrics(parts: Sequence[SplitMetrics]) -> SplitMetrics:
+    values = ((getattr(part, name) for part in parts) for name in MEASURES)
+    return SplitMetrics(*(tuple(chain.from_iterable(each)) for each in values))
+
+
 def separation_page(
     record: Separations, published: Figures, measures: Sequence[str] = tuple(MEASURES)
 ) -> str:
-    """Return a table for each measure in Markdown, with the paper's figures, where it has them, in brackets.
+    """Return a table for each measure in Markdown, with the paper's figures in brackets.
 
     Per cent, mean ± standard deviation over the splits; the best of a column is bold.
     """
@@ -95,13 +121,13 @@ def heading(record: Separations) -> str:
     """Return what the tables are of, in a sentence."""
     right = 100 * fmean(record.accuracy)
     return (
-        f"{record.network} on {record.data}, splits: {len(record.accuracy)}, {right:.2f} % right on average; "
-        "per cent, mean ± standard deviation over the splits."
+        f"{record.network} on {record.data}, splits: {len(record.accuracy)}, {right:.2f} % right "
+        "on average; per cent, mean ± standard deviation over the splits."
     )
 
 
 def violin_figure(record: Separations) -> Figure:
-    """Draw how some scores are distributed on each set, for the first split (figure 2 of the paper)."""
+    """Draw how some scores are distributed on each set, for the first split (figure 2)."""
     count, names = len(record.spreads), list(record.spreads[0].values)
     drawn = Figure(figsize=(1.6 + 0.85 * len(names), 0.6 + 2.3 * count), layout="constrained")
     rows = drawn.subplots(count, 1, sharex=True, squeeze=False)[:, 0]

@@ -1,12 +1,12 @@
 """What the tables and figure 2 are made of.
 
-Networks are trained on independent splits of labelled data. Of each input we keep the statistics of its gradient; all
-that is compared, single statistics and meta-classifiers, is then a matter of these numbers.
+Networks are trained on independent splits of labelled data. Of each input we keep the statistics of
+its gradient: single statistics and meta-classifiers are functions of these numbers.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,13 @@ from nescio.records import History, Provenance, to_plain
 from nescio.scores.gradient import gradient_features
 from nescio.seeds import derived_seed
 from nescio.training.schedule import Step
-from papers.gradient_uncertainty.separations import ScoreRow, ScoreValues, Separations, SplitMetrics
+from papers.gradient_uncertainty.separations import (
+    ScoreRow,
+    ScoreValues,
+    Separations,
+    SplitMetrics,
+    joined,
+)
 
 SINGLE = {  # rows of table 1, and the columns of `gradient_features` they are
     "softmax": "max_prob",
@@ -101,7 +107,7 @@ DIGITS = SplitPlan(
 def separations(
     plan: SplitPlan, splits: int, folder: Path, root: str | None = None, seed: int = 0
 ) -> Separations:
-    """Return the record of all splits; each is written when it is done, and not made again if it is there."""
+    """Return the record of all splits; each is written when done, and not made again."""
     records = []
     for split in range(splits):
         path = folder / f"split-{split}.json"
@@ -116,7 +122,7 @@ def separations(
             record = one_split(plan, split, folder, root, seed, settings)
             record.save(path)
         records.append(record)
-    return together(records)
+    return joined(records)
 
 
 def one_split(
@@ -127,7 +133,7 @@ def one_split(
     seed: int,
     settings: Mapping[str, Any],
 ) -> Separations:
-    """Train a network on its own part of the data, and evaluate every score and meta-classifier on every set."""
+    """Train a network on its part of the data, and evaluate all scores on all sets."""
     started, own = time.monotonic(), derived_seed(seed, "split", split)
     known = load(plan.data, root, plan.unseen)
     train, validation, test = divided(known, (plan.train, plan.validation, plan.test), own)
@@ -162,7 +168,7 @@ def one_split(
 def _features(
     plan: SplitPlan, model: Softmax, test: Samples, told: dict[str, Samples], root: str | None
 ) -> Features:
-    """Of right answers, of wrong ones, of each unknown set, and of the mixed ones together; empty sets are left out."""
+    """Of right answers, wrong ones, each unknown set, and all mixed ones; no empty sets."""
     values, right, _ = labelled_features(model, test)
     found = {RIGHT: values[right], WRONG: values[~right]}
     for name in plan.digits:
@@ -178,7 +184,7 @@ def _column(number: int) -> Callable[[Tensor], Tensor]:
 
 
 def divided(known: Known, sizes: Sequence[int], seed: int) -> list[Samples]:
-    """Parts of so many inputs each of all the labelled data, training and test part together, drawn by the seed."""
+    """Return random parts of so many inputs each of all labelled data, test part included."""
     parts = [part for part in (known.train, known.test) if part is not None]
     whole = Samples.joined(parts, known.name)
     if sum(sizes) > len(whole):
@@ -190,40 +196,10 @@ def divided(known: Known, sizes: Sequence[int], seed: int) -> list[Samples]:
     return [whole.select(order[a:b]) for a, b in pairwise(ends)]
 
 
-def together(records: Sequence[Separations]) -> Separations:
-    """One record of several splits; the figure's values are those of the first."""
-    first = records[0]
-    rows = []
-    for number, row in enumerate(first.rows):
-        same = [record.rows[number] for record in records]
-        shared = [name for name in row.against if all(name in one.against for one in same)]
-        against = {name: _joined([one.against[name] for one in same]) for name in shared}
-        rows.append(replace(row, against=against))
-    shared = [name for name in first.sets if all(name in record.sets for record in records)]
-    return replace(
-        first,
-        accuracy=tuple(value for record in records for value in record.accuracy),
-        sets={
-            name: tuple(count for record in records for count in record.sets[name])
-            for name in shared
-        },
-        rows=tuple(rows),
-        provenance=replace(
-            first.provenance, seconds=sum(record.provenance.seconds for record in records)
-        ),
-    )
-
-
-def _joined(parts: Sequence[SplitMetrics]) -> SplitMetrics:
-    return SplitMetrics(
-        *(tuple(v for part in parts for v in getattr(part, name)) for name in asdict(parts[0]))
-    )
-
-
 def _trained(
     plan: SplitPlan, known: Known, train: Samples, seed: int, checkpoint: Path
 ) -> tuple[Softmax, History]:
-    """As in the paper, but for a fixed number of epochs at a learning rate, its tenth and its hundredth."""
+    """As in the paper, but for a fixed number of epochs at each of three learning rates."""
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
         net = network_for(plan.network, known.shape, len(known.classes))

@@ -28,14 +28,10 @@ REGRESSIONS = ("glm", "lasso", "ridge", "elastic_net")
 # answers to digits of other writers; not in the paper, so only in tables.md
 OTHERS = "emnist_digits, wrong"
 MIXES = tuple(" + ".join(["validation", *mix]) for mix in MNIST.mixes)
-EQUAL = 0.5  # points within which two AUROCs count as equal; in the paper's table 1 the scores differ by 0.12
+EQUAL = 0.5  # points within which two AUROCs count as equal; in the paper they differ by 0.12
 FAR_BETTER = 5  # points of AUROC; in the paper it is 16
 POOR = 70  # AUROC that we take "cannot" to stay below
-IMBALANCE = (
-    "AUPR depends on how many inputs each side has: the paper holds 200 000 digits against an unknown set, we "
-    "hold far fewer, so that AUPR-Out starts higher and AUPR-In lower. Compare AUPR within one table "
-    "only."
-)
+IMBALANCE = PAPER.remark("imbalance")
 
 
 def table1(work: Workspace) -> Outcome:
@@ -76,10 +72,7 @@ def table1(work: Workspace) -> Outcome:
     )
     ours = {row: mean(record, row, WRONG, "aupr_out") for row in SINGLE}
     printed = {f"table {table}": PUBLISHED[table]["entropy", WRONG]["aupr_out"] for table in (1, 3)}
-    remark = (
-        "The paper's AUPR-Out for wrong answers are at odds with each other: for the entropy it prints "
-        f"{listed(printed)}. Ours: {listed(ours)}."
-    )
+    remark = PAPER.remark("at_odds", printed=listed(printed), ours=listed(ours))
     return Outcome(_compared(record, 1), claims, deviations(work, record), (IMBALANCE, remark))
 
 
@@ -108,7 +101,8 @@ def table2(work: Workspace) -> Outcome:
         PAPER.claim(
             "sparse_as_softmax",
             min(near["lasso"], near["elastic_net"]) >= base - EQUAL,
-            f"softmax {base:.2f}; {listed(near)} (wanted: neither more than {EQUAL} points of AUROC below it)",
+            f"softmax {base:.2f}; {listed(near)} "
+            f"(wanted: neither more than {EQUAL} points of AUROC below it)",
         ),
         PAPER.claim("dense_cannot", max(near["glm"], near["ridge"]) < POOR, both),
         PAPER.claim("sparse_best", ahead, each),
@@ -116,21 +110,15 @@ def table2(work: Workspace) -> Outcome:
     )
     remarks = [IMBALANCE]
     if claims[1].holds is False:
-        remarks.append(
-            "GLM and ridge fail in the paper and not here: our features are standardised, magnitudes by "
-            "their logarithm; else gradients of many orders of magnitude meet in one sum. That this is the "
-            "cause is our guess: the paper does not tell how it scaled them."
-        )
+        remarks.append(PAPER.remark("standardised"))
     if claims[3].holds is False:
-        remarks.append(
-            "LASSO learned from wrong answers to digits alone, and far from digits it extrapolates. AUROC "
-            f"of the softmax it is held against: {beside(record, 2, 'softmax', UNKNOWN)}."
-        )
+        softmax = beside(record, 2, "softmax", UNKNOWN)
+        remarks.append(PAPER.remark("extrapolates", softmax=softmax))
     return Outcome(_compared(record, 2), claims, deviations(work, record), tuple(remarks))
 
 
 def table3(work: Workspace) -> Outcome:
-    """A network on all gradient metrics and the entropy, with and without a few unknown inputs to learn from."""
+    """A network on all gradient metrics, with and without a few unknown inputs to learn from."""
     record = _table(work, 3, ("entropy", "softmax", *MIXES), (WRONG, OTHERS, *MNIST.mixed, ALL))
     alone, noise, most = MIXES[0], MIXES[1], MIXES[-1]
     gains = {
@@ -158,16 +146,10 @@ def table3(work: Workspace) -> Outcome:
         ),
     )
     hardest = min(MNIST.mixed, key=lambda name: mean(record, "entropy", name))
-    remarks = [
-        IMBALANCE,
-        f"The hardest unknown set for our entropy is {beside(record, 3, 'entropy', (hardest,))}. How its noise was "
-        "made the paper does not say.",
-    ]
+    words = beside(record, 3, "entropy", (hardest,))
+    remarks = [IMBALANCE, PAPER.remark("hardest", hardest=words)]
     if claims[3].holds is False:
-        remarks.append(
-            "In the paper known unknowns help to tell right answers from wrong ones; ours loses by them "
-            f"some of what it could do without: {beside(record, 3, alone, (WRONG,))}."
-        )
+        remarks.append(PAPER.remark("loses", alone=beside(record, 3, alone, (WRONG,))))
     return Outcome(_compared(record, 3), claims, deviations(work, record), tuple(remarks))
 
 

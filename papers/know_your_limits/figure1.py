@@ -36,7 +36,7 @@ Values = Mapping[str, list[float]]  # of each model and seed
 
 
 def figure1(work: Workspace) -> Outcome:
-    """Maps of entropy, how certain each model is on their rim, and in how many directions it stays so."""
+    """Maps of entropy, how certain each model is on their rim, and in how many directions."""
     made, directions = models(work, "three_blobs"), work.count(360, 8)
     # of the first seed, which is drawn; of the others only the rim counts
     fine = work.count(work.pick(60, 120), 12)
@@ -101,19 +101,12 @@ def _outcome(
 
 def _remarks(rims: Values, certain: Values) -> tuple[str, ...]:
     """What a mean over draws does at infinity, which the paper's figure cannot show."""
-    words = ["The paper gives the figure without numbers; the shares are ours."]
+    words = [PAPER.remark("no_numbers")]
     others = [-value for name in ENSEMBLES for value in rims[name]]
     if above([-value for value in rims["mc_dropout"]], others):
-        words.append(
-            "MC dropout, one network, is less certain on the rim than both ensembles: its draws differ more "
-            "than networks that were trained apart."
-        )
-    split = [title(name) for name in FIVE if fmean(certain[name]) < 0.5]
-    if split:
-        words.append(
-            f"Of {', '.join(split)} most directions do not end at confidence 1: each draw ends certain, but "
-            "not all of the same class. A mean over such draws stays below 1, and constant, for ever."
-        )
+        words.append(PAPER.remark("draws_differ"))
+    if split := [title(name) for name in FIVE if fmean(certain[name]) < 0.5]:
+        words.append(PAPER.remark("split", names=", ".join(split)))
     return tuple(words)
 
 
@@ -134,7 +127,7 @@ def _edge(surface: Surface) -> Any:
 
 
 def _thinned(record: Map) -> Map:
-    """Three digits of each slope, of which an eye sees the order, and fewer points: a smaller file."""
+    """Three digits of each slope, and fewer points: a smaller file."""
 
     def short(surface: Surface) -> Surface:
         values, slopes = _digits(surface.values, 4), _digits(surface.slopes, 3)

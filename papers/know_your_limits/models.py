@@ -1,4 +1,4 @@
-"""The five models of the paper, trained on data in the plane, and how that is not as in the paper."""
+"""The five models of the paper, trained on data in the plane, and how they are not as there."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -60,7 +60,7 @@ def title(method: str) -> str:
 
 
 def model_of(work: Workspace, method: str, known: Known, seed: int) -> Method:
-    """Return one of the five, trained on data in the plane; at the paper's scale as the authors' code does."""
+    """Return one of the five, trained; at the paper's scale as the authors' code does."""
     if work.quick:
         return small_model(method, known, epochs=work.count(EPOCHS, 1), seed=seed)[0].eval()
     how, train = TUNED[method], known.train

@@ -17,7 +17,7 @@ TITLE = "one feature, ever farther away: confidence grows, and no score notices 
 
 
 def limits_figure(records: Mapping[str, Scaling], number: int = 0) -> Figure:
-    """Draw the mean confidence of each model as its inputs are scaled, then the gradients of its scores.
+    """Draw the mean confidence of each model as inputs are scaled, and the gradients of its scores.
 
     `number` is that of the direction in the records, of which all must have the same.
     """

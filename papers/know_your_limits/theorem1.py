@@ -97,24 +97,12 @@ def _outcome(
         PAPER.claim("silent", silent, f"largest mean of a metric: {seen(max, scores, '{:.2g}')}"),
         PAPER.claim("monotone", rising == every, monotone_models),
     )
-    remarks = _remarks(confidence, rising, every)
-    return Outcome(tuple(compared), claims, deviations(work, "theorem1"), remarks)
-
-
-def _remarks(confidence: Mapping[str, list[float]], rising: int, every: int) -> tuple[str, ...]:
-    short = [title(name) for name, values in confidence.items() if min(values) <= CERTAIN]
-    words = []
-    if short:
-        words.append(
-            f"{', '.join(short)}: not all draws end certain, or not of the same class, since a draw need not "
-            "be monotone. The metrics come to rest above 0, and notice nothing beyond."
-        )
+    remarks = []
+    if short := [title(name) for name, values in confidence.items() if min(values) <= CERTAIN]:
+        remarks.append(PAPER.remark("uncertain", names=", ".join(short)))
     if rising < every:
-        words.append(
-            "Assumption 1 is about what networks learn, and they learn it only up to an error: where the "
-            "data are sparse some bend, or die. What happens far away is looked at all the same."
-        )
-    return tuple(words)
+        remarks.append(PAPER.remark("not_monotone"))
+    return Outcome(tuple(compared), claims, deviations(work, "theorem1"), tuple(remarks))
 
 
 _TITLE = "One feature scaled: confidence goes to 1, and every gradient to 0"

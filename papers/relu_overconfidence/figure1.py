@@ -53,13 +53,9 @@ def figure1(work: Workspace) -> Outcome:
         PAPER.claim("unbounded", min(unbounded) > 0, outer),
         PAPER.claim("confident", min(certain) > 0.99, proved),
     )
-    remarks = ["The paper's figure has no numbers."]
-    if min(certain) < 1:
-        remarks.append(
-            "In some directions two classes' slopes tie, or all units die: there the theorem's condition is not met."
-        )
+    remarks = ("no_numbers", "ties") if min(certain) < 1 else ("no_numbers",)
     deviations = PAPER.deviates("figure1", width=WIDTH)
-    return Outcome(compared, claims, deviations, tuple(remarks))
+    return Outcome(compared, claims, deviations, tuple(map(PAPER.remark, remarks)))
 
 
 def _two_layers(known: Known, epochs: int, seed: int) -> Softmax:

@@ -63,17 +63,12 @@ def figure4(work: Workspace, data: str = "mnist") -> Outcome:
     differ = deviations(plan, known, work)
     if work.quick:
         differ += PAPER.deviates("attacks", attacked=attacked, steps=80)
-    remarks = [
-        "“Very low” is not told; we count what is below one half. The means are compared with table 1's."
-    ]
-    mean = PAPER.at("table1", plan.data, SAMPLES, "acet", "mmc")
+    remarks, mean = [PAPER.remark("very_low")], PAPER.at("table1", data, SAMPLES, "acet", "mmc")
     if mean is not None and 1 - mean.value < LOW / 2:
-        remarks.append(
-            f"A mean of {mean.value:g}, as the paper's table 1 has it for ACET, leaves room for at most "
-            f"{(1 - mean.value) / LOW:.0%} below one half: by this bar figure and table disagree."
-        )
+        room = (1 - mean.value) / LOW
+        remarks.append(PAPER.remark("no_room", mean=mean.value, room=room))
     if resist := [SHOWN[kind] for kind in every if kind not in fooled]:
-        remarks.append(f"No attack made {', '.join(resist)} err.")
+        remarks.append(PAPER.remark("resisted", names=", ".join(resist)))
     return Outcome(tuple(compared), (claim,), tuple(differ), tuple(remarks))
 
 
@@ -83,7 +78,7 @@ def _evaluated(model: Callable[[], Method], known: Known, attacked: int, seed: i
 
 
 def below(record: Evaluation, confidence: float) -> float:
-    """Return the fraction of adversarial samples of lower confidence than that, to a bin of the histogram."""
+    """Return the fraction of adversarial samples below a confidence, to a bin of the histogram."""
     found = record.confidence
     assert found is not None  # noqa: S101 - every record made here has it
     counts: Mapping[str, Sequence[int]] = found.counts

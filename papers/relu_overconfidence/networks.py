@@ -1,4 +1,4 @@
-"""The networks of the paper, plain, CEDA and ACET; its tables and figures are about the same ones."""
+"""The networks of the paper, plain, CEDA and ACET, which its tables and figures share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ def plan_of(work: Workspace, data: str) -> TrainingPlan:
 
 
 def networks(work: Workspace, plan: TrainingPlan, kinds: Sequence[str] = tuple(KINDS)) -> Networks:
-    """Return functions that give the networks of each kind and seed; "free" is plain without weight decay.
+    """Return functions that give each network; "free" is plain without weight decay.
 
     Each is trained, unless there is a record that it was: then only if a stage asks for it.
     """
@@ -81,9 +81,9 @@ def networks(work: Workspace, plan: TrainingPlan, kinds: Sequence[str] = tuple(K
 def training_of(plan: TrainingPlan, kind: str) -> dict[str, Any]:
     """Return how a network is trained; the stages that use it know it by this.
 
-    The authors halve both losses but not the weight decay, 5e-4 ‖w‖²: as a gradient beside whole ones that is twice as
-    much, and for the plain network, which has one loss, 1e-3. Of losses that are not halved sgd takes half as long
-    steps for the same way; adam does not see how large they are.
+    The authors halve both losses but not the weight decay, 5e-4 ‖w‖²: as a gradient beside whole
+    ones that is twice as much, and for the plain network, which has one loss, 1e-3. Of losses that
+    are not halved sgd takes half as long steps for the same way; adam does not see their size.
     """
     halved = kind in ("ceda", "acet") and plan.optimizer == "sgd"
     return {
@@ -111,7 +111,7 @@ def train_accuracy(work: Workspace, plan: TrainingPlan, kind: str) -> list[float
 
 
 def letters(root: str | None) -> str:
-    """Return the letters that are available: the paper's or, in their place, capitals of the same source."""
+    """Return the letters that are available: the paper's or else capitals of the same source."""
     present = {one.name for one in status(root) if one.present}
     return "emnist_letters" if "emnist_letters" in present else "nist_letters"
 

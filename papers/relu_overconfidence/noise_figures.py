@@ -37,7 +37,7 @@ NEAREST = (
 
 
 def figure2(work: Workspace, data: str = "mnist") -> Outcome:
-    """Noise, and what an attack makes of it for the plain network; of the others the paper omits it."""
+    """Noise, and what an attack on the plain network makes of it; the paper omits the others."""
     return _noise_figure(work, plan_of(work, data), grey=True)
 
 
@@ -70,34 +70,23 @@ def _noise_figure(work: Workspace, plan: TrainingPlan, grey: bool) -> Outcome:
     )
     means = {name: fmean(values) for name, values in after.items()}
     claims = _claims(means, near, 1 / len(known.classes), grey)
-    remarks = [
-        f"{images} images of each seed. How similar images are we measure by their distance in pixels."
-    ]
     largest = {
         row.name: max(max(one.rows[i].confidence) for one in galleries)
         for i, row in enumerate(galleries[0].rows)
     }
-    remarks.append(f"Largest confidence that the attack reached: {in_words(largest, '{:.3f}')}.")
-    if min(near) <= 1:
-        remarks.append(
-            "Smooth noise is nearer to these images, in pixels, than they are to each other: this distance "
-            "does not tell what is similar."
-        )
     right = {name: fmean(values) for name, values in accuracy.items()}
-    if poor := {name: value for name, value in right.items() if value < MIN_ACCURACY}:
-        remarks.append(
-            f"Hardly learned their task in so short a training: {in_words(poor, '{:.1%}')} right. Such a "
-            "network is sure of nothing, and that it is not sure of noise either says little."
-        )
-    elif not grey and means["CEDA"] <= 0.5:
-        remarks.append(
-            "Our CEDA holds out against this attack better than the paper's; network and training differ."
-        )
-    if means["ACET"] > 0.5 and plan.steps < steps:
-        remarks.append(
-            f"ACET was trained against a search of at most {plan.steps} steps, and gives in to one of "
-            f"{steps}: it has learned to hide from short searches, not to be unsure of noise."
-        )
+    poor = {name: value for name, value in right.items() if value < MIN_ACCURACY}
+    keys = {
+        "images": True,
+        "largest": True,
+        "pixels": min(near) <= 1,
+        "not_learned": bool(poor),
+        "ceda_holds": not poor and not grey and means["CEDA"] <= 0.5,
+        "acet_hides": means["ACET"] > 0.5 and plan.steps < steps,
+    }
+    values = {"images": images, "largest": in_words(largest, "{:.3f}"), "steps": steps}
+    values |= {"trained": plan.steps, "poor": in_words(poor, "{:.1%}")}
+    remarks = [PAPER.remark(key, **values) for key, applies in keys.items() if applies]
     return Outcome(compared, claims, tuple(deviations(plan, known, work)), tuple(remarks))
 
 
@@ -105,7 +94,8 @@ def _claims(
     means: Mapping[str, float], near: Sequence[float], guess: float, grey: bool
 ) -> tuple[Claim, ...]:
     seen = f"mean confidence: {in_words(means, '{:.3f}')}"
-    far = f"all are at least {min(near):.2f} times as far from the training images as 95 % of test images are"
+    times = f"{min(near):.2f} times"
+    far = f"all are at least {times} as far from the training images as 95 % of test images are"
     # a distance in pixels cannot show that images are alike
     unlike = True if min(near) > 1 else None
     difficult = max(means["CEDA"], means["ACET"]) < guess + 0.1
@@ -151,7 +141,7 @@ def _confidences(galleries: Sequence[Gallery], after: bool = True) -> dict[str, 
 
 
 def nearest(known: Known, galleries: Sequence[Gallery], count: int) -> list[float]:
-    """Return how far attacked images are from the nearest training image, in what 95 % of some test images are."""
+    """Return how far attacked images are from training ones, relative to 95 % of test images."""
     assert known.train is not None  # noqa: S101 - as embedded sets have
     train = known.train.take(slice(None))[0].flatten(1)
     test = known.test.take(slice(0, count))[0].flatten(1)

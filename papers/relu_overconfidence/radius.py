@@ -34,9 +34,9 @@ COLUMNS = (
     *("largest |p − 1/K|", "kept"),
 )
 WORDS = (
-    "Beyond a radius from all its centres every probability of an RBF network is within ε of 1/K, one over the "
-    "number of classes: that is proved (theorem 3.2 of paper 2). The table holds it against inputs beyond the "
-    "radius, which is in units of normalised inputs."
+    "Beyond a radius from all its centres every probability of an RBF network is within ε of 1/K, "
+    "one over the number of classes: that is proved (theorem 3.2 of paper 2). The table holds it "
+    "against inputs beyond the radius, which is in units of normalised inputs."
 )
 
 
@@ -80,7 +80,7 @@ class Radius(Record):
 
 
 def radius_figure(records: Sequence[Radius]) -> Figure:
-    """Draw how far probabilities are from 1/K by distance: an RBF network under its bound, and a ReLU network."""
+    """Draw how far probabilities are from 1/K by distance: RBF network, its bound, ReLU network."""
     if not records:
         raise NescioError("a figure of theorem 3.2 takes one or more records; given: none")
     drawn = Figure(figsize=(max(6.0, 5.0 * len(records)), 4.2), layout="constrained")
@@ -151,6 +151,7 @@ def radius_html(context: ReportContext) -> Markup:
 def _alt(name: str, record: Radius) -> str:
     far, rbf, relu = max(zip(record.distance, record.departs, record.other, strict=True))
     return (
-        f"{name}: how far probabilities are from 1/K by the distance to the nearest centre. At a distance of "
-        f"{far:.3g} that is {rbf:.2g} of an RBF network and {relu:.2g} of a ReLU network."
+        f"{name}: how far probabilities are from 1/K by the distance to the nearest centre. At a "
+        f"distance of {far:.3g} that is {rbf:.2g} of an RBF network and {relu:.2g} of a ReLU "
+        "network."
     )

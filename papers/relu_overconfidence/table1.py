@@ -169,51 +169,36 @@ def _deviations(
 
 
 def _remarks(plan: TrainingPlan, runs: Evaluations, work: Workspace) -> list[str]:
-    words, data = [], plan.data
+    remark = partial(PAPER.remark, data=plan.data)
+    words = []
     for kind, group in runs.items():
         error = fmean(100 * (1 - one.known.accuracy) for one in group)
-        paper = PAPER.at("test_error", data, kind)
+        paper = PAPER.at("test_error", plan.data, kind)
         if paper is not None and error > paper.value:
-            words.append(
-                f"{data}, {SHOWN[kind]}: a test error of {error:.2f} % where the paper has "
-                f"{paper.value:.2f} %, after {plan.epochs} epochs."
-            )
+            values = {"error": error, "paper": paper.value, "epochs": plan.epochs}
+            words.append(remark("error", kind=SHOWN[kind], **values))
     resist = [
         SHOWN[kind] for kind in runs if not all(_side(one, ADVERSARIAL[1]) for one in runs[kind])
     ]
     if resist:
-        words.append(
-            f"{data}: no attack made {', '.join(resist)} err, so there are no adversarial samples of it."
-        )
+        words.append(remark("no_samples", names=", ".join(resist)))
     if "letters" in plan.unknown:
-        words.append(
-            f"{data}: omniglot and notmnist are not in the paper; they are told beside its sets, but count for "
-            "no claim."
-        )
+        words.append(remark("other_sets"))
     words += contradictions(plan)
-    if work.seeds == 1:
-        words.append(f"{data}: one seed, so no spread is known.")
-    return words
+    return [*words, remark("one_seed")] if work.seeds == 1 else words
 
 
 def contradictions(plan: TrainingPlan) -> list[str]:
     """Return where the paper's own numbers are not what it says of all data."""
     plain = _published(plan, "noise", "plain", "mmc")
-    ceda, told = (
+    ceda, auroc = (
         _published(plan, "adversarial_noise", "ceda", measure) for measure in ("mmc", "auroc")
     )
     words = []
     if plain is not None and plain <= HIGH:
-        words.append(
-            f"{plan.data}: that plain models always produce high confidence predictions on noise images is "
-            f"said of all data; here the paper's own table disagrees, with a plain model's MMC of {plain:.3f}."
-        )
+        words.append(PAPER.remark("noise_contradicts", data=plan.data, plain=plain))
     if ceda is not None and ceda <= HIGH:
-        words.append(
-            f"{plan.data}: that CEDA mostly fails on adversarial noise, and only ACET does not, is said of "
-            f"all data; here the paper's own table disagrees, with CEDA's MMC of {ceda:.3f} and AUROC of "
-            f"{told:.3f}."
-        )
+        words.append(PAPER.remark("ceda_contradicts", data=plan.data, ceda=ceda, auroc=auroc))
     return words
 
 

@@ -63,7 +63,7 @@ def _table2_of(work: Workspace, plan: TrainingPlan) -> Outcome:
 
 
 def _audit(model: Callable[[], Method], known: Known, trials: int, seed: int) -> Audit:
-    # a ray through LeNet has hundreds of breakpoints: to follow them all would take hours, so factors are scanned for
+    # a ray through LeNet has hundreds of breakpoints: to follow them all would take hours
     return overconfidence(model(), box=box_of(known), trials=trials, limit=0, seed=seed)
 
 
@@ -103,45 +103,28 @@ def _claims(plan: TrainingPlan, audits: Audits) -> list[Claim]:
 
 
 def _remarks(plan: TrainingPlan, audits: Audits, work: Workspace) -> list[str]:
-    words, data = [], plan.data
+    remark, data = partial(PAPER.remark, data=plan.data), plan.data
+    words = []
     for kind in KINDS:
         certain = fmean(one.ends_certain or 0.0 for one in audits[kind])
         if certain < 1:
             ends = fmean(one.end_confidence[0] for one in audits[kind] if one.end_confidence)
-            words.append(
-                f"{data}, {SHOWN[kind]}: only {percent(certain)} of the directions are proved to end at "
-                f"confidence 1; the least confidence at infinity is {ends:.4f}. Theorem 3.1 asks that the "
-                "classes' slopes differ, and where all units have died they are all 0."
-            )
+            values = {"certain": percent(certain), "ends": ends}
+            words.append(remark("unproved", kind=SHOWN[kind], **values))
     factor, free = _median_factor(audits["plain"]), _median_factor(audits["free"])
     paper = PAPER.at("median_factor", data, "plain")
     if paper is not None and factor > 2 * paper.value:
-        other = free > 2 * paper.value
-        cause = "It is not the weight decay" if other else "It may be the weight decay"
-        words.append(
-            f"{data}: the plain network needs noise {_factor(factor)} times as large, the paper's "
-            f"{paper.value:g} times. {cause}: without any it is {_factor(free)} times. Ours is trained for "
-            f"{plan.epochs} epochs, on normalised inputs; which of these it is, or another cause, we do not "
-            "know."
-        )
+        cause = f"It {'is not' if free > 2 * paper.value else 'may be'} the weight decay"
+        values = {"factor": _factor(factor), "free": _factor(free), "paper": paper.value}
+        words.append(remark("factor", cause=cause, epochs=plan.epochs, **values))
     if data == "mnist" and _median_factor(audits["acet"]) == float("inf"):
-        words.append(
-            f"{data}: of ACET the paper has a median α above 10⁶, where numerical problems began; most "
-            "of our noise never makes it certain, so that there is no median."
-        )
+        words.append(remark("no_median"))
     sure = 100 * fmean(one.overconfident or 0.0 for one in audits["plain"])
     paper = PAPER.at("overconfident", data, "plain")
     if paper is not None and sure < paper.value / 2:
-        words.append(
-            f"{data}: noise scaled so much is nearly white once it is clipped, and of that the plain "
-            f"network is rarely sure: {sure:.1f} % above 95 %, the paper's {paper.value:g} %."
-        )
-    words.append(
-        f"{data}: factors are measured, by steps that grow by √2 and then halve. What rays end in is proved."
-    )
-    if work.seeds == 1:
-        words.append(f"{data}: one seed, so no spread is known.")
-    return words
+        words.append(remark("clipped", sure=sure, paper=paper.value))
+    words.append(remark("measured"))
+    return [*words, remark("one_seed")] if work.seeds == 1 else words
 
 
 def _median_factor(runs: Sequence[Audit]) -> float:

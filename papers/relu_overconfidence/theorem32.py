@@ -67,10 +67,7 @@ def theorem32(work: Workspace) -> Outcome:
         PAPER.claim("within", holds, f"{inputs}; at most {tight:.2g} of the ε promised"),
         PAPER.claim("contrast", min(certain.values()) > NEARLY_ALL, contrast),
     )
-    remarks = (
-        "The paper has no experiment on this theorem; here are two, on embedded data.",
-        f"The bound is not tight: where it promises ε, at most {tight:.2g} ε is seen.",
-    )
+    remarks = (PAPER.remark("no_experiment"), PAPER.remark("not_tight", tight=tight))
     return Outcome((*worst, *radii, *errors), claims, (), remarks)
 
 
@@ -129,7 +126,7 @@ def _trained(known: Known, epochs: int, seed: int) -> tuple[RBFNetwork, Method]:
 
 
 def _around(known: Known, count: int, reach: float, seed: int) -> Tensor:
-    """Raw inputs in random directions from training inputs, up to so many units of the normalised input away."""
+    """Raw inputs in random directions from training inputs; `reach` is in normalised units."""
     assert known.train is not None  # noqa: S101 - as embedded sets have
     generator = torch.Generator().manual_seed(derived_seed(seed, "directions", 0))
     inputs = known.train.take(slice(None))[0].double()

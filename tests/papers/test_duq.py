@@ -1,4 +1,4 @@
-"""Paper 4's experiments: each starts at both scales, stays done, and the committed ones show what the paper says."""
+"""DUQ: each experiment starts, stays done, and the committed ones show what the paper says."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What was done stays done: stages, networks and shared records over kills, changed settings and broken files."""
+"""What was done stays done: over kills, changed settings and broken files."""
 
 import io
 import json
@@ -134,7 +134,7 @@ def test_a_stage_within_a_stage_is_kept_though_the_outer_one_was_cut_off(work, m
 
 
 def test_a_kill_between_a_record_and_its_entry_leaves_no_wrong_pair(work, made, monkeypatch):
-    """Of old settings the entry is gone before their record is, so that going back to them makes it again."""
+    """The entry of old settings is gone before their record, so that they are made again."""
     work().stage("a", Separations, made("old", 0.25), rows=5)
     started = work()
     keep, calls = Workspace._save_stages, []

@@ -1,4 +1,4 @@
-"""The protocol on the embedded digits, small enough for every day: the paper's contrasts, with bands."""
+"""The protocol on the embedded digits, in small: the paper's contrasts, with bands."""
 
 import os
 import re
@@ -65,7 +65,7 @@ def test_rows_and_sets(record):
 
 
 def test_gradient_norms_do_as_well_as_the_softmax(record):
-    """Section 4: single statistics tell right answers from wrong ones as well as the baseline does."""
+    """Section 4: single statistics separate right answers from wrong ones as the baseline does."""
     assert mean(record, "softmax", "wrong") > 0.88
     assert (
         max(mean(record, row, "wrong") for row in ("l1 norm", "l2 norm"))
@@ -74,7 +74,7 @@ def test_gradient_norms_do_as_well_as_the_softmax(record):
 
 
 def test_known_unknowns_help_on_all_unknown_sets_together(record):
-    """Section 6: with some noise to learn from the network beats entropy and softmax; without, it does not."""
+    """Section 6: only with some noise to learn from the network beats entropy and softmax."""
     for measure in ("auroc", "aupr_out"):
         best = max(mean(record, row, ALL, measure) for row in ("softmax", "entropy"))
         assert mean(record, "validation + uniform", ALL, measure) > best

@@ -1,4 +1,4 @@
-"""Paper 1's experiments: each starts at both scales, a kill costs one stage, the committed runs are there."""
+"""Know your limits: each experiment starts, a kill costs one stage, results are there."""
 
 import math
 from dataclasses import replace
@@ -87,7 +87,7 @@ def test_a_kill_costs_one_stage(tmp_path, monkeypatch):
 
 
 def test_the_rim_of_a_map():
-    """The rim is the outermost row and column on each side: here 16 of 25 points, of which a row of 5 is certain."""
+    """The rim is the outermost rows and columns: here 16 of 25 points, 5 of them certain."""
     inner = ((0.2,) * 5,) * 4
     confidence = Surface("confidence", "", (*inner, (0.995,) * 5), ((0.0,) * 5,) * 5)
     entropy = Surface("entropy", "", ((math.log(2),) * 5,) * 5, ((0.0,) * 5,) * 5)

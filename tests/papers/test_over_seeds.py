@@ -1,4 +1,4 @@
-"""Means over runs beside a paper's number, and verdicts that know when runs are too near to tell."""
+"""Means over runs beside a paper's number, and verdicts: clear or not."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Paper 2's experiments: each starts at both scales, on embedded data every day; its tables are in shape."""
+"""ReLU overconfidence: each experiment starts, on embedded data every day; its tables are sound."""
 
 import math
 import os
@@ -217,7 +217,7 @@ def test_other_letters_are_judged_again(tmp_path, monkeypatch):
 
 
 def on_noise(figures):
-    """Evaluations of each kind, with these MMC and AUROC on noise and on adversarial noise in place of their own."""
+    """Evaluations of each kind, with these MMC and AUROC on noise and on adversarial noise."""
     runs = {}
     for kind in KINDS:
         record = Evaluation.load(RESULTS / "relu-table1" / f"mnist-{kind}-0.json")
@@ -245,9 +245,8 @@ ON_NOISE = {  # words of section 5, and the data sets on which the paper's own n
     "plain models completely fail on adversarial noise.": {"mnist", "cifar10"},
     "CEDA produces low confidence on noise images.": {"mnist", "cifar10"},
     "CEDA mostly fails on adversarial noise.": {"cifar10"},
-    "only ACET consistently produces low confidence predictions on adversarial noise and has high AUROC.": {
-        "cifar10"
-    },
+    "only ACET consistently produces low confidence predictions on adversarial noise and has high "
+    "AUROC.": {"cifar10"},
 }
 
 

@@ -159,9 +159,9 @@ def test_the_farthest_figure_is_told_for_each_unit():
     )
     [told] = reproduced(replace(a_reproduction(), compared=compared, claims=()))
     assert told.endswith(
-        "5 figures stand beside the paper’s; of those without a unit, the farthest apart, by 0.161, is “FPR”; of those "
-        "in %, the farthest apart, by 0.49 percentage points, is “test error”; of those in s, the farthest apart, by "
-        "3.000 s, is “time”."
+        "5 figures stand beside the paper’s; of those without a unit, the farthest apart, by "
+        "0.161, is “FPR”; of those in %, the farthest apart, by 0.49 percentage points, is “test "
+        "error”; of those in s, the farthest apart, by 3.000 s, is “time”."
     )
     [told] = reproduced(replace(a_reproduction(), compared=compared[3:4], claims=()))
     assert told.endswith("paper’s; the farthest apart, by 0.20 percentage points, is “share”.")

@@ -101,7 +101,7 @@ def test_folders_go_by_their_own_names(copied, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", found_results(ROOT / "results"))
 def test_a_committed_record_follows_from_its_stages(name, tmp_path, monkeypatch):
-    """Also with today's code: a stage whose settings are no longer those of its record would be made again."""
+    """With today's code too: a stage with other settings than its record is made again."""
     before = Reproduction.load(ROOT / "results" / name / "reproduction.json")
     experiment = EXPERIMENTS[before.name]
     if missing := experiment.missing(before.scale):
