@@ -16,7 +16,7 @@ from nescio.records import Audit, FeatureAudit, Fitted, Map, Ray
 from nescio.report.figures import COLOURS, Style, hide_spines, plot_text, title_left, with_legend
 from nescio.report.html import MAX_DRAWN, figure, model_part, not_drawn, paragraphs
 from nescio.report.records import ReportContext
-from nescio.report.table import Cell, Percent, Table, join
+from nescio.report.table import Percent, Table, join
 from nescio.report.words import short_number, times
 
 MOST = 0.5  # fraction of directions above which they are most of them
@@ -29,11 +29,8 @@ def audit_words(record: Audit) -> list[str]:
     """Return the verdict in sentences; the first says it all."""
     words = _affine(record) if record.law == "affine" else _kernels(record)
     if record.law == "unknown":
-        words = [
-            f"This network is not piecewise affine: along {_directions(record)} nothing is proved "
-            "about its limit.",
-            f"As far as it was measured, {_reaches(record)}.",
-        ]
+        first = f"This network is not piecewise affine: along {_directions(record)} nothing is "
+        words = [f"{first}proved about its limit.", f"As far as measured, {_reaches(record)}."]
     if record.overconfident is not None and record.reached:
         words.append(
             f"Scaled that far and projected back into the box of the data, "
@@ -52,17 +49,16 @@ def audit_words(record: Audit) -> list[str]:
 def far_away_words(record: Audit) -> str:
     """Return what a model does far away, in one sentence."""
     everywhere = f"along all {record.trials:,} directions tried"
-    if record.law == "affine" and record.ends_certain == 1:
-        return f"Far away its confidence tends to 1 for any input, {everywhere}."
     if record.law == "affine":
+        if record.ends_certain == 1:
+            return f"Far away its confidence tends to 1 for any input, {everywhere}."
         tends = "tends" if (record.ends_certain or 0.0) > MOST else "does not tend"
         return f"Far away its confidence {tends} to 1 along most directions."
     if record.law == "kernels":
         if record.ends_unknown == 1:
             return f"Far away it reports that it does not know, {everywhere}."
-        if (record.ends_unknown or 0.0) > MOST:
-            return "Far away it reports along most directions that it does not know."
-        return "Far away it is not proved to report that it does not know, along most directions."
+        reports = "reports" if (record.ends_unknown or 0.0) > MOST else "is not proved to report"
+        return f"Far away it {reports} that it does not know, along most directions."
     seen = "was" if record.reached > MOST else "was not"
     return f"Far away it {seen} observed to become certain along most directions."
 
@@ -109,8 +105,8 @@ def _reaches(record: Audit) -> str:
     level, noun = percent(record.certain), _noun(record)
     if record.median_factor is None:
         never = "never reaches" if record.proved == 1 else "was not observed to reach"
-        some = f"but {percent(record.reached)} of them do"
-        some = some if record.reached else "nor does any other"
+        reached = f"but {percent(record.reached)} of them do"
+        some = reached if record.reached else "nor does any other"
         return f"the median {noun} {never} a confidence of {level}, {some}"
     if record.median_factor == 1:
         return f"{percent(record.at_once)} of the {noun}s have a confidence of {level} unscaled"
@@ -172,9 +168,9 @@ def audit_figure(record: Audit) -> Figure:
         low, high = axes.get_xlim()
         axes.xaxis.set_major_formatter(_tick)
         axes.xaxis.set_minor_formatter(_tick if high < 100 * low else NullFormatter())
-    drawn = " drawn in the box of the data" if record.drawn else ""
-    title = f"{record.trials:,} {_noun(record)}s{drawn}, scaled to infinity"
-    title_left(figure, f"{plot_text(record.method)}: {title}")
+    box = " drawn in the box of the data" if record.drawn else ""
+    what = f"{record.trials:,} {_noun(record)}s{box}"
+    title_left(figure, f"{plot_text(record.method)}: {what}, scaled to infinity")
     return with_legend(figure, left, right)
 
 
@@ -269,11 +265,11 @@ def _figure_html(name: str, record: Audit) -> Markup:
 def _comparison_table(audits: Sequence[tuple[str, Audit]]) -> Table:
     columns = ["model", "basis", "confidence provably → 1", "provably ends uncertain"]
     columns += ["median factor until certain", "certain unscaled", "projected back: overconfident"]
-    rows: list[list[Cell]] = []
+    rows = []
     for name, one in audits:
         limits = Percent(one.ends_certain), Percent(one.ends_unknown)
         others = one.median_factor, Percent(one.at_once), Percent(one.overconfident)
-        rows.append([name, BASIS[one.law], *limits, *others])
+        rows.append((name, BASIS[one.law], *limits, *others))
     drawn = all(one.drawn for _, one in audits)
     what = "Random points in the box of the data" if drawn else "Inputs"
     title = f"{what}, scaled to infinity; a dash is what does not apply, or never happens."

@@ -1,6 +1,7 @@
 """Several methods on the same data: tables, files of `nescio compare`, and part of the page."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,27 +11,12 @@ from rich.text import Text
 
 from nescio.files import FIGURE, PAGE, check_replaceable
 from nescio.records import Evaluation
-from nescio.report.comparison_figures import (
-    ADVERSARIAL_SAMPLES,
-    Sets,
-    attacked_figure,
-    confidence_figure,
-    rejection_figure,
-    roc_figure,
-)
+from nescio.report import comparison_figures as figures
+from nescio.report.comparison_figures import Sets
 from nescio.report.figures import save_figure
 from nescio.report.html import details, figure, heading, items
 from nescio.report.records import ReportContext
-from nescio.report.runs import (
-    Records,
-    Runs,
-    compared,
-    merge_same_network,
-    notes,
-    of_score,
-    side_of,
-    size,
-)
+from nescio.report.runs import Records, Runs, compared, merge_runs, notes, of_score, side_of, size
 from nescio.report.table import (
     Cell,
     Table,
@@ -48,7 +34,10 @@ MAX_MODELS = 12  # in a figure of the page
 
 
 def write_comparison(
-    records: Records, folder: str | os.PathLike[str], unknown: Sets = None, score: str | None = None
+    records: Records,
+    folder: str | os.PathLike[str],
+    unknown: Sets = None,
+    score: str | None = None,
 ) -> RenderableType:
     """Write roc.svg, rejection.svg, confidence.svg and table.md, and return tables to print.
 
@@ -62,12 +51,12 @@ def write_comparison(
     """
     _, sets = compared(records, unknown)
     drawn = {
-        "roc.svg": roc_figure(records, unknown, score),
-        "rejection.svg": rejection_figure(records, unknown, score),
-        "confidence.svg": confidence_figure(records, unknown),
+        "roc.svg": figures.roc_figure(records, unknown, score),
+        "rejection.svg": figures.rejection_figure(records, unknown, score),
+        "confidence.svg": figures.confidence_figure(records, unknown),
     }
-    if ADVERSARIAL_SAMPLES in sets:
-        drawn[f"{ADVERSARIAL_SAMPLES}.svg"] = attacked_figure(records)
+    if figures.ADVERSARIAL_SAMPLES in sets:
+        drawn[f"{figures.ADVERSARIAL_SAMPLES}.svg"] = figures.attacked_figure(records)
     check_replaceable(Path(folder) / TABLE, PAGE)
     for name in drawn:
         check_replaceable(Path(folder) / name, FIGURE)  # all before any is written
@@ -78,35 +67,38 @@ def write_comparison(
     return Group(*tables) if len(sets) > MAX_SET_TABLES else set_tables(records, unknown, score)
 
 
+def _known_cells(group: Sequence[Evaluation]) -> tuple[Cell, Cell, Cell]:
+    """Return runs, accuracy and mean confidence on known data of one method."""
+    accuracy, mmc = ([getattr(one.known, name) for one in group] for name in ("accuracy", "mmc"))
+    return len(group), percent_cell(accuracy), percent_cell(mmc)
+
+
+def _cells(group: Sequence[Evaluation], name: str, score: str | None) -> dict[str, Cell]:
+    """Return each metric of one method on one unknown set, mean ± standard deviation of runs."""
+    sides = [side_of(one, name) for one in group]
+    separations = zip(group, (side.separation for side in sides), strict=True)
+    results = [of_score(one, found, score) for one, found in separations]
+    return {
+        "MMC unknown": percent_cell([side.mmc for side in sides]),
+        "AUROC": auroc_cell([one.auroc for one in results]),
+        "AUPR In": mean_cell([one.aupr_in for one in results]),
+        "AUPR Out": mean_cell([one.aupr_out for one in results]),
+        "FPR95": percent_cell([one.fpr95 for one in results]),
+    }
+
+
 def set_tables(records: Records, unknown: Sets = None, score: str | None = None) -> RenderableType:
-    """Return a table for each unknown set with a row for each method, mean ± sd of its runs."""
-    runs, sets = compared(records, unknown)
-    columns = ("method", "runs", "acc.", "MMC known", "MMC unknown", "AUROC", "AUPR In")
-    parts: list[RenderableType] = []
+    """Return a table for each unknown set with a row for each method."""
+    (runs, sets), parts = compared(records, unknown), []
+    first = next(iter(runs.values()))[0]
     for name in sets:
-        first = next(iter(runs.values()))[0]
-        known, side, rows = first.known, side_of(first, name), []
-        for label, group in runs.items():
-            sides = [side_of(one, name) for one in group]
-            found = [
-                of_score(one, its.separation, score) for one, its in zip(group, sides, strict=True)
-            ]
-            row: list[Cell] = [
-                label,
-                len(group),
-                percent_cell([one.known.accuracy for one in group]),
-            ]
-            row += [percent_cell([one.known.mmc for one in group])]
-            row += [
-                percent_cell([its.mmc for its in sides]),
-                auroc_cell([one.auroc for one in found]),
-            ]
-            row += [mean_cell([one.aupr_in for one in found])]
-            row += [mean_cell([one.aupr_out for one in found])]
-            rows.append([*row, percent_cell([one.fpr95 for one in found])])
-        against = f"{size(side)} {'attacked' if side.attack else 'unknown'}"
-        title = f"{known.name} against {name}: {known.inputs} known, {against} inputs"
-        parts.append(Table(title, (*columns, "AUPR Out", "FPR95"), rows))
+        cells = {label: _cells(group, name, score) for label, group in runs.items()}
+        rows = [[label, *_known_cells(runs[label]), *cells[label].values()] for label in runs]
+        side = side_of(first, name)
+        against = f"{size(side)} {'attacked' if side.attack else 'unknown'} inputs"
+        title = f"{first.known.name} against {name}: {first.known.inputs} known, {against}"
+        columns = ("method", "runs", "acc.", "MMC known", *next(iter(cells.values())))
+        parts.append(Table(title, columns, rows))
     terms = definitions("score", "mean confidence", "AUROC", "AUPR-In, AUPR-Out", "FPR95")
     return Group(*parts, Text("\n".join([*notes(runs, sets, score), *terms]), style="dim"))
 
@@ -114,41 +106,24 @@ def set_tables(records: Records, unknown: Sets = None, score: str | None = None)
 def metric_tables(records: Records, unknown: Sets = None, score: str | None = None) -> list[Table]:
     """Return AUROC, FPR95 and mean confidence, each with a row per method and a column per set."""
     runs, sets = compared(records, unknown)
-    known = next(iter(runs.values()))[0].known
-    rows: dict[str, list[list[Cell]]] = {"AUROC": [], "FPR95": [], "MMC": []}
+    first = next(iter(runs.values()))[0]
+    auroc, fpr95, mmc = [], [], []
     for label, group in runs.items():
-        on_sets = [
-            [of_score(one, side_of(one, name).separation, score) for one in group] for name in sets
-        ]
-        mmc = percent_cell([one.known.mmc for one in group])
-        row: list[Cell] = [
-            label,
-            len(group),
-            percent_cell([one.known.accuracy for one in group]),
-            mmc,
-        ]
-        aurocs = (auroc_cell([one.auroc for one in found]) for found in on_sets)
-        rows["AUROC"].append([*row, *aurocs])
-        fpr95s = (percent_cell([one.fpr95 for one in found]) for found in on_sets)
-        rows["FPR95"].append([label, *fpr95s])
-        mmcs = (percent_cell([side_of(one, name).mmc for one in group]) for name in sets)
-        rows["MMC"].append([label, mmc, *mmcs])
-    sizes = (side_of(next(iter(runs.values()))[0], name) for name in sets)
-    inputs = [f"{known.inputs} of {known.name}"]
-    inputs += [f"{side.inputs} of {side.name}" for side in sizes if not side.attack]
+        cells, known = [_cells(group, name, score) for name in sets], _known_cells(group)
+        auroc.append([label, *known, *(one["AUROC"] for one in cells)])
+        fpr95.append([label, *(one["FPR95"] for one in cells)])
+        mmc.append([label, known[-1], *(one["MMC unknown"] for one in cells)])
+    data, sides = first.known.name, [side_of(first, name) for name in sets]
+    inputs = [f"{first.known.inputs} of {data}"]
+    inputs += [f"{side.inputs} of {side.name}" for side in sides if not side.attack]
     lines = [*notes(runs, sets, score), f"Inputs: {', '.join(inputs)}."]
-    columns = (
-        "method",
-        "runs",
-        "accuracy",
-        "mean confidence",
-        *(f"AUROC: {name}" for name in sets),
-    )
-    terms = definitions("score", "mean confidence", "AUROC", "FPR95")
+    lines += definitions("score", "mean confidence", "AUROC", "FPR95")
+    columns = ["method", "runs", "accuracy", "mean confidence"]
+    columns += [f"AUROC: {name}" for name in sets]
     return [
-        Table(f"{known.name} against unknown sets", columns, rows["AUROC"], [*lines, *terms]),
-        Table("FPR95 on each set", ("method", *sets), rows["FPR95"]),
-        Table("Mean confidence on each set", ("method", known.name, *sets), rows["MMC"]),
+        Table(f"{data} against unknown sets", columns, auroc, lines),
+        Table("FPR95 on each set", ("method", *sets), fpr95),
+        Table("Mean confidence on each set", ("method", data, *sets), mmc),
     ]
 
 
@@ -159,8 +134,7 @@ def by_known_data(context: ReportContext) -> list[Runs]:
         data = record.known.name, record.known.inputs
         groups.setdefault(data, {}).setdefault(name, []).append(record)
     return [
-        {name: merge_same_network(records) for name, records in group.items()}
-        for group in groups.values()
+        {name: merge_runs(records) for name, records in group.items()} for group in groups.values()
     ]
 
 
@@ -231,16 +205,18 @@ def _group_html(group: Runs) -> Markup:
     if has("roc"):
         alt = f"ROC curves of {names}, {panels}; AUROC is in the table."
         caption = "The nearer to the upper left corner, the better."
-        parts.append(figure(roc_figure(few), alt, caption))
+        parts.append(figure(figures.roc_figure(few), alt, caption))
     if has("rejection"):
         caption = "Selective accuracy as inputs are rejected; dashed the theoretical maximum."
         parts.append(
-            figure(rejection_figure(few), f"Rejection curves of {names}, {panels}.", caption)
+            figure(
+                figures.rejection_figure(few), f"Rejection curves of {names}, {panels}.", caption
+            )
         )
     if has_confidence:
         alt = f"Confidence of {names} on {known} and on {', '.join(sets)}."
         caption = "Known data should be on the right, everything else on the left."
-        parts.append(figure(confidence_figure(few), alt, caption))
+        parts.append(figure(figures.confidence_figure(few), alt, caption))
     if len(group) > MAX_MODELS:
         parts.append(items([f"{len(group) - MAX_MODELS} more models are in the table only."]))
     return join(parts)

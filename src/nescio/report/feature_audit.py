@@ -106,7 +106,7 @@ def feature_table(record: FeatureAudit) -> Table:
     last = "certain after" if kernels else "ends in"
     columns = ["feature", "seen from", "to"]
     for way in ("lower", "higher"):
-        columns += [f"{way} by", "in sd", last]
+        columns += [f"{way} by", f"{way}, sd", f"{way}: {last}"]
     title = f"{record.method}: {record.rows} rows, each moved along one feature; "
     title += f"{percent(record.already)} are {_level(record)} certain unmoved"
     return Table(title, columns, rows, feature_notes(record))
@@ -129,7 +129,7 @@ def feature_notes(record: FeatureAudit) -> list[str]:
         last = (
             "ends in: the class that most rows end in, moved to infinity; unsure: none for certain."
         )
-    notes = [f"lower, higher by: how far {goal}.", "in sd: divided by the standard deviation."]
+    notes = [f"lower, higher by: how far {goal}.", "sd: divided by the standard deviation."]
     notes += [f"never: more than half of the rows do not get there. {basis}", last]
     if record.unfollowed and record.budget is not None:
         ways = record.rows * len(sides)

@@ -147,8 +147,16 @@ def attacks_table(attacked: Sequence[Attacked]) -> Table:
         auroc, fpr95 = (None, None) if result is None else (result.auroc, result.fpr95)
         row: list[Cell] = [name, side.name, describe_attack(attack), attack.tried, side.inputs]
         rows.append([*row, Percent(side.mmc), Percent(record.known.mmc), auroc, Percent(fpr95)])
-    columns = ("model", "set", "attack", "tried on", "evaluated", "mean confidence")
-    return Table("", (*columns, "on known inputs", "AUROC", "FPR95"), rows)
+    columns: tuple[str, ...] = (
+        "model",
+        "set",
+        "attack",
+        "tried on",
+        "evaluated",
+        "mean confidence",
+    )
+    columns += ("on known inputs", "AUROC", "FPR95")
+    return Table("Adversarial sets, each by its own model", columns, rows)
 
 
 def _gallery_html(name: str, record: Gallery) -> Markup:
@@ -166,8 +174,6 @@ def _gallery_html(name: str, record: Gallery) -> Markup:
 
 
 def _gallery_words(record: Gallery) -> list[str]:
-    attack = _strength(record)
-    bound = f" No pixel was changed by more than {attack['eps']:g}, in {attack['steps']} steps."
     if record.start == "noise":
         how = (
             "The attack changes noise to increase the model's confidence. All models start from "
@@ -178,7 +184,9 @@ def _gallery_words(record: Gallery) -> list[str]:
             "The attack changes test images to increase the model's loss. Under each picture are "
             "the class that the model now gives and its confidence."
         )
-    words = [how + (bound if attack else "")]
+    if attack := _strength(record):
+        how += f" No pixel was changed by more than {attack['eps']:g}, in {attack['steps']} steps."
+    words = [how]
     for row in record.rows:
         before, after = (
             percent(sum(values) / len(values)) for values in (row.confidence_before, row.confidence)
@@ -186,9 +194,8 @@ def _gallery_words(record: Gallery) -> list[str]:
         if record.start == "noise":
             words.append(f"{row.name}: mean confidence {before} before, {after} after.")
         else:
-            wrong = sum(
-                answer != kind for answer, kind in zip(row.answers, record.kinds, strict=True)
-            )
+            pairs = zip(row.answers, record.kinds, strict=True)
+            wrong = sum(answer != kind for answer, kind in pairs)
             count = f"{wrong} of {len(row.answers)} are misclassified"
             words.append(f"{row.name}: {count}; mean confidence {after}.")
     return words

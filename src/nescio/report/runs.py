@@ -140,7 +140,7 @@ def _attack_notes(runs: Runs, name: str) -> list[str]:
     return lines
 
 
-def merge_same_network(records: Sequence[Evaluation]) -> list[Evaluation]:
+def merge_runs(records: Sequence[Evaluation]) -> list[Evaluation]:
     """Return the runs among evaluations on the same known data.
 
     Evaluations of one network on different unknown sets are merged into one, with all the sets.

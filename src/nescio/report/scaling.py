@@ -81,7 +81,8 @@ def scaling_table(record: Scaling) -> Table:
     title = (
         f"{record.method}: {record.inputs} inputs, scaled up to ×{short_number(record.factors[-1])}"
     )
-    columns = ["feature", "certain from", "confidence", *scores, "flagged by"]
+    columns = ["feature", "certain from", "confidence"]
+    columns += [*(f"{score} flags" for score in scores), "flagged by"]
     return Table(title, columns, rows, NOTES)
 
 

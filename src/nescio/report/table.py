@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 from typing import Literal
 
@@ -99,44 +99,33 @@ class Table:
 
     def html(self) -> Markup:
         """Return a table that a click on a heading sorts, with its notes as paragraphs."""
-        head = join(
-            Markup("<th scope=col{}>{}</th>").format(
-                Markup(" class=number") if numeric else "", self._html_heading(i)
-            )
-            for i, numeric in enumerate(self._numeric)
+        head = []
+        for i, numeric in enumerate(self._numeric):
+            percent = ", %" if any(isinstance(row[i], Percent) for row in self.rows) else ""
+            kind = Markup(" class=number") if numeric else ""
+            heading = f"{self.columns[i]}{percent}"
+            head.append(Markup("<th scope=col{}>{}</th>").format(kind, heading))
+        rows = (
+            join(self._html_cell(cell, not i) for i, cell in enumerate(row)) for row in self.rows
         )
-        body = join(
-            Markup("<tr>{}</tr>").format(
-                join(self._html_cell(cell, first=not i) for i, cell in enumerate(row))
-            )
-            for row in self.rows
-        )
+        label = f"table: {self.title or ', '.join(self.columns)}"
         caption = Markup("<caption>{}</caption>").format(self.title) if self.title else ""
+        body = join(Markup("<tr>{}</tr>").format(row) for row in rows)
+        notes = join(Markup("<p>{}</p>").format(note) for note in self.notes)
         return Markup(
             '<div class=scroll tabindex=0 role=group aria-label="{}"><table class=sortable>{}'
             "<thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>{}"
-        ).format(
-            f"table: {self.title or ', '.join(self.columns)}",
-            caption,
-            head,
-            body,
-            join(Markup("<p>{}</p>").format(note) for note in self.notes),
-        )
+        ).format(label, caption, join(head), body, notes)
 
     def without(self, *columns: str) -> "Table":
         """Return the table without these columns."""
         kept = [i for i, name in enumerate(self.columns) if name not in columns]
-        rows = [[row[i] for i in kept] for row in self.rows]
-        names = [self.columns[i] for i in kept]
-        return Table(self.title, names, rows, self.notes, self.digits, self.row_styles)
+        names, *rows = ([row[i] for i in kept] for row in (self.columns, *self.rows))
+        return replace(self, columns=[str(name) for name in names], rows=rows)
 
     @property
     def _numeric(self) -> list[bool]:
-        return [any(map(_is_number, column)) for column in self._cells_by_column]
-
-    @property
-    def _cells_by_column(self) -> list[list[Cell]]:
-        return [[row[i] for row in self.rows] for i in range(len(self.columns))]
+        return [any(_is_number(row[i]) for row in self.rows) for i in range(len(self.columns))]
 
     def _text(self, cell: Cell) -> str:
         if cell is None:
@@ -150,10 +139,6 @@ class Table:
         if isinstance(cell, Styled) and cell.link:
             return f"[{text}]({cell.link})"
         return f"**{text}**" if "bold" in getattr(cell, "style", "") else text
-
-    def _html_heading(self, i: int) -> str:
-        percent = any(isinstance(cell, Percent) for cell in self._cells_by_column[i])
-        return f"{self.columns[i]}, %" if percent else self.columns[i]
 
     def _html_cell(self, cell: Cell, first: bool) -> Markup:
         text = cell.text("") if isinstance(cell, Percent) else self._text(cell)
@@ -174,10 +159,15 @@ def join(parts: Iterable[Markup | str]) -> Markup:
     return Markup("").join(parts)
 
 
-def auroc_cell(values: float | Sequence[float | None] | None) -> Cell:
+def auroc_cell(values: float | Sequence[float | None] | None) -> Styled | None:
     """Return an AUROC, or the mean ± standard deviation of several, in its colour."""
     cell = mean_cell([values] if isinstance(values, float | int | None) else values)
-    return None if cell is None else Styled(cell.text, cell.value, auroc_style(cell.value))
+    return cell and replace(cell, style=auroc_style(cell.value or 0.0))
+
+
+def auroc_style(value: float) -> str:
+    """Return the terminal colour of an AUROC."""
+    return "green" if value >= 0.9 else "yellow" if value >= 0.7 else "red"
 
 
 def mean_cell(values: Sequence[float | None]) -> Styled | None:
@@ -185,37 +175,31 @@ def mean_cell(values: Sequence[float | None]) -> Styled | None:
     return None if (middle := mean(values)) is None else Styled(mean_text(values), middle)
 
 
-def auroc_style(value: float | None) -> str:
-    """Return the terminal colour of an AUROC."""
-    return "" if value is None else "green" if value >= 0.9 else "yellow" if value >= 0.7 else "red"
+def mean_text(values: Sequence[float | None]) -> str:
+    """Return the same as text.
+
+    >>> mean_text([0.942, 0.95]), mean_text([0.5]), mean_text([0.5, None])
+    ('0.946 ±0.006', '0.500', '–')
+    """
+    middle, spread = mean(values), _spread(values)
+    shown = "–" if middle is None else f"{middle:.3f}"
+    return shown if spread is None else f"{shown} ±{spread:.3f}"
 
 
 def percent_cell(values: Sequence[float | None]) -> Percent:
-    """Return the mean fraction of runs, ± its standard deviation if there are several."""
-    middle, spread = mean(values), None
-    if middle is not None and len(values) > 1:
-        spread = stdev(value for value in values if value is not None)
-    return Percent(middle, spread=spread)
-
-
-def mean_text(values: Sequence[float | None]) -> str:
-    """Return the mean, ± its standard deviation if there are several; a dash if one is undefined.
-
-    >>> mean_text([0.942, 0.95]), mean_text([0.5])
-    ('0.946 ±0.006', '0.500')
-    """
-    middle = mean(values)
-    if middle is None:
-        return "–"
-    if len(values) == 1:
-        return f"{middle:.3f}"
-    return f"{middle:.3f} ±{stdev(value for value in values if value is not None):.3f}"
+    """Return the mean fraction, ± its standard deviation if there are several."""
+    return Percent(mean(values), spread=_spread(values))
 
 
 def mean(values: Sequence[float | None]) -> float | None:
     """Return the mean, or None if any value is undefined."""
     defined = [value for value in values if value is not None]
     return fmean(defined) if len(defined) == len(values) else None
+
+
+def _spread(values: Sequence[float | None]) -> float | None:
+    defined = [value for value in values if value is not None]
+    return stdev(defined) if len(defined) == len(values) > 1 else None
 
 
 def seconds(value: float | None) -> Cell:

@@ -50,12 +50,8 @@ def verdict_html(context: ReportContext) -> Markup:
         parts.append(Markup("<div class=lead>{}</div>").format(join(lead)))
     level = level_within(len(cards))
     for name, answers in cards.items():
-        inside = join(
-            Markup("<div class=card>{}{}</div>").format(
-                heading(title, level), paragraphs(sentences)
-            )
-            for title, sentences in answers.items()
-        )
+        answered = (heading(title, level) + paragraphs(said) for title, said in answers.items())
+        inside = join(Markup("<div class=card>{}</div>").format(answer) for answer in answered)
         inside = Markup("<div class=cards>{}</div>").format(inside)
         parts.append(model_part(name, inside, len(cards)))
     return join(parts)
@@ -66,13 +62,9 @@ def _answers(context: ReportContext, name: str) -> dict[str, list[str]]:
     own_records = ReportContext(tuple(pair for pair in context.records if pair[0] == name))
     of = own_records.of
     runs = [group[name] for group in by_known_data(own_records)]
-    threshold = _once(
-        [
-            *_detectors(own_records),
-            *(decision_words(record) for _, record in of(Decision)),
-            *(ranking_words(record) for _, record in of(Contest)),
-        ]
-    )
+    decisions = [decision_words(record) for _, record in of(Decision)]
+    rankings = [ranking_words(record) for _, record in of(Contest)]
+    threshold = _once([*_detectors(own_records), *decisions, *rankings])
     if of(Evaluation) and not any(map(of, (Fitted, Recommendation, Decision))):
         threshold.append(NO_THRESHOLD)
     far_away = [
@@ -94,12 +86,10 @@ def _detectors(context: ReportContext) -> list[list[str]]:
     best = [record for _, record in context.of(Recommendation)]
     chosen = {(record.detector, record.calibrated) for record in best}
     recommended = best[0].detector if best else None
-    others = (
-        fitted_words(one, recommended)
-        for _, one in context.of(Fitted)
-        if (detector_name(one), one.inputs) not in chosen
-    )
-    return [*map(recommendation_words, best), *others]
+    fitted = (one for _, one in context.of(Fitted))
+    others = (one for one in fitted if (detector_name(one), one.inputs) not in chosen)
+    words = (fitted_words(one, recommended) for one in others)
+    return [*map(recommendation_words, best), *words]
 
 
 def _once(found: Iterable[list[str]]) -> list[str]:
@@ -251,9 +241,8 @@ def _best_known(group: Runs) -> list[str]:
 
 def _best_unknown(group: Runs) -> list[str]:
     found = {name: mean_aurocs(runs) for name, runs in group.items()}
-    shared = [
-        name for name in next(iter(found.values())) if all(name in one for one in found.values())
-    ]
+    first, *others = found.values()
+    shared = [name for name in first if all(name in one for one in others)]
     if not shared:
         return []
     average = {name: fmean(one[side] for side in shared) for name, one in found.items()}
@@ -298,9 +287,8 @@ def _limits(audits: Sequence[tuple[str, Audit]]) -> list[str]:
         elif record.law == "affine" and certain > MOST:
             limit = f"Confidence provably → 1 far away along {which}"
         elif record.law == "affine" and record.end_confidence is not None:
-            limit = (
-                "Confidence provably does not → 1 far away along most directions, but its median "
-            )
-            limit += f"limit is {percent(record.end_confidence[2])}"
+            median = percent(record.end_confidence[2])
+            limit = "Confidence provably does not → 1 far away along most directions, but its "
+            limit += f"median limit is {median}"
         limits.setdefault(limit, []).append(name)
     return [f"{limit}: {listed(names)}." for limit, names in limits.items()]

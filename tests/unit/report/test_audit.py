@@ -170,9 +170,7 @@ def test_the_verdict_of_what_only_was_measured():
         )
     )
     assert "nothing is proved" in first
-    assert second.startswith(
-        "As far as it was measured, the median input must be scaled 6.12 times"
-    )
+    assert second.startswith("As far as measured, the median input must be scaled 6.12 times")
 
 
 def test_shares_that_are_not_all_are_never_said_to_be():

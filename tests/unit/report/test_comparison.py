@@ -43,7 +43,7 @@ THREE = [judged("softmax", 0.9), judged("ceda", 0.95), judged("acet", 0.99)]
 def test_methods_are_rows_and_sets_are_columns():
     auroc, fpr95, confidence = metric_tables(THREE)
     assert auroc.title == "digits against unknown sets"
-    assert auroc.columns[4:] == tuple(f"AUROC: {name}" for name in SETS)
+    assert auroc.columns[4:] == [f"AUROC: {name}" for name in SETS]
     assert cells(auroc) == [
         [name, "1", accuracy, "95.0%", *[value] * 4]
         for name, accuracy, value in (

@@ -99,6 +99,7 @@ def test_sections_appear_when_their_records_are_there():
     )
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_threshold_that_was_tried_is_in_the_verdict():
     tried, untried = ("run", an_evaluation({"far": 0.9})), "These records hold no threshold"
     assert untried in report_page([tried])
@@ -296,6 +297,7 @@ def test_records_that_cannot_be_compared_are_not():
     assert "Models compared" not in headings(made)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_record_without_curves_has_its_tables():
     record = an_evaluation({"far": 0.9})
     bare = replace(
@@ -306,6 +308,7 @@ def test_a_record_without_curves_has_its_tables():
     assert "AUROC" in made
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_record_judged_by_other_scores_than_its_own_has_its_tables():
     other = replace(an_evaluation({"far": 0.9}), score="max_prob")
     made = report_page([("a", other), ("b", other)])

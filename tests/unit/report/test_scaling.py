@@ -1,8 +1,6 @@
 """The table and the figure say what the record says."""
 
 import io
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -192,8 +190,3 @@ def test_nothing_moved_still_makes_a_figure():
     found = record(Direction("still", 0, 0, None, None, None, None))
     scaling_figure(found).savefig(io.BytesIO(), format="png", dpi=30)
     assert any("0 everywhere" in line for line in lines(found))
-
-
-def test_needs_no_torch():
-    code = "import sys, nescio.report.scaling; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

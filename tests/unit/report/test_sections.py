@@ -573,7 +573,7 @@ def test_a_model_of_kernels():
     assert "How far the median row must be moved" in text
 
 
-def test_no_torch():
+def test_the_report_needs_no_torch():
     code = "import sys\nimport nescio.report.page\nsys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -1,8 +1,6 @@
 """The table and the figure of a sweep say what its record says."""
 
 import io
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -156,8 +154,3 @@ def test_any_name_of_unknown_data_can_be_drawn(penalties, name):
     assert file.getvalue().startswith(b"\x89PNG")
     box = figure.axes[0].title.get_window_extent()
     assert box.x1 <= figure.bbox.x1
-
-
-def test_needs_no_torch():
-    code = "import sys, nescio.report.training; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

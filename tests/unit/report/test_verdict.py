@@ -145,7 +145,7 @@ def test_most_directions_are_not_said_to_be_all(share):
     assert far_away_words(affine) == "Far away its confidence tends to 1 along most directions."
     assert (
         far_away_words(kernels)
-        == "Far away it reports along most directions that it does not know."
+        == "Far away it reports that it does not know, along most directions."
     )
     assert standings(ReportContext((("plain", affine), ("duq", kernels))))["Far away"] == [
         "Confidence provably → 1 far away along most directions: plain.",
