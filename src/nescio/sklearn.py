@@ -36,6 +36,7 @@ SMALL_DATA_SETTINGS: dict[str, dict[str, Any]] = {
     "duq": {"momentum": 0.9},  # centroids that follow within tens of steps
     "acet": {"steps": 5},
 }
+OF_TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay")
 
 
 class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -114,9 +115,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             only = self._class_name(0)
-            raise NescioError(
-                f"all {len(y)} labels are of one class, {only}; at least two are needed"
-            )
+            raise NescioError(f"all {len(y)} labels are of one class, {only}; give at least two")
         self._answers = self._all_answers()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         known, calibration, accept = Samples(x, labels), None, None
@@ -130,18 +129,10 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{score!r} compares draws, of which {self.method!r} has none; use a "
                 "score such as 'entropy', or a stochastic method, such as 'ensemble'"
             )
-        self.history_ = train_model(
-            self.model_,
-            known,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            schedule="one_cycle",
-            seed=seed,
-            progress=bool(self.verbose),
-        )
-        self.detector_ = Threshold(self.model_, self.uncertainty_score)
+        how: dict[str, Any] = {name: getattr(self, name) for name in OF_TRAINING}
+        how |= {"schedule": "one_cycle", "seed": seed, "progress": bool(self.verbose)}
+        self.history_ = train_model(self.model_, known, **how)
+        self.detector_ = Threshold(self.model_, score)
         self.detector_.progress = bool(self.verbose)
         self.threshold_ = None
         if calibration is not None:
@@ -158,7 +149,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return predicted
 
     def predict_proba(self, X: Any) -> Array:
-        """Return probabilities `(N, C)` that sum to one; of "duq" its kernels, divided by their sum.
+        """Return probabilities `(N, C)` that sum to 1; of "duq" its kernels, divided by their sum.
 
         They say which class it is if it is any; `uncertainty` says how unknown an input is.
         """
@@ -191,26 +182,23 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         count, needed = round(fraction * len(known)), min_calibration_inputs(accept)
         if count < needed or count == len(known):
             raise NescioError(
-                f"reject={accept:g} takes at least {needed} calibration inputs, and some to train on, "
-                f"but calibration={fraction:g} of {len(known)} is {count}; give more inputs, or "
-                "another fraction"
+                f"reject={accept:g} takes at least {needed} calibration inputs, and some to train "
+                f"on, but calibration={fraction:g} of {len(known)} is {count}; give more inputs, "
+                "or another fraction"
             )
         rows = train_test_split(torch.arange(len(known)), test_size=count, random_state=seed)
         train, calibration = (known.select(part) for part in rows)
         if missing := set(range(len(self.classes_))) - set(train.labels.tolist()):
             raise NescioError(
-                f"no input of class {self._class_name(min(missing))} is left to train on, once {count} "
-                f"of {len(known)} are set aside at random; give more of that class, or a smaller "
-                "calibration"
+                f"no input of class {self._class_name(min(missing))} is left to train on, once "
+                f"{count} of {len(known)} are set aside; give more of it, or a smaller calibration"
             )
         return train, calibration
 
     def _untrained(self, train: Samples, seed: int) -> Method:
         """Return the method, untrained, with the standardisation of its training data."""
         if not isinstance(self.method_settings, Mapping | None):
-            raise NescioError(
-                f"method_settings must be a dict such as {{'samples': 50}}, got {self.method_settings!r}"
-            )
+            raise NescioError(f"method_settings must be a dict, got {self.method_settings!r}")
         settings = dict(self.method_settings or {})
         for name in settings:
             if name not in (known := default_settings(self.method)):
@@ -221,8 +209,8 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             column = int(np.argmin(fine))
             largest = float(train.inputs[:, column].abs().max())
             raise NescioError(
-                f"feature {column} cannot be standardised in float64: its values reach {largest:g}; "
-                "give it in another unit"
+                f"feature {column} cannot be standardised in float64, as its values reach "
+                f"{largest:g}; give it in another unit"
             )
         normalise = Normalise(torch.from_numpy(scaler.mean_), torch.from_numpy(scaler.scale_))
         dropout = DROPOUT if self.method == "mc_dropout" else 0.0
@@ -236,7 +224,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return model.double()
 
     def _class_name(self, label: int) -> str:
-        return repr(self.classes_.tolist()[label])  # as Python's own, without numpy's type
+        return repr(self.classes_.tolist()[label])  # without numpy's type
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self)

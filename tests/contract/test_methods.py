@@ -8,7 +8,7 @@ from torch import nn
 
 import nescio
 from nescio.data import Samples
-from nescio.methods import METHODS, Softmax, method_for
+from nescio.methods import METHODS, Softmax, default_settings, method_for
 from nescio.models import mlp
 from nescio.scores import SCORES
 
@@ -23,7 +23,7 @@ def known():
 
 
 def made(name, make_net, classes, normalise, inputs):
-    """A method that can be run at once; for want of a network an RBF network needs some inputs for that."""
+    """A method that can be run untrained, for which an RBF network needs inputs."""
     own = {"rbf": {"centres": inputs, "gamma": 0.05, "solver": "steps"}, "acet": {"steps": 5}}
     return method_for(name, make_net, classes, normalise, **own.get(name, {}))
 
@@ -39,9 +39,15 @@ def model(name, known, seed):
     return small(name, known, 32, DROPOUT.get(name, 0.0))
 
 
-def test_is_named_and_paired_with_a_score(name):
+def test_is_named_described_and_paired_with_a_score(name):
     assert METHODS[name].name == name
     assert METHODS[name].score in SCORES
+    assert METHODS[name].__doc__.splitlines()[0].endswith(".")
+
+
+def test_keeps_every_setting_under_its_name(name, model):
+    assert default_settings(name).keys() <= model.settings().keys()
+    assert all(hasattr(model, setting) for setting in default_settings(name))
 
 
 def test_gives_logits(model, known):
@@ -56,7 +62,7 @@ def test_loss_is_a_scalar_that_falls(model, known):
     assert history.epochs[-1].loss < history.epochs[0].loss
 
 
-def test_confidence_is_a_share(model, known):
+def test_confidence_is_between_zero_and_one(model, known):
     confidence = model.confidence(nescio.predict(model, known.test))
     assert confidence.shape == (len(known.test),)
     assert ((confidence >= 0) & (confidence <= 1)).all()

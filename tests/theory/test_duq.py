@@ -1,4 +1,4 @@
-"""DUQ in the plane: the contrasts of its paper's figures 1 and 4, and what its kernels and centroids must do."""
+"""DUQ in the plane: its paper's figures 1 and 4, and what kernels and centroids must do."""
 
 from statistics import median
 
@@ -24,8 +24,9 @@ HEAD = {
 }
 # Half as many steps, twice as long: as good, in half the time.
 QUICK = TRAINING | {"batch_size": 128, "learning_rate": 0.02}
-# With the penalty about one run in six keeps a streak of certainty far out, and which one does hangs on the last bits
-# of sums; the median of nine does not, nor that of seven. Without it all runs are alike.
+# With the penalty about one run in six keeps a streak of certainty far out, and which one depends
+# on the last bits of sums; the median of nine does not, nor that of seven. Without it all runs are
+# alike.
 RUNS = {"two-sided": 9, "one-sided": 3, "none": 3}
 FEW = {"two-sided": 3, "one-sided": 1, "none": 1}
 
@@ -120,7 +121,7 @@ def test_an_ensemble_is_certain_over_most_of_where_it_has_never_been(ensemble):
 
 
 def test_certainty_dies_away_along_every_ray_where_a_softmax_grows_certain(duqs, ensemble):
-    """Far out features grow in proportion to t, log-kernels as −t²: 100 times at 10 times the distance."""
+    """Far out features grow as t, log-kernels as −t²: 100 times at 10 times the distance."""
     softmax = Softmax(ensemble.member(0)).double()
     scales = (1e1, 1e3, 1e5, 1e6)
     for model in (models[0].double() for models in duqs.values()):
@@ -141,7 +142,7 @@ def test_certainty_dies_away_along_every_ray_where_a_softmax_grows_certain(duqs,
 
 @pytest.fixture
 def fresh(seed):
-    """A DUQ with centroids of its own, labelled inputs, and what it sees of them: `W_c f(x)`, `(N, C, n)`."""
+    """A DUQ, labelled inputs, and their embeddings: `W_c f(x)`, `(N, C, n)`."""
     torch.manual_seed(seed)
     model = (
         DUQ(nn.Linear(2, 5), 3, centroid_size=4, length_scale=0.7, momentum=0.5, features=5)
@@ -154,7 +155,7 @@ def fresh(seed):
 
 
 def test_centroids_tend_to_the_means_of_their_classes(fresh):
-    """With the weights held, m and N after k steps are `γᵏ` of the first ones and `1 − γᵏ` of the batch's."""
+    """With fixed weights, m and N after k steps are `γᵏ` of the first, `1 − γᵏ` of the batch."""
     model, x, y, seen = fresh
     count = torch.stack([(y == c).sum() for c in range(3)]).double()
     total = torch.stack([seen[y == c, c].sum(0) for c in range(3)])
@@ -171,7 +172,7 @@ def test_centroids_tend_to_the_means_of_their_classes(fresh):
 
 
 def test_class_means_have_the_smallest_distance_term(fresh):
-    """`−log K_y` is, in the mean of a class, by `‖e − mean‖² / (2 n σ²)` more for any other centroid e."""
+    """The mean `−log K_y` of a class is `‖e − mean‖² / (2 n σ²)` more for any other centroid e."""
     model, x, y, seen = fresh
     means = torch.stack([seen[y == c, c].mean(0) for c in range(3)])
 

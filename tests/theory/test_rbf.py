@@ -1,4 +1,4 @@
-"""Theorem 3.2 of *Why ReLU networks yield high-confidence predictions far away from the training data* (paper 2)."""
+"""Theorem 3.2 of Hein et al. (2019): an RBF network cannot be certain far away."""
 
 import math
 
@@ -61,7 +61,7 @@ def test_inside_the_radius_is_what_was_learned(trained, eps):
 
 @pytest.mark.parametrize("eps", EPS)
 def test_no_much_smaller_radius_would_do(trained, eps):
-    """The theorem takes all centres to be as near as the nearest, and all of them to pull one way."""
+    """The theorem assumes all centres to be as near as the nearest, and to pull one way."""
     known, model = trained
     radius = model.uniform_radius(eps)
     x = around(known, model, radius)
@@ -71,7 +71,7 @@ def test_no_much_smaller_radius_would_do(trained, eps):
 @pytest.mark.parametrize("eps", EPS)
 @pytest.mark.parametrize("classes", [2, 10, 1000])
 def test_one_centre_that_speaks_for_one_class_comes_close_to_the_bound(eps, classes):
-    """There the logits differ by `log(1 + K·eps)` at the radius, and `p₀ − 1/K = (1 − 1/K) · eps / (1 + eps)`."""
+    """Logits differ by `log(1 + K·eps)` there, and `p₀ − 1/K = (1 − 1/K) · eps / (1 + eps)`."""
     model = RBFNetwork(torch.zeros(1, 2), 0.7, classes=classes).double()
     with torch.no_grad():
         model.weight[0] = 5000.0
@@ -88,7 +88,7 @@ def test_one_centre_that_speaks_for_one_class_comes_close_to_the_bound(eps, clas
 def test_the_bound_holds_in_float32_where_kernels_are_narrow_for_how_far_centres_lie_apart(
     apart, gamma
 ):
-    """Squares of distances that are made from squares of coordinates would be off by more than a kernel's width."""
+    """Distances from squares of coordinates would be off by more than a kernel's width."""
     generator = torch.Generator().manual_seed(0)
     x, y = nescio.data.load("two_moons").train.take(slice(600))
     x[:120] += apart

@@ -83,9 +83,7 @@ class TestQuality:
 
     @pytest.mark.parametrize("name", QUICK)
     def test_accepts_the_share_that_it_promised(self, name):
-        """The accepted share of new inputs is Beta(k, n + 1 − k) over draws of n = 99 calibration
-        inputs, k = 90.
-        """
+        """The accepted fraction is Beta(k, n + 1 − k) over n = 99 calibration inputs, k = 90."""
         shares = []
         for seed in range(40):
             rng = np.random.default_rng(seed)
@@ -306,7 +304,7 @@ class TestErrors:
                 {"method": "duq", "method_settings": {"length": 1}},
                 "unknown setting of duq 'length'; did you mean 'length_scale'",
             ),
-            ({"method_settings": 3}, "method_settings must be a dict such as .*, got 3"),
+            ({"method_settings": 3}, "method_settings must be a dict, got 3"),
             (
                 {"method_settings": {"samples": 5}},
                 "unknown setting of softmax 'samples'; there are none$",
@@ -333,7 +331,7 @@ class TestErrors:
         x, y = blobs
         with pytest.raises(
             NescioError,
-            match=r"feature 1 cannot be standardised in float64: its values reach .*e\+",
+            match=r"feature 1 cannot be standardised in float64, as its values reach .*e\+",
         ):
             quick().fit(np.column_stack([x[:, 0], x[:, 1] * scale]), y)
 
@@ -345,7 +343,7 @@ class TestErrors:
 
     def test_one_class(self, blobs):
         with pytest.raises(
-            NescioError, match="all 300 labels are of one class, 'a'; at least two are needed"
+            NescioError, match="all 300 labels are of one class, 'a'; give at least two"
         ):
             quick().fit(blobs[0], ["a"] * 300)
 

@@ -39,11 +39,6 @@ class KernelMethod(Method):
         """Return the confidence as t → ∞, `(P,)`."""
 
 
-def gaussian_kernels(x: Tensor, centres: Tensor, gamma: float) -> Tensor:
-    """Return `exp(−γ‖x − c‖²)`, `(N, L)` in float64, of rows `(N, d)` and centres `(L, d)`."""
-    return (-gamma * squared_distances(x, centres, gamma)).exp()
-
-
 def squared_distances(x: Tensor, centres: Tensor, gamma: float = 0.0) -> Tensor:
     """Return `‖x − c‖²`, `(N, L)` in float64, by one matrix product if that suits γ.
 

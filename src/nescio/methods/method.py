@@ -62,8 +62,10 @@ class Method(nn.Module, ABC):
     def from_factory(
         cls, make_net: Callable[[], nn.Module], normalise: nn.Module | None = None, **settings: Any
     ) -> Self:
-        """Return the method over a network, or several, that a function makes."""
-        return cls(make_net(), normalise=normalise, **settings)
+        """Return the method over what a function makes: a network, or several, or none."""
+        if cls.on_network:
+            settings["net"] = make_net()
+        return cls(normalise=normalise, **settings)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits `(N, C)`, or several draws `(S, N, C)`, of raw inputs."""
@@ -109,7 +111,7 @@ class Method(nn.Module, ABC):
 
     def networks(self) -> Sequence[nn.Module]:
         """Return the plain networks it contains."""
-        return [self.net]
+        return [self.net] if self.on_network else []
 
     def fix_draws(self) -> AbstractContextManager[None]:
         """Return a context in which all forward passes share one set of draws, made once."""

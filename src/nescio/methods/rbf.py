@@ -2,8 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +14,7 @@ from nescio.core.forward import check_inputs, like_model
 from nescio.data.arrays import tensor
 from nescio.data.labelled import check_labels, take
 from nescio.errors import NescioError, check_float, check_int, unknown_name
-from nescio.methods import kernel_method
-from nescio.methods.kernel_method import KernelMethod, gaussian_kernels, last_within
+from nescio.methods.kernel_method import EXACT, KernelMethod, last_within, squared_distances
 from nescio.seeds import derived_seed
 
 SOLVERS = ("auto", "exact", "steps")
@@ -90,20 +88,13 @@ class RBFNetwork(KernelMethod):
         self.register_buffer("centres", rows)  # (L, d), normalised
         self.weight = nn.Parameter(rows.new_zeros(self.classes, len(rows)))  # α (K, L)
 
-    @classmethod
-    def from_factory(
-        cls, make_net: Callable[[], nn.Module], normalise: nn.Module | None = None, **settings: Any
-    ) -> Self:
-        """Return the method itself; `make_net` is not called, since there is no network within."""
-        return cls(normalise=normalise, **settings)
-
     def forward(self, x: Tensor) -> Tensor:
         x, gamma = self._flat(x), self._chosen_gamma()
         logits = torch.zeros(len(x), self.classes, dtype=torch.float64, device=x.device)
         size = max(1, BLOCK // max(1, len(x)))
         blocks = torch.split(self.centres, size), torch.split(self.weight, size, 1)
         for centres, weight in zip(*blocks, strict=True):
-            logits = logits + gaussian_kernels(x, centres, gamma) @ weight.T.double()
+            logits = logits + kernels(x, centres, gamma) @ weight.T.double()
         return logits.to(x.dtype)
 
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -125,26 +116,21 @@ class RBFNetwork(KernelMethod):
         too_many = self.solver == "auto" and inputs * len(centres) > MAX_SOLVED
         if self.solver == "steps" or too_many:
             return False
-        kernels = centres.new_empty(inputs, len(centres))
+        rows = centres.new_empty(inputs, len(centres))
         labels = torch.empty(inputs, dtype=torch.long)
         for index in torch.split(torch.arange(inputs), max(1, min(1024, BLOCK // len(centres)))):
             x, labels[index] = self._rows(train, index)
-            kernels[index] = gaussian_kernels(x, centres, self.gamma)
-        self.weight.copy_(solve_softmax(kernels, labels.to(kernels.device), self.classes, RIDGE))
+            rows[index] = kernels(x, centres, self.gamma)
+        self.weight.copy_(solve_softmax(rows, labels.to(rows.device), self.classes))
         return True
-
-    def networks(self) -> Sequence[nn.Module]:
-        return []
 
     def last_known(
         self, slope: Tensor, intercept: Tensor, begin: Tensor, end: Tensor, eps: float
     ) -> Tensor:
         """Return the last t within `uniform_radius(eps)` of a centre; theorem 3.2 holds beyond."""
         radius, centres = self.uniform_radius(eps), self.centres.double()
-        if slope.shape[1] != centres.shape[1]:
-            raise NescioError(
-                f"inputs have {slope.shape[1]} features, but the centres {centres.shape[1]} each"
-            )
+        if (width := slope.shape[1]) != centres.shape[1]:
+            raise NescioError(f"inputs have {width} features, centres {centres.shape[1]} each")
         last = torch.minimum(last_within(slope, intercept, centres, radius), end)
         return last.masked_fill(last < begin, -torch.inf)
 
@@ -183,8 +169,7 @@ class RBFNetwork(KernelMethod):
         check_inputs(x, self)
         flat, centres = self._flat(x).double(), self.centres.double()
         blocks = torch.split(flat, max(1, BLOCK // len(centres)))
-        exact = kernel_method.EXACT
-        return torch.cat([torch.cdist(b, centres, compute_mode=exact).amin(1) for b in blocks])
+        return torch.cat([torch.cdist(b, centres, compute_mode=EXACT).amin(1) for b in blocks])
 
     def _has_centres(self) -> bool:
         return self.centres.numel() > 0 and bool(self.centres[0, 0].isfinite())
@@ -192,9 +177,7 @@ class RBFNetwork(KernelMethod):
     def _chosen_gamma(self) -> float:
         """Return gamma, or raise if it or the centres are still to be chosen."""
         if self.gamma is None or not self._has_centres():
-            raise NescioError(
-                "this RBF network has no centres or gamma; give both, or train it with nescio.train"
-            )
+            raise NescioError("this RBF network has no centres or gamma; give both, or train it")
         return self.gamma
 
     def _flat(self, x: Tensor) -> Tensor:
@@ -202,16 +185,13 @@ class RBFNetwork(KernelMethod):
         rows: Tensor = self.net(self.normalise(x))
         width = self.centres.shape[1]
         if width and rows.shape[1:] != (width,):
-            raise NescioError(
-                f"inputs of shape {tuple(x.shape)}, but the centres have {width} features each"
-            )
+            raise NescioError(f"inputs of shape {tuple(x.shape)}, but centres of {width} features")
         return rows
 
     def _given_centres(self, centres: Tensor, width: int | None) -> Tensor:
         """Return centres given by the user, normalised, as rows."""
         if centres.dim() < 2 or 0 in centres.shape:
-            shape = tuple(centres.shape)
-            raise NescioError(f"centres must be inputs (L, …), at least one, got shape {shape}")
+            raise NescioError(f"centres must be inputs (L, …), L ≥ 1, got {tuple(centres.shape)}")
         check_inputs(centres, self)
         normalised = self.normalise(centres.to(torch.get_default_dtype()))
         rows: Tensor = self.net(normalised).detach().clone()
@@ -223,15 +203,14 @@ class RBFNetwork(KernelMethod):
 
     def _rows(self, data: Dataset[Any], index: Tensor) -> tuple[Tensor, Tensor]:
         """Return normalised inputs `(n, d)` and labels at some positions."""
-        rows, labels = [], []
+        parts = []
         for batch in torch.split(index, 1024):
             x, y = take(data, batch)
             x = like_model(x, self)
             check_inputs(x, self, numbers=batch)
             check_labels(y, self.classes)
-            rows.append(self._flat(x))
-            labels.append(y)
-        return torch.cat(rows), torch.cat(labels)
+            parts.append((self._flat(x), y))
+        return torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts])
 
     def _choose_centres(self, train: Dataset[Any], inputs: int, seed: int) -> Tensor:
         count = min(inputs, MAX_CENTRES) if self.count is None else self.count
@@ -259,34 +238,29 @@ class RBFNetwork(KernelMethod):
             test_x, test_y = self._rows(validation, _subset(size, GAMMA_INPUTS, seeds[1]))
         chosen = _subset(len(self.centres), GAMMA_INPUTS // 2, seeds[2])
         centres = self.centres[chosen].double()
-        distances, test = (kernel_method.squared_distances(rows, centres) for rows in (x, test_x))
+        distances, test = (squared_distances(rows, centres) for rows in (x, test_x))
         positive = distances[distances > 1e-12 * distances.amax()]  # not of an input to itself
         scale = 1 / float(positive.median()) if len(positive) else 1.0
         y, test_y = y.to(distances.device), test_y.to(distances.device)
 
         def test_loss(gamma: float) -> float:
-            kernels = (-gamma * distances).exp()
-            weight = solve_softmax(kernels, y, self.classes, RIDGE, tolerance=1e-6)
+            weight = solve_softmax((-gamma * distances).exp(), y, self.classes, tolerance=1e-6)
             return float(self.validation_loss(((-gamma * test).exp() @ weight.T)[None], test_y))
 
         low, high = GAMMA_RANGE
         return min((min(max(factor * scale, low), high) for factor in GAMMA_GRID), key=test_loss)
 
 
-def solve_softmax(
-    rows: Tensor, y: Tensor, classes: int, ridge: float, tolerance: float = 1e-9
-) -> Tensor:
-    """Return the `w` `(C, F)` that minimises `mean −log softmax(rows · wᵀ)_y + ridge/2 · ‖w‖²`.
+def kernels(x: Tensor, centres: Tensor, gamma: float) -> Tensor:
+    """Return `exp(−γ‖x − c‖²)`, `(N, L)` in float64, of rows `(N, d)` and centres `(L, d)`."""
+    return (-gamma * squared_distances(x, centres, gamma)).exp()
 
-    The ridge makes the problem strictly convex, so there is one optimum even if a plane separates
-    the classes.
 
-    Args:
-        rows: features `(N, F)` in float64.
-        y: labels `(N,)`.
-        classes: C.
-        ridge: above 0.
-        tolerance: the largest entry the gradient may have at the end.
+def solve_softmax(rows: Tensor, y: Tensor, classes: int, tolerance: float = 1e-9) -> Tensor:
+    """Return the `w` `(C, F)` that minimises `mean −log softmax(rows · wᵀ)_y + RIDGE/2 · ‖w‖²`.
+
+    Rows are `(N, F)` in float64. The ridge makes the problem strictly convex, with one optimum even
+    if a plane separates the classes; no entry of the gradient is above the tolerance there.
     """
     from scipy.optimize import minimize  # a third of a second of start-up, rarely needed
 
@@ -295,8 +269,8 @@ def solve_softmax(
     def objective(flat: object) -> tuple[float, object]:
         w = torch.as_tensor(flat).to(rows).view(classes, -1)
         log_p = (rows @ w.T).log_softmax(1)
-        loss = -(log_p * one_hot).sum() / len(rows) + ridge / 2 * w.square().sum()
-        slope = (log_p.exp() - one_hot).T @ rows / len(rows) + ridge * w
+        loss = -(log_p * one_hot).sum() / len(rows) + RIDGE / 2 * w.square().sum()
+        slope = (log_p.exp() - one_hot).T @ rows / len(rows) + RIDGE * w
         return float(loss), slope.flatten().cpu().numpy()
 
     w = torch.zeros(classes * rows.shape[1], dtype=torch.float64).numpy()

@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 from nescio.data.labelled import as_dataset, split
 from nescio.data.transforms import AUGMENTATIONS
 from nescio.errors import NescioError, unknown_name
-from nescio.methods import as_method
+from nescio.methods import Method, as_method
 from nescio.methods.method import stable_repr
 from nescio.progress import bar, say
 from nescio.records import History
@@ -107,31 +107,45 @@ def train(
         checkpoint_every=checkpoint_every,
         seed=int(seed),
     )
-    method = as_method(model)
-    flags = [(module, module.training) for module in model.modules()]
+    method, path = as_method(model), None if checkpoint is None else Path(checkpoint)
     frozen = _frozen_in_eval(model, method.net)
-    path = None if checkpoint is None else Path(checkpoint)
-    histories = []
-    with torch.random.fork_rng():
-        parts = method.parts()
-        separate = parts[0] is not method
-        _check_path(path, separate)
-        try:
-            for number, part in enumerate(parts):
-                own, file, title = settings, path, "train"
-                if separate:  # a killed run finds each member by its own file
-                    own = replace(settings, seed=derived_seed(settings.seed, "member", number))
-                    file = None if path is None else _member_path(path, number)
-                    title = f"train member {number + 1} of {len(parts)}"
-                seed_generators(derived_seed(own.seed, "data", 0))
-                trainer = Trainer(part, known, held, own, rate, changes, frozen)
-                histories.append(_run(trainer, file, title, progress))
-        finally:
-            method.zero_grad()
-            for part in parts:
-                part.training_step = None
-            for module, flag in flags:
-                module.training = flag
+    flags = [(module, module.training) for module in model.modules()]
+
+    def trainer_of(part: Method, own: TrainingSettings) -> Trainer:
+        seed_generators(derived_seed(own.seed, "data", 0))
+        return Trainer(part, known, held, own, rate, changes, frozen)
+
+    try:
+        with torch.random.fork_rng():
+            return _train_parts(method, settings, trainer_of, path, progress)
+    finally:
+        for module, flag in flags:
+            module.training = flag
+
+
+def _train_parts(
+    method: Method,
+    settings: TrainingSettings,
+    trainer_of: Callable[[Method, TrainingSettings], Trainer],
+    path: Path | None,
+    progress: bool | None,
+) -> History:
+    """Train a method as one, or its members one after the other."""
+    parts, histories = method.parts(), []
+    separate = parts[0] is not method
+    _check_path(path, separate)
+    try:
+        for number, part in enumerate(parts):
+            own, file, title = settings, path, "train"
+            if separate:  # a killed run finds each member by its own file
+                own = replace(settings, seed=derived_seed(settings.seed, "member", number))
+                file = None if path is None else _member_path(path, number)
+                title = f"train member {number + 1} of {len(parts)}"
+            histories.append(_run(trainer_of(part, own), file, title, progress))
+    finally:
+        method.zero_grad()
+        for part in parts:
+            part.training_step = None
     return History.together(histories, settings.seed) if separate else histories[0]
 
 

@@ -30,7 +30,7 @@ def data(seed):
 
 
 class Squared(Ensemble):
-    """An ensemble for Gaussian targets, here the one-hot labels: `‖logits − target‖² / (2 σ²)`, the mean of a batch."""
+    """An ensemble for Gaussian targets, the one-hot labels: mean `‖logits − target‖² / (2 σ²)`."""
 
     def objectives(self, logits, y):
         return (logits - nn.functional.one_hot(y, 2)).square().sum(2).mean(1) / (2 * SIGMA**2)
@@ -54,7 +54,7 @@ def weights_of(net):
 def test_the_mode_of_a_linear_gaussian_model_is_the_closed_form(data, stacked, batch_size):
     x, y = data
     model = LinearGaussian(linear(3), prior_std=SPREAD, stacked=stacked).double()
-    # full batches converge to rounding; smaller ones, of unequal size, to the noise of a small learning rate
+    # full batches converge to rounding, smaller unequal ones to the noise of a small rate
     how = {"optimizer": "sgd", "learning_rate": 0.1, "momentum": 0.7, "epochs": 200}
     if batch_size < 25:
         how |= {"schedule": "cosine", "momentum": 0.0}

@@ -1,4 +1,4 @@
-"""Bayes by backprop: its draws, its loss written out by hand, and what training makes of the posterior."""
+"""Bayes by backprop: its draws, its loss by hand, and what training makes of the posterior."""
 
 import math
 

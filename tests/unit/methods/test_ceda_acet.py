@@ -1,4 +1,4 @@
-"""CEDA and ACET: their losses by hand, one batch for both kinds of inputs, the search, and what they learn."""
+"""CEDA and ACET: their losses by hand, one batch for both, the search, what they learn."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rules that are cheap to differentiate twice, against torch's own double backward and other ways to the gradient."""
+"""Cheap double backward, against torch's own and other ways to the gradient."""
 
 import copy
 from contextlib import nullcontext
@@ -110,7 +110,7 @@ def apart(found, wanted):
 
 
 def check(net, shape, seed, *, layout=torch.contiguous_format):
-    """Values, statistics and gradient are those of double backward, and the penalty is a part of that gradient."""
+    """Values, statistics and gradient are torch's, and the penalty contributes to the gradient."""
     torch.manual_seed(seed)
     net = jittered(net).double()
     x = torch.randn(shape, dtype=torch.float64).to(memory_format=layout)

@@ -22,7 +22,7 @@ from nescio.models import conv3, mlp
 
 
 def small(seed=0, **settings):
-    """A DUQ of three classes on five features, in float64, with BatchNorm and dropout on the way."""
+    """A DUQ of three classes on five features, in float64, with BatchNorm and dropout."""
     torch.manual_seed(seed)
     net = nn.Sequential(
         nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 5)

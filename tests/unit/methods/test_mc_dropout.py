@@ -421,7 +421,7 @@ def test_the_second_argument_is_no_number():
 
 
 class Tokens(nn.Module):
-    """Dropout on each of fifty tokens, which share an axis with the inputs or have one of their own."""
+    """Dropout on each of fifty tokens, which share an axis with the inputs or have their own."""
 
     def __init__(self, merged):
         super().__init__()
@@ -453,7 +453,7 @@ def test_tokens_that_share_an_axis_with_the_inputs_have_masks_of_their_own():
 
 
 class TwoLayouts(nn.Module):
-    """One dropout module, called with the inputs first and with the time first; a second one for long inputs only."""
+    """One dropout, called with inputs first and with time first; a second for long inputs only."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The RBF network: kernels around inputs, weights at the optimum of a convex problem, and a radius of ignorance."""
+"""The RBF network: its kernels, weights at the optimum of a convex problem, and its radius."""
 
 import itertools
 import math
@@ -157,7 +157,7 @@ class TestSolution:
         assert (history.steps, history.best_epoch, epoch.learning_rate) == (1, 1, 0.0)
 
     def test_is_where_steps_come_to_rest(self, known):
-        """Both go down one and the same loss: full-batch steps stay at its optimum, and go down from elsewhere."""
+        """Both minimise the same loss: full-batch steps stay at its optimum, and reach it."""
         model, _ = solved(known)
         model.solver, found = "steps", model.weight.detach().clone()
         steps = {
@@ -343,9 +343,9 @@ class TestErrors:
             (
                 torch.zeros(3),
                 {},
-                r"centres must be inputs \(L, …\), at least one, got shape \(3,\)",
+                r"centres must be inputs \(L, …\), L ≥ 1, got \(3,\)",
             ),
-            (torch.zeros(0, 2), {}, r"at least one, got shape \(0, 2\)"),
+            (torch.zeros(0, 2), {}, r"L ≥ 1, got \(0, 2\)"),
             (
                 torch.tensor([[0.0, 1.0], [math.nan, 0.0]]),
                 {},
@@ -391,7 +391,7 @@ class TestErrors:
 
     def test_inputs_of_another_width(self):
         with pytest.raises(
-            NescioError, match=r"inputs of shape \(5, 3\), but the centres have 4 features"
+            NescioError, match=r"inputs of shape \(5, 3\), but centres of 4 features"
         ):
             nescio.predict(given(), random(5, 3))
 

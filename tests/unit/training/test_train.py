@@ -29,7 +29,7 @@ def test_digits_are_read_rightly(digits, seed):
 
 
 def test_full_batch_steps_are_the_textbook_ones(blobs):
-    """SGD with momentum, weight decay and a schedule, two steps, against the formula written out."""
+    """SGD with momentum, weight decay and a schedule, two steps, against the formula."""
     net = small()
     start = [weight.detach().clone() for weight in net.parameters()]
     how = {

@@ -122,7 +122,7 @@ def test_trials_start_from_the_same_weights_and_the_same_data(make_small, blobs,
 
 @pytest.fixture
 def scripted(monkeypatch):
-    """Models whose validation answers depend on their penalty as a script says: (certainty, right) of each input."""
+    """Models with scripted predictions by their penalty: (certainty, correct) of each input."""
     script = {}
 
     def answers(model, data, **_):

@@ -1,4 +1,4 @@
-"""The gradient penalty: slopes, its two sides, random sums, and the gradient of DUQ's loss written out by hand."""
+"""The gradient penalty: norms, its two sides, random sums, and the gradient of DUQ's loss."""
 
 import copy
 import itertools
@@ -58,7 +58,7 @@ def test_sides(side, wanted):
 
 
 def test_random_sums_have_the_slope_of_all_outputs_in_the_mean(seed, monkeypatch):
-    """Over every choice of signs, the squared slopes have the squared Frobenius norm of the Jacobian for a mean."""
+    """Over all signs, the mean squared norm is the squared Frobenius norm of the Jacobian."""
     torch.manual_seed(seed)
     jacobian = torch.randn(4, 3, dtype=torch.float64)  # of 4 outputs in 3 components
     x = torch.randn(1, 3, dtype=torch.float64, requires_grad=True)
@@ -133,7 +133,7 @@ class Times(nn.Module):
         return self.factor * x
 
 
-NETS = {  # and how much steeper they are made in what is normalised, so that the one-sided penalty bites
+NETS = {  # and how much steeper they are made, so that the one-sided penalty bites
     "conv3": (lambda: conv3(size=16), (6, 1, 16, 16), 50),
     "resnet20": (resnet20, (4, 3, 8, 8), 50),
     "cnn16": (lambda: cnn16(size=20), (4, 1, 20, 20), 500),
