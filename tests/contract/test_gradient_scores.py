@@ -26,7 +26,7 @@ def x(seed):
 def test_is_listed_once(score):
     assert score not in OF_LOGITS
     assert SCORES[score] is GRADIENT[score]
-    assert SCORES[score].__name__ == score
+    assert SCORES[score].name == SCORES[score].function.__name__ == score
 
 
 def test_gives_one_finite_number_per_input(score, net, x):

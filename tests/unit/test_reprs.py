@@ -27,10 +27,8 @@ def test_an_evaluation_is_told_in_a_few_lines(model, known):
     assert len(lines) <= 8
     assert max(map(len, lines)) <= 120
     aurocs = [side.separation[0].auroc for side in record.unknown]
-    assert (
-        f"Evaluation: {100 * record.known.accuracy:.1f} % of 379 inputs of digits test right"
-        in lines[0]
-    )
+    accuracy = f"{100 * record.known.accuracy:.1f} %"
+    assert f"Evaluation: accuracy {accuracy} on 379 inputs of digits test" in lines[0]
     assert f"AUROC by max_prob: held out {aurocs[0]:.3f}, noise {aurocs[1]:.3f}" in lines[0]
     assert "method='softmax'" in str(record)
 

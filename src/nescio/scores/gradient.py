@@ -3,7 +3,7 @@
 Gradients are per input, at all weights, in one pass forward and one back for a whole batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -100,31 +100,18 @@ def _log_statistics(batch: BatchGradients, moments: Moments) -> Tensor:
     return torch.stack([*size[:4], mean, size[4], skewness.asinh(), kurtosis.log()])
 
 
-def gradient_l1(model: nn.Module, data: Any, layer: str = ALL, **how: Any) -> Tensor:
-    """Log of the absolute norm `‖∇_w L‖₁`."""
-    return _single("l1", model, data, layer, **how)
+def _gradient_score(statistic: str, formula: str) -> Callable[..., Tensor]:
+    def score(model: nn.Module, data: Any, layer: str = ALL, **options: Any) -> Tensor:
+        values, names = gradient_features(model, data, [layer], log=True, **options)
+        return values[:, names.index(f"{layer}/{statistic}")]
+
+    score.__name__ = score.__qualname__ = f"gradient_{statistic}"
+    score.__doc__ = f"Log of {formula} at the predicted class (Oberdiek et al. 2018)."
+    return score
 
 
-def gradient_l2(model: nn.Module, data: Any, layer: str = ALL, **how: Any) -> Tensor:
-    """Log of the Euclidean norm `‖∇_w L‖₂`."""
-    return _single("l2", model, data, layer, **how)
-
-
-def gradient_min(model: nn.Module, data: Any, layer: str = ALL, **how: Any) -> Tensor:
-    """Log of how far the gradient goes below zero, `−min ∇_w L`."""
-    return _single("min", model, data, layer, **how)
-
-
-def gradient_max(model: nn.Module, data: Any, layer: str = ALL, **how: Any) -> Tensor:
-    """Log of the largest entry of the gradient, `max ∇_w L`."""
-    return _single("max", model, data, layer, **how)
-
-
-def gradient_std(model: nn.Module, data: Any, layer: str = ALL, **how: Any) -> Tensor:
-    """Log of the standard deviation of the gradient's entries."""
-    return _single("std", model, data, layer, **how)
-
-
-def _single(statistic: str, model: nn.Module, data: Any, layer: str, **how: Any) -> Tensor:
-    values, names = gradient_features(model, data, [layer], log=True, **how)
-    return values[:, names.index(f"{layer}/{statistic}")]
+gradient_l1 = _gradient_score("l1", "the gradient's absolute norm `‖∇_w L‖₁`")
+gradient_l2 = _gradient_score("l2", "the gradient's Euclidean norm `‖∇_w L‖₂`")
+gradient_min = _gradient_score("min", "how far the gradient goes below zero, `−min ∇_w L`,")
+gradient_max = _gradient_score("max", "the gradient's largest entry, `max ∇_w L`,")
+gradient_std = _gradient_score("std", "the standard deviation of the gradient's entries")
