@@ -14,8 +14,13 @@ ROW_SUM_TOLERANCE = 1e-4
 ROUNDING = 1e-6  # a mean of float32 probabilities may come out as 1.0000001
 
 
-def vector(name: str, values: ArrayLike, kinds: str, expected: str, axes: int = 1) -> Array:
-    """Return a non-empty array (N,), or (N, C), without NaN, of one of the kinds of dtype."""
+def checked(
+    name: str, values: ArrayLike, kinds: str = "fiu", expected: str = "real numbers", axes: int = 1
+) -> Array:
+    """Return a non-empty array (N,), or (N, C), without NaN, of one of the kinds of dtype.
+
+    ±inf is allowed: it has a rank, NaN has none.
+    """
     array = as_array(values)
     if array.ndim != axes or array.size == 0:
         shape = "(N,) with N > 0" if axes == 1 else "(N, C) with N > 0 and C > 0"
@@ -31,29 +36,24 @@ def vector(name: str, values: ArrayLike, kinds: str, expected: str, axes: int = 
     return array
 
 
-def score_vector(name: str, values: ArrayLike) -> Array:
-    """Return scores (N,) in their own dtype; ±inf is allowed, it has a rank, NaN has none."""
-    return vector(name, values, "fiu", "real numbers")
-
-
 def score_pair(known_scores: ArrayLike, unknown_scores: ArrayLike) -> tuple[Array, Array]:
     """Return the scores of both sides in one dtype; float32 stays, it sorts twice as fast."""
-    known = score_vector("known_scores", known_scores)
-    unknown = score_vector("unknown_scores", unknown_scores)
+    known = checked("known_scores", known_scores)
+    unknown = checked("unknown_scores", unknown_scores)
     common = np.result_type(known, unknown)
     return known.astype(common, copy=False), unknown.astype(common, copy=False)
 
 
 def confidence_vector(values: ArrayLike) -> Array:
     """Return confidences (N,) as floats in [0, 1]."""
-    array = vector("confidence", values, "fiu", "real numbers")
+    array = checked("confidence", values)
     check_range("confidence", array, 0.0, 1.0)
     return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
 def correct_vector(values: ArrayLike) -> NDArray[np.bool_]:
     """Return whether each answer is correct, from bool or from 0 and 1."""
-    array = vector("correct", values, "biu", "bool, or integers 0 and 1")
+    array = checked("correct", values, "biu", "bool, or integers 0 and 1")
     if array.dtype.kind != "b":
         check_range("correct", array, 0, 1)
     return array.astype(bool)
@@ -61,14 +61,14 @@ def correct_vector(values: ArrayLike) -> NDArray[np.bool_]:
 
 def integer_vector(name: str, values: ArrayLike, low: int, classes: int | None = None) -> Array:
     """Return class numbers (N,), from low to classes − 1."""
-    array = vector(name, values, "iu", "integers")
+    array = checked(name, values, "iu", "integers")
     check_range(name, array, low, None if classes is None else classes - 1)
     return array
 
 
 def probability_rows(name: str, values: ArrayLike, log: bool = False) -> Array:
     """Return probabilities (N, C), or their logarithms, whose rows sum to 1."""
-    array = vector(name, values, "fiu", "real numbers", axes=2)
+    array = checked(name, values, axes=2)
     check_range(name, array, -np.inf if log else 0.0, 0.0 if log else 1.0)
     sums = (np.exp(array) if log else array).sum(axis=1, dtype=np.float64)
     worst = int(np.abs(sums - 1).argmax())

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nescio.errors import check_int
-from nescio.metrics.arrays import check_length, correct_vector, score_pair, score_vector
+from nescio.metrics.arrays import check_length, checked, correct_vector, score_pair
 from nescio.metrics.ranking import group_counts, groups_between, twice_wins
 
 Floats = NDArray[np.float64]
@@ -107,7 +107,7 @@ def rejection_curve(
     """
     hits = correct_vector(correct)
     if unknown_scores is None:
-        scores = known = score_vector("known_scores", known_scores)
+        scores = known = checked("known_scores", known_scores)
     else:
         known, unknown = score_pair(known_scores, unknown_scores)
         scores = np.concatenate([known, unknown])
