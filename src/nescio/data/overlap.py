@@ -1,20 +1,21 @@
 """Whether two sets of data are the same, or one is part of the other, however each is given."""
 
-from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils import data as loading
 
 from nescio.arrays import is_array
-from nescio.data.arrays import tensor, tensor_bytes
+from nescio.data.arrays import tensor
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
 from nescio.metrics.percent import percent
 
-CHUNK = 512  # inputs at a time, in the cache
+SAMPLE = 256  # calibration inputs that are looked for among the training inputs
+KEY_WIDTHS, MAX_COMPARED = (16, 64, 256), 4096  # values of a key; inputs that are compared whole
+CHUNK = 4096  # inputs whose keys are made at once, in the cache
 MAX_SHARED = 0.5  # fraction of calibration inputs that may be among the training inputs
 MAX_REPEATED = 0.1  # more inputs that occur twice, as rows of a table do, make sharing no leak
 
@@ -52,14 +53,10 @@ def check_disjoint(known: Any, train: Any) -> None:
     one, other = _in_memory(known), _in_memory(train)
     if one is None or other is None or one.shape[1:] != other.shape[1:]:
         return
-    dtype = _common_dtype(one.dtype, other.dtype)
-    calibration, learned = (Counter(_row_hashes(rows, dtype)) for rows in (one, other))
-    shared = sum(count for row, count in calibration.items() if row in learned) / len(one)
-    repeated = max(
-        sum(count for count in rows.values() if count > 1) / rows.total()
-        for rows in (calibration, learned)
-    )
-    if shared > MAX_SHARED and repeated < MAX_REPEATED:
+    shared = _fraction_found(one, other, 1)
+    if shared <= MAX_SHARED:
+        return
+    if max(_fraction_found(other, other, 2), _fraction_found(one, one, 2)) < MAX_REPEATED:
         found = f"{percent(shared, 0)} of the calibration inputs are among the training inputs"
         raise NescioError(f"{found}, {why}")
 
@@ -98,11 +95,63 @@ def _in_memory(data: Any) -> Tensor | None:
     return rows if isinstance(rows, Tensor) and rows.dim() > 1 and len(rows) > 0 else None
 
 
-def _row_hashes(rows: Tensor, dtype: torch.dtype) -> Iterator[int]:
-    """Yield a hash of each input, the same for the same numbers."""
-    for part in torch.split(rows, CHUNK):
-        values = tensor_bytes(_cast(part, dtype) + 0).view(len(part), -1)  # −0 becomes 0
-        yield from (hash(row.tobytes()) for row in values.numpy())
+def _fraction_found(one: Tensor, other: Tensor, times: int) -> float:
+    """Return the fraction of one set, by a sample, that is in the other at least so many times.
+
+    Inputs are looked for by a key of some adjacent values, where they vary most, of more values if
+    many have the same key; what is found is then compared whole.
+    """
+    dtype = _common_dtype(one.dtype, other.dtype)
+    places = torch.linspace(0, len(one) - 1, min(len(one), SAMPLE)).round().long()
+    sample = _cast(_rows(one, places), dtype).double()
+    for width in KEY_WIDTHS:
+        columns = _most_varied(sample, width)
+        wanted = _keys(sample[:, columns])
+        keys, order = wanted.sort()
+        every = _keys(_cast(_columns(other, columns), dtype))
+        place = torch.searchsorted(keys, every).clamp(max=len(keys) - 1)
+        hits = (keys[place] == every).nonzero().flatten()
+        if len(hits) <= MAX_COMPARED:
+            break
+    hits = hits[:MAX_COMPARED]
+    equal = (_cast(_rows(other, hits), dtype).double() == sample[order[place[hits]]]).all(1)
+    counts = torch.bincount(place[hits][equal], minlength=len(keys))
+    met = counts[torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)]
+    return float((met >= times).double().mean())
+
+
+def _rows(inputs: Tensor, places: Tensor) -> Tensor:
+    """Return the inputs at some places, as rows `(n, F)`."""
+    return inputs[places.to(inputs.device)].flatten(1).cpu()
+
+
+def _most_varied(rows: Tensor, width: int) -> slice:
+    """Return where so many adjacent values of rows `(n, F)` vary most."""
+    width = min(width, rows.shape[1])
+    variance = rows.var(0, correction=0).nan_to_num(0.0)
+    start = int(variance.unfold(0, width, 1).sum(1).argmax())
+    return slice(start, start + width)
+
+
+def _columns(inputs: Tensor, columns: slice) -> Tensor:
+    """Return some values of all inputs, `(N, k)`, without copying the inputs whole."""
+    if inputs.is_contiguous():
+        return inputs.flatten(1)[:, columns].cpu()
+    places = torch.arange(columns.start, columns.stop, device=inputs.device)
+    axes: list[Any] = [slice(None), *torch.unravel_index(places, inputs.shape[1:])]
+    return inputs[tuple(axes)].cpu()
+
+
+def _keys(rows: Tensor) -> Tensor:
+    """Return a number for each row `(N, k)`, equal for equal rows, and hardly ever for others."""
+    weights = np.random.default_rng(0).random(rows.shape[1])
+    keys = np.zeros(len(rows))
+    for start in range(0, len(rows), CHUNK):
+        columns = rows[start : start + CHUNK].double().T.contiguous().numpy()
+        for column, weight in zip(columns, weights, strict=True):
+            # each step rounds on its own, so that it does so alike in every set
+            keys[start : start + CHUNK] += column * weight
+    return torch.from_numpy(keys)
 
 
 def _common_dtype(one: torch.dtype, other: torch.dtype) -> torch.dtype:
