@@ -3,7 +3,7 @@ import functools
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import pytest
 import torch
@@ -272,6 +272,16 @@ def test_a_network_and_what_wraps_it_share_a_lock():
     holder.join(10)
     waiter.join(10)
     assert not waiter.is_alive()
+
+
+class Annotated(nn.Linear):
+    kind: ClassVar[Literal["softmax", "kernel"] | None] = None
+    table: ClassVar[dict[str, tuple[Literal[1, 2], ...]]]
+
+
+def test_annotations_lead_to_no_network():
+    assert replica(Annotated(3, 2)) is not None
+    assert replica(nescio.methods.Softmax(network())) is not None
 
 
 class Clones(TorchFunctionMode):
