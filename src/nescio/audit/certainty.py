@@ -80,6 +80,7 @@ class RaySearch:
         """Return a law of the model, or None if its confidence is not a softmax of its logits."""
         if law is None:
             return None
+        # a method of a user's may have a confidence of its own: compare it on some logits
         logits = torch.linspace(-3, 3, 5 * law.slope.shape[-1]).sin().reshape(1, 5, -1)
         confidence = as_method(self.model).confidence(logits)
         return law if torch.equal(confidence, softmax_confidence(logits)) else None

@@ -149,11 +149,7 @@ def _masked_fill(rays: Rays, func: Any, x: Law, mask: Tensor, value: Any) -> Law
 def _larger(rays: Rays, func: Any, a: Any, b: Any) -> Law:
     a, b = as_law(a, rays), as_law(b, rays)
     above = rays.above(a.slope - b.slope, a.intercept - b.intercept)
-    slope, intercept = (
-        torch.where(above, a.slope, b.slope),
-        torch.where(above, a.intercept, b.intercept),
-    )
-    return Law(slope, intercept, rays)
+    return _where(rays, torch.where, above, a, b)
 
 
 @rule("minimum")
@@ -165,14 +161,13 @@ def _smaller(rays: Rays, func: Any, a: Any, b: Any) -> Law:
 @rule("hardtanh clamp clamp_min clamp_max")
 def _clamp(rays: Rays, func: Any, x: Law, *bounds: Any, **named: Any) -> Law:
     """Clamp between two bounds, either of which may be missing."""
-    operation, names = func.overloadpacket, ("min", "max")
-    given = dict(zip(names[operation is aten.clamp_max :], bounds, strict=False)) | named
-    default = 1.0 if operation is aten.hardtanh else None
-    low, high = given.get("min", default and -default), given.get("max", default)
-    if low is not None:
-        x = _larger(rays, func, x, torch.as_tensor(low, dtype=x.dtype))
-    if high is not None:
-        x = _smaller(rays, func, x, torch.as_tensor(high, dtype=x.dtype))
+    operation = func.overloadpacket
+    names = ("max",) if operation is aten.clamp_max else ("min", "max")
+    default = {"min": -1.0, "max": 1.0} if operation is aten.hardtanh else {}
+    given = default | dict(zip(names, bounds, strict=False)) | named
+    for name, choose in (("min", _larger), ("max", _smaller)):
+        if given.get(name) is not None:
+            x = choose(rays, func, x, torch.as_tensor(given[name], dtype=x.dtype))
     return x
 
 
