@@ -119,20 +119,16 @@ def logistic(
 ) -> Rows:
     """Minimise `l1 · ‖w‖₁ + (1 − l1) · ½‖w‖₂² + strength · Σ weight · log-loss`, as scikit-learn.
 
-    Gradient statistics are nearly collinear, and scikit-learn's solver for such penalties (saga) is
-    far from the optimum when it gives up. Here each weight is a difference of two that may not be
-    negative: the penalty becomes smooth, and L-BFGS-B continues until the conditions of an optimum
-    hold, with weights that are exactly zero.
+    Return weights and, last, the intercept `(F + 1,)`, which is not penalised. Gradient statistics
+    are nearly collinear, and scikit-learn's solver for such penalties (saga) is far from its goal
+    when it gives up. Here each weight is a difference of two that may not be negative: the penalty
+    becomes smooth, and L-BFGS-B continues until the conditions of an optimum hold.
 
     Args:
         l1: fraction of the penalty on absolute values, 0 to 1.
         strength: C of scikit-learn; infinite for no penalty.
-        rows: standardised features `(N, F)`.
-        wrong, weight: what to find, and how much each row counts, `(N,)`.
+        rows, wrong, weight: features `(N, F)`, what to find, and how much each row counts, `(N,)`.
         start: a solution nearby.
-
-    Returns:
-        Weights and, last, the intercept `(F + 1,)`, which is not penalised.
     """
     if l1 == 0:
         return _smooth(strength, rows, wrong, weight)

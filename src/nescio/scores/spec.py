@@ -81,7 +81,5 @@ class ScoreSpec:
             if name not in known:
                 raise unknown_name(f"parameter of {self.name}", name, known)
             if not isinstance(value, Literal):
-                raise NescioError(
-                    f"{name} of {self.name} must be a number or a text, got {value!r}"
-                )
+                raise NescioError(f"{name} of {self.name} must be a literal, got {value!r}")
         return replace(self, parameters={name: values[name] for name in known if name in values})

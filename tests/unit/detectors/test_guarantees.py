@@ -8,6 +8,7 @@ import nescio
 from nescio.data import Samples
 from nescio.detectors import Threshold
 from nescio.errors import NescioError
+from nescio.guarantees import Accept, AcceptPerClass, Balanced, ControlRisk
 
 FITS, NEW = 150, 400
 
@@ -131,3 +132,26 @@ def test_a_verdict_by_class_speaks_of_known_inputs_of_that_class():
             f"of known inputs predicted as class {one.predicted} score at least as high"
             in one.verdict
         )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rule"),
+    [
+        ({"accept": 0.8}, Accept(0.8)),
+        ({"accept": 0.6, "per_class": True}, AcceptPerClass(0.6)),
+        ({"risk": 0.3, "confidence_level": 0.8}, ControlRisk(0.3, 0.8)),
+        ({"balanced": True}, Balanced()),
+    ],
+)
+def test_a_rule_may_take_the_place_of_arguments(arguments, rule):
+    torch.manual_seed(0)
+    net, x = nn.Linear(2, 3), torch.randn(600, 2)
+    wrong = torch.rand(600) < 0.1
+    data = Samples(x, (net(x).argmax(1) + wrong) % 3)
+    named = Threshold(net, "max_prob").fit(data, **arguments)
+    given = Threshold(net, "max_prob").fit(data, rule=rule)
+    assert torch.equal(named.threshold_, given.threshold_)
+    assert named.rule == given.rule == rule
+    assert rule.promise(given.controlled) in repr(given)
+    with pytest.raises(NescioError, match=r"two ways|per class"):
+        Threshold(net).fit(data, **arguments, rule=rule)

@@ -148,7 +148,7 @@ def test_beside_the_promise_stands_what_it_does_not_cover(command, there):
     code, out, _ = command("fit", "--model", "some_nets:table", "--data", "table.npz", "-o", "det")
     assert code == 0
     lines = out.splitlines()
-    at = next(number for number, line in enumerate(lines) if line.startswith("Promised: "))
+    at = next(number for number, line in enumerate(lines) if line.startswith("Guarantee: "))
     assert lines[at + 1] == (
         "Unknown inputs: not guaranteed. Measure it: nescio evaluate det --data known_test.npz "
         "--unknown PATH"
