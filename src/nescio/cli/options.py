@@ -62,6 +62,10 @@ def score_in(table: str) -> Callable[[str], str]:
     return parse
 
 
+def _scores_option(table: str) -> Any:
+    return typer.Option("--scores", "--score", parser=score_in(table), metavar="NAME...")
+
+
 def _force(ctx: typer.Context, value: bool) -> bool:
     """Let all that the command writes replace what is there."""
     if value:
@@ -78,14 +82,8 @@ OptionalOutput = Annotated[Path | None, typer.Option("--output", "-o")]
 Run = Annotated[Path, typer.Argument(metavar="RUN")]
 Score = Annotated[str | None, typer.Option(parser=score_in("SCORES"), metavar="NAME")]
 Unknown = Annotated[list[str] | None, typer.Option(metavar="SET...")]
-Scores = Annotated[
-    list[str] | None,
-    typer.Option("--scores", "--score", parser=score_in("SCORES"), metavar="NAME..."),
-]
-OutputScores = Annotated[
-    list[str] | None,
-    typer.Option("--scores", "--score", parser=score_in("OF_LOGITS"), metavar="NAME..."),
-]
+Scores = Annotated[list[str] | None, _scores_option("SCORES")]
+OutputScores = Annotated[list[str] | None, _scores_option("OF_LOGITS")]
 # of options that mean the same in every command whose docstring does not say otherwise
 SHARED = """
 Args:
@@ -148,18 +146,14 @@ class Command(TyperCommand):
             param.help = param.help or described.get(param.name)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        lists = {
-            name
-            for param in self.params
-            if getattr(param, "multiple", False)
-            for name in param.opts
-        }
+        lists = [param for param in self.params if getattr(param, "multiple", False)]
+        list_options = {name for param in lists for name in param.opts}
         spread: list[str] = []
         current = None
         for word in args:
             if word.startswith("-") and len(word) > 1:
                 name = word.split("=", 1)[0]
-                current = name if name in lists else None
+                current = name if name in list_options else None
             elif current is not None and spread[-1] != current:  # not the option's own first word
                 spread.append(current)
             spread.append(word)
@@ -175,7 +169,7 @@ class Command(TyperCommand):
         if self.examples:
             Console().print(" Examples", style="bold")
             for line in self.examples:
-                Console().print(Padding(Text(line, style="cyan"), (0, 1, 0, 3), expand=False))
+                Console().print(Padding(Text(line, style="cyan"), (0, 0, 0, 3), expand=False))
 
     def listed(self, table: str) -> str:
         """Return the names in a table, for the help."""

@@ -1,11 +1,15 @@
 """What the command line says of itself."""
 
+import inspect
 import subprocess
 import sys
 
 import pytest
+import typer
 
 import nescio
+from nescio.cli import app
+from nescio.cli.options import described_arguments
 
 
 def test_help_needs_no_torch():
@@ -41,6 +45,32 @@ def test_every_command_has_help_with_an_example(command, words):
     code, out, _ = command(*words.split(), "--help")
     assert code == 0
     assert f"nescio {words}" in out.partition(" Examples\n")[2]
+
+
+def commands(group):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from ((f"{name} {inner}", one) for inner, one in commands(command))
+        else:
+            yield name, command
+
+
+@pytest.mark.parametrize(("name", "command"), [*commands(typer.main.get_command(app))])
+def test_every_option_is_described_and_nothing_else_is(name, command):
+    assert [param.name for param in command.params if not param.help] == []
+    described = described_arguments(inspect.getdoc(command.callback))
+    assert described.keys() <= {param.name for param in command.params}
+    assert "Args:" not in command.help
+
+
+@pytest.mark.parametrize(("name", "command"), [*commands(typer.main.get_command(app))])
+def test_examples_fit_in_80_columns(name, command):
+    assert all(line.startswith(f"nescio {name}") for line in command.examples)
+    assert all(len(line) <= 77 for line in command.examples)
+
+
+def test_no_type_is_shown_of_a_flag(command):
+    assert "<bool>" not in command("--help")[1] + command("score", "--help")[1]
 
 
 def test_help_of_train_names_what_there_is(command):
