@@ -1,6 +1,5 @@
 """`python -m papers`: the papers' tables and figures, made again (torch is loaded late)."""
 
-import os
 import shlex
 import tempfile
 from contextlib import AbstractContextManager, nullcontext
@@ -9,11 +8,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from typer.core import TyperCommand
 
 from nescio.cli import Stoppable, run
-from nescio.cli.options import Force
-from nescio.cli.output import err, on_interrupt, out
+from nescio.cli.options import Command, Force, OptionalOutput, Output
+from nescio.cli.output import err, on_interrupt, out, print_saved, show
 from nescio.errors import unknown_name
 from nescio.files import PAGE, REPORT, atomic_write, check_replaceable
 
@@ -30,17 +28,16 @@ class _ByName(Stoppable):
         return args[0], self.commands[NAME], args
 
 
-class _Named(TyperCommand):
+class _Named(Command):
     """The command of an experiment: its name is no further argument in its usage."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [piece for piece in super().collect_usage_pieces(ctx) if NAME not in piece]
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
+    def listed(self, table: str) -> str:
         from papers.experiments import EXPERIMENTS
 
-        self.params[0].__dict__["help"] = f"{', '.join(EXPERIMENTS)}."
-        super().format_help(ctx, formatter)
+        return ", ".join(EXPERIMENTS)
 
 
 app = typer.Typer(
@@ -51,7 +48,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Make the tables and figures of the four papers again, with their numbers beside ours.",
 )
-Output = Annotated[Path, typer.Option("--output", "-o", help="File to write.")]
 
 
 def _experiment(name: str) -> str:
@@ -62,74 +58,66 @@ def _experiment(name: str) -> str:
     return name
 
 
-@app.command("list")
-def list_experiments(
-    results: Annotated[
-        Path, typer.Option(help="Folder of results, where `list` looks for how long each took.")
-    ] = Path("results"),
-    root: str | None = None,
-) -> None:
+@app.command("list", cls=Command)
+def list_experiments(results: Path = Path("results"), root: str | None = None) -> None:
     """List every table and figure, its data and whether they are here, and how long it took.
 
-    Example: `python -m papers list`
+    Args:
+        results: Folder of results, in which times are looked up.
+
+    Examples:
+        python -m papers list
     """
     from papers.experiments import EXPERIMENTS, not_made
     from papers.results import found_results
     from papers.terminal import experiments_table
 
-    took = {
-        one.name: one.provenance.seconds
-        for one in found_results(results).values()
-        if one.scale == "quick"
-    }
+    done = found_results(results).values()
+    took = {one.name: one.provenance.seconds for one in done if one.scale == "quick"}
     missing = {
         name: [what for scale in one.scales for what in one.missing(scale, root)]
         for name, one in EXPERIMENTS.items()
     }
     out.print(experiments_table(list(EXPERIMENTS.values()), missing, took))
-    out.print(not_made(), highlight=False)
+    out.print(not_made())
 
 
-@app.command("page")
+@app.command("page", cls=Command)
 def write_pages(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FOLDER",
-            help="It holds a folder for each experiment that was run.",
-            show_default=False,
-        ),
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER")],
     output: Output = Path("results.md"),
     force: Force = False,
 ) -> None:
     """Write the Markdown page of all results, and the one in each folder, from records alone.
 
-    Example: `python -m papers page results -o docs/results.md`
+    Args:
+        folder: It holds a folder for each experiment that was run.
+        output: The page.
+
+    Examples:
+        python -m papers page results -o docs/results.md
     """
     from papers.results import write_results
 
     command = shlex.join([*PROGRAM.split(), "page", str(folder), "-o", str(output)])
     count = write_results(folder, output, command)
-    out.print(f"Saved: {escape(str(output))} ({count} experiments)", soft_wrap=True)
+    show(f"Saved: {escape(str(output))} ({count} experiments)")
 
 
-@app.command("report")
+@app.command("report", cls=Command)
 def write_report(
-    records: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[NAME=]RECORDS",
-            show_default=False,
-            help="Records, or folders with some, such as results/duq-table2; see `nescio report`.",
-        ),
-    ],
+    records: Annotated[list[str], typer.Argument(metavar="[NAME=]RECORD")],
     output: Output = Path("report.html"),
     force: Force = False,
 ) -> None:
     """Render records as a single HTML report, the papers' numbers beside ours first.
 
-    Example: `python -m papers report results/duq-table2 -o report.html`
+    Args:
+        records: Records, or folders with some, such as results/duq-table2; see `nescio report`.
+        output: The page.
+
+    Examples:
+        python -m papers report results/duq-table2 -o report.html
     """
     from nescio.report.records import check_output, records_in
     from papers.report import papers_page
@@ -139,54 +127,35 @@ def write_report(
     page = papers_page(records_in(records))
     with atomic_write(output, "w") as file:
         file.write(page)
-    out.print(f"Saved: {escape(str(output))}", soft_wrap=True)
+    print_saved(output)
 
 
 @app.command(NAME, cls=_Named)
 def run_experiment(
-    name: Annotated[str, typer.Argument(metavar=NAME, parser=_experiment, show_default=False)],
-    scale: Annotated[
-        str, typer.Option(help="quick: within an hour on two cores; paper: the paper's settings.")
-    ] = "quick",
-    seeds: Annotated[
-        int | None,
-        typer.Option(
-            help="Independent runs; by default as many as are usual for it.",
-            min=1,
-            show_default=False,
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Folder for records, pictures and a page; default: results/NAME, or "
-            "results/NAME-paper at the paper's scale.",
-            show_default=False,
-        ),
-    ] = None,
-    runs: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of trained networks, which experiments share; default: `runs` beside it.",
-            show_default=False,
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="One step of every stage, to see that it starts; nothing is kept."
-        ),
-    ] = False,
+    name: Annotated[str, typer.Argument(metavar=NAME, parser=_experiment)],
+    scale: str = "quick",
+    seeds: Annotated[int | None, typer.Option(min=1, metavar="N")] = None,
+    output: OptionalOutput = None,
+    runs: Path | None = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run")] = False,
     root: str | None = None,
     force: Force = False,
 ) -> None:
     """Train, evaluate, and put the paper's numbers beside ours; resumes if interrupted.
 
-    Example: `python -m papers gradient-table1 --scale quick --seeds 3 -o results/gradient-table1`
+    Args:
+        name: {EXPERIMENTS}.
+        scale: quick: within an hour on two cores; paper: the paper's settings.
+        seeds: Independent runs; by default as many as are usual for the experiment.
+        output: Folder for records, pictures and a page; by default results/NAME, or
+            results/NAME-paper at the paper's scale.
+        runs: Folder of trained networks, which experiments share; by default `runs` beside the
+            output.
+        dry_run: Run one step of every stage, to see that it starts; nothing is kept.
 
-    Example: `python -m papers gradient-table1 --scale paper --dry-run`
+    Examples:
+        python -m papers gradient-table1 --scale quick --seeds 3 -o results/gradient-table1
+        python -m papers gradient-table1 --scale paper --dry-run
     """
     from papers.experiment import reproduce
     from papers.experiments import EXPERIMENTS
@@ -211,11 +180,11 @@ def run_experiment(
         work = Workspace(folder, shared, scale, count, root, dry_run, err)
         record = reproduce(experiment, work, shlex.join(words))
     if dry_run:
-        out.print(f"{name} at the scale {scale}: every stage starts")
+        show(f"{name} at the scale {scale}: every stage starts")
         return
     write_page(output, record)
     out.print(reproduction_table(record))
-    out.print(f"Saved: {escape(os.fspath(output))}", soft_wrap=True)
+    print_saved(output)
 
 
 def main() -> None:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nescio import NescioError
 from nescio.data import status
-from nescio.errors import NescioError
 from nescio.records import Provenance
 from papers.reproduction import Claim, Comparison, Deviation, Reproduction
 from papers.workspace import SCALES, Workspace

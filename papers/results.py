@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from nescio.errors import NescioError
+from nescio import NescioError
 from nescio.files import PAGE, check_replaceable
 from nescio.report.table import save_markdown
 from papers.experiment import RECORD

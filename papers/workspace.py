@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
 
+from nescio import NescioError
 from nescio.data import Known, Samples
-from nescio.errors import NescioError
 from nescio.files import MARKS, atomic_write, check_replaceable
 from nescio.methods import Method
 from nescio.records import History, Provenance, Record, from_plain, to_plain

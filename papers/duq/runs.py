@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from nescio import evaluate
+from nescio import NescioError, evaluate
 from nescio.data import Known
-from nescio.errors import NescioError
 from nescio.evaluation.unknown_sets import unknown_set
 from nescio.methods import Method, Softmax
 from nescio.records import Evaluation, History, Rejection, Roc

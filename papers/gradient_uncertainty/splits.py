@@ -17,18 +17,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import nescio
-from nescio import metrics
+from nescio import NescioError, metrics
 from nescio.data import Known, Normalise, Samples, load
 from nescio.detectors.meta import check_counts, labelled_features
 from nescio.detectors.meta_fit import REGRESSIONS, fit_meta
-from nescio.errors import NescioError
 from nescio.evaluation.unknown_sets import unknown_set
 from nescio.methods import Softmax
 from nescio.models import network_for
 from nescio.records import History, Provenance, to_plain
-from nescio.scores.gradient import gradient_features
+from nescio.scores import gradient_features
 from nescio.seeds import derived_seed
-from nescio.training.schedule import Step
 from papers.gradient_uncertainty.separations import (
     ScoreRow,
     ScoreValues,
@@ -212,7 +210,7 @@ def _trained(
         optimizer="sgd",
         learning_rate=plan.learning_rate,
         weight_decay=1e-3,
-        schedule=Step(at=(0.6, 0.85), factor=0.1),
+        schedule=nescio.schedule.Step(at=(0.6, 0.85), factor=0.1),
         seed=seed,
         checkpoint=checkpoint,
     )

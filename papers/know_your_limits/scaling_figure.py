@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from nescio.errors import NescioError
+from nescio import NescioError
 from nescio.records import Direction, Scaling
 from nescio.report.figures import COLOURS, DASHES, legend_below, plot_text
 

@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from nescio.errors import NescioError
+from nescio import NescioError
 from nescio.records import Provenance, Record
 from nescio.records.checks import (
     Checked,

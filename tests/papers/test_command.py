@@ -1,6 +1,8 @@
 """`python -m papers` as a user meets it, with an experiment of seconds on embedded data."""
 
+import re
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -236,7 +238,7 @@ def test_help_names_the_commands(papers):
 def test_every_command_has_help_with_an_example(papers, words):
     code, out, _ = papers(words, "--help")
     assert code == 0
-    assert f"Example: python -m papers {words}" in out
+    assert f"python -m papers {words}" in out.partition("Examples")[2]
     assert ("--force" in out) == (words != "list")
 
 
@@ -252,3 +254,13 @@ def test_a_report_of_results_is_written_here_and_not_by_nescio(papers, nescio, h
     assert code == 0
     assert "Saved: report.html" in out
     assert "Paper 4, Table 7: three blobs" in (here / "report.html").read_text()
+
+
+def test_the_readme_names_commands_that_exist(papers):
+    readme = (Path(__file__).parents[2] / "papers" / "README.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^python -m papers (.*?)(?: +#.*)?$", readme, re.MULTILINE)
+    assert len(lines) == 5
+    for words in map(str.split, lines):
+        code, out, _ = papers(words[0], "--help")
+        assert code == 0
+        assert all(word in out for word in words if word.startswith("--"))

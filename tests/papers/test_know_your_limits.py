@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import nescio
 from nescio.audit import scaling
 from nescio.errors import NescioError
 from nescio.records import Map, Provenance, Surface
@@ -57,9 +58,7 @@ def test_starts(name, scale, tmp_path):
 @pytest.mark.slow
 def test_a_kill_costs_one_stage(tmp_path, monkeypatch):
     """What was done before a kill is not done again, and what comes of it is the same."""
-    from papers.know_your_limits import figure1
-
-    real, calls = figure1.uncertainty_map, []
+    real, calls = nescio.uncertainty_map, []
 
     def dying(model, *others, **how):
         calls.append(model.name)
@@ -67,7 +66,7 @@ def test_a_kill_costs_one_stage(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return real(model, *others, **how)
 
-    monkeypatch.setattr(figure1, "uncertainty_map", dying)
+    monkeypatch.setattr(nescio, "uncertainty_map", dying)
     with pytest.raises(KeyboardInterrupt):
         reproduce(BY_NAME["limits-figure1"], work_in(tmp_path), "")
     assert not (tmp_path / "results" / "reproduction.json").exists()

@@ -226,12 +226,10 @@ def examples():
     for page in PAGES:
         for text in re.findall(rf"`((?:{OURS}) [^`\n]+)`", BLOCK.sub("", page.read_text("utf-8"))):
             yield pytest.param(text, id=f"{page.name}: {text}")
-    for command in commands(typer.main.get_command(app)):
-        for text in command.examples:
-            yield pytest.param(text, id=f"help: {text}")
-    source = ROOT / "papers" / "__main__.py"
-    for text in re.findall(rf"Example: `((?:{OURS}) [^`]+)`", source.read_text("utf-8")):
-        yield pytest.param(text, id=f"{source.name}: {text}")
+    for program_app in PROGRAMS.values():
+        for command in commands(typer.main.get_command(program_app)):
+            for text in command.examples:
+                yield pytest.param(text, id=f"help: {text}")
 
 
 def commands(group):
