@@ -14,6 +14,7 @@ from nescio.core.random_streams import data_stream
 from nescio.data.batches import Batch, batches, halves, length
 from nescio.detectors.named import candidate_names, detector_named, usually_skipped
 from nescio.errors import NescioError
+from nescio.evaluation.unknown_sets import check_rereadable
 from nescio.methods import as_method
 from nescio.progress import bar
 from nescio.records import Contest, Contestant, Stopwatch
@@ -48,12 +49,7 @@ def contest(
     stopwatch = Stopwatch()
     if not isinstance(unknown, Mapping) or not unknown:
         raise NescioError("unknown data must come with names: {'mnist': data, …}")
-    for name, data in {**unknown, "train": train}.items():
-        if isinstance(data, Iterator):
-            raise NescioError(
-                f"{name!r} can be read only once, but every detector reads it; give a dataset or a "
-                "loader"
-            )
+    check_rereadable({**unknown, "train": train})
     calibration, test = halves(known, check_seed(seed), batch_size)
     timing_inputs = _first_inputs(test)
     names = candidate_names(candidates, len(predict(model, timing_inputs[:1], progress=False)))

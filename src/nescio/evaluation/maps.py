@@ -50,13 +50,12 @@ def uncertainty_map(
 ) -> Map:
     """Map scores, confidence and their gradients over a square around the training data.
 
-    Scores are on the scale that papers plot (`nescio.scores.natural`). One pass, in float64, gives
-    everything.
+    Scores are on the scale that papers plot (`nescio.scores.natural`).
 
     Args:
         model: a method or a bare network, trained on inputs of two features.
         known: its data, of which the training part is shown.
-        scores: names of scores of logits, by default all that the model's draws allow.
+        scores: names of scores of logits, by default all.
         width: the side of the square, in units of the larger extent of the training data.
         window: `((left, right), (bottom, top))`, to map that instead of a square around the data.
         resolution: grid points along each side, at most 2000.
@@ -64,10 +63,9 @@ def uncertainty_map(
     """
     stopwatch = Stopwatch()
     inputs, labels = _training_part(known)
-    x, y = _sides(inputs, width, resolution, window)
-    method, specs = as_method(model), score_specs(scores, OF_LOGITS) or usual_scores(2)
-    draws = _draws(method, known, inputs, seed)
-    specs = [spec for spec in specs if draws > 1 or not spec.needs_draws]
+    (x, y), method = _sides(inputs, width, resolution, window), as_method(model)
+    draws, specs = _draws(method, known, inputs, seed), score_specs(scores, OF_LOGITS)
+    specs = [s for s in specs or usual_scores(2) if draws > 1 or not s.needs_draws]
     names = [str(spec) for spec in specs]
 
     def quantities(logits: Tensor) -> Tensor:
@@ -79,14 +77,13 @@ def uncertainty_map(
     found = quantity_gradients(method, grid, quantities, norms=True, **how)
     all_names = [*names, "confidence"]
     check_finite(all_names, *found)
+    grids = (rows.reshape(-1, len(y), len(x)) for rows in found)
     surfaces = [
         Surface(name, natural_name(name), _rows(values), _rows(norms))
-        for name, values, norms in zip(
-            all_names, *(rows.reshape(-1, len(y), len(x)) for rows in found), strict=True
-        )
+        for name, values, norms in zip(all_names, *grids, strict=True)
     ]
-    where = {"width": width} if window is None else {"window": _ends(window)}
-    settings = {"scores": names, **where, "resolution": resolution, "batch_size": batch_size}
+    settings = {"scores": names, "resolution": resolution, "batch_size": batch_size}
+    settings |= {"width": width} if window is None else {"window": _ends(window)}
     return Map(
         method=method.name,
         data=known.name,

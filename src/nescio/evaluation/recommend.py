@@ -1,7 +1,7 @@
 """Which detector suits a model: all are tried on known data and synthetic outliers alone."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from nescio.detectors import Detector
 from nescio.detectors.named import candidate_names, detector_named, usually_skipped
 from nescio.detectors.statistics import Reservoir
 from nescio.errors import NescioError, check_int
+from nescio.evaluation.unknown_sets import check_rereadable
 from nescio.guarantees.rules import rule_for
 from nescio.progress import bar
 from nescio.records import Ranked, Recommendation, Stopwatch
@@ -62,21 +63,15 @@ def recommend(
         candidates: names of detectors or scores; by default all detectors but `meta`, and
             thresholds on usual scores. The record says why one was skipped.
         inputs: number of known inputs, and of outliers of each kind.
-        batch_size, progress: as in `predict`.
-        seed: of the outliers, and of which inputs are taken.
+        batch_size, seed, progress: as in `predict`; the seed also chooses the inputs.
     """
-    stopwatch = Stopwatch()
+    stopwatch, count = Stopwatch(), check_int("inputs", inputs, least=10)
     check_model(model)
-    check_seed(seed)
     rule_for(accept)
-    if isinstance(train, Iterator):
-        raise NescioError(
-            "train can be read only once, but every detector reads it; give a dataset or a loader"
-        )
+    check_rereadable({"train": train})
     check_disjoint(known, train)
-    count = check_int("inputs", inputs, least=10)
     calibration, rest = halves(known, batch_size=batch_size)
-    x = _random_inputs(rest, count, seed)
+    x = _random_inputs(rest, count, check_seed(seed))
     logits = predict(model, x, progress=progress)
     sets = {"known": x} | make_outliers(x, classes(logits).to(x.device), seed)
     names = candidate_names(candidates, len(logits))
@@ -87,9 +82,8 @@ def recommend(
             trials.fit(name, calibration)
             shown.advance()
         for name, data in sets.items():
-            shown.advance(0, name)
             trials.score(name, data)
-            shown.advance()
+            shown.advance(1, name)
     ranking = trials.ranking()
     record = Recommendation(
         detector=ranking[0].name,

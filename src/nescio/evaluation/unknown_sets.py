@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,16 @@ def named_sets(unknown: Mapping[str, Any] | Sequence[str] | None) -> Mapping[str
     if KNOWN in sets:
         raise NescioError("unknown data may not be called 'known': the name is taken")
     return sets
+
+
+def check_rereadable(sets: Mapping[str, Any]) -> None:
+    """Raise an error if one of these sets can be read only once."""
+    for name, data in sets.items():
+        if isinstance(data, Iterator):
+            raise NescioError(
+                f"{name!r} can be read only once, but every detector reads it; give a dataset or a "
+                "loader"
+            )
 
 
 def made_set(

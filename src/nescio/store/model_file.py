@@ -85,8 +85,7 @@ def write_model(
 ) -> None:
     """As `save`; if the file cannot be written, the error is that of the system."""
     detector = model if isinstance(model, Detector) else None
-    given = model if detector is None else detector.model
-    given, temperature = split_temperature(given)
+    given, temperature = split_temperature(model if detector is None else detector.model)
     method = as_method(given)
     for thing, table in ((method, METHODS), (detector, DETECTORS)):
         if thing is not None and table.get(thing.name) is not type(thing):
@@ -122,9 +121,7 @@ def load(
 ) -> Method | Detector | TemperatureScaled:
     """Load what `save` wrote, in eval mode; its scores are bit-identical.
 
-    Args:
-        path: of the file.
-        model: for a detector over a network of your own, that network, with the same weights.
+    A detector over a network of your own needs that network as `model`, with the same weights.
     """
     return load_about(path, model)[0]
 
@@ -181,7 +178,7 @@ def _non_persistent(model: nn.Module) -> list[tuple[str, Tensor]]:
 
 
 def holds_model(detector: Detector) -> bool:
-    """Return whether the file of a detector holds its model too, as one of ours."""
+    """Return whether a detector's file holds its model too, as one of ours."""
     return _recipe(as_method(detector.model).networks()) is not None
 
 
@@ -281,9 +278,8 @@ def _skeleton(plan: ModelPlan, tensors: dict[str, Tensor], where: str) -> Method
     """The model without memory for its weights, so that promising a giant costs nothing."""
     mean, std = (tensors.get(f"model.normalise.{name}") for name in ("mean", "std"))
     if mean is not None and std is not None and not {mean.dtype, std.dtype} <= FLOATS:
-        raise NescioError(
-            f"{where} holds a normalisation of {mean.dtype} and {std.dtype}; expected floats"
-        )
+        kinds = f"{mean.dtype} and {std.dtype}"
+        raise NescioError(f"{where} holds a normalisation of {kinds}; expected floats")
     normalise = None if mean is None or std is None else Normalise(mean, std)
     with torch.device("meta"):
         make = _entry(METHODS, "method", plan.method).from_factory
