@@ -211,7 +211,7 @@ def test_says_when_there_are_too_few_inputs_or_broken_ones(ready):
 
 def test_refuses_training_data_that_can_be_read_only_once():
     x = torch.randn(100, 2)
-    with pytest.raises(NescioError, match="train can be read only once"):
+    with pytest.raises(NescioError, match="can be read only once"):
         nescio.recommend(torch.nn.Linear(2, 3), x, iter(x.split(10)))
 
 
