@@ -147,7 +147,7 @@ def test_the_loss_is_the_formula(batch, prior, count, seed):
     torch.testing.assert_close(loss, errors + 0.3 * kl / 32, rtol=1e-10, atol=1e-10)
 
 
-def test_gradient_norms_the_loss_reach_means_and_spreads(batch):
+def test_gradients_of_the_loss_reach_means_and_spreads(batch):
     model = bayesian(elbo_samples=2)
     model.training_step = TrainingStep(0, 1, 1, 8)
 

@@ -110,7 +110,7 @@ def test_divergence_from_a_mixture_is_summed_over_weights_and_averaged_over_draw
 
 
 @pytest.mark.parametrize("prior", [Gaussian(0.5), ScaleMixture(*MIXTURE)])
-def test_gradient_norms_the_divergence(prior):
+def test_gradients_of_the_divergence(prior):
     noise = torch.randn(4, 3, dtype=torch.float64)
     start = [
         torch.randn(3, dtype=torch.float64, requires_grad=True),
