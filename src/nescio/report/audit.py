@@ -13,7 +13,7 @@ from rich.text import Text
 
 from nescio.metrics.percent import percent
 from nescio.records import Audit, FeatureAudit, Fitted, Map, Ray
-from nescio.report.figures import COLOURS, Style, hide_spines, plot_text, title_left, with_legend
+from nescio.report.figures import COLOURS, Style, despine, plot_text, title_left, with_legend
 from nescio.report.html import MAX_DRAWN, figure, model_part, not_drawn, paragraphs
 from nescio.report.records import ReportContext
 from nescio.report.table import Percent, Table, join
@@ -140,10 +140,10 @@ def _classes_table(record: Audit, classes: Sequence[str]) -> Table | None:
     """Return the classes in which rays end certain, the most frequent first."""
     ends = sorted(enumerate(record.ends_in or ()), key=lambda end: -end[1])
     ends = [(label, count) for label, count in ends if count]
-    named = [
-        (classes[label] if label < len(classes) else f"class {label}", count)
-        for label, count in ends[:MAX_CLASSES]
-    ]
+    names = {
+        label: classes[label] if label < len(classes) else f"class {label}" for label, _ in ends
+    }
+    named = [(names[label], count) for label, count in ends[:MAX_CLASSES]]
     if others := ends[MAX_CLASSES:]:
         named.append((f"{len(others)} others", sum(count for _, count in others)))
     rows = [(name, count, Percent(count / record.trials)) for name, count in named]
@@ -162,7 +162,7 @@ def audit_figure(record: Audit) -> Figure:
     left.set(xscale="log", ylim=(least - 0.02, 1.02), xlabel="factor", ylabel="confidence")
     left.set_title(f"{len(record.rays)} of the {_noun(record)}s", loc="left", fontsize=10)
     _draw_fractions(right, record)
-    hide_spines(left, right)
+    despine(left, right)
     for axes in (left, right):
         axes.margins(x=0)
         low, high = axes.get_xlim()

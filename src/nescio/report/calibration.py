@@ -11,15 +11,7 @@ from matplotlib.figure import Figure
 from nescio.errors import NescioError
 from nescio.metrics.percent import percent
 from nescio.records import Evaluation, Reliability, Temperature
-from nescio.report.figures import (
-    COLOURS,
-    MARKERS,
-    Style,
-    hide_spines,
-    line_style,
-    plot_text,
-    with_legend,
-)
+from nescio.report.figures import MARKERS, Style, despine, line_style, plot_text, with_legend
 from nescio.report.html import MAX_DRAWN, figure, not_drawn, terms
 from nescio.report.records import ReportContext
 from nescio.report.runs import own_auroc
@@ -86,7 +78,7 @@ def reliability_figure(
         _draw_bins(above, below, bins, label, i, gaps=len(found) == 1)
     above.set(xlim=(0, 1), ylim=(-0.02, 1.02), ylabel="accuracy", aspect="auto")
     below.set(ylim=(0, None), xlabel="confidence", ylabel="fraction of inputs")
-    hide_spines(above, below)
+    despine(above, below)
     return with_legend(figure, above)
 
 
@@ -122,7 +114,7 @@ def confidence_gap_figure(records: Sequence[tuple[str, Evaluation]]) -> Figure:
         both = [record.known.accuracy, record.known.mmc]
         axes.plot(both, [y, y], color="0.6", linewidth=2, zorder=1)
         for i, label in enumerate(("accuracy", "mean confidence")):
-            style: Style = {"color": COLOURS[i], "label": None if y else label}
+            style: Style = {"color": line_style(i)["color"], "label": None if y else label}
             axes.plot([both[i]], [y], "oD"[i], markersize=8, **style)
     axes.set_yticks(range(len(records)), [plot_text(name) for name, _ in records])
     axes.set_ylim(len(records) - 0.5, -0.5)  # the first on top
@@ -131,7 +123,7 @@ def confidence_gap_figure(records: Sequence[tuple[str, Evaluation]]) -> Figure:
     axes.set_xlim(max(-0.01, min(values) - 0.05), min(1.01, max(values) + 0.05))
     axes.xaxis.set_major_formatter(lambda x, _: f"{100 * x:g} %" if -1e-9 < x < 1 + 1e-9 else "")
     axes.set_xlabel("accuracy, or mean confidence, on known inputs")
-    hide_spines(axes)
+    despine(axes)
     return with_legend(figure, axes)
 
 

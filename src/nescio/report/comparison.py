@@ -133,9 +133,8 @@ def by_known_data(context: ReportContext) -> list[Runs]:
     for name, record in context.of(Evaluation):
         data = record.known.name, record.known.inputs
         groups.setdefault(data, {}).setdefault(name, []).append(record)
-    return [
-        {name: merge_runs(records) for name, records in group.items()} for group in groups.values()
-    ]
+    every = groups.values()
+    return [{name: merge_runs(runs) for name, runs in group.items()} for group in every]
 
 
 def comparison_html(context: ReportContext) -> Markup:
@@ -199,20 +198,16 @@ def _group_html(group: Runs) -> Markup:
         )
 
     panels, known = f"a panel for each of {', '.join(sets)}", every[0].known.name
-    has_confidence = all(
-        one.confidence and {"known", *sets} <= set(one.confidence.counts) for one in every
-    )
+    counted = ({} if one.confidence is None else one.confidence.counts for one in every)
+    has_confidence = all({"known", *sets} <= set(counts) for counts in counted)
     if has("roc"):
         alt = f"ROC curves of {names}, {panels}; AUROC is in the table."
         caption = "The nearer to the upper left corner, the better."
         parts.append(figure(figures.roc_figure(few), alt, caption))
     if has("rejection"):
         caption = "Selective accuracy as inputs are rejected; dashed the theoretical maximum."
-        parts.append(
-            figure(
-                figures.rejection_figure(few), f"Rejection curves of {names}, {panels}.", caption
-            )
-        )
+        alt = f"Rejection curves of {names}, {panels}."
+        parts.append(figure(figures.rejection_figure(few), alt, caption))
     if has_confidence:
         alt = f"Confidence of {names} on {known} and on {', '.join(sets)}."
         caption = "Known data should be on the right, everything else on the left."

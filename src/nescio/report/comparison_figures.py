@@ -15,8 +15,8 @@ from nescio.records import Evaluation, Histogram
 from nescio.report.figures import (
     LINES,
     Style,
+    despine,
     draw_histograms,
-    hide_spines,
     line_style,
     plot_text,
     text_width,
@@ -168,7 +168,7 @@ def _panels(
     for axes in grid.flat[count:]:
         axes.set_axis_off()
     panels = list(grid.flat[:count])
-    hide_spines(*panels)
+    despine(*panels)
     for i, axes in enumerate(panels):
         axes.label_outer()
         if i % columns == 0:

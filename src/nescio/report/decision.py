@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from nescio.metrics.percent import percent
 from nescio.records import Decision, Fitted, Recommendation
-from nescio.report.figures import COLOURS, Style, annotate, hide_spines, plot_text
+from nescio.report.figures import COLOURS, Style, annotate, despine, plot_text
 from nescio.report.html import figure, heading, model_part, paragraphs
 from nescio.report.ranking import recommendation_words
 from nescio.report.records import ReportContext
@@ -39,9 +39,8 @@ def fitted_words(record: Fitted, recommended: str | None = None) -> list[str]:
 
 def fitted_lines(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[RenderableType]:
     """Yield what `nescio fit` prints; `counts` are inputs of each class that set its threshold."""
-    settings = ", ".join(
-        f"{name}: {_short(value)}" for name, value in facts.settings.items() if value is not None
-    )
+    given = {name: value for name, value in facts.settings.items() if value is not None}
+    settings = ", ".join(f"{name}: {_short(value)}" for name, value in given.items())
     name = f"{facts.detector} ({settings})" if settings else facts.detector
     over = f" over {facts.factory}" if facts.factory else ""
     yield escape(f"{name}{over}, {len(facts.classes)} classes")
@@ -165,28 +164,21 @@ def decision_figure(record: Decision) -> Figure:
     axes.set(xlim=(0, 1.14), ylim=(len(sets) - 0.4, -0.9), yticks=[])
     axes.set_xlabel("fraction accepted: known blue, unknown orange and hatched")
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0 %", "25 %", "50 %", "75 %", "100 %"])
-    hide_spines(axes, left=True)
+    despine(axes, left=True)
     return figure
 
 
 def decisions_table(decisions: Sequence[tuple[str, Decision]]) -> Table:
     """Return detectors side by side on test data."""
     sets = list(dict.fromkeys(one.name for _, record in decisions for one in record.unknown))
-    columns = [
-        "model",
-        "detector",
-        "asked for",
-        "guaranteed",
-        "known accepted",
-        "selective accuracy",
-    ]
+    columns = ["model", "detector", "asked for", "guaranteed", "known accepted"]
     rows: list[list[Cell]] = []
     for name, one in decisions:
         rejected = {each.name: each.refused for each in one.unknown}
         fractions = [one.accept, one.bound, one.accepted, one.accepted_accuracy]
         fractions += map(rejected.get, sets)
         rows.append([name, one.detector, *map(Percent, fractions)])
-    columns += [f"{name} rejected" for name in sets]
+    columns += ["selective accuracy", *(f"{name} rejected" for name in sets)]
     return Table("Detectors on test data", columns, rows, digits=1)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import cycle, islice
 
 import numpy as np
 from markupsafe import Markup
@@ -15,9 +14,8 @@ from nescio.records import Evaluation, Rejection
 from nescio.report.calibration import known_table
 from nescio.report.figures import (
     COLOURS,
-    DASHES,
-    Style,
     draw_histograms,
+    line_style,
     one_panel,
     plot_text,
     with_legend,
@@ -120,14 +118,12 @@ def roc_curves_figure(record: Evaluation, score: str | None = None) -> Figure:
     figure, axes = one_panel(title, "unknown inputs accepted", "known inputs accepted")
     axes.plot([0, 1], [0, 1], color="0.55", linewidth=1, linestyle=":")
     # the first colour and dashes are those of known data, which is no curve here
-    styles = zip((COLOURS * 4)[1:], islice(cycle(DASHES), 1, None), record.unknown, strict=False)
-    for colour, dashes, side in styles:
+    for number, side in enumerate(record.unknown, start=1):
         if (curve := own(side.roc, score)) is None:
             continue
         auroc = next((one.auroc for one in side.separation if one.score == curve.score), None)
         label = plot_text(side.name) + ("" if auroc is None else f": AUROC {auroc:.3f}")
-        style: Style = {"color": colour, "linewidth": 1.8, "label": label}
-        axes.plot(curve.unknown, curve.known, linestyle=dashes, **style)
+        axes.plot(curve.unknown, curve.known, linewidth=1.8, label=label, **line_style(number))
     axes.set(xlim=(-0.01, 1), ylim=(0, 1.02))
     return with_legend(figure, axes)
 
@@ -160,12 +156,8 @@ def unknown_html(context: ReportContext) -> Markup:
         for set_and_how in _attacks(record):
             made.setdefault(set_and_how, []).append(name)
     parts = [unknown_table(found).html(), terms((name, METRICS[name]) for name in TERMS)]
-    parts.append(
-        paragraphs(
-            f"{set_name} was generated for {_models(names)}: {how}"
-            for (set_name, how), names in made.items()
-        )
-    )
+    by_set = ((name, how, _models(models)) for (name, how), models in made.items())
+    parts.append(paragraphs(f"{name} was generated for {m}: {how}" for name, how, m in by_set))
     parts += [model_part(name, _drawn(name, one), len(found)) for name, one in found[:MAX_DRAWN]]
     return join([*parts, not_drawn(len(found), "evaluations are")])
 
@@ -202,11 +194,8 @@ def _drawn(name: str, record: Evaluation) -> Markup:
 
 def rejection_html(context: ReportContext) -> Markup:
     """Return rejection curves of each evaluation, and a table of the areas under them."""
-    found = [
-        (name, record, curves)
-        for name, record in context.unique(Evaluation)
-        if (curves := _curves(record))
-    ]
+    every = context.unique(Evaluation)
+    found = [(name, record, curves) for name, record in every if (curves := _curves(record))]
     if not found:
         return Markup("")
     parts = [paragraphs(SELECTIVE)]

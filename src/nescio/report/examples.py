@@ -23,9 +23,7 @@ def examples_html(context: ReportContext) -> Markup:
     found, parts = context.unique(Examples), []
     for name, record in found[:MAX_DRAWN]:
         level = level_within(len(found))
-        order = (
-            f"Of each set the most certain inputs first, then the least certain, by {record.score}."
-        )
+        order = f"Of each set the most, then the least certain inputs by {record.score}."
         sets = [_set_html(record, record.known, level, known=True)]
         sets += [_set_html(record, one, level, known=False) for one in record.unknown]
         parts.append(model_part(name, paragraphs([order]) + join(sets), len(found)))

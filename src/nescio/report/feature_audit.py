@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from nescio.metrics.percent import per_cent, percent
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Reach
 from nescio.report.audit import more_time
-from nescio.report.figures import COLOURS, Style, annotate, hide_spines, legend_below, plot_text
+from nescio.report.figures import COLOURS, Style, annotate, despine, legend_below, plot_text
 from nescio.report.html import MAX_DRAWN, figure, heading, paragraphs
 from nescio.report.records import ReportContext
 from nescio.report.table import Cell, Styled, Table, join
@@ -59,25 +59,19 @@ def feature_words(record: FeatureAudit) -> list[str]:
         return []
     kernels = feature.lower.unknown is not None
     goal = "be uncertain from there on" if kernels else f"reach {_level(record)} confidence"
-    rest = (
-        [] if kernels else [f"Unmoved, {percent(record.already)} of {record.rows} rows reach it."]
-    )
-    reaches = {
-        way: side.unknown or side.certain
-        for way, side in (("lower", feature.lower), ("higher", feature.higher))
-    }
-    ways = [(one.median, way, one) for way, one in reaches.items() if one.median is not None]
+    already = f"Unmoved, {percent(record.already)} of {record.rows} rows reach it."
+    rest, row = [] if kernels else [already], _median_row(record)
+    sides = zip(("lower", "higher"), _sides(feature), strict=True)
+    reaches = [(way, side.unknown or side.certain) for way, side in sides]
+    ways = [(one.median, way, one) for way, one in reaches if one.median is not None]
     if not ways:
-        return [
-            f"No single feature, moved however far, makes it {goal} in {_median_row(record)}.",
-            *rest,
-        ]
+        return [f"No single feature, moved however far, makes it {goal} in {row}.", *rest]
     distance, way, reach = min(ways, key=lambda each: each[0])
     if distance == 0:
         return [f"The median row need not be moved for it to {goal}.", *rest]
     spreads = "" if reach.spreads is None else f" ({reach.spreads:.3g} standard deviations)"
     return [
-        f"The smallest change of a single feature for it to {goal}, in {_median_row(record)}: "
+        f"The smallest change of a single feature for it to {goal}, in {row}: "
         f"“{feature.name}” {way} by {distance:.3g}{spreads}.",
         *rest,
     ]
@@ -126,9 +120,7 @@ def feature_notes(record: FeatureAudit) -> list[str]:
     else:
         goal = "the median row not yet certain is moved, in the feature's unit, "
         goal += f"until the model is {level} certain"
-        last = (
-            "ends in: the class that most rows end in, moved to infinity; unsure: none for certain."
-        )
+        last = "ends in: the class that most rows end in, moved to infinity; unsure: none surely."
     notes = [f"lower, higher by: how far {goal}.", "sd: divided by the standard deviation."]
     notes += [f"never: more than half of the rows do not get there. {basis}", last]
     if record.unfollowed and record.budget is not None:
@@ -173,9 +165,8 @@ def feature_figure(record: FeatureAudit) -> Figure:
     axes = figure.subplots()
     axes.set_xscale("symlog", linthresh=LINEAR_RANGE, linscale=0.5)
     spreads = (_reach(record, side).spreads for side in _sides(*features))
-    limit = 8 * max(
-        [LINEAR_RANGE, *(one for one in spreads if one is not None)]
-    )  # room for numbers
+    # room for the numbers beside the bars
+    limit = 8 * max([LINEAR_RANGE, *(one for one in spreads if one is not None)])
     axes.set_xlim(-limit, limit)
     for y, feature in enumerate(features):
         for sign, side in zip((-1, 1), _sides(feature), strict=True):
@@ -191,7 +182,7 @@ def feature_figure(record: FeatureAudit) -> Figure:
     axes.set_xticks([], minor=True)
     axes.set_xlabel("← lower      distance in standard deviations of the rows      higher →")
     axes.axvline(0, color="black", linewidth=0.9)
-    hide_spines(axes, left=True)
+    despine(axes, left=True)
     axes.tick_params(axis="y", length=0)
     goal = "stays uncertain" if kernels else f"is {_level(record)} certain"
     title = f"{plot_text(record.method)}: how far one feature must move until the model {goal}"
@@ -204,9 +195,8 @@ def _draw_bar(axes: Axes, y: int, sign: int, reach: Reach, limit: float, colour:
     """Draw a bar to the median and a line between the quartiles, with the distance beside it."""
     words, end, lift = "never", 0.0, 0
     if reach.median is not None:
-        words = (
-            f"{'−' if sign < 0 else '+'}{short_number(reach.median)}" if reach.median else "already"
-        )
+        distance = f"{'−' if sign < 0 else '+'}{short_number(reach.median)}"
+        words = distance if reach.median else "already"
         end = 0.0 if reach.spreads is None else reach.spreads
     style: Style = {"color": "0.45", "style": "italic"} if end == 0 else {"color": "black"}
     if end and reach.median is not None and reach.lower is not None:

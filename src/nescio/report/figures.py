@@ -58,11 +58,11 @@ def one_panel(title: str, xlabel: str, ylabel: str) -> tuple[Figure, Axes]:
     axes = figure.subplots()
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.set_title(title, loc="left", fontsize=11)
-    hide_spines(axes)
+    despine(axes)
     return figure, axes
 
 
-def hide_spines(*panels: Axes, left: bool = False) -> None:
+def despine(*panels: Axes, left: bool = False) -> None:
     """Hide the upper and right side of the frame, and with `left` also the left one."""
     for axes in panels:
         axes.spines[["top", "right", *(["left"] if left else [])]].set_visible(False)

@@ -147,15 +147,8 @@ def attacks_table(attacked: Sequence[Attacked]) -> Table:
         auroc, fpr95 = (None, None) if result is None else (result.auroc, result.fpr95)
         row: list[Cell] = [name, side.name, describe_attack(attack), attack.tried, side.inputs]
         rows.append([*row, Percent(side.mmc), Percent(record.known.mmc), auroc, Percent(fpr95)])
-    columns: tuple[str, ...] = (
-        "model",
-        "set",
-        "attack",
-        "tried on",
-        "evaluated",
-        "mean confidence",
-    )
-    columns += ("on known inputs", "AUROC", "FPR95")
+    columns = ["model", "set", "attack", "tried on", "evaluated", "mean confidence"]
+    columns += ["on known inputs", "AUROC", "FPR95"]
     return Table("Adversarial sets, each by its own model", columns, rows)
 
 

@@ -99,17 +99,11 @@ def picture(image: Image, alt: str, lines: Sequence[str], wrong: bool = False) -
     pixels = np.rint(np.clip(np.array(image), 0, 1) * 255).astype(np.uint8)  # (C, H, W)
     png = PillowImage.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0))
     height = round(PICTURE_WIDTH * len(image[0]) / max(1, len(image[0][0])))
+    kind, below = " wrong" if wrong else "", Markup("<br>").join(lines)
     return Markup(
         '<figure class="picture{}"><img src="{}" width={} height={} alt="{}">'
         "<figcaption>{}</figcaption></figure>"
-    ).format(
-        " wrong" if wrong else "",
-        _data_url(png),
-        PICTURE_WIDTH,
-        height,
-        alt,
-        Markup("<br>").join(lines),
-    )
+    ).format(kind, _data_url(png), PICTURE_WIDTH, height, alt, below)
 
 
 def picture_row(pictures: Iterable[Markup]) -> Markup:
@@ -139,17 +133,14 @@ def _data_url(image: PillowImage.Image) -> str:
 def _to_svg(picture: Figure) -> str:
     file = io.StringIO()
     # text stays text, whatever fonts are here: the reader's browser has its own
-    with (
-        ignore_missing_glyphs(),
-        mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "nescio"}),
-    ):
+    settings = mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "nescio"})
+    metadata = {"Date": None}
+    with ignore_missing_glyphs(), settings:
         try:
-            metadata = {"Date": None}
             picture.savefig(file, format="svg", transparent=True, dpi=BITMAP_DPI, metadata=metadata)
         except (LinAlgError, OverflowError) as error:  # of a damaged record
-            raise NescioError(
-                f"a record holds numbers too far apart to be drawn in one figure ({error})"
-            ) from error
+            what = "a record holds numbers too far apart to be drawn in one figure"
+            raise NescioError(f"{what} ({error})") from error
     return file.getvalue()
 
 
@@ -168,9 +159,7 @@ def _inline(svg: str, alt: str) -> Markup:
     prefix = hashlib.sha256((svg + alt).encode()).hexdigest()[:8]
     for part in root.iter():
         if part.tag in (f"{{{SVG}}}g", f"{{{SVG}}}defs"):
-            part.attrib.pop(
-                "id", None
-            )  # nothing refers to a group, and all figures name them alike
+            part.attrib.pop("id", None)  # nothing refers to it, and all figures name them alike
         for name, value in part.attrib.items():
             part.set(name, _with_prefix(name, value, prefix))
         if "style" in part.attrib:

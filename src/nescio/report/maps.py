@@ -18,7 +18,7 @@ from nescio.records import Evaluation, Map, Surface
 from nescio.report.figures import Style, class_marker, legend_below, plot_text, text_width
 from nescio.report.html import figure, heading, paragraphs
 from nescio.report.records import ReportContext
-from nescio.report.table import Cell, Percent, Table, join
+from nescio.report.table import Percent, Table, join
 
 PANELS_PER_ROW = 3  # of a figure with one score
 PANEL_SIZE = 2.2  # inches
@@ -60,10 +60,8 @@ def map_figure(
     fits = text_width(title, 11) < figure.get_figwidth()
     figure.suptitle(title if fits else title.replace(": white", ":\nwhite"), fontsize=11)
     classes = maps[0].classes
-    markers = [
-        Line2D([], [], linestyle="", markersize=4, **class_marker(label))
-        for label in range(len(classes))
-    ]
+    looks = map(class_marker, range(len(classes)))
+    markers = [Line2D([], [], linestyle="", markersize=4, **look) for look in looks]
     legend_below(figure, markers, list(map(plot_text, classes)), size=8)
     return figure
 
@@ -223,25 +221,16 @@ def _html(group: Sequence[tuple[str, Map]], evaluations: Sequence[Evaluation]) -
     methods = [one.method.replace("_", " ") for _, one in group]
     names = methods if len(set(methods)) == len(methods) else [name for name, _ in group]
     maps = [one for _, one in group]
-    data, rows, words = maps[0].data, [], []
+    data, level, rows, words = maps[0].data, percent(CERTAIN), [], []
     for name, one in zip(names, maps, strict=True):
         values = np.array(one.confidence.values)
         certain = float((values > CERTAIN).mean())
         edge = np.concatenate([values[0], values[-1], values[1:-1, 0], values[1:-1, -1]]).mean()
-        row: list[Cell] = [name, Percent(certain), Percent(float(edge))]
-        rows.append(row)
-        words.append(
-            f"{name} is more than {percent(CERTAIN)} certain over {percent(certain)} of the map."
-        )
-    columns = (
-        "model",
-        f"fraction of the map above {percent(CERTAIN)}",
-        "mean confidence at the edge",
-    )
+        rows.append((name, Percent(certain), Percent(float(edge))))
+        words.append(f"{name} is more than {level} certain over {percent(certain)} of the map.")
+    columns = ("model", f"fraction of the map above {level}", "mean confidence at the edge")
     title = "Confidence over the whole map, and at its edge, far from all training points"
-    good = (
-        "A good map is certain (white) where training points are, and uncertain (dark) elsewhere."
-    )
+    good = "A good map is certain (white) at the training points, and uncertain (dark) elsewhere."
 
     def alt(panels: str, what: str) -> str:
         return f"Maps of the plane around {data}, a panel for each of {panels}: {what}."
@@ -258,10 +247,9 @@ def _html(group: Sequence[tuple[str, Map]], evaluations: Sequence[Evaluation]) -
             surface = next((each for each in one.scores if each.name in own), one.scores[0])
             by_score.setdefault(surface.name, (surface, []))[1].append((name, one))
     for surface, members in by_score.values():
-        shown = ", ".join(name for name, _ in members)
-        drawn = map_figure(
-            [one for _, one in members], [surface.name], titles=[n for n, _ in members]
-        )
+        titles, drawn = [name for name, _ in members], [one for _, one in members]
+        picture = map_figure(drawn, [surface.name], titles=titles)
+        shown = ", ".join(titles)
         caption = f"The score of {shown}: {surface.label}."
-        parts.append(figure(drawn, alt(shown, surface.label), caption))
+        parts.append(figure(picture, alt(shown, surface.label), caption))
     return join(parts)

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from nescio.errors import NescioError
 from nescio.records import MetaWeights
-from nescio.report.figures import COLOURS, hide_spines, plot_text
+from nescio.report.figures import COLOURS, despine, plot_text
 from nescio.report.html import MAX_DRAWN, figure, heading, not_drawn, paragraphs
 from nescio.report.records import ReportContext
 from nescio.report.table import Styled, Table, join
@@ -59,7 +59,7 @@ def weights_figure(record: MetaWeights, most: int = 30) -> Figure:
     title = f"{record.kind}: {len(weights)} of {len(record.features)} features"
     title += ", the largest weights" if len(weights) == most else ""
     axes.set_title(title, loc="left", fontsize=11)
-    hide_spines(axes, left=True)
+    despine(axes, left=True)
     axes.tick_params(axis="y", length=0)
     return figure
 

@@ -49,9 +49,8 @@ def ranking_tables(record: Contest) -> RenderableType:
     sets = list(record.unknown)
     cost = (*(f"FPR95: {name}" for name in sets), "fit, s", "s per 1000")
     others = table.without("mean AUROC", *(f"AUROC: {name}" for name in sets))
-    return Group(
-        replace(table.without(*cost), notes=()), replace(others, title="FPR95, and time needed")
-    )
+    first = replace(table.without(*cost), notes=())
+    return Group(first, replace(others, title="FPR95, and time needed"))
 
 
 def recommendation_words(record: Recommendation) -> list[str]:
@@ -68,12 +67,9 @@ def recommendation_words(record: Recommendation) -> list[str]:
             f"Its threshold was set by {record.calibrated} known inputs. Guarantee (exchangeable "
             f"inputs): a new known input is accepted with probability at least {accept:g}."
         )
-        refused = ", ".join(
-            f"{name} {percent(value)}" for name, value in (best.refused or {}).items()
-        )
-        words.append(
-            f"{UNCOVERED}{f'; of these outliers it rejects: {refused}' if refused else ''}."
-        )
+        rejected = (f"{name} {percent(value)}" for name, value in (best.refused or {}).items())
+        outliers = f"; of these outliers it rejects: {', '.join(rejected)}" if best.refused else ""
+        words.append(f"{UNCOVERED}{outliers}.")
     return words
 
 
@@ -100,9 +96,8 @@ def recommendation_table(record: Recommendation) -> Table:
 
 def ranking_html(context: ReportContext) -> Markup:
     """Return the words and table of each ranking on unknown data."""
-    return _html(
-        [(n, ranking_words(one), ranking_table(one)) for n, one in context.unique(Contest)]
-    )
+    found = context.unique(Contest)
+    return _html([(n, ranking_words(one), ranking_table(one)) for n, one in found])
 
 
 def recommendation_html(context: ReportContext) -> Markup:

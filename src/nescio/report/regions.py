@@ -35,11 +35,8 @@ def regions_figure(record: Regions) -> Figure:
     height = min(max(5.6 * (top - bottom) / (right - left), 2.5), 9.0)
     figure = Figure(figsize=(6.4, height + 1.1), layout="compressed")
     axes = figure.subplots()
-    handles = [
-        *_draw_cells(axes, record),
-        *_draw_boundary(axes, record),
-        *_draw_points(axes, record),
-    ]
+    handles = _draw_cells(axes, record) + _draw_boundary(axes, record)
+    handles += _draw_points(axes, record)
     axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
     axes.set_xlabel(plot_text(record.features[0]))
     axes.set_ylabel(plot_text(record.features[1]))

@@ -32,9 +32,8 @@ def compared(
         raise NescioError("a comparison needs at least one evaluation of each method, got none")
     sets_of = {id(record): [side.name for side in record.unknown] for record in every}
     if unknown is None:
-        unknown = [
-            name for name in sets_of[id(every[0])] if all(name in s for s in sets_of.values())
-        ]
+        first, *others = sets_of.values()
+        unknown = [name for name in first if all(name in other for other in others)]
     names = [unknown] if isinstance(unknown, str) else list(dict.fromkeys(unknown))
     for name in names:
         for record in every:
@@ -119,24 +118,22 @@ def notes(runs: Runs, sets: Sequence[str], score: str | None) -> list[str]:
 def _attack_notes(runs: Runs, name: str) -> list[str]:
     """Return how an attack made a set and, where only inputs now misclassified count, how many."""
     sides = {label: [side_of(one, name) for one in group] for label, group in runs.items()}
-    ways = {
-        label: list(dict.fromkeys(describe_attack(side.attack) for side in group if side.attack))
-        for label, group in sides.items()
-    }
-    if not any(ways.values()):
+    ways: dict[str, dict[str, None]] = {}
+    for label, group in sides.items():
+        if found := [describe_attack(side.attack) for side in group if side.attack]:
+            ways[label] = dict.fromkeys(found)
+    if not ways:
         return []
-    first = next(way for way in ways.values() if way)
-    how = "; ".join(f"{label} by {' and '.join(way)}" for label, way in ways.items() if way)
-    if all(way == first for way in ways.values() if way):
+    first = next(iter(ways.values()))
+    how = "; ".join(f"{label} by {' and '.join(way)}" for label, way in ways.items())
+    if all(list(way) == list(first) for way in ways.values()):
         how = "; ".join(first)
     attacks = [side.attack for group in sides.values() for side in group if side.attack]
     lines = [f"Attack of {name} on {attacks[0].tried} inputs: {how}."]  # as many for all
     if any(attack.objective == "loss" for attack in attacks):
-        counts = ", ".join(
-            f"{label} {' / '.join(str(side.inputs) for side in group)}"
-            for label, group in sides.items()
-        )
-        lines.append(f"Misclassified after the attack, and evaluated: {counts}.")
+        counts = {label: [str(side.inputs) for side in group] for label, group in sides.items()}
+        by_label = ", ".join(f"{label} {' / '.join(found)}" for label, found in counts.items())
+        lines.append(f"Misclassified after the attack, and evaluated: {by_label}.")
     return lines
 
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nescio.records import Course, Direction, Scaling
-from nescio.report.figures import LINES, Style, hide_spines, plot_text, title_left, with_legend
+from nescio.report.figures import LINES, Style, despine, plot_text, title_left, with_legend
 from nescio.report.html import MAX_DRAWN, figure, heading, paragraphs
 from nescio.report.records import ReportContext
 from nescio.report.table import Cell, Percent, Styled, Table, join
@@ -71,16 +71,14 @@ def scaling_table(record: Scaling) -> Table:
     rows: list[list[Cell]] = []
     for one in sorted(worst_first(record), key=lambda each: each.feature is None):
         if one.scores is None or one.confidence is None:
-            rows.append(
-                [one.name, *[None] * (2 + len(scores)), Styled("0 everywhere", style="dim")]
-            )
+            zero = Styled("0 everywhere", style="dim")
+            rows.append([one.name, *[None] * (2 + len(scores)), zero])
             continue
         flagged = [Percent(course.flagged[-1]) for course in one.scores]
         row: list[Cell] = [one.name, _factor(one.certain_from), Percent(one.confidence[-1])]
         rows.append([*row, *flagged, _flagged_by(one.scores)])
-    title = (
-        f"{record.method}: {record.inputs} inputs, scaled up to ×{short_number(record.factors[-1])}"
-    )
+    largest = short_number(record.factors[-1])
+    title = f"{record.method}: {record.inputs} inputs, scaled up to ×{largest}"
     columns = ["feature", "certain from", "confidence"]
     columns += [*(f"{score} flags" for score in scores), "flagged by"]
     return Table(title, columns, rows, NOTES)
@@ -112,9 +110,8 @@ def scaling_figure(record: Scaling) -> Figure:
         below.set_xlabel("factor")
     panels[0, 0].set_ylabel("mean score")
     panels[1, 0].set_ylabel("mean ‖∇ₓ score‖₂")
-    title_left(
-        figure, f"{plot_text(record.method)}: scores of {record.inputs} inputs as they are scaled"
-    )
+    scores = f"scores of {record.inputs} inputs as they are scaled"
+    title_left(figure, f"{plot_text(record.method)}: {scores}")
     return with_legend(figure, panels[0, 0])
 
 
@@ -138,16 +135,15 @@ def _draw_score(record: Scaling, number: int, above: Axes, below: Axes) -> None:
     below.set_yscale("log")  # a vanished gradient leaves through the floor
     heights = [y for line in below.lines for y in np.asarray(line.get_ydata(), float)] or [1.0]
     below.set_ylim(max(max(heights) * GRADIENT_RANGE, min(heights)) / 3, max(heights) * 3)
-    hide_spines(above, below)
+    despine(above, below)
     for axes in (above, below):
         axes.margins(x=0)
 
 
 def _telling(record: Scaling) -> list[Direction]:
     """Return all features that move if they are few, else those flagged least and most."""
-    moved = [
-        one for one in worst_first(record) if one.feature is not None and one.scores is not None
-    ]
+    features = (one for one in worst_first(record) if one.feature is not None)
+    moved = [one for one in features if one.scores is not None]
     half = len(LINES) // 2
     return moved if len(moved) <= len(LINES) else moved[:half] + moved[-half:]
 
@@ -168,6 +164,5 @@ def _html(name: str, record: Scaling) -> Markup:
     alt = f"Curves of {scores}: mean and gradient norm as inputs are scaled. {' '.join(words)}"
     caption = "Above: mean of each score. Below: its gradient; where it vanishes nothing reacts."
     title = heading(f"{name}: do scores flag scaled inputs?")
-    return join(
-        [title, paragraphs(words), figure(drawn, alt, caption), scaling_table(record).html()]
-    )
+    parts = [title, paragraphs(words), figure(drawn, alt, caption)]
+    return join([*parts, scaling_table(record).html()])

@@ -105,12 +105,10 @@ class Table:
             kind = Markup(" class=number") if numeric else ""
             heading = f"{self.columns[i]}{percent}"
             head.append(Markup("<th scope=col{}>{}</th>").format(kind, heading))
-        rows = (
-            join(self._html_cell(cell, not i) for i, cell in enumerate(row)) for row in self.rows
-        )
+        cells = (map(self._html_cell, row, range(len(row))) for row in self.rows)
         label = f"table: {self.title or ', '.join(self.columns)}"
         caption = Markup("<caption>{}</caption>").format(self.title) if self.title else ""
-        body = join(Markup("<tr>{}</tr>").format(row) for row in rows)
+        body = join(Markup("<tr>{}</tr>").format(join(row)) for row in cells)
         notes = join(Markup("<p>{}</p>").format(note) for note in self.notes)
         return Markup(
             '<div class=scroll tabindex=0 role=group aria-label="{}"><table class=sortable>{}'
@@ -140,12 +138,12 @@ class Table:
             return f"[{text}]({cell.link})"
         return f"**{text}**" if "bold" in getattr(cell, "style", "") else text
 
-    def _html_cell(self, cell: Cell, first: bool) -> Markup:
+    def _html_cell(self, cell: Cell, column: int) -> Markup:
         text = cell.text("") if isinstance(cell, Percent) else self._text(cell)
         if isinstance(cell, bool) or (isinstance(cell, Styled) and cell.value is None):
             return Markup("<td>{}</td>").format(text)
         if isinstance(cell, str):
-            if first:
+            if column == 0:
                 return Markup("<th scope=row>{}</th>").format(text)
             room = Markup(" class=words") if len(cell) > LONG_CELL else ""
             return Markup("<td{}>{}</td>").format(room, text)

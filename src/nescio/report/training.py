@@ -1,9 +1,9 @@
 """How a model was trained, and how a setting was chosen: words, tables, figures, page part."""
 
+import itertools
 import math
 import textwrap
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup
@@ -17,7 +17,7 @@ from nescio.report.figures import (
     COLOURS,
     Style,
     annotate,
-    hide_spines,
+    despine,
     plot_text,
     title_left,
     with_legend,
@@ -26,10 +26,7 @@ from nescio.report.html import MAX_DRAWN, figure, heading, not_drawn, paragraphs
 from nescio.report.records import ReportContext
 from nescio.report.table import Cell, Percent, Styled, Table, join, seconds
 
-SETTINGS = {
-    "length_scale": "length scale σ",
-    "gradient_penalty": "weight λ of the gradient penalty",
-}
+SETTINGS = {"length_scale": "length scale σ", "gradient_penalty": "gradient penalty λ"}
 CHOSEN, FAILED = COLOURS[2], COLOURS[1]
 PER_SEED = {"accuracy": "accuracies", "auroc": "aurocs"}
 LABEL_WIDTH = 0.4  # inches along the axis
@@ -114,7 +111,7 @@ def _draw_trials(
             axes.plot([x] * len(seeds), seeds, ".", color=colour, alpha=0.4, markeredgewidth=0)
     means = [(positions[one.value], getattr(one, measure), one.value) for one in record.trials]
     means = [(x, y, value) for x, y, value in means if y is not None]
-    for (x, y, value), (next_x, next_y, _) in pairwise(means):
+    for (x, y, value), (next_x, next_y, _) in itertools.pairwise(means):
         dashes = ":" if value == 0 else "-"  # from 0 the axis is not to scale
         axes.plot([x, next_x], [y, next_y], dashes, color=colour, linewidth=1.8)
     axes.plot([x for x, _, _ in means], [y for _, y, _ in means], "o", color=colour, markersize=5)
@@ -127,7 +124,7 @@ def _draw_trials(
     if measure == "accuracy":
         axes.yaxis.set_major_formatter(PercentFormatter(1))
     axes.margins(x=0.06, y=0.15)
-    hide_spines(axes)
+    despine(axes)
 
 
 def _label_values(
@@ -163,7 +160,7 @@ def history_figure(record: History, name: str) -> Figure:
             axes.axvline(record.best_epoch, label="best epoch", **dotted)
         axes.set(xlabel="epoch", ylabel=metric)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    hide_spines(*panels)
+    despine(*panels)
     if len(panels[0].get_legend_handles_labels()[1]) > 1:
         with_legend(figure, panels[0])
     title_left(figure, f"{plot_text(name)}: training")
@@ -181,12 +178,9 @@ def history_table(records: Sequence[tuple[str, History]]) -> Table:
         rows.append([*row, ended, seconds(record.provenance.seconds)])
     columns = ("model", "method", "epochs", "steps", "last loss", "accuracy", "validation accuracy")
     table = Table("Training runs", (*columns, "best epoch", "ended", "seconds"), rows)
-    empty = [
-        column
-        for i, column in enumerate(table.columns)
-        if all(row[i] is None or row[i] == Percent(None) for row in rows)
-    ]
-    return table.without(*empty)
+    missing = (None, Percent(None))
+    empty = [all(cell in missing for cell in column) for column in zip(*rows, strict=True)]
+    return table.without(*itertools.compress(table.columns, empty))
 
 
 def training_html(context: ReportContext) -> Markup:

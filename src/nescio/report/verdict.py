@@ -100,13 +100,13 @@ def _once(found: Iterable[list[str]]) -> list[str]:
 def known_words(runs: Sequence[Evaluation]) -> list[str]:
     """Return what runs of one model do on known data."""
     known = runs[0].known
-    accuracy, confidence, ece = (
-        fmean(getattr(one.known, name) for one in runs) for name in ("accuracy", "mmc", "ece")
-    )
+    metrics = ("accuracy", "mmc", "ece")
+    means = [fmean(getattr(one.known, metric) for one in runs) for metric in metrics]
+    accuracy, confidence, _ = means
     several = f", mean of {len(runs)} runs" if len(runs) > 1 else ""
     sentences = [
         f"Accuracy on {known.name} ({known.inputs} inputs): {percent(accuracy)}{several}.",
-        f"Its mean confidence is {percent(confidence)}. {_calibration(accuracy, confidence, ece)}",
+        f"Its mean confidence is {percent(confidence)}. {_calibration(*means)}",
     ]
     auroc = mean([own_auroc(one, one.known.misclassification) for one in runs])
     if auroc is not None:
@@ -159,10 +159,8 @@ def unknown_words(runs: Sequence[Evaluation]) -> list[str]:
         sentences = [sentences[0][0].upper() + sentences[0][1:]]
     if len(aurocs) > 2:
         well = sum(value >= GOOD for value in aurocs.values())
-        sentences.append(
-            f"Of {len(aurocs)} kinds of unknown inputs, {well or 'none'} have an AUROC of at "
-            f"least {GOOD}."
-        )
+        kinds = f"Of {len(aurocs)} kinds of unknown inputs"
+        sentences.append(f"{kinds}, {well or 'none'} have an AUROC of at least {GOOD}.")
     sides = [side_of(one, worst) for one in runs]
     results = [own(side.separation, one.score) for one, side in zip(runs, sides, strict=True)]
     accepted = mean([None if one is None else one.fpr95 for one in results])

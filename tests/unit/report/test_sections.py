@@ -472,7 +472,7 @@ def test_examples_as_pictures_and_as_rows(of_images, of_rows):
 def test_examples_of_many_models_are_folded_and_few(of_rows):
     record = one(of_rows, Examples)
     alone = Page(examples(given(record)))
-    assert "the most certain inputs first, then the least certain, by max_prob." in alone.text
+    assert "Of each set the most, then the least certain inputs by max_prob." in alone.text
     assert not alone.of("details")
     page = Page(examples(given(*[record] * 8)))
     assert len(page.of("details")) == 6
