@@ -40,8 +40,10 @@ def test_with_reject_two_of_its_checks_cannot_hold_and_the_page_says_so():
         (None, set()),
         (0.5, {"check_classifiers_classes", "check_classifiers_train"}),
     ):
-        told = check_estimator(quick(hidden=(100, 100), reject=reject), on_fail=None, on_skip=None)
-        assert {one["check_name"] for one in told if one["status"] == "failed"} == failing
+        results = check_estimator(
+            quick(hidden=(100, 100), reject=reject), on_fail=None, on_skip=None
+        )
+        assert {one["check_name"] for one in results if one["status"] == "failed"} == failing
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +84,7 @@ class TestQuality:
         assert NescioClassifier(name, random_state=0).fit(train, labels).score(test, right) > least
 
     @pytest.mark.parametrize("name", QUICK)
-    def test_accepts_the_share_that_it_promised(self, name):
+    def test_accepts_the_fraction_that_it_promised(self, name):
         """The accepted fraction is Beta(k, n + 1 − k) over n = 99 calibration inputs, k = 90."""
         shares = []
         for seed in range(40):
@@ -107,7 +109,7 @@ class TestAnswers:
         )
         np.testing.assert_array_equal(classifier.predict(x), logits.argmax(1))
 
-    def test_kernels_of_duq_become_shares(self, iris):
+    def test_kernels_of_duq_become_fractions(self, iris):
         x, y = iris
         classifier = quick("duq").fit(x, y)
         kernels = np.exp(classifier.model_(torch.from_numpy(x)).detach().numpy())
@@ -153,11 +155,11 @@ class TestAnswers:
     )
     def test_labels_of_any_kind(self, blobs, kinds, unknown):
         x, y = blobs
-        told = quick(reject=0.8).fit(x, kinds[y]).predict(x)
+        predicted = quick(reject=0.8).fit(x, kinds[y]).predict(x)
         plain = quick(reject=0.8).fit(x, y).predict(x)
-        assert set(told) == {*kinds, unknown}
-        np.testing.assert_array_equal(told == unknown, plain == -1)
-        np.testing.assert_array_equal(told == kinds[1], plain == 1)
+        assert set(predicted) == {*kinds, unknown}
+        np.testing.assert_array_equal(predicted == unknown, plain == -1)
+        np.testing.assert_array_equal(predicted == kinds[1], plain == 1)
         assert quick(reject=0.8).fit(x, kinds[y]).score(x, kinds[y]) == (plain == y).mean()
 
     def test_unknown_may_have_another_name(self, blobs):

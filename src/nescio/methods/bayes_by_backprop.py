@@ -90,7 +90,9 @@ class BayesByBackprop(Method):
     def divergence(self, drawn: dict[str, Tensor]) -> Tensor:
         """Return `KL(posterior ‖ prior)`; for a scale mixture estimated from drawn weights."""
         kl = self.prior_distribution.divergence
-        return torch.stack([kl(*own, drawn[name]) for name, own in self.posterior().items()]).sum()
+        return torch.stack(
+            [kl(mean, std, drawn[n]) for n, (mean, std) in self.posterior().items()]
+        ).sum()
 
     def forward(self, x: Tensor) -> Tensor:
         weights = sum(rho.numel() for rho in self.rho)
@@ -102,7 +104,7 @@ class BayesByBackprop(Method):
         if self._kept is not None and weights * self.samples <= MAX_KEPT:
             drawn = self._kept = self._kept or list(drawn)
         return torch.cat(
-            [torch.cat([run_stacked(self.net, own, chunk) for chunk in inputs], 1) for own in drawn]
+            [torch.cat([run_stacked(self.net, w, chunk) for chunk in inputs], 1) for w in drawn]
         )
 
     @contextmanager

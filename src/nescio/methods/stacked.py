@@ -56,9 +56,9 @@ def run_stacked(
     single = type(x) is not Tensor or len(next(iter(weights.values()))) == 1
     over = loop_stacked if grouped or writes or single else map_stacked
     if own_inputs:
-        return over(lambda own, inputs: functional_call(net, own, (inputs,)), weights, x)
+        return over(lambda w, inputs: functional_call(net, w, (inputs,)), weights, x)
     # a clone, since a network may write to its input
-    return over(lambda own: functional_call(net, own, (x.clone(),)), weights)
+    return over(lambda w: functional_call(net, w, (x.clone(),)), weights)
 
 
 def chunks(x: Tensor, draws: int, net: nn.Module) -> tuple[Tensor, ...]:

@@ -158,8 +158,8 @@ def check_same_settings(before: Mapping[str, Any], now: Mapping[str, Any], where
     nescio.errors.NescioError: it was made with b=2, not 3; use the same settings, or another path
     """
     if differences := _differences(before, now):
-        told = " and ".join(differences)
-        raise NescioError(f"{where} was made with {told}; use the same settings, or another path")
+        listed = " and ".join(differences)
+        raise NescioError(f"{where} was made with {listed}; use the same settings, or another path")
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

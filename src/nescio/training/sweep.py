@@ -69,11 +69,11 @@ class Sweep:
         first = self.fresh_model(self.candidates[0], self.seed)
         settings, trials = self.settings(first), dict[float, Trial]()
         if file is not None and os.path.exists(file):
-            kept = Selection.load(file)
-            check_same_settings(kept.provenance.settings, settings, repr(os.fspath(file)))
-            trials = {trial.value: trial for trial in kept.trials}
+            before = Selection.load(file)
+            check_same_settings(before.provenance.settings, settings, repr(os.fspath(file)))
+            trials = {trial.value: trial for trial in before.trials}
             if trials.keys() >= set(self.candidates):
-                return kept
+                return before
         self.check_data(first)
         for value in [value for value in self.candidates if value not in trials]:
             trials[value] = self.run_trial(value, first)

@@ -85,7 +85,7 @@ def train(
     rate = rate() if isinstance(schedule, str) else rate
     augment = [augment] if isinstance(augment, str) or callable(augment) else augment
     changes = [_look_up(change, AUGMENTATIONS, "augmentation") for change in augment]
-    if not all(callable(one) and not isinstance(one, type) for one in (rate, *changes)):
+    if not all(callable(f) and not isinstance(f, type) for f in (rate, *changes)):
         raise NescioError(
             "a schedule is a function of the fraction of training done, an augmentation of a batch"
         )
@@ -101,7 +101,7 @@ def train(
         momentum=momentum,
         weight_decay=weight_decay,
         schedule=stable_repr(rate),
-        augment=tuple(one if isinstance(one, str) else stable_repr(one) for one in augment),
+        augment=tuple(a if isinstance(a, str) else stable_repr(a) for a in augment),
         validation=sizes[0] / sum(sizes),
         patience=patience,
         checkpoint_every=checkpoint_every,
@@ -111,9 +111,9 @@ def train(
     frozen = _frozen_in_eval(model, method.net)
     flags = [(module, module.training) for module in model.modules()]
 
-    def trainer_of(part: Method, own: TrainingSettings) -> Trainer:
-        seed_generators(derived_seed(own.seed, "data", 0))
-        return Trainer(part, known, held, own, rate, changes, frozen)
+    def trainer_of(part: Method, its_settings: TrainingSettings) -> Trainer:
+        seed_generators(derived_seed(its_settings.seed, "data", 0))
+        return Trainer(part, known, held, its_settings, rate, changes, frozen)
 
     try:
         with torch.random.fork_rng():
@@ -136,12 +136,13 @@ def _train_parts(
     _check_path(path, separate)
     try:
         for number, part in enumerate(parts):
-            own, file, title = settings, path, "train"
+            its_settings, file, title = settings, path, "train"
             if separate:  # a killed run finds each member by its own file
-                own = replace(settings, seed=derived_seed(settings.seed, "member", number))
+                seed = derived_seed(settings.seed, "member", number)
+                its_settings = replace(settings, seed=seed)
                 file = None if path is None else _member_path(path, number)
                 title = f"train member {number + 1} of {len(parts)}"
-            histories.append(_run(trainer_of(part, own), file, title, progress))
+            histories.append(_run(trainer_of(part, its_settings), file, title, progress))
     finally:
         method.zero_grad()
         for part in parts:

@@ -160,7 +160,7 @@ def test_gradients_of_the_loss_reach_means_and_spreads(batch):
 
 
 def kl_part(model, batch, training_step):
-    """What part of the KL a step's loss holds, told by losses with and without it."""
+    """What part of the KL a step's loss holds, from losses with and without it."""
     losses = []
     beta = model.beta
     for own in (beta, 0.0):
@@ -172,7 +172,7 @@ def kl_part(model, batch, training_step):
 
 
 @pytest.mark.parametrize("batches", [1, 2, 7])
-def test_shares_of_an_epoch_sum_to_one(batch, batches):
+def test_fractions_of_an_epoch_sum_to_one(batch, batches):
     uniform, decreasing = bayesian(), bayesian(kl_weights="decreasing")
     for epoch in (0, 3):
         moments = [
@@ -188,7 +188,7 @@ def test_shares_of_an_epoch_sum_to_one(batch, batches):
         assert sum(shares) == pytest.approx(1)
 
 
-def test_decreasing_shares_of_very_many_batches(batch):
+def test_decreasing_fractions_of_very_many_batches(batch):
     model = bayesian(kl_weights="decreasing")
     assert kl_part(model, batch, TrainingStep(0, 5000, 5000, 40_000)) == pytest.approx(0.5)
     assert kl_part(model, batch, TrainingStep(4999, 5000, 5000, 40_000)) == pytest.approx(
@@ -315,7 +315,7 @@ def test_bad_settings_are_refused(settings):
         BayesByBackprop(mlp(2, 3), **settings)
 
 
-def test_an_unknown_way_to_share_is_told_the_nearest():
+def test_an_unknown_kl_weighting_suggests_the_nearest():
     with pytest.raises(NescioError, match="did you mean 'uniform'"):
         BayesByBackprop(mlp(2, 3), kl_weights="unifrom")
 
@@ -416,7 +416,7 @@ def test_a_frozen_weight_keeps_its_spread(blobs):
     assert not torch.allclose(spreads["3.weight"], torch.full((3, 4), 0.02))
 
 
-def test_a_lazy_network_is_told():
+def test_a_lazy_network_is_refused():
     with pytest.raises(NescioError, match="lazy modules"):
         BayesByBackprop(nn.Sequential(nn.LazyLinear(4), nn.Linear(4, 3)))
 

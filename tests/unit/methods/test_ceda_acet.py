@@ -241,7 +241,7 @@ def test_what_acet_cannot_be(how, what):
         ACET(net(), **how)
 
 
-def test_noise_that_does_not_fit_is_told(batch):
+def test_noise_that_does_not_fit_is_refused(batch):
     x, y = batch
     for made, what in (
         (

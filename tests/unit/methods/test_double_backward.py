@@ -482,7 +482,7 @@ def test_data_that_came_through_weights_pass_their_gradient_on(seed):
     assert apart(*found) < EXACT
 
 
-def test_data_are_told_from_what_weights_made_of_them():
+def test_data_are_distinguished_from_what_weights_made_of_them():
     x, weight = torch.randn(3, 2, requires_grad=True), nn.Parameter(torch.randn(2, 2))
     assert _depends_only_on(x, x)
     assert _depends_only_on(x, (2 * x).t() + x.t())

@@ -102,7 +102,7 @@ class TestKernels:
         model.loss(*batch)[0].backward()
         assert (model.log_length_scale.grad != 0).all()
 
-    def test_the_centroid_is_as_long_as_the_features_unless_told(self):
+    def test_the_centroid_is_as_long_as_the_features_by_default(self):
         assert DUQ(mlp(4, hidden=(9,)), 3).centroid_size == 9
 
 
@@ -266,7 +266,7 @@ class TestCentroids:
         assert {"counts", "centroids", "met"} <= set(model.state_dict())
         assert not any(buffer.requires_grad for buffer in model.buffers())
 
-    def test_of_constant_weights_settle_at_the_class_means(self, batch):
+    def test_of_constant_weights_converge_to_the_class_means(self, batch):
         """The closed form that the paper names: the centroids that minimise the distances."""
         model, (x, y) = small(momentum=0.9), batch
         for _ in range(400):
@@ -522,16 +522,16 @@ class TestBadInput:
                 model, data, epochs=epochs, optimizer="sgd", learning_rate=1e6, checkpoint=path
             )
 
-        path, told = (
+        path, message = (
             tmp_path / "c.safetensors",
             r"buffer 'centroids' became NaN or infinite in epoch 2, step 1; the last",
         )
-        with pytest.raises(NescioError, match=told):
+        with pytest.raises(NescioError, match=message):
             start()
         kept = path.read_bytes()
         tensors, about = read_tensors(path, "checkpoint")
         assert about["progress"]["step"] == 1
         assert all(value.isfinite().all() for value in tensors.values())
-        with pytest.raises(NescioError, match=told):  # from the kept one on, to the same end
+        with pytest.raises(NescioError, match=message):  # from the kept one on, to the same end
             start()
         assert path.read_bytes() == kept

@@ -41,7 +41,7 @@ def test_slopes_can_be_differentiated_also_where_there_is_none(seed):
 @pytest.mark.parametrize(
     "outputs", [torch.ones(3), torch.ones(3, requires_grad=True)]
 )  # nothing, or weights alone
-def test_outputs_that_do_not_come_from_the_input_are_told(outputs):
+def test_outputs_that_do_not_come_from_the_input_are_refused(outputs):
     with pytest.raises(NescioError, match="constant, detached or made under"):
         gradient_norms(outputs, torch.randn(3, 4, requires_grad=True))
 

@@ -561,7 +561,7 @@ def test_normalisation_without_statistics_lives_side_by_side():
     torch.testing.assert_close(model(x), torch.stack([net(x) for net in start]))
 
 
-def test_five_members_unless_told():
+def test_five_members_by_default():
     assert Ensemble(lambda: mlp(2, 3)).members == 5
 
 

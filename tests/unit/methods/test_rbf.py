@@ -139,7 +139,7 @@ class TestSolution:
         model.loss(x.double(), y)[0].backward()
         assert model.weight.grad.abs().max() <= 1.1e-9
 
-    def test_needs_no_step_and_is_told_as_one_epoch(self, known, monkeypatch):
+    def test_needs_no_step_and_is_recorded_as_one_epoch(self, known, monkeypatch):
         monkeypatch.setattr(Trainer, "_step", lambda *_: pytest.fail("a step was made"))
         model = RBFNetwork(40, 2.0, classes=3, normalise=known.normalise)
         x, y = known.train.take(slice(None))
@@ -151,9 +151,9 @@ class TestSolution:
             loss, logits = model.loss(x, y)
         assert epoch.loss == pytest.approx(loss.item(), rel=1e-5)
         assert epoch.accuracy == pytest.approx(float((logits.argmax(1) == y).double().mean()))
-        judged = nescio.evaluate(model, known.test, {}).known
-        assert epoch.validation_accuracy == judged.accuracy
-        assert epoch.validation_loss == pytest.approx(judged.nll)
+        evaluated = nescio.evaluate(model, known.test, {}).known
+        assert epoch.validation_accuracy == evaluated.accuracy
+        assert epoch.validation_loss == pytest.approx(evaluated.nll)
         assert (history.steps, history.best_epoch, epoch.learning_rate) == (1, 1, 0.0)
 
     def test_is_where_steps_come_to_rest(self, known):

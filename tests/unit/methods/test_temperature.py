@@ -211,7 +211,7 @@ def test_refuses_what_it_cannot_scale(known, model):
         (1e8, "no temperature ≤ 1e.06 is best"),
     ],
 )
-def test_logits_of_an_unusual_size_are_told_from_labels_that_do_not_fit(scale, said):
+def test_logits_of_an_unusual_size_are_distinguished_from_labels_that_do_not_fit(scale, said):
     logits, labels = drawn(1.0, count=500)
     for draws in (1, 2):
         with pytest.raises(NescioError, match=said):

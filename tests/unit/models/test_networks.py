@@ -38,7 +38,7 @@ def test_logits_or_features(name):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_is_made_again_from_its_recipe(name):
+def test_is_rebuilt_from_its_recipe(name):
     net = network_for(name, SHAPES[name], 10)
     again = build(net.recipe)
     assert [(key, value.shape) for key, value in net.state_dict().items()] == [
@@ -190,7 +190,7 @@ def test_refuses_impossible_sizes(make):
         make()
 
 
-def test_an_unknown_network_is_told_the_nearest():
+def test_an_unknown_network_suggests_the_nearest():
     with pytest.raises(NescioError, match="did you mean 'lenet'"):
         network_for("lenett", (1, 28, 28), 3)
 

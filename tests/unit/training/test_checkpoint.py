@@ -237,6 +237,6 @@ def test_buffers_may_hold_infinities(blobs, tmp_path):
 
 
 @pytest.mark.parametrize("place", ["", ".", "/", ".."])
-def test_a_place_without_a_name_is_told(blobs, place):
+def test_a_place_without_a_name_is_refused(blobs, place):
     with pytest.raises(NescioError, match=r"names no file|is a folder"):
         nescio.train(small(), blobs, epochs=1, checkpoint=place)

@@ -326,14 +326,14 @@ def bad(blobs, **changes):
         ({"checkpoint_every": 0}, "checkpoint_every"),
     ],
 )
-def test_bad_input_is_told(blobs, changes, message):
+def test_bad_input_is_refused(blobs, changes, message):
     arguments = bad(blobs, **changes)
     model, data = arguments.pop("model"), arguments.pop("data")
     with pytest.raises(NescioError, match=message):
         nescio.train(model, data, **arguments)
 
 
-def test_data_in_memory_of_one_class_are_told_before_any_step(blobs):
+def test_data_in_memory_of_one_class_are_refused_before_any_step(blobs):
     model = Watched(small())
     with pytest.raises(NescioError, match="all 1000 training inputs are of one class"):
         nescio.train(model, (blobs.inputs, torch.ones(1000, dtype=torch.long)), epochs=1)

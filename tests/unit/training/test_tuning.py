@@ -77,9 +77,9 @@ def test_a_trial_is_a_training_like_any_other(make, known, seed):
     torch.manual_seed(derived_seed(seed, "weights", 0))
     model = make(gradient_penalty=0.2)
     nescio.train(model, train, epochs=1, batch_size=64, learning_rate=0.01, seed=seed)
-    judged = nescio.evaluate(model, held, scores=["max_logit"])
-    assert found.chosen.accuracy == judged.known.accuracy
-    assert found.chosen.auroc == judged.known.misclassification[0].auroc
+    evaluated = nescio.evaluate(model, held, scores=["max_logit"])
+    assert found.chosen.accuracy == evaluated.known.accuracy
+    assert found.chosen.auroc == evaluated.known.misclassification[0].auroc
 
 
 def test_one_seed_one_result(make_small, blobs, seed):
@@ -166,7 +166,7 @@ def test_a_model_without_a_mistake_is_as_good_as_any(scripted, make_small, blobs
     assert [trial.auroc for trial in found.trials] == [0.5, 1.0, 1.0]
 
 
-def test_models_that_are_never_right_are_told(scripted, make_small, blobs):
+def test_models_that_are_never_right_are_refused(scripted, make_small, blobs):
     scripted[0.0] = scripted[0.1] = [(0.9, False), (0.3, False)]
     with pytest.raises(
         NescioError,
@@ -374,7 +374,7 @@ def test_functions_among_the_settings_are_recorded(make_small, blobs):
         ({"record": "."}, "cannot read"),
     ],
 )
-def test_bad_input_is_told(make_small, blobs, more, message):
+def test_bad_input_is_refused(make_small, blobs, more, message):
     given = {"make": make_small, "data": blobs, "candidates": (0.1, 0.2), "epochs": 1, **more}
     with pytest.raises(NescioError, match=message):
         select_length_scale(**given)
@@ -389,7 +389,7 @@ def test_bad_input_is_told(make_small, blobs, more, message):
         (torch.zeros(0, 2), "empty"),
     ],
 )
-def test_bad_unknown_data_are_told_before_any_training(
+def test_bad_unknown_data_are_refused_before_any_training(
     make_small, blobs, unknown, message, monkeypatch
 ):
     monkeypatch.setattr(sweep, "train_model", lambda *_, **__: pytest.fail("trained"))
