@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from nescio import audit as audit
     from nescio import data as data
     from nescio import detectors as detectors
+    from nescio import guarantees as guarantees
     from nescio import methods as methods
     from nescio import metrics as metrics
     from nescio import models as models
@@ -47,7 +48,7 @@ __version__ = "0.1.0"
 
 _MODULES = {  # public name: the module it is
     **{room: room for room in ("audit", "data", "detectors", "methods", "metrics", "models")},
-    **{room: room for room in ("records", "scores", "sklearn")},
+    **{room: room for room in ("guarantees", "records", "scores", "sklearn")},
     "attacks": "core.attacks",
     "schedule": "training.schedule",
 }

@@ -60,7 +60,9 @@ class Moments:
     def _merge(self) -> None:
         sums = self.mean.new_zeros(self.mean.shape)
         for rows, labels in self._chunks():  # sums of more would cost singles their digits
-            sums += _sums(rows, labels, len(self.count))
+            by_class = rows.new_zeros(self.mean.shape)
+            one = len(self.count) == 1  # nothing to look up
+            sums += rows.sum(0, keepdim=True) if one else by_class.index_add_(0, labels, rows)
         labels = torch.cat([labels for _, labels in self._pending])
         count = labels.bincount(minlength=len(self.count)).double()
         mean = sums / count.clamp(min=1)[:, None]
@@ -106,13 +108,6 @@ class Moments:
         difference = (self.mean - mean) * self.count.sqrt()[:, None]
         within = self.scatter.sum(0) if self.each else self.scatter
         return mean, within + difference.T @ difference
-
-
-def _sums(rows: Tensor, labels: Tensor, classes: int) -> Tensor:
-    """Sum rows `(B, F)` by class, `(C, F)`."""
-    if classes == 1:  # nothing to look up
-        return rows.sum(0, keepdim=True)
-    return rows.new_zeros(classes, rows.shape[1]).index_add_(0, labels, rows)
 
 
 def _gram(chunks: Iterable[Tensor], like: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from nescio.errors import NescioError, unknown_name
 
 Score = Callable[[Tensor], Tensor]
 MAX_TEXT = 200  # characters of a name with parameters
-Literal = str | int | float | None
+Parameter = str | int | float | None
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ScoreSpec:
     name: str
     function: Callable[..., Tensor]
     needs_draws: bool = False
-    parameters: Mapping[str, Literal] = field(default_factory=dict, hash=False)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
     of_model: bool = False
     log_of: str | None = None
 
@@ -80,6 +80,6 @@ class ScoreSpec:
         for name, value in values.items():
             if name not in known:
                 raise unknown_name(f"parameter of {self.name}", name, known)
-            if not isinstance(value, Literal):
+            if not isinstance(value, Parameter):
                 raise NescioError(f"{name} of {self.name} must be a literal, got {value!r}")
         return replace(self, parameters={name: values[name] for name in known if name in values})
