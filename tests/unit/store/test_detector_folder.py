@@ -154,7 +154,7 @@ def test_rows_say_what_the_detector_explains_and_no_code_is_run(command, there, 
         *FIT, "-o", tmp_path / "det", "--class-names", 'red, "green, dark", blue', "--accept", 0.9
     )
     assert code == 0, err
-    assert "accepted with a probability of at least 0.9" in out
+    assert "at least 90 % of known inputs are accepted" in out
     assert "scoring needs none of its code" in out
     assert {path.name for path in (tmp_path / "det").iterdir()} == {
         "detector.safetensors",
@@ -305,7 +305,7 @@ def test_tables_go_by_column_name_and_gaps_are_unknown(command, there, net, tmp_
     ]
     code, out, err = command(*words)
     assert code == 0, err
-    assert "at most 0.2 of accepted answers are wrong" in out
+    assert "at most 20 % of accepted answers are wrong" in out
     with (tmp_path / "new.csv").open("w", newline="") as file:
         body = [[b, "x", a] for a, b in blobs.inputs[:9].tolist()]
         csv.writer(file).writerows(
@@ -703,7 +703,7 @@ def test_answers_never_take_the_place_of_what_is_read(command, there, tmp_path):
         ("rows.csv", "link.csv", "is an input of this command"),
         ("link.csv", "rows.csv", "is an input of this command"),
         ("pictures", "pictures/deep/b.png", "is an input of this command"),
-        ("pictures/a.png", "pictures/a.png", "be read"),
+        ("pictures/a.png", "pictures/a.png", "is an input of this command"),
         ("rows.csv", "det/fitted.json", "belongs to"),
         ("rows.csv", "det/detector.safetensors", "belongs to"),
     ]:
@@ -917,7 +917,7 @@ def test_the_detector_that_suits_a_users_network_answers_from_the_folder_it_is_l
     code, out, _ = command(*words, "--accept", 0.9, "-o", tmp_path / "found")
     assert code == 0
     record = nescio.records.Recommendation.load(tmp_path / "found" / "recommendation.json")
-    assert f"{record.detector} recommended" in out
+    assert f"Recommended: {record.detector} " in out
     assert "Calibrated on 150 inputs" in out
     assert "nescio score" in out
     code, answers, _ = command("score", tmp_path / "found" / "recommended", tmp_path / "new.npz")

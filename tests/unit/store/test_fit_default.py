@@ -137,10 +137,8 @@ def test_too_few_inputs_end_with_a_way_out_that_works(command, there):
         code, _, err = command(*words, *more)
         assert code == 2
         said = " ".join(err.split())
-        assert (
-            "15 calibration inputs (as many were set aside for the p-values of its members" in said
-        )
-        assert "--score max_prob, sets nothing aside" in said
+        assert "15 calibration inputs (as many were set aside for its members' p-values" in said
+        assert "Threshold, or --score max_prob, needs none" in said
     assert command(*words, "--score", "max_prob")[0] == 0
 
 
