@@ -69,10 +69,10 @@ def list_experiments(results: Path = Path("results"), root: str | None = None) -
         python -m papers list
     """
     from papers.experiments import EXPERIMENTS, not_made
-    from papers.results import found_results
+    from papers.results import read_results
     from papers.terminal import experiments_table
 
-    done = found_results(results).values()
+    done = read_results(results).values()
     took = {one.name: one.provenance.seconds for one in done if one.scale == "quick"}
     missing = {
         name: [what for scale in one.scales for what in one.missing(scale, root)]

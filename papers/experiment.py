@@ -77,7 +77,7 @@ def reproduce(experiment: Experiment, work: Workspace, command: str) -> Reproduc
             f"`nescio data get {missing[0]}`{' and so on' if len(missing) > 1 else ''}"
         )
     claim_folder(work.folder, name, work.scale, work.seeds)
-    with work.spent.on("the rest"):
+    with work.spent.measure("the rest"):
         outcome = experiment.run(work)
     settings = {"scale": work.scale, "seeds": work.seeds}
     origin = Provenance.now(0, settings, work.spent.total())

@@ -24,6 +24,6 @@ NOT_MADE = {  # by paper and item: why
 
 
 def not_made() -> str:
-    """A line on what is not among the experiments, and why."""
+    """Return a line on what is not among the experiments, and why."""
     left = (f"{item} of paper {paper} ({why})" for (paper, item), why in NOT_MADE.items())
     return f"Not made again: {'; '.join(left)}."

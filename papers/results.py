@@ -15,7 +15,7 @@ from papers.reproduction import Reproduction
 README = "README.md"
 
 
-def found_results(folder: Path) -> dict[str, Reproduction]:
+def read_results(folder: Path) -> dict[str, Reproduction]:
     """Return the records of all experiments that were run, by the name of the folder of each."""
     return {
         path.parent.name: Reproduction.load(path) for path in sorted(folder.glob(f"*/{RECORD}"))
@@ -23,13 +23,13 @@ def found_results(folder: Path) -> dict[str, Reproduction]:
 
 
 def write_page(folder: Path, record: Reproduction) -> None:
-    """The page beside a record."""
+    """Write the page beside a record."""
     save_markdown(reproduction_markdown(record), folder / README)
 
 
 def write_results(folder: Path, output: Path, command: str) -> int:
-    """The page of all results, and the one beside each record; how many there are."""
-    found = found_results(folder)
+    """Write the page of all results, and the one beside each record; return how many there are."""
+    found = read_results(folder)
     if not found:
         raise NescioError(
             f"there are no results in {str(folder)!r}: no folder in it has a {RECORD}"

@@ -1,4 +1,4 @@
-"""How long work took in all, also when it was done in several goes."""
+"""How long work took in all, also when it was interrupted and resumed."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -7,27 +7,27 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class _Open:
-    """A block of work under way: the time of blocks within it, and what these were spent on."""
+class _OpenBlock:
+    """A block under way: the seconds of blocks within it, and what they were spent on."""
 
     inner: float = 0.0
-    within: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
 
 
 @dataclass
 class Spent:
     """Seconds by what they were spent on: stages, and training runs, which stages may share.
 
-    What is known to have taken some seconds, in an earlier go or elsewhere, counts with those.
+    What an earlier run or another experiment did counts with the seconds it took then.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
-    _open: list[_Open] = field(default_factory=lambda: [_Open()])
+    _open: list[_OpenBlock] = field(default_factory=lambda: [_OpenBlock()])
 
     @contextmanager
-    def on(self, what: str) -> Iterator[None]:
+    def measure(self, what: str) -> Iterator[None]:
         """Count the time of a block for `what`, but for blocks within it."""
-        started, block = time.monotonic(), _Open()
+        started, block = time.monotonic(), _OpenBlock()
         self._open.append(block)
         try:
             yield
@@ -36,17 +36,17 @@ class Spent:
             whole = time.monotonic() - started
             self.seconds[what] = whole - block.inner
             self._open[-1].inner += whole
-            self._open[-1].within |= block.within | {what}
+            self._open[-1].used |= block.used | {what}
 
-    def knows(self, seconds: Mapping[str, float]) -> None:
-        """Take this for what each of them took, in place of what was measured."""
+    def set_known(self, seconds: Mapping[str, float]) -> None:
+        """Set what each of these took, in place of what was measured."""
         self.seconds |= seconds
-        self._open[-1].within |= set(seconds)
+        self._open[-1].used |= set(seconds)
 
-    def within(self) -> set[str]:
-        """What the block now open has been spent on so far, but for itself."""
-        return set(self._open[-1].within)
+    def used(self) -> set[str]:
+        """Return what the open block has been spent on so far, but for itself."""
+        return set(self._open[-1].used)
 
     def total(self) -> float:
-        """Of all."""
+        """Return the seconds in all."""
         return sum(self.seconds.values())

@@ -99,26 +99,26 @@ class Workspace:
         """
         folder = self._shared_folder(name)
         settings = {"epochs": self.count(epochs, 1), "checkpoint_every": None, **settings}
-        told = f": {method} on {source.name}, seed {seed}, epochs: {settings['epochs']}"
-        self._print(folder.name, told)
+        details = f": {method} on {source.name}, seed {seed}, epochs: {settings['epochs']}"
+        self._print(folder.name, details)
         known = self.known(source)
         if most is not None and known.train is not None:
             first = torch.arange(min(most, len(known.train)))
             known = replace(known, train=known.train.select(first))
         which = (source, known, method, network, "cpu", seed, own or {}, dropout, self.root)
-        with self.spent.on(folder.name):
+        with self.spent.measure(folder.name):
             model, history = train_run(folder, *which, **settings)
-        self.spent.knows({folder.name: history.provenance.seconds})
+        self.spent.set_known({folder.name: history.provenance.seconds})
         return model, history
 
     def shared(self, name: str, make: Callable[[Path], R]) -> R:
         """Return a record that experiments share; `make` is given its folder, and resumes there."""
         folder = self._shared_folder(name)
         self._print(folder.name)
-        with self.spent.on(folder.name):
+        with self.spent.measure(folder.name):
             record = make(folder)
         if isinstance(origin := getattr(record, "provenance", None), Provenance):
-            self.spent.knows({folder.name: origin.seconds})
+            self.spent.set_known({folder.name: origin.seconds})
         return record
 
     def stage(self, name: str, kind: type[R], make: Callable[[], R], **settings: Any) -> R:
@@ -131,16 +131,16 @@ class Workspace:
         old = stages.pop(name, {})
         took = from_plain(dict[str, float], old.pop(SPENT, {}), f"{STAGES}[{name!r}][{SPENT!r}]")
         if path.exists() and old == wanted and (kept := self._load(name, kind, path)) is not None:
-            self.spent.knows(took)
+            self.spent.set_known(took)
             return kept
         listed = bool(old)  # then it is ours, even if it cannot be read
         check_replaceable(path, f"{kind.__name__} record", force=listed)
         self._print(name)
         if old:  # a record of other settings must not pass for one of these, nor the reverse
             self._save_stages(stages)
-        with self.spent.on(path.name):
+        with self.spent.measure(path.name):
             record = make()
-            used = self.spent.within()
+            used = self.spent.used()
         record.save(path, force=listed)
         took = {what: round(self.spent.seconds[what], 3) for what in sorted(used | {path.name})}
         self._save_stages({**self._stages(), name: {**wanted, SPENT: took}})

@@ -105,18 +105,18 @@ def table2(work: Workspace) -> Outcome:
         SINGLE: single(MEMBERS),
         MAHALANOBIS: single(work.pick(1, MEMBERS), "-mahalanobis", _mahalanobis),
     }
-    told = {name: [auroc(one, "mnist") for one in group] for name, group in runs.items()}
-    means = {name: fmean(values) for name, values in told.items()}
+    aurocs = {name: [auroc(one, "mnist") for one in group] for name, group in runs.items()}
+    means = {name: fmean(values) for name, values in aurocs.items()}
     accuracy = {name: fmean(one.known.accuracy for one in group) for name, group in runs.items()}
     what = "AUROC, FashionMNIST against MNIST"
     table = [
         over_seeds(f"{_ours(name)}: {what}", values, PAPER.at("table2", name))
-        for name, values in told.items()
+        for name, values in aurocs.items()
     ]
     table += accuracies(runs, "fashion_accuracy")
     energy = fmean(auroc(one, "mnist", "energy") for one in runs[DUQ])
     entropy = fmean(auroc(one, "mnist", "entropy") for one in runs[SINGLE])
-    ahead = all_of(above(told[DUQ], values) for name, values in told.items() if name != DUQ)
+    ahead = all_of(above(aurocs[DUQ], values) for name, values in aurocs.items() if name != DUQ)
     beside = ", ".join(f"{_ours(name)}: {value:.3f}" for name, value in means.items())
     near = (
         f"{accuracy[DUQ]:.1%} against {accuracy[SINGLE]:.1%} of the single model (wanted: at most "
@@ -148,13 +148,13 @@ def table3(work: Workspace) -> Outcome:
         SINGLE: evaluate_members(work, CIFAR, whole, work.seeds),
         **{f"deep ensemble of {size}": cifar_ensembles(work, size) for size in sizes},
     }
-    told = {name: [auroc(one, "svhn") for one in group] for name, group in runs.items()}
+    aurocs = {name: [auroc(one, "svhn") for one in group] for name, group in runs.items()}
     table = [
         over_seeds(f"{name}: AUROC, CIFAR-10 against SVHN", values, PAPER.at("table3", name))
-        for name, values in told.items()
+        for name, values in aurocs.items()
     ]
     table += accuracies(runs, "cifar_accuracy")
-    means = {name: fmean(values) for name, values in told.items()}
+    means = {name: fmean(values) for name, values in aurocs.items()}
     gain = f"{means[none]:.3f} and {means[strong]:.3f} (wanted: more than 0.03)"
     each = ", ".join(f"{name}: {value:.3f}" for name, value in means.items())
     deep = max(means, key=means.__getitem__).startswith("deep")

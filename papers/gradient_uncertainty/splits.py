@@ -141,22 +141,22 @@ def one_split(
     started += time.monotonic() - learning - history.provenance.seconds
     rows, right, names = labelled_features(model, validation)
     check_counts(int(right.sum()), int((~right).sum()), {})
-    told, few = _sets(plan, known, root, own)
-    judge = _SetFeatures(_features(plan, model, test, told, root))
+    unknown, few = _sets(plan, known, root, own)
+    by_set = _SetFeatures(_features(plan, model, test, unknown, root))
     familiar = {name: gradient_features(model, data, log=True).values for name, data in few.items()}
     columns = {name: _column(names.index(column)) for name, column in SINGLE.items()}
     fits = {kind: fit_meta(kind, rows, ~right, own) for kind in REGRESSIONS}
-    table = [judge.row(name, "single", column) for name, column in columns.items()]
-    table += [judge.row(kind, "regression", fit) for kind, fit in fits.items()]
+    table = [by_set.row(name, "single", column) for name, column in columns.items()]
+    table += [by_set.row(kind, "regression", fit) for kind, fit in fits.items()]
     for mix in plan.mixes:
         few_of = {name: familiar[name] for name in mix}
-        table.append(_network_row(plan, judge, rows, right, few_of, own))
-    spreads = [ScoreValues(name, judge.values(names.index(SINGLE[name]))) for name in SHOWN]
+        table.append(_network_row(plan, by_set, rows, right, few_of, own))
+    spreads = [ScoreValues(name, by_set.values(names.index(SINGLE[name]))) for name in SHOWN]
     return Separations(
         data=known.name,
         network=plan.network,
         accuracy=(nescio.evaluate(model, test, scores=["max_prob"]).known.accuracy,),
-        sets={name: (len(values),) for name, values in judge.features.items()},
+        sets={name: (len(values),) for name, values in by_set.features.items()},
         rows=tuple(table),
         spreads=tuple(spreads),
         provenance=Provenance.now(seed, dict(settings), time.monotonic() - started),
@@ -164,7 +164,7 @@ def one_split(
 
 
 def _features(
-    plan: SplitPlan, model: Softmax, test: Samples, told: dict[str, Samples], root: str | None
+    plan: SplitPlan, model: Softmax, test: Samples, unknown: dict[str, Samples], root: str | None
 ) -> Features:
     """Of right answers, wrong ones, each unknown set, and all mixed ones; no empty sets."""
     values, right, _ = labelled_features(model, test)
@@ -172,7 +172,9 @@ def _features(
     for name in plan.digits:
         values, right, _ = labelled_features(model, load(name, root).test)
         found[f"{name}, wrong"] = values[~right]
-    found |= {name: gradient_features(model, data, log=True).values for name, data in told.items()}
+    found |= {
+        name: gradient_features(model, data, log=True).values for name, data in unknown.items()
+    }
     found[ALL] = torch.cat([found[name] for name in plan.mixed])
     return {name: values for name, values in found.items() if len(values)}
 
@@ -220,14 +222,14 @@ def _trained(
 def _sets(
     plan: SplitPlan, known: Known, root: str | None, seed: int
 ) -> tuple[dict[str, Samples], dict[str, Samples]]:
-    """The unknown sets to be told, and a few inputs of each to learn from; no input is in both."""
-    told, few = {}, {}
+    """The unknown sets to evaluate on, and a few other inputs of each to learn from."""
+    unknown, few = {}, {}
     for name in plan.unknown:
         data = unknown_set(name, known, root, seed % 2**31)
         order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
         few[name] = data.select(order[: plan.each])
-        told[name] = data.select(order[plan.each : plan.each + plan.most])
-    return told, few
+        unknown[name] = data.select(order[plan.each : plan.each + plan.most])
+    return unknown, few
 
 
 class _SetFeatures:
@@ -239,7 +241,7 @@ class _SetFeatures:
     def row(self, name: str, group: str, *scores: Any) -> ScoreRow:
         """What a score gives or, of several, what they give on average."""
         against = {
-            other: [self._told(score, other) for score in scores]
+            other: [self._separation(score, other) for score in scores]
             for other in self.features
             if other != RIGHT
         }
@@ -258,7 +260,7 @@ class _SetFeatures:
             if name != ALL
         }
 
-    def _told(self, score: Any, other: str) -> tuple[float, float, float]:
+    def _separation(self, score: Any, other: str) -> tuple[float, float, float]:
         known, unknown = (_numbers(score(self.features[name])) for name in (RIGHT, other))
         return metrics.separation(known, unknown)[:3]
 
@@ -268,7 +270,7 @@ def _numbers(values: Tensor) -> NDArray[np.float64]:
 
 
 def _network_row(
-    plan: SplitPlan, judge: _SetFeatures, rows: Tensor, right: Tensor, few: Features, seed: int
+    plan: SplitPlan, by_set: _SetFeatures, rows: Tensor, right: Tensor, few: Features, seed: int
 ) -> ScoreRow:
     """The network that learns from validation data and a few inputs of some unknown sets."""
     values = torch.cat([rows, *few.values()])
@@ -277,4 +279,4 @@ def _network_row(
         fit_meta("nn", values, wrong, derived_seed(seed, "network", number))
         for number in range(plan.networks)
     ]
-    return judge.row(" + ".join(["validation", *few]), "network", *fitted)
+    return by_set.row(" + ".join(["validation", *few]), "network", *fitted)

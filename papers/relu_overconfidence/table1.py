@@ -117,17 +117,17 @@ def claims_of(plan: TrainingPlan, runs: Evaluations) -> list[Claim]:
 
     error = {SHOWN[kind]: fmean(1 - one.known.accuracy for one in runs[kind]) for kind in runs}
     noise, fooled = (_means(runs, name, "mmc") for name in ("noise", "adversarial_noise"))
-    told = _means(runs, "adversarial_noise", "auroc")
+    aurocs = _means(runs, "adversarial_noise", "auroc")
     samples = _means(runs, "adversarial_samples", "mmc")
     low = 1 / runs["plain"][0].classes + LOW
-    resist = [name for name in fooled if fooled[name] < low and told[name] > APART]
+    resist = [name for name in fooled if fooled[name] < low and aurocs[name] > APART]
     equal = max(error.values()) - min(error.values()) < 0.005
     plain = f"plain: MMC {noise['plain']:.3f} (wanted: above {HIGH})"
-    fails = fooled["plain"] > 0.95 and told["plain"] < 0.5
-    both = f"plain: MMC {fooled['plain']:.3f}, AUROC {told['plain']:.3f}"
+    fails = fooled["plain"] > 0.95 and aurocs["plain"] < 0.5
+    both = f"plain: MMC {fooled['plain']:.3f}, AUROC {aurocs['plain']:.3f}"
     ceda = f"CEDA: MMC {fooled['CEDA']:.3f} (wanted: above {HIGH})"
     wanted = f"(wanted: below {low:.1f} and above {APART} of ACET, and of no other)"
-    all_three = f"MMC: {in_words(fooled, '{:.3f}')}; AUROC: {in_words(told, '{:.3f}')} {wanted}"
+    all_three = f"MMC: {in_words(fooled, '{:.3f}')}; AUROC: {in_words(aurocs, '{:.3f}')} {wanted}"
     claims = [
         claim("equal_errors", equal, f"test error: {in_words(error, '{:.2%}')}"),
         claim("plain_on_noise", noise["plain"] > HIGH, plain),

@@ -17,11 +17,11 @@ def clock(monkeypatch):
 
 def test_blocks_within_blocks_count_for_themselves(clock):
     spent = Spent()
-    with spent.on("all"):
+    with spent.measure("all"):
         clock(1)
-        with spent.on("stage"):
+        with spent.measure("stage"):
             clock(2)
-            with spent.on("run"):
+            with spent.measure("run"):
                 clock(4)
         clock(8)
     assert spent.seconds == {"all": 9, "stage": 2, "run": 4}
@@ -30,13 +30,13 @@ def test_blocks_within_blocks_count_for_themselves(clock):
 
 def test_what_is_known_takes_the_place_of_what_was_measured(clock):
     spent = Spent()
-    with spent.on("stage"):
-        with spent.on("run"):
+    with spent.measure("stage"):
+        with spent.measure("run"):
             clock(1)  # only the rest of a training that was cut off
-        spent.knows({"run": 100.0})
+        spent.set_known({"run": 100.0})
         clock(2)
-        assert spent.within() == {"run"}
-    spent.knows({"earlier": 10.0})
+        assert spent.used() == {"run"}
+    spent.set_known({"earlier": 10.0})
     assert spent.seconds == {"stage": 2, "run": 100, "earlier": 10}
 
 
@@ -44,13 +44,13 @@ def test_a_block_that_ends_with_an_error_is_closed(clock):
     spent = Spent()
 
     def fail():
-        with spent.on("stage"):
+        with spent.measure("stage"):
             clock(3)
             raise KeyError
 
     with pytest.raises(KeyError):
         fail()
     clock(5)
-    with spent.on("next"):
+    with spent.measure("next"):
         clock(1)
     assert spent.seconds == {"stage": 3, "next": 1}
