@@ -234,8 +234,8 @@ def audit_html(context: ReportContext) -> Markup:
         words = paragraphs([*audit_words(record), _basis_words(record)])
         inside = words + _figure_html(name, record)
         # names of its classes, if another record of the model has them
-        own = (one for other, one in context.records if other == name)
-        named = (one.classes for one in own if isinstance(one, FeatureAudit | Fitted | Map))
+        others = (one for other, one in context.records if other == name)
+        named = (one.classes for one in others if isinstance(one, FeatureAudit | Fitted | Map))
         classes = next((names for names in named if len(names) == record.classes), ())
         if table := _classes_table(record, classes):
             inside += table.html()

@@ -63,19 +63,19 @@ def reliability_figure(
     labels = [record.method for record in records] if names is None else list(names)
     if len(labels) != len(records):
         raise NescioError(f"names={names!r}; expected one for each of {len(records)} records")
-    found = [
+    labelled_bins = [
         (f"{plot_text(label)}: ECE {percent(record.known.ece)}", record.known.reliability)
         for label, record in zip(labels, records, strict=True)
         if record.known.reliability is not None
     ]
-    if not found:
+    if not labelled_bins:
         raise NescioError("a reliability diagram needs evaluations with bins of confidence")
     figure = Figure(figsize=(5.6, 5.6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     diagonal: Style = {"color": "0.5", "linewidth": 1, "linestyle": "--"}
     above.plot([0, 1], [0, 1], label="perfectly calibrated", **diagonal)
-    for i, (label, bins) in enumerate(found):
-        _draw_bins(above, below, bins, label, i, gaps=len(found) == 1)
+    for i, (label, bins) in enumerate(labelled_bins):
+        _draw_bins(above, below, bins, label, i, gaps=len(labelled_bins) == 1)
     above.set(xlim=(0, 1), ylim=(-0.02, 1.02), ylabel="accuracy", aspect="auto")
     below.set(ylim=(0, None), xlabel="confidence", ylabel="fraction of inputs")
     despine(above, below)
@@ -129,15 +129,16 @@ def confidence_gap_figure(records: Sequence[tuple[str, Evaluation]]) -> Figure:
 
 def calibration_html(context: ReportContext) -> Markup:
     """Return a table of all evaluations, reliability diagrams, and what temperatures changed."""
-    found, parts = context.unique(Evaluation), []
-    if found:
-        parts += [_distinct_columns(found).html(), terms((name, METRICS[name]) for name in TERMS)]
-    for data in dict.fromkeys(record.known.name for _, record in found):
-        of_data = [(name, one) for name, one in found if one.known.name == data]
+    evaluations, parts = context.unique(Evaluation), []
+    if evaluations:
+        parts.append(_distinct_columns(evaluations).html())
+        parts.append(terms((name, METRICS[name]) for name in TERMS))
+    for data in dict.fromkeys(record.known.name for _, record in evaluations):
+        of_data = [(name, one) for name, one in evaluations if one.known.name == data]
         if binned := [(name, one) for name, one in of_data if one.known.reliability is not None]:
             parts += [_reliability(data, binned[:MAX_DRAWN]), not_drawn(len(binned), "models are")]
-    if len(found) > 1:
-        drawn = found[:MAX_MODELS]
+    if len(evaluations) > 1:
+        drawn = evaluations[:MAX_MODELS]
         values = "; ".join(
             f"{name}: accuracy {percent(one.known.accuracy)}, confidence {percent(one.known.mmc)}"
             for name, one in drawn
@@ -164,10 +165,10 @@ def _reliability(data: str, binned: Sequence[tuple[str, Evaluation]]) -> Markup:
     )
 
 
-def _distinct_columns(found: Sequence[tuple[str, Evaluation]]) -> Table:
+def _distinct_columns(evaluations: Sequence[tuple[str, Evaluation]]) -> Table:
     """Return all evaluations, without columns that all have in common or that names tell."""
-    same_data = len({record.known.name for _, record in found}) == 1
-    same_name = all(name.rpartition("/")[2] == record.method for name, record in found)
-    table = known_table(found).without(*["method"] * same_name, *["known data"] * same_data)
-    title = f"On {found[0][1].known.name}" if same_data else "On known inputs"
+    same_data = len({record.known.name for _, record in evaluations}) == 1
+    same_name = all(name.rpartition("/")[2] == record.method for name, record in evaluations)
+    table = known_table(evaluations).without(*["method"] * same_name, *["known data"] * same_data)
+    title = f"On {evaluations[0][1].known.name}" if same_data else "On known inputs"
     return replace(table, title=title)

@@ -77,7 +77,7 @@ def _cells(group: Sequence[Evaluation], name: str, score: str | None) -> dict[st
     """Return each metric of one method on one unknown set, mean ± standard deviation of runs."""
     sides = [side_of(one, name) for one in group]
     separations = zip(group, (side.separation for side in sides), strict=True)
-    results = [of_score(one, found, score) for one, found in separations]
+    results = [of_score(one, separation, score) for one, separation in separations]
     return {
         "MMC unknown": percent_cell([side.mmc for side in sides]),
         "AUROC": auroc_cell([one.auroc for one in results]),
@@ -166,7 +166,7 @@ def _comparable(group: Runs) -> Runs | None:
     }
     wanted = (frozenset(sets) for several in sets_of.values() for sets in several if sets)
     for names in dict.fromkeys(wanted):
-        found = {
+        complete = {
             name: [
                 replace(one, unknown=tuple(side for key, side in sets.items() if key in names))
                 for one, sets in zip(runs, sets_of[name], strict=True)
@@ -174,7 +174,7 @@ def _comparable(group: Runs) -> Runs | None:
             ]
             for name, runs in group.items()
         }
-        same = {name: runs for name, runs in found.items() if runs}
+        same = {name: runs for name, runs in complete.items() if runs}
         if len(same) > 1:
             return same
     return None

@@ -49,8 +49,8 @@ def roc_figure(records: Records, unknown: Sets = None, score: str | None = None)
             for one, side in zip(group, sides, strict=True):
                 curve = of_score(one, side.roc, score)
                 axes.plot(curve.unknown, curve.known, **style)
-            separations = zip(group, (side.separation for side in sides), strict=True)
-            area = mean_text([of_score(one, found, score).auroc for one, found in separations])
+            pairs = zip(group, sides, strict=True)
+            area = mean_text([of_score(one, its.separation, score).auroc for one, its in pairs])
             axes.plot([], [], label=f"{plot_text(label)}  {area}", **style | {"linewidth": 1.8})
         axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
         axes.set_title(f"against {plot_text(name)}", fontsize=10)
@@ -96,13 +96,11 @@ def confidence_figure(records: Records, unknown: Sets = None) -> Figure:
     labels = ("confidence", "fraction of inputs\n(square-root scale)")
     figure, panels = _panels(len(runs), *labels, height=2.4)
     for axes, (label, group) in zip(panels, runs.items(), strict=True):
-        found = _confidences(group, ("known", *sets))
-        means = [
-            np.mean([np.array(one.counts[s]) / max(1, sum(one.counts[s])) for one in found], axis=0)
-            for s in ("known", *sets)
-        ]
+        histograms = _confidences(group, ("known", *sets))
+        counts = [[one.counts[name] for one in histograms] for name in ("known", *sets)]
+        means = [np.mean([np.array(c) / max(1, sum(c)) for c in each], axis=0) for each in counts]
         names = (group[0].known.name, *sets)
-        draw_histograms(axes, found[0].edges, list(zip(names, means, strict=True)))
+        draw_histograms(axes, histograms[0].edges, list(zip(names, means, strict=True)))
         # a model that is certain of nearly everything would leave all other bins too flat to see
         axes.set_yscale("function", functions=(_root, np.square))
         axes.yaxis.set_major_locator(FixedLocator((0, 0.01, 0.05, 0.1, 0.2, 0.5, 1)))
@@ -123,9 +121,9 @@ def attacked_figure(records: Records, name: str = ADVERSARIAL_SAMPLES) -> Figure
     figure, panels = _panels(len(runs), "confidence", "inputs (log scale)", height=2.6)
     floor = 0.5 / max(map(len, runs.values()))  # below what a single input counts
     for i, (axes, (label, group)) in enumerate(zip(panels, runs.items(), strict=True)):
-        found, sides = _confidences(group, (name,)), [side_of(one, name) for one in group]
-        counts = np.maximum(np.mean([one.counts[name] for one in found], axis=0), floor)
-        axes.stairs(counts, found[0].edges, baseline=floor, fill=True, color=LINES[i % 6])
+        histograms, sides = _confidences(group, (name,)), [side_of(one, name) for one in group]
+        counts = np.maximum(np.mean([one.counts[name] for one in histograms], axis=0), floor)
+        axes.stairs(counts, histograms[0].edges, baseline=floor, fill=True, color=LINES[i % 6])
         middle = float(np.mean([side.mmc for side in sides]))
         axes.axvline(middle, **BOUND)
         inputs = " / ".join(str(side.inputs) for side in sides)
@@ -139,10 +137,10 @@ def attacked_figure(records: Records, name: str = ADVERSARIAL_SAMPLES) -> Figure
 
 def _confidences(group: Sequence[Evaluation], sets: Sequence[str]) -> list[Histogram]:
     """Return the histogram of confidence of each run."""
-    found = [one.confidence for one in group if one.confidence is not None]
-    if len(found) < len(group) or not all(set(sets) <= set(one.counts) for one in found):
+    histograms = [one.confidence for one in group if one.confidence is not None]
+    if len(histograms) < len(group) or not all(set(sets) <= set(one.counts) for one in histograms):
         raise NescioError(f"a record of {group[0].method} has no histogram of confidence")
-    return found
+    return histograms
 
 
 def _root(values: Any) -> Any:

@@ -39,8 +39,8 @@ def fitted_words(record: Fitted, recommended: str | None = None) -> list[str]:
 
 def fitted_lines(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[RenderableType]:
     """Yield what `nescio fit` prints; `counts` are inputs of each class that set its threshold."""
-    given = {name: value for name, value in facts.settings.items() if value is not None}
-    settings = ", ".join(f"{name}: {_short(value)}" for name, value in given.items())
+    chosen = {name: value for name, value in facts.settings.items() if value is not None}
+    settings = ", ".join(f"{name}: {_short(value)}" for name, value in chosen.items())
     name = f"{facts.detector} ({settings})" if settings else facts.detector
     over = f" over {facts.factory}" if facts.factory else ""
     yield escape(f"{name}{over}, {len(facts.classes)} classes")

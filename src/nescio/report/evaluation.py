@@ -48,8 +48,8 @@ def evaluation_tables(record: Evaluation) -> RenderableType:
         parts.append(replace(unknown_table([("", record)]).without("model", "score"), title=title))
         if len(record.unknown[0].separation) > 1:
             parts.append(scores_table(record))
-        made = (f"{set_name}: {how}" for set_name, how in _attacks(record))
-        parts.append(Text("\n".join([*definitions(*TERMS), *made]), style="dim"))
+        attacks = (f"{set_name}: {how}" for set_name, how in _attacks(record))
+        parts.append(Text("\n".join([*definitions(*TERMS), *attacks]), style="dim"))
     for name, tried in failed_attacks(record).items():
         parts.append(Text(f"{name}: none of {tried} attacks succeeded, so it is empty."))
     return Group(*parts)
@@ -75,29 +75,29 @@ def scores_table(record: Evaluation) -> Table:
     columns = ("score", *(side.name for side in record.unknown), "correct/wrong")
     rows: list[list[Cell]] = []
     for one in record.known.misclassification:
-        found = ({each.score: each.auroc for each in side.separation} for side in record.unknown)
-        rows.append([one.score, *(auroc_cell(by_score.get(one.score)) for by_score in found)])
+        aurocs = ({each.score: each.auroc for each in side.separation} for side in record.unknown)
+        rows.append([one.score, *(auroc_cell(by_score.get(one.score)) for by_score in aurocs)])
         rows[-1].append(auroc_cell(one.auroc))
     return Table("AUROC of every score", columns, rows)
 
 
 def _attacks(record: Evaluation) -> list[tuple[str, str]]:
     """Return how each adversarial set was made and, where not all inputs are in it, why."""
-    made = []
+    attacks = []
     for side in record.unknown:
         if attack := side.attack:
             part = "" if side.inputs == attack.tried else f"; {side.inputs} were then misclassified"
             how = f"{describe_attack(attack)}, tried on {attack.tried} inputs{part}."
-            made.append((side.name, how))
-    return made
+            attacks.append((side.name, how))
+    return attacks
 
 
 def histogram_figure(record: Evaluation, score: str | None = None) -> Figure:
     """Draw how a score is distributed on known data and on each unknown set."""
     score = score or record.score
-    found = {histogram.score: histogram for histogram in record.histograms}
-    if score not in found:
-        raise unknown_name("score of this record", score, found)
+    histograms = {histogram.score: histogram for histogram in record.histograms}
+    if score not in histograms:
+        raise unknown_name("score of this record", score, histograms)
     figure, axes = one_panel(
         f"{plot_text(record.method)}: {plot_text(score)} on each set",
         f"{plot_text(score)}  (higher = more likely unknown)",
@@ -105,9 +105,9 @@ def histogram_figure(record: Evaluation, score: str | None = None) -> Figure:
     )
     sets = [
         (record.known.name if name == "known" else name, np.array(counts) / max(1, sum(counts)))
-        for name, counts in found[score].counts.items()
+        for name, counts in histograms[score].counts.items()
     ]
-    draw_histograms(axes, found[score].edges, sets)
+    draw_histograms(axes, histograms[score].edges, sets)
     return with_legend(figure, axes)
 
 
@@ -148,18 +148,19 @@ def rejection_curves_figure(record: Evaluation, score: str | None = None) -> Fig
 
 def unknown_html(context: ReportContext) -> Markup:
     """Return one table for all models, its terms, and figures of each evaluation."""
-    found = [(name, record) for name, record in context.unique(Evaluation) if record.unknown]
-    if not found:
+    evaluations = [(name, record) for name, record in context.unique(Evaluation) if record.unknown]
+    if not evaluations:
         return Markup("")
-    made: dict[tuple[str, str], list[str]] = {}
-    for name, record in found:
+    models_of: dict[tuple[str, str], list[str]] = {}
+    for name, record in evaluations:
         for set_and_how in _attacks(record):
-            made.setdefault(set_and_how, []).append(name)
-    parts = [unknown_table(found).html(), terms((name, METRICS[name]) for name in TERMS)]
-    by_set = ((name, how, _models(models)) for (name, how), models in made.items())
+            models_of.setdefault(set_and_how, []).append(name)
+    parts = [unknown_table(evaluations).html(), terms((name, METRICS[name]) for name in TERMS)]
+    by_set = ((name, how, _models(models)) for (name, how), models in models_of.items())
     parts.append(paragraphs(f"{name} was generated for {m}: {how}" for name, how, m in by_set))
-    parts += [model_part(name, _drawn(name, one), len(found)) for name, one in found[:MAX_DRAWN]]
-    return join([*parts, not_drawn(len(found), "evaluations are")])
+    for name, record in evaluations[:MAX_DRAWN]:
+        parts.append(model_part(name, _drawn(name, record), len(evaluations)))
+    return join([*parts, not_drawn(len(evaluations), "evaluations are")])
 
 
 def _models(names: Sequence[str]) -> str:
@@ -195,29 +196,29 @@ def _drawn(name: str, record: Evaluation) -> Markup:
 def rejection_html(context: ReportContext) -> Markup:
     """Return rejection curves of each evaluation, and a table of the areas under them."""
     every = context.unique(Evaluation)
-    found = [(name, record, curves) for name, record in every if (curves := _curves(record))]
-    if not found:
+    evaluations = [(name, record, curves) for name, record in every if (curves := _curves(record))]
+    if not evaluations:
         return Markup("")
     parts = [paragraphs(SELECTIVE)]
-    for name, record, curves in found[:MAX_DRAWN]:
+    for name, record, curves in evaluations[:MAX_DRAWN]:
         areas = (f"{data}: {one.area:.3f} of {one.maximum_area:.3f}" for data, one in curves)
         alt = f"Selective accuracy by the fraction rejected. Areas: {'; '.join(areas)}."
         drawn = figure(rejection_curves_figure(record), alt)
-        parts.append(model_part(name, drawn, len(found)))
+        parts.append(model_part(name, drawn, len(evaluations)))
     rows: list[list[Cell]] = [
         [name, data, one.score, one.area, one.maximum_area, Percent(one.area / one.maximum_area)]
-        for name, _, curves in found
+        for name, _, curves in evaluations
         for data, one in curves
     ]
     columns = ("model", "data", "score", "area", "theoretical maximum", "reached")
     table = Table("Area under each rejection curve", columns, rows)
-    return join([*parts, not_drawn(len(found), "evaluations are"), table.html()])
+    return join([*parts, not_drawn(len(evaluations), "evaluations are"), table.html()])
 
 
 def _curves(record: Evaluation) -> list[tuple[str, Rejection]]:
     """Return the curves by the model's own score; none if the record lacks any of them."""
     sides = [(record.known.name, record.known.rejection)]
     sides += [(f"with {side.name}", side.rejection) for side in record.unknown]
-    curves = [(name, own(found, record.score)) for name, found in sides]
+    curves = [(name, own(results, record.score)) for name, results in sides]
     complete = [(name, curve) for name, curve in curves if curve is not None]
     return complete if len(complete) == len(sides) else []

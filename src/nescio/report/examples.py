@@ -20,15 +20,16 @@ from nescio.report.words import plural
 
 def examples_html(context: ReportContext) -> Markup:
     """Return examples of each record, of the first few."""
-    found, parts = context.unique(Examples), []
-    for name, record in found[:MAX_DRAWN]:
-        level = level_within(len(found))
+    records, parts = context.unique(Examples), []
+    for name, record in records[:MAX_DRAWN]:
+        level = level_within(len(records))
         order = f"Of each set the most, then the least certain inputs by {record.score}."
         sets = [_set_html(record, record.known, level, known=True)]
         sets += [_set_html(record, one, level, known=False) for one in record.unknown]
-        parts.append(model_part(name, paragraphs([order]) + join(sets), len(found)))
-    if len(found) > MAX_DRAWN:
-        parts.append(paragraphs([f"Inputs of {len(found) - MAX_DRAWN} more models are not shown."]))
+        parts.append(model_part(name, paragraphs([order]) + join(sets), len(records)))
+    if len(records) > MAX_DRAWN:
+        more = len(records) - MAX_DRAWN
+        parts.append(paragraphs([f"Inputs of {more} more models are not shown."]))
     return join(parts)
 
 

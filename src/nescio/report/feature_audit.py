@@ -60,20 +60,20 @@ def feature_words(record: FeatureAudit) -> list[str]:
     kernels = feature.lower.unknown is not None
     goal = "be uncertain from there on" if kernels else f"reach {_level(record)} confidence"
     already = f"Unmoved, {percent(record.already)} of {record.rows} rows reach it."
-    rest, row = [] if kernels else [already], _median_row(record)
+    unmoved, row = [] if kernels else [already], _median_row(record)
     sides = zip(("lower", "higher"), _sides(feature), strict=True)
     reaches = [(way, side.unknown or side.certain) for way, side in sides]
     ways = [(one.median, way, one) for way, one in reaches if one.median is not None]
     if not ways:
-        return [f"No single feature, moved however far, makes it {goal} in {row}.", *rest]
+        return [f"No single feature, moved however far, makes it {goal} in {row}.", *unmoved]
     distance, way, reach = min(ways, key=lambda each: each[0])
     if distance == 0:
-        return [f"The median row need not be moved for it to {goal}.", *rest]
+        return [f"The median row need not be moved for it to {goal}.", *unmoved]
     spreads = "" if reach.spreads is None else f" ({reach.spreads:.3g} standard deviations)"
     return [
         f"The smallest change of a single feature for it to {goal}, in {row}: "
         f"“{feature.name}” {way} by {distance:.3g}{spreads}.",
-        *rest,
+        *unmoved,
     ]
 
 
@@ -228,8 +228,8 @@ def _legend(figure: Figure, record: FeatureAudit) -> None:
 
 def feature_html(context: ReportContext) -> Markup:
     """Return words, figure and table of each record."""
-    found = [(name, one) for name, one in context.unique(FeatureAudit) if one.features]
-    return join(_html(name, record) for name, record in found[:MAX_DRAWN])
+    records = [(name, one) for name, one in context.unique(FeatureAudit) if one.features]
+    return join(_html(name, record) for name, record in records[:MAX_DRAWN])
 
 
 def _html(name: str, record: FeatureAudit) -> Markup:

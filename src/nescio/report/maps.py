@@ -83,13 +83,13 @@ def _score_names(maps: Sequence[Map], scores: Sequence[str] | None) -> list[str]
         raise NescioError(
             f"a figure needs one or more maps, all of one data set and its classes, got {data}"
         )
-    found = list(dict.fromkeys(surface.name for one in maps for surface in one.scores))
+    available = list(dict.fromkeys(surface.name for one in maps for surface in one.scores))
     if isinstance(scores, str):
         scores = [scores]
-    names = list(dict.fromkeys(scores or found or [CONFIDENCE]))
+    names = list(dict.fromkeys(scores or available or [CONFIDENCE]))
     for name in names:
-        if name not in (*found, CONFIDENCE):
-            raise unknown_name("score of these maps", name, [*found, CONFIDENCE])
+        if name not in (*available, CONFIDENCE):
+            raise unknown_name("score of these maps", name, [*available, CONFIDENCE])
     return names
 
 
@@ -145,8 +145,8 @@ def _draw_score(
     single: bool,
 ) -> None:
     """Draw one score of every map in one colour scale, with its colour bar."""
-    found = {i: surface for i, one in enumerate(maps) if (surface := _surface(one, name))}
-    grids = {i: np.array(one.slopes if saturation else one.values) for i, one in found.items()}
+    surfaces = {i: surface for i, one in enumerate(maps) if (surface := _surface(one, name))}
+    grids = {i: np.array(one.slopes if saturation else one.values) for i, one in surfaces.items()}
     clipped = name in UNBOUNDED and not saturation
     in_range = [_at_points(maps[i], grid) if clipped else grid for i, grid in grids.items()]
     norm = _norm(in_range, saturation, COLOUR_RANGE if clipped else 1.0)
@@ -162,7 +162,7 @@ def _draw_score(
             why = "needs several\nsamples" if one_sample else "not in this map"
             style = {"ha": "center", "va": "center", "fontsize": 9, "color": "0.4"}
             axes.text(0.5, 0.5, why, transform=axes.transAxes, **style)
-    label = plot_text(next(iter(found.values())).label)
+    label = plot_text(next(iter(surfaces.values())).label)
     if saturation:
         label = f"‖∇ₓ({label})‖₂" if "−" in label else f"‖∇ₓ {label}‖₂"
     place: Style = {"location": "right", "aspect": 30, "label": label}
@@ -243,8 +243,8 @@ def _html(group: Sequence[tuple[str, Map]], evaluations: Sequence[Evaluation]) -
     by_score: dict[str, tuple[Surface, list[tuple[str, Map]]]] = {}
     for name, one in zip(names, maps, strict=True):
         if one.scores:  # the score its method was evaluated by or, without it, the first
-            own = {record.score for record in evaluations if record.method == one.method}
-            surface = next((each for each in one.scores if each.name in own), one.scores[0])
+            own_scores = {record.score for record in evaluations if record.method == one.method}
+            surface = next((each for each in one.scores if each.name in own_scores), one.scores[0])
             by_score.setdefault(surface.name, (surface, []))[1].append((name, one))
     for surface, members in by_score.values():
         titles, drawn = [name for name, _ in members], [one for _, one in members]

@@ -66,9 +66,9 @@ def weights_figure(record: MetaWeights, most: int = 30) -> Figure:
 
 def meta_html(context: ReportContext) -> Markup:
     """Return the weights of each meta-classifier."""
-    found, parts = context.unique(MetaWeights), []
-    for i, (name, record) in enumerate(found):
-        parts += [heading(name)] if len(found) > 1 else []
+    records, parts = context.unique(MetaWeights), []
+    for i, (name, record) in enumerate(records):
+        parts += [heading(name)] if len(records) > 1 else []
         if record.weights is None:
             words = f"{record.kind}, learned from {_learned_from(record)}: a network, which has no "
             parts.append(paragraphs([f"{words}single weight for a feature."]))
@@ -80,4 +80,4 @@ def meta_html(context: ReportContext) -> Markup:
             alt = f"{name}: the largest weight is that of {first}, {weights[first]:+.3f}."
             parts += [figure(weights_figure(record), alt)] if i < MAX_DRAWN else []
             parts.append(Table(NOTE, table.columns, table.rows).html())
-    return join([*parts, not_drawn(len(found), "meta-classifiers are")])
+    return join([*parts, not_drawn(len(records), "meta-classifiers are")])

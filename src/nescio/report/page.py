@@ -52,16 +52,16 @@ ID_PREFIX = re.compile(r' id="([0-9a-f]{8})-')  # of a figure, before each of it
 
 def provenance_html(context: ReportContext) -> Markup:
     """Return a row for each record; its settings and command are folded away."""
-    found = [
+    records = [
         (name, type(record).__name__, record, origin)
         for name, record in context.records
         if isinstance(origin := getattr(record, "provenance", None), Provenance)
     ]
-    if not found:
+    if not records:
         return Markup("")
     rows: list[list[Cell]] = []
     inside = []
-    for name, kind, record, origin in found:
+    for name, kind, record, origin in records:
         versions = ", ".join(f"{package} {version}" for package, version in origin.versions.items())
         rows.append([name, kind, origin.seed, seconds(origin.seconds), versions])
         # records from elsewhere may have a command of their own
@@ -69,11 +69,11 @@ def provenance_html(context: ReportContext) -> Markup:
         settings = json.dumps(origin.settings, ensure_ascii=False)
         if len(settings) > MAX_SETTINGS:
             settings = f"{settings[:MAX_SETTINGS]}…"
-        made = paragraphs(["Made from Python."])
+        origin_html = paragraphs(["Made from Python."])
         if command is not None:
-            made = Markup("<p>Made by <code>{}</code></p>").format(command)
+            origin_html = Markup("<p>Made by <code>{}</code></p>").format(command)
         code = Markup("<p><code>{}</code></p>").format(settings)
-        inside.append(heading(f"{name}: {kind}") + made + code)
+        inside.append(heading(f"{name}: {kind}") + origin_html + code)
     columns = ("name", "record", "seed", "seconds", "versions")
     table = Table("Records of this report", columns, rows, digits=1)
     if len({row[-1] for row in rows}) == 1:  # said once for all

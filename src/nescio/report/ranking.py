@@ -96,21 +96,21 @@ def recommendation_table(record: Recommendation) -> Table:
 
 def ranking_html(context: ReportContext) -> Markup:
     """Return the words and table of each ranking on unknown data."""
-    found = context.unique(Contest)
-    return _html([(n, ranking_words(one), ranking_table(one)) for n, one in found])
+    records = context.unique(Contest)
+    return _html([(n, ranking_words(one), ranking_table(one)) for n, one in records])
 
 
 def recommendation_html(context: ReportContext) -> Markup:
     """Return the words and table of each recommendation."""
-    found = context.unique(Recommendation)
-    return _html([(n, recommendation_words(one), recommendation_table(one)) for n, one in found])
+    records = context.unique(Recommendation)
+    return _html([(n, recommendation_words(one), recommendation_table(one)) for n, one in records])
 
 
-def _html(found: Sequence[tuple[str, list[str], Table]]) -> Markup:
+def _html(rankings: Sequence[tuple[str, list[str], Table]]) -> Markup:
     return join(
-        (heading(name) if len(found) > 1 else Markup(""))
+        (heading(name) if len(rankings) > 1 else Markup(""))
         + paragraphs(words)
         + replace(table, notes=()).html()
         + items(table.notes)
-        for name, words, table in found
+        for name, words, table in rankings
     )

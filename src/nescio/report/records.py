@@ -26,11 +26,11 @@ class ReportContext:
 
     def unique(self, kind: type[R]) -> list[tuple[str, R]]:
         """Return the records of one kind, numbered where several share a name."""
-        found = self.of(kind)
-        names = [name for name, _ in found]
+        records = self.of(kind)
+        names = [name for name, _ in records]
         return [
             (name if names.count(name) == 1 else f"{name} ({names[:i].count(name) + 1})", record)
-            for i, (name, record) in enumerate(found)
+            for i, (name, record) in enumerate(records)
         ]
 
 

@@ -120,8 +120,8 @@ def _attack_notes(runs: Runs, name: str) -> list[str]:
     sides = {label: [side_of(one, name) for one in group] for label, group in runs.items()}
     ways: dict[str, dict[str, None]] = {}
     for label, group in sides.items():
-        if found := [describe_attack(side.attack) for side in group if side.attack]:
-            ways[label] = dict.fromkeys(found)
+        if described := [describe_attack(side.attack) for side in group if side.attack]:
+            ways[label] = dict.fromkeys(described)
     if not ways:
         return []
     first = next(iter(ways.values()))
@@ -132,7 +132,7 @@ def _attack_notes(runs: Runs, name: str) -> list[str]:
     lines = [f"Attack of {name} on {attacks[0].tried} inputs: {how}."]  # as many for all
     if any(attack.objective == "loss" for attack in attacks):
         counts = {label: [str(side.inputs) for side in group] for label, group in sides.items()}
-        by_label = ", ".join(f"{label} {' / '.join(found)}" for label, found in counts.items())
+        by_label = ", ".join(f"{label} {' / '.join(inputs)}" for label, inputs in counts.items())
         lines.append(f"Misclassified after the attack, and evaluated: {by_label}.")
     return lines
 

@@ -186,15 +186,15 @@ def history_table(records: Sequence[tuple[str, History]]) -> Table:
 def training_html(context: ReportContext) -> Markup:
     """Return loss and accuracy epoch by epoch, and what settings were tried."""
     parts = []
-    if found := [(name, one) for name, one in context.unique(History) if one.epochs]:
-        parts.append(history_table(found).html())
-        for name, record in found[:MAX_DRAWN]:
+    if histories := [(name, one) for name, one in context.unique(History) if one.epochs]:
+        parts.append(history_table(histories).html())
+        for name, record in histories[:MAX_DRAWN]:
             first, last = record.epochs[0], record.epochs[-1]
             loss = f"loss from {first.loss:.3g} to {last.loss:.3g}"
             accuracy = f"accuracy from {percent(first.accuracy)} to {percent(last.accuracy)}"
             alt = f"{name}: over {len(record.epochs)} epochs, {loss}, {accuracy}."
             parts.append(figure(history_figure(record, name), alt))
-        parts.append(not_drawn(len(found), "runs are"))
+        parts.append(not_drawn(len(histories), "runs are"))
     for name, selection in context.unique(Selection):
         words = f"{selection_words(selection)}."
         parts += [heading(f"{name}: {selection.setting}"), paragraphs([words])]

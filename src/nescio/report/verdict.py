@@ -92,9 +92,9 @@ def _detectors(context: ReportContext) -> list[list[str]]:
     return [*map(recommendation_words, best), *words]
 
 
-def _once(found: Iterable[list[str]]) -> list[str]:
+def _once(answers: Iterable[list[str]]) -> list[str]:
     """Return all sentences, each once."""
-    return list(dict.fromkeys(one for sentences in found for one in sentences))
+    return list(dict.fromkeys(one for sentences in answers for one in sentences))
 
 
 def known_words(runs: Sequence[Evaluation]) -> list[str]:
@@ -189,13 +189,13 @@ def _failed_words(runs: Sequence[Evaluation]) -> list[str]:
 
 def mean_aurocs(runs: Sequence[Evaluation]) -> dict[str, float]:
     """Return the mean AUROC on each unknown set that all runs have, by the model's own score."""
-    found = {}
+    aurocs = {}
     for side in runs[0].unknown:
         if all(side.name in [other.name for other in one.unknown] for one in runs):
             each = [own_auroc(one, side_of(one, side.name).separation) for one in runs]
             if (value := mean(each)) is not None:
-                found[side.name] = value
-    return found
+                aurocs[side.name] = value
+    return aurocs
 
 
 def _separation(name: str, auroc: float) -> str:
@@ -224,7 +224,7 @@ def standings(context: ReportContext) -> dict[str, list[str]]:
         sentences[f"{known.name}, {known.inputs:,} inputs"] = best + far
         audits = [(name, one) for name, one in audits if name not in group]
     sentences["Far away"] = _limits([one for _, one in audits])
-    return {data: found for data, found in sentences.items() if found}
+    return {data: said for data, said in sentences.items() if said}
 
 
 def _best_known(group: Runs) -> list[str]:
@@ -238,18 +238,18 @@ def _best_known(group: Runs) -> list[str]:
 
 
 def _best_unknown(group: Runs) -> list[str]:
-    found = {name: mean_aurocs(runs) for name, runs in group.items()}
-    first, *others = found.values()
+    aurocs = {name: mean_aurocs(runs) for name, runs in group.items()}
+    first, *others = aurocs.values()
     shared = [name for name in first if all(name in one for one in others)]
     if not shared:
         return []
-    average = {name: fmean(one[side] for side in shared) for name, one in found.items()}
+    average = {name: fmean(one[side] for side in shared) for name, one in aurocs.items()}
     several = f"{len(shared)} kinds of unknown inputs, on average"
     what = describe_set(shared[0]) if len(shared) == 1 else several
     sentences = [f"Best at recognising {what}: {_leaders(average, _auroc)}."]
     leader = max(average, key=average.__getitem__)
     for side in shared if len(shared) > 1 else ():
-        here = {name: one[side] for name, one in found.items()}
+        here = {name: one[side] for name, one in aurocs.items()}
         top = max(here, key=here.__getitem__)
         if _auroc(here[top]) != _auroc(here[leader]):
             sentences.append(
