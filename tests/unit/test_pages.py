@@ -146,7 +146,7 @@ def stand_ins(folder):
 CHECKS = {  # of what the blocks of a page print
     "README.md": [r"accuracy 0\.9[5-9]\d, AUROC 0\.9\d\d", r"known inputs score at least as high"],
     "deciding.md": [r"known inputs score at least as high", r"Unknown inputs: not guaranteed"],
-    "gradients.md": [r"features count; learned from"],
+    "gradients.md": [r"features have a weight; learned from"],
     "own-model.md": [r"Guarantee: at least 95 % of known inputs", r"Unknown inputs rejected"],
     "relu-overconfidence.md": [
         r"'noise': 0\.1\d, 'adversarial_noise': 0\.[1-6]",
