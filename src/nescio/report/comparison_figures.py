@@ -102,7 +102,7 @@ def confidence_figure(records: Records, unknown: Sets = None) -> Figure:
         names = (group[0].known.name, *sets)
         draw_histograms(axes, histograms[0].edges, list(zip(names, means, strict=True)))
         # a model that is certain of nearly everything would leave all other bins too flat to see
-        axes.set_yscale("function", functions=(_root, np.square))
+        axes.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0)), np.square))
         axes.yaxis.set_major_locator(FixedLocator((0, 0.01, 0.05, 0.1, 0.2, 0.5, 1)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.set_xlim(0, 1)
@@ -141,10 +141,6 @@ def _confidences(group: Sequence[Evaluation], sets: Sequence[str]) -> list[Histo
     if len(histograms) < len(group) or not all(set(sets) <= set(one.counts) for one in histograms):
         raise NescioError(f"a record of {group[0].method} has no histogram of confidence")
     return histograms
-
-
-def _root(values: Any) -> Any:
-    return np.sqrt(np.maximum(values, 0))  # matplotlib also asks for values below the axis
 
 
 def _styled(runs: Runs) -> Iterator[tuple[str, list[Evaluation], dict[str, Any]]]:

@@ -12,7 +12,6 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from numpy.linalg import LinAlgError
 from PIL import Image as PillowImage
 
@@ -83,7 +82,8 @@ def figure(picture: Figure, alt: str, caption: str = "") -> Markup:
     svg = _to_svg(picture)
     if len(svg) > HEAVY_SVG:
         for axes in picture.axes:
-            coloured = filter(_is_coloured, axes.lines)
+            # black and grey lines stay lines, to follow the theme
+            coloured = [line for line in axes.lines if len(set(to_rgb(line.get_color()))) > 1]
             for part in (*axes.collections, *axes.images, *axes.patches, *coloured):
                 part.set_rasterized(True)
         svg = min(svg, _to_svg(picture), key=len)
@@ -142,11 +142,6 @@ def _to_svg(picture: Figure) -> str:
             what = "a record holds numbers too far apart to be drawn in one figure"
             raise NescioError(f"{what} ({error})") from error
     return file.getvalue()
-
-
-def _is_coloured(line: Line2D) -> bool:
-    """Black and grey must stay lines, to follow the theme."""
-    return len(set(to_rgb(line.get_color()))) > 1
 
 
 def _inline(svg: str, alt: str) -> Markup:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from nescio.errors import NescioError, unknown_name
-from nescio.records import Evaluation, Histogram, Rejection, Roc, Separation, UnknownSide
+from nescio.records import Evaluation, Rejection, Roc, Separation, UnknownSide
 from nescio.report.words import describe_attack
 
 Records = Evaluation | Sequence[Evaluation] | Mapping[str, Sequence[Evaluation]]
@@ -167,12 +167,8 @@ def _merge(first: Evaluation, second: Evaluation) -> Evaluation:
     origin = first.provenance
     if failed := {**failed_attacks(second), **failed_attacks(first)}:
         origin = replace(origin, settings={**origin.settings, "resisted": failed})
-    confidence = _merge_counts(first.confidence, second.confidence)
+    confidence = first.confidence
+    if confidence and second.confidence and confidence.edges == second.confidence.edges:
+        counts = {**second.confidence.counts, **confidence.counts}
+        confidence = replace(confidence, counts=counts)
     return replace(first, unknown=(*first.unknown, *more), confidence=confidence, provenance=origin)
-
-
-def _merge_counts(first: Histogram | None, second: Histogram | None) -> Histogram | None:
-    """Return the counts of both, or only the first's where their bins differ."""
-    if first is None or second is None or first.edges != second.edges:
-        return first
-    return replace(first, counts={**second.counts, **first.counts})
