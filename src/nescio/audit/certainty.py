@@ -99,11 +99,7 @@ class RaySearch:
         return 0 if too_long or breakpoints >= limit else limit
 
     def follow(
-        self,
-        order: Tensor,
-        max_pieces: int,
-        visit: Callable[[Tensor, Pieces], Tensor],
-        shown: Bar,
+        self, order: Tensor, max_pieces: int, visit: Callable[[Tensor, Pieces], Tensor], shown: Bar
     ) -> tuple[Tensor, int]:
         """Follow rays in an order `(R,)` as long as the budget lasts.
 

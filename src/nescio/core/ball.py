@@ -47,12 +47,7 @@ class Ball:
 
     @classmethod
     def around(
-        cls,
-        x: Tensor,
-        norm: str,
-        eps: float,
-        box: tuple[float, float] | None,
-        scale: Tensor | None,
+        cls, x: Tensor, norm: str, eps: float, box: tuple[float, float] | None, scale: Tensor | None
     ) -> Self:
         """Return the ball around inputs, or raise if they do not fit the box or the scale."""
         low, high = _check_box(x, box)

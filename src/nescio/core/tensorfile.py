@@ -97,11 +97,7 @@ def prefixed_state(module: nn.Module, prefix: str) -> dict[str, Tensor]:
 
 
 def load_prefixed_state(
-    module: nn.Module,
-    tensors: dict[str, Tensor],
-    prefix: str,
-    path: FilePath,
-    assign: bool = False,
+    module: nn.Module, tensors: dict[str, Tensor], prefix: str, path: FilePath, assign: bool = False
 ) -> None:
     """Load a state into a module, or raise; `assign` puts the tensors themselves there."""
     start = f"{prefix}."

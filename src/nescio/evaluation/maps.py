@@ -17,14 +17,7 @@ from nescio.methods import METHODS, MCDropout, Method, as_method, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
 from nescio.records import History, Map, Points, Stopwatch, Surface
-from nescio.scores import (
-    OF_LOGITS,
-    natural,
-    natural_name,
-    score_spec,
-    score_specs,
-    usual_scores,
-)
+from nescio.scores import OF_LOGITS, natural, natural_name, score_spec, score_specs, usual_scores
 from nescio.seeds import check_seed, derived_seed
 from nescio.training.train import train as train_model
 

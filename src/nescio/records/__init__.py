@@ -12,11 +12,7 @@ from nescio.records.audit import (
     Reach,
     Regions,
 )
-from nescio.records.detector import (
-    Decision,
-    Fitted,
-    RefusedSet,
-)
+from nescio.records.detector import Decision, Fitted, RefusedSet
 from nescio.records.evaluation import (
     Against,
     Evaluation,
@@ -28,52 +24,14 @@ from nescio.records.evaluation import (
     Separation,
     UnknownSide,
 )
-from nescio.records.images import (
-    Example,
-    Examples,
-    ExampleSet,
-    Gallery,
-    GalleryRow,
-    Image,
-)
-from nescio.records.map import (
-    Map,
-    Points,
-    Surface,
-)
-from nescio.records.plain import (
-    from_plain,
-    to_plain,
-)
-from nescio.records.provenance import (
-    Provenance,
-    Stopwatch,
-)
-from nescio.records.ranking import (
-    Contest,
-    Contestant,
-    Ranked,
-    Recommendation,
-)
-from nescio.records.record import (
-    FORMAT,
-    Record,
-    read_record,
-)
-from nescio.records.scaling import (
-    Course,
-    Direction,
-    Gauge,
-    Scaling,
-)
-from nescio.records.training import (
-    Epoch,
-    History,
-    MetaWeights,
-    Selection,
-    Temperature,
-    Trial,
-)
+from nescio.records.images import Example, Examples, ExampleSet, Gallery, GalleryRow, Image
+from nescio.records.map import Map, Points, Surface
+from nescio.records.plain import from_plain, to_plain
+from nescio.records.provenance import Provenance, Stopwatch
+from nescio.records.ranking import Contest, Contestant, Ranked, Recommendation
+from nescio.records.record import FORMAT, Record, read_record
+from nescio.records.scaling import Course, Direction, Gauge, Scaling
+from nescio.records.training import Epoch, History, MetaWeights, Selection, Temperature, Trial
 
 __all__ = [
     "FORMAT",

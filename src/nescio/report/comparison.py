@@ -34,10 +34,7 @@ MAX_MODELS = 12  # in a figure of the page
 
 
 def write_comparison(
-    records: Records,
-    folder: str | os.PathLike[str],
-    unknown: Sets = None,
-    score: str | None = None,
+    records: Records, folder: str | os.PathLike[str], unknown: Sets = None, score: str | None = None
 ) -> RenderableType:
     """Write roc.svg, rejection.svg, confidence.svg and table.md, and return tables to print.
 

@@ -22,11 +22,7 @@ from nescio.detectors.learned import check_complete, learned_by, restore_learned
 from nescio.errors import NescioError, unknown_name
 from nescio.methods import METHODS, as_method
 from nescio.methods.method import Method
-from nescio.methods.temperature import (
-    TemperatureScaled,
-    split_temperature,
-    temperatures_within,
-)
+from nescio.methods.temperature import TemperatureScaled, split_temperature, temperatures_within
 from nescio.models import build
 from nescio.records import from_plain, to_plain
 
