@@ -77,7 +77,7 @@ class Table:
         for i, (column, numeric) in enumerate(zip(self.columns, self._numeric, strict=True)):
             heading = Text(fold(column, HEADING_WIDTH))
             # in a narrow terminal words are folded, and numbers stay whole
-            width = 5 if numeric else min(8, len(column)) if i else 8
+            width = 8 if i == 0 and not numeric else 5
             justify: Literal["left", "right"] = "right" if numeric else "left"
             table.add_column(heading, justify=justify, overflow="fold", min_width=width)
         for i, row in enumerate(self.rows):

@@ -109,6 +109,8 @@ def test_what_the_columns_mean_is_said(five):
 def test_nothing_is_lost_on_a_narrow_terminal(five):
     for width in (80, 100):
         assert max(map(len, lines(five, width))) <= width
+        headings = " ".join(lines(five, width)[:6]).split()
+        assert headings.count("ends") == headings.count("in") == 2  # no column is cut off
         text = " ".join(lines(five, width))
         assert "…" not in text
         assert [text.count(word) for word in ("disease", "17800", "never", "already")] == [
