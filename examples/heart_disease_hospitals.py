@@ -1,13 +1,14 @@
-"""A network learns heart disease in Cleveland. What does it say of patients elsewhere, and of a
-mistyped number?
+"""A network learns heart disease in Cleveland: what does it answer for patients elsewhere?
+
+And for a mistyped number?
 
     python examples/heart_disease_hospitals.py
     python examples/heart_disease_hospitals.py --method duq -o features.png
 
-Needs heart_disease_uci.csv.gz in $NESCIO_DATA. Three columns are left out (slope, ca, thal), which
-the other hospitals lack for most patients. What else is missing is filled with Cleveland's median
-or most frequent value; a cholesterol or a blood pressure of 0 is missing, too. Filling makes
-patients look more like Cleveland's than they are.
+Needs heart_disease_uci.csv.gz in $NESCIO_DATA. Three columns (slope, ca, thal) are left out, which
+the other hospitals lack for most patients. Other missing values, among them a cholesterol or blood
+pressure of 0, are replaced by Cleveland's median or most frequent value. This makes patients look
+more like Cleveland's than they are.
 """
 
 import argparse
@@ -43,38 +44,42 @@ MEASURED = {
     "thalach": ("heart rate", "beats/min"),
     "oldpeak": ("ST depression", "mm"),
 }
+COLUMNS = ("hospital", "patients", "ill", "values\nfilled in", "median\nconfidence")
+COLUMNS += ("I do not\nknow", "accuracy", "selective\naccuracy")
 
 
 def hospitals() -> tuple[dict[str, Samples], Encoding, dict[str, dict[str, float]]]:
-    """Patients of each hospital, "train" being Cleveland's; how they were encoded; the share
-    missing of each column.
+    """Return each hospital's patients, their encoding, and the missing fraction of each column.
+
+    "train" and "cleveland" are two parts of Cleveland's.
     """
-    here = next(one for one in nescio.data.status() if one.name == "heart_disease")
-    if not here.present:
+    status = next(one for one in nescio.data.status() if one.name == "heart_disease")
+    if not status.present:
         raise nescio.NescioError(
-            "heart_disease is not here; set NESCIO_DATA to the folder of heart_disease_uci.csv.gz"
+            "heart_disease not found; set NESCIO_DATA to the folder of heart_disease_uci.csv.gz"
         )
-    table = read_csv(here.where)
+    table = read_csv(status.where)
     for column in ("chol", "trestbps"):  # nobody has a cholesterol of 0
         table[column] = ["" if cell in ("0", "0.0") else cell for cell in table[column]]
     labels = torch.tensor([int(cell != "0") for cell in table["num"]])
     inputs = {name: cells for name, cells in table.items() if name not in LEFT_OUT}
     rows = {site: [i for i, cell in enumerate(table["site"]) if cell == site] for site in HOSPITALS}
-    learned, tested = stratified(labels[rows["cleveland"]], 0.3, 0, "Cleveland")
-    rows["train"] = [rows["cleveland"][i] for i in learned]
-    rows["cleveland"] = [rows["cleveland"][i] for i in tested]
+    train, calibration = stratified(labels[rows["cleveland"]], 0.3, 0, "Cleveland")
+    rows["train"] = [rows["cleveland"][i] for i in train]
+    rows["cleveland"] = [rows["cleveland"][i] for i in calibration]
 
-    def of(some: list[int]) -> dict[str, list[str]]:
-        return {name: [cells[i] for i in some] for name, cells in inputs.items()}
+    def select(chosen: list[int]) -> dict[str, list[str]]:
+        return {name: [cells[i] for i in chosen] for name, cells in inputs.items()}
 
-    encoding = Encoding.fitted(of(rows["train"]), impute=True, categorical=("cp", "restecg"))
+    tables = {site: select(chosen) for site, chosen in rows.items()}
+    encoding = Encoding.fitted(tables["train"], impute=True, categorical=("cp", "restecg"))
     patients = {
-        site: Samples(encoding.encode(of(some)), labels[some], name=site)
-        for site, some in rows.items()
+        site: Samples(encoding.encode(tables[site]), labels[chosen], name=site)
+        for site, chosen in rows.items()
     }
     missing = {
-        site: {name: sum(map(is_missing, cells)) / len(cells) for name, cells in of(some).items()}
-        for site, some in rows.items()
+        site: {name: sum(map(is_missing, cells)) / len(cells) for name, cells in columns.items()}
+        for site, columns in tables.items()
     }
     return patients, encoding, missing
 
@@ -83,115 +88,93 @@ def trained(method: str, train: Samples, seed: int) -> nescio.methods.Method:
     torch.manual_seed(seed)
     width, normalise = train.shape[0], Normalise.fitted(train)
     if method == "duq":
-        model = DUQ(
-            mlp(width, 32, (50, 50)),
-            2,
-            length_scale=0.3,
-            features=32,
-            momentum=0.99,
-            normalise=normalise,
-        )
+        settings = {"length_scale": 0.3, "features": 32, "momentum": 0.99}
+        model = DUQ(mlp(width, 32, (50, 50)), 2, normalise=normalise, **settings)
     else:
         model = Softmax(mlp(width, 2, (50, 50)), normalise)
-    nescio.train(
-        model, train, epochs=40, batch_size=32, weight_decay=1e-3, seed=seed, progress=False
-    )
+    how = {"epochs": 40, "batch_size": 32, "weight_decay": 1e-3}
+    nescio.train(model, train, seed=seed, progress=False, **how)
     return model
 
 
-def compared(
+def hospital_table(
     model: nescio.methods.Method, patients: dict[str, Samples], missing: dict[str, dict[str, float]]
 ) -> Table:
-    """How each hospital's patients score, at the threshold that accepts 95 % of Cleveland's."""
+    """Return what the model answers for each hospital, if 95 % of Cleveland's are accepted."""
     detector = nescio.Threshold(model).fit(patients["cleveland"], accept=0.95)
     table = Table(title=f"{model.name}: who is known?", title_justify="left", padding=(0, 0))
-    for name in (
-        "hospital",
-        "patients",
-        "ill",
-        "values\nfilled in",
-        "median\nconfidence",
-        "I do not\nknow",
-        "right, of\nall",
-        "right, of\naccepted",
-    ):
+    for name in COLUMNS:
         table.add_column(name, justify="left" if name == "hospital" else "right", overflow="fold")
     for site, name in HOSPITALS.items():
-        some = patients[site]
-        logits, answers = nescio.predict(model, some, progress=False), detector.predict(some)
-        right, known = logits.mean(0).argmax(1) == some.labels, answers >= 0
-        filled = sum(missing[site].values()) / len(missing[site])
-        figures = (
-            some.labels.double().mean(),
-            filled,
+        data = patients[site]
+        logits, accepted = nescio.predict(model, data, progress=False), detector.predict(data) >= 0
+        correct = logits.mean(0).argmax(1) == data.labels
+        fractions = (
+            data.labels.double().mean(),
+            sum(missing[site].values()) / len(missing[site]),
             model.confidence(logits).median(),
-            1 - known.double().mean(),
-            right.double().mean(),
-            right[known].double().mean(),
+            1 - accepted.double().mean(),
+            correct.double().mean(),
+            correct[accepted].double().mean(),
         )
-        table.add_row(name, str(len(some)), *(f"{float(one):.0%}" for one in figures))
+        table.add_row(name, str(len(data)), *(f"{float(one):.0%}" for one in fractions))
     return table
 
 
-def said(record: FeatureAudit, feature: AuditedFeature) -> str:
-    """One feature in words a clinician would use."""
+def feature_sentence(record: FeatureAudit, feature: AuditedFeature) -> str:
+    """Return how far one measurement must be wrong, in words a clinician would use."""
     name, unit = feature.name.rstrip("]").split(" [")
     parts = []
     for word, side in (("lower", feature.lower), ("higher", feature.higher)):
         reach = side.unknown or side.certain
-        what = "is unknown for ever" if side.unknown else f"gets {record.confidence:.1%} certainty"
+        label = record.classes[max(range(2), key=side.certain_of.__getitem__)]
+        outcome = f"is {record.confidence:.1%} certain to be of class {label}"
+        if side.unknown:
+            outcome = "stays unknown"
         if reach.median is None:
-            parts.append(f"however much {word}, the median patient never {what}")
+            parts.append(f"however much {word}, the median patient never {outcome}")
         else:
-            of = (
-                ""
-                if side.unknown
-                else f" of {record.classes[max(range(2), key=side.certain_of.__getitem__)]}"
-            )
-            parts.append(
-                f"{float(f'{reach.median:.3g}'):,g} {unit} {word} and the median patient {what}{of}"
-            )
+            distance = f"{float(f'{reach.median:.3g}'):,g} {unit} {word}"
+            parts.append(f"{distance}, the median patient {outcome}")
     return f"{name}, seen from {feature.low:g} to {feature.high:g}: {'; '.join(parts)}."
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--method", choices=("softmax", "duq"), default="softmax")
-    arguments.add_argument("-o", "--output", help="a figure to write: .png, .svg or .pdf")
-    arguments.add_argument("--seed", type=int, default=0)
-    given = arguments.parse_args()
+    parser.add_argument("--method", choices=("softmax", "duq"), default="softmax")
+    parser.add_argument("-o", "--output", help="figure to write: .png, .svg or .pdf")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
     out = Console(highlight=False)
     patients, encoding, missing = hospitals()
-    model = trained(given.method, patients["train"], given.seed)
+    model = trained(args.method, patients["train"], args.seed)
     accuracy = nescio.evaluate(model, patients["cleveland"], scores=[model.score]).known.accuracy
     out.print(
-        f"Trained on {len(patients['train'])} patients of Cleveland, right on {accuracy:.1%} of "
-        f"{len(patients['cleveland'])} others of Cleveland.\n"
+        f"Trained on {len(patients['train'])} patients of Cleveland; accuracy {accuracy:.1%} on "
+        f"{len(patients['cleveland'])} others of Cleveland, which set the threshold.\n"
     )
-    out.print(compared(model, patients, missing))
+    out.print(hospital_table(model, patients, missing))
     for site, name in HOSPITALS.items():
-        gone = [f"{column} {share:.0%}" for column, share in missing[site].items() if share >= 0.05]
-        out.print(
-            f"{name}: missing and filled in: {', '.join(gone) or 'next to nothing'}", soft_wrap=True
-        )
+        columns = [f"{column} {part:.0%}" for column, part in missing[site].items() if part >= 0.05]
+        out.print(f"{name}, missing values: {', '.join(columns) or 'hardly any'}", soft_wrap=True)
     names = [
         f"{MEASURED[one][0]} [{MEASURED[one][1]}]" if one in MEASURED else one
         for one in encoding.features
     ]
-    features = [place for place, one in enumerate(encoding.features) if one in MEASURED]
+    features = [i for i, name in enumerate(encoding.features) if name in MEASURED]
     record = nescio.audit.per_feature(
         model, patients["cleveland"], features=features, names=names, classes=CLASSES
     )
-    out.print("\nOne measurement is wrong, all else stays as it is:", style="bold")
+    out.print("\nIf one measurement is wrong and all else stays the same:", style="bold")
     for feature in nearest_first(record):
-        out.print(f"- {said(record, feature)}", soft_wrap=True)
+        out.print(f"- {feature_sentence(record, feature)}", soft_wrap=True)
     out.print()
     out.print(feature_table(record))
-    if given.output:
-        save_figure(feature_figure(record), given.output)
-        out.print(f"The figure is in {given.output}.")
+    if args.output:
+        save_figure(feature_figure(record), args.output)
+        out.print(f"Saved: {args.output}")
     return 0
 
 

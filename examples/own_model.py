@@ -1,9 +1,8 @@
-"""A network of your own, trained by a loop of your own: from nothing to "I do not know" in under a
-minute.
+"""A network of your own, trained by your own loop: to "I do not know" in less than a minute.
 
     python examples/own_model.py
 
-It learns the digits 0 to 6 and then meets 7, 8 and 9. Nothing in the network knows of nescio.
+It learns the digits 0 to 6 and is then shown 7, 8 and 9. Its code does not use nescio.
 """
 
 import argparse
@@ -18,7 +17,7 @@ import nescio
 
 
 class Net(nn.Module):
-    """A small convolutional network, as anyone would write it."""
+    """A small convolutional network."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -38,12 +37,12 @@ class Net(nn.Module):
 
 
 def train(net: nn.Module, x: Tensor, y: Tensor, epochs: int) -> None:
-    """An ordinary training loop."""
+    """Train by an ordinary loop."""
     optimizer = torch.optim.Adam(net.parameters(), 2e-3)
     for _ in range(epochs):
-        for some in torch.randperm(len(x)).split(64):
+        for batch in torch.randperm(len(x)).split(64):
             optimizer.zero_grad()
-            nn.functional.cross_entropy(net(x[some]), y[some]).backward()
+            nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
             optimizer.step()
 
 
@@ -51,40 +50,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A network of your own, and nescio around it.")
     parser.add_argument("--epochs", type=int, default=25)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    args = parser.parse_args()
     started = time.monotonic()
-    torch.manual_seed(given.seed)
-    digits = nescio.data.load("digits", unseen=[7, 8, 9], seed=given.seed)
+    torch.manual_seed(args.seed)
+    digits = nescio.data.load("digits", unseen=[7, 8, 9], seed=args.seed)
     net = Net(classes=7)
-    train(net, digits.train.inputs, digits.train.labels, given.epochs)
+    train(net, digits.train.inputs, digits.train.labels, args.epochs)
 
-    # the six lines: which detector, what it promises, what it answers
-    found = nescio.recommend(net, digits.test, train=digits.train)
-    detector = found.detector
-    answers = detector.predict(digits.unseen)  # class, or −1
+    # all that nescio needs: rank and fit detectors, predict, save and load
+    recommended = nescio.recommend(net, digits.test, train=digits.train)
+    detector = recommended.detector
+    answers = detector.predict(digits.unseen)  # class, or −1 = "I do not know"
     with tempfile.TemporaryDirectory() as folder:
         nescio.save(detector, Path(folder) / "digits.nescio")
-        again = nescio.load(Path(folder) / "digits.nescio", model=net)
+        loaded = nescio.load(Path(folder) / "digits.nescio", model=net)
 
     accuracy = (nescio.predict(net, digits.test)[0].argmax(1) == digits.test.labels).double().mean()
+    print(f"Accuracy {accuracy:.1%} on known digits; every 7, 8 or 9 is assigned to one of them")
+    first, second = recommended.record.ranking[:2]
     print(
-        f"accuracy of the network {accuracy:.1%} on known digits; it takes each 7, 8 or 9 for one"
-    )
-    first, second = found.record.ranking[:2]
-    print(
-        f"recommended by known data alone: {first.name} ({first.mean:.3f}), before {second.name} "
-        f"({second.mean:.3f})"
+        f"Recommended: {first.name} (mean AUROC {first.mean:.3f} on synthetic outliers), before "
+        f"{second.name} ({second.mean:.3f})"
     )
     auroc = nescio.metrics.auroc(detector.score(digits.test), detector.score(digits.unseen))
-    print(f"AUROC, known against 7, 8 and 9: {auroc:.3f}")
-    print(f"of 7, 8 and 9, it does not know {(answers == -1).double().mean():.1%}")
-    print(f"one known digit: {detector.explain(digits.test.inputs[0])[0]}")
-    print(f"one it never saw: {detector.explain(digits.unseen.inputs[0])[0]}")
-    same = torch.equal(again.predict(digits.unseen), answers)
-    print(
-        f"saved and loaded, it answers {'the same' if same else 'OTHERWISE'}; "
-        f"{time.monotonic() - started:.0f} s in all"
-    )
+    print(f"AUROC, known digits against 7, 8 and 9: {auroc:.3f}")
+    print(f"Of 7, 8 and 9, {(answers == -1).double().mean():.1%} are rejected")
+    print(f"A known digit: {detector.explain(digits.test.inputs[0])[0]}")
+    print(f"An unseen digit: {detector.explain(digits.unseen.inputs[0])[0]}")
+    same = torch.equal(loaded.predict(digits.unseen), answers)
+    print(f"Saved and loaded: {'the same' if same else 'OTHER'} answers")
+    print(f"Total: {time.monotonic() - started:.0f} s")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""Figure 1 of *Know your limits*: predictive entropy of five models, far beyond the data they
-learned.
+"""Figure 1 of *Know your limits*: predictive entropy of five models, far beyond their data.
 
     python examples/paper1_figure1.py -o figure1.svg
 
 White is certain. A single network is uncertain only in thin bands between the classes, and certain
-everywhere else, out to infinity; drawing several widens the bands into wedges, and leaves the
-open-ended certain regions.
+everywhere else, out to infinity. Several draws widen the bands into wedges, but the certain regions
+remain unbounded.
 """
 
 import argparse
@@ -22,9 +21,7 @@ FIVE = ("softmax", "mc_dropout", "bayes_by_backprop", "ensemble", "anchored")
 
 
 def rim(record: nescio.records.Map) -> float:
-    """The share of the map's rim, as far out as it goes, where the model's confidence exceeds
-    99 %.
-    """
+    """Return the fraction of the map's rim where the model's confidence exceeds 99 %."""
     confidence = np.array(record.confidence.values)
     edge = np.concatenate(
         [confidence[0], confidence[-1], confidence[1:-1, 0], confidence[1:-1, -1]]
@@ -33,26 +30,26 @@ def rim(record: nescio.records.Map) -> float:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("-o", "--output", default="figure1.svg", help="svg, png or pdf")
-    arguments.add_argument(
-        "--data", default="three_blobs", help="a problem in the plane: three_blobs, two_moons, …"
+    parser.add_argument("-o", "--output", default="figure1.svg", help="svg, png or pdf")
+    parser.add_argument(
+        "--data", default="three_blobs", help="data with two features: three_blobs, two_moons, …"
     )
-    arguments.add_argument("--epochs", type=int, default=40)
-    arguments.add_argument("--resolution", type=int, default=120)
-    arguments.add_argument("--seed", type=int, default=0)
-    given = arguments.parse_args()
-    known = nescio.data.load(given.data, seed=given.seed)
-    how = {"epochs": given.epochs, "resolution": given.resolution, "seed": given.seed}
+    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--resolution", type=int, default=120)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    known = nescio.data.load(args.data, seed=args.seed)
+    how = {"epochs": args.epochs, "resolution": args.resolution, "seed": args.seed}
     maps = []
     for name in FIVE:
         maps.append(trained_map(name, known, ["entropy"], **how))
         title = METHODS[name].__name__
         print(f"{title:<17} confidence above 99 % on {rim(maps[-1]):4.0%} of the rim")
-    save_figure(map_figure(maps), given.output)
-    print(f"Saved: {given.output}")
+    save_figure(map_figure(maps), args.output)
+    print(f"Saved: {args.output}")
 
 
 if __name__ == "__main__":
