@@ -5,8 +5,8 @@ Copy this file to `src/nescio/detectors/nearest_mean.py`, change it, and add to 
 
     NearestMean,
 
-It is then known to `nescio.detectors.DETECTORS`, `rank`, `save` and the command line; the contract
-tests run on it, and its row in the documentation is generated.
+It is then known to `nescio.detectors.DETECTORS`, `recommend`, `save` and the command line; the
+contract tests run on it, and its row in the documentation is generated.
 """
 
 from typing import Any, ClassVar
