@@ -63,10 +63,10 @@ def check_output(
 
 
 def _files(path: Path) -> Iterable[Path]:
-    from nescio.data.formats.images import ImageTree
+    from nescio.data.formats.images import images_below
     from nescio.data.formats.published import idx_set_in
 
-    return (idx_set_in(path) or ImageTree.below(path).images) if path.is_dir() else [path]
+    return (idx_set_in(path) or images_below(path)[0]) if path.is_dir() else [path]
 
 
 def _own_files(folder: Path) -> Iterator[Path]:

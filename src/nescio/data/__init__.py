@@ -12,21 +12,5 @@ from nescio.data.stream import Stream
 from nescio.data.table import Encoding
 from nescio.data.transforms import AUGMENTATIONS, Normalise, adapt
 
-__all__ = [
-    "AUGMENTATIONS",
-    "NAMES",
-    "Encoding",
-    "Known",
-    "Normalise",
-    "Samples",
-    "Status",
-    "Stream",
-    "adapt",
-    "batches",
-    "download",
-    "length",
-    "load",
-    "noise",
-    "read",
-    "status",
-]
+__all__ = ["AUGMENTATIONS", "NAMES", "Encoding", "Known", "Normalise", "Samples", "Status"]
+__all__ += ["Stream", "adapt", "batches", "download", "length", "load", "noise", "read", "status"]

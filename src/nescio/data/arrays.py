@@ -14,10 +14,10 @@ MAX_CLASSES = 10_000  # a larger label is a number of something else
 
 def tensor(values: Any) -> Tensor:
     """Return a tensor of a tensor or array; an array's memory is shared where torch can."""
-    # data have no gradient
-    return (
-        plain(values).detach() if isinstance(values, Tensor) else torch.from_numpy(numbers(values))
+    shared: Tensor = (
+        plain(values) if isinstance(values, Tensor) else torch.from_numpy(numbers(values))
     )
+    return shared.detach()  # data have no gradient
 
 
 def tensor_bytes(values: Tensor) -> Tensor:
@@ -32,16 +32,12 @@ def tensor_bytes(values: Tensor) -> Tensor:
 
 
 def as_inputs(array: Array, where: str, allow_missing: bool = False) -> Tensor:
-    """Return a table if there are two axes, images if there are three or four.
-
-    With `allow_missing`, values may be NaN or infinite.
-    """
+    """Return a table (two axes) or images (three or four), finite unless `allow_missing`."""
     check_nonempty(array.shape, where)
     return (_table if array.ndim < 3 else _images)(array, where, allow_missing)
 
 
 def _images(array: Array, where: str, allow_missing: bool) -> Tensor:
-    """Images `(N, C, H, W)`, uint8 or float32 in [0, 1]."""
     if array.ndim == 3:
         array = array[:, None]
     elif array.ndim == 4 and array.shape[3] in (1, 3):
@@ -61,7 +57,6 @@ def _images(array: Array, where: str, allow_missing: bool) -> Tensor:
 
 
 def _table(array: Array, where: str, allow_missing: bool) -> Tensor:
-    """A table `(N, F)` of numbers, as float32."""
     if array.ndim != 2 or 0 in array.shape:
         raise NescioError(f"{where}: a table must have shape (N, F), N, F ≥ 1, got {array.shape}")
     if array.dtype.kind not in "fiub":
@@ -70,9 +65,10 @@ def _table(array: Array, where: str, allow_missing: bool) -> Tensor:
         values = np.array(array, dtype=np.float32, order="C")
     bad = np.argwhere(~np.isfinite(values))
     if len(bad) and not allow_missing:
-        row, column = bad[0]
-        place = f"{array[row, column]} in row {row}, column {column}"
-        raise NescioError(f"{where}: values must be finite, got {place}")
+        (row, column), value = bad[0], array[tuple(bad[0])]
+        raise NescioError(
+            f"{where}: values must be finite, got {value} in row {row}, column {column}"
+        )
     return torch.from_numpy(values)
 
 
@@ -89,7 +85,7 @@ def as_any_inputs(array: Array, where: str) -> Tensor:
     """
     check_nonempty(array.shape, where)
     if array.ndim < 2 or 0 in array.shape or array.dtype.kind not in "fiub":
-        given = f"shape {array.shape} {array.dtype}"
+        given = f"{array.shape} {array.dtype}"
         raise NescioError(f"{where}: inputs must be numbers (N, …) with N ≥ 1, got {given}")
     if array.dtype.kind != "f":
         if int(array.max()) > np.iinfo(np.int64).max:
@@ -102,7 +98,7 @@ def as_any_inputs(array: Array, where: str) -> Tensor:
 def as_labels(array: Array, count: int, where: str, classes: int | None = None) -> Tensor:
     """Return labels `(N,)` from 0 to `classes − 1`, as int64; floats must have no fractions."""
     if array.dtype.kind not in "iubf" or array.shape != (count,):
-        given = f"shape {array.shape} {array.dtype}"
+        given = f"{array.shape} {array.dtype}"
         raise NescioError(f"{where}: labels must be ({count},) integers, got {given}")
     fractional = ~np.isfinite(array) | (array != np.floor(array))
     if fractional.any():

@@ -14,6 +14,7 @@ from nescio.data.samples import Samples
 from nescio.errors import NescioError, check_int
 
 Batch = tuple[Tensor, Tensor | None]
+_NO_HALVES = "so they cannot be split into two halves; pass"
 
 
 def batches(data: Any, batch_size: int) -> Iterator[Batch]:
@@ -58,8 +59,8 @@ def _stream(data: Any, batch_size: int) -> Iterator[Batch]:
     if _is_pair(data):
         x, y = _rows(tensor(data[0])), tensor(data[1])
         if y.shape != x.shape[:1]:
-            given = f"got {tuple(y.shape)} for {len(x)} inputs"
-            raise NescioError(f"labels must have shape (N,), {given}")
+            shape = tuple(y.shape)
+            raise NescioError(f"labels must have shape (N,), got {shape} for {len(x)} inputs")
         starts = range(0, len(x), batch_size)
         return ((x[i : i + batch_size], y[i : i + batch_size]) for i in starts)
     if isinstance(data, Samples):
@@ -97,13 +98,12 @@ def _rows(x: Tensor) -> Tensor:
 
 
 def _batch(one: Any) -> Batch:
-    """Check a batch as it came from an iterable."""
     if isinstance(one, list | tuple) and len(one) in (1, 2):
         inputs = _rows(tensor(one[0]))
         labels = tensor(one[1]) if len(one) == 2 and one[1] is not None else None
         if labels is not None and labels.shape[:1] != inputs.shape[:1]:
-            shape = tuple(labels.shape)
-            raise NescioError(f"a batch of {len(inputs)} inputs has labels of shape {shape}")
+            sizes = f"{len(inputs)} inputs has labels of shape {tuple(labels.shape)}"
+            raise NescioError(f"a batch of {sizes}")
         return inputs, labels
     if is_array(one):
         return _rows(tensor(one)), None
@@ -138,10 +138,8 @@ def halves(data: Any, seed: int = 0, batch_size: int = 512) -> tuple["Half", "Ha
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     """
     if isinstance(data, Iterator):
-        raise NescioError(
-            "the data can be read only once, so they cannot be split into two halves; "
-            "pass a dataset, a loader, or two sets"
-        )
+        others = "a dataset, a loader, or two sets"
+        raise NescioError(f"the data can be read only once, {_NO_HALVES} {others}")
     sums: list[int] = []
     return Half(data, False, seed, sums, batch_size), Half(data, True, seed, sums, batch_size)
 
@@ -157,7 +155,12 @@ class Half:
         coins = torch.Generator().manual_seed(self.seed)
         count, last = 0, torch.zeros(1, dtype=torch.bool)  # inputs so far, coin of a pair under way
         for number, (x, y) in enumerate(batches(self.data, self.batch_size)):
-            self._check_order(number, x)
+            checksum = zlib.crc32(tensor_bytes(x).numpy().data)
+            if number == len(self._checksums):
+                self._checksums.append(checksum)
+            elif checksum != self._checksums[number]:  # an input could be in both halves
+                why = f"in another order each time they are read, {_NO_HALVES}"
+                raise NescioError(f"the data come {why} data in a fixed order, or two sets")
             odd = count % 2
             new = torch.rand((len(x) + 1 - odd) // 2, generator=coins) < 0.5
             pairs = torch.cat([last[:odd], new])
@@ -166,14 +169,3 @@ class Half:
             count, last = count + len(x), pairs[-1:]
             if mine.any():
                 yield x[mine.to(x.device)], None if y is None else y[mine.to(y.device)]
-
-    def _check_order(self, number: int, x: Tensor) -> None:
-        """Raise if the order has changed: data shuffled anew would be in both halves."""
-        checksum = zlib.crc32(tensor_bytes(x).numpy().data)
-        if number == len(self._checksums):
-            self._checksums.append(checksum)
-        elif checksum != self._checksums[number]:
-            raise NescioError(
-                "the data come in another order each time they are read, so they cannot be split "
-                "into two halves; pass data in a fixed order, or two sets"
-            )

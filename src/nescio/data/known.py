@@ -78,20 +78,14 @@ def assemble(
 
     train = None if train is None else without_unseen(train, "train")
     test = without_unseen(test, "test")
-    tabular = len(test.shape) == 1
-    if tabular and encoding is None:
+    kind = "tabular" if len(test.shape) == 1 else "image"
+    if kind == "tabular" and encoding is None:
         encoding = Encoding.numeric(f"x{i}" for i in range(test.shape[0]))
-    return Known(
-        name=name,
-        train=train,
-        test=test,
-        classes=tuple(classes[i] for i in known_classes),
-        normalise=None if train is None else Normalise.fitted(train),
-        kind="tabular" if tabular else "image",
-        features=() if encoding is None else encoding.features,
-        unseen=Samples.joined(unseen_parts, f"{name} unseen") if unseen_parts else None,
-        encoding=encoding,
-    )
+    names = tuple(classes[i] for i in known_classes)
+    normalise = None if train is None else Normalise.fitted(train)
+    features = () if encoding is None else encoding.features
+    held_out = Samples.joined(unseen_parts, f"{name} unseen") if unseen_parts else None
+    return Known(name, train, test, names, normalise, kind, features, held_out, encoding)
 
 
 def unseen_classes(unseen: Any) -> Classes:
@@ -140,8 +134,8 @@ def stratified(labels: Tensor, test: float, seed: int, where: str) -> tuple[Tens
     tested = np.zeros(len(labels), dtype=bool)
     for value in np.unique(labels.numpy()):
         positions = generator.permutation(np.flatnonzero(labels.numpy() == value))
-        count = round(len(positions) * test)
-        tested[positions[: min(max(count, 1), len(positions) - 1)]] = True
+        count = max(round(len(positions) * test), 1)
+        tested[positions[: min(count, len(positions) - 1)]] = True
     if not tested.any():
         raise NescioError(f"{where}: must have 2 or more inputs of some class, got 1 of each")
     return torch.from_numpy(np.flatnonzero(~tested)), torch.from_numpy(np.flatnonzero(tested))
@@ -156,15 +150,15 @@ def known_table(
     known = torch.isin(labels, torch.tensor(seen_classes(classes, unseen, name)))
     inputs = table.without(label, *([layout.split] if layout.split else []), *layout.facts)
     if not inputs:
-        only = f"the only column is {label!r}"
-        raise NescioError(f"{name}: {only}; expected comma-separated features beside it")
+        wanted = "expected comma-separated features beside it"
+        raise NescioError(f"{name}: the only column is {label!r}; {wanted}")
     if layout.split is None:
         train_rows, test_rows = stratified(labels, test, seed, name)
     else:
         parts = np.array(table[layout.split])
         if set(parts) != {"train", "test"}:
-            wanted, given = f"column {layout.split!r}", ", ".join(sorted(set(parts))[:5])
-            raise NescioError(f"{name}: {wanted} must hold train and test, got {given}")
+            rule = f"column {layout.split!r} must hold train and test"
+            raise NescioError(f"{name}: {rule}, got {', '.join(sorted(set(parts))[:5])}")
         train_rows = torch.from_numpy(np.flatnonzero(parts == "train"))
         test_rows = torch.from_numpy(np.flatnonzero(parts == "test"))
     learned = [int(i) for i in train_rows[known[train_rows]]]

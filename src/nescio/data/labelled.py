@@ -13,8 +13,10 @@ from nescio.data.batches import collated
 from nescio.data.samples import Samples
 from nescio.errors import NescioError
 
+Data = Dataset[Any]
 
-def as_dataset(data: Any) -> Dataset[Any]:
+
+def as_dataset(data: Any) -> Data:
     """Return the dataset itself, or one made of a pair of arrays `(inputs, labels)`."""
     if isinstance(data, tuple) and len(data) == 2:
         x = tensor(data[0])
@@ -28,7 +30,7 @@ def as_dataset(data: Any) -> Dataset[Any]:
     return data
 
 
-def take(data: Dataset[Any], index: Tensor) -> tuple[Tensor, Tensor]:
+def take(data: Data, index: Tensor) -> tuple[Tensor, Tensor]:
     """Return the inputs and labels at some positions, as a batch."""
     if isinstance(data, Samples):
         return data.take(index)
@@ -55,19 +57,15 @@ def check_labels(labels: Tensor, classes: int) -> None:
         raise NescioError(f"labels must lie in {wanted}, got {low} to {high}")
 
 
-def split(
-    data: Dataset[Any], validation: Any, seed: int
-) -> tuple[Dataset[Any], Dataset[Any] | None]:
+def split(data: Data, validation: Any, seed: int) -> tuple[Data, Data | None]:
     """Return training and validation data; a number is the fraction to set aside at random."""
     if not isinstance(validation, float | int | np.floating):
         return data, None if validation is None else as_dataset(validation)
     total = len(data)  # type: ignore[arg-type]
     count = round(validation * total) if 0 < validation < 1 else 0
     if not 0 < count < total:
-        raise NescioError(
-            f"validation must be a fraction in (0, 1) that leaves data on both sides, "
-            f"got {validation} of {total} inputs"
-        )
+        wanted = "a fraction in (0, 1) that leaves data on both sides"
+        raise NescioError(f"validation must be {wanted}, got {validation} of {total} inputs")
     order = torch.randperm(total, generator=torch.Generator().manual_seed(seed))
     train, held = (part.sort().values for part in (order[count:], order[:count]))
     if isinstance(data, Samples):
@@ -75,7 +73,7 @@ def split(
     return Subset(data, train.tolist()), Subset(data, held.tolist())
 
 
-def fingerprint(data: Dataset[Any] | None) -> str:
+def fingerprint(data: Data | None) -> str:
     """Return the size of data and, if they are in memory, a checksum of inputs and labels."""
     if data is None:
         return "none"

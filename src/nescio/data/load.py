@@ -46,7 +46,11 @@ def load(
     if str(name) in embedded.LOADERS:
         return embedded.LOADERS[str(name)](str(name), unseen, seed)
     if str(name) in CATALOGUE:
-        return _from_catalogue(str(name), root, unseen, seed, impute)
+        entry, kind, paths = CATALOGUE[str(name)], *_find(str(name), root)
+        if entry.layout is None:
+            return _known(str(name), read_source(kind, paths, entry), unseen, TEST_FRACTION, seed)
+        how = TEST_FRACTION, seed, unseen, impute
+        return known_table(str(name), read_csv(paths[0]), entry.layout, *how)
     path = Path(name)
     if not (path.suffix or len(path.parts) > 1 or os.path.lexists(path)):
         raise unknown_name("data set", str(name), NAMES)
@@ -57,21 +61,14 @@ def load(
     return _known(path.name, parts_at(path), unseen, PATH_TEST_FRACTION, seed)
 
 
-def _from_catalogue(
-    name: str, root: str | os.PathLike[str] | None, unseen: Classes, seed: int, impute: bool
-) -> Known:
-    entry, found = CATALOGUE[name], find(name, root)
-    if found is None:
-        places = " or ".join(str(folder) for folder in folders(root))
-        wanted = " or ".join(" + ".join(files) for files in entry.sources.values())
-        get = f"`nescio data get {name}`, or nescio.data.download({name!r}), fetches it"
-        remedy = get if entry.remotes else "set NESCIO_DATA to the folder that has it"
-        raise NescioError(f"{name}: found no {wanted} under {places}; {remedy}")
-    kind, paths = found
-    if entry.layout is not None:
-        how = TEST_FRACTION, seed, unseen, impute
-        return known_table(name, read_csv(paths[0]), entry.layout, *how)
-    return _known(name, read_source(kind, paths, entry), unseen, TEST_FRACTION, seed)
+def _find(name: str, root: str | os.PathLike[str] | None) -> tuple[str, tuple[Path, ...]]:
+    if found := find(name, root):
+        return found
+    places = " or ".join(map(str, folders(root)))
+    wanted = " or ".join(" + ".join(files) for files in CATALOGUE[name].sources.values())
+    get = f"`nescio data get {name}`, or nescio.data.download({name!r}), fetches it"
+    remedy = get if CATALOGUE[name].remotes else "set NESCIO_DATA to the folder that has it"
+    raise NescioError(f"{name}: found no {wanted} under {places}; {remedy}")
 
 
 def _known(name: str, parts: Parts, unseen: Classes, test: float, seed: int) -> Known:
@@ -97,16 +94,13 @@ def _named(parts: Parts, name: str) -> Parts:
     """Number labels without names anew, so that no class is one without training inputs."""
     train = parts.samples.get("train") or next(iter(parts.samples.values()))
     present = torch.from_numpy(np.unique(train.labels.numpy()))
-    names = tuple(map(str, present.tolist()))
+    names, renumbered = tuple(map(str, present.tolist())), {}
     for what, samples in parts.samples.items():
         others = samples.labels[~torch.isin(samples.labels, present)]
         if len(others):
-            raise NescioError(
-                f"{name}: the {what} part has label {int(others[0])}, which no training input has; "
-                f"expected one of {', '.join(names)}"
-            )
-    renumbered = {
-        what: samples.with_labels(torch.searchsorted(present, samples.labels), samples.name)
-        for what, samples in parts.samples.items()
-    }
+            wrong = f"label {int(others[0])}, which no training input has"
+            wanted = f"expected one of {', '.join(names)}"
+            raise NescioError(f"{name}: the {what} part has {wrong}; {wanted}")
+        labels = torch.searchsorted(present, samples.labels)
+        renumbered[what] = samples.with_labels(labels, samples.name)
     return Parts(renumbered, names)

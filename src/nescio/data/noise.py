@@ -22,8 +22,7 @@ CHUNK = 1024  # images at a time
 
 def uniform(x: Tensor, n: int | None = None, generator: Generator | None = None) -> Tensor:
     """Return uniform inputs: images over [0, 1], rows over a box three times that of the batch."""
-    n = _count(x, n)
-    u = _draw((n, *x.shape[1:]), x, generator)
+    u = _draw((_count(x, n), *x.shape[1:]), x, generator)
     if x.dim() == 4:
         return u
     low, high = x.amin(0), x.amax(0)
@@ -35,7 +34,7 @@ def normal(x: Tensor, n: int | None = None, generator: Generator | None = None) 
 
     Rows have the batch's means and three times its standard deviations.
     """
-    z = _draw((_count(x, n), *x.shape[1:]), x, generator, normal=True)
+    z = _draw((_count(x, n), *x.shape[1:]), x, generator, torch.randn)
     if x.dim() == 4:
         return (0.5 + z).clamp(0, 1)
     return x.mean(0) + SPREAD * x.std(0, correction=0) * z
@@ -102,12 +101,8 @@ def mixed(
     return stretched(low_pass(noise, sigma))
 
 
-NOISES: dict[str, Callable[..., Tensor]] = {
-    "mixed": mixed,
-    "uniform": uniform,
-    "normal": normal,
-    "permuted": permuted,
-}
+Noise = Callable[..., Tensor]
+NOISES: dict[str, Noise] = {make.__name__: make for make in (mixed, uniform, normal, permuted)}
 SYNTHETIC = ("noise", "uniform", "normal", "permuted", "far")  # noise is the mixed one, the paper's
 
 
@@ -117,8 +112,7 @@ def samples(name: str, like: Samples, n: int | None = None, seed: int = 0) -> Sa
     if name not in NOISES:
         raise unknown_name("noise", name, NOISES)
     n = len(like) if n is None else check_int("n", n)
-    generator = torch.Generator().manual_seed(check_seed(seed))
-    make = NOISES[name]
+    make, generator = NOISES[name], torch.Generator().manual_seed(check_seed(seed))
     if len(like.shape) != 3:  # a box, or a column, is of all rows
         noise = make(like.take(slice(None))[0], n, generator)
     else:
@@ -160,12 +154,11 @@ def _blur(weights: Tensor, side: int) -> Tensor:
 
 
 def _draw(
-    shape: Sequence[int], like: Tensor, generator: Generator | None, normal: bool = False
+    shape: Sequence[int], x: Tensor, generator: Generator | None, draw: Noise = torch.rand
 ) -> Tensor:
-    """Draw on the CPU unless a generator says otherwise: a seed means the same on every device."""
+    # on the CPU unless a generator says otherwise: a seed means the same on every device
     device = torch.device("cpu") if generator is None else generator.device
-    draw = torch.randn if normal else torch.rand
-    return draw(shape, generator=generator, dtype=like.dtype, device=device).to(like.device)
+    return draw(shape, generator=generator, dtype=x.dtype, device=device).to(x.device)
 
 
 def _check_batch(x: Tensor, images: bool = False) -> None:

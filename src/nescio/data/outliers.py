@@ -37,8 +37,8 @@ def patches(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
     high, wide = max(1, height // 4), max(1, width // 4)
     rows, columns = height // high, width // wide
     whole = x[:, :, : rows * high, : columns * wide]
-    cut = whole.reshape(n, channels, rows, high, columns, wide).permute(0, 2, 4, 1, 3, 5)
-    cut = cut.flatten(1, 2)
+    grid = whole.reshape(n, channels, rows, high, columns, wide)
+    cut = grid.permute(0, 2, 4, 1, 3, 5).flatten(1, 2)
     order = torch.rand(n, rows * columns, generator=generator).argsort(1).to(x.device)
     moved = cut.gather(1, order[:, :, None, None, None].expand_as(cut))
     joined = moved.reshape(n, rows, columns, channels, high, wide).permute(0, 3, 1, 4, 2, 5)
@@ -96,23 +96,10 @@ def _noise(make: Callable[..., Tensor]) -> Maker:
 
 
 NOISE = {name: _noise(make) for name, make in NOISES.items() if name != "mixed"}
-ROWS: dict[str, Maker] = {**NOISE, "averaged": averaged, "scaled": scaled}
-IMAGES: dict[str, Maker] = {
-    **NOISE,
-    "noise": _noise(mixed),
-    "patches": patches,
-    "pasted": pasted,
-    "averaged": averaged,
-    "inverted": inverted,
-    "strokes": strokes,
-    "scaled": scaled,
-}
-TOKENS: dict[str, Maker] = {
-    "uniform": drawn,
-    "permuted": shuffled,
-    "pasted": continued,
-    "averaged": blended,
-}
+ROWS = {**NOISE, "averaged": averaged, "scaled": scaled}
+_EDITS = (patches, pasted, averaged, inverted, strokes, scaled)
+IMAGES = {**NOISE, "noise": _noise(mixed), **{edit.__name__: edit for edit in _EDITS}}
+TOKENS = {"uniform": drawn, "permuted": shuffled, "pasted": continued, "averaged": blended}
 
 
 def make_outliers(x: Tensor, y: Tensor, seed: int = 0) -> dict[str, Tensor]:
@@ -147,5 +134,4 @@ def _other_class(y: Tensor, generator: Generator) -> Tensor:
     first, last = torch.searchsorted(ordered, y), torch.searchsorted(ordered, y, side="right")
     others = len(y) - (last - first)
     u = torch.rand(len(y), generator=generator, dtype=torch.float64).to(y.device)
-    step = (u * others.clamp(min=1)).long()
-    return order[(last + step) % len(y)]
+    return order[(last + (u * others.clamp(min=1)).long()) % len(y)]

@@ -44,19 +44,15 @@ def same_inputs(one: Any, other: Any) -> bool:
 
 def check_disjoint(known: Any, train: Any) -> None:
     """Raise if calibration data are the training data, or most of them are among these."""
-    why = (
-        "so its threshold would be too low for new known inputs; pass other training data (train, "
-        "--train), or none, to split the known inputs"
-    )
+    remedy = "pass other training data (train, --train), or none, to split the known inputs"
+    why = f"so its threshold would be too low for new known inputs; {remedy}"
     if same_inputs(known, train):
         raise NescioError(f"the detector would be calibrated on what it learned from, {why}")
     one, other = _in_memory(known), _in_memory(train)
     if one is None or other is None or one.shape[1:] != other.shape[1:]:
         return
     shared = _fraction_found(one, other, 1)
-    if shared <= MAX_SHARED:
-        return
-    if max(_fraction_found(other, other, 2), _fraction_found(one, one, 2)) < MAX_REPEATED:
+    if shared > MAX_SHARED and all(_fraction_found(x, x, 2) < MAX_REPEATED for x in (other, one)):
         found = f"{percent(shared, 0)} of the calibration inputs are among the training inputs"
         raise NescioError(f"{found}, {why}")
 
@@ -80,10 +76,9 @@ def _inputs(data: Any) -> Any:
 def _takes_all(loader: loading.DataLoader[Any]) -> bool:
     """Return whether a loader reads its whole data set, not what a user's sampler chooses."""
     sampler, batched = loader.sampler, loader.batch_sampler
-    grouped = batched is None or (
-        type(batched) is loading.BatchSampler and batched.sampler is sampler
-    )
-    return grouped and type(sampler) in (loading.SequentialSampler, loading.RandomSampler)
+    plain = type(batched) is loading.BatchSampler and batched.sampler is sampler
+    known = type(sampler) in (loading.SequentialSampler, loading.RandomSampler)
+    return known and (plain or batched is None)
 
 
 def _in_memory(data: Any) -> Tensor | None:

@@ -59,10 +59,21 @@ def read_parts(
     With `any_shape` the `inputs` of an npz file are taken as they are.
     """
     path = require_exists(path)
-    if is_table(path):
-        return _rows(path, label, encoding, impute, unseen_category)
-    check_no_label(path, label)
-    return parts_at(path, any_shape)
+    if not is_table(path):
+        check_no_label(path, label)
+        return parts_at(path, any_shape)
+    table = read_csv(path)
+    column = None if label is None else label_column(table, label, str(path))
+    inputs = table if column is None else table.without(column)
+    try:
+        encoding = encoding or Encoding.fitted(inputs, impute)
+        x = encoding.encode(inputs, unseen_category=unseen_category)
+    except NescioError as error:
+        raise NescioError(f"{path}: {error}") from error
+    if column is None:
+        return Parts({"all": Samples(x, torch.full((len(x),), -1))})
+    names, labels = class_labels(table, column, str(path))
+    return Parts({"all": Samples(x, labels)}, names)
 
 
 def check_no_label(path: str | os.PathLike[str], label: str | None) -> None:
@@ -89,10 +100,9 @@ def parts_at(path: Path, any_shape: bool = False) -> Parts:
         return Parts({"all": Samples(read_images([path]), torch.tensor([-1]))})
     if "ubyte" in path.name or "idx" in path.name:
         return read_idx(path)
-    raise NescioError(
-        f"{path}: of no known format; expected .csv (also .csv.gz, .csv.bz2), .npz, .npy, an idx "
-        "file (…-ubyte, .idx), a PNG or JPEG image (.png, .jpg, .jpeg) or a folder"
-    )
+    kinds = ".csv (also .csv.gz, .csv.bz2), .npz, .npy, an idx file (…-ubyte, .idx)"
+    images = "a PNG or JPEG image (.png, .jpg, .jpeg)"
+    raise NescioError(f"{path}: of no known format; expected {kinds}, {images} or a folder")
 
 
 def read_source(kind: str, paths: tuple[Path, ...], entry: Entry) -> Parts:
@@ -100,23 +110,6 @@ def read_source(kind: str, paths: tuple[Path, ...], entry: Entry) -> Parts:
     if kind == "npz":
         return read_npz(paths[0], entry.classes, entry.columns)
     return PUBLISHED[kind](paths, entry.classes)
-
-
-def _rows(
-    path: Path, label: str | None, encoding: Encoding | None, impute: bool, unseen_category: str
-) -> Parts:
-    table = read_csv(path)
-    column = None if label is None else label_column(table, label, str(path))
-    inputs = table if column is None else table.without(column)
-    try:
-        encoding = encoding or Encoding.fitted(inputs, impute)
-        x = encoding.encode(inputs, unseen_category=unseen_category)
-    except NescioError as error:
-        raise NescioError(f"{path}: {error}") from error
-    if column is None:
-        return Parts({"all": Samples(x, torch.full((len(x),), -1))})
-    names, labels = class_labels(table, column, str(path))
-    return Parts({"all": Samples(x, labels)}, names)
 
 
 def relabelled(
@@ -127,13 +120,12 @@ def relabelled(
     Labels without names stand for classes that are called by numbers, else for positions.
     """
     labels = samples.labels
-    if classes is not None and not (labels < 0).any():
-        if names or all(one.isdecimal() for one in classes):
-            names = names or tuple(map(str, range(int(labels.max()) + 1)))
-            position = {plain_name(one): i for i, one in enumerate(classes)}
-            position |= {one: i for i, one in enumerate(classes)}
-            new = [position.get(one, position.get(plain_name(one), -1)) for one in names]
-            labels = torch.tensor(new)[labels]
-        else:
-            labels = labels.where(labels < len(classes), -1)
-    return samples.with_labels(labels, name)
+    if classes is None or (labels < 0).any():
+        return samples.with_labels(labels, name)
+    if not names and not all(one.isdecimal() for one in classes):
+        return samples.with_labels(labels.where(labels < len(classes), -1), name)
+    names = names or tuple(map(str, range(int(labels.max()) + 1)))
+    position = {plain_name(one): i for i, one in enumerate(classes)}
+    position |= {one: i for i, one in enumerate(classes)}
+    new = [position.get(one, position.get(plain_name(one), -1)) for one in names]
+    return samples.with_labels(torch.tensor(new)[labels], name)

@@ -50,8 +50,8 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         self.columns = {key: as_array(values) for key, values in (columns or {}).items()}
         for key, values in self.columns.items():
             if values.shape != shape[:1]:
-                wrong = f"must have shape {shape[:1]}, got {values.shape}"
-                raise NescioError(f"{where}: column {key!r} {wrong}")
+                rule = f"column {key!r} must have shape {shape[:1]}"
+                raise NescioError(f"{where}: {rule}, got {values.shape}")
         self._stored = inputs  # bytes stay bytes: floats are four times as large
         self.labels, self.name = labels.long(), name
 
@@ -124,7 +124,6 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
 
 
 def _positions(index: Any) -> Tensor:
-    """Positions or a mask `(n,)`, or an error."""
     positions = tensor(index)
     if positions.is_floating_point() or positions.dim() != 1:
         given = f"{positions.dtype} {tuple(positions.shape)}"
@@ -154,8 +153,6 @@ def as_samples(
 ) -> Samples:
     """Return samples of a file's arrays, checked; without labels they are all −1."""
     inputs = (as_any_inputs if any_shape else as_inputs)(x, where)
-    if y is None:
-        labels = torch.full((len(inputs),), -1)
-    else:
-        labels = as_labels(y, len(inputs), where, len(classes) or None)
+    unlabelled = torch.full((len(inputs),), -1)
+    labels = unlabelled if y is None else as_labels(y, len(x), where, len(classes) or None)
     return Samples(inputs, labels, columns, tokens=any_shape)

@@ -13,7 +13,7 @@ from nescio.arrays import Array
 from nescio.data.arrays import as_any_inputs, as_inputs
 from nescio.data.formats.bounds import require_exists
 from nescio.data.formats.csv import csv_batches
-from nescio.data.formats.images import ImageTree, is_image, read_images
+from nescio.data.formats.images import images_below, is_image, read_images
 from nescio.data.formats.npz import array_batches
 from nescio.data.formats.published import idx_set_in
 from nescio.data.read import is_table, read
@@ -89,40 +89,35 @@ class Stream:
         return self.encoding is not None and self.encoding.categorical
 
     def _rows(self) -> Iterator[_Batch]:
+        images = len(self.shape) == 3 and self.kind != "inputs"
         for table in csv_batches(self.path, self.batch_size):
-            encoding = self.encoding or self._pixels(list(table))
+            if self.encoding is None and len(table) != math.prod(self.shape):
+                wanted = f"{math.prod(self.shape)} columns for inputs of shape {self.shape}"
+                raise NescioError(f"{str(self.path)!r} must have {wanted}, got {len(table)}")
+            encoding = self.encoding or Encoding.numeric(table)
             try:
                 x = encoding.encode(table, self.allow_missing, ZEROS)
             except NescioError as error:
                 raise NescioError(f"{self.path}: {error}") from error
             self.unseen_categories[:] = encoding.unseen_categories(table)
             finite = x[x.isfinite()]  # others are only there with `allow_missing`
-            images = len(self.shape) == 3 and self.kind != "inputs"
             if images and ((finite < 0) | (finite > 1)).any():
                 given = f"{finite.min():g} to {finite.max():g}"
                 raise NescioError(f"{str(self.path)!r}: pixels must be in [0, 1], got {given}")
             yield None, None, x.reshape(-1, *self.shape)
 
-    def _pixels(self, columns: list[str]) -> Encoding:
-        """Inputs as rows of numbers, one column for each, in order."""
-        count = math.prod(self.shape)
-        if len(columns) != count:
-            wanted = f"{count} columns for inputs of shape {self.shape}"
-            raise NescioError(f"{str(self.path)!r} must have {wanted}, got {len(columns)}")
-        return Encoding.numeric(columns)
-
     def _images(self) -> Iterator[_Batch]:
         """Adapt images one by one, so that neither sizes nor colours need agree within a folder."""
-        whole = self.path.is_dir()
-        tree = ImageTree.below(self.path) if whole else ImageTree((self.path,))
-        folder = self.path if whole else self.path.parent
-        self.skipped.extend(map(str, tree.others))
-        for start in range(0, len(tree.images), self.batch_size):
-            paths = tree.images[start : start + self.batch_size]
+        images, others, folder = [self.path], list[Path](), self.path.parent
+        if self.path.is_dir():
+            (images, others), folder = images_below(self.path), self.path
+        self.skipped.extend(map(str, others))
+        for start in range(0, len(images), self.batch_size):
+            paths = images[start : start + self.batch_size]
             # what in a file's name is no UTF-8, which file systems allow, cannot be written
             names = [os.fsencode(path.relative_to(folder).as_posix()) for path in paths]
             x = torch.cat([self._image(path) for path in paths])
-            yield [name.decode(errors="replace") for name in names], len(tree.images), x
+            yield [name.decode(errors="replace") for name in names], len(images), x
 
     def _image(self, path: Path) -> Tensor:
         try:
@@ -145,26 +140,22 @@ class Stream:
         x = as_any_inputs(array, str(self.path))
         x = x if self.tokens or x.is_floating_point() else x.float()
         if x.shape[1:] != self.shape:
-            given = tuple(x.shape[1:])
-            raise NescioError(f"{self.path}: inputs must have shape {self.shape}, got {given}")
+            shape = tuple(x.shape[1:])
+            raise NescioError(f"{self.path}: inputs must have shape {self.shape}, got {shape}")
         return x
 
     def _not_tokens(self, what: str) -> NescioError:
-        return NescioError(
-            f"{self.path}: has {what}, but the detector was fitted on integers, such as token ids; "
-            "expected `inputs` of integers in an npz file"
-        )
+        fitted = "the detector was fitted on integers, such as token ids"
+        wanted = "expected `inputs` of integers in an npz file"
+        return NescioError(f"{self.path}: has {what}, but {fitted}; {wanted}")
 
     def _check_kind(self, kind: str, what: str) -> None:
         """Raise if inputs with three axes are images where `inputs` are expected, or vice versa."""
         if self.kind not in (None, kind) and len(self.shape) == 3:
-            fitted = _KINDS[self.kind or ""]
-            raise NescioError(
-                f"{self.path}: has {what}, but the detector was fitted on {fitted}, and the values "
-                "of one may not be those of the other; pass both in the same way"
-            )
+            fitted = f"the detector was fitted on {_KINDS[self.kind or '']}"
+            hint = "the values of one may not be those of the other; pass both in the same way"
+            raise NescioError(f"{self.path}: has {what}, but {fitted}, and {hint}")
 
     def _adapted(self, x: Tensor) -> Tensor:
-        """Return a batch in the shape of the model, as floats."""
         samples = Samples(x, torch.full((len(x),), -1), name=str(self.path))
         return adapt(samples, self.shape).take(slice(None))[0]

@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -50,8 +50,7 @@ class Column:
 
         With `allow_missing` what is missing is NaN, and infinities are let through.
         """
-        rows = range(len(table[self.name]))
-        texts = [self._text(table, row, allow_missing) for row in rows]
+        texts = [self._text(table, row, allow_missing) for row in range(len(table[self.name]))]
         missing = np.array([text is None for text in texts])
         if self.kind == "numeric":
             numbers = np.array([_number(text or "") for text in texts], dtype=np.float64)
@@ -114,14 +113,13 @@ class Encoding:
             raise unknown_name("unseen_category", unseen_category, UNSEEN_CATEGORY)
         table = source if isinstance(source, Mapping) else read_csv(source)
         where = "the table" if isinstance(source, Mapping) else str(source)
-        lacking = [repr(column.name) for column in self.columns if column.name not in table]
+        lacking = ", ".join(repr(one.name) for one in self.columns if one.name not in table)
         if lacking:
-            columns = ", ".join(table)
-            raise NescioError(f"{where} has no column {', '.join(lacking)}; it has {columns}")
+            raise NescioError(f"{where} has no column {lacking}; it has {', '.join(table)}")
         counts = {len(table[column.name]) for column in self.columns}
         if len(counts) != 1 or counts == {0}:
-            wanted = "columns of one length ≥ 1"
-            raise NescioError(f"{where} must have {wanted}, got {sorted(counts)} rows")
+            rows_given = f"{sorted(counts)} rows"
+            raise NescioError(f"{where} must have columns of one length ≥ 1, got {rows_given}")
         blocks = [column.encode(table, allow_missing) for column in self.columns]
         x = torch.from_numpy(np.concatenate(blocks, axis=1))
         unseen = [] if unseen_category == ZEROS else self.unseen_categories(table)
@@ -129,12 +127,11 @@ class Encoding:
         if rows and unseen_category == REFUSE:
             x[rows] = torch.nan
         elif rows:
-            warnings.warn(
-                f"{len(rows)} of {len(x)} rows of {where} have a category never seen in training, "
-                f"encoded as zeros, the first in {row_place(table, rows[0])}: {unseen[rows[0]]}; "
-                "unseen_category='refuse' makes them unknown to a detector, 'zeros' is silent",
-                stacklevel=2,
-            )
+            count = f"{len(rows)} of {len(x)} rows of {where}"
+            first = f"the first in {row_place(table, rows[0])}: {unseen[rows[0]]}"
+            hint = "unseen_category='refuse' makes them unknown to a detector, 'zeros' is silent"
+            what = "have a category never seen in training, encoded as zeros"
+            warnings.warn(f"{count} {what}, {first}; {hint}", stacklevel=2)
         return x
 
     def unseen_categories(self, table: Table) -> list[str]:
@@ -150,9 +147,7 @@ class Encoding:
         return ["; ".join(row) for row in rows]
 
     @classmethod
-    def fitted(
-        cls, table: Table, impute: bool = False, categorical: Iterable[str] = ()
-    ) -> "Encoding":
+    def fitted(cls, table: Table, impute: bool = False, categorical: Iterable[str] = ()) -> Self:
         """Learn the encoding of training rows; columns of text and those named are categorical."""
         if not impute:
             check_complete(table)
@@ -160,7 +155,7 @@ class Encoding:
         return cls(tuple(_fitted(name, table[name], impute, name in codes) for name in table))
 
     @classmethod
-    def numeric(cls, names: Iterable[str]) -> "Encoding":
+    def numeric(cls, names: Iterable[str]) -> Self:
         """Return the encoding of a table that has nothing but numbers."""
         return cls(tuple(Column(name, "numeric") for name in names))
 
@@ -170,7 +165,7 @@ class Encoding:
         return {"columns": [one | {"categories": list(one["categories"])} for one in columns]}
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> "Encoding":
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """Return the encoding that `to_dict` gave."""
         given = plain.get("columns") if isinstance(plain, Mapping) else None
         if not isinstance(given, list | tuple) or not given:
@@ -190,14 +185,13 @@ def check_complete(table: Table) -> None:
     """Raise if a value is missing, and say in which line or row."""
     for name, cells in table.items():
         rows = [row for row, cell in enumerate(cells) if is_missing(cell)]
-        if not rows:
-            continue
-        if len(rows) == len(cells):
+        if rows and len(rows) == len(cells):
             lacks = f"has no value in any of its {len(cells)} rows"
             raise NescioError(f"column {name!r} {lacks}; leave it out")
-        lacks = f"lacks {len(rows)} of its {len(cells)} values"
-        first = row_place(table, rows[0])
-        raise NescioError(f"column {name!r} {lacks}, the first in {first}; imputing {IMPUTING}")
+        if rows:
+            lacks = f"lacks {len(rows)} of its {len(cells)} values"
+            first = row_place(table, rows[0])
+            raise NescioError(f"column {name!r} {lacks}, the first in {first}; imputing {IMPUTING}")
 
 
 def _from_dict(one: Any) -> Column:

@@ -1,6 +1,7 @@
 """Transforms of inputs: normalisation inside a model, adaptation to a shape, augmentation."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -110,13 +111,11 @@ def random_crop(x: Tensor, padding: int = 4) -> Tensor:
     """
     _check_images(x)
     n, channels, height, width = x.shape
-    top, left = (
-        torch.randint(2 * padding + 1, (n, 1), device="cpu").to(x.device) for _ in range(2)
-    )
-    rows = top + torch.arange(height, device=x.device)  # (N, H)
-    columns = left + torch.arange(width, device=x.device)  # (N, W)
-    image = torch.arange(n, device=x.device).view(n, 1, 1, 1)
-    channel = torch.arange(channels, device=x.device).view(1, channels, 1, 1)
+    places = partial(torch.arange, device=x.device)
+    top = torch.randint(2 * padding + 1, (n, 1), device="cpu").to(x.device)
+    left = torch.randint(2 * padding + 1, (n, 1), device="cpu").to(x.device)
+    rows, columns = top + places(height), left + places(width)  # (N, H), (N, W)
+    image, channel = places(n).view(n, 1, 1, 1), places(channels).view(1, channels, 1, 1)
     padded = F.pad(x, (padding, padding, padding, padding))
     return padded[image, channel, rows.view(n, 1, height, 1), columns.view(n, 1, 1, width)]
 

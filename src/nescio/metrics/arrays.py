@@ -1,14 +1,10 @@
 """Checks of the arrays that metrics take: every array from outside passes here once."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nescio.arrays import as_array
+from nescio.arrays import Array, as_array
 from nescio.errors import NescioError
-
-Array = NDArray[Any]
 
 ROW_SUM_TOLERANCE = 1e-4
 ROUNDING = 1e-6  # a mean of float32 probabilities may come out as 1.0000001
@@ -29,10 +25,9 @@ def checked(
         raise NescioError(f"{name} has dtype {array.dtype}; expected {expected}")
     if array.dtype.kind == "f" and (nan := np.isnan(array)).any():
         first = tuple(int(i) for i in np.unravel_index(nan.argmax(), array.shape))
-        raise NescioError(
-            f"{name} has {int(nan.sum())} NaN of {array.size} values, the first at "
-            f"{first[0] if axes == 1 else first}; expected none"
-        )
+        count = f"{int(nan.sum())} NaN of {array.size} values"
+        place = first[0] if axes == 1 else first
+        raise NescioError(f"{name} has {count}, the first at {place}; expected none")
     return array
 
 
@@ -74,10 +69,8 @@ def probability_rows(name: str, values: ArrayLike, log: bool = False) -> Array:
     worst = int(np.abs(sums - 1).argmax())
     if abs(sums[worst] - 1) > ROW_SUM_TOLERANCE:
         what = "probabilities exp(log_probs)" if log else "probabilities"
-        raise NescioError(
-            f"row {worst} of {name}: the {what} sum to {sums[worst]:.6g}; expected 1 ± "
-            f"{ROW_SUM_TOLERANCE}"
-        )
+        wanted = f"expected 1 ± {ROW_SUM_TOLERANCE}"
+        raise NescioError(f"row {worst} of {name}: the {what} sum to {sums[worst]:.6g}; {wanted}")
     return array
 
 
@@ -86,14 +79,12 @@ def check_range(name: str, array: Array, low: float, high: float | None) -> None
     smallest, largest = array.min().item(), array.max().item()
     if smallest < low - ROUNDING or (high is not None and largest > high + ROUNDING):
         expected = f"at least {low}" if high is None else f"values in [{low}, {high}]"
-        raise NescioError(
-            f"{name} has values from {smallest:.8g} to {largest:.8g}; expected {expected}"
-        )
+        given = f"values from {smallest:.8g} to {largest:.8g}"
+        raise NescioError(f"{name} has {given}; expected {expected}")
 
 
 def check_length(name: str, array: Array, other_name: str, other: Array) -> None:
     """Raise if two arrays that describe the same inputs differ in length."""
     if len(array) != len(other):
-        raise NescioError(
-            f"{name} has {len(array)} inputs and {other_name} has {len(other)}; expected as many"
-        )
+        counts = f"{name} has {len(array)} inputs and {other_name} has {len(other)}"
+        raise NescioError(f"{counts}; expected as many")

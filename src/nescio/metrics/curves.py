@@ -16,9 +16,8 @@ Floats = NDArray[np.float64]
 class RocCurve:
     """Fractions of inputs accepted, (G + 1,) each, from none to all as the threshold rises.
 
-    Known inputs are the positives: `known` is the true-positive rate, `unknown` the false-positive
-    rate. `area` is that of the trapezoids under the curve, which is AUROC; `at` thins the curve and
-    leaves its area as it is.
+    `known` is the true-positive rate, `unknown` the false-positive rate, `area` that of the
+    trapezoids under the curve, which is AUROC; `at` thins the curve and leaves its area as it is.
     """
 
     unknown: Floats
@@ -48,9 +47,8 @@ class RocCurve:
 def roc_curve(known_scores: ArrayLike, unknown_scores: ArrayLike) -> RocCurve:
     """Return the receiver operating characteristic of accepting scores at or below a threshold.
 
-    Scores (N,) and (M,), higher = more likely unknown. All inputs of one score are accepted
-    together, on one straight stretch of the curve, so the trapezoids under it count ties half, as
-    `auroc` does. ±inf is allowed, it has a rank; NaN is an error.
+    Scores as for `auroc`. All inputs of one score are accepted together, on one straight stretch of
+    the curve, so the trapezoids under it count ties half, as `auroc` does.
 
     >>> curve = roc_curve([1.0, 2.0, 3.0, 4.0], [4.0, 5.0])
     >>> curve.unknown.tolist(), curve.known.tolist(), curve.area

@@ -1,19 +1,14 @@
 """How good the predictions on known inputs are: accuracy, likelihood and calibration."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nescio.arrays import Array
 from nescio.errors import check_int
-from nescio.metrics.arrays import (
-    Array,
-    check_length,
-    confidence_vector,
-    correct_vector,
-    integer_vector,
-    probability_rows,
-)
+from nescio.metrics import arrays
 
 BINS = 15  # of a calibration error, as usual
 
@@ -27,7 +22,7 @@ def mmc(confidence: ArrayLike) -> float:
     >>> mmc([0.5, 1.0, 0.75])
     0.75
     """
-    return float(confidence_vector(confidence).mean(dtype=np.float64))
+    return float(arrays.confidence_vector(confidence).mean(dtype=np.float64))
 
 
 def accuracy(predicted: ArrayLike, labels: ArrayLike) -> float:
@@ -38,9 +33,9 @@ def accuracy(predicted: ArrayLike, labels: ArrayLike) -> float:
     >>> accuracy([0, 1, -1, 2], [0, 1, 2, 0])
     0.5
     """
-    guess = integer_vector("predicted", predicted, low=-1)
-    truth = integer_vector("labels", labels, low=0)
-    check_length("predicted", guess, "labels", truth)
+    guess = arrays.integer_vector("predicted", predicted, low=-1)
+    truth = arrays.integer_vector("labels", labels, low=0)
+    arrays.check_length("predicted", guess, "labels", truth)
     return int(np.count_nonzero(guess == truth)) / len(truth)
 
 
@@ -53,9 +48,9 @@ def nll(log_probs: ArrayLike, labels: ArrayLike) -> float:
     >>> round(nll([[-0.6931471805599453, -0.6931471805599453]], [1]), 6)
     0.693147
     """
-    rows = probability_rows("log_probs", log_probs, log=True)
-    truth = integer_vector("labels", labels, low=0, classes=rows.shape[1])
-    check_length("log_probs", rows, "labels", truth)
+    rows = arrays.probability_rows("log_probs", log_probs, log=True)
+    truth = arrays.integer_vector("labels", labels, low=0, classes=rows.shape[1])
+    arrays.check_length("log_probs", rows, "labels", truth)
     mean = float(rows[np.arange(len(rows)), truth].mean(dtype=np.float64))
     return 0.0 - mean  # a perfect answer is not −0.0
 
@@ -69,9 +64,9 @@ def brier(probs: ArrayLike, labels: ArrayLike) -> float:
     >>> brier([[0.5, 0.5], [1.0, 0.0]], [0, 1])
     1.25
     """
-    rows = probability_rows("probs", probs)
-    truth = integer_vector("labels", labels, low=0, classes=rows.shape[1])
-    check_length("probs", rows, "labels", truth)
+    rows = arrays.probability_rows("probs", probs)
+    truth = arrays.integer_vector("labels", labels, low=0, classes=rows.shape[1])
+    arrays.check_length("probs", rows, "labels", truth)
     distance = rows.astype(np.float64)
     distance[np.arange(len(rows)), truth] -= 1
     return float(np.square(distance, out=distance).sum()) / len(rows)
@@ -115,13 +110,11 @@ def reliability(confidence: ArrayLike, correct: ArrayLike, bins: int = BINS) -> 
 
 def _binned(confidence: ArrayLike, correct: ArrayLike, bins: int) -> tuple[Array, Array, Array]:
     """Of each bin: the number of inputs, the sum of confidences, the number of correct ones."""
-    values, hits = confidence_vector(confidence), correct_vector(correct)
-    check_length("confidence", values, "correct", hits)
+    values, hits = arrays.confidence_vector(confidence), arrays.correct_vector(correct)
+    arrays.check_length("confidence", values, "correct", hits)
     bins = check_int("bins", bins)
     # edges in the confidence's dtype, so that 0.2 falls on the edge 3/15 in float32 as in float64
     upper = (np.arange(1, bins) / bins).astype(values.dtype)
     bin_of = upper.searchsorted(values, side="left")
-    count, confidence_sum, hit_count = (
-        np.bincount(bin_of, weights, minlength=bins) for weights in (None, values, hits)
-    )
-    return count, confidence_sum, hit_count
+    totals = partial(np.bincount, bin_of, minlength=bins)
+    return totals(), totals(values), totals(hits)

@@ -1,9 +1,7 @@
 """How well scores separate unknown from known inputs; higher = more likely unknown.
 
-Each side is sorted alone, then the two are merged in blocks that fit the cache. All a metric needs
-of the merge is, for every group of equal scores, how many known and unknown inputs lie below it,
-and how many at or below it. Counts are float64, in which integers are exact up to 2⁵³ and which
-numpy divides three times as fast as int64.
+Each side is sorted alone, then the two are merged in blocks that fit the cache: all a metric needs
+is how many inputs of each side lie below every group of equal scores, and at or below it.
 """
 
 from collections.abc import Iterator
@@ -13,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nescio.arrays import Array
 from nescio.errors import NescioError, check_float
-from nescio.metrics.arrays import Array, score_pair
+from nescio.metrics.arrays import score_pair
 
 BLOCK = 16_384  # scores of one side merged at a time; measured fastest of 2 Ki … 128 Ki
-
-Counts = NDArray[np.float64]
+Counts = NDArray[np.float64]  # integers are exact up to 2⁵³, and divided 3 × as fast as int64
 
 
 class Separation(NamedTuple):
@@ -42,8 +40,7 @@ class Groups(NamedTuple):
 def separation(known_scores: ArrayLike, unknown_scores: ArrayLike, tpr: float = 0.95) -> Separation:
     """Return AUROC, AUPR-In, AUPR-Out and FPR at a TPR, from one sort of each side.
 
-    Scores (N,) and (M,), higher = more likely unknown. ±inf is allowed, it has a rank; NaN is an
-    error.
+    Scores (N,) and (M,), higher = more likely unknown; ±inf has a rank, NaN is an error.
 
     >>> separation([1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 6.0, 7.0])
     Separation(auroc=0.96875, aupr_in=0.95, aupr_out=0.95, fpr=0.25)
@@ -79,8 +76,7 @@ def aupr_in(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
     """Return the average precision of finding the known inputs, the lowest scores first.
 
     Σ (recall_k − recall_{k−1}) · precision_k over the distinct scores: steps, not trapezoids.
-    Scores (N,) and (M,), higher = more likely unknown; 1 is perfect, N / (N + M) is random. ±inf is
-    allowed; NaN is an error.
+    Scores as for `auroc`; 1 is perfect, N / (N + M) is random.
 
     >>> aupr_in([1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 6.0, 7.0])
     0.95
@@ -107,8 +103,7 @@ def fpr_at_tpr(known_scores: ArrayLike, unknown_scores: ArrayLike, tpr: float = 
     """Return the fraction of unknown inputs accepted when the fraction tpr of known inputs is.
 
     Accepted = score ≤ threshold; the threshold is the smallest observed known score that accepts
-    enough, without interpolation. Scores (N,) and (M,), higher = more likely unknown; 0 is perfect.
-    ±inf is allowed; NaN is an error.
+    enough, without interpolation. Scores as for `auroc`; 0 is perfect.
 
     >>> fpr_at_tpr([1.0, 2.0, 3.0, 4.0], [0.0, 3.0, 3.5, 9.0], tpr=0.75)
     0.5
@@ -156,14 +151,10 @@ def merge(known: Array, unknown: Array) -> Iterator[Groups]:
     known_start, known_stop, unknown_start, unknown_stop = edges
     known_next = np.append(known_start[1:], len(known))
     unknown_next = np.append(unknown_start[1:], len(unknown))
-    for between in np.flatnonzero((known_stop < known_next) | (unknown_stop < unknown_next)):
-        i, j = known_stop[between], unknown_stop[between]
-        known_block, unknown_block = (
-            known[i : known_next[between]],
-            unknown[j : unknown_next[between]],
-        )
-        known_count, unknown_count = group_counts(known_block, unknown_block)
-        yield groups_between(known_count + i, unknown_count + j)
+    for k in np.flatnonzero((known_stop < known_next) | (unknown_stop < unknown_next)):
+        i, j = known_stop[k], unknown_stop[k]
+        counts = group_counts(known[i : known_next[k]], unknown[j : unknown_next[k]])
+        yield groups_between(counts[0] + i, counts[1] + j)
 
 
 def group_counts(known: Array, unknown: Array) -> tuple[Counts, Counts]:

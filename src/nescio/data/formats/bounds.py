@@ -25,8 +25,8 @@ def require_exists(path: str | os.PathLike[str], hint: str = "") -> Path:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NescioError(f"{path}: no such file{hint}") from error
     except TypeError as error:
-        given = type(path).__name__
-        raise NescioError(f"a path must be a str or pathlib.Path, got {given}") from error
+        kind = type(path).__name__
+        raise NescioError(f"a path must be a str or pathlib.Path, got {kind}") from error
     except (OSError, ValueError) as error:  # a circle of links, a name too long, a closed folder
         raise unreadable(path, error) from error
     return Path(path)
@@ -70,8 +70,7 @@ def unpack(file: IO[bytes], size: int, where: str) -> bytes:
         while chunk := stream.read(2**20):
             data += chunk
             if len(data) > limit:
-                refused = f"{size} compressed bytes unpack to more than {limit}; refused"
-                raise NescioError(f"{where}: {refused}")
+                raise NescioError(f"{where}: {size} bytes unpack to more than {limit}; refused")
     except (EOFError, OSError, zlib.error) as error:
         raise NescioError(f"{where}: is truncated or damaged ({error})") from error
     return bytes(data)

@@ -62,8 +62,8 @@ def csv_batches(path: str | os.PathLike[str], size: int | None) -> Iterator[Rows
         except csv.Error as error:
             raise NescioError(f"{path}, line {reader.line_num}: {error}") from error
         except UnicodeDecodeError as error:
-            near = f"near line {reader.line_num + 1}"
-            raise NescioError(f"{path}: is not UTF-8 text ({near})") from error
+            line = reader.line_num + 1
+            raise NescioError(f"{path}: is not UTF-8 text (near line {line})") from error
 
 
 def _check_header(header: Sequence[str], rows: bool, where: str) -> None:
@@ -80,7 +80,6 @@ def _check_header(header: Sequence[str], rows: bool, where: str) -> None:
 
 
 def _columns(header: Sequence[str], rows: Sequence[tuple[int, list[str]]], where: str) -> Rows:
-    """Return the cells of some rows, which come with their lines, by column."""
     for line, row in rows:
         if len(row) != len(header):
             wanted = f"{len(header)} cells as in the header"
@@ -94,5 +93,5 @@ def _check_separator(first_line: str, where: str) -> None:
     header = re.sub(r'"[^"]*"', "", first_line)
     for mark, what in ((";", "semicolons"), ("\t", "tabs")):
         if mark in header and "," not in header:
-            wanted = "expected commas, and points in decimals"
-            raise NescioError(f"{where}: seems to be separated by {what}; {wanted}")
+            hint = "expected commas, and points in decimals"
+            raise NescioError(f"{where}: seems to be separated by {what}; {hint}")

@@ -3,7 +3,6 @@
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +34,8 @@ def read_images(paths: Sequence[Path]) -> torch.Tensor:
     height, width = images[0].shape[:2]
     for path, image in zip(paths, images, strict=True):
         if image.shape[:2] != (height, width):
-            wanted = f"expected {width}×{height} like {paths[0].name}"
-            raise NescioError(f"{path}: is {image.shape[1]}×{image.shape[0]}; {wanted}")
+            size = f"{image.shape[1]}×{image.shape[0]}"
+            raise NescioError(f"{path}: is {size}; expected {width}×{height} like {paths[0].name}")
     if any(image.dtype != np.uint8 for image in images):
         images = [image / np.float32(np.iinfo(image.dtype).max) for image in images]
     if all(image.ndim == 2 for image in images):
@@ -46,10 +45,7 @@ def read_images(paths: Sequence[Path]) -> torch.Tensor:
 
 
 def _read_image(path: Path) -> Array:
-    """Return one image, `(H, W)` or `(H, W, 3)`, uint8, or uint16 for 16 bits of grey.
-
-    Transparency is dropped, palettes become colours.
-    """
+    """Return an image `(H, W)` or `(H, W, 3)`, uint8, or uint16 of grey, without transparency."""
     path = require_file(path)  # a pipe of such a name would never end
     try:
         with warnings.catch_warnings():
@@ -70,30 +66,18 @@ def _read_image(path: Path) -> Array:
         raise NescioError(f"{path}: is not a readable PNG or JPEG image ({error})") from error
 
 
-@dataclass(frozen=True)
-class ImageTree:
-    """The images in a folder and its sub-folders, a folder's own first, in natural order.
+def images_below(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the PNG and JPEG files in a folder and its sub-folders, and images of other kinds.
 
-    What is hidden, its name beginning with a dot, is ignored.
-
-    Attributes:
-        images: PNG and JPEG files.
-        others: files that are images of other kinds, by their names.
+    A folder's own come first, in natural order; what is hidden, by a leading dot, is ignored.
     """
-
-    images: tuple[Path, ...]
-    others: tuple[Path, ...] = ()
-
-    @classmethod
-    def below(cls, folder: Path) -> "ImageTree":
-        """Return the images in a folder; raise if there are none that can be read."""
-        paths = [path for files in _walk(folder) for path in files]
-        images = tuple(path for path in paths if is_image(path))
-        others = tuple(path for path in paths if path.suffix.lower() in _OTHER_SUFFIXES)
-        if not images:
-            such = f", but {len(others)} of other kinds, such as {others[0].name}" if others else ""
-            raise NescioError(f"{folder}: holds no PNG or JPEG image{such}")
-        return cls(images, others)
+    paths = [path for files in _walk(folder) for path in files]
+    images = [path for path in paths if is_image(path)]
+    others = [path for path in paths if path.suffix.lower() in _OTHER_SUFFIXES]
+    if not images:
+        such = f", but {len(others)} of other kinds, such as {others[0].name}" if others else ""
+        raise NescioError(f"{folder}: holds no PNG or JPEG image{such}")
+    return images, others
 
 
 def _walk(folder: Path) -> Iterator[list[Path]]:
@@ -104,21 +88,21 @@ def _walk(folder: Path) -> Iterator[list[Path]]:
         real = os.path.realpath(here)
         if real in above:
             continue
-        is_folder = _entries(here)
-        yield [here / name for name in in_order(name for name in is_folder if not is_folder[name])]
-        inside = in_order(name for name in is_folder if is_folder[name])
-        waiting += [(here / name, above | {real}) for name in reversed(inside)]
+        folders, files = _entries(here)
+        yield [here / name for name in in_order(files)]
+        waiting += [(here / name, above | {real}) for name in reversed(in_order(folders))]
 
 
-def _entries(folder: Path) -> dict[str, bool]:
-    """Return the names in a folder that are not hidden, and whether each is a folder."""
+def _entries(folder: Path) -> tuple[set[str], set[str]]:
+    """Return the names of the folders and of the files in a folder that are not hidden."""
     try:
         with os.scandir(folder) as entries:
             shown = [one for one in entries if not one.name.startswith(".")]
     except OSError as error:
         raise unreadable(folder, error) from error
     # os.path.isdir says no of links that lead nowhere, or in a circle
-    return {one.name: os.path.isdir(one) if one.is_symlink() else one.is_dir() for one in shown}
+    inside = {e.name for e in shown if (os.path.isdir(e) if e.is_symlink() else e.is_dir())}
+    return inside, {entry.name for entry in shown} - inside
 
 
 def read_image_folder(folder: Path) -> Parts:
@@ -126,23 +110,20 @@ def read_image_folder(folder: Path) -> Parts:
 
     Sub-folders `train` and `test` are the two parts. A column `file` has the paths.
     """
-    halves, inside = {"all": folder}, _folders(folder)
+    halves, inside = {"all": folder}, _entries(folder)[0]
     if inside == {"train", "test"}:
         halves = {half: folder / half for half in ("train", "test")}
-        inside = _folders(folder / "train") | _folders(folder / "test")
+        inside = _entries(halves["train"])[0] | _entries(halves["test"])[0]
         if not inside:
-            wanted = "must have a sub-folder for each class, got none"
-            raise NescioError(f"{folder / 'train'}: {wanted}")
+            raise NescioError(f"{halves['train']}: must have a sub-folder for each class, got none")
     classes = tuple(in_order(inside))
     places = [half / name for half in halves.values() for name in classes] or [folder]
     groups: dict[Path, list[Path]] = {place: [] for place in places}
-    for path in ImageTree.below(folder).images:
+    for path in images_below(folder)[0]:
         if path.parent not in groups:
             first = ", ".join(place.relative_to(folder).as_posix() for place in places[:3])
-            raise NescioError(
-                f"{path}: lies in no folder of a class, which here are "
-                f"{first}{', …' * (len(places) > 3)}; expected every image in one of them"
-            )
+            such = f"{first}{', …' * (len(places) > 3)}; expected every image in one of them"
+            raise NescioError(f"{path}: lies in no folder of a class, which here are {such}")
         groups[path.parent].append(path)
     empty = [place for place, paths in groups.items() if not paths and place.is_dir()]
     samples = {}
@@ -155,7 +136,3 @@ def read_image_folder(folder: Path) -> Parts:
         files = np.array([path.relative_to(half).as_posix() for path in paths])
         samples[part] = Samples(read_images(paths), y, {"file": files})
     return Parts(samples, classes)
-
-
-def _folders(folder: Path) -> set[str]:
-    return {name for name, is_folder in _entries(folder).items() if is_folder}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.lib import format as npy_format
 
 from nescio.arrays import Array
 from nescio.data.arrays import check_nonempty
@@ -28,10 +29,7 @@ _DAMAGE = (
     *(LookupError, AttributeError, MemoryError, struct.error, tokenize.TokenError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
 )
-_HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
+_HEADERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 
 
 def read_npy(path: str | os.PathLike[str]) -> Parts:
@@ -61,8 +59,27 @@ def read_npz(
         any_shape: take `inputs` as they are, for a network of the user's; `images` stay images.
     """
     path = require_file(path)
+    samples: dict[str, Samples] = {}
+    unchanged: set[str] = set()
     with _naming_damage(path), zipfile.ZipFile(path) as zipped:
-        return _parts(_Archive(zipped, path), classes, columns, any_shape)
+        archive = _Archive(zipped, path)
+        names = archive.get("classes")
+        if not classes and names is not None:
+            classes = tuple(map(str, names.ravel()))
+        for part, prefix in (("train", "train_"), ("test", "test_"), ("all", "")):
+            key = archive.inputs(prefix)
+            x = None if key is None else archive.get(key)
+            if x is None or (part == "all" and samples):
+                continue
+            facts = {one: archive.column(one, len(x)) for one in columns if one in archive.members}
+            as_is = any_shape and key == f"{prefix}inputs"
+            where, y = f"{path}, {part} part", archive.get(prefix + "labels")
+            samples[part] = as_samples(x, y, where, classes, facts, as_is)
+            unchanged |= {part} if as_is else set()
+    if not samples:
+        wanted = "train_images, train_labels, test_images, test_labels, or images, or inputs"
+        raise NescioError(f"{path}: holds {archive.names}; expected {wanted}")
+    return Parts(samples, classes, frozenset(unchanged))
 
 
 def array_batches(path: str | os.PathLike[str], size: int) -> Iterator[tuple[str, int, Array]]:
@@ -77,8 +94,7 @@ def array_batches(path: str | os.PathLike[str], size: int) -> Iterator[tuple[str
             file: IO[bytes] = stack.enter_context(path.open("rb"))
         else:
             archive = _Archive(stack.enter_context(zipfile.ZipFile(path)), path)
-            keys = filter(None, map(archive.inputs, ("test_", "train_", "")))
-            key = next(keys, "")
+            key = next(filter(None, map(archive.inputs, ("test_", "train_", ""))), "")
             if not key:
                 raise NescioError(f"{path}: holds {archive.names}; expected images or inputs")
             where, total = f"{path}, {key}", archive.members[key].file_size
@@ -90,11 +106,9 @@ def array_batches(path: str | os.PathLike[str], size: int) -> Iterator[tuple[str
         # rows of an array in Fortran order are spread over the whole file
         array = _values(file, shape, fortran, dtype, where) if fortran else None
         for start in range(0, shape[0], size):
-            count = min(size, shape[0] - start)
-            if array is None:
-                yield key, shape[0], _values(file, (count, *shape[1:]), False, dtype, where)
-            else:
-                yield key, shape[0], array[start : start + count]
+            part = min(size, shape[0] - start), *shape[1:]
+            rows = _values(file, part, False, dtype, where) if array is None else array[start:]
+            yield key, shape[0], rows[:size]
 
 
 class _Archive:
@@ -129,55 +143,26 @@ class _Archive:
         if names is None:
             return values
         if values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= len(names):
-            wanted = f"positions in {name}_names, 0 to {len(names) - 1}"
-            raise NescioError(f"{where}: expected {wanted}")
+            last = len(names) - 1
+            raise NescioError(f"{where}: expected positions in {name}_names, 0 to {last}")
         return np.asarray(names[values])
 
 
-def _parts(
-    archive: _Archive, classes: tuple[str, ...], columns: Sequence[str], any_shape: bool
-) -> Parts:
-    names = archive.get("classes")
-    if not classes and names is not None:
-        classes = tuple(map(str, names.ravel()))
-    samples: dict[str, Samples] = {}
-    unchanged: set[str] = set()
-    for part, prefix in (("train", "train_"), ("test", "test_"), ("all", "")):
-        key = archive.inputs(prefix)
-        x = None if key is None else archive.get(key)
-        if x is None or (part == "all" and samples):
-            continue
-        facts = {one: archive.column(one, len(x)) for one in columns if one in archive.members}
-        as_is = any_shape and key == f"{prefix}inputs"
-        where, y = f"{archive.path}, {part} part", archive.get(prefix + "labels")
-        samples[part] = as_samples(x, y, where, classes, facts, as_is)
-        unchanged |= {part} if as_is else set()
-    if not samples:
-        raise NescioError(
-            f"{archive.path}: holds {archive.names}; expected train_images, train_labels, "
-            "test_images, test_labels, or images, or inputs"
-        )
-    return Parts(samples, classes, frozenset(unchanged))
-
-
 def _array(file: IO[bytes], size: int, where: str) -> Array:
-    """Return one array, after its header's promise was compared with the bytes that are there."""
     return _values(file, *_header(file, size, where), where)
 
 
 def _header(file: IO[bytes], size: int, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Return shape, whether it is in Fortran order, and dtype."""
-    version = np.lib.format.read_magic(file)
+    version = npy_format.read_magic(file)
     if version not in _HEADERS:
         raise NescioError(f"{where}: numpy format must be 1.0 or 2.0, got {version}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as that the file was written by Python 2
         shape, fortran, dtype = _HEADERS[version](file)
-    if dtype.hasobject:
-        wanted = "numbers (pickled objects are never loaded)"
+    if dtype.hasobject or dtype.kind not in "fiubU":
+        wanted = "real numbers" + " (pickled objects are never loaded)" * dtype.hasobject
         raise NescioError(f"{where}: an array of {dtype}; expected {wanted}")
-    if dtype.kind not in "fiubU":
-        raise NescioError(f"{where}: an array of {dtype}; expected real numbers")
     promised = math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or file.tell() + promised != size:
         raise NescioError(f"{where}: {shape} {dtype} does not fit the {size} bytes that are there")

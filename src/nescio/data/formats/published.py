@@ -27,7 +27,6 @@ Classes = tuple[str, ...]
 
 
 def _parts(arrays: Sequence[Array], paths: Paths, classes: Classes) -> Parts:
-    """Make parts of training inputs, labels, test inputs and labels."""
     x, y, x_test, y_test = arrays
     train = as_samples(x, y, f"{paths[0]}, train part", classes)
     test = as_samples(x_test, y_test, f"{paths[len(paths) // 2]}, test part", classes)
@@ -96,11 +95,7 @@ def read_emnist(paths: Paths, classes: Classes) -> Parts:
 
 
 def _emnist_zip(path: Path) -> list[Array]:
-    """Return the four arrays in the archive, without unpacking it to disk."""
-    names = [
-        f"emnist-letters-{half}-{what}.gz" for half in ("train", "test") for what in _IDX_FILES
-    ]
-    damage = (zipfile.BadZipFile, KeyError, EOFError, RuntimeError, zlib.error, OSError)
+    names = [f"emnist-letters-{part}-{end}.gz" for part in ("train", "test") for end in _IDX_FILES]
     arrays = []
     try:
         with zipfile.ZipFile(require_file(path)) as archive:
@@ -111,7 +106,7 @@ def _emnist_zip(path: Path) -> list[Array]:
                     raise NescioError(f"{where}: declares {size} bytes unpacked; refused")
                 packed = io.BytesIO(archive.read(members[name]))
                 arrays.append(idx_array(unpack(packed, size, where), where))
-    except damage as error:
+    except (zipfile.BadZipFile, KeyError, EOFError, RuntimeError, zlib.error, OSError) as error:
         raise NescioError(f"{path}: is not EMNIST's archive ({error})") from error
     return arrays
 
@@ -119,12 +114,12 @@ def _emnist_zip(path: Path) -> list[Array]:
 def read_cifar(paths: Paths, classes: Classes) -> Parts:
     """Read CIFAR-10 from the folder `cifar-10-batches-bin`, or from its archive."""
     path, arrays = paths[0], []
-    whole = path.is_dir()
-    batches = [read_bytes(path / name) for name in _CIFAR_FILES] if whole else _cifar_tar(path)
+    folder = path.is_dir()
+    batches = [read_bytes(path / name) for name in _CIFAR_FILES] if folder else _cifar_tar(path)
     for name, batch in zip(_CIFAR_FILES, batches, strict=True):
         if not batch or len(batch) % _CIFAR_RECORD:
-            wanted = f"expected records of {_CIFAR_RECORD}"
-            raise NescioError(f"{path}, {name}: {len(batch)} bytes; {wanted}")
+            sizes = f"{len(batch)} bytes; expected records of {_CIFAR_RECORD}"
+            raise NescioError(f"{path}, {name}: {sizes}")
     for data in (b"".join(batches[:5]), batches[5]):
         records = np.frombuffer(data, np.uint8).reshape(-1, _CIFAR_RECORD)
         arrays += [records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0]]
@@ -148,8 +143,7 @@ def read_usps(paths: Paths, classes: Classes, libsvm: bool = False) -> Parts:
 
     LIBSVM has the digit plus one, and values as `index:value`, without zeros.
     """
-    arrays = [array for path in paths for array in _usps(path, libsvm)]
-    return _parts(arrays, paths, classes)
+    return _parts([array for path in paths for array in _usps(path, libsvm)], paths, classes)
 
 
 def _usps(path: Path, libsvm: bool) -> tuple[Array, Array]:
@@ -166,17 +160,15 @@ def _usps(path: Path, libsvm: bool) -> tuple[Array, Array]:
             else:
                 values[row] = [float(cell) for cell in cells]
     except (ValueError, KeyError, OverflowError) as error:
-        wanted = "expected a digit and 256 values"
-        raise NescioError(f"{path}, line {row + 1}: {wanted} ({error})") from error
+        where = f"{path}, line {row + 1}"
+        raise NescioError(f"{where}: expected a digit and 256 values ({error})") from error
     return (values.reshape(-1, 16, 16) + 1) / 2, digits
 
 
 PUBLISHED: dict[str, Callable[[Paths, Classes], Parts]] = {
     "idx": read_idx_set,
-    "emnist": read_emnist,
-    "emnist_zip": read_emnist,
-    "cifar": read_cifar,
-    "cifar_tar": read_cifar,
+    **dict.fromkeys(("emnist", "emnist_zip"), read_emnist),
+    **dict.fromkeys(("cifar", "cifar_tar"), read_cifar),
     "usps": read_usps,
     "libsvm": partial(read_usps, libsvm=True),
 }

@@ -89,17 +89,17 @@ def find(name: str, root: str | os.PathLike[str] | None) -> tuple[str, tuple[Pat
     """Return the format and the paths of the first source of a set whose files are all there."""
     for folder in folders(root):
         for kind, files in CATALOGUE[name].sources.items():
-            paths = [_present(folder / file) for file in files]
-            if all(paths):
-                return kind, tuple(path for path in paths if path is not None)
+            paths = tuple(_present(folder / file) for file in files)
+            if all(map(os.path.exists, paths)):
+                return kind, paths
     return None
 
 
-def _present(path: Path) -> Path | None:
-    """The path, or its twin that is compressed where it is not, or the other way round."""
+def _present(path: Path) -> Path:
+    """The path, or if it is missing its twin with or without compression."""
     packed = path.suffix in (".gz", ".bz2")
     twin = path.with_suffix("") if packed else path.with_name(path.name + ".gz")
-    return next((one for one in (path, twin) if os.path.exists(one)), None)
+    return path if os.path.exists(path) else twin
 
 
 def status(root: str | os.PathLike[str] | None = None) -> list[Status]:
@@ -108,8 +108,8 @@ def status(root: str | os.PathLike[str] | None = None) -> list[Status]:
     for name, entry in CATALOGUE.items():
         where: Path | str | None = None if entry.sources else "embedded"
         if found := find(name, root):
-            paths = found[1]
-            where = paths[0] if len(paths) == 1 else paths[0].parent
+            first, *others = found[1]
+            where = first.parent if others else first
         remote = bool(entry.remotes)
         states.append(Status(name, entry.kind, where is not None, where, entry.about, remote))
     return states

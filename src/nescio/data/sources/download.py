@@ -3,8 +3,8 @@
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -53,14 +53,13 @@ def download(
 def _fetched(remote: Remote, folder: Path, base_url: str | None, progress: Progress | None) -> Path:
     target = folder / remote.file
     url = remote.url if base_url is None else f"{base_url.rstrip('/')}/{target.name}"
-    logger = pooch.get_logger()
-    level = logger.level
+    logger, level = pooch.get_logger(), pooch.get_logger().level
     logger.setLevel(logging.ERROR)  # it would announce each file beside our own progress
+    new_folders = [one for one in target.parents if not os.path.exists(one)]
     fetch = _Resuming(target.with_name(f"{target.name}.part"), progress)
     try:
-        with _no_empty_folder(target.parent):
-            where = target.name, target.parent
-            return Path(pooch.retrieve(url, remote.checksum, *where, downloader=fetch))
+        where = target.name, target.parent
+        return Path(pooch.retrieve(url, remote.checksum, *where, downloader=fetch))
     except requests.RequestException as error:
         raise NescioError(_trouble(url, error)) from error
     except OSError as error:
@@ -72,17 +71,10 @@ def _fetched(remote: Remote, folder: Path, base_url: str | None, progress: Progr
         raise NescioError(f"{url}: {what} ({error})") from error
     finally:
         logger.setLevel(level)
-
-
-@contextmanager
-def _no_empty_folder(folder: Path) -> Iterator[None]:
-    """Remove the folders that were made for files which did not come."""
-    new = [one for one in (folder, *folder.parents) if not os.path.exists(one)]
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # what is not empty stays
-            for one in new:
+        with suppress(
+            OSError
+        ):  # folders made for a file that did not come; what is not empty stays
+            for one in new_folders:
                 one.rmdir()
 
 

@@ -50,11 +50,9 @@ def drawn(name: str, unseen: tuple[int | str, ...], seed: int) -> Known:
     """Return a set in the plane: 1000 training and 500 test inputs, both drawn from the seed."""
     draw, classes = DRAWN[name]
     # so that no seed's test part is another's training part
-    train_seed, test_seed = np.random.SeedSequence(seed).generate_state(2)
-    train, test = (
-        Samples(torch.from_numpy(x).float(), torch.from_numpy(y))
-        for x, y in (draw(TRAIN_INPUTS, int(train_seed)), draw(TEST_INPUTS, int(test_seed)))
-    )
+    seeds = np.random.SeedSequence(seed).generate_state(2).tolist()
+    parts = map(draw, (TRAIN_INPUTS, TEST_INPUTS), seeds)
+    train, test = (Samples(torch.from_numpy(x).float(), torch.from_numpy(y)) for x, y in parts)
     return assemble(name, train, test, classes, unseen, Encoding.numeric(("x", "y")))
 
 
