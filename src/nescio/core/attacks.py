@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nescio.core.ball import NORMS, Ball, StartStreams, per_input
 from nescio.core.forward import check_inputs, draws_of, like_model, run
-from nescio.core.input_gradients import input_gradient
+from nescio.core.input_gradients import check_finite, input_gradient
 from nescio.core.logits import log_confidence, log_mean
 from nescio.core.predict import Runner, read, running
 from nescio.data.batches import length
@@ -22,7 +22,6 @@ from nescio.progress import bar
 from nescio.seeds import check_seed, derived_seed
 
 OBJECTIVES = ("confidence", "loss", "doubt")
-MAX_EPS = 1e12  # of radius and step size
 # inputs (N, …), labels (N,) or None → (N,), to be raised
 Objective = Callable[[Tensor, Tensor | None], Tensor]
 
@@ -37,10 +36,8 @@ class Attack:
         eps: radius of the ball.
         steps: number of gradient steps, each followed by a projection.
         step_size: length of a step, the first one if steps are adaptive.
-        norm: of the ball, "linf" or "l2"; steps go along the gradient's signs, or along the
-            gradient.
-        random_start: start from a random point of the ball, a random fraction of eps away, rather
-            than from the input.
+        norm: of the ball, "linf" (steps go along the gradient's signs) or "l2" (the gradient).
+        random_start: start a random fraction of eps away from the input, not from the input.
         restarts: how often to start; the best of all is kept.
         adaptive: a step that gains is followed by one a tenth longer; one that does not is undone
             and halved.
@@ -60,8 +57,8 @@ class Attack:
             raise unknown_name("objective", self.objective, OBJECTIVES)
         if self.norm not in NORMS:
             raise unknown_name("norm", self.norm, NORMS)
-        check_float("eps", self.eps, most=MAX_EPS)
-        check_float("step_size", self.step_size, most=MAX_EPS)
+        for name in ("eps", "step_size"):
+            check_float(name, getattr(self, name), most=1e12)
         check_int("steps", self.steps, least=0)
         check_int("restarts", self.restarts)
 
@@ -95,8 +92,7 @@ def attack(
 ) -> AttackResult:
     """Return the worst inputs near given ones, by projected gradient.
 
-    None is worse for the attack than the given one. The model is run in eval mode, and left as
-    found. Only the gradient in the input is computed.
+    None is worse for the attack than the given one. The model is run in eval mode, left as found.
 
     Args:
         model: any module from inputs to logits `(N, C)` or draws `(S, N, C)`, differentiable in its
@@ -104,10 +100,8 @@ def attack(
             probability.
         data: a tensor, an array, a dataset or a loader; to raise the loss it must come with labels.
         how: an `Attack`, or the name of one of the paper's in `ATTACKS`.
-        box: the smallest and largest value of an input, [0, 1] for images; None if there are no
-            such.
-        scale: a length for each feature, of the shape of one input, that `eps` and `step_size` are
-            multiples of.
+        box: the smallest and largest value of an input, or None without such bounds.
+        scale: of the shape of one input: the unit of `eps` and `step_size` for each feature.
         batch_size, seed, progress: as in `predict`; the seed also draws the random starts.
 
     >>> result = attack(nn.Linear(2, 3), torch.full((5, 2), 0.5))
@@ -118,15 +112,11 @@ def attack(
     if torch.is_inference_mode_enabled():
         raise NescioError("an attack needs gradients, which torch.inference_mode() rules out")
     check_seed(seed)
-    seeds = [derived_seed(seed, "attack", restart) for restart in range(how.restarts)]
-    starts = [StartStreams.seeded(seed) for seed in seeds]
+    starts = [StartStreams.seeded(derived_seed(seed, "attack", n)) for n in range(how.restarts)]
     bound = 0.0 if how.objective == "confidence" else math.inf
     results: list[list[Tensor]] = []
     before = 0
-    with (
-        running(model, seed, requires_grad=False) as runner,
-        bar(length(data), "attack", progress) as shown,
-    ):
+    with running(model, seed, False) as runner, bar(length(data), "attack", progress) as shown:
         objective = partial(_objective, runner, how.objective)
         for batch, y in read(data, batch_size, seed):
             x = like_model(batch, model).detach()
@@ -145,12 +135,11 @@ def attack(
 
 def attack_named(how: Attack | str) -> Attack:
     """Return the attack itself, or the one of the paper's that has this name."""
+    kind = type(how).__name__
+    if not isinstance(how, str | Attack):
+        raise NescioError(f"an attack is a nescio.attacks.Attack or a name, not a {kind}")
     if isinstance(how, str) and how not in ATTACKS:
         raise unknown_name("attack", how, ATTACKS)
-    if not isinstance(how, str | Attack):
-        raise NescioError(
-            f"an attack is a nescio.attacks.Attack or a name, not a {type(how).__name__}"
-        )
     return ATTACKS[how] if isinstance(how, str) else how
 
 
@@ -226,20 +215,13 @@ def _objective(runner: Runner, name: str, x: Tensor, y: Tensor | None) -> Tensor
     return value if name == "confidence" else -value
 
 
-def _evaluate(
-    objective: Objective, x: Tensor, y: Tensor | None, graded: bool
-) -> tuple[Tensor, Tensor]:
+def _evaluate(of: Objective, x: Tensor, y: Tensor | None, graded: bool) -> tuple[Tensor, Tensor]:
     """The objective and, if `graded`, its gradient in x, or an error if they are not finite."""
     x = x.detach().requires_grad_(graded)
     with torch.set_grad_enabled(graded):
-        values = objective(x, y)
+        values = of(x, y)
         gradient = input_gradient(values, x, "an attack") if graded else torch.zeros_like(x)
-    bad = ~(values.isfinite() & gradient.flatten(1).isfinite().all(1))
-    if bad.any():
-        raise NescioError(
-            f"the attack's objective, or its gradient in the input, is NaN or infinite for "
-            f"{int(bad.sum())} of {len(bad)} inputs; expected a model that is differentiable there"
-        )
+    check_finite(["the attack's objective"], values[None], gradient[None])
     return values.detach(), gradient
 
 

@@ -1,8 +1,9 @@
 """The ball around an input, and the box of possible inputs, that an attack may not leave."""
 
 import math
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -13,8 +14,7 @@ from nescio.seeds import derived_seed
 
 NORMS = ("linf", "l2")
 HALVINGS = 40
-# a radius is taken this much smaller, for the roundings of what is measured against it
-SHRINK = 1 - 1e-14
+SHRINK = 1 - 1e-14  # of a radius, for the roundings of what is measured against it
 
 
 @dataclass(frozen=True)
@@ -62,18 +62,16 @@ class Ball:
 
     def of(self, rows: Tensor) -> "Ball":
         """Return the ball around some of the inputs."""
-        low, high = self.low[rows], self.high[rows]
-        return Ball(self.centre[rows], self.norm, self.eps, self.scale, low, high)
+        return replace(self, centre=self.centre[rows], low=self.low[rows], high=self.high[rows])
 
     def random(self, start: StartStreams) -> Tensor:
         """Return the centre moved in a random direction by a random fraction of eps."""
         x = self.centre
-        noise = torch.rand(x.shape, generator=start.directions, dtype=x.dtype, device="cpu")
-        direction = 2 * noise.to(x.device) - 1
-        fraction = torch.rand(len(x), generator=start.fractions, dtype=x.dtype, device="cpu")
-        if self.norm == "l2":
-            direction = _unit(direction)
-        return x + self.eps * self.scale * per_input(fraction.to(x.device), x) * direction
+        rand = partial(torch.rand, dtype=x.dtype, device="cpu")
+        direction = 2 * rand(x.shape, generator=start.directions).to(x.device) - 1
+        fraction = rand(len(x), generator=start.fractions).to(x.device)
+        direction = _unit(direction) if self.norm == "l2" else direction
+        return x + self.eps * self.scale * per_input(fraction, x) * direction
 
     def step(self, x: Tensor, gradient: Tensor, step_size: Tensor) -> Tensor:
         """Move upwards along the gradient's signs, or the gradient, in units of the scale."""
@@ -83,11 +81,10 @@ class Ball:
     def project(self, x: Tensor) -> Tensor:
         """Return the nearest points of ball and box.
 
-        For "l2" that is the farthest point of box and ball on the way from the centre, clipped to
-        the box: the distance of what is clipped grows along the way, so it is found by halving,
-        from the inner side.
+        For "l2" the farthest on the way from the centre, clipped to the box: the distance of what
+        is clipped grows along the way, so it is found by halving, from the inner side.
         """
-        clipped = torch.minimum(torch.maximum(x, self.low), self.high)
+        clipped = x.clamp(self.low, self.high)
         if self.norm == "linf" or not (out := self._lengths(clipped) > self.eps * SHRINK).any():
             return clipped
         offset, best = x - self.centre, self.centre
@@ -95,7 +92,7 @@ class Ball:
         for _ in range(HALVINGS):
             middle = (inner + outer) / 2
             point = self.centre + offset * per_input(middle.to(x.dtype), x)
-            point = torch.minimum(torch.maximum(point, self.low), self.high)
+            point = point.clamp(self.low, self.high)
             fits = self._lengths(point) <= self.eps * SHRINK
             inner, outer = torch.where(fits, middle, inner), torch.where(fits, outer, middle)
             best = torch.where(per_input(fits, x), point, best)
@@ -151,16 +148,14 @@ def _check_box(x: Tensor, box: tuple[float, float] | None) -> tuple[float, float
     return float(low), float(high)
 
 
-def _check_scale(scale: Tensor, x: Tensor) -> Tensor:
+def _check_scale(scale: Any, x: Tensor) -> Tensor:
     if not isinstance(scale, Tensor):
-        raise NescioError(
-            f"scale must be a tensor of the shape of one input, got {type(scale).__name__}"
-        )
-    scale = tensor(scale).to(x.device, x.dtype)
-    if scale.shape != x.shape[1:] and scale.dim() > 0:
-        raise NescioError(
-            f"a scale of shape {tuple(scale.shape)} for inputs of shape {tuple(x.shape[1:])}"
-        )
-    if not bool(((scale > 0) & scale.isfinite()).all()):
+        kind = type(scale).__name__
+        raise NescioError(f"scale must be a tensor of the shape of one input, got {kind}")
+    units: Tensor = tensor(scale).to(x.device, x.dtype)
+    if units.shape != x.shape[1:] and units.dim() > 0:
+        shape, one = tuple(units.shape), tuple(x.shape[1:])
+        raise NescioError(f"a scale of shape {shape} for inputs of shape {one}")
+    if not bool(((units > 0) & units.isfinite()).all()):
         raise NescioError("a scale must be above 0 for every feature")
-    return scale
+    return units

@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._C._functorch import is_batchedtensor  # inside vmap a layer returns all draws at once
+from torch.nn.modules import pooling
 
 from nescio.core.forward import draws_of, run
 from nescio.core.model_state import SharedBlock
+from nescio.core.replica import is_compiled
 from nescio.errors import NescioError
 
 
@@ -20,13 +22,8 @@ class NoFeaturesError(NescioError):
 
 HEAD = "(head)"  # stands for the input of the last linear layer
 ROUNDING = 1e-5  # relative to the largest logit
-SPATIAL = (
-    nn.modules.conv._ConvNd,
-    nn.modules.batchnorm._NormBase,
-    nn.modules.pooling._MaxPoolNd,
-    nn.modules.pooling._AvgPoolNd,
-    nn.modules.pooling._AdaptiveAvgPoolNd,
-)
+_POOLS = (pooling._MaxPoolNd, pooling._AvgPoolNd, pooling._AdaptiveAvgPoolNd)
+SPATIAL = (nn.modules.conv._ConvNd, nn.modules.batchnorm._NormBase, *_POOLS)
 
 
 @dataclass(frozen=True)
@@ -35,8 +32,7 @@ class ForwardPass:
 
     Attributes:
         logits: `(S, B, C)`.
-        features: `(B, F)` of each requested layer, in the model's dtype; HEAD stands for the input
-            of the last linear layer.
+        features: `(B, F)` of each requested layer, in the model's dtype; see HEAD.
         head: that layer, if it was requested and the model has one.
         head_output: what it returned, `(B, C)`: the logits, if nothing comes after it.
     """
@@ -90,11 +86,7 @@ def forward_with_features(model: nn.Module, x: Tensor, layers: Sequence[str] = (
 
 def _eager_mode(model: nn.Module) -> AbstractContextManager[object]:
     """Return a block in which hooks run: code made by torch.compile may skip those added later."""
-    compiled = any(
-        "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None
-        for module in model.modules()
-    )
-    return _force_eager if compiled else nullcontext()
+    return _force_eager if any(map(is_compiled, model.modules())) else nullcontext()
 
 
 _force_eager = SharedBlock(lambda: torch.compiler.set_stance("force_eager"))
@@ -117,17 +109,16 @@ class _Recorder:
         """Watch layers of a model that run in this block."""
         modules = dict(model.named_modules())
         # a method whose network ends in features; of its class: a network may have such a buffer
-        on_features = (m for m in modules.values() if getattr(type(m), "on_features", False))
-        method = next(on_features, None)
+        on_features = [m for m in modules.values() if getattr(type(m), "on_features", False)]
         watched = {name: modules[name] for name in layers if name in modules}
-        if HEAD in layers and method is not None:
-            watched[HEAD] = method.get_submodule("net")
+        if HEAD in layers and on_features:
+            watched[HEAD] = on_features[0].get_submodule("net")
         hooks = [
             module.register_forward_hook(self._keep_output(name))
             for name, module in watched.items()
             if not isinstance(module, torch.jit.ScriptModule)
         ]
-        if HEAD in layers and method is None:
+        if HEAD in layers and not on_features:
             linear = [module for module in modules.values() if isinstance(module, nn.Linear)]
             hooks += [m.register_forward_hook(self._keep_call, with_kwargs=True) for m in linear]
         try:
@@ -139,8 +130,7 @@ class _Recorder:
     def _keep_output(self, name: str) -> Any:
         def hook(module: nn.Module, _: tuple[Any, ...], output: Any) -> None:
             # a copy, since what comes next may write on it
-            output = output.clone() if isinstance(output, Tensor) else output
-            self.outputs[name] = (module, output)
+            self.outputs[name] = module, output.clone() if isinstance(output, Tensor) else output
 
         return hook
 
@@ -164,7 +154,7 @@ def _head(
 
 
 def _same_answers(head_output: Tensor, logits: Tensor) -> bool:
-    """Return whether logits are a layer's output up to a temperature and a shift per input.
+    """Whether logits are a layer's output up to a temperature and a shift per input.
 
     Or up to one non-decreasing function, such as the bound `c·tanh(z / c)`.
     """

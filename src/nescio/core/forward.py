@@ -15,18 +15,10 @@ from nescio.core.random_streams import from_seed
 from nescio.core.replica import isolate
 from nescio.errors import NescioError
 
-TORCH_ERRORS = (
-    RuntimeError,
-    ValueError,
-    IndexError,
-    TypeError,
-)  # raised for inputs that do not fit
+TORCH_ERRORS = (RuntimeError, ValueError, IndexError, TypeError)  # for inputs that do not fit
 USER_CODE_ERRORS = (LookupError, AssertionError, AttributeError, ArithmeticError, ImportError)
 LOOK_UP_KINDS = ("Embedding", "EmbeddingBag")
-DICT_HINT = (
-    " (the model seems to take a dict, and was given a tensor; wrap it in a module that makes the "
-    "dict)"
-)
+DICT_HINT = " (the model seems to take a dict, not a tensor; wrap it in a module that makes one)"
 
 
 class UnknownTokenError(NescioError):
@@ -49,17 +41,15 @@ def run(model: nn.Module, x: Tensor) -> Any:
     except NescioError:
         raise
     except (*TORCH_ERRORS, *USER_CODE_ERRORS) as error:
-        unknown = _unknown_token_error(model, x, partial(_fails, model))
-        if unknown is not None:
+        if (unknown := _unknown_token_error(model, x, partial(_fails, model))) is not None:
             raise unknown from error
         text = str(error)
         if not text or not isinstance(error, TORCH_ERRORS):
             text = f"{type(error).__name__}: {error}"
         hint = DICT_HINT if _indexed_by_name(error) else ""
-        raise NescioError(
-            f"the model cannot be run on a batch of shape {tuple(x.shape)}: "
-            f"{text.removesuffix(': ')}{hint}"
-        ) from error
+        problem = f"{text.removesuffix(': ')}{hint}"
+        batch = f"a batch of shape {tuple(x.shape)}"
+        raise NescioError(f"the model cannot be run on {batch}: {problem}") from error
 
 
 def draws_of(output: Any, inputs: int) -> Tensor:
@@ -84,10 +74,10 @@ def fixed_draws(model: nn.Module) -> AbstractContextManager[None]:
 
 def like_model(x: Tensor, model: nn.Module) -> Tensor:
     """Return a batch on the device and in the floating type of the model's weights."""
-    weight = next((p for p in model.parameters() if p.is_floating_point()), None)
-    if weight is None:
-        return x
-    return x.to(weight.device, weight.dtype if x.is_floating_point() else None)
+    for weight in model.parameters():
+        if weight.is_floating_point():
+            return x.to(weight.device, weight.dtype if x.is_floating_point() else None)
+    return x
 
 
 def check_inputs(
@@ -104,10 +94,8 @@ def check_inputs(
     elif not x.sum().isfinite() and not x.isfinite().all():
         bad = (~x.isfinite()).flatten(1).any(1).nonzero().flatten()
         number = before + bad[0] if numbers is None else numbers[bad[0].to(numbers.device)]
-        raise NescioError(
-            f"input {int(number)} holds NaN or infinite values ({len(bad)} such inputs in its "
-            "batch)"
-        )
+        others = f"{len(bad)} such inputs in its batch"
+        raise NescioError(f"input {int(number)} holds NaN or infinite values ({others})")
 
 
 @contextmanager
@@ -160,8 +148,7 @@ def _unknown_token_error(
 ) -> UnknownTokenError | None:
     """The error for a batch that a model `fails` on, if some of its inputs hold unknown token ids.
 
-    Rows of a token that every embedding has show whether they do; the inputs at fault are then
-    found by halving.
+    Rows of a token that every embedding has show whether they do; halving finds those at fault.
     """
     sizes = embedding_sizes(model)
     # 0 may be padding, of which a whole row may be refused
@@ -174,10 +161,9 @@ def _unknown_token_error(
     alone = (torch.where(first == token, first, neutral[0])[None] for token in suspects)
     failing = (int(token) for token, row in zip(suspects, alone, strict=True) if fails(row))
     token = next(failing, int(first.max()))
-    size = max((size for size in sizes if size <= token), default=max(sizes))
-    return UnknownTokenError(
-        rows, f"{token}, which the model's embedding does not have; expected 0 to {size - 1}"
-    )
+    last = max((size for size in sizes if size <= token), default=max(sizes)) - 1
+    problem = f"{token}, which the model's embedding does not have; expected 0 to {last}"
+    return UnknownTokenError(rows, problem)
 
 
 def _failing(x: Tensor, fails: Callable[[Tensor], bool]) -> list[int]:

@@ -1,6 +1,7 @@
 """How a model's outputs change with its input: values and their gradients in x."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,8 +30,7 @@ def input_gradient(
     """Return `∇ₓ Σ values`, shaped as x, or raise if x does not lead to the values.
 
     Args:
-        values: what to differentiate, `(N,)`: the sum gives each input the gradient of its own
-            value.
+        values: what to differentiate, `(N,)`, each of which depends on its own input alone.
         x: inputs `(N, …)` that require a gradient.
         purpose: who needs the gradient, the subject of an error message.
         create_graph, retain_graph: as in `torch.autograd.grad`.
@@ -38,10 +38,8 @@ def input_gradient(
     gradient = None
     if values.requires_grad:
         with autograd_errors():
-            total = values.sum()
-            (gradient,) = torch.autograd.grad(
-                total, x, None, retain_graph, create_graph, allow_unused=True
-            )
+            flags: dict[str, Any] = {"retain_graph": retain_graph, "create_graph": create_graph}
+            (gradient,) = torch.autograd.grad(values.sum(), x, allow_unused=True, **flags)
     if gradient is None:
         raise NescioError(
             f"{purpose} needs a model that can be differentiated in its input; what this one "
@@ -95,11 +93,9 @@ def quantity_gradients(
 
             with torch.enable_grad():
                 rows = from_seed(seed, quantities, model)
-                each = [
-                    input_gradient(row, inputs, "a gradient", retain_graph=True) for row in rows
-                ]
+                of_row = partial(input_gradient, x=inputs, purpose="a gradient", retain_graph=True)
+                stacked = torch.stack([of_row(row) for row in rows])
             values.append(rows.detach().to(x.device))
-            stacked = torch.stack(each)
             gradients.append((_norms(stacked) if norms else stacked).to(x.device))
             before += len(x)
             shown.advance(len(x))
@@ -107,13 +103,13 @@ def quantity_gradients(
 
 
 def check_finite(names: Sequence[str], values: Tensor, gradients: Tensor) -> None:
-    """Raise, naming the quantity, if values or norms of gradients, `(K, N)`, are not finite."""
-    for name, *rows in zip(names, values, gradients, strict=True):
-        bad = ~torch.stack(rows).isfinite().all(0)
+    """Raise, naming the quantity, if values `(K, N)` or gradients `(K, N, …)` are not finite."""
+    for name, value, gradient in zip(names, values, gradients, strict=True):
+        bad = ~(value.isfinite() & gradient.reshape(len(value), -1).isfinite().all(1))
         if bad.any():
             raise NescioError(
-                f"{name} or its gradient is NaN or infinite for {int(bad.sum())} of {len(bad)} "
-                "inputs; expected a model that is differentiable there"
+                f"{name}, or its gradient in the input, is NaN or infinite for {int(bad.sum())} "
+                f"of {len(bad)} inputs; expected a model that is differentiable there"
             )
 
 

@@ -1,8 +1,7 @@
 """Logits `(S, N, C)`: draws, inputs, classes. What every model gives and every score takes.
 
-Everything is computed in float64 and in log space, so that inputs whose confidence rounds to 1.0
-keep their order: beside `log p` we carry `log(1 − p)`, which is exact where `p` itself has run out
-of digits.
+All is computed in float64 and in log space. Inputs whose confidence rounds to 1.0 keep their order:
+beside `log p` we carry `log(1 − p)`, which is exact where `p` itself has run out of digits.
 """
 
 import math
@@ -31,15 +30,12 @@ def extremes(logits: Tensor) -> tuple[float, float]:
     if is_tensor:
         plain(logits)
     if not is_tensor or logits.dtype not in FLOATS or logits.dim() != 3:
-        kind = type(logits).__name__
-        given = f"{logits.dtype} {tuple(logits.shape)}" if is_tensor else kind
-        raise NescioError(
-            f"expected logits: floats of shape (S, N, C) = (draws, inputs, classes), not {given}"
-        )
+        given = f"{logits.dtype} {tuple(logits.shape)}" if is_tensor else type(logits).__name__
+        expected = "floats of shape (S, N, C) = (draws, inputs, classes)"
+        raise NescioError(f"expected logits: {expected}, not {given}")
     if logits.shape[2] < 2 or 0 in logits.shape:
-        raise NescioError(
-            f"logits {tuple(logits.shape)}: need at least one draw, one input and two classes"
-        )
+        shape = tuple(logits.shape)
+        raise NescioError(f"logits {shape}: need at least one draw, one input and two classes")
     low, high = (float(end) for end in logits.detach().aminmax())
     if not -LARGEST < low <= high < LARGEST:  # which NaN is not either
         bad = (~(logits.abs() < LARGEST)).any(2).any(0)
@@ -71,8 +67,7 @@ def log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
 def relative_to_largest(logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gaps `(S, N, C)` to the largest class, its index, `log r` and `log(1 + r)`.
 
-    `r = Σ_others exp(gap)` is the weight of the others relative to the largest; the last three are
-    `(S, N, 1)`.
+    `r = Σ_others exp(gap)` is the weight of the others; the last three are `(S, N, 1)`.
     """
     logits = check_logits(logits)
     largest = logits.max(-1, keepdim=True)
@@ -109,7 +104,7 @@ def largest_log_probs(logits: Tensor) -> tuple[Tensor, Tensor]:
         return -log_total.flatten(), logsigmoid(log_rest).flatten()
     log_p, log_q = mean_log_probs(logits)
     top = log_p.argmax(-1, keepdim=True)
-    return log_p.gather(-1, top).squeeze(-1), log_q.gather(-1, top).squeeze(-1)
+    return log_p.gather(-1, top)[:, 0], log_q.gather(-1, top)[:, 0]
 
 
 def softmax_confidence(logits: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import chain
 from typing import TypeVar
 
 import torch
@@ -24,17 +25,15 @@ def check_model(model: object) -> None:
     if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
         raise NescioError("the model has lazy modules that were never run; run it on a batch first")
     if not hasattr(model, "training"):
-        raise NescioError(
-            "the model is scripted and frozen, and has lost its modes; give the original module"
-        )
+        problem = "scripted and frozen, and has lost its modes"
+        raise NescioError(f"the model is {problem}; give the original module")
 
 
 def check_values(model: M) -> M:
     """Return the model, or raise if its weights have no values, as before a file fills them."""
     if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
-        raise NescioError(
-            "the model, or a part of it, is on the meta device, where weights have no values"
-        )
+        where = "on the meta device, where weights have no values"
+        raise NescioError(f"the model, or a part of it, is {where}")
     return model
 
 
@@ -56,18 +55,11 @@ def restore_state(model: nn.Module, buffers: bool = True) -> Iterator[None]:
     modules = list(model.modules())
     # a scripted module keeps its own hooks, and no buffer of its can be added or taken away
     names = [*_HOOKS, *(["_buffers"] if buffers else [])]
-    tables = [
-        (table, table.copy())
-        for module in modules
-        for name in names
-        if isinstance(table := getattr(module, name, None), dict)
-    ]
+    attributes = [getattr(module, name, None) for module in modules for name in names]
+    tables = [(table, table.copy()) for table in attributes if isinstance(table, dict)]
     weights = [(weight, weight.requires_grad, weight.grad) for weight in model.parameters()]
-    values = [
-        (buffer, buffer.clone())
-        for module in modules
-        for buffer in (module.buffers(recurse=False) if buffers else ())
-    ]
+    own = (module.buffers(recurse=False) for module in (modules if buffers else ()))
+    values = [(buffer, buffer.clone()) for buffer in chain.from_iterable(own)]
     for weight, _, _ in weights:
         weight.grad = None  # a backward pass in the block then adds nothing to what is there
     try:
@@ -81,8 +73,12 @@ def restore_state(model: nn.Module, buffers: bool = True) -> Iterator[None]:
             if weight.requires_grad != requires_grad:
                 weight.requires_grad_(requires_grad)
             weight.grad = grad
-        for buffer, value in values:
-            _put_back(buffer, value)
+        for buffer, value in values:  # only what was changed: else a graph may lose its backward
+            if buffer.shape != value.shape:
+                buffer.data = value
+            elif not torch.equal(buffer, value):
+                with torch.no_grad():
+                    buffer.copy_(value)
 
 
 @contextmanager
@@ -106,27 +102,14 @@ def _restore_modes(model: nn.Module) -> Iterator[None]:
                 module.training = mode
 
 
-def _put_back(buffer: Tensor, value: Tensor) -> None:
-    """Write only what was changed: a write would spoil a graph that waits for its backward."""
-    if buffer.shape != value.shape:
-        buffer.data = value
-    elif not torch.equal(buffer, value):
-        with torch.no_grad():
-            buffer.copy_(value)
-
-
 def deep_copy(model: M) -> M:
     """Return a copy, also of a model that keeps non-leaf tensors of its last forward pass."""
     if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
-        raise NescioError(
-            "the model is scripted or traced, and cannot be looked into; give the original module"
-        )
+        problem = "scripted or traced, and cannot be looked into"
+        raise NescioError(f"the model is {problem}; give the original module")
     attributes = (value for module in model.modules() for value in vars(module).values())
-    activations = {
-        id(value): value.detach()
-        for value in attributes
-        if isinstance(value, Tensor) and not value.is_leaf
-    }
+    tensors = (value for value in attributes if isinstance(value, Tensor))
+    activations = {id(value): value.detach() for value in tensors if not value.is_leaf}
     try:
         return copy.deepcopy(model, activations)
     except (RuntimeError, TypeError) as error:
@@ -136,15 +119,12 @@ def deep_copy(model: M) -> M:
 class SharedBlock:
     """A setting of the process that the first thread to need it makes, and the last one undoes.
 
-    Were each to put back what it found, one would put back what another had set.
-
-    Args:
-        make: makes the context manager that changes the setting and puts it back.
+    Were each to put back what it found, one would put back what another had set. `make` makes the
+    context manager that changes the setting and puts it back.
     """
 
     def __init__(self, make: Callable[[], AbstractContextManager[object]]) -> None:
-        self._make = make
-        self._lock, self._inside = threading.Lock(), 0
+        self._make, self._lock, self._inside = make, threading.Lock(), 0
 
     def __enter__(self) -> None:
         with self._lock:

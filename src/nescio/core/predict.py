@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypedDict, TypeVar, Unpack
 
@@ -51,10 +52,8 @@ def predict(
             in eval mode, without gradients, and left as found, even after an error.
         data: a tensor, an array, a dataset or a loader; labels are ignored. It is streamed.
         batch_size: inputs per forward pass; a loader has its own.
-        seed: of the draws. Each batch starts from it, so that draw `s` is the same function for all
-            inputs.
-        progress: show a bar on standard error; by default only on a terminal and only for long
-            work.
+        seed: each batch starts from it, so that draw `s` is the same function for all inputs.
+        progress: show a bar on standard error; by default on a terminal and for long work only.
 
     >>> predict(nn.Linear(2, 3), torch.zeros(5, 2)).shape
     torch.Size([1, 5, 3])
@@ -107,12 +106,11 @@ def map_batches(
     """Run a step on each batch of data, for `on_batch(x, step(model, x), y)`.
 
     Args:
-        step: gets a replica of the model, which it may change, and x on its device, which it must
-            not write on.
+        step: takes a replica of the model, which it may change, and x on its device, read-only.
         model, data, batch_size, seed, progress: as in `predict`.
         on_batch: gets each batch of inputs, the step's result and the labels or None.
         title: of the progress bar.
-        requires_grad: what to set on the replica's weights, or None to leave them.
+        requires_grad: as in `running`.
     """
     before = 0
     with running(model, seed, requires_grad) as runner, bar(length(data), title, progress) as shown:
@@ -129,29 +127,25 @@ def map_batches(
             shown.advance(len(x))
 
 
+@dataclass(frozen=True)
 class Runner:
-    """Runs steps on one model, in eval mode and each time from the same seed; made by `running`.
+    """Runs steps on one model, in eval mode and each time from the same seed; made by `running`."""
 
-    Attributes:
-        model: the replica that steps may change.
-    """
-
-    def __init__(self, original: nn.Module, model: nn.Module, seed: int) -> None:
-        self._original, self.model, self._seed = original, model, seed
+    original: nn.Module
+    model: nn.Module  # the replica that steps may change
+    seed: int
 
     def __call__(self, step: Callable[[nn.Module, Tensor], T], x: Tensor) -> T:
         """Return `step(model, x)`."""
-        return from_seed(self._seed, lambda: step(self.model, x), self._original)
+        return from_seed(self.seed, lambda: step(self.model, x), self.original)
 
 
 @contextmanager
 def running(model: nn.Module, seed: int = 0, requires_grad: bool | None = None) -> Iterator[Runner]:
     """Yield what runs a model on batches; it is left as found, and other threads can run it.
 
-    Args:
-        model: any module; its state is copied once, here, and not for each batch.
-        seed: of what the model draws; each run starts from it.
-        requires_grad: what to set on its weights for the runs, or None to leave them.
+    Its state is copied once, here, and not for each batch. Each run starts from the seed, with
+    `requires_grad` set on the weights unless it is None.
     """
     check_seed(seed)
     reuse_freed_memory()

@@ -1,9 +1,7 @@
 """Random streams apart from torch's global generators, which all threads of the process share.
 
-Whoever runs a user's model seeds it and must leave the global generators as found. To set them, run
-and put them back is safe only for one thread at a time, so `RandomStream` holds a lock. Most models
-draw nothing, and need none of that: `from_seed` watches their operations to find out which, and
-runs those without the lock.
+To set these, run a model and put them back is safe only for one thread at a time, so `RandomStream`
+holds a lock. Most models draw nothing: `from_seed` watches which, and runs those without the lock.
 """
 
 import os
@@ -150,8 +148,7 @@ def _acquire() -> None:
     if not _LOCK.acquire(timeout=MAX_WAIT):
         raise NescioError(
             f"another thread has held torch's random generators for {MAX_WAIT:g} s: it reads data, "
-            "or runs a model that draws from them. Data must not wait for a thread that runs such "
-            "a model while they are read"
+            "or runs a model that draws. Data being read must not wait for a thread that does"
         )
 
 

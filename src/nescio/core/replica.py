@@ -39,9 +39,8 @@ _MAX_DEPTH = 6  # how far references are followed in attributes; beyond, they ma
 _MAX_WAIT = 60.0  # seconds until a thread that may hold up the one it waits for gives in
 
 # modules of a user's model, and of this thread's replicas of it, by id → the replica's
-_ISOLATED: ContextVar[Mapping[int, nn.Module]] = ContextVar(
-    "_ISOLATED", default=types.MappingProxyType({})
-)
+_NONE: Mapping[int, nn.Module] = types.MappingProxyType({})
+_ISOLATED: ContextVar[Mapping[int, nn.Module]] = ContextVar("_ISOLATED", default=_NONE)
 _locks: weakref.WeakKeyDictionary[nn.Module, threading.RLock] = weakref.WeakKeyDictionary()
 _locks_guard = threading.Lock()
 
@@ -61,11 +60,7 @@ def isolate(model: M, requires_grad: bool | None = None) -> Iterator[M]:
 
     A model that has no replica (see `replica`) is changed itself, locked meanwhile, and put back at
     the end. Within the block the buffers are not copied again: a second block on the same model, or
-    on a part of it, shares them.
-
-    Args:
-        model: any module.
-        requires_grad: what to set on the weights, or None to leave them.
+    on a part of it, shares them. `requires_grad` is set on the weights unless it is None.
     """
     check_model(model)
     check_values(model)
@@ -162,8 +157,7 @@ def _copied(module: nn.Module, seen: dict[int, Any]) -> nn.Module:
                 state[name] = value.copy() if value else type(value)()  # which is much faster
         elif type(value) in _CONTAINERS:
             state[name] = seen.setdefault(id(value), value.copy())
-    state["training"] = False
-    vars(copy).update(state)
+    vars(copy).update(state, training=False)
     return copy
 
 
@@ -191,17 +185,15 @@ def _copyable(modules: list[nn.Module], with_weights: bool) -> bool:
         if any(type(weight) is not nn.Parameter for weight in weights):
             return False
         tree.update(map(id, weights))
-    return not (
-        any(_refers(module, tree) for module in modules)
-        or any(_class_refers(kind, tree) for kind in kinds)
-    )
+    refers = any(_refers(module, tree) for module in modules)
+    return not refers and not any(_class_refers(kind, tree) for kind in kinds)
 
 
 def _plain_kind(kind: type[nn.Module], in_training: bool) -> bool:
     """Whether objects of a class are made, ended and put in eval mode as torch's modules are."""
-    if issubclass(kind, torch.jit.ScriptModule) or kind.__new__ is not object.__new__:
-        return False
-    if hasattr(kind, "__del__") or any(vars(base).get("__slots__") for base in kind.__mro__):
+    made_otherwise = issubclass(kind, torch.jit.ScriptModule) or kind.__new__ is not object.__new__
+    slots = any(vars(base).get("__slots__") for base in kind.__mro__)
+    if made_otherwise or slots or hasattr(kind, "__del__"):
         return False
     return not in_training or (kind.train, kind.eval) == (nn.Module.train, nn.Module.eval)
 
@@ -221,12 +213,18 @@ def _class_refers(kind: type[nn.Module], tree: set[int]) -> bool:
     )
 
 
+def is_compiled(module: nn.Module) -> bool:
+    """Whether torch.compile made this module, or its call."""
+    return (
+        "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None
+    )
+
+
 def _refers(module: nn.Module, tree: set[int]) -> bool:
     """Whether attributes or hooks of a module lead to modules other than its children."""
-    if "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None:
-        return True  # made by torch.compile
     hooks = (hook for name in _HOOKS for hook in getattr(module, name).values())
-    if any(not type(hook).__module__.startswith("torch.nn.utils.") for hook in hooks):
+    of_torch = all(type(hook).__module__.startswith("torch.nn.utils.") for hook in hooks)
+    if is_compiled(module) or not of_torch:
         return True
     for name, value in vars(module).items():
         if name not in _TORCH_ATTRIBUTES and name not in _RECURRENT and type(value) not in _LEAVES:
@@ -265,12 +263,8 @@ def _captured(function: types.FunctionType) -> list[Any]:
             continue
     named = (function.__globals__.get(name) for name in _global_names(function.__code__))
     holders = [value for value in named if isinstance(value, _HOLDERS)]
-    return [
-        *cells,
-        *(function.__defaults__ or ()),
-        *(function.__kwdefaults__ or {}).values(),
-        *holders,
-    ]
+    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    return [*cells, *defaults, *holders]
 
 
 @functools.lru_cache(maxsize=1024)

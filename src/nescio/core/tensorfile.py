@@ -17,14 +17,11 @@ from nescio.records.json_text import parse_json
 
 FORMAT = 1
 FilePath = str | os.PathLike[str]
+Tensors = dict[str, Tensor]
 
 
 def write_tensors(
-    path: FilePath,
-    kind: str,
-    tensors: dict[str, Tensor],
-    about: dict[str, Any],
-    force: bool = False,
+    path: FilePath, kind: str, tensors: Tensors, about: dict[str, Any], force: bool = False
 ) -> None:
     """Write tensors with the plain data that explain them; `kind` is that of the file."""
     # clones, since tied weights share memory, which the format cannot express
@@ -37,11 +34,10 @@ def write_tensors(
 
 def read_tensors(
     path: FilePath, kind: str, keys: Collection[str] | None = None
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
+) -> tuple[Tensors, dict[str, Any]]:
     """Return the tensors and plain data of a file of that kind; `keys` are all the data may have.
 
-    Kind and format are checked before the digest, so that a file of a newer version is reported as
-    such.
+    Kind and format are checked before the digest, to report a file of a newer version as such.
     """
     name = os.fspath(path)
     try:
@@ -57,25 +53,20 @@ def read_tensors(
     if not isinstance(about, dict) or about.pop("kind", None) != kind:
         raise NescioError(f"{name!r} is not a nescio {kind}")
     if (version := about.pop("format", None)) != FORMAT:
-        raise NescioError(
-            f"{name!r} has format {version!r}; this version of nescio reads format {FORMAT}"
-        )
+        reads = f"this version of nescio reads format {FORMAT}"
+        raise NescioError(f"{name!r} has format {version!r}; {reads}")
     digest = about.pop("digest", None)
-    if digest is None:
-        problem = "it lacks the digest of its contents"
-        raise NescioError(f"{name!r} is not a whole nescio {kind}: {problem}")
     if digest != _digest(tensors, {"kind": kind, "format": FORMAT, **about}):
         problem = f"its contents do not have the digest {str(digest)[:12]}…"
+        problem = "it lacks the digest of its contents" if digest is None else problem
         raise NescioError(f"{name!r} is not a whole nescio {kind}: {problem}")
     if keys is not None and (unknown := sorted(about.keys() - set(keys))):
-        raise NescioError(
-            f"{name!r} says {', '.join(unknown)[:100]!r}, which no {kind} does; expected "
-            f"{', '.join(keys)}"
-        )
+        says = f"says {', '.join(unknown)[:100]!r}, which no {kind} does"
+        raise NescioError(f"{name!r} {says}; expected {', '.join(keys)}")
     return tensors, about
 
 
-def _digest(tensors: dict[str, Tensor], header: dict[str, Any]) -> str:
+def _digest(tensors: Tensors, header: dict[str, Any]) -> str:
     """Of all a file holds: shows damage and careless changes, not deliberate ones."""
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name, value in sorted(tensors.items()):
@@ -84,20 +75,18 @@ def _digest(tensors: dict[str, Tensor], header: dict[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def prefixed_state(module: nn.Module, prefix: str) -> dict[str, Tensor]:
+def prefixed_state(module: nn.Module, prefix: str) -> Tensors:
     """Return a module's state with a prefix before each name, or raise if it is not all tensors."""
     state = module.state_dict()
     for name, value in state.items():
         if not isinstance(value, Tensor):
-            raise NescioError(
-                f"{name!r} in the model's state is a {type(value).__name__}; only tensors can be "
-                "saved"
-            )
+            what = f"{name!r} in the model's state is a {type(value).__name__}"
+            raise NescioError(f"{what}; only tensors can be saved")
     return {f"{prefix}.{name}": value for name, value in state.items()}
 
 
 def load_prefixed_state(
-    module: nn.Module, tensors: dict[str, Tensor], prefix: str, path: FilePath, assign: bool = False
+    module: nn.Module, tensors: Tensors, prefix: str, path: FilePath, assign: bool = False
 ) -> None:
     """Load a state into a module, or raise; `assign` puts the tensors themselves there."""
     start = f"{prefix}."
@@ -105,6 +94,5 @@ def load_prefixed_state(
     try:
         module.load_state_dict(state, assign=assign)
     except RuntimeError as error:
-        raise NescioError(
-            f"{os.fspath(path)!r} holds the weights of another network: {error}"
-        ) from error
+        name = os.fspath(path)
+        raise NescioError(f"{name!r} holds the weights of another network: {error}") from error

@@ -12,28 +12,16 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from nescio.core.forward import autograd_errors, draws_of, fixed_draws, run
 from nescio.core.logits import log_probs
 from nescio.core.random_streams import preserve_generators
-from nescio.core.weight_gradients.layers import (
-    Rule,
-    Weights,
-    layers_of,
-    moments_without_rule,
-    rule_for,
-    runs_on_batch,
-)
+from nescio.core.weight_gradients import layers as rules
+from nescio.core.weight_gradients.layers import Rule, Weights, layers_of, rule_for
 from nescio.core.weight_gradients.moments import Moments, merge
 from nescio.errors import NescioError, unknown_name
 
 ALL = "all"
 NO_PATH = "the model's output does not depend on its weights in a way autograd can follow"
 # from a gradient that sums to 0 over classes these make another
-_PRESERVE_SUM = [
-    "SelectBackward0",
-    "UnsqueezeBackward0",
-    "SqueezeBackward1",
-    "ViewBackward0",
-    "UnsafeViewBackward0",
-    "LogSoftmaxBackward0",
-]
+_PRESERVE_SUM = [f"{name}Backward0" for name in ("Select", "Unsqueeze", "View", "UnsafeView")]
+_PRESERVE_SUM += ["SqueezeBackward1", "LogSoftmaxBackward0"]
 
 
 @dataclass(frozen=True)
@@ -45,8 +33,7 @@ class BatchGradients:
 
     Attributes:
         layers: moments by the layer's name; `all` is the whole network.
-        last: the layer that returns the logits, whose gradient has the mean 0 by construction; None
-            if none does.
+        last: the layer that returns the logits, if any, whose gradient always has the mean 0.
         log_scale: float64 `(N,)`.
         logits: `(1, N, C)`, as the model returned them.
         precision: of the numbers they were computed in.
@@ -80,8 +67,7 @@ def batch_gradients(
     `running`. Each pass starts from one random state, so that a stochastic model is one function.
 
     Args:
-        model: any module from inputs to logits `(N, C)`, which keeps the order of its inputs on the
-            way.
+        model: any module from inputs to logits `(N, C)` that keeps the order of its inputs.
         x: inputs on the model's device; they are not written on.
         layers: names of `layers_of(model)`, or `all`; by default every one.
     """
@@ -92,23 +78,19 @@ def batch_gradients(
         calls, logits = _forward(model, x)
         log_scale, delta = _logit_gradient(logits.detach()[None])
         uses = _uses(logits)
-        used = {
-            name: {k: w for k, w in params.items() if w in uses} for name, params in known.items()
-        }
-        used = {name: params for name, params in used.items() if params}
+        used: dict[str, Weights] = {}
+        for name, params in known.items():
+            if params := {path: weight for path, weight in params.items() if weight in uses}:
+                used[name] = params
         if not used:
             raise NescioError(NO_PATH)
         for name in layers or ():
             if name not in (*used, ALL):
-                raise NescioError(
-                    f"the model's output does not depend on the weights of {name!r}; expected one "
-                    f"of {', '.join([*used, ALL])}"
-                )
+                problem = f"the model's output does not depend on the weights of {name!r}"
+                raise NescioError(f"{problem}; expected one of {', '.join([*used, ALL])}")
         wanted = {name: params for name, params in used.items() if whole or name in (layers or ())}
         moments = _moments(model, x, calls, logits, delta, uses, wanted)
-    returning = (
-        name for name, params in used.items() if _returns_logits(calls, params, logits, uses)
-    )
+    returning = (name for name in used if _returns_logits(calls, used[name], logits, uses))
     if whole:
         moments[ALL] = merge(list(moments.values()))
     asked = {name: moments[name] for name in moments if layers is None or name in layers}
@@ -120,10 +102,8 @@ def _check(model: nn.Module, known: dict[str, Weights], layers: Sequence[str] | 
     if not known:
         raise NescioError(f"a {type(model).__name__} without weights has no gradient at them")
     if any(weight.is_inference() for params in known.values() for weight in params.values()):
-        raise NescioError(
-            "the model was made under torch.inference_mode, so its weights can have no gradient; "
-            "make it outside"
-        )
+        made = "the model was made under torch.inference_mode"
+        raise NescioError(f"{made}, so its weights can have no gradient; make it outside")
     for name in layers or ():
         if name not in (*known, ALL):
             raise unknown_name("layer", name, [*known, ALL])
@@ -142,7 +122,7 @@ def _forward(model: nn.Module, x: Tensor) -> tuple[list[_Call], Tensor]:
     def hook(module: nn.Module, args: Any, kwargs: dict[str, Any], returned: Any) -> None:
         given = args[0] if args else kwargs["input"]
         if isinstance(returned, Tensor) and returned.requires_grad:
-            on_batch = runs_on_batch(module, given, returned, len(x))
+            on_batch = rules.runs_on_batch(module, given, returned, len(x))
             weights = {name: w for name, w in module._parameters.items() if w is not None}
             edge = get_gradient_edge(returned)
             calls.append(_Call(module, weights, given.detach(), given._version, edge, on_batch))
@@ -159,10 +139,8 @@ def _forward(model: nn.Module, x: Tensor) -> tuple[list[_Call], Tensor]:
         for handle in handles:
             handle.remove()
     if len(draws) != 1:
-        raise NescioError(
-            "gradient statistics need a model with one answer for each input, but this one gives "
-            f"{len(draws)} draws"
-        )
+        needed = "gradient statistics need a model with one answer for each input"
+        raise NescioError(f"{needed}, but this one gives {len(draws)} draws")
     if not draws.requires_grad:
         raise NescioError(NO_PATH)
     return calls, draws[0]
@@ -194,8 +172,7 @@ def _uses(logits: Tensor) -> Counter[Tensor]:
             )
         seen.add(node)
         for after, _ in node.next_functions:
-            variable = getattr(after, "variable", None)
-            if variable is not None:
+            if (variable := getattr(after, "variable", None)) is not None:
                 uses[variable] += 1
             else:
                 waiting.append(after)
@@ -209,13 +186,10 @@ def _returns_logits(
     node = logits.grad_fn
     while node is not None and node.name() in _PRESERVE_SUM:
         node = node.next_functions[0][0]
-    weights = set(params.values())
-    returns = any(
-        call.returned.node is node
-        for call in calls
-        if not isinstance(call.module, nn.modules.batchnorm._BatchNorm)
-        and call.weights["weight"] in weights
-    )
+    weights, batch_norm = set(params.values()), nn.modules.batchnorm._BatchNorm
+    own = (call for call in calls if call.weights["weight"] in weights)
+    at_end = (call for call in own if call.returned.node is node)
+    returns = any(not isinstance(call.module, batch_norm) for call in at_end)
     return returns and all(uses[weight] == 1 for weight in weights)
 
 
@@ -232,10 +206,9 @@ def _moments(
     by_weight: dict[Tensor, list[_Call]] = {}
     for call in calls:
         by_weight.setdefault(call.weights["weight"], []).append(call)
-    by_layer = {
-        k: [c for w in params.values() for c in by_weight.get(w, [])]
-        for k, params in layers.items()
-    }
+    by_layer: dict[str, list[_Call]] = {}
+    for name, params in layers.items():
+        by_layer[name] = [call for weight in params.values() for call in by_weight.get(weight, [])]
     on_batch = _on_batch(model, x, calls)
     needed = [call for calls in by_layer.values() for call in calls]
     edges = [call.returned for call in needed]
@@ -247,21 +220,18 @@ def _moments(
         for name, group in by_layer.items():
             group = [call for call in group if id(call) in deltas]
             if on_batch.issuperset(map(id, group)) and _by_rule(group, layers[name], uses):
-                module = group[0].module
-                pairs = [(call.given, deltas[id(call)]) for call in group]
-                moments[name] = cast(Rule, rule_for(module))(module, pairs)
-    others = {name: params for name, params in layers.items() if name not in moments}
-    if others:
+                module, rule = group[0].module, cast(Rule, rule_for(group[0].module))
+                moments[name] = rule(module, [(call.given, deltas[id(call)]) for call in group])
+    if others := {name: params for name, params in layers.items() if name not in moments}:
         with autograd_errors():
-            moments |= moments_without_rule(model, x, delta, others)
+            moments |= rules.moments_without_rule(model, x, delta, others)
     return {name: moments[name] for name in layers}
 
 
 def _on_batch(model: nn.Module, x: Tensor, calls: list[_Call]) -> set[int]:
-    """The calls, by their id, along whose first axis the inputs lie.
+    """The calls, by id, along whose first axis the inputs lie, also if there are more or fewer.
 
-    It is as long as there are inputs, and is so again for another number of inputs: tokens come
-    first in some networks, and may be as many as the inputs.
+    Tokens come first in some networks, and may be as many as the inputs.
     """
     number = 3 if len(x) == 2 else 2
     others, _ = _forward(model, x[:1].repeat_interleave(number, 0))
@@ -276,7 +246,6 @@ def _by_rule(calls: list[_Call], params: Weights, uses: Counter[Tensor]) -> bool
     if len({call.module for call in calls}) != 1:
         return False
     weights = set(params.values())
-    return all(
-        call.given._version == call.version and set(call.weights.values()) == weights
-        for call in calls
-    ) and all(uses[weight] == len(calls) for weight in weights)
+    unchanged = all(call.given._version == call.version for call in calls)
+    own = all(set(call.weights.values()) == weights for call in calls)
+    return unchanged and own and all(uses[weight] == len(calls) for weight in weights)

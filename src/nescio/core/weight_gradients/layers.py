@@ -1,8 +1,8 @@
 """The layers of a network, and the gradient of each single input at their weights.
 
-For the usual layers it has a closed form, for others there is `vmap`. A rule gets what a layer was
-given, `(N, …)`, and the gradient at what it returned, a pair for each call, and gives the moments
-of the gradient at its weights. Large gradients are made for a few inputs at a time.
+The usual layers have a rule, others go through `vmap`. A rule takes a pair for each call, what the
+layer was given, `(N, …)`, and the gradient at what it returned, and gives the moments of the
+gradient at its weights. Large gradients are made for a few inputs at a time.
 """
 
 import warnings
@@ -47,8 +47,7 @@ def layers_of(model: nn.Module) -> dict[str, Weights]:
     for path, parameter in model.named_parameters():
         if parameter.is_floating_point():
             weights.setdefault(_layer_path(path), {})[path] = parameter
-    modules = dict(model.named_modules())
-    names = _names({path: modules[path] for path in weights})
+    names = _names({path: model.get_submodule(path) for path in weights})
     return dict(zip(names, weights.values(), strict=True))
 
 
@@ -58,8 +57,7 @@ def _layer_path(path: str) -> str:
     >>> _layer_path("net.2.bias"), _layer_path("net.2.parametrizations.weight.original0")
     ('net.2', 'net.2')
     """
-    parent = path.rpartition(".")[0]
-    return f".{parent}.".partition(".parametrizations.")[0].strip(".")
+    return f".{path.rpartition('.')[0]}.".partition(".parametrizations.")[0].strip(".")
 
 
 def _names(layers: dict[str, nn.Module]) -> list[str]:
@@ -87,8 +85,7 @@ def rule_for(module: nn.Module) -> Rule | None:
     if kind is None or type(module).forward is not kind.forward:
         return None
     parametrised = nn.utils.parametrize.is_parametrized(module)
-    plain = not parametrised and module._parameters.get("weight") is not None
-    return _RULES[kind] if plain else None
+    return None if parametrised or module._parameters.get("weight") is None else _RULES[kind]
 
 
 def runs_on_batch(module: nn.Module, given: Tensor, returned: Tensor, inputs: int) -> bool:
@@ -136,10 +133,8 @@ def _windowed(module: Conv, given: Tensor, delta: Tensor) -> Tensor:
     batch, *along, _ = given.stride()
     strides = [a * s for a, s in zip(along, module.stride, strict=True)]
     dilations = [a * d for a, d in zip(along, module.dilation, strict=True)]
-    windows = given.as_strided(
-        (n, *places, groups, *module.kernel_size, channels),
-        (batch, *strides, channels, *dilations, 1),
-    )
+    shape = (n, *places, groups, *module.kernel_size, channels)
+    windows = given.as_strided(shape, (batch, *strides, channels, *dilations, 1))
     columns = windows.movedim(axes + 1, 1).reshape(n * groups, places.numel(), -1)
     deltas = delta.reshape(n, places.numel(), groups, -1).permute(0, 2, 3, 1)
     return torch.bmm(deltas.reshape(n * groups, -1, places.numel()), columns)
@@ -158,9 +153,8 @@ def _batch_norm(module: BatchNorm, calls: Calls) -> Moments:
     def over_places(values: Tensor) -> Tensor:  # (N, channels, …) → (N, channels)
         return values.reshape(len(values), scale.numel(), -1).sum(2)
 
-    weight = [over_places(d * normalised(a)) for a, d in calls]
-    bias = [over_places(d) for _, d in calls]
-    parts = (weight,) if module.bias is None else (weight, bias)
+    parts = [[over_places(d * normalised(a)) for a, d in calls]]  # of the weight, and of the bias
+    parts += [] if module.bias is None else [[over_places(d) for _, d in calls]]
     return merge([of_rows(reduce(torch.add, part)) for part in parts])
 
 
@@ -199,11 +193,11 @@ def moments_without_rule(
     step = max(1, MAX_NUMBERS // sum(weight.numel() for weight in weights.values()))
     chunks: dict[str, list[Moments]] = {name: [] for name in layers}
     for start in range(0, len(x), step):
-        rows = _gradients(model, weights, x[start : start + step], delta[start : start + step])
+        chunk = slice(start, start + step)
+        rows = _gradients(model, weights, x[chunk], delta[chunk])
         for name, params in layers.items():
-            chunks[name].append(
-                merge([of_rows(rows[path].reshape(len(rows[path]), -1)) for path in params])
-            )
+            parts = (rows[path].reshape(len(rows[path]), -1) for path in params)
+            chunks[name].append(merge([of_rows(part) for part in parts]))
     return {name: stack(parts) for name, parts in chunks.items()}
 
 
@@ -222,10 +216,8 @@ def _gradients(model: nn.Module, weights: Weights, x: Tensor, delta: Tensor) -> 
     detached = {path: weight.detach() for path, weight in weights.items()}
     try:
         with torch.no_grad(), _quiet:  # else all would hang on the weights that are not asked for
-            gradients: Weights = vmap(grad(projected), (None, 0, 0), randomness="same")(
-                detached, x, delta
-            )
-            return gradients
+            per_input = vmap(grad(projected), (None, 0, 0), randomness="same")
+            return cast(Weights, per_input(detached, x, delta))
     except (RuntimeError, NotImplementedError, AttributeError) as error:
         if isinstance(error, torch.OutOfMemoryError):
             raise

@@ -5,7 +5,7 @@ that nothing cancels, overflows or underflows; parts are merged by Pébay's form
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import reduce
 from math import factorial
 
@@ -19,8 +19,7 @@ STATISTICS = ("l1", "l2", "min", "max", "mean", "std", "skewness", "kurtosis")
 class Moments:
     """Of `count` entries for each of N inputs, in units of `scale`; all are float64 `(N,)`.
 
-    The unit is about the largest entry: its fourth power would overflow where the entries
-    themselves do not.
+    The unit is about the largest entry, whose fourth power might overflow.
     """
 
     count: int
@@ -70,17 +69,10 @@ def of_rows(entries: Tensor) -> Moments:
     mean = entries.sum(1).double() / count / unit
     centred = torch.addcmul(-mean[:, None].to(entries.dtype), entries, 1 / scale[:, None])
     square = centred * centred
-    return Moments(
-        count=count,
-        scale=unit,
-        mean=mean,
-        second=square.sum(1).double(),
-        third=torch.linalg.vecdot(square, centred).double(),
-        fourth=torch.linalg.vecdot(square, square).double(),
-        l1=torch.linalg.vector_norm(entries, 1, dim=1).double() / unit,
-        low=low.double() / unit,
-        high=high.double() / unit,
-    )
+    third, fourth = (torch.linalg.vecdot(square, other).double() for other in (centred, square))
+    l1 = torch.linalg.vector_norm(entries, 1, dim=1)
+    ends = (end.double() / unit for end in (l1, low, high))
+    return Moments(count, unit, mean, square.sum(1).double(), third, fourth, *ends)
 
 
 def of_outer(left: Tensor, right: Tensor) -> Moments:
@@ -104,18 +96,11 @@ def of_outer(left: Tensor, right: Tensor) -> Moments:
         return total
 
     count = a.count * b.count
+    scale = (a.scale * b.scale).clamp(min=torch.finfo(torch.float64).tiny)
+    second, third, fourth = (count * central(order) for order in (2, 3, 4))
     corners = torch.stack([p * q for p in (a.low, a.high) for q in (b.low, b.high)])
-    return Moments(
-        count=count,
-        scale=(a.scale * b.scale).clamp(min=torch.finfo(torch.float64).tiny),
-        mean=a.mean * b.mean,
-        second=count * central(2),
-        third=count * central(3),
-        fourth=count * central(4),
-        l1=a.l1 * b.l1,
-        low=corners.amin(0),
-        high=corners.amax(0),
-    )
+    ends = a.l1 * b.l1, corners.amin(0), corners.amax(0)
+    return Moments(count, scale, a.mean * b.mean, second, third, fourth, *ends)
 
 
 def _mean_powers(of: Moments) -> list[Tensor]:
@@ -126,9 +111,8 @@ def _mean_powers(of: Moments) -> list[Tensor]:
 
 def stack(chunks: Sequence[Moments]) -> Moments:
     """Return those of the inputs of all chunks, one chunk after another."""
-    names = [field.name for field in fields(Moments)][1:]
-    columns = (torch.cat([getattr(chunk, name) for chunk in chunks]) for name in names)
-    return Moments(chunks[0].count, *columns)
+    _, *columns = zip(*(vars(chunk).values() for chunk in chunks), strict=True)
+    return Moments(chunks[0].count, *map(torch.cat, columns))
 
 
 def merge(parts: Sequence[Moments]) -> Moments:
@@ -141,17 +125,12 @@ def _merge_two(a: Moments, b: Moments) -> Moments:
     scale = torch.maximum(a.scale, b.scale)
     a, b = a.at(scale), b.at(scale)
     gap = b.mean - a.mean
+    mean = a.mean + gap * (b.count / n)
+    second = a.second + b.second + gap**2 * (ab / n)
     third = a.third + b.third + gap**3 * (ab * (a.count - b.count) / n**2)
+    third = third + 3 * gap * (a.count * b.second - b.count * a.second) / n
     fourth = a.fourth + b.fourth + gap**4 * (ab * (a.count**2 - ab + b.count**2) / n**3)
     fourth = fourth + 6 * gap**2 * (a.count**2 * b.second + b.count**2 * a.second) / n**2
-    return Moments(
-        count=n,
-        scale=scale,
-        mean=a.mean + gap * (b.count / n),
-        second=a.second + b.second + gap**2 * (ab / n),
-        third=third + 3 * gap * (a.count * b.second - b.count * a.second) / n,
-        fourth=fourth + 4 * gap * (a.count * b.third - b.count * a.third) / n,
-        l1=a.l1 + b.l1,
-        low=torch.minimum(a.low, b.low),
-        high=torch.maximum(a.high, b.high),
-    )
+    fourth = fourth + 4 * gap * (a.count * b.third - b.count * a.third) / n
+    ends = a.l1 + b.l1, torch.minimum(a.low, b.low), torch.maximum(a.high, b.high)
+    return Moments(n, scale, mean, second, third, fourth, *ends)

@@ -496,14 +496,14 @@ def made(kinds, name, seed):
 @pytest.mark.parametrize("name", RULED)
 def test_by_the_rules(name, seed):
     model, x = made(RULED, name, seed)
-    with patch.object(batch, "moments_without_rule", side_effect=AssertionError("there is a rule")):
+    with patch.object(rules, "moments_without_rule", side_effect=AssertionError("there is a rule")):
         assert_exact(model, x)
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_without_a_rule(name, seed):
     model, x = made(OTHERS, name, seed)
-    with patch.object(batch, "moments_without_rule", wraps=rules.moments_without_rule) as used:
+    with patch.object(rules, "moments_without_rule", wraps=rules.moments_without_rule) as used:
         assert_exact(model, x)
     assert used.called or name == "an ensemble of one"
 
