@@ -17,7 +17,7 @@ from nescio.data import Known, Samples
 from nescio.files import MARKS, atomic_write, check_replaceable
 from nescio.methods import Method
 from nescio.records import History, Provenance, Record, from_plain, to_plain
-from nescio.records.json_text import parse_json
+from nescio.records.plain import parse_json
 from nescio.report.figures import save_figure
 from nescio.store.run import Source, train_run
 from papers.spent import Spent

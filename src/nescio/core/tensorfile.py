@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from nescio.data.arrays import tensor_bytes
 from nescio.errors import NescioError
 from nescio.files import atomic_write
-from nescio.records.json_text import parse_json
+from nescio.records.plain import parse_json
 
 FORMAT = 1
 FilePath = str | os.PathLike[str]

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Self
 from nescio.errors import NescioError, unknown_name
 from nescio.files import RECORDS, atomic_write
 from nescio.records.checks import Checked
-from nescio.records.json_text import parse_json
-from nescio.records.plain import from_plain, to_plain
+from nescio.records.plain import from_plain, parse_json, to_plain
 from nescio.records.summary import summary
 
 FORMAT = 1

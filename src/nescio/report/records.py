@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from nescio.errors import NescioError
 from nescio.records import Decision, Evaluation, Examples, History, Record, read_record
-from nescio.records.json_text import parse_json
+from nescio.records.plain import parse_json
 
 R = TypeVar("R", bound=Record)
 
