@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from numbers import Real
 from typing import Any
@@ -27,6 +27,13 @@ def unknown_name(kind: str, given: object, known: Iterable[str]) -> NescioError:
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
     suggestion = f"{hint} Known: {', '.join(names)}" if names else "; there are none"
     return NescioError(f"unknown {kind} {given!r}{suggestion}")
+
+
+def check_name(kind: str, given: Any, known: Collection[str]) -> Any:
+    """Return a name that is in a table, or raise `unknown_name`."""
+    if given not in known:
+        raise unknown_name(kind, given, known)
+    return given
 
 
 def check_float(

@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from nescio.core.model_state import check_model
-from nescio.errors import unknown_name
+from nescio.errors import check_name
 from nescio.methods.acet import ACET
 from nescio.methods.anchored import AnchoredEnsemble
 from nescio.methods.bayes_by_backprop import BayesByBackprop
@@ -32,9 +32,7 @@ def method_class(name: str) -> type[Method]:
     >>> inspect.getdoc(method_class("duq")).splitlines()[0]
     'Kernels around a centroid per class (van Amersfoort et al. 2020).'
     """
-    if name not in METHODS:
-        raise unknown_name("method", name, METHODS)
-    return METHODS[name]
+    return METHODS[check_name("method", name, METHODS)]
 
 
 def default_settings(method: str) -> dict[str, Any]:

@@ -60,10 +60,11 @@ class ACET(CEDA):
         noise = super().outliers(x)
         images = noise.dim() == 4
         scale = None if images or not isinstance(self.normalise, Normalise) else self.normalise.std
-        box = (0.0, 1.0) if images else None
+        how = noise, None, self.search(), (0.0, 1.0) if images else None, scale
         most = 0.0 if self.out_loss == "confidence" else math.inf
         with in_eval(self), freeze_weights(self):
-            return ascend(self._rise, noise, None, self.search(), box, scale, bound=most).inputs
+            # of a clone, since a network may write to its input
+            return ascend(lambda x, _: self.certainty(self(x.clone())), *how, bound=most).inputs
 
     def search(self) -> Attack:
         """Return the attack at this step of the training."""
@@ -73,6 +74,3 @@ class ACET(CEDA):
             steps = round(self.first_steps + done * (self.steps - self.first_steps))
         step_size = self.eps / max(steps, 1) if self.step_size is None else self.step_size
         return Attack("confidence", self.eps, steps, step_size)
-
-    def _rise(self, x: Tensor, _: Tensor | None) -> Tensor:
-        return self.certainty(self(x.clone()))  # a network may write to its input

@@ -38,7 +38,11 @@ class AnchoredEnsemble(Ensemble):
         if prior_std is not None:
             prior_std = check_float("prior_std", prior_std, *STD_RANGE)
         self.prior_std = prior_std
-        inputs = self._inputs()
+        nets = [self.member(0)] if self.stacked else self._list()
+        shapes = [{n: net.get_parameter(n).shape for n in affine_weights(net)} for net in nets]
+        if any(other != shapes[0] for other in shapes):
+            raise NescioError("members of an anchored ensemble must have layers of the same shapes")
+        inputs = affine_weights(nets[0])
         self.stds = {name: prior_std or math.sqrt(2 / fan_in) for name, fan_in in inputs.items()}
         for i, (name, weight) in enumerate(self._anchored().items()):
             self.register_buffer(f"anchor_{i}", torch.randn_like(weight) * self.stds[name])
@@ -68,13 +72,6 @@ class AnchoredEnsemble(Ensemble):
         for i, anchor in enumerate(self.anchors().values()):
             part.register_buffer(f"anchor_{i}", anchor[member : member + 1])
         return part
-
-    def _inputs(self) -> dict[str, int]:
-        nets = [self.member(0)] if self.stacked else self._list()
-        shapes = [{n: net.get_parameter(n).shape for n in affine_weights(net)} for net in nets]
-        if any(own != shapes[0] for own in shapes):
-            raise NescioError("members of an anchored ensemble must have layers of the same shapes")
-        return affine_weights(nets[0])
 
     def _anchored(self) -> dict[str, Tensor]:
         """Return the weights that have an anchor, `(M, …)` each."""

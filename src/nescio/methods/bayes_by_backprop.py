@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nescio.core.random_streams import new_generator
-from nescio.errors import NescioError, check_float, check_int, unknown_name
+from nescio.errors import NescioError, check_float, check_int, check_name
 from nescio.methods.method import Method
 from nescio.methods.prior import STD_RANGE, affine_weights, make_prior
 from nescio.methods.stacked import chunks, run_stacked
@@ -61,18 +61,15 @@ class BayesByBackprop(Method):
         super().__init__(net, normalise)
         self.samples = check_int("samples", samples, below=MAX_SAMPLES)
         self.elbo_samples = check_int("elbo_samples", elbo_samples, below=MAX_SAMPLES)
-        if kl_weights not in KL_WEIGHTS:
-            raise unknown_name("kl_weights", kl_weights, KL_WEIGHTS)
-        self.kl_weights = kl_weights
+        self.kl_weights = check_name("kl_weights", kl_weights, KL_WEIGHTS)
         self.prior, self.prior_distribution = prior, make_prior(prior)
         self.std, self.beta = check_float("std", std, *STD_RANGE), check_float("beta", beta)
         self.warm_up = check_float("warm_up", warm_up, most=1.0)
         self.drawn = tuple(affine_weights(net))
         rho = self.std + math.log(-math.expm1(-self.std))  # softplus(rho) is the std
         means = [net.get_parameter(name) for name in self.drawn]
-        self.rho = nn.ParameterList(
-            nn.Parameter(torch.full_like(mean, rho), mean.requires_grad) for mean in means
-        )
+        rhos = (nn.Parameter(torch.full_like(mean, rho), mean.requires_grad) for mean in means)
+        self.rho = nn.ParameterList(rhos)
         self._kept: list[dict[str, Tensor]] | None = None  # draws, while they are fixed
 
     def posterior(self) -> dict[str, tuple[Tensor, Tensor]]:
@@ -82,17 +79,18 @@ class BayesByBackprop(Method):
 
     def draw(self, count: int, source: torch.Generator | None = None) -> dict[str, Tensor]:
         """Return weights drawn from the posterior, `(count, …)` each: `mean + std · noise`."""
-        return {
-            name: torch.addcmul(mean, std, _noise((count, *mean.shape), mean, source))
-            for name, (mean, std) in self.posterior().items()
-        }
+        how: dict[str, Any] = {"dtype": torch.float32, "generator": source}  # for any model's dtype
+        weights = {}
+        for name, (mean, std) in self.posterior().items():
+            noise = torch.randn((count, *mean.shape), device=mean.device, **how)
+            weights[name] = torch.addcmul(mean, std, noise.to(mean.dtype))
+        return weights
 
     def divergence(self, drawn: dict[str, Tensor]) -> Tensor:
         """Return `KL(posterior ‖ prior)`; for a scale mixture estimated from drawn weights."""
         kl = self.prior_distribution.divergence
-        return torch.stack(
-            [kl(mean, std, drawn[n]) for n, (mean, std) in self.posterior().items()]
-        ).sum()
+        terms = [kl(mean, std, drawn[n]) for n, (mean, std) in self.posterior().items()]
+        return torch.stack(terms).sum()
 
     def forward(self, x: Tensor) -> Tensor:
         weights = sum(rho.numel() for rho in self.rho)
@@ -103,9 +101,8 @@ class BayesByBackprop(Method):
         drawn: Iterable[dict[str, Tensor]] = (self.draw(count, source) for count in counts)
         if self._kept is not None and weights * self.samples <= MAX_KEPT:
             drawn = self._kept = self._kept or list(drawn)
-        return torch.cat(
-            [torch.cat([run_stacked(self.net, w, chunk) for chunk in inputs], 1) for w in drawn]
-        )
+        runs = ([run_stacked(self.net, w, chunk) for chunk in inputs] for w in drawn)
+        return torch.cat([torch.cat(run, 1) for run in runs])
 
     @contextmanager
     def fix_draws(self) -> Iterator[None]:
@@ -135,9 +132,3 @@ class BayesByBackprop(Method):
             fraction = 0.5 ** (now.step % batches + 1) / (1 - 0.5**batches)
         warm = min(1.0, now.step / (self.warm_up * now.steps)) if self.warm_up else 1.0
         return self.beta * warm * fraction
-
-
-def _noise(shape: tuple[int, ...], like: Tensor, source: torch.Generator | None) -> Tensor:
-    """Return standard normal numbers, the same ones for any dtype of the model."""
-    noise = torch.randn(shape, dtype=torch.float32, device=like.device, generator=source)
-    return noise.to(like.dtype)

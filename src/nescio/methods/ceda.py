@@ -7,10 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset, default_collate
 
+from nescio.data.batches import length
 from nescio.data.labelled import fingerprint
 from nescio.data.noise import NOISES
 from nescio.data.samples import Samples
-from nescio.errors import NescioError, check_float, unknown_name
+from nescio.errors import NescioError, check_float, check_name, unknown_name
 from nescio.methods.method import Method, stable_repr
 
 OUT_LOSSES = ("confidence", "uniform")
@@ -48,9 +49,7 @@ class CEDA(Method):
         super().__init__(net, normalise)
         self.noise = NoiseSource(noise)
         self.weight = check_float("weight", weight)
-        if out_loss not in OUT_LOSSES:
-            raise unknown_name("out_loss", out_loss, OUT_LOSSES)
-        self.out_loss = out_loss
+        self.out_loss = check_name("out_loss", out_loss, OUT_LOSSES)
 
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         logits, out = self(torch.cat([x, self.outliers(x)])).tensor_split([len(x)])
@@ -88,11 +87,7 @@ class NoiseSource:
             if noise not in (*NOISES, USER_NOISE):
                 raise unknown_name("noise", noise, NOISES)
         elif isinstance(noise, Dataset):
-            if (
-                isinstance(noise, IterableDataset)
-                or not hasattr(noise, "__len__")
-                or not len(noise)
-            ):
+            if isinstance(noise, IterableDataset) or not length(noise):
                 raise NescioError("outliers must be a data set with positions and a length above 0")
         elif isinstance(noise, type | Tensor) or not callable(noise):
             raise NescioError(
@@ -115,9 +110,7 @@ class NoiseSource:
         noise = self._batch(x)
         if not isinstance(noise, Tensor) or noise.shape != x.shape:
             got = tuple(noise.shape) if isinstance(noise, Tensor) else type(noise).__name__
-            raise NescioError(
-                f"noise must have the shape of its batch, {tuple(x.shape)}, got {got}"
-            )
+            raise NescioError(f"noise must have the shape of its batch, {(*x.shape,)}, got {got}")
         if not noise.is_floating_point():
             raise NescioError(f"noise must be floats, images in [0, 1], got {noise.dtype}")
         if not noise.isfinite().all():

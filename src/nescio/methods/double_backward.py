@@ -9,7 +9,7 @@ follow exact rules of our own, each a pass or two over its activations; all othe
 
 # mypy: disable-error-code="no-untyped-call, no-any-return, call-overload"
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from nescio.errors import NescioError
 
 aten = torch.ops.aten
+Rule = Callable[..., Any]
 
 
 class CheapDoubleBackward(TorchFunctionMode):
@@ -34,13 +35,13 @@ class CheapDoubleBackward(TorchFunctionMode):
     def __init__(self, data: Tensor | None = None) -> None:
         super().__init__()
         convolutions = {conv: _convolution(conv, n, data) for conv, n in CONVOLUTIONS.items()}
-        self.rules: dict[Callable[..., Any], Callable[..., Any]] = RULES | convolutions
+        self.rules = RULES | convolutions
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return self.rules.get(func, func)(*args, **(kwargs or {}))
 
 
-def _last(backward: Callable[..., Any]) -> Callable[..., Any]:
+def _last(backward: Rule) -> Rule:
     """Forbid to differentiate the backward pass of a derivative in x: it would know no weights."""
 
     def checked(ctx: Any, *grads: Tensor) -> Any:
@@ -56,12 +57,10 @@ def _last(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 class _Convolution(Function):
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, how: list[Any], of_data: bool
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Any, how: Any, of_data: bool) -> Tensor:
         ctx.save_for_backward(x, weight)
-        ctx.bias_shape, ctx.how = None if bias is None else list(bias.shape), how
-        ctx.of_data = of_data
+        ctx.bias_shape = None if bias is None else list(bias.shape)
+        ctx.how, ctx.of_data = how, of_data
         return aten.convolution(x, weight, bias, *how)
 
     @staticmethod
@@ -85,10 +84,9 @@ class _ConvolutionInX(Function):
     @staticmethod
     @_last
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        (t,), (s, weight), mask = grads, ctx.saved_tensors, [False, True, False]
-        in_weight = None
-        if ctx.needs_input_grad[1]:
-            in_weight = aten.convolution_backward(s, t, weight, None, *ctx.how, mask)[1]
+        (t,), (s, weight) = grads, ctx.saved_tensors
+        mask = [False, ctx.needs_input_grad[1], False]
+        in_weight = aten.convolution_backward(s, t, weight, None, *ctx.how, mask)[1]
         return aten.convolution(t, weight, None, *ctx.how), in_weight, None, None
 
 
@@ -143,12 +141,7 @@ class _BatchNormInX(Function):
 
 
 def _batch_norm_backward(
-    s: Tensor,
-    x: Tensor,
-    weight: Any,
-    centre: Tensor,
-    scale: Tensor,
-    mask: Sequence[bool] = (True, True, True),
+    s: Tensor, x: Tensor, weight: Any, centre: Tensor, scale: Tensor, mask: Any = (True, True, True)
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return `B s` and, of each channel, Σ s x̂ and Σ s, the gradients of weight and bias."""
     return aten.native_batch_norm_backward(s, x, weight, None, None, centre, scale, True, 0.0, mask)
@@ -212,7 +205,7 @@ class _MaxPoolInX(Function):
         return read.permute(0, 3, 1, 2), None, None, None
 
 
-def _convolution(conv: Callable[..., Tensor], n: int, data: Tensor | None) -> Callable[..., Tensor]:
+def _convolution(conv: Rule, n: int, data: Tensor | None) -> Rule:
     """Return the rule of a convolution over n axes, in a network that is given these data."""
 
     def rule(
@@ -270,14 +263,9 @@ def _max_pool2d(
     return _MaxPool.apply(input, how)
 
 
-RULES: dict[Callable[..., Any], Callable[..., Any]] = {
-    F.batch_norm: _batch_norm,
-    F.relu: _relu,
-    torch.relu: _relu,
-    Tensor.relu: _relu,
-    F.max_pool2d: _max_pool2d,
-}
-CONVOLUTIONS: dict[Callable[..., Any], int] = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
+RULES: dict[Rule, Rule] = dict.fromkeys((F.relu, torch.relu, Tensor.relu), _relu)
+RULES |= {F.batch_norm: _batch_norm, F.max_pool2d: _max_pool2d}
+CONVOLUTIONS: dict[Rule, int] = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
 
 
 def _depends_only_on(data: Tensor | None, x: Tensor) -> bool:
@@ -285,13 +273,11 @@ def _depends_only_on(data: Tensor | None, x: Tensor) -> bool:
     if data is None or x.grad_fn is None:
         return x is data
     waiting: list[Any] = [x.grad_fn]
-    seen = set()
+    seen = {None}
     while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if getattr(node, "variable", data) is not data:
-            return False
-        waiting += [before for before, _ in node.next_functions]
+        if (node := waiting.pop()) not in seen:
+            seen.add(node)
+            if getattr(node, "variable", data) is not data:
+                return False
+            waiting += [before for before, _ in node.next_functions]
     return True
