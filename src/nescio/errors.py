@@ -36,6 +36,13 @@ def check_name(kind: str, given: Any, known: Collection[str]) -> Any:
     return given
 
 
+def check_bool(name: str, given: Any) -> bool:
+    """Return a bool, or raise."""
+    if not isinstance(given, bool):
+        raise NescioError(f"{name} must be True or False, got {given!r}")
+    return given
+
+
 def check_float(
     name: str, given: Any, least: float = 0.0, most: float = 1e100, inside: bool = False
 ) -> float:

@@ -21,7 +21,7 @@ from nescio.core.predict import map_logits
 from nescio.data.samples import Samples
 from nescio.data.transforms import Normalise
 from nescio.detectors import Threshold
-from nescio.errors import NescioError, check_float, unknown_name
+from nescio.errors import NescioError, check_float, check_name
 from nescio.guarantees.conformal import min_calibration_inputs
 from nescio.methods import Method, default_settings, method_for
 from nescio.methods.mc_dropout import DROPOUT
@@ -165,10 +165,8 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         texts = isinstance(self.classes_[0], str)
         unknown: Any = ("unknown" if texts else -1) if self.unknown is None else self.unknown
         if not isinstance(unknown, str if texts else Real):
-            first = self._class_name(0)
-            raise NescioError(
-                f"unknown must be of the type of the classes, {first}, got {unknown!r}"
-            )
+            expected = f"the type of the classes, {self._class_name(0)}"
+            raise NescioError(f"unknown must be of {expected}, got {unknown!r}")
         if self.reject is not None and unknown in self.classes_.tolist():
             raise NescioError(
                 f"{unknown!r} is a class of these data, and cannot also mean unknown; give another "
@@ -201,8 +199,7 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise NescioError(f"method_settings must be a dict, got {self.method_settings!r}")
         settings = dict(self.method_settings or {})
         for name in settings:
-            if name not in (known := default_settings(self.method)):
-                raise unknown_name(f"setting of {self.method}", name, known)
+            check_name(f"setting of {self.method}", name, default_settings(self.method))
         with np.errstate(over="ignore", invalid="ignore"):
             scaler = StandardScaler().fit(train.inputs.numpy())
         if not (fine := np.isfinite(scaler.mean_) & np.isfinite(scaler.scale_)).all():
@@ -234,11 +231,8 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _of_logits(self, x: Array, function: Callable[[Tensor], Tensor]) -> Array:
         """Return what a function makes of logits `(S, B, C)`, batch by batch."""
         parts: list[Tensor] = []
-
-        def keep(_: Any, logits: Tensor, __: Any) -> None:
-            parts.append(function(logits))
-
-        map_logits(self.model_, x, keep, progress=bool(self.verbose))
+        progress = bool(self.verbose)
+        map_logits(self.model_, x, lambda _, z, __: parts.append(function(z)), progress=progress)
         return torch.cat(parts).numpy()
 
 

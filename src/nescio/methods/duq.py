@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from nescio.core.input_gradients import input_gradient
 from nescio.core.model_state import in_eval
 from nescio.data.labelled import as_int64, check_labels
-from nescio.errors import NescioError, check_float, check_int, unknown_name
+from nescio.errors import NescioError, check_bool, check_float, check_int, check_name
 from nescio.methods.double_backward import CheapDoubleBackward
 from nescio.methods.kernel_method import KernelMethod, last_at_least
 from nescio.models import feature_width
@@ -71,9 +71,7 @@ class DUQ(KernelMethod):
         super().__init__(net, normalise)
         features = feature_width(net) if features is None else features
         if features is None:
-            raise NescioError(
-                "this network does not tell how many features it gives; say features=…"
-            )
+            raise NescioError("this network does not tell how many features it has; say features=…")
         self.classes = check_int("classes", classes, least=2, below=2**30)
         self.features = check_int("features", features, below=2**30)
         centroid_size = self.features if centroid_size is None else centroid_size
@@ -86,16 +84,9 @@ class DUQ(KernelMethod):
         self.momentum = check_float("momentum", momentum, most=1)
         if self.momentum == 1:
             raise NescioError("momentum must be < 1, or the centroids would never move")
-        if penalty not in SIDES:
-            raise unknown_name("penalty (its weight is gradient_penalty)", penalty, SIDES)
-        if penalty_target not in TARGETS:
-            raise unknown_name("penalty_target", penalty_target, TARGETS)
-        if not isinstance(learn_length_scale, bool):
-            raise NescioError(
-                f"learn_length_scale must be True or False, got {learn_length_scale!r}"
-            )
-        self.penalty, self.penalty_target = penalty, penalty_target
-        self.learn_length_scale = learn_length_scale
+        self.penalty = check_name("penalty (its weight is gradient_penalty)", penalty, SIDES)
+        self.penalty_target = check_name("penalty_target", penalty_target, TARGETS)
+        self.learn_length_scale = check_bool("learn_length_scale", learn_length_scale)
         if self.gradient_penalty and any(hasattr(module, "_orig_mod") for module in net.modules()):
             raise NescioError(
                 "networks of torch.compile cannot be differentiated twice, as a gradient penalty "
@@ -107,8 +98,8 @@ class DUQ(KernelMethod):
         self.register_buffer("centroids", torch.randn(shape))  # e (C, n)
         self.register_buffer("met", torch.zeros(self.classes, dtype=torch.bool))
         if learn_length_scale:
-            log_scales = torch.full((self.classes,), math.log(self.length_scale))
-            self.log_length_scale = nn.Parameter(log_scales)
+            scales = torch.full((self.classes,), math.log(self.length_scale))
+            self.log_length_scale = nn.Parameter(scales)
 
     def forward(self, x: Tensor) -> Tensor:
         return self._log_kernels(self._features(self.normalise(x)))
@@ -161,8 +152,8 @@ class DUQ(KernelMethod):
         self, slope: Tensor, intercept: Tensor, begin: Tensor, end: Tensor, eps: float
     ) -> Tensor:
         """Return the last t at which a kernel is ≥ `eps`; log-kernels are quadratic in t."""
-        parabolas = self._log_kernels_along(slope, intercept)
-        return last_at_least(*parabolas, math.log(eps), begin, end)
+        level = math.log(eps)
+        return last_at_least(*self._log_kernels_along(slope, intercept), level, begin, end)
 
     def limit_confidence(self, slope: Tensor, intercept: Tensor) -> Tensor:
         """Return the largest kernel that does not fall along the ray."""
@@ -171,10 +162,9 @@ class DUQ(KernelMethod):
 
     def _features(self, x: Tensor) -> Tensor:
         features: Tensor = self.net(x)
+        kind = type(features).__name__
         if not isinstance(features, Tensor):
-            raise NescioError(
-                f"the network must return a tensor of features, got {type(features).__name__}"
-            )
+            raise NescioError(f"the network must return a tensor of features, got {kind}")
         if features.shape != (len(x), self.features):
             raise NescioError(
                 f"the network must return features of shape ({len(x)}, {self.features}), as this "
@@ -219,9 +209,8 @@ class DUQ(KernelMethod):
             raise NescioError(f"labels must be a tensor of ints, got {type(y).__name__}")
         y = as_int64(y)
         if len(x) == 0 or len(x) != len(y):
-            raise NescioError(
-                f"a batch must have as many inputs as labels, at least 1, got {len(x)} and {len(y)}"
-            )
+            sizes = f"got {len(x)} and {len(y)}"
+            raise NescioError(f"a batch must have as many inputs as labels, at least 1, {sizes}")
         check_labels(y, self.classes)
         return y
 

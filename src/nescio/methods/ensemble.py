@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nescio.data.arrays import tensor_bytes
-from nescio.errors import NescioError, check_int
+from nescio.errors import NescioError, check_bool, check_int
 from nescio.methods.method import Method, check_network
 from nescio.methods.stacked import replace_tensors, run_stacked, stack_networks, why_not_stackable
 from nescio.seeds import derived_seed
@@ -47,8 +47,7 @@ class Ensemble(Method):
         bootstrap: bool = False,
         stacked: bool | None = None,
     ) -> None:
-        if not isinstance(bootstrap, bool):
-            raise NescioError(f"bootstrap must be True or False, got {bootstrap!r}")
+        check_bool("bootstrap", bootstrap)
         if not isinstance(stacked, bool | None):
             raise NescioError(f"stacked must be True, False, or None to decide, got {stacked!r}")
         nets = _member_networks(make_net, members)
@@ -96,15 +95,14 @@ class Ensemble(Method):
         return losses.reshape(y.shape).mean(1)
 
     def epoch_order(self, inputs: int, seed: int, epoch: int) -> Tensor:
-        seeds = [derived_seed(seed, "member", member) for member in range(self.members)]
-        if self.whole_settings is not None:
-            seeds = [seed]
+        seeds = [seed]
+        if self.whole_settings is None:
+            seeds = [derived_seed(seed, "member", member) for member in range(self.members)]
         orders = torch.stack([super(Ensemble, self).epoch_order(inputs, s, epoch) for s in seeds])
         if not self.bootstrap:
             return orders
-        seeds = [derived_seed(member_seed, "bootstrap", 0) for member_seed in seeds]
-        generators = [torch.Generator().manual_seed(bootstrap_seed) for bootstrap_seed in seeds]
-        samples = [torch.randint(inputs, (inputs,), generator=source) for source in generators]
+        sources = [torch.Generator().manual_seed(derived_seed(s, "bootstrap", 0)) for s in seeds]
+        samples = [torch.randint(inputs, (inputs,), generator=source) for source in sources]
         return torch.stack(samples).gather(1, orders)
 
     def parts(self) -> Sequence[Method]:
@@ -157,10 +155,9 @@ def _member_networks(make_net: Any, members: int | None) -> list[nn.Module]:
         nets = [make_net() for _ in range(count)]
     if not nets:
         raise NescioError("an ensemble needs at least one network")
-    for net in nets:
-        check_network(net)
     marks: set[Any] = set()
     for member, net in enumerate(nets):
+        check_network(net)
         if not marks.isdisjoint(own := _marks(net)):
             raise NescioError(
                 f"member {member} has the weights of an earlier one; each needs its own network, "

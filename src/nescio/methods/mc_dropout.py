@@ -100,9 +100,7 @@ class _MaskedNetwork:
     inputs get the same ones.
     """
 
-    def __init__(
-        self, net: nn.Module, x: Tensor, seed: int, samples: int, axes: Axes | None
-    ) -> None:
+    def __init__(self, net: nn.Module, x: Tensor, seed: int, samples: int, axes: Any) -> None:
         self.net, self.seed, self.samples = net, seed, samples
         dropouts = _dropouts(net).values()
         self.hooked = [module for module in dropouts if type(module).forward in _FORWARDS]
@@ -111,7 +109,7 @@ class _MaskedNetwork:
         self.masks: dict[int, Tensor] = {}  # (S, …) for each call within a run
         self.draw: Any = 0
         self.calls = 0
-        self.axes = self._find_axes(x) if axes is None else axes
+        self.axes: Axes = self._find_axes(x) if axes is None else axes
         for module in self.foreign:
             module.training = True
         for module in self.hooked:
@@ -179,15 +177,13 @@ class _MaskedNetwork:
         call, self.calls = self.calls, self.calls + 1
         # a call too many, of a network that depends on its values, counts as the last
         axis = self.axes[min(call, len(self.axes) - 1)] if self.axes else None
-        shape = _mask_shape(module, output.shape, axis)
-        mask = self.masks.get(call)
-        if mask is None or mask.shape[1:] != shape:
+        shape = self.samples, *_mask_shape(module, output.shape, axis)
+        if call not in self.masks or self.masks[call].shape != shape:
             # numpy's numbers, since torch's would be drawn once more for each draw inside vmap
-            source = np.random.default_rng((self.seed, call))
-            numbers = source.random((self.samples, *shape), dtype=np.float32)
-            mask = torch.from_numpy(numbers >= module.p).to(output.device, output.dtype)
-            self.masks[call] = mask
-        return mask
+            drawn = np.random.default_rng((self.seed, call)).random(shape, dtype=np.float32)
+            keep = torch.from_numpy(drawn >= module.p)
+            self.masks[call] = keep.to(output.device, output.dtype)
+        return self.masks[call]
 
 
 def _mask_shape(module: _DropoutNd, shape: Sequence[int], axis: int | None) -> tuple[int, ...]:

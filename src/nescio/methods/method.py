@@ -127,9 +127,8 @@ def check_network(net: object) -> None:
     """Raise an error if this is no network, or a method, whose own loss would never be used."""
     check_model(net)
     if isinstance(net, Method):
-        raise NescioError(
-            f"expected a network, got a {type(net).__name__}, which is a method; give its network"
-        )
+        kind = type(net).__name__
+        raise NescioError(f"expected a network, got a {kind}, which is a method; give its network")
 
 
 def stable_repr(thing: object) -> str:

@@ -24,9 +24,8 @@ class Gaussian:
 
     def log_prob(self, weight: Tensor) -> Tensor:
         """Return the log density of each weight."""
-        return (
-            -0.5 * (weight / self.std).square() - math.log(self.std) - 0.5 * math.log(2 * math.pi)
-        )
+        std = self.std
+        return -0.5 * (weight / std).square() - math.log(std) - 0.5 * math.log(2 * math.pi)
 
     def divergence(self, mean: Tensor, std: Tensor, drawn: Tensor) -> Tensor:
         """Return `KL(N(mean, std²) ‖ prior)`, summed over weights, in closed form."""
@@ -69,9 +68,8 @@ def make_prior(prior: Any) -> Gaussian | ScaleMixture:
     if len(prior) != 3:
         raise NescioError(f"prior must be a std, or (fraction, std_1, std_2), got {prior!r}")
     fraction = check_float("the fraction of a mixture", prior[0], 1e-10, 1 - 1e-10)
-    return ScaleMixture(
-        fraction, *(check_float("the std of a mixture", std, *STD_RANGE) for std in prior[1:])
-    )
+    stds = (check_float("the std of a mixture", std, *STD_RANGE) for std in prior[1:])
+    return ScaleMixture(fraction, *stds)
 
 
 def affine_weights(net: nn.Module) -> dict[str, int]:

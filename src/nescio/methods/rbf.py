@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 from nescio.core.forward import check_inputs, like_model
 from nescio.data.arrays import tensor
 from nescio.data.labelled import check_labels, take
-from nescio.errors import NescioError, check_float, check_int, unknown_name
+from nescio.errors import NescioError, check_float, check_int, check_name
 from nescio.methods.kernel_method import EXACT, KernelMethod, last_within, squared_distances
 from nescio.seeds import derived_seed
 
@@ -70,9 +70,7 @@ class RBFNetwork(KernelMethod):
         super().__init__(nn.Flatten(), normalise)
         self.classes = check_int("classes", classes, least=2, below=2**30)
         self.gamma = None if gamma is None else check_float("gamma", gamma, *GAMMA_RANGE)
-        if solver not in SOLVERS:
-            raise unknown_name("solver", solver, SOLVERS)
-        self.solver = solver
+        self.solver = check_name("solver", solver, SOLVERS)
         width = None if features is None else check_int("features", features, below=2**30)
         self.count: int | None = None
         if isinstance(centres, Tensor | np.ndarray):
@@ -82,9 +80,7 @@ class RBFNetwork(KernelMethod):
         else:
             self.count = check_int("centres", centres, below=2**30)
             # room for those of a file or of a training to come
-            rows = (
-                torch.empty(0, 0) if width is None else torch.full((self.count, width), torch.nan)
-            )
+            rows = torch.full((self.count if width else 0, width or 0), torch.nan)
         self.register_buffer("centres", rows)  # (L, d), normalised
         self.weight = nn.Parameter(rows.new_zeros(self.classes, len(rows)))  # α (K, L)
 
@@ -193,8 +189,8 @@ class RBFNetwork(KernelMethod):
         if centres.dim() < 2 or 0 in centres.shape:
             raise NescioError(f"centres must be inputs (L, …), L ≥ 1, got {tuple(centres.shape)}")
         check_inputs(centres, self)
-        normalised = self.normalise(centres.to(torch.get_default_dtype()))
-        rows: Tensor = self.net(normalised).detach().clone()
+        centres = centres.to(torch.get_default_dtype())
+        rows: Tensor = self.net(self.normalise(centres)).detach().clone()
         if width is not None and rows.shape[1] != width:
             raise NescioError(f"the centres have {rows.shape[1]} features, but features={width}")
         if not rows.isfinite().all():
@@ -236,8 +232,7 @@ class RBFNetwork(KernelMethod):
         else:
             size = len(validation)  # type: ignore[arg-type]
             test_x, test_y = self._rows(validation, _subset(size, GAMMA_INPUTS, seeds[1]))
-        chosen = _subset(len(self.centres), GAMMA_INPUTS // 2, seeds[2])
-        centres = self.centres[chosen].double()
+        centres = self.centres[_subset(len(self.centres), GAMMA_INPUTS // 2, seeds[2])].double()
         distances, test = (squared_distances(rows, centres) for rows in (x, test_x))
         positive = distances[distances > 1e-12 * distances.amax()]  # not of an input to itself
         scale = 1 / float(positive.median()) if len(positive) else 1.0

@@ -44,10 +44,8 @@ class TemperatureScaled(nn.Module):
         if isinstance(model, TemperatureScaled):
             raise NescioError("the model already has a temperature; scale model.model instead")
         if isinstance(model, Method) and model.confidence_kind == "kernel":
-            raise NescioError(
-                f"the confidence of {type(model).__name__} is a kernel, not a softmax, so that no "
-                "temperature can scale it"
-            )
+            kind = f"{type(model).__name__} is a kernel, not a softmax"
+            raise NescioError(f"the confidence of {kind}, so that no temperature can scale it")
         self.model = model
         self.temperature = check_float("temperature", temperature, MIN_TEMPERATURE, MAX_TEMPERATURE)
         self.record: Temperature | None = None
@@ -70,25 +68,17 @@ class TemperatureScaled(nn.Module):
         how = {"batch_size": batch_size, "seed": seed}
         logits, labels = predict_labelled(self.model, known, progress=progress, **how)
         if labels is None:
-            raise NescioError(
-                "a temperature is fitted to labels: give a dataset of (input, label), or batches"
-            )
+            needed = "a dataset of (input, label), or batches"
+            raise NescioError(f"a temperature is fitted to labels: give {needed}")
         logits, labels = check_logits(logits).cpu(), as_int64(labels).cpu()
         check_labels(labels, logits.shape[2])
         self.temperature = best_temperature(logits, labels)
         correct = classes(logits) == labels
         before, after = (_nll_and_ece(logits / t, labels, correct) for t in (1.0, self.temperature))
-        self.record = Temperature(
-            temperature=self.temperature,
-            accuracy=float(correct.double().mean()),
-            nll_before=before[0],
-            nll_after=after[0],
-            ece_before=before[1],
-            ece_after=after[1],
-            inputs=len(labels),
-            draws=len(logits),
-            provenance=Provenance.now(seed, {"batch_size": batch_size}, time.monotonic() - started),
-        )
+        accuracy, sizes = float(correct.double().mean()), (len(labels), len(logits))
+        figures = before[0], after[0], before[1], after[1]  # NLL, then ECE
+        origin = Provenance.now(seed, {"batch_size": batch_size}, time.monotonic() - started)
+        self.record = Temperature(self.temperature, accuracy, *figures, *sizes, origin)
         return self
 
     def fix_draws(self) -> AbstractContextManager[None]:
@@ -101,9 +91,9 @@ class TemperatureScaled(nn.Module):
 
 def split_temperature(model: nn.Module) -> tuple[nn.Module, float | None]:
     """Return the model without its temperature, and that temperature, or None if it has none."""
-    return (
-        (model.model, model.temperature) if isinstance(model, TemperatureScaled) else (model, None)
-    )
+    if isinstance(model, TemperatureScaled):
+        return model.model, model.temperature
+    return model, None
 
 
 def temperatures_within(model: nn.Module) -> list[float]:
@@ -163,18 +153,16 @@ def _no_temperature(logits: Tensor, labels: Tensor, cold: bool) -> NescioError:
     size = f"the logits of a class are up to {spread:.2g} from the mean of all"
     label_logits = logits.gather(2, labels[None, :, None].expand(len(logits), -1, 1))
     if cold and not (label_logits == logits.amax(2, True)).all():
-        return NescioError(
-            f"no temperature ≥ {MIN_TEMPERATURE:g} is best, as {size}; scale them up in the model"
-        )
+        bound = f"no temperature ≥ {MIN_TEMPERATURE:g} is best"
+        return NescioError(f"{bound}, as {size}; scale them up in the model")
     if cold:
         return NescioError(
             "every label has the largest logit, so that the colder the likelier: there is no best "
             "temperature. Give more calibration data, with some wrong predictions among them"
         )
     if spread > MAX_TEMPERATURE:
-        return NescioError(
-            f"no temperature ≤ {MAX_TEMPERATURE:g} is best, as {size}; scale them down in the model"
-        )
+        bound = f"no temperature ≤ {MAX_TEMPERATURE:g} is best"
+        return NescioError(f"{bound}, as {size}; scale them down in the model")
     return NescioError(
         "the labels are no likelier than at random, so that the warmer the likelier: there is no "
         "best temperature. Are these the model's classes?"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from nescio.core.tensorfile import load_prefixed_state, prefixed_state, read_tensors, write_tensors
-from nescio.errors import NescioError, check_float, check_int, unknown_name
+from nescio.errors import NescioError, check_float, check_int, check_name
 from nescio.records import Epoch, from_plain, to_plain
 
 KIND = "checkpoint"
@@ -35,18 +35,15 @@ class TrainingSettings:
     seed: int
 
     def __post_init__(self) -> None:
-        if self.optimizer not in OPTIMIZERS:
-            raise unknown_name("optimizer", self.optimizer, OPTIMIZERS)
+        check_name("optimizer", self.optimizer, OPTIMIZERS)
         for name in ("epochs", "batch_size", "patience", "checkpoint_every"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name))
         for name in ("learning_rate", "momentum", "weight_decay"):
             check_float(name, getattr(self, name))
         if self.learning_rate == 0 or self.momentum >= 1:
-            raise NescioError(
-                "learning_rate must be > 0 and momentum < 1, got "
-                f"{self.learning_rate} and {self.momentum}"
-            )
+            got = f"{self.learning_rate} and {self.momentum}"
+            raise NescioError(f"learning_rate must be > 0 and momentum < 1, got {got}")
 
 
 @dataclass
@@ -157,8 +154,7 @@ def check_same_settings(before: Mapping[str, Any], now: Mapping[str, Any], where
     Traceback (most recent call last):
     nescio.errors.NescioError: it was made with b=2, not 3; use the same settings, or another path
     """
-    if differences := _differences(before, now):
-        listed = " and ".join(differences)
+    if listed := " and ".join(_differences(before, now)):
         raise NescioError(f"{where} was made with {listed}; use the same settings, or another path")
 
 

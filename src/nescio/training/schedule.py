@@ -1,7 +1,6 @@
 """Learning rate schedules: functions from the fraction of training done, `0 ≤ t < 1`, to a factor.
 
-They have no state, so a resumed run needs none; they are frozen and print as they are called, so a
-checkpoint can tell whether it belongs to the same schedule.
+They have no state, and print as they are called: a checkpoint can tell if it has the same schedule.
 """
 
 import math
@@ -34,10 +33,8 @@ class Step:
 
     def __post_init__(self) -> None:
         if not all(0 < fraction < 1 for fraction in self.at) or not self.factor > 0:
-            raise NescioError(
-                "milestones must be fractions of the training in (0, 1) and the factor > 0, got "
-                f"{self.at} and {self.factor}"
-            )
+            expected = "fractions of the training in (0, 1) and the factor > 0"
+            raise NescioError(f"milestones must be {expected}, got {self.at} and {self.factor}")
 
     def __call__(self, t: float) -> float:
         return float(self.factor ** sum(t >= fraction for fraction in self.at))
@@ -75,10 +72,5 @@ def thirds() -> Step:
     return Step(at=(1 / 3, 2 / 3), factor=0.2)
 
 
-SCHEDULES: dict[str, Callable[[], Schedule]] = {
-    "constant": Constant,
-    "step": Step,
-    "thirds": thirds,
-    "cosine": Cosine,
-    "one_cycle": OneCycle,
-}
+SCHEDULES: dict[str, Callable[[], Schedule]] = {"constant": Constant, "step": Step}
+SCHEDULES |= {"thirds": thirds, "cosine": Cosine, "one_cycle": OneCycle}

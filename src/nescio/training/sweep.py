@@ -74,7 +74,11 @@ class Sweep:
             trials = {trial.value: trial for trial in before.trials}
             if trials.keys() >= set(self.candidates):
                 return before
-        self.check_data(first)
+        # before any training, raise an error if a model cannot be evaluated on the data
+        logits, labels = self.predictions(first)
+        check_labels(labels, logits.shape[2])
+        if self.unknown is not None:
+            predict(first, self.unknown, progress=False)
         for value in [value for value in self.candidates if value not in trials]:
             trials[value] = self.run_trial(value, first)
             self.report(trials[value], len(trials))
@@ -122,29 +126,19 @@ class Sweep:
             unknown = fingerprint(self.unknown)
         settings = model.settings()
         del settings[self.aim.setting]
-        plain: dict[str, Any] = to_plain(
-            {
-                "setting": self.aim.setting,
-                "criterion": self.aim.criterion,
-                "candidates": self.candidates,
-                "seeds": self.seeds,
-                "seed": self.seed,
-                "model": f"crc {zlib.crc32(stable_repr(model).encode()):08x}",
-                "method_settings": settings,
-                "data": fingerprint(self.train),
-                "validation_data": fingerprint(self.validation),
-                "unknown_data": unknown,
-                "training": {name: _plain_setting(v) for name, v in self.training.items()},
-            }
-        )
-        return plain
-
-    def check_data(self, model: Method) -> None:
-        """Raise an error before any training if a model cannot be evaluated on the data."""
-        logits, labels = self.predictions(model)
-        check_labels(labels, logits.shape[2])
-        if self.unknown is not None:
-            predict(model, self.unknown, progress=False)
+        of_sweep = {name: getattr(self, name) for name in ("candidates", "seeds", "seed")}
+        plain: dict[str, Any] = {
+            "setting": self.aim.setting,
+            "criterion": self.aim.criterion,
+            **of_sweep,
+            "model": f"crc {zlib.crc32(stable_repr(model).encode()):08x}",
+            "method_settings": settings,
+            "data": fingerprint(self.train),
+            "validation_data": fingerprint(self.validation),
+            "unknown_data": unknown,
+            "training": {name: _plain_setting(v) for name, v in self.training.items()},
+        }
+        return {name: to_plain(value) for name, value in plain.items()}
 
     def predictions(self, model: Method) -> tuple[Tensor, Tensor]:
         """Return logits and labels of the validation data."""
@@ -209,9 +203,8 @@ class Sweep:
         """Return the error when no trial can be chosen."""
         setting, first = self.aim.setting, trials[0]
         if all(trial.failed is not None for trial in trials):
-            return NescioError(
-                f"training failed with every {setting}; with {first.value:g}: {first.failed}"
-            )
+            reason = f"with {first.value:g}: {first.failed}"
+            return NescioError(f"training failed with every {setting}; {reason}")
         inputs = len(self.validation)  # type: ignore[arg-type]
         return NescioError(
             f"no {setting} gave a single correct prediction on the {inputs} validation inputs; set "

@@ -17,7 +17,7 @@ from torch.utils.data import Dataset
 
 from nescio.data.labelled import as_dataset, split
 from nescio.data.transforms import AUGMENTATIONS
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError, check_name
 from nescio.methods import Method, as_method
 from nescio.methods.method import stable_repr
 from nescio.progress import bar, say
@@ -86,9 +86,8 @@ def train(
     augment = [augment] if isinstance(augment, str) or callable(augment) else augment
     changes = [_look_up(change, AUGMENTATIONS, "augmentation") for change in augment]
     if not all(callable(f) and not isinstance(f, type) for f in (rate, *changes)):
-        raise NescioError(
-            "a schedule is a function of the fraction of training done, an augmentation of a batch"
-        )
+        functions = "a schedule is a function of the fraction of training done"
+        raise NescioError(f"{functions}, an augmentation of a batch")
     known, held = split(as_dataset(data), validation, seed)
     if patience is not None and held is None:
         raise NescioError("patience needs validation data: a dataset, or a fraction such as 0.1")
@@ -138,11 +137,17 @@ def _train_parts(
         for number, part in enumerate(parts):
             its_settings, file, title = settings, path, "train"
             if separate:  # a killed run finds each member by its own file
-                seed = derived_seed(settings.seed, "member", number)
-                its_settings = replace(settings, seed=seed)
+                its_settings = replace(settings, seed=derived_seed(settings.seed, "member", number))
                 file = None if path is None else _member_path(path, number)
                 title = f"train member {number + 1} of {len(parts)}"
-            histories.append(_run(trainer_of(part, its_settings), file, title, progress))
+            trainer = trainer_of(part, its_settings)
+            if file is not None:
+                trainer.resume(file)
+                if state := trainer.resumed():
+                    say(f"{title}: {state} (checkpoint {file})", progress)
+            with bar(trainer.total, title, progress, trainer.progress.step) as shown:
+                trainer.run(shown)
+            histories.append(trainer.history())
     finally:
         method.zero_grad()
         for part in parts:
@@ -159,26 +164,12 @@ def _check_path(path: Path | None, separate: bool) -> None:
     if path is not None and path.name in ("", ".."):
         raise NescioError(f"checkpoint={str(path)!r} names no file")
     if path is not None and (other := path if separate else _member_path(path, 0)).is_file():
-        raise NescioError(
-            f"checkpoint {str(other)!r} is of another run, trained "
-            f"{'as one' if separate else 'member by member'}; use another path, or delete it"
-        )
-
-
-def _run(trainer: Trainer, checkpoint: Path | None, title: str, progress: bool | None) -> History:
-    if checkpoint is not None:
-        trainer.resume(checkpoint)
-        if state := trainer.resumed():
-            say(f"{title}: {state} (checkpoint {checkpoint})", progress)
-    with bar(trainer.total, title, progress, trainer.progress.step) as shown:
-        trainer.run(shown)
-    return trainer.history()
+        run = f"another run, trained {'as one' if separate else 'member by member'}"
+        raise NescioError(f"checkpoint {str(other)!r} is of {run}; use another path, or delete it")
 
 
 def _look_up(given: Any, table: dict[str, Any], kind: str) -> Any:
-    if isinstance(given, str) and given not in table:
-        raise unknown_name(kind, given, table)
-    return table[given] if isinstance(given, str) else given
+    return table[check_name(kind, given, table)] if isinstance(given, str) else given
 
 
 def _frozen_in_eval(model: nn.Module, net: nn.Module) -> list[nn.Module]:

@@ -57,8 +57,11 @@ class Trainer:
         self.inputs = len(train)  # type: ignore[arg-type]
         first = take(train, torch.arange(min(2, self.inputs)))[0]
         self.classes = predict(method, first, progress=False).shape[2]
-        for data in (train, validation):
-            _check_known_labels(data, self.classes)
+        for data in (train, validation):  # all labels of data in memory, the first of others
+            if isinstance(data, Samples):
+                check_labels(data.labels, self.classes)
+            elif data is not None:
+                check_labels(take(data, torch.arange(1))[1], self.classes)
         if isinstance(train, Samples):
             self._check_two_classes(set(train.labels.tolist()))
         least = 1 if settings.batch_size == 1 else 2  # BatchNorm cannot train on a batch of one
@@ -126,17 +129,17 @@ class Trainer:
                 self._end_epoch(epoch)
                 if fresh and epoch == 0:  # a resumed run has not seen all labels
                     self._check_two_classes(self.labels_seen)
-            if ends or (every and self.progress.step % every == 0):
-                self._save()
+            if self.checkpoint and (ends or (every and self.progress.step % every == 0)):
+                self._check_finite()
+                self.checkpoint.save(self.progress, self.method, self.optimizer, self.best)
             shown.advance(1, self._facts(epoch), ends=ends)
         if self.best:
             self.method.load_state_dict(self.best)
 
     def _check_two_classes(self, labels: set[int]) -> None:
         if len(labels) < 2:
-            raise NescioError(
-                f"all {self.inputs} training inputs are of one class; at least two are needed"
-            )
+            inputs = f"all {self.inputs} training inputs"
+            raise NescioError(f"{inputs} are of one class; at least two are needed")
 
     def _step(self, batch: Tensor) -> None:
         step = self.progress.step
@@ -221,11 +224,6 @@ class Trainer:
             progress.stopped_early = epoch + 1 - (progress.best_epoch or 0) >= patience
         return loss, float((classes(logits) == labels).double().mean())
 
-    def _save(self) -> None:
-        if self.checkpoint is not None:
-            self._check_finite()
-            self.checkpoint.save(self.progress, self.method, self.optimizer, self.best)
-
     def _check_finite(self) -> None:
         """Raise an error if weights, or buffers such as centroids, became NaN or infinite."""
         buffers = [(name, b) for name, b in self.method.named_buffers() if name in self.finite]
@@ -273,14 +271,6 @@ def _make_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
     if settings.optimizer == "sgd":
         return SGD(weights, rate, settings.momentum, weight_decay=decay, fused=True)
     return Adam(weights, rate, weight_decay=decay, fused=True)
-
-
-def _check_known_labels(data: Dataset[Any] | None, classes: int) -> None:
-    """Check all labels of data in memory, and the first one of other data."""
-    if isinstance(data, Samples):
-        check_labels(data.labels, classes)
-    elif data is not None:
-        check_labels(take(data, torch.arange(1))[1], classes)
 
 
 def _model_mark(method: Method) -> str:

@@ -8,7 +8,7 @@ from torch.utils.data import Dataset
 
 from nescio.arrays import items
 from nescio.data.labelled import as_dataset, split
-from nescio.errors import NescioError, check_float, check_int, unknown_name
+from nescio.errors import NescioError, check_float, check_int, check_name
 from nescio.metrics.percent import percent
 from nescio.records import Selection
 from nescio.seeds import check_seed
@@ -133,9 +133,8 @@ def doubts(record: Selection) -> list[str]:
             "guessing; they have learned too little to choose by."
         )
     if len(sound) > 1 and len({getattr(trial, record.measure) for trial in sound}) == 1:
-        sentences.append(
-            f"All values are equal by this measure; {record.value:g} is only the smallest of them."
-        )
+        smallest = f"{record.value:g} is only the smallest of them"
+        sentences.append(f"All values are equal by this measure; {smallest}.")
     wrong = round((1 - (record.chosen.accuracy or 0.0)) * record.inputs)
     if record.criterion == BY_MISTAKES and wrong < MIN_MISTAKES:
         sentences.append(
@@ -168,6 +167,5 @@ def _training_and_validation(
 def _training_arguments(epochs: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Return all arguments for `train`, or raise an error naming the one it does not have."""
     for name in given:
-        if name not in TRAINING_DEFAULTS:
-            raise unknown_name("setting of the trainings", name, TRAINING_DEFAULTS)
+        check_name("setting of the trainings", name, TRAINING_DEFAULTS)
     return TRAINING_DEFAULTS | given | {"epochs": check_int("epochs", epochs)}
