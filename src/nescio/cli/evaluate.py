@@ -73,8 +73,8 @@ def evaluate(
         check_output(path, f"{kind} record", inputs, folders, EVALUATION)
     if subject.stale is not None:
         warn(
-            f"{subject.stale} set the threshold of this detector, so results on known inputs are "
-            "optimistic; use other data with --data"
+            f"these are the calibration inputs: {subject.stale} set the threshold of this "
+            "detector, so results on known inputs are optimistic; give others with --data"
         )
     known = subject.known
     sets = unknown_sets(unknown or [], known, root, seed, subject.read)
@@ -97,6 +97,8 @@ def evaluate(
         decision = replace(tally.record(*about), promise=subject.promise)
         for line in decision_words(decision):
             show(escape(line))
+        if subject.stale is not None:
+            show("These known inputs are the calibration inputs: no test of the guarantee.")
         decision.save(paths[2])
     print_saved(*paths[: len(kinds)])
     if lost:

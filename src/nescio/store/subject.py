@@ -80,14 +80,15 @@ def subject_of_detector(
     if facts.run is not None:
         about = from_plain(Facts, facts.run, FITTED)
         known, source = _known_of(about, data, train, label, root), about.source.name
-        stale = facts.data if data is None and facts.data == about.test_name else None
+        evaluated = about.test_name if data is None else str(data)
     elif data is None:
         raise NescioError(f"{str(folder)!r} does not hold data to evaluate it on; {NEEDS_DATA}")
     else:
         user = UserData.read(data, train, label, encoding_of(facts))
         parts = {part: _as_fitted(user, part, facts) for part in user.samples}
         known, source = _known(data, parts, facts.classes, facts.kind, user.encoding), ""
-        stale = facts.data if data.resolve() == Path(facts.data).resolve() else None
+        evaluated = str(data)
+    stale = facts.data if Path(evaluated).resolve() == Path(facts.data).resolve() else None
     reader = _reader(facts.shape, encoding_of(facts), facts.kind, facts.dtype == TOKEN_IDS)
     return Subject(detector, known, reader, stale, facts.promise, source)
 

@@ -177,18 +177,21 @@ def test_thresholds_per_class_decide_as_the_detector_does(command, there, known,
         ("over_run", "digits, test part"),
         ("over_run --data test.npz", None),
         ("fresh", None),
+        ("fresh --data ./held.npz", "held.npz"),
         ("det --data held.npz", "held.npz"),
         ("det --data ./held.npz", "held.npz"),
         ("det --data test.npz", None),
     ],
 )
 def test_known_data_that_settled_the_threshold_are_told(command, there, tmp_path, words, stale):
-    code, _, err = command(
+    code, out, err = command(
         "evaluate", *words.split(), "--unknown", "other.npz", "-o", tmp_path / "e.json"
     )
     assert code == 0, err
     assert ("warning" in err) == (stale is not None)
-    assert stale is None or f"{stale} set the threshold of this detector" in err
+    assert ("These known inputs are the calibration inputs" in out) == (stale is not None)
+    told = f"these are the calibration inputs: {stale} set the threshold of this detector"
+    assert stale is None or told in err
 
 
 def test_a_detector_over_a_run_knows_its_classes_held_out(command, there, tmp_path):
