@@ -1,12 +1,13 @@
 """A new detector, in one file and one line.
 
-Copy this file to `src/nescio/detectors/nearest_mean.py`, change it, and add to `CLASSES` in
-`detectors/__init__.py`
+Copy this file to `src/nescio/detectors/nearest_mean.py`, change it, import its class in
+`detectors/__init__.py`, and add it to `CLASSES` there:
 
     NearestMean,
 
 It is then known to `nescio.detectors.DETECTORS`, `recommend`, `save` and the command line; the
-contract tests run on it, and its row in the documentation is generated.
+contract tests run on it, and its row in the documentation is generated. If it needs more of labels
+and predictions than means and covariances by class, start from `detector_with_learn.py`.
 """
 
 from typing import Any, ClassVar
@@ -30,7 +31,10 @@ class NearestMean(GaussianDetector):
     """
 
     name = "nearest_mean"
-    shapes: ClassVar[dict[str, str]] = {"means_": "KF"}  # of what is learned, a letter per axis
+    # Of what is learned, a letter per axis: the same letter is the same size, or a file is refused.
+    # F, the features' width, and C, the model's classes, are checked against the model; an array
+    # that ends in FF must be a whitening matrix. Other letters are free: K classes have inputs.
+    shapes: ClassVar[dict[str, str]] = {"means_": "KF"}
     means_: Tensor
 
     def learn(self, data: Any) -> None:

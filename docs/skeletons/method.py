@@ -1,4 +1,4 @@
-"""A method in one file: copy it to src/nescio/methods/ and list its class in __init__.py there."""
+"""A method in one file: copy it to src/nescio/methods/, import and list it in __init__.py there."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -1,6 +1,7 @@
 """A new score, in one file and one line.
 
-Copy this file to `src/nescio/scores/gini.py`, change it, and add to `SPECS` in `scores/__init__.py`
+Copy this file to `src/nescio/scores/gini.py`, change it, import the function in
+`scores/__init__.py`, and add it to `SPECS` there:
 
     ScoreSpec.of(gini),
 

@@ -17,7 +17,7 @@ from nescio.detectors.named import candidate_names
 from nescio.methods import METHODS, default_settings, method_for
 from nescio.models import mlp
 from nescio.scores import OF_LOGITS, SCORES, ScoreSpec, score_spec
-from tests.contract import test_detectors, test_scores
+from tests.contract import test_damaged_detectors, test_detectors, test_scores
 
 SKELETONS = Path(__file__).parents[2] / "docs" / "skeletons"
 
@@ -31,7 +31,7 @@ def skeleton(name):
 
 
 GINI = ScoreSpec.of(skeleton("score").gini)
-NearestMean = skeleton("detector").NearestMean
+NEW = [skeleton("detector").NearestMean, skeleton("detector_with_learn").PredictedMean]
 
 
 def checks(module):
@@ -58,22 +58,20 @@ def score(monkeypatch):
     return GINI.name
 
 
-@pytest.fixture
-def name(monkeypatch):
-    monkeypatch.setitem(DETECTORS, NearestMean.name, NearestMean)
-    # one distance for all directions is weak on inputs much like known ones: 0.53 measured
-    monkeypatch.setitem(test_detectors.REFUSED, NearestMean.name, 0.4)
-    return NearestMean.name
+@pytest.fixture(params=NEW, ids=lambda kind: kind.name)
+def name(request, monkeypatch):
+    monkeypatch.setitem(DETECTORS, request.param.name, request.param)
+    return request.param.name
 
 
 @pytest.fixture(scope="module")
 def ready(model, known):
-    return NearestMean(model).fit(known.test, train=known.train)
+    return {kind.name: kind(model).fit(known.test, train=known.train) for kind in NEW}
 
 
 @pytest.fixture
-def detector(ready):
-    return copy.deepcopy(ready)
+def detector(name, ready):
+    return copy.deepcopy(ready[name])
 
 
 @pytest.mark.parametrize(("check", "given"), list(checks(test_scores)))
@@ -81,9 +79,19 @@ def test_the_score(check, given, score, request):
     run(check, given, request)
 
 
-@pytest.mark.parametrize(("check", "given"), list(checks(test_detectors)))
+@pytest.mark.parametrize(
+    ("check", "given"), [*checks(test_detectors), *checks(test_damaged_detectors)]
+)
 def test_the_detector(check, given, name, request):
     run(check, given, request)
+
+
+@pytest.mark.parametrize("count", [6, 8])
+def test_classes_other_than_the_models_are_told(ready, known, count):
+    detector = copy.deepcopy(ready["predicted_mean"])
+    detector.keep(means_=detector.means_[torch.arange(count) % 7])
+    with pytest.raises(nescio.NescioError, match=f"has learned {count} classes, got 7"):
+        detector.predict(known.test)
 
 
 def test_names_are_known_everywhere(score, name, model, known):

@@ -41,15 +41,17 @@ class FeatureDetector(Detector):
         return forward_pass.features[self.layers[0]]
 
     def learned_features(self, forward_pass: ForwardPass) -> Tensor:
-        """Return the features of a batch `(B, F)`; raise an error if they are not those learned."""
+        """Return the features of a batch `(B, F)`; raise an error if F or C is not as learned."""
         rows = self.features(forward_pass)
+        sizes = {"F": (rows.shape[1], "features"), "C": (forward_pass.logits.shape[2], "classes")}
         for name, axes in self.shapes.items():
             learned = self.get_buffer(name)
             if not learned.numel():
                 raise NescioError(f"{type(self).__name__} is not fitted: call .fit(calibration)")
-            width = learned.shape[axes.index("F")] if "F" in axes else rows.shape[1]
-            if width != rows.shape[1]:
-                raise NescioError(f"{self.name} has learned {width} features, got {rows.shape[1]}")
+            for letter, size in zip(axes, learned.shape, strict=True):
+                expected, what = sizes.get(letter, (size, ""))
+                if size != expected:
+                    raise NescioError(f"{self.name} has learned {size} {what}, got {expected}")
         return rows
 
 

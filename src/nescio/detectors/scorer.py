@@ -22,11 +22,17 @@ class Scorer(nn.Module, ABC):
 
     What it learns are buffers whose names end in an underscore, NaN or empty before a fit. Casting
     the module leaves their dtype, which is that of the scores.
+
+    Attributes:
+        shapes: axes of the buffers that vary in size, a letter each; a file is refused unless the
+            same letter has the same size in all of them. `F` is the features' width and `C` the
+            number of classes, also of thresholds per class; a `FeatureDetector` checks both against
+            its model. Axes that end in `FF` must hold whitening matrices. Other letters are free.
     """
 
     name: ClassVar[str]  # as in DETECTORS
     requires_grad: ClassVar[bool | None] = None  # of weights while it runs the model; None: as is
-    shapes: ClassVar[dict[str, str]] = {}  # a letter per axis of buffers that vary in size
+    shapes: ClassVar[dict[str, str]] = {}
     layers: tuple[str, ...] = ()  # whose features it needs; HEAD: the last linear layer's input
     progress: bool | None = None  # whether to show a bar; by default only on a terminal
     input_dims_: Tensor

@@ -13,6 +13,8 @@ from nescio.errors import NescioError
 
 ASKED = {"knn": {"k": 3, "size": 40}, "combined": {"members": ["energy", "knn", "mahalanobis"]}}
 
+pytestmark = pytest.mark.parametrize("name", DETECTORS)
+
 
 def one_nan(v):
     changed = v.clone()
@@ -20,11 +22,7 @@ def one_nan(v):
     return changed
 
 
-FEWER = (
-    "calibration_",
-    "means_",
-    "residual_",
-)  # of which a fit on other data may leave fewer, or more
+FEWER = ("calibration_", "means_", "residual_")  # a fit on other data may leave fewer, or more
 DAMAGE = {
     "an axis less": lambda v: v.sum(0) if v.dim() else v,
     "axes in one": lambda v: v.flatten() if v.dim() != 1 else v,
@@ -81,7 +79,6 @@ def damaged_of(path, net, x, right):
 
 
 @pytest.mark.parametrize("how", [{}, {"per_class": True, "accept": 0.7}], ids=["", "per class"])
-@pytest.mark.parametrize("name", DETECTORS)
 def test_a_file_signed_anew_is_refused_or_answers_as_before(name, how, tmp_path):
     net, data = a_net(), drawn(0)
     right = net(data.inputs).argmax(1)
