@@ -314,7 +314,7 @@ def test_the_page_on_duq_tells_of_two_moons_what_the_records_show():
         if ": share" in one.what
     }
     two, none, one = (shares[title] for title in PENALTY)
-    assert f"Of {two}, {none} and {one} of that region they are more than 0.9 certain" in page
+    assert f"more than 0.9 certain on {two}, {none} and {one} of that region" in page
     assert f"a deep ensemble of {shares['deep ensemble']}." in page
 
 
@@ -325,7 +325,7 @@ def test_the_page_on_duq_names_all_its_figures():
     }
     assert "| figures 1 and 3 to 8, tables 1 to 3" in page
     alone = [f"`{one.name}`" for one in BY_NAME.values() if one.scales == ("paper",)]
-    assert f"{' and '.join(alone)} at the paper's scale alone" in page
+    assert f"{' and '.join(alone)} at the paper's scale only" in page
 
 
 LONGER = {
