@@ -315,7 +315,7 @@ def test_the_page_on_duq_tells_of_two_moons_what_the_records_show():
     }
     two, none, one = (shares[title] for title in PENALTY)
     assert f"more than 0.9 certain on {two}, {none} and {one} of that region" in page
-    assert f"a deep ensemble of {shares['deep ensemble']}." in page
+    assert f"a deep ensemble on {shares['deep ensemble']}." in page
 
 
 def test_the_page_on_duq_names_all_its_figures():

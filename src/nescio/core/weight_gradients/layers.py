@@ -47,7 +47,8 @@ def layers_of(model: nn.Module) -> dict[str, Weights]:
     for path, parameter in model.named_parameters():
         if parameter.is_floating_point():
             weights.setdefault(_layer_path(path), {})[path] = parameter
-    names = _names({path: model.get_submodule(path) for path in weights})
+    modules = dict(model.named_modules())  # a scripted one has no get_submodule
+    names = _names({path: modules[path] for path in weights})
     return dict(zip(names, weights.values(), strict=True))
 
 
