@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nescio.core.features import ForwardPass
 from nescio.core.logits import classes
-from nescio.data.labelled import as_int64, check_labels
+from nescio.data.batches import as_int64, check_labels
 from nescio.detectors.feature_detector import FeatureDetector
 from nescio.errors import NescioError
 

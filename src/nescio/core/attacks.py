@@ -15,8 +15,7 @@ from nescio.core.forward import check_inputs, draws_of, like_model, run
 from nescio.core.input_gradients import check_finite, input_gradient
 from nescio.core.logits import log_confidence, log_mean
 from nescio.core.predict import Runner, read, running
-from nescio.data.batches import length
-from nescio.data.labelled import as_int64, check_labels
+from nescio.data.batches import as_int64, check_labels, length
 from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.progress import bar
 from nescio.seeds import check_seed, derived_seed

@@ -3,8 +3,7 @@
 from nescio.data import noise
 from nescio.data.batches import batches, length
 from nescio.data.known import Known
-from nescio.data.load import load
-from nescio.data.read import read
+from nescio.data.load import load, read
 from nescio.data.samples import Samples
 from nescio.data.sources.catalogue import NAMES, Status, status
 from nescio.data.sources.download import download

@@ -14,10 +14,9 @@ MAX_CLASSES = 10_000  # a larger label is a number of something else
 
 def tensor(values: Any) -> Tensor:
     """Return a tensor of a tensor or array; an array's memory is shared where torch can."""
-    shared: Tensor = (
-        plain(values) if isinstance(values, Tensor) else torch.from_numpy(numbers(values))
-    )
-    return shared.detach()  # data have no gradient
+    values = plain(values) if isinstance(values, Tensor) else torch.from_numpy(numbers(values))
+    shared: Tensor = values.detach()  # data have no gradient
+    return shared
 
 
 def tensor_bytes(values: Tensor) -> Tensor:
@@ -65,10 +64,9 @@ def _table(array: Array, where: str, allow_missing: bool) -> Tensor:
         values = np.array(array, dtype=np.float32, order="C")
     bad = np.argwhere(~np.isfinite(values))
     if len(bad) and not allow_missing:
-        (row, column), value = bad[0], array[tuple(bad[0])]
-        raise NescioError(
-            f"{where}: values must be finite, got {value} in row {row}, column {column}"
-        )
+        row, column = bad[0]
+        place = f"{array[row, column]} in row {row}, column {column}"
+        raise NescioError(f"{where}: values must be finite, got {place}")
     return torch.from_numpy(values)
 
 

@@ -16,7 +16,7 @@ from nescio.data.formats.csv import csv_batches
 from nescio.data.formats.images import images_below, is_image, read_images
 from nescio.data.formats.npz import array_batches
 from nescio.data.formats.published import idx_set_in
-from nescio.data.read import is_table, read
+from nescio.data.load import is_table, read
 from nescio.data.samples import Samples
 from nescio.data.table import ZEROS, Encoding
 from nescio.data.transforms import adapt

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from nescio.core.features import HEAD, ForwardPass
 from nescio.core.logits import classes
-from nescio.data.labelled import as_int64, check_labels
+from nescio.data.batches import as_int64, check_labels
 from nescio.detectors.detector import Detector
 from nescio.detectors.statistics import Moments
 from nescio.errors import NescioError, check_float

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nescio.core.logits import classes
 from nescio.core.predict import read
-from nescio.data.labelled import as_int64
+from nescio.data.batches import as_int64
 from nescio.detectors import UNKNOWN, Detector
 from nescio.detectors.threshold import Threshold
 from nescio.errors import NescioError

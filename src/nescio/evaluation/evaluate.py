@@ -11,7 +11,7 @@ from nescio import metrics
 from nescio.core.features import ForwardPass, forward_with_features
 from nescio.core.logits import classes, mean_log_probs
 from nescio.core.predict import concatenate, map_batches
-from nescio.data.labelled import as_int64, check_labels
+from nescio.data.batches import as_int64, check_labels
 from nescio.detectors import Detector
 from nescio.errors import NescioError, check_int
 from nescio.evaluation.adversarial import AttackFailedError

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from nescio.core.features import ForwardPass, forward_with_features
 from nescio.core.logits import classes as predicted_classes
 from nescio.core.predict import map_batches
-from nescio.data.labelled import as_int64
+from nescio.data.batches import as_int64
 from nescio.detectors import Detector
 from nescio.errors import NescioError, check_int
 from nescio.evaluation.adversarial import AttackFailedError

@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset, default_collate
 
-from nescio.data.batches import length
-from nescio.data.labelled import fingerprint
+from nescio.data.batches import fingerprint, length
 from nescio.data.noise import NOISES
 from nescio.data.samples import Samples
 from nescio.errors import NescioError, check_float, check_name, unknown_name

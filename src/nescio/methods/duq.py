@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from nescio.core.input_gradients import input_gradient
 from nescio.core.model_state import in_eval
-from nescio.data.labelled import as_int64, check_labels
+from nescio.data.batches import as_int64, check_labels
 from nescio.errors import NescioError, check_bool, check_float, check_int, check_name
 from nescio.methods.double_backward import CheapDoubleBackward
 from nescio.methods.kernel_method import KernelMethod, last_at_least

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 
 from nescio.core.forward import check_inputs, like_model
 from nescio.data.arrays import tensor
-from nescio.data.labelled import check_labels, take
+from nescio.data.batches import check_labels, take
 from nescio.errors import NescioError, check_float, check_int, check_name
 from nescio.methods.kernel_method import EXACT, KernelMethod, last_within, squared_distances
 from nescio.seeds import derived_seed

@@ -13,7 +13,7 @@ from nescio.core.forward import fixed_draws
 from nescio.core.logits import check_logits, classes, mean_log_probs
 from nescio.core.model_state import check_model
 from nescio.core.predict import predict_labelled
-from nescio.data.labelled import as_int64, check_labels
+from nescio.data.batches import as_int64, check_labels
 from nescio.errors import NescioError, check_float
 from nescio.methods.method import Method
 from nescio.records import Provenance, Temperature

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from nescio.core.predict import predict
 from nescio.data import Encoding, Known, Samples, load
-from nescio.data.labelled import fingerprint
+from nescio.data.batches import fingerprint
 from nescio.data.noise import NOISES
 from nescio.errors import NescioError
 from nescio.evaluation.unknown_sets import outliers

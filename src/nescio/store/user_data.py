@@ -11,7 +11,7 @@ from nescio.core.forward import embedding_sizes
 from nescio.core.predict import predict
 from nescio.data import Encoding, Samples, adapt
 from nescio.data.formats.csv import read_csv
-from nescio.data.read import is_table, read_parts, relabelled
+from nescio.data.load import is_table, read_parts, relabelled
 from nescio.errors import NescioError
 from nescio.store.run import Facts
 

@@ -14,8 +14,7 @@ from torch.utils.data import Dataset
 
 from nescio.core.logits import classes
 from nescio.core.predict import predict, predict_labelled
-from nescio.data.batches import length
-from nescio.data.labelled import as_int64, check_labels, fingerprint
+from nescio.data.batches import as_int64, check_labels, fingerprint, length
 from nescio.data.samples import Samples
 from nescio.errors import DivergedError, NescioError, check_int
 from nescio.methods.method import Method, stable_repr

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from nescio.data.labelled import as_dataset, split
+from nescio.data.batches import as_dataset, split
 from nescio.data.transforms import AUGMENTATIONS
 from nescio.errors import NescioError, check_name
 from nescio.methods import Method, as_method

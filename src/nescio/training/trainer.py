@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 from nescio.core.forward import check_inputs, like_model
 from nescio.core.logits import classes
 from nescio.core.predict import predict, predict_labelled
-from nescio.data.labelled import as_int64, check_labels, fingerprint, take
+from nescio.data.batches import as_int64, check_labels, fingerprint, take
 from nescio.data.samples import Samples
 from nescio.errors import DivergedError, NescioError
 from nescio.methods.method import Method, TrainingStep, stable_repr

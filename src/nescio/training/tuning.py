@@ -7,7 +7,7 @@ from typing import Any
 from torch.utils.data import Dataset
 
 from nescio.arrays import items
-from nescio.data.labelled import as_dataset, split
+from nescio.data.batches import as_dataset, split
 from nescio.errors import NescioError, check_float, check_int, check_name
 from nescio.metrics.percent import percent
 from nescio.records import Selection

@@ -8,8 +8,7 @@ from torch import nn
 from nescio.core.tensorfile import read_tensors, write_tensors
 from nescio.data import Samples
 from nescio.data.arrays import tensor_bytes
-from nescio.data.batches import halves
-from nescio.data.labelled import fingerprint
+from nescio.data.batches import fingerprint, halves
 from nescio.methods import Ensemble
 from nescio.store.model_file import fingerprint as model_fingerprint
 

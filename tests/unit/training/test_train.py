@@ -7,7 +7,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import nescio
-from nescio.data.labelled import split
+from nescio.data.batches import split
 from nescio.errors import NescioError
 from nescio.methods import Softmax
 from nescio.models import lenet, mlp

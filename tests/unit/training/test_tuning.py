@@ -10,7 +10,7 @@ from torch import nn
 
 import nescio
 from nescio.data import Samples
-from nescio.data.labelled import split
+from nescio.data.batches import split
 from nescio.errors import NescioError
 from nescio.methods import DUQ, Softmax
 from nescio.models import mlp

@@ -71,9 +71,7 @@ def _fetched(remote: Remote, folder: Path, base_url: str | None, progress: Progr
         raise NescioError(f"{url}: {what} ({error})") from error
     finally:
         logger.setLevel(level)
-        with suppress(
-            OSError
-        ):  # folders made for a file that did not come; what is not empty stays
+        with suppress(OSError):  # a folder made for a file that came is not empty, and stays
             for one in new_folders:
                 one.rmdir()
 
