@@ -1,4 +1,6 @@
-"""What comes from outside is taken as it is meant, or is a NescioError: every function, every odd value."""
+"""What comes from outside is taken as it is meant, or is a NescioError: every function, every
+odd value.
+"""
 
 import numpy as np
 import pytest

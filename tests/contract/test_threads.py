@@ -1,4 +1,6 @@
-"""One model and one detector, read by many threads at once: answers are as of one thread, and nothing is changed."""
+"""One model and one detector, read by many threads at once: answers are as of one thread, and
+nothing is changed.
+"""
 
 import asyncio
 import multiprocessing
@@ -41,7 +43,9 @@ def calls(request):
 
 
 def network(dropout=0.0, seed=0):
-    """Of images 1×6×6, with all that a pass has to switch off, in train mode, and one weight that is frozen."""
+    """Of images 1×6×6, with all that a pass has to switch off, in train mode, and one weight
+    that is frozen.
+    """
     torch.manual_seed(seed)
     net = nn.Sequential(
         nn.Conv2d(1, 4, 3),
@@ -91,7 +95,9 @@ def same(one, other):
 
 
 def check(model, asks, calls):
-    """Ask in eight threads, each in an order of its own, and compare with what one thread is told."""
+    """Ask in eight threads, each in an order of its own, and compare with what one thread is
+    told.
+    """
     before = everything(model)
     want = [ask() for ask in asks]
     start = threading.Barrier(THREADS)
