@@ -1,6 +1,5 @@
 """Theorem 3.2: far from all centres an RBF network is uniform up to ε, guaranteed and looked at."""
 
-import time
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import product
@@ -14,7 +13,7 @@ from nescio.data import Known
 from nescio.evaluation.maps import HIDDEN
 from nescio.methods import Method, RBFNetwork, Softmax
 from nescio.models import mlp
-from nescio.records import Audit, Provenance
+from nescio.records import Audit, Stopwatch
 from nescio.seeds import derived_seed
 from nescio.store.run import Source
 from papers.experiment import Experiment, Outcome
@@ -72,7 +71,7 @@ def theorem32(work: Workspace) -> Outcome:
 
 
 def _measured(trained: Trained, known: Known, points: int, epochs: int, seed: int) -> Radius:
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     kernels, other = trained()
     usual = float(kernels.distance(known.test.take(slice(None))[0]).median())
     radii = [kernels.uniform_radius(eps) for eps in EPS]
@@ -100,7 +99,7 @@ def _measured(trained: Trained, known: Known, points: int, epochs: int, seed: in
         distance=_short(distance[kept]),
         departs=_short(departs[kept]),
         other=_short(ordinary[kept]),
-        provenance=Provenance.now(seed, settings, time.monotonic() - started),
+        provenance=stopwatch.provenance(seed, settings),
     )
 
 

@@ -1,6 +1,5 @@
 """Is a model strictly monotonic in each feature? A sampled test → a `Monotonicity` record."""
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from nescio.core.input_gradients import draws_and_classes, quantity_gradients
 from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import Method, as_method
 from nescio.progress import bar
-from nescio.records import CounterExample, Monotonicity, Provenance
+from nescio.records import CounterExample, Monotonicity, Stopwatch
 from nescio.seeds import check_seed, derived_seed
 
 DECADES = 12  # of distances along an unbounded side, the largest being `reach`
@@ -64,7 +63,7 @@ def monotone(
     >>> record.monotone, record.partially_unbounded, record.signs
     (True, True, ((-1, 1),))
     """
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     check_int("points", points, least=2)
     check_float("reach", reach, 1e-300, 1e300)
     low, high = _check_box(low, high)
@@ -98,7 +97,7 @@ def monotone(
         monotone_features=good,
         monotone=len(good) == len(chosen),
         counter_example=extremes.counter_example(chosen, drawn.flatten(1)),
-        provenance=Provenance.now(seed, settings, time.monotonic() - started),
+        provenance=stopwatch.provenance(seed, settings),
     )
 
 

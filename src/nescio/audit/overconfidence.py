@@ -1,7 +1,6 @@
 """Scale inputs until a model is certain (table 2 of Hein et al. 2019) → an `Audit` record."""
 
 import math
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +25,7 @@ from nescio.core.input_gradients import draws_and_classes
 from nescio.core.predict import predict
 from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import as_method
-from nescio.records import Audit, Provenance, Ray
+from nescio.records import Audit, Ray, Stopwatch
 from nescio.seeds import check_seed, derived_seed
 
 TRIALS = 10_000
@@ -72,7 +71,7 @@ def overconfidence(
     >>> record.ends_certain, round(record.factors[0], 3), round(record.factors[100], 3)
     (1.0, 3.453, 6.907)
     """
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     check_int("rays", rays, least=0)
     bounds = None if box is None else check_box(box)
     x = _starts(model, inputs, bounds, check_int("trials", trials), check_seed(seed))
@@ -113,7 +112,7 @@ def overconfidence(
         overconfident=overconfident,
         **_unknown(kernels),
         rays=shown,
-        provenance=Provenance.now(seed, settings, time.monotonic() - started),
+        provenance=stopwatch.provenance(seed, settings),
         budget=seconds,
         unfollowed=(kernels or certainty).unfollowed,
     )

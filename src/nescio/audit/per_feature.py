@@ -1,6 +1,5 @@
 """How far one feature must move until a model is certain, and of what → a `FeatureAudit` record."""
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ from nescio.core.predict import predict
 from nescio.errors import NescioError
 from nescio.methods import KernelMethod, Method, as_method
 from nescio.metrics.ranking import accepted_count
-from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Provenance, Reach
+from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Reach, Stopwatch
 
 READ_ROWS = 256  # at a time
 BATCH_NUMBERS = 2**22  # numbers of rays followed together
@@ -72,7 +71,7 @@ def per_feature(
     >>> idle.higher.certain.median is None, idle.higher.ends_certain
     (True, 0.0)
     """
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     rows = all_inputs(model, x, READ_ROWS if batch_size is None else batch_size, seed)
     if rows.dim() != 2:
         raise NescioError(
@@ -114,7 +113,7 @@ def per_feature(
             AuditedFeature(names[i], i, *_range(rows, i), is_monotone.get(i), lower, higher)
             for i, lower, higher in zip(chosen, sides[::2], sides[1::2], strict=True)
         ),
-        provenance=Provenance.now(seed, settings, time.monotonic() - started),
+        provenance=stopwatch.provenance(seed, settings),
         budget=time_left.seconds,
         unfollowed=sum(left_out for _, _, left_out in parts),
     )

@@ -1,6 +1,5 @@
 """Scale inputs by growing factors (theorem 1 of *Know your limits*) → a `Scaling` record."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from nescio.errors import NescioError
 from nescio.methods import Method, as_method
 from nescio.metrics.ranking import accepted_count
 from nescio.progress import Bar, bar
-from nescio.records import Course, Direction, Gauge, Provenance, Scaling
+from nescio.records import Course, Direction, Gauge, Scaling, Stopwatch
 from nescio.scores import OF_LOGITS, Score, ScoreSpec, natural, natural_name, score_specs
 
 THEOREM_SCORES = ("max_prob", "variance", "entropy", "mutual_information")
@@ -68,7 +67,7 @@ def scaling(
     >>> [(way.name, way.moved, way.certain_from) for way in record.directions]
     [('feature 0', 1, 10.0), ('feature 1', 2, 100.0), ('ray', 2, 100.0)]
     """
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     method, inputs = as_method(model), all_inputs(model, x, batch_size, seed)
     factors = _check_factors(alphas, inputs)
     names = feature_names(names, inputs[0].numel())
@@ -99,7 +98,7 @@ def scaling(
         factors=tuple(factors.tolist()),
         gauges=gauges,
         directions=tuple(directions),
-        provenance=Provenance.now(seed, settings, time.monotonic() - started),
+        provenance=stopwatch.provenance(seed, settings),
     )
 
 

@@ -1,6 +1,5 @@
 """A second, small classifier of when to trust the first (Oberdiek et al. 2018, sections 4 to 6)."""
 
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Self
@@ -15,7 +14,7 @@ from nescio.detectors.calibration import correct_answers
 from nescio.detectors.detector import Detector
 from nescio.detectors.meta_fit import HIDDEN, KINDS, MetaFit, fit_meta
 from nescio.errors import NescioError, unknown_name
-from nescio.records import MetaWeights, Provenance
+from nescio.records import MetaWeights, Stopwatch
 from nescio.scores.gradient import EXTRA, columns, gradient_features, joined_features
 from nescio.seeds import check_seed
 
@@ -88,7 +87,7 @@ class MetaClassifier(Detector):
             self._unknown = {}
 
     def learn(self, data: Any) -> None:
-        started = time.monotonic()
+        stopwatch = Stopwatch()
         rows, correct, names = labelled_features(self.model, data)
         find = partial(gradient_features, self.model, log=True)
         others = {name: find(unknown).values for name, unknown in self._unknown.items()}
@@ -100,7 +99,6 @@ class MetaClassifier(Detector):
         fitted = fit_meta(self.kind, values, wrong, self.seed)
         self.feature_names = chosen
         self._keep(fitted)
-        settings, seconds = {"features": self.features}, time.monotonic() - started
         self.record = MetaWeights(
             kind=self.kind,
             features=chosen,
@@ -109,7 +107,7 @@ class MetaClassifier(Detector):
             right=int(correct.sum()),
             wrong=int((~correct).sum()),
             unknown=counts,
-            provenance=Provenance.now(self.seed, settings, seconds),
+            provenance=stopwatch.provenance(self.seed, {"features": self.features}),
         )
 
     def score_batch(self, x: Tensor, forward_pass: ForwardPass) -> Tensor:

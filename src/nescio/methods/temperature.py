@@ -1,7 +1,6 @@
 """Calibrated confidence on known data: one number that divides the logits (Guo et al. 2017)."""
 
 import math
-import time
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
@@ -16,7 +15,7 @@ from nescio.core.predict import predict_labelled
 from nescio.data.batches import as_int64, check_labels
 from nescio.errors import NescioError, check_float
 from nescio.methods.method import Method
-from nescio.records import Provenance, Temperature
+from nescio.records import Stopwatch, Temperature
 
 MIN_TEMPERATURE, MAX_TEMPERATURE = 1e-6, 1e6
 GRID_SIZE = 37  # temperatures in between, three to a decade, to search around the best of
@@ -64,7 +63,7 @@ class TemperatureScaled(nn.Module):
             known: labelled data which the model was not trained on.
             batch_size, seed, progress: as in `predict`.
         """
-        started = time.monotonic()
+        stopwatch = Stopwatch()
         how = {"batch_size": batch_size, "seed": seed}
         logits, labels = predict_labelled(self.model, known, progress=progress, **how)
         if labels is None:
@@ -77,7 +76,7 @@ class TemperatureScaled(nn.Module):
         before, after = (_nll_and_ece(logits / t, labels, correct) for t in (1.0, self.temperature))
         accuracy, sizes = float(correct.double().mean()), (len(labels), len(logits))
         figures = before[0], after[0], before[1], after[1]  # NLL, then ECE
-        origin = Provenance.now(seed, {"batch_size": batch_size}, time.monotonic() - started)
+        origin = stopwatch.provenance(seed, {"batch_size": batch_size})
         self.record = Temperature(self.temperature, accuracy, *figures, *sizes, origin)
         return self
 

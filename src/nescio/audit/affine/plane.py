@@ -5,7 +5,6 @@ edges the next one begins. No step has a length: on an edge, units that are 0 th
 would just beyond it.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -25,7 +24,7 @@ from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import as_method
 from nescio.metrics.percent import percent
 from nescio.progress import bar
-from nescio.records import Cell, Points, Provenance, Regions
+from nescio.records import Cell, Points, Regions, Stopwatch
 
 BATCH_POINTS = 128
 GRID_SIDE = 8  # points along each side of the window to begin at, so that batches are full
@@ -61,7 +60,7 @@ def regions_in(
         budget: seconds allowed; it is an error if they are not enough.
         progress: show a progress bar on standard error; by default only on a terminal.
     """
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     sides, limit, time_left = _check_window(window), check_int("limit", limit), as_budget(budget)
     points = None if known is None else _training_points(known)
     method = as_method(model)
@@ -95,7 +94,7 @@ def regions_in(
         cells=cells,
         boundary=tuple(_as_rows(segment) for cell in fill.cells for segment in _ties(cell)),
         points=points,
-        provenance=Provenance.now(0, settings, time.monotonic() - started),
+        provenance=stopwatch.provenance(0, settings),
     )
 
 
