@@ -81,20 +81,18 @@ def training(network: str, shape: tuple[int, ...], batch: int) -> dict[str, Call
     single = [step(Softmax(network_for(network, shape, CLASSES)), x, y) for _ in range(MEMBERS)]
     return {
         TRAIN + SOFTMAX: single[0],
-        TRAIN + PLAIN: step(_duq(network, shape, 0.0), x, y),
-        TRAIN + PENALISED: step(_duq(network, shape, 0.1), x, y),
+        TRAIN + PLAIN: _duq_step(_duq(network, shape, 0.0), x, y),
+        TRAIN + PENALISED: _duq_step(_duq(network, shape, 0.1), x, y),
         TRAIN + ENSEMBLE: lambda: [one() for one in single],
     }
 
 
 def step(model: Method, x: Tensor, y: Tensor) -> Callable[[], None]:
-    """A step of training; centroids are first put where the data are, as later in training."""
+    """Return a step of training."""
     model.train()
     model.training_step = TrainingStep(step=0, steps_per_epoch=1, steps=1, inputs=len(x))
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=1e-4)
     model.after_step(x, y)
-    if isinstance(model, DUQ):
-        model.momentum = 0.999
 
     def once() -> None:
         optimizer.zero_grad()
@@ -103,6 +101,13 @@ def step(model: Method, x: Tensor, y: Tensor) -> Callable[[], None]:
         optimizer.step()
         model.after_step(x, y)
 
+    return once
+
+
+def _duq_step(model: DUQ, x: Tensor, y: Tensor) -> Callable[[], None]:
+    """Return a step whose centroids were first put where the data are, as later in training."""
+    once = step(model, x, y)
+    model.momentum = 0.999
     return once
 
 
