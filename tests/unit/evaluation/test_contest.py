@@ -9,6 +9,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import nescio
+from feature_data import digits, digits_model
 from nescio.data import noise
 from nescio.data.batches import halves
 from nescio.detectors import DETECTORS
@@ -20,15 +21,12 @@ from quality_bars import bar
 
 @pytest.fixture(scope="module")
 def known():
-    return nescio.data.load("digits", unseen=[7, 8, 9])
+    return digits()
 
 
 @pytest.fixture(scope="module")
-def model(known):
-    torch.manual_seed(0)
-    model = nescio.methods.Softmax(nescio.models.mlp(64, 7), normalise=known.normalise)
-    nescio.train(model, known.train, epochs=10, seed=0)
-    return model
+def model():
+    return digits_model(0)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +61,8 @@ def test_the_best_is_first_and_all_clear_their_bar(record):
     means = [one.mean for one in record.contestants]
     assert means == sorted(means, reverse=True)
     assert means[0] > 0.95
-    assert all(one.auroc["digits"] > bar(one.name).auroc for one in record.contestants)
+    aurocs = {one.name: one.auroc["digits"] for one in record.contestants}
+    assert {name: auroc for name, auroc in aurocs.items() if auroc <= bar(name).auroc} == {}
 
 
 def test_round_trip_and_tables(record, tmp_path):
