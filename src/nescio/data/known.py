@@ -17,7 +17,7 @@ from nescio.data.samples import Samples
 from nescio.data.sources.catalogue import Layout
 from nescio.data.table import ZEROS, Encoding, check_complete, is_missing
 from nescio.data.transforms import Normalise
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError, check_name, unknown_name
 
 Classes = tuple[int | str, ...]  # by name or position
 
@@ -177,9 +177,8 @@ def known_table(
 
 def label_column(table: Rows, label: str | None, where: str) -> str:
     """Return the name of the label column, by default the last one."""
-    if label is not None and label not in table:
-        raise unknown_name(f"label column of {where}", label, table)
-    return list(table)[-1] if label is None else label
+    label = list(table)[-1] if label is None else label
+    return str(check_name(f"label column of {where}", label, table))
 
 
 def class_labels(

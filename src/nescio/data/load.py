@@ -18,7 +18,7 @@ from nescio.data.samples import Parts, Samples
 from nescio.data.sources import embedded
 from nescio.data.sources.catalogue import CATALOGUE, NAMES, Layout, find, folders
 from nescio.data.table import WARN, ZEROS, Encoding
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError, check_name, unknown_name
 from nescio.seeds import check_seed
 
 TEST_FRACTION, PATH_TEST_FRACTION = 0.3, 0.2  # of sets without a split of their own
@@ -135,10 +135,9 @@ def read(
         unseen_category: how to encode categories never seen in training, as in `Encoding.encode`.
     """
     parts = read_parts(path, label, encoding, impute, unseen_category=unseen_category)
-    chosen = part or ("test" if "test" in parts.samples else next(iter(parts.samples)))
-    if chosen not in parts.samples:
-        raise unknown_name(f"part of {path}", chosen, parts.samples)
-    return relabelled(parts.samples[chosen], parts.classes, classes, Path(path).name)
+    part = part or ("test" if "test" in parts.samples else next(iter(parts.samples)))
+    samples = parts.samples[check_name(f"part of {path}", part, parts.samples)]
+    return relabelled(samples, parts.classes, classes, Path(path).name)
 
 
 def read_parts(

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from nescio.arrays import plain
 from nescio.data.samples import Samples
-from nescio.errors import NescioError, check_int, unknown_name
+from nescio.errors import NescioError, check_int, check_name
 from nescio.seeds import check_seed
 
 SPREAD = 3.0  # how many times wider than the data noise for a table is
@@ -109,10 +109,9 @@ SYNTHETIC = ("noise", "uniform", "normal", "permuted", "far")  # noise is the mi
 def samples(name: str, like: Samples, n: int | None = None, seed: int = 0) -> Samples:
     """Return noise by its name in `NOISES`, as many inputs as `like` or `n`, all with label −1."""
     _check_samples(like)
-    if name not in NOISES:
-        raise unknown_name("noise", name, NOISES)
+    make = NOISES[check_name("noise", name, NOISES)]
     n = len(like) if n is None else check_int("n", n)
-    make, generator = NOISES[name], torch.Generator().manual_seed(check_seed(seed))
+    generator = torch.Generator().manual_seed(check_seed(seed))
     if len(like.shape) != 3:  # a box, or a column, is of all rows
         noise = make(like.take(slice(None))[0], n, generator)
     else:
@@ -125,8 +124,7 @@ def synthetic(name: str, like: Samples, seed: int = 0) -> Samples:
     """Return unknown data made from known ones, by a name of `SYNTHETIC`."""
     if name == "far":
         return far(like)
-    if name not in SYNTHETIC:
-        raise unknown_name("set of unknown data", name, SYNTHETIC)
+    check_name("set of unknown data", name, SYNTHETIC)
     return samples("mixed" if name == "noise" else name, like, seed=seed)
 
 

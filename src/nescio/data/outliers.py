@@ -61,8 +61,7 @@ def scaled(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
 
 def strokes(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
     """Return outlines: how much neighbouring pixels differ, stretched over [0, 1]."""
-    across, down = x.diff(dim=3).abs(), x.diff(dim=2).abs()
-    pad = torch.nn.functional.pad
+    across, down, pad = x.diff(dim=3).abs(), x.diff(dim=2).abs(), torch.nn.functional.pad
     return stretched(pad(across, (0, 1)) + pad(down, (0, 0, 0, 1)))
 
 

@@ -34,14 +34,12 @@ class Stream:
         path: a CSV, npz, npy or idx file, an image, or a folder of images and folders. Compressed
             CSV files, idx files and arrays in Fortran order are held whole.
         shape: of one input; images of another are adapted.
-        encoding: how a table's columns become features; None for images, which a CSV file has as
-            one column for each pixel.
-        batch_size: inputs at a time.
+        encoding: of a table's columns; None for images, a column for each pixel in a CSV file.
         kind: what a network of the user's was fitted on: "images", or "inputs" of any shape and
-            range, taken as they are. Inputs with three axes may be either, and each refuses the
-            other, whose values have another range. None for a network of ours: all are images.
-        allow_missing: encode missing values and unreadable images as NaN, and let infinite values
-            through; else they are errors.
+            range, taken as they are; of inputs with three axes, each refuses the other, whose
+            values have another range. None for a network of ours: all are images.
+        allow_missing: encode what is missing or unreadable as NaN, let infinities through; else
+            they are errors.
         tokens: whether the network takes integers, which only the `inputs` of an npz file are.
         unseen_categories: of each row of the last batch of a table, or "".
         unread: why images were not read, one after the other, in the last loop.
@@ -79,9 +77,9 @@ class Stream:
         self._check_kind("images", _KINDS["images"])
         if idx_set_in(path) is None if path.is_dir() else is_image(path):
             return self._images()
-        samples = read(path)
-        parts = torch.split(samples._stored, self.batch_size)
-        return ((None, len(samples), self._adapted(part)) for part in parts)
+        stored = read(path)._stored
+        parts = torch.split(stored, self.batch_size)
+        return ((None, len(stored), self._adapted(part)) for part in parts)
 
     @property
     def categorical(self) -> bool:
@@ -130,8 +128,7 @@ class Stream:
         return self._adapted(image)
 
     def _array(self, key: str, array: Array) -> Tensor:
-        inputs = key.endswith("inputs")
-        what = f"`{key}`" if key else _KINDS["images"]
+        inputs, what = key.endswith("inputs"), f"`{key}`" if key else _KINDS["images"]
         self._check_kind("inputs" if inputs else "images", what)
         if self.tokens and not (inputs and array.dtype.kind in "iub"):
             raise self._not_tokens(f"`{key}` of {array.dtype}")

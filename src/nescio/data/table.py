@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nescio.arrays import Array
 from nescio.data.formats.csv import read_csv, row_place
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError, check_name
 
 Table = Mapping[str, Sequence[object]]  # columns by name
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
@@ -109,8 +109,7 @@ class Encoding:
             unseen_category: a category never seen in training is all zeros, with a warning ("warn")
                 or without ("zeros"); "refuse" makes its row NaN, so that a detector answers −1.
         """
-        if unseen_category not in UNSEEN_CATEGORY:
-            raise unknown_name("unseen_category", unseen_category, UNSEEN_CATEGORY)
+        check_name("unseen_category", unseen_category, UNSEEN_CATEGORY)
         table = source if isinstance(source, Mapping) else read_csv(source)
         where = "the table" if isinstance(source, Mapping) else str(source)
         lacking = ", ".join(repr(one.name) for one in self.columns if one.name not in table)

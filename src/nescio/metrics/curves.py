@@ -25,9 +25,8 @@ class RocCurve:
     area: float
 
     def at(self, points: int = 201) -> "RocCurve":
-        """Return the curve at no more than so many points, for storage.
+        """Return the curve at no more than so many points, at even steps of unknown + known.
 
-        They are at even steps of unknown + known, so steep and flat stretches are followed alike.
         Its trapezoids differ from the area by at most ½ / (points − 1), and for thousands of inputs
         by a few hundredths of that.
 
@@ -65,9 +64,8 @@ def roc_curve(known_scores: ArrayLike, unknown_scores: ArrayLike) -> RocCurve:
 class RejectionCurve:
     """Accuracy of the accepted inputs, (n,), against the rejected fraction 0, 1/n … (n − 1)/n.
 
-    `maximum` is what no score can exceed: all known inputs right and all unknown ones rejected
-    first. The areas are means over all n fractions, so 1 is perfect; `at` thins the curve and
-    leaves its areas as they are.
+    `maximum` is what no score can exceed: all known inputs right, all unknown ones rejected first.
+    Areas are means over all n fractions, 1 is perfect; `at` thins the curve and leaves them.
     """
 
     rejected: Floats
@@ -96,8 +94,7 @@ def rejection_curve(
 
     Unknown inputs count as wrong. correct (N,) bool and known_scores (N,) describe the known
     inputs, unknown_scores (M,) the others; n = N + M. Equal scores are rejected in random order and
-    the accuracy is its expectation, so the order of the inputs does not matter. maximum = min(1, N
-    / accepted). ±inf is allowed, it has a rank; NaN is an error.
+    the accuracy is its expectation. maximum = min(1, N / accepted). ±inf is allowed, NaN is not.
 
     >>> curve = rejection_curve([True, False], [1.0, 3.0], [2.0, 4.0])
     >>> curve.accuracy.tolist(), curve.maximum.tolist()

@@ -36,7 +36,7 @@ def read_npy(path: str | os.PathLike[str]) -> Parts:
     """Read unlabelled inputs: images if the array has three or four axes, a table if it has two."""
     path = require_file(path)
     with _naming_damage(path), path.open("rb") as file:
-        array = _array(file, path.stat().st_size, str(path))
+        array = _values(file, *_header(file, path.stat().st_size, str(path)), str(path))
     return Parts({"all": as_samples(array, None, str(path))})
 
 
@@ -125,9 +125,9 @@ class _Archive:
     def get(self, name: str) -> Array | None:
         if name not in self.members:
             return None
-        info = self.members[name]
+        info, where = self.members[name], f"{self.path}, {name}"
         with self.zipped.open(info) as file:
-            return _array(file, info.file_size, f"{self.path}, {name}")
+            return _values(file, *_header(file, info.file_size, where), where)
 
     def inputs(self, prefix: str) -> str | None:
         """Return the key of the inputs with a prefix, images before others."""
@@ -148,12 +148,8 @@ class _Archive:
         return np.asarray(names[values])
 
 
-def _array(file: IO[bytes], size: int, where: str) -> Array:
-    return _values(file, *_header(file, size, where), where)
-
-
 def _header(file: IO[bytes], size: int, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return shape, whether it is in Fortran order, and dtype."""
+    """Return shape, Fortran order and dtype, if they promise as many bytes as are there."""
     version = npy_format.read_magic(file)
     if version not in _HEADERS:
         raise NescioError(f"{where}: numpy format must be 1.0 or 2.0, got {version}")

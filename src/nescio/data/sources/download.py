@@ -12,7 +12,7 @@ import pooch
 import requests
 
 from nescio.data.sources.catalogue import CATALOGUE, NAMES, Remote, folders
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError, check_name
 from nescio.files import check_replaceable
 
 Progress = Callable[[str, int, int | None], None]
@@ -35,9 +35,7 @@ def download(
         progress: called with a file's name, the bytes so far, and the bytes in all or None.
         force: replace files of the same names that are not the published ones.
     """
-    if name not in CATALOGUE:
-        raise unknown_name("data set", name, NAMES)
-    entry, folder = CATALOGUE[name], folders(root)[0]
+    entry, folder = CATALOGUE[check_name("data set", name, NAMES)], folders(root)[0]
     if not entry.remotes:
         first = next((files[0] for files in entry.sources.values()), None)
         why = f"set NESCIO_DATA to the folder that has {first}" if first else "it is embedded"
