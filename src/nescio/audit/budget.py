@@ -94,9 +94,9 @@ def seconds_in(text: str) -> float | None:
     >>> seconds_in("90"), seconds_in("60s"), seconds_in("2m"), seconds_in("1.5 h")
     (90.0, 60.0, 120.0, 5400.0)
     """
-    if text.strip().lower() == "none":
+    if (plain := text.strip().lower()) == "none":
         return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", plain)
     if match is None or match[2] not in UNITS:
         raise NescioError(f"budget {text!r}; expected a time such as 60, 60s, 2m or 1h, or none")
     return check_float("budget", float(match[1]) * UNITS[match[2]], inside=True)

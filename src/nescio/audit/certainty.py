@@ -40,8 +40,7 @@ class CertainFrom:
 
     Attributes:
         t: `(N,)`; infinite where it never is, or was not seen to be.
-        proved: `(N,)`, whether no smaller t exists; else t was found by a scan, which may have
-            missed something before it.
+        proved: `(N,)`, whether no smaller t exists; else a scan found t, and may have missed one.
         unfollowed: rays that were only scanned because a budget was spent.
     """
 
@@ -87,8 +86,7 @@ class RaySearch:
 
     def max_pieces(self) -> int:
         """Return up to how many pieces to follow rays: 0 if some of them have too many."""
-        limit = MAX_PIECES if self.limit is None else self.limit
-        if limit == 0:
+        if (limit := MAX_PIECES if self.limit is None else self.limit) == 0:
             return 0
         count = len(self.x)
         pilot = torch.linspace(0, count - 1, min(PILOT_RAYS, count)).long()
@@ -103,10 +101,8 @@ class RaySearch:
     ) -> tuple[Tensor, int]:
         """Follow rays in an order `(R,)` as long as the budget lasts.
 
-        `visit` takes rays and the next piece of each, and returns whether they go on, `(P,)`.
-
-        Returns:
-            Whether each ray `(N,)` reached its goal, and how many the budget did not cut off.
+        `visit` takes rays and the next piece of each, and returns whether they go on, `(P,)`. The
+        result is whether each ray `(N,)` reached its goal, and how many the budget did not cut off.
         """
         x, direction = self.x, self.direction
         reached, followed = torch.zeros(len(x), dtype=torch.bool), 0
@@ -160,20 +156,16 @@ def certain_from(
     with eval_replica(model) as model:
         search = RaySearch(model, x, direction, limit, time, size, seed, progress)
         law = search.softmax_law(search.law())
-        return certain_along(search, law, pieces_to_follow(search, law), confidence)
-
-
-def pieces_to_follow(search: RaySearch, law: Asymptote | None) -> int:
-    """Return up to how many pieces to follow rays: 0 without one law each."""
-    return 0 if law is None or law.slope.dim() == 3 else search.max_pieces()
+        return certain_along(search, law, confidence)[0]
 
 
 def certain_along(
-    search: RaySearch, law: Asymptote | None, max_pieces: int, confidence: float
-) -> CertainFrom:
-    """Return what `certain_from` does, of rays whose law is known, or known to be none."""
+    search: RaySearch, law: Asymptote | None, confidence: float
+) -> tuple[CertainFrom, int]:
+    """Return what `certain_from` does for rays of a law, and how many pieces they were followed."""
     if not check_float("confidence", confidence, least=0.5, most=1) < 1:
         raise NescioError("confidence must be below 1, which no softmax reaches")
+    max_pieces = 0 if law is None or law.slope.dim() == 3 else search.max_pieces()
     eps, count = 1 - confidence, len(search.x)
     t, first = (search.x.new_full((count,), torch.inf) for _ in range(2))
     proved, followed = torch.zeros(count, dtype=torch.bool), count
@@ -193,7 +185,7 @@ def certain_along(
         order = torch.randperm(count, generator=generator)
         with bar(count, "prove", search.progress) as shown:
             proved, followed = search.follow(order, max_pieces, visit, shown)
-    return CertainFrom(torch.where(proved, first, t), proved, count - followed)
+    return CertainFrom(torch.where(proved, first, t), proved, count - followed), max_pieces
 
 
 def _scan(
@@ -217,9 +209,8 @@ def _scan(
             break
         now = first[rays] * (2 ** (step / 2 - 0.5) if step else 0)
         confidence = confidence_at(rays, now)
-        certain = confidence >= 1 - eps
+        decided = certain = confidence >= 1 - eps
         low[rays[certain]], high[rays[certain]] = before[rays[certain]], now[certain]
-        decided = certain
         if law is not None:
             by_law = _decided_by(law.select(rays), now, confidence, eps) & ~certain
             if law.slope.dim() == 2:
@@ -239,11 +230,10 @@ def _scan(
 
 def _decided_by(law: Asymptote, now: Tensor, confidence: Tensor, eps: float) -> Tensor:
     """Return which rays the law at infinity decides from now on, `(R,)`."""
-    if law.slope.dim() == 2:
-        return (now >= law.start) & (confidence < 1 - eps)
-    # there is no closed form for a mean of softmaxes, but it converges
-    limit = law.limit.amax(1)
-    return (now >= law.start) & (limit < 1 - eps) & ((confidence - limit).abs() < 1e-6)
+    limit, uncertain = law.limit.amax(1), confidence < 1 - eps
+    if law.slope.dim() == 3:  # no closed form for a mean of softmaxes, but it converges
+        uncertain = (limit < 1 - eps) & ((confidence - limit).abs() < 1e-6)
+    return (now >= law.start) & uncertain
 
 
 def _certain_after(law: Asymptote, now: Tensor, eps: float) -> Tensor:

@@ -21,14 +21,13 @@ Box = tuple[Tensor, Tensor]  # the smallest and the largest input, shaped as one
 READ_BATCH = 4096  # inputs read at a time
 
 
-def all_inputs(model: nn.Module, data: Any, batch_size: int, seed: int) -> Tensor:
+def all_inputs(model: nn.Module, data: Any, batch_size: int = READ_BATCH, seed: int = 0) -> Tensor:
     """Return all inputs in one tensor, in float64; random data are read as `predict` does."""
     parts = [x for x, _ in read(data, batch_size, check_seed(seed))]
     if len({x.shape[1:] for x in parts}) > 1 or not parts[0][0].numel():
-        raise NescioError(
-            f"inputs of shape {tuple(parts[0].shape[1:])} and {tuple(parts[-1].shape[1:])}; "
-            "expected one shape, with at least one feature"
-        )
+        shapes = f"{tuple(parts[0].shape[1:])} and {tuple(parts[-1].shape[1:])}"
+        expected = "expected one shape, with at least one feature"
+        raise NescioError(f"inputs of shape {shapes}; {expected}")
     inputs = torch.cat(parts)
     check_inputs(inputs, model)
     if not inputs.is_floating_point():
@@ -50,24 +49,18 @@ def as_float64(name: str, values: Any, expected: str) -> Tensor:
 def check_box(box: Any) -> Box:
     """Return a box of two finite tensors of one shape, or raise an error."""
     sides = tensor(box) if is_array(box) else box
-    if isinstance(sides, Tensor):
-        pair = sides.dim() > 0 and len(sides) == 2
-    else:
-        pair = isinstance(sides, Sequence) and not isinstance(sides, str) and len(sides) == 2
-    if not pair:
-        raise NescioError(
-            f"box={box!r}; expected a pair: the smallest and the largest input, shaped as one input"
-        )
+    of_tensor = isinstance(sides, Tensor) and sides.dim() > 0
+    listed = isinstance(sides, Sequence) and not isinstance(sides, str)
+    if not (of_tensor or listed) or len(sides) != 2:
+        expected = "expected a pair: the smallest and the largest input, shaped as one input"
+        raise NescioError(f"box={box!r}; {expected}")
     low, high = (tensor(side).detach().double() for side in sides)
     if low.shape != high.shape or low.dim() == 0 or low.numel() == 0:
-        raise NescioError(
-            f"a box of {tuple(low.shape)} to {tuple(high.shape)}; expected two shaped as one input"
-        )
+        shapes = f"{tuple(low.shape)} to {tuple(high.shape)}"
+        raise NescioError(f"a box of {shapes}; expected two shaped as one input")
     finite = bool(low.isfinite().all() and high.isfinite().all())
     if not finite or not (low <= high).all() or not (low < high).any():
-        raise NescioError(
-            "a box must be finite, with low ≤ high everywhere and low < high somewhere"
-        )
+        raise NescioError("a box must be finite, low ≤ high everywhere and low < high somewhere")
     return low, high
 
 
@@ -99,10 +92,8 @@ def feature_names(names: Any, width: int) -> list[str]:
     texts = [str(name) for name in items("names", names)]
     repeated = len(texts) - len(set(texts))
     if len(texts) != width or repeated:
-        raise NescioError(
-            f"{len(texts)} names, {repeated} of them repeated; expected {width} distinct ones, "
-            "one for each feature"
-        )
+        names = f"{len(texts)} names, {repeated} of them repeated"
+        raise NescioError(f"{names}; expected {width} distinct ones, one for each feature")
     return texts
 
 
@@ -115,11 +106,8 @@ def feature_positions(features: Any, names: Sequence[str], default: Sequence[int
     for feature in [features] if single else items("features", features):
         if isinstance(feature, str) and feature not in names:
             raise unknown_name("feature", feature, names)
-        chosen.append(
-            names.index(feature)
-            if isinstance(feature, str)
-            else check_int("a feature's position", feature, least=0, below=len(names))
-        )
+        position = names.index(feature) if isinstance(feature, str) else feature
+        chosen.append(check_int("a feature's position", position, least=0, below=len(names)))
     return list(dict.fromkeys(chosen))
 
 

@@ -24,8 +24,7 @@ class UnknownFrom:
 
     Attributes:
         t: `(N,)`; infinite on rays along which it stays confident.
-        exact: `(N,)`, whether no smaller t would do: at t itself the model is still that confident,
-            or t is 0. Else t is only surely late enough.
+        exact: `(N,)`, whether no smaller t would do; else t is only surely late enough.
         limit: `(N,)`, the confidence that is left at infinity.
         unfollowed: rays whose t is not exact only because a budget was spent.
     """
@@ -68,7 +67,8 @@ def unknown_from(
             "method of kernels, DUQ or RBFNetwork. nescio.audit.asymptote takes others"
         )
     x, direction = check_rays(x, direction, model)
-    eps, time, size = check_eps(eps), as_budget(budget), rays_per_batch(x, batch_size)
+    eps = check_float("eps", eps, most=1, inside=True)
+    time, size = as_budget(budget), rays_per_batch(x, batch_size)
     with eval_replica(model) as model:
         search = RaySearch(model, x, direction, limit, time, size, progress=progress)
         return _unknown_along(model, search, eps)
@@ -87,13 +87,6 @@ def _unknown_along(model: KernelMethod, search: RaySearch, eps: float) -> Unknow
     late = _at_infinity(model, search, eps)
     max_pieces = search.max_pieces() if model.exact_reach else 0
     return _follow(model, search, late, max_pieces, eps) if max_pieces else late
-
-
-def check_eps(eps: float) -> float:
-    """Return how low a confidence must stay, or raise an error if that is not in (0, 1)."""
-    if not 0 < check_float("eps", eps, most=1) < 1:
-        raise NescioError(f"eps must be above 0 and below 1, got {eps!r}")
-    return float(eps)
 
 
 def _at_infinity(model: KernelMethod, search: RaySearch, eps: float) -> UnknownFrom:

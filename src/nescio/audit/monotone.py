@@ -51,8 +51,8 @@ def monotone(
         low, high: the box, one number per feature or of the input's shape; `−inf` and `inf` where
             it has no bound. A feature with `low == high` is fixed.
         features: positions (in the flattened input) to test; by default all that are not fixed.
-        points: how many to draw: uniformly between two bounds, and at log-uniform distances where
-            there is only one, or from 0 where there is none.
+        points: how many to draw: uniformly between two bounds, else at log-uniform distances from
+            the one there is, or from 0.
         reach: the largest such distance.
         batch_size, seed, progress: as in `predict`.
 
@@ -108,22 +108,19 @@ def _check_box(low: Any, high: Any) -> tuple[Tensor, Tensor]:
         bound = as_float64(name, side, "a number for each feature")
         if bound.dim() == 0 or bound.numel() == 0 or bound.isnan().any():
             what = "NaN" if bound.isnan().any() else f"shape {tuple(bound.shape)}"
-            raise NescioError(
-                f"{name} has {what}; expected a number for each feature, infinite without a bound"
-            )
+            expected = "a number for each feature, infinite without a bound"
+            raise NescioError(f"{name} has {what}; expected {expected}")
         sides[name] = bound
     low, high = sides.values()
     if low.shape != high.shape:
-        raise NescioError(
-            f"low has shape {tuple(low.shape)} and high {tuple(high.shape)}; expected the same"
-        )
+        shapes = f"low has shape {tuple(low.shape)} and high {tuple(high.shape)}"
+        raise NescioError(f"{shapes}; expected the same")
     empty = ((low > high) | (low == torch.inf) | (high == -torch.inf)).flatten()
     if empty.any():
         where = int(empty.nonzero()[0])
-        raise NescioError(
-            f"feature {where} runs from {low.flatten()[where]:g} to {high.flatten()[where]:g}; "
-            "expected low ≤ high with a finite number between them"
-        )
+        ends = f"from {low.flatten()[where]:g} to {high.flatten()[where]:g}"
+        expected = "expected low ≤ high with a finite number between them"
+        raise NescioError(f"feature {where} runs {ends}; {expected}")
     if (low == high).all():
         raise NescioError("low equals high everywhere; expected low < high for some feature")
     return low, high
@@ -178,9 +175,8 @@ def _class_slope(label: int, gradients: Tensor, log_p: Tensor) -> Tensor:
     def log_sum(terms: Tensor, where: Tensor) -> Tensor:
         return torch.where(where, terms, -torch.inf).flatten(0, 1).logsumexp(0)
 
-    up, down = (
-        log_sum(weight + part.clamp(min=SMALLEST).log(), part > 0) for part in (change, -change)
-    )
+    sides = ((part.clamp(min=SMALLEST).log(), part > 0) for part in (change, -change))
+    up, down = (log_sum(weight + logs, positive) for logs, positive in sides)
     whole = log_sum(weight, change != 0)
     size = torch.maximum(up, down)
     moves = size > -torch.inf
@@ -219,8 +215,7 @@ class _Extremes:
         up, down = self.steepest()
         strict = self.best[2] < 0
         rises, falls = strict & (up > 0) & (down < 0), strict & (down > 0) & (up < 0)
-        signs: Tensor = rises.int() - falls.int()
-        return signs
+        return torch.sub(rises.int(), falls.int())
 
     def counter_example(self, features: Sequence[int], drawn: Tensor) -> CounterExample | None:
         """Return two points with slopes of opposite sign, steep ones; else one without a slope."""
@@ -230,9 +225,6 @@ class _Extremes:
         feature, label = divmod(int((lesser if opposite else flat).argmax()), flat.shape[1])
         rows = self.at[:2, feature, label] if opposite else self.at[2:, feature, label]
         most, least, _ = self.best[:, feature, label].tolist()
-        return CounterExample(
-            feature=features[feature],
-            label=label,
-            points=tuple(map(tuple, drawn[rows].tolist())),
-            slopes=(most, -least) if opposite else (0.0,),
-        )
+        points = tuple(map(tuple, drawn[rows].tolist()))
+        slopes = (most, -least) if opposite else (0.0,)
+        return CounterExample(features[feature], label, points, slopes)

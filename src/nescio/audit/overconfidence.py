@@ -10,17 +10,9 @@ from torch import Tensor, nn
 from nescio.audit.affine.asymptote import Asymptote, check_rays, eval_replica, rays_per_batch
 from nescio.audit.affine.trace import trace
 from nescio.audit.budget import Budget, as_budget
-from nescio.audit.certainty import CertainFrom, RaySearch, certain_along, pieces_to_follow
-from nescio.audit.inputs import (
-    READ_BATCH,
-    Box,
-    all_inputs,
-    check_box,
-    finite_or_none,
-    fraction,
-    uniform_in,
-)
-from nescio.audit.kernels import UnknownFrom, check_eps, unknown_or_none
+from nescio.audit.certainty import CertainFrom, RaySearch, certain_along
+from nescio.audit.inputs import Box, all_inputs, check_box, finite_or_none, fraction, uniform_in
+from nescio.audit.kernels import UnknownFrom, unknown_or_none
 from nescio.core.input_gradients import draws_and_classes
 from nescio.core.predict import predict
 from nescio.errors import NescioError, check_float, check_int
@@ -56,9 +48,8 @@ def overconfidence(
     Args:
         model: a method or a bare network.
         inputs: where to begin, as `predict` takes them; zeros, which cannot be scaled, are ignored.
-        box: the smallest and the largest input, a pair shaped as one input, such as zeros and ones
-            for images. Without inputs they are drawn in it; scaled inputs are projected back into
-            it, to see if the model is still bold.
+        box: the smallest and the largest input, a pair shaped as one input. Without inputs they are
+            drawn in it; scaled ones are projected back into it, to see if the model is still bold.
         trials: the most inputs; of more, a random sample.
         certain, bold: the two levels of confidence in question.
         eps: the confidence of a model of kernels that counts as unknown, as in `unknown_from`.
@@ -78,14 +69,13 @@ def overconfidence(
     bold, time_left = check_float("bold", bold, most=1), as_budget(budget)
     size = rays_per_batch(x, batch_size)
     check_rays(x, x, model)
-    check_eps(eps)
+    check_float("eps", eps, most=1, inside=True)
     with eval_replica(model) as model:
         method = as_method(model)
         draws, classes = draws_and_classes(method, x[:1], seed=seed)
         search = RaySearch(model, x, x, limit, time_left.part(FOLLOWING), size, seed, progress)
         law = search.softmax_law(search.law())
-        pieces = pieces_to_follow(search, law)
-        certainty = certain_along(search, law, pieces, certain)
+        certainty, pieces = certain_along(search, law, certain)
         kernels = unknown_or_none(replace(search, budget=time_left.part(FOLLOWING)), eps)
         if certainty.unfollowed and len(x) - certainty.unfollowed < MIN_FOLLOWED * rays:
             pieces = 0
@@ -124,11 +114,10 @@ def _starts(model: nn.Module, inputs: Any, box: Box | None, trials: int, seed: i
         if box is None:
             raise NescioError("nothing to scale: give inputs, or a box to draw them in")
         return uniform_in(box, trials, seed)
-    x = all_inputs(model, inputs, READ_BATCH, seed)
+    x = all_inputs(model, inputs, seed=seed)
     if box is not None and box[0].shape != x.shape[1:]:
-        raise NescioError(
-            f"a box of shape {tuple(box[0].shape)} for inputs of shape {tuple(x.shape[1:])}"
-        )
+        shapes = f"shape {tuple(box[0].shape)} for inputs of shape {tuple(x.shape[1:])}"
+        raise NescioError(f"a box of {shapes}")
     x = x[x.flatten(1).any(1)]
     if len(x) == 0:
         raise NescioError("all inputs are zeros, which cannot be scaled")
@@ -156,7 +145,7 @@ def _reached(factor: Tensor) -> dict[str, Any]:
         "reached": fraction(factor.isfinite()),
         "at_once": fraction(factor == 1),
         "median_factor": finite_or_none(factor.median())[0],
-        "factors": _percentiles(factor),
+        "factors": finite_or_none(_quantiles(factor, 101)),  # the percentiles
     }
 
 
@@ -165,7 +154,7 @@ def _unknown(kernels: UnknownFrom | None) -> dict[str, Any]:
     return {
         "ends_unknown": kernels and fraction(kernels.t.isfinite()),
         "unknown_factor": kernels and finite_or_none(1 + kernels.t.median())[0],
-        "unknown_factors": kernels and _percentiles(1 + kernels.t),
+        "unknown_factors": kernels and finite_or_none(_quantiles(1 + kernels.t, 101)),
         "unknown_exact": kernels and fraction(kernels.exact),
     }
 
@@ -236,11 +225,6 @@ def _representative(t: Tensor, count: int) -> list[int]:
 def _quantiles(values: Tensor, count: int) -> Tensor:
     """Return values from the smallest to the largest at even steps through their order."""
     return values.sort().values[torch.linspace(0, len(values) - 1, count).floor().long()]
-
-
-def _percentiles(values: Tensor) -> tuple[float | None, ...]:
-    """Return 0 to 100 %, each one of the values; None where it is infinite."""
-    return finite_or_none(_quantiles(values, 101))
 
 
 def _short(side: Tensor) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from nescio.audit.affine.asymptote import eval_replica, rays_per_batch
 from nescio.audit.budget import Budget, as_budget
-from nescio.audit.certainty import RaySearch, certain_along, pieces_to_follow
+from nescio.audit.certainty import RaySearch, certain_along
 from nescio.audit.inputs import (
     all_inputs,
     feature_names,
@@ -15,12 +15,12 @@ from nescio.audit.inputs import (
     finite_or_none,
     fraction,
 )
-from nescio.audit.kernels import check_eps, unknown_or_none
+from nescio.audit.kernels import unknown_or_none
 from nescio.audit.monotone import monotone
 from nescio.core.input_gradients import draws_and_classes
 from nescio.core.logits import classes as predicted_classes
 from nescio.core.predict import predict
-from nescio.errors import NescioError
+from nescio.errors import NescioError, check_float
 from nescio.methods import KernelMethod, Method, as_method
 from nescio.metrics.ranking import accepted_count
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Reach, Stopwatch
@@ -82,20 +82,18 @@ def per_feature(
     chosen = feature_positions(features, names, range(len(names)))
     if not chosen:
         raise NescioError("no features to look at")
-    check_eps(eps)
+    check_float("eps", eps, most=1, inside=True)
     method, time_left = as_method(model), as_budget(budget)
     draws, count = draws_and_classes(method, rows[:1], seed=seed)
     classes = _class_names(classes, count)
     ways = [(position, sign) for position in chosen for sign in (-1.0, 1.0)]
-    size = max(1, BATCH_NUMBERS // rows.numel())
-    parts = []
+    size, parts = max(1, BATCH_NUMBERS // rows.numel()), []
+    together = rays_per_batch(rows, batch_size)
     with eval_replica(method) as method:
         is_monotone = _monotone_features(method, rows, chosen, seed, progress)
         for start in range(0, len(ways), size):
             batch = ways[start : start + size]
-            rays = _rays(rows, batch)
-            part = time_left.part(size / max(size, len(ways) - start))
-            together = rays_per_batch(rows, batch_size)
+            rays, part = _rays(rows, batch), time_left.part(size / max(size, len(ways) - start))
             search = RaySearch(method, *rays, limit, part, together, seed, progress)
             parts.append(_sides(search, rows, batch, count, confidence, eps))
     sides = [side for part, _, _ in parts for side in part]
@@ -167,14 +165,9 @@ def _sides(
     confidence: float,
     eps: float,
 ) -> tuple[list[FeatureSide], float, int]:
-    """Return where ways lead, the fraction certain before any step, and the rays left out.
-
-    The search is along the rays of all ways.
-    """
+    """Return where ways lead, the fraction certain before any step, and the rays left out."""
     method, law = as_method(search.model), search.law()
-    softmax_law = search.softmax_law(law)
-    max_pieces = pieces_to_follow(search, softmax_law)
-    certain = certain_along(search, softmax_law, max_pieces, confidence)
+    certain, _ = certain_along(search, search.softmax_law(law), confidence)
     unknown = unknown_or_none(search, eps)
     there = search.x + certain.t.nan_to_num(posinf=0.0)[:, None] * search.direction
     size, seed = search.batch_size, search.seed
@@ -185,8 +178,7 @@ def _sides(
     sides = []
     for place, (position, _) in enumerate(ways):
         own = slice(place * len(rows), (place + 1) * len(rows))
-        spread = _range(rows, position)[2]
-        t = certain.t[own]
+        spread, t = _range(rows, position)[2], certain.t[own]
         side = FeatureSide(
             ends=law and _counts(law.winner[own], classes),
             ends_certain=law and fraction(law.certain[own]),

@@ -52,8 +52,7 @@ def scaling(
     Args:
         model: a method or a bare network, differentiable in its input.
         x: known inputs `(N, …)`, as `predict` takes them; labels are ignored.
-        features: positions (in the flattened input) or names; by default all of a table, none of
-            images.
+        features: positions (of the flattened input) or names; by default all of a table, else none.
         names: a name for each feature, such as `known.features`.
         alphas: positive factors, ascending; by default 25 from 1 to a million.
         rays: whether to scale whole inputs, too.
@@ -72,9 +71,8 @@ def scaling(
     factors = _check_factors(alphas, inputs)
     names = feature_names(names, inputs[0].numel())
     default = range(len(names)) if inputs.dim() == 2 else ()
-    ways: list[tuple[str, int | None]] = [
-        (names[position], position) for position in feature_positions(features, names, default)
-    ]
+    ways: list[tuple[str, int | None]]
+    ways = [(names[place], place) for place in feature_positions(features, names, default)]
     ways += [("ray", None)] * bool(rays)
     if not ways:
         raise NescioError("nothing to move: no features were given, and rays=False")
@@ -85,11 +83,8 @@ def scaling(
         unscaled, _ = measure(inputs, torch.ones_like(inputs[:1]))
         gauges = _gauges(list(functions), unscaled)
         directions = [_direction(*way, inputs, factors, gauges, measure) for way in ways]
-    settings = {
-        "features": [name for name, _ in ways],
-        "scores": list(functions),
-        "batch_size": batch_size,
-    }
+    moved, tried = [name for name, _ in ways], list(functions)
+    settings = {"features": moved, "scores": tried, "batch_size": batch_size}
     return Scaling(
         method=method.name,
         inputs=len(inputs),
@@ -111,9 +106,8 @@ def _score_functions(
         scores = [name for name in names if draws > 1 or not OF_LOGITS[name].needs_draws]
     specs = score_specs(scores, OF_LOGITS)
     if not specs:
-        raise NescioError(
-            f"scores={scores!r}; expected names such as 'entropy', or functions of logits"
-        )
+        expected = "names such as 'entropy', or functions of logits"
+        raise NescioError(f"scores={scores!r}; expected {expected}")
     return {str(spec): partial(_natural_score, spec) for spec in specs}
 
 
@@ -126,14 +120,11 @@ def _check_factors(alphas: Any, inputs: Tensor) -> Tensor:
     values = FACTORS if alphas is None else alphas
     factors = as_float64("alphas", values, "a sequence of positive factors, ascending")
     if factors.dim() != 1 or not len(factors):
-        raise NescioError(
-            f"alphas of shape {tuple(factors.shape)}; expected (A,) with A ≥ 1 factors"
-        )
+        shape = tuple(factors.shape)
+        raise NescioError(f"alphas of shape {shape}; expected (A,) with A ≥ 1 factors")
     if not (factors.isfinite().all() and factors[0] > 0 and (factors.diff() > 0).all()):
-        raise NescioError(
-            f"alphas={factors.tolist()}; expected finite factors above 0, each larger than the one "
-            "before"
-        )
+        expected = "finite factors above 0, each larger than the one before"
+        raise NescioError(f"alphas={factors.tolist()}; expected {expected}")
     largest = inputs.abs().max()
     if not (largest * factors[-1]).isfinite():
         raise NescioError(f"the factor {factors[-1]:g} makes inputs of up to {largest:g} infinite")
@@ -149,10 +140,7 @@ def _measure(
     x: Tensor,
     alpha: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Return confidence and scores `(1 + K, A, M)` of scaled inputs, and norms of gradients.
-
-    Inputs are `(M, …)`, factors `(A, …)`.
-    """
+    """Return confidence and scores `(1 + K, A, M)` of inputs × factors, and norms of gradients."""
 
     def quantities(logits: Tensor) -> Tensor:
         values = {"confidence": method.confidence(logits)}
@@ -160,10 +148,8 @@ def _measure(
         for name, value in values.items():
             shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             if shape != (count := logits.shape[1],):
-                raise NescioError(
-                    f"{name} gave {shape} for logits {tuple(logits.shape)}; expected one number "
-                    f"for each of {count} inputs"
-                )
+                given = f"{name} gave {shape} for logits {tuple(logits.shape)}"
+                raise NescioError(f"{given}; expected one number for each of {count} inputs")
         return torch.stack(list(values.values()))
 
     scaled = _scaled(x, alpha, batch_size, shown)

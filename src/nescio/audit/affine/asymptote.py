@@ -51,9 +51,9 @@ class Asymptote:
         """Return the law's logits, shaped as its slope, at one t for all rays or one for each."""
         t = t if is_array(t) else np.float64(check_float("t", t, -1e300, 1e300))
         t = tensor(t).to(self.slope.dtype)
-        if t.numel() not in (1, len(self.start)):
+        if t.numel() not in (1, rays := len(self.start)):
             raise NescioError(
-                f"{t.numel()} t for {len(self.start)} rays; expected one for all, or one for each"
+                f"{t.numel()} t for {rays} rays; expected one for all or one for each"
             )
         return self.slope * t.reshape(-1, 1) + self.intercept
 
@@ -96,18 +96,19 @@ def asymptote(
     """
     x, direction = check_rays(x, direction, model)
     check_seed(seed)
-    size, laws, starts = rays_per_batch(x, batch_size), [], []
+    size, laws = rays_per_batch(x, batch_size), []
     with float64_copy(model, x) as double, bar(len(x), "asymptote", progress) as shown:
         for batch in zip(x.split(size), direction.split(size), strict=True):
             law = law_of(double, *batch, Rays(len(batch[0]), x), seed)
             check_law(double, *batch, law, 1.01 * law.rays.since, seed)
-            laws.append((law.slope, law.intercept))
-            starts.append(law.rays.since)
+            laws.append(law)
             shown.advance(len(batch[0]))
-    slope, intercept = (torch.cat(parts, -2) for parts in zip(*laws, strict=True))
+    parts = zip(*((law.slope, law.intercept) for law in laws), strict=True)
+    slope, intercept = (torch.cat(part, -2) for part in parts)
     limit = intercept.masked_fill(~steepest(slope), -torch.inf).softmax(-1)
     limit = limit.mean(0) if limit.dim() == 3 else limit
-    return Asymptote(slope, intercept, torch.cat(starts), limit.argmax(1), limit)
+    start = torch.cat([law.rays.since for law in laws])
+    return Asymptote(slope, intercept, start, limit.argmax(1), limit)
 
 
 def rays_per_batch(x: Tensor, batch_size: int | None) -> int:
@@ -125,10 +126,8 @@ def eval_replica(model: M, stacklevel: int = 4) -> Iterator[M]:
     """Yield a model in eval mode, as `isolate` does; warn if its BatchNorm was in train mode."""
     check_model(model)
     if any(isinstance(module, _NormBase) and module.training for module in model.modules()):
-        warnings.warn(
-            "the model has BatchNorm in train mode; it is audited in eval mode, as it predicts",
-            stacklevel=stacklevel,
-        )
+        mode = "the model has BatchNorm in train mode; it is audited in eval mode, as it predicts"
+        warnings.warn(mode, stacklevel=stacklevel)
     with isolate(model) as replica:
         yield replica
 
@@ -148,10 +147,7 @@ def float64_copy(model: M, x: Tensor) -> Iterator[M]:
 
 
 def law_of(model: nn.Module, x: Tensor, direction: Tensor, rays: Rays, seed: int = 0) -> Law:
-    """Return the law of the logits `(N, C)`, or of draws `(S, N, C)`, where rays choose.
-
-    Each call makes the same draws.
-    """
+    """Return the law of logits `(N, C)`, or of draws `(S, N, C)`, the same in each call."""
     with track_modules(model, rays):
         logits = from_seed(seed, lambda: run(model, Law(direction, x, rays)), model)
     return check_logits_law(logits, len(x))
@@ -184,10 +180,8 @@ def check_logits_law(logits: Any, inputs: int) -> Law:
     if not isinstance(logits, Law):
         raise NescioError("what the model returns does not depend on its input")
     if logits.dim() not in (2, 3) or logits.shape[-2] != inputs:
-        raise NescioError(
-            f"the model must return logits (N, C) or draws (S, N, C) for N = {inputs} inputs, "
-            f"not {tuple(logits.shape)}"
-        )
+        expected = f"logits (N, C) or draws (S, N, C) for N = {inputs} inputs"
+        raise NescioError(f"the model must return {expected}, not {tuple(logits.shape)}")
     return logits
 
 

@@ -16,10 +16,7 @@ PADDING = -1e200  # slope and intercept of padding, which no maximum chooses
 class Rays:
     """Rays on their way through a network: what they choose, and how long that holds.
 
-    Args:
-        count: how many.
-        like: a tensor of their type and device.
-        now: `(N,)`, the t just after which to choose; None for infinity.
+    They choose just after `now`, a t for each, `(N,)`, or at infinity if it is None.
 
     Attributes:
         since: `(N,)`, the t from which the choices at infinity hold.
@@ -30,8 +27,7 @@ class Rays:
     def __init__(self, count: int, like: Tensor, now: Tensor | None = None) -> None:
         self.now = now
         self.choices: list[Tensor] | None = None
-        self.since = like.new_zeros(count)
-        self.until = like.new_full((count,), torch.inf)
+        self.since, self.until = like.new_zeros(count), like.new_full((count,), torch.inf)
         self.path: list[tuple[str, nn.Module]] = []
 
     def above(self, slope: Tensor, intercept: Tensor) -> Tensor:
@@ -154,8 +150,7 @@ def _larger(rays: Rays, func: Any, a: Any, b: Any) -> Law:
 
 @rule("minimum")
 def _smaller(rays: Rays, func: Any, a: Any, b: Any) -> Law:
-    larger = _larger(rays, func, *(as_law(x, rays).apply(torch.neg) for x in (a, b)))
-    return larger.apply(torch.neg)
+    return _larger(rays, func, *(as_law(x, rays).apply(torch.neg) for x in (a, b))).apply(torch.neg)
 
 
 @rule("hardtanh clamp clamp_min clamp_max")
@@ -173,8 +168,8 @@ def _clamp(rays: Rays, func: Any, x: Law, *bounds: Any, **named: Any) -> Law:
 
 @rule("amax")
 def _amax(rays: Rays, func: Any, x: Law, dim: Any = (), keepdim: bool = False) -> Law:
-    axes = [dim] if isinstance(dim, int) else dim or range(x.dim())
-    axes = sorted(axis % x.dim() for axis in axes)
+    dims = [dim] if isinstance(dim, int) else dim or range(x.dim())
+    axes = sorted(axis % x.dim() for axis in dims)
     if 0 in axes:
         raise NotAffineError("compares inputs of a batch with each other")
     last = tuple(range(-len(axes), 0))
@@ -229,9 +224,8 @@ def _adaptive_max_pool(rays: Rays, func: Any, x: Law, size: Any) -> Any:
     sides = tuple(x.shape[-len(size) :])
     windows = [side // count for side, count in zip(sides, size, strict=True)]
     if sides != tuple(w * count for w, count in zip(windows, size, strict=True)):
-        raise NotAffineError(
-            f"pools {sides} to {tuple(size)}, by windows that are not all of one size"
-        )
+        pooled = f"pools {sides} to {tuple(size)}"
+        raise NotAffineError(f"{pooled}, by windows that are not all of one size")
     pool = aten.max_pool2d_with_indices if len(size) == 2 else aten.max_pool3d_with_indices
     return _max_pool(rays, pool.default, x, windows)
 

@@ -62,8 +62,7 @@ class Law(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
-        kwargs = kwargs or {}
-        operation = func.overloadpacket
+        operation, kwargs = func.overloadpacket, kwargs or {}
         rays = next(_laws_in((args, kwargs))).rays
         try:
             if operation not in RULES:
@@ -92,8 +91,8 @@ def as_law(value: Any, rays: "Rays") -> Law:
     """Return a law itself, or the law of a constant."""
     if isinstance(value, Law):
         return value
-    value = torch.as_tensor(value)
-    return Law(torch.zeros_like(value), value, rays)
+    constant = torch.as_tensor(value)
+    return Law(torch.zeros_like(constant), constant, rays)
 
 
 def _laws_in(tree: Any) -> Iterator[Law]:
@@ -108,9 +107,8 @@ def _pad_circularly(x: Tensor, pad: Sequence[int]) -> Tensor:
     """Continue each axis with what is at its other end; the last axis comes first in `pad`."""
     for step in range(0, len(pad), 2):
         axis = x.dim() - 1 - step // 2
-        size = x.shape[axis]
-        source = torch.arange(-pad[step], size + pad[step + 1], device=x.device) % size
-        x = x.index_select(axis, source)
+        places = torch.arange(-pad[step], x.shape[axis] + pad[step + 1], device=x.device)
+        x = x.index_select(axis, places % x.shape[axis])
     return x
 
 

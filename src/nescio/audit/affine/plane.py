@@ -7,6 +7,7 @@ would just beyond it.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -70,10 +71,8 @@ def regions_in(
         while fill.frontier:
             fill.step()
             if time_left.left <= 0:
-                raise CrowdedError(
-                    f"{len(fill.cells)} linear regions, with {fill.covered}, were found when the "
-                    "budget was spent; expected a longer one"
-                )
+                found = f"{len(fill.cells)} linear regions, with {fill.covered}, were found"
+                raise CrowdedError(f"{found} when the budget was spent; expected a longer one")
             shown.at(int(100 * fill.area / fill.window_area), 100, f"{len(fill.cells)} regions")
         logits = torch.from_numpy(np.array([cell.logits(cell.centroid) for cell in fill.cells]))
         confidence = method.confidence(logits[None])
@@ -135,19 +134,14 @@ class _Fill:
         """Look from a batch of points of the frontier."""
         batch, self.frontier = self.frontier[-BATCH_POINTS:], self.frontier[:-BATCH_POINTS]
         x, toward = (torch.from_numpy(np.array(values)) for values in zip(*batch, strict=True))
-        slope, value, (faces,) = laws_around(
-            self.model, x, keep=True, toward=toward, reach=self.reach
-        )
+        slope, value, (faces,) = laws_around(self.model, x, True, toward, self.reach)
         first = {pattern: row for row, pattern in reversed(list(enumerate(faces.patterns())))}
         new = [row for pattern, row in first.items() if pattern not in self._patterns]
         self._patterns |= set(first)
         if new:
-            values = (x, *faces.faces(), slope, value)
-            self._add(*(array[new].numpy() for array in values))
+            self._add(*(array[new].numpy() for array in (x, *faces.faces(), slope, value)))
 
-    def _add(
-        self, x: Array, margins: Array, gradients: Array, slopes: Array, values: Array
-    ) -> None:
+    def _add(self, x: Array, margins: Array, gradients: Array, slope: Array, value: Array) -> None:
         """Add the regions around some points, and the edges to go on from."""
         normals, offsets = _half_planes(x, margins, gradients)
         polygons = cut_out(self.sides, normals, offsets, self.reach / 10)
@@ -155,17 +149,15 @@ class _Fill:
         real = areas > self.reach * polygons.extents()  # the others are points or lines
         for row in real.nonzero()[0].tolist():
             corners, edges = polygons.polygon(row, self.reach)
-            law = x[row], slopes[row], values[row]
+            law = x[row], slope[row], value[row]
             self.cells.append(_PlaneRegion(corners, centroid(corners), bool(endless[row]), *law))
             self.area += float(areas[row])
             middles = (corners + np.roll(corners, -1, 0)) / 2
             inner = edges != WINDOW_EDGE
             self.frontier += zip(middles[inner], normals[row, edges[inner]], strict=True)
         if len(self.cells) > self.limit:
-            raise CrowdedError(
-                f"more than {self.limit} linear regions, with {self.covered}; expected a smaller "
-                "window or network, or a larger limit"
-            )
+            found = f"more than {self.limit} linear regions, with {self.covered}"
+            raise CrowdedError(f"{found}; expected a smaller window or network, or a larger limit")
 
     @property
     def covered(self) -> str:
@@ -218,33 +210,28 @@ def _interval(rates: Array, free: Array) -> tuple[float, float]:
 
 def _check_window(window: Any) -> Array:
     """Return `((left, right), (bottom, top))`, or raise an error."""
-    wrong = NescioError(
-        f"window={window!r}; expected ((left, right), (bottom, top)), where right is beyond left "
-        "and top above bottom"
-    )
+    expected = "((left, right), (bottom, top)), where right is beyond left and top above bottom"
+    wrong = NescioError(f"window={window!r}; expected {expected}")
     try:
         (left, right), (bottom, top) = as_array(window).tolist() if is_array(window) else window
     except (TypeError, ValueError) as error:
         raise wrong from error
-    ends = (left, right, bottom, top)
-    checked = [check_float("an end of the window", end, least=-1e100) for end in ends]
-    sides = np.array(checked).reshape(2, 2)
+    check = partial(check_float, "an end of the window", least=-1e100)
+    sides = np.array([check(end) for end in (left, right, bottom, top)]).reshape(2, 2)
     if not (sides[:, 1] > sides[:, 0]).all():
         raise wrong
     if not (sides[:, 1] - sides[:, 0] > MIN_SIDE * np.abs(sides).max()).all():
-        raise NescioError(
-            f"window={window!r} is too far from 0 for its size, or too narrow for its length; "
-            f"expected sides longer than {MIN_SIDE:g} of its largest coordinate"
-        )
+        problem = "is too far from 0 for its size, or too narrow for its length"
+        expected = f"expected sides longer than {MIN_SIDE:g} of its largest coordinate"
+        raise NescioError(f"window={window!r} {problem}; {expected}")
     return sides
 
 
 def _training_points(known: Any) -> Points:
     """Return training points at even steps through the data, which may be sorted by class."""
     if not isinstance(known, Known) or known.shape != (2,) or known.train is None:
-        raise NescioError(
-            "known must be data of two features with a training part, as nescio.data.load returns"
-        )
+        expected = "data of two features with a training part, as nescio.data.load returns"
+        raise NescioError(f"known must be {expected}")
     chosen = np.unique(np.linspace(0, len(known.train) - 1, MAX_TRAINING_POINTS).astype(int))
     inputs, labels = known.train.take(torch.from_numpy(chosen))
     x, y = inputs.double().T.tolist()

@@ -67,8 +67,7 @@ def cut_out(window: Array, normals: Array, offsets: Array, slack: float) -> Poly
     """
     (left, right), (bottom, top) = window
     start = np.array([(left, bottom), (right, bottom), (right, top), (left, top)])
-    count = len(normals)
-    edges = np.full((count, 4), WINDOW_EDGE)
+    count, edges = len(normals), np.full((len(normals), 4), WINDOW_EDGE)
     polygons = Polygons(np.tile(start, (count, 1, 1)), np.full(count, 4), edges)
     for _ in range(normals.shape[1]):  # none cuts a polygon twice
         beyond = np.einsum("mkd,mud->mku", polygons.corners, normals) - offsets[:, None, :]

@@ -34,13 +34,7 @@ class Faces(Rays):
     """
 
     def __init__(
-        self,
-        points: int,
-        each: int,
-        like: Tensor,
-        keep: bool,
-        toward: Tensor | None = None,
-        reach: float = 0.0,
+        self, points: int, each: int, like: Tensor, keep: bool, toward: Tensor | None, reach: float
     ) -> None:
         super().__init__(points * each, like)
         self.points, self.each, self.keep = points, each, keep
@@ -87,9 +81,8 @@ class Faces(Rays):
     def _at_points(self, slope: Tensor, intercept: Tensor) -> tuple[Tensor, Tensor]:
         """Return values `(M, …)` and gradients `(M, K, …)`."""
         if len(slope) != self.points * self.each:
-            raise NotAffineError(
-                "moves the axis of the inputs, as several draws do, so that they get mixed up"
-            )
+            how = "moves the axis of the inputs, as several draws do"
+            raise NotAffineError(f"{how}, so that they get mixed up")
         shape = (self.points, self.each, *slope.shape[1:])
         # values of one ray for all: rounding must not make them choose differently
         return intercept.reshape(shape)[:, 0], slope.reshape(shape)
@@ -189,23 +182,18 @@ class Region:
         """Return flattened steps from x, `(N, D)` or `(D,)`."""
         z = tensor(z)
         if self.x.shape not in (z.shape, z.shape[1:]):
-            raise NescioError(
-                f"inputs of shape {tuple(z.shape)} for a region of inputs {tuple(self.x.shape)}"
-            )
+            shapes = f"{tuple(z.shape)} for a region of inputs {tuple(self.x.shape)}"
+            raise NescioError(f"inputs of shape {shapes}")
         check_inputs(z.reshape(-1, *self.x.shape), nn.Identity())
         steps: Tensor = (z.double() - self.x).flatten(z.dim() - self.x.dim())
         return steps
 
 
 def region(model: nn.Module, x: Any, *, batch_size: int = BATCH_RAYS) -> Region:
-    """Return the linear region of one input, with every half-space that bounds it.
+    """Return the linear region of one input `(…)`, with every half-space that bounds it.
 
     An input on a face belongs to the side where the unit is off. The half-spaces take D numbers for
-    each unit: gigabytes for a large network on images.
-
-    Args:
-        model, batch_size: as in `local_affine`.
-        x: one input `(…)`.
+    each unit: gigabytes for a large network on images. Arguments are as in `local_affine`.
     """
     x = _check_points(model, tensor(x).unsqueeze(0))
     with float64_copy(model, x) as double:
@@ -243,9 +231,8 @@ def laws_around(
         law = check_logits_law(logits, len(directions))
         if law.dim() == 3:
             raise NescioError(
-                f"the model returns {tuple(law.shape)}: several draws, or logits of a batch, and "
-                "no one law around an input; give one network, such as ensemble.member(0), and "
-                "region one input"
+                f"the model returns {tuple(law.shape)}: several draws, or logits of a batch, not "
+                "one law; give one network, such as ensemble.member(0), and region one input"
             )
         slopes.append(law.slope.view(len(x), each, -1))
         value = law.intercept.view(len(x), each, -1)[:, 0]
@@ -258,8 +245,7 @@ def _check_points(model: nn.Module, x: Any) -> Tensor:
     x = tensor(x)
     check_inputs(x, model)
     if x.dim() < 2 or x.numel() == 0:
-        raise NescioError(
-            f"inputs of shape {tuple(x.shape)}; expected (N, …), or one (…) for a region"
-        )
+        shape = tuple(x.shape)
+        raise NescioError(f"inputs of shape {shape}; expected (N, …), or one (…) for a region")
     double: Tensor = x.double()
     return double

@@ -164,9 +164,8 @@ class Trace(Pieces):
         parts = [self.select(rows)._least_log_rest() for rows in self._chunks()]
         rest, t = (torch.cat(values) for values in zip(*parts, strict=True))
         least = self._least(rest, 0.0)
-        return -least.expm1(), self._least(
-            t.masked_fill(rest > least[self.ray], torch.inf), torch.inf
-        )
+        t = t.masked_fill(rest > least[self.ray], torch.inf)
+        return -least.expm1(), self._least(t, torch.inf)
 
     def _rows(self, ray: int) -> Tensor:
         check_int("ray", ray, least=0, below=len(self.whole))
@@ -199,8 +198,7 @@ def trace(
     x, direction = check_rays(x, direction, model)
     t_max = check_float("t_max", t_max, most=math.inf)
     check_int("limit", limit)
-    whole = torch.zeros(len(x), dtype=torch.bool)
-    parts = []
+    whole, parts = torch.zeros(len(x), dtype=torch.bool), []
     with float64_copy(model, x) as double, bar(len(x), "trace", progress) as shown:
         for pieces in next_pieces(double, x, direction, limit, t_max=t_max):
             parts.append(pieces)
@@ -247,10 +245,8 @@ def next_pieces(
             break
         law = law_of(double, x[rays], direction[rays], Rays(len(rays), x, now))
         if law.dim() == 3:
-            raise NescioError(
-                f"the model has {len(law)} draws, and no one law to follow; trace one network of "
-                "it, such as ensemble.member(0)"
-            )
+            draws = f"the model has {len(law)} draws, and no one law to follow"
+            raise NescioError(f"{draws}; trace one network of it, such as ensemble.member(0)")
         until = law.rays.until
         if step == 0:  # at a t on each first piece
             check_law(double, x, direction, law, torch.where(until.isinf(), 1.0, until / 2))
