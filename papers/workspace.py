@@ -19,7 +19,7 @@ from nescio.methods import Method
 from nescio.records import History, Provenance, Record, from_plain, to_plain
 from nescio.records.plain import parse_json
 from nescio.report.figures import save_figure
-from nescio.store.run import Source, train_run
+from nescio.store import Source, train_run
 from papers.spent import Spent
 
 SCALES = ("quick", "paper")

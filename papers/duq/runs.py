@@ -14,11 +14,11 @@ from torch import nn
 
 from nescio import NescioError, evaluate
 from nescio.data import Known
-from nescio.evaluation.unknown_sets import unknown_set
+from nescio.evaluation import unknown_set
 from nescio.methods import Method, Softmax
 from nescio.records import Evaluation, History, Rejection, Roc
 from nescio.report.runs import of_score, side_of
-from nescio.store.run import Source
+from nescio.store import Source
 from papers.workspace import Workspace
 
 Derive = Callable[[Method, Known], nn.Module]  # another model from a trained one

@@ -8,7 +8,7 @@ from nescio.data import Known
 from nescio.detectors import Mahalanobis
 from nescio.methods import Method
 from nescio.records import Evaluation
-from nescio.store.run import training_part
+from nescio.store import training_part
 from papers.duq.compared import (
     CIFAR_MEMBERS,
     CIFAR_PENALTY,

@@ -21,7 +21,7 @@ from nescio import NescioError, metrics
 from nescio.data import Known, Normalise, Samples, load
 from nescio.detectors.meta import check_counts, labelled_features
 from nescio.detectors.meta_fit import REGRESSIONS, fit_meta
-from nescio.evaluation.unknown_sets import unknown_set
+from nescio.evaluation import unknown_set
 from nescio.methods import Softmax
 from nescio.models import network_for
 from nescio.records import History, Provenance, to_plain

@@ -11,12 +11,12 @@ import torch
 
 import nescio
 from nescio.data import Known
-from nescio.evaluation.maps import HIDDEN, small_model
+from nescio.evaluation import HIDDEN, small_model
 from nescio.methods import METHODS, Method, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
 from nescio.seeds import derived_seed
-from nescio.store.run import Source
+from nescio.store import Source
 from papers.over_seeds import over_seeds
 from papers.paper import read_paper
 from papers.reproduction import Comparison, Deviation

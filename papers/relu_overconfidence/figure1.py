@@ -13,7 +13,7 @@ from nescio.models import mlp
 from nescio.records import Audit, Regions
 from nescio.report.regions import regions_figure
 from nescio.seeds import derived_seed
-from nescio.store.run import Source
+from nescio.store import Source
 from papers.experiment import Experiment, Outcome
 from papers.over_seeds import over_seeds
 from papers.relu_overconfidence.networks import PAPER

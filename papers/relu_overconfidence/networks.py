@@ -9,7 +9,7 @@ from typing import Any
 from nescio.data import Known, status
 from nescio.methods import Method
 from nescio.records import History
-from nescio.store.run import Source
+from nescio.store import Source
 from papers.paper import read_paper
 from papers.reproduction import Deviation
 from papers.workspace import Workspace

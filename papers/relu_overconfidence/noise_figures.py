@@ -8,11 +8,11 @@ from statistics import fmean
 import torch
 
 from nescio.data import Known
-from nescio.evaluation.gallery import attack_gallery
+from nescio.evaluation import attack_gallery
 from nescio.methods import Method
 from nescio.records import Gallery, Image
 from nescio.report.gallery import gallery_figure
-from nescio.store.run import Source
+from nescio.store import Source
 from papers.experiment import Experiment, Outcome
 from papers.over_seeds import in_words, over_seeds
 from papers.relu_overconfidence.networks import (

@@ -8,11 +8,11 @@ from typing import Any
 
 import nescio
 from nescio.data import Known
-from nescio.evaluation.unknown_sets import unknown_set
+from nescio.evaluation import unknown_set
 from nescio.methods import Method
 from nescio.records import Evaluation, UnknownSide
 from nescio.report.comparison_figures import confidence_figure
-from nescio.store.run import Source
+from nescio.store import Source
 from papers.experiment import Experiment, Outcome
 from papers.over_seeds import in_words, over_seeds
 from papers.relu_overconfidence.networks import (

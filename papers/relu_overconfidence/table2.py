@@ -13,7 +13,7 @@ from nescio.metrics.percent import percent
 from nescio.records import Audit
 from nescio.report.audit import audit_figure
 from nescio.report.words import times
-from nescio.store.run import Source
+from nescio.store import Source
 from papers.experiment import Experiment, Outcome
 from papers.over_seeds import in_words, over_seeds
 from papers.relu_overconfidence.networks import (

@@ -10,12 +10,12 @@ from torch import Tensor
 import nescio
 from nescio.audit import overconfidence
 from nescio.data import Known
-from nescio.evaluation.maps import HIDDEN
+from nescio.evaluation import HIDDEN
 from nescio.methods import Method, RBFNetwork, Softmax
 from nescio.models import mlp
 from nescio.records import Audit, Stopwatch
 from nescio.seeds import derived_seed
-from nescio.store.run import Source
+from nescio.store import Source
 from papers.experiment import Experiment, Outcome
 from papers.over_seeds import in_words, over_seeds
 from papers.relu_overconfidence.networks import PAPER
