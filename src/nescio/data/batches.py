@@ -104,8 +104,7 @@ def _batch(one: Any) -> Batch:
         inputs = _rows(tensor(one[0]))
         labels = tensor(one[1]) if len(one) == 2 and one[1] is not None else None
         if labels is not None and labels.shape[:1] != inputs.shape[:1]:
-            sizes = f"{len(inputs)} inputs has labels of shape {tuple(labels.shape)}"
-            raise NescioError(f"a batch of {sizes}")
+            raise NescioError(f"a batch of {len(inputs)} inputs has labels {tuple(labels.shape)}")
         return inputs, labels
     if is_array(one):
         return _rows(tensor(one)), None

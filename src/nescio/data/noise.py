@@ -60,8 +60,7 @@ def low_pass(x: Tensor, sigma: Tensor | float) -> Tensor:
     _check_batch(x, images=True)
     shape = sigma.shape if isinstance(sigma, Tensor) else ()
     if not isinstance(sigma, Tensor | float | int) or shape not in ((), (1,), (len(x),)):
-        wanted = f"one number, or one for each of {len(x)} images"
-        raise NescioError(f"sigma must be {wanted}, got {sigma!r}")
+        raise NescioError(f"sigma must be one number, or one per image ({len(x)}), got {sigma!r}")
     sigma = torch.as_tensor(sigma, dtype=x.dtype, device=x.device).expand(len(x))
     if not bool(((sigma > 0) & sigma.isfinite()).all()):
         raise NescioError("sigma must be finite and above 0")

@@ -72,8 +72,7 @@ def _check_header(header: Sequence[str], rows: bool, where: str) -> None:
         raise NescioError(f"{where}: {given}; expected a header and rows")
     twice = sorted({name for name in header if header.count(name) > 1})
     if "" in header or twice:
-        names = f"the header {', '.join(map(repr, header))}"
-        given = f"the column name {twice[0]!r} twice" if twice else names
+        given = f"the column name {twice[0]!r} twice" if twice else f"the header {header}"
         raise NescioError(f"{where}: has {given}; expected one name for each column in line 1")
     if not rows:
         raise NescioError(f"{where}: has a header and no rows; expected at least one")

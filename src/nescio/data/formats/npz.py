@@ -143,8 +143,7 @@ class _Archive:
         if names is None:
             return values
         if values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= len(names):
-            last = len(names) - 1
-            raise NescioError(f"{where}: expected positions in {name}_names, 0 to {last}")
+            raise NescioError(f"{where}: expected positions in {name}_names, 0 … {len(names) - 1}")
         return np.asarray(names[values])
 
 
@@ -184,5 +183,4 @@ def _naming_damage(path: Path) -> Iterator[None]:
     except NescioError:
         raise
     except _DAMAGE as error:
-        why = f"{type(error).__name__}: {error}"
-        raise NescioError(f"{path}: is not a readable NumPy file ({why})") from error
+        raise NescioError(f"{path}: is not a readable NumPy file ({error!r})") from error

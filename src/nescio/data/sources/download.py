@@ -65,8 +65,7 @@ def _fetched(remote: Remote, folder: Path, base_url: str | None, progress: Progr
     except NescioError:
         raise
     except ValueError as error:  # what pooch raises for a wrong checksum
-        what = "is not the published file; nothing was kept"
-        raise NescioError(f"{url}: {what} ({error})") from error
+        raise NescioError(f"{url}: not the published file; nothing was kept ({error})") from error
     finally:
         logger.setLevel(level)
         with suppress(OSError):  # a folder made for a file that came is not empty, and stays
