@@ -12,7 +12,6 @@ import math
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -36,14 +35,6 @@ from nescio.store.user_network import load_weights, make_network
 DETECTOR, GRAPH, WEIGHTS = "detector.safetensors", "graph.safetensors", "weights.safetensors"
 FILES = (DETECTOR, GRAPH, WEIGHTS, FITTED)  # all that a folder may hold
 FLOATS, TOKEN_IDS = "float32", "int64"  # what a network is given
-
-
-@dataclass(frozen=True)
-class NetworkPlace:
-    """Which file has the network, "detector", "graph" or "weights"; and why it is no better one."""
-
-    network: str
-    why: str | None = None
 
 
 def is_fitted(folder: Path) -> bool:
@@ -84,15 +75,11 @@ def open_fitted(
 
 def _check_agrees(detector: Detector, facts: Fitted, where: str) -> None:
     """Raise an error if a detector is not the one that the folder's record is of."""
-    if detector.name != facts.detector:
-        raise NescioError(
-            f"{where} holds a {detector.name}, where {FITTED} says {facts.detector!r}"
-        )
-    if to_plain(detector.settings()) != facts.settings:
-        raise NescioError(
-            f"{where} has other settings than {FITTED} says: {detector.settings()}, not "
-            f"{facts.settings}"
-        )
+    if (name := detector.name) != facts.detector:
+        raise NescioError(f"{where} holds a {name}, where {FITTED} says {facts.detector!r}")
+    held, said = detector.settings(), facts.settings
+    if to_plain(held) != said:
+        raise NescioError(f"{where} has other settings than {FITTED} says: {held}, not {said}")
     thresholds = tuple(detector.threshold_.reshape(-1).tolist())
     if (len(detector.calibration_), thresholds) != (facts.inputs, facts.thresholds):
         raise NescioError(f"{where} has other thresholds than {FITTED} says, or of other data")
@@ -120,11 +107,14 @@ def plain_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def write_detector(detector: Detector, x: Tensor, place: Path) -> NetworkPlace:
-    """Write a detector and its network: one of ours, a bit-identical graph, or weights."""
+def write_detector(detector: Detector, x: Tensor, place: Path) -> tuple[str, str | None]:
+    """Write a detector and its network: one of ours, a bit-identical graph, or weights.
+
+    Return which file has the network, "detector", "graph" or "weights", and why not a graph.
+    """
     if holds_model(detector):
         write_model(detector, place / DETECTOR)
-        return NetworkPlace("detector")
+        return "detector", None
     net = detector.model
     parts = (part for part in detector.modules() if isinstance(part, Detector))
     layers = {name for part in parts for name in part.layers} - {HEAD}
@@ -141,8 +131,8 @@ def write_detector(detector: Detector, x: Tensor, place: Path) -> NetworkPlace:
         state = {k: v for k, v in net.state_dict().items() if isinstance(v, Tensor)}
         with atomic_write(place / WEIGHTS) as file:
             file.write(save({name: value.contiguous().clone() for name, value in state.items()}))
-        return NetworkPlace("weights", str(error))
-    return NetworkPlace("graph")
+        return "weights", str(error)
+    return "graph", None
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -165,9 +155,8 @@ def _check_same(detector: Detector, loaded: Detector, x: Tensor) -> None:
         try:
             scores = loaded.score(batch)
         except NescioError as error:  # such as one about a layer that it does not find
-            raise NescioError(
-                f"{detector.name} needs the network's own layers, not plain operations"
-            ) from error
+            reason = "needs the network's own layers, not plain operations"
+            raise NescioError(f"{detector.name} {reason}") from error
         if not torch.equal(detector.score(batch), scores):
             raise NescioError(f"{detector.name} gives other scores over its plain operations")
 
@@ -183,18 +172,14 @@ def _check(facts: Fitted, folder: Path) -> None:
     """Raise an error if a folder is not as a fit left it, or says things that no fit would."""
     where = repr(str(folder / FITTED))
     if facts.own_digest() != facts.digest:
-        raise NescioError(
-            f"{where} was changed since it was fitted: its contents do not have the digest "
-            f"{facts.digest[:12]!r}…; fit it again"
-        )
+        change = f"its contents do not have the digest {facts.digest[:12]!r}…"
+        raise NescioError(f"{where} was changed since it was fitted: {change}; fit it again")
     files = digests(folder)
     for name in sorted(facts.files.keys() | files.keys()):
         if files.get(name) != facts.files.get(name):
             changed = "was changed" if name in facts.files else "was added"
-            what = changed if name in files else "is missing"
-            raise NescioError(
-                f"{str(folder / name)!r} {what}; a detector's folder must stay whole, as fitted"
-            )
+            what = f"{str(folder / name)!r} {changed if name in files else 'is missing'}"
+            raise NescioError(f"{what}; a detector's folder must stay whole, as fitted")
     check_names(facts.classes)
     allowed = {
         "network": ("detector", "graph", "weights"),
@@ -206,6 +191,5 @@ def _check(facts: Fitted, folder: Path) -> None:
             expected = ", ".join(str(one) for one in values if one)
             raise NescioError(f"{where} has the {name} {value!r}; expected one of {expected}")
     if not all(0 < side < 2**20 for side in facts.shape or (0,)) or math.prod(facts.shape) > 2**26:
-        raise NescioError(
-            f"{where} has inputs of shape {facts.shape}; expected some numbers, at most {2**26}"
-        )
+        expected = f"some numbers, at most {2**26}"
+        raise NescioError(f"{where} has inputs of shape {facts.shape}; expected {expected}")

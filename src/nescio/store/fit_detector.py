@@ -1,7 +1,7 @@
 """Fit a detector into a folder: over a network of the user's, or over the model of a run."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from nescio.store.detector_folder import (
     FILES,
     FLOATS,
     TOKEN_IDS,
-    NetworkPlace,
     digests,
     plain_attention,
     write_detector,
@@ -28,54 +27,6 @@ from nescio.store.user_network import load_weights, make_network
 
 KIND = "Fitted record"  # by which a folder is known as a detector's
 MAX_CHECKED_INPUTS = 64  # that a graph must answer as its network does
-
-
-@dataclass(frozen=True)
-class FittedOn:
-    """What a network takes, its classes, and the data that a detector over it was fitted on."""
-
-    shape: tuple[int, ...]
-    kind: str | None
-    classes: tuple[str, ...]
-    encoding: Encoding | None
-    data: str
-    learned_from: str
-    dtype: str = FLOATS
-    run: dict[str, Any] | None = None  # what the model of a run was trained on
-
-    def facts(
-        self,
-        choice: DetectorChoice,
-        detector: Detector,
-        factory: str | None,
-        place: NetworkPlace,
-        stopwatch: Stopwatch,
-    ) -> Fitted:
-        """How a detector was fitted, for its folder."""
-        learned_from = [self.learned_from] if learners(detector) else []
-        if isinstance(detector, Combined):
-            members = " and ".join(detector.member_names)
-            learned_from.append(f"p-values of {members} from a part of {self.data}")
-        return Fitted(
-            detector=detector.name,
-            settings=detector.settings(),
-            factory=factory,
-            network=place.network,
-            why=place.why,
-            shape=self.shape,
-            kind=self.kind,
-            classes=self.classes,
-            encoding=None if self.encoding is None else self.encoding.to_dict(),
-            data=self.data,
-            inputs=len(detector.calibration_),
-            taught="; ".join(learned_from) or None,
-            promise="" if detector.rule is None else detector.rule.promise(detector.controlled),
-            thresholds=tuple(detector.threshold_.reshape(-1).tolist()),
-            provenance=stopwatch.provenance(choice.options.get("seed", 0), choice.options),
-            dtype=self.dtype,
-            refused=choice.refused,
-            run=self.run,
-        )
 
 
 def fit_own(
@@ -116,13 +67,13 @@ def fit_own(
         sets = user.numbered(samples, classes)
         x = samples["test"].take(slice(MAX_CHECKED_INPUTS))[0]
         detector = choice.fitted(net, with_labels(sets["test"]), with_labels(sets.get("train")))
-        network = write_detector(detector, x, place)
+        network, why = write_detector(detector, x, place)
         learned_from = f"a part of {data}" if train is None else str(train)
         dtype = FLOATS if x.is_floating_point() else TOKEN_IDS
-        shape, kind = samples["test"].shape, user.kinds["test"]
-        on = FittedOn(shape, kind, classes, user.encoding, str(data), learned_from, dtype)
-        facts = on.facts(choice, detector, factory, network, stopwatch).sealed(digests(place))
-        facts.save(place / FITTED)
+        on = user.encoding, str(data), learned_from
+        net_facts: dict[str, Any] = {"factory": factory, "network": network, "why": why}
+        net_facts |= {"shape": samples["test"].shape, "kind": user.kinds["test"], "dtype": dtype}
+        facts = _write_facts(place, choice, detector, stopwatch, *on, classes=classes, **net_facts)
         labelled = isinstance(with_labels(sets["test"]), Samples)
         warning = doubt(net, sets["test"], classes) if labelled else None
     return detector, facts, warning
@@ -151,12 +102,43 @@ def fit_run(
         teacher, learned_from = of_run(about, train, label, "train"), str(train)
     elif from_run and known is not None and known.train is not None:
         teacher, learned_from = known.train, f"{about.source.name}, training part"
-    facts_of_run, encoder = to_plain(asdict(about)), about.encoder()
-    on = FittedOn(about.shape, None, about.classes, encoder, name, learned_from, run=facts_of_run)
+    on, facts_of_run = (about.encoder(), name, learned_from), to_plain(asdict(about))
+    net_facts: dict[str, Any] = {"factory": None, "network": "detector", "why": None, "kind": None}
+    net_facts |= {"shape": about.shape, "classes": about.classes, "run": facts_of_run}
     with atomic_folder(folder, FITTED, KIND, FILES) as place:
         detector = choice.fitted(model, with_labels(calibration), with_labels(teacher))
         write_model(detector, place / DETECTOR)
-        network = NetworkPlace("detector")
-        facts = on.facts(choice, detector, None, network, stopwatch).sealed(digests(place))
-        facts.save(place / FITTED)
+        facts = _write_facts(place, choice, detector, stopwatch, *on, **net_facts)
     return detector, facts
+
+
+def _write_facts(
+    place: Path,
+    choice: DetectorChoice,
+    detector: Detector,
+    stopwatch: Stopwatch,
+    encoding: Encoding | None,
+    data: str,
+    learned_from: str,
+    **others: Any,
+) -> Fitted:
+    """Write how a detector was fitted into its folder; `others` are fields of the record."""
+    taught = [learned_from] if learners(detector) else []
+    if isinstance(detector, Combined):
+        members = " and ".join(detector.member_names)
+        taught.append(f"p-values of {members} from a part of {data}")
+    facts = Fitted(
+        detector=detector.name,
+        settings=detector.settings(),
+        encoding=None if encoding is None else encoding.to_dict(),
+        data=data,
+        inputs=len(detector.calibration_),
+        taught="; ".join(taught) or None,
+        promise="" if detector.rule is None else detector.rule.promise(detector.controlled),
+        thresholds=tuple(detector.threshold_.reshape(-1).tolist()),
+        provenance=stopwatch.provenance(choice.options.get("seed", 0), choice.options),
+        refused=choice.refused,
+        **others,
+    ).sealed(digests(place))
+    facts.save(place / FITTED)
+    return facts

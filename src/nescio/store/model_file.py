@@ -13,14 +13,15 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from nescio.core import tensorfile
 from nescio.core.model_state import check_model
-from nescio.core.tensorfile import load_prefixed_state, prefixed_state, read_tensors, write_tensors
+from nescio.core.tensorfile import FilePath
 from nescio.data.arrays import tensor_bytes
 from nescio.data.transforms import Normalise
 from nescio.detectors import DETECTORS, Detector
 from nescio.detectors.learned import check_complete, learned_by, restore_learned
-from nescio.errors import NescioError, unknown_name
-from nescio.methods import METHODS, as_method
+from nescio.errors import NescioError, check_name
+from nescio.methods import METHODS, as_method, method_class
 from nescio.methods.method import Method
 from nescio.methods.temperature import TemperatureScaled, split_temperature, temperatures_within
 from nescio.models import build
@@ -31,6 +32,7 @@ LEARNED = "detector."  # before the names of what a detector learned
 # a model may be cast to another of them
 FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 T = TypeVar("T", Method, Detector)
+Loaded = Method | Detector | TemperatureScaled
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,7 @@ class ModelPlan:
 
 
 def save(
-    model: nn.Module,
-    path: str | os.PathLike[str],
-    about: dict[str, Any] | None = None,
-    force: bool = False,
+    model: nn.Module, path: FilePath, about: dict[str, Any] | None = None, force: bool = False
 ) -> None:
     """Save a method, a network of `nescio.models`, or a detector over any network.
 
@@ -74,10 +73,7 @@ def save(
 
 
 def write_model(
-    model: nn.Module,
-    path: str | os.PathLike[str],
-    about: dict[str, Any] | None = None,
-    force: bool = False,
+    model: nn.Module, path: FilePath, about: dict[str, Any] | None = None, force: bool = False
 ) -> None:
     """As `save`; if the file cannot be written, the error is that of the system."""
     detector = model if isinstance(model, Detector) else None
@@ -109,12 +105,10 @@ def write_model(
         check_complete(detector)
         tensors |= {f"{LEARNED}{key}": value for key, value in learned_by(detector).items()}
     header = {"plan": to_plain(plan), "about": to_plain(about or {})}
-    write_tensors(path, KIND, tensors, header, force)
+    tensorfile.write_tensors(path, KIND, tensors, header, force)
 
 
-def load(
-    path: str | os.PathLike[str], model: nn.Module | None = None
-) -> Method | Detector | TemperatureScaled:
+def load(path: FilePath, model: nn.Module | None = None) -> Loaded:
     """Load what `save` wrote, in eval mode; its scores are bit-identical.
 
     A detector over a network of your own needs that network as `model`, with the same weights.
@@ -122,11 +116,9 @@ def load(
     return load_about(path, model)[0]
 
 
-def load_about(
-    path: str | os.PathLike[str], model: nn.Module | None = None
-) -> tuple[Method | Detector | TemperatureScaled, dict[str, Any]]:
+def load_about(path: FilePath, model: nn.Module | None = None) -> tuple[Loaded, dict[str, Any]]:
     """As `load`, with the plain data that was kept with it."""
-    tensors, header = read_tensors(path, KIND, ("plan", "about"))
+    tensors, header = tensorfile.read_tensors(path, KIND, ("plan", "about"))
     where = repr(os.fspath(path))
     plan = from_plain(ModelPlan, header.get("plan"), where)
     about = from_plain(dict[str, Any], header.get("about"), where)
@@ -144,7 +136,8 @@ def load_about(
         if plan.detector is None:
             return given, about
     name = plan.detector or ""
-    detector = _make(_entry(DETECTORS, "detector", name), name, plan.detector_settings, given)
+    kind = DETECTORS[check_name("detector", name, DETECTORS)]
+    detector = _make(kind, name, plan.detector_settings, given)
     restore_learned(detector, _with_prefix(tensors, LEARNED), where)
     return detector, about
 
@@ -194,11 +187,8 @@ def _check_given(plan: ModelPlan, model: nn.Module, where: str) -> nn.Module:
     method = as_method(model)
     given = method.name, to_plain(_identifying_settings(method))
     if given != (plan.method, plan.settings):
-        expected = _call(plan.method, plan.settings)
-        raise NescioError(
-            f"{where} was made with a model that has these weights, but is {expected}, not "
-            f"{_call(*given)}"
-        )
+        difference = f"is {_call(plan.method, plan.settings)}, not {_call(*given)}"
+        raise NescioError(f"{where} was made with a model that has these weights, but {difference}")
     return model
 
 
@@ -212,7 +202,7 @@ def _call(name: str, settings: dict[str, Any]) -> str:
     return f"{name}({', '.join(f'{key}={value!r}' for key, value in settings.items())})"
 
 
-def _model(plan: ModelPlan, tensors: dict[str, Tensor], path: str | os.PathLike[str]) -> Method:
+def _model(plan: ModelPlan, tensors: dict[str, Tensor], path: FilePath) -> Method:
     """The model of a file that holds one."""
     where = repr(os.fspath(path))
     if plan.fingerprint is not None:
@@ -224,7 +214,7 @@ def _model(plan: ModelPlan, tensors: dict[str, Tensor], path: str | os.PathLike[
         raise NescioError(f"{where} holds what a detector learned, but says it is none")
     method = _skeleton(plan, tensors, where)
     _check_state(_with_prefix(tensors, "model."), method, f"{where} holds no sound model")
-    load_prefixed_state(method, tensors, "model", path, assign=True)
+    tensorfile.load_prefixed_state(method, tensors, "model", path, assign=True)
     return method.eval()
 
 
@@ -244,7 +234,7 @@ def _checked_state(method: Method) -> dict[str, Tensor]:
         kind = type(method.normalise).__name__
         raise NescioError(f"normalise must be a nescio.data.Normalise, got {kind}")
     _check_state(method.state_dict(), method, "this model could not be loaded again")
-    return prefixed_state(method, "model")
+    return tensorfile.prefixed_state(method, "model")
 
 
 def _is_unchanged(net: nn.Module, recipe: dict[str, Any]) -> bool:
@@ -278,7 +268,7 @@ def _skeleton(plan: ModelPlan, tensors: dict[str, Tensor], where: str) -> Method
         raise NescioError(f"{where} holds a normalisation of {kinds}; expected floats")
     normalise = None if mean is None or std is None else Normalise(mean, std)
     with torch.device("meta"):
-        make = _entry(METHODS, "method", plan.method).from_factory
+        make = method_class(plan.method).from_factory
         return _make(make, plan.method, plan.settings, lambda: build(plan.network), normalise)
 
 
@@ -287,9 +277,3 @@ def _make(make: Callable[..., T], what: str, settings: dict[str, Any], *parts: A
         return make(*parts, **settings)
     except TypeError as error:  # settings it does not have, or of the wrong type
         raise NescioError(f"{what!r} cannot be made from {settings}: {error}") from error
-
-
-def _entry(table: dict[str, type[T]], kind: str, name: str) -> type[T]:
-    if name not in table:
-        raise unknown_name(kind, name, table)
-    return table[name]

@@ -176,9 +176,8 @@ def with_outliers(own: Mapping[str, Any], known: Known, root: str | None) -> Map
 def training_part(known: Known) -> Samples:
     """Return the training part, or raise an error if there is none."""
     if known.train is None:
-        raise NescioError(
-            f"{known.name} has only a test part: it can be unknown data, but not training data"
-        )
+        part = f"{known.name} has only a test part"
+        raise NescioError(f"{part}: it can be unknown data, but not training data")
     return known.train
 
 
@@ -209,9 +208,8 @@ def open_run(folder: Path) -> tuple[Method, Facts]:
             hint = " (its training is not finished: run the same `nescio train` again)"
         elif (folder / FITTED).exists():
             hint = " (it holds a detector of `nescio fit`: for `nescio score` or `evaluate`)"
-        raise NescioError(
-            f"{str(folder)!r} is not a run of `nescio train`: it has no {MODEL}{hint}"
-        )
+        reason = f"it has no {MODEL}{hint}"
+        raise NescioError(f"{str(folder)!r} is not a run of `nescio train`: {reason}")
     model, about = load_about(path)
     if not isinstance(model, Method):
         raise NescioError(f"{where} holds a {type(model).__name__}, not a trained method")
@@ -267,8 +265,8 @@ def evaluations(words: Sequence[str]) -> dict[str, list[Evaluation]]:
         path = Path(place) / EVALUATION if os.path.isdir(place) else Path(place)
         if not path.exists():
             hint = f": run `nescio evaluate {place} --unknown …` first"
-            is_run = path.name == EVALUATION
-            raise NescioError(f"there is no record {str(path)!r}{hint if is_run else ''}")
+            hint = hint if path.name == EVALUATION else ""
+            raise NescioError(f"there is no record {str(path)!r}{hint}")
         record = Evaluation.load(path)
         by_name.setdefault(name or record.method, []).append(record)
     return by_name

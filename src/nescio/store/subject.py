@@ -75,8 +75,7 @@ def subject_of_detector(
     detector, facts = open_fitted(folder, factory, command)
     options = facts.provenance.settings
     if options.get("risk") is None:  # a risk's promise is in the record; of a fraction more follows
-        accept, per_class = options.get("accept"), bool(options.get("per_class"))
-        detector.rule = rule_for(accept, per_class)
+        detector.rule = rule_for(options.get("accept"), bool(options.get("per_class")))
     if facts.run is not None:
         about = from_plain(Facts, facts.run, FITTED)
         known, source = _known_of(about, data, train, label, root), about.source.name
@@ -89,7 +88,8 @@ def subject_of_detector(
         known, source = _known(data, parts, facts.classes, facts.kind, user.encoding), ""
         evaluated = str(data)
     stale = facts.data if Path(evaluated).resolve() == Path(facts.data).resolve() else None
-    reader = _reader(facts.shape, encoding_of(facts), facts.kind, facts.dtype == TOKEN_IDS)
+    tokens = facts.dtype == TOKEN_IDS
+    reader = partial(_read, facts.shape, encoding_of(facts), facts.kind, tokens)
     return Subject(detector, known, reader, stale, facts.promise, source)
 
 
@@ -112,7 +112,7 @@ def subject_of_network(
     classes, kind = class_names(names, user.classes["test"], outputs, str(data)), user.kinds["test"]
     parts = user.numbered(samples, classes)
     tokens = not parts["test"].take(slice(1))[0].is_floating_point()
-    reader = _reader(parts["test"].shape, user.encoding, kind, tokens)
+    reader = partial(_read, parts["test"].shape, user.encoding, kind, tokens)
     return Subject(net, _known(data, parts, classes, kind, user.encoding), reader)
 
 
@@ -157,14 +157,8 @@ def _as_fitted(user: UserData, part: str, facts: Fitted) -> Samples:
     return numbered(samples, user.classes[part], facts.classes)
 
 
-def _reader(
-    shape: tuple[int, ...], encoding: Encoding | None, kind: str | None, tokens: bool
-) -> Callable[[str], Samples]:
-    return partial(_read, shape=shape, encoding=encoding, kind=kind, tokens=tokens)
-
-
 def _read(
-    path: str, shape: tuple[int, ...], encoding: Encoding | None, kind: str | None, tokens: bool
+    shape: tuple[int, ...], encoding: Encoding | None, kind: str | None, tokens: bool, path: str
 ) -> Samples:
     """Unknown inputs, read as `nescio score` reads new ones."""
     stream = Stream(Path(path), shape, encoding, READ_BATCH, kind=kind, tokens=tokens)

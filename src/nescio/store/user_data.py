@@ -78,9 +78,8 @@ class UserData:
                 raise
             return _outputs(net, floats["test"]), floats
         if len(whole) < len(self.samples):
-            raise NescioError(
-                "the data hold integers, but the data to learn from do not; give both in one way"
-            )
+            difference = "the data hold integers, but the data to learn from do not"
+            raise NescioError(f"{difference}; give both in one way")
         return outputs, self.samples
 
     def numbered(

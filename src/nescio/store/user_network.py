@@ -30,9 +30,8 @@ def make_network(spec: str) -> nn.Module:
     place, mark, name = spec.partition(":")
     valid = all(part.isidentifier() for part in f"{place}.{name}".split("."))
     if not (mark and place and name and valid):
-        raise NescioError(
-            f"expected package.module:callable, such as my_nets:make_net; got {spec!r}"
-        )
+        example = "such as my_nets:make_net"
+        raise NescioError(f"expected package.module:callable, {example}; got {spec!r}")
     with _current_folder_last():
         net = _named(_module(place), place, name)
         if not isinstance(net, nn.Module):
@@ -75,15 +74,11 @@ def load_weights(net: nn.Module, path: str | os.PathLike[str]) -> None:
             f"{where} holds the weights of another network than this {kind}: "
             f"{' and '.join(differences)}{hint * wrapped}"
         )
-    shapes = [
-        f"{name} is {tuple(value.shape)}, not {tuple(state[name].shape)}"
-        for name, value in given.items()
-        if value.shape != state[name].shape
-    ]
+    pairs = {name: (value.shape, state[name].shape) for name, value in given.items()}
+    shapes = [f"{n} is {(*a,)}, not {(*b,)}" for n, (a, b) in pairs.items() if a != b]
     if shapes:
-        raise NescioError(
-            f"{where} holds weights of other shapes than this {kind} has: {_first(shapes, '; ')}"
-        )
+        others = _first(shapes, "; ")
+        raise NescioError(f"{where} holds weights of other shapes than this {kind} has: {others}")
     # clones, since memory mapped from a file is aligned differently, and sums round differently
     net.load_state_dict({name: value.clone() for name, value in given.items()}, strict=False)
     check_model(net)
@@ -136,16 +131,12 @@ def _named(module: Any, place: str, name: str) -> Any:
 def _factories(scope: Any, place: str) -> list[str]:
     """The functions, classes and networks that a module, or a class in it, defines itself."""
     named = vars(scope) if hasattr(scope, "__dict__") else {}
+    public = {name: v for name, v in named.items() if callable(v) and not name.startswith("_")}
     return [
         name
-        for name, value in named.items()
-        if not name.startswith("_")
-        and (isinstance(value, nn.Module) or (callable(value) and _home(value) == place))
+        for name, value in public.items()
+        if isinstance(value, nn.Module) or getattr(value, "__module__", None) == place
     ]
-
-
-def _home(value: Any) -> str | None:
-    return getattr(value, "__module__", None)
 
 
 def _shadowed(place: str) -> str:
