@@ -125,10 +125,9 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.model_ = self._untrained(known, seed)
         score = self.uncertainty_score
         if score is not None and score_spec(score).needs_draws and not self.model_.sampled:
-            raise NescioError(
-                f"{score!r} compares draws, of which {self.method!r} has none; use a "
-                "score such as 'entropy', or a stochastic method, such as 'ensemble'"
-            )
+            problem = f"{score!r} compares draws, of which {self.method!r} has none"
+            advice = "use a score such as 'entropy', or a stochastic method, such as 'ensemble'"
+            raise NescioError(f"{problem}; {advice}")
         how: dict[str, Any] = {name: getattr(self, name) for name in OF_TRAINING}
         how |= {"schedule": "one_cycle", "seed": seed, "progress": bool(self.verbose)}
         self.history_ = train_model(self.model_, known, **how)
@@ -168,10 +167,8 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             expected = f"the type of the classes, {self._class_name(0)}"
             raise NescioError(f"unknown must be of {expected}, got {unknown!r}")
         if self.reject is not None and unknown in self.classes_.tolist():
-            raise NescioError(
-                f"{unknown!r} is a class of these data, and cannot also mean unknown; give another "
-                "one as unknown=…, or leave out reject"
-            )
+            problem = f"{unknown!r} is a class of these data, and cannot also mean unknown"
+            raise NescioError(f"{problem}; give another one as unknown=…, or leave out reject")
         return np.append(self.classes_, np.asarray(unknown))
 
     def _split(self, known: Samples, accept: float, seed: int) -> tuple[Samples, Samples]:
@@ -204,11 +201,9 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             scaler = StandardScaler().fit(train.inputs.numpy())
         if not (fine := np.isfinite(scaler.mean_) & np.isfinite(scaler.scale_)).all():
             column = int(np.argmin(fine))
-            largest = float(train.inputs[:, column].abs().max())
-            raise NescioError(
-                f"feature {column} cannot be standardised in float64, as its values reach "
-                f"{largest:g}; give it in another unit"
-            )
+            reach = f"its values reach {float(train.inputs[:, column].abs().max()):g}"
+            problem = f"feature {column} cannot be standardised in float64, as {reach}"
+            raise NescioError(f"{problem}; give it in another unit")
         normalise = Normalise(torch.from_numpy(scaler.mean_), torch.from_numpy(scaler.scale_))
         dropout = DROPOUT if self.method == "mc_dropout" else 0.0
         dropout = dropout if self.dropout is None else self.dropout

@@ -89,10 +89,10 @@ class NoiseSource:
             if isinstance(noise, IterableDataset) or not length(noise):
                 raise NescioError("outliers must be a data set with positions and a length above 0")
         elif isinstance(noise, type | Tensor) or not callable(noise):
-            raise NescioError(
-                f"noise must be a name ({', '.join(NOISES)}), a data set of outliers or a function "
-                f"of a batch, got {type(noise).__name__}"
+            expected = (
+                f"a name ({', '.join(NOISES)}), a data set of outliers or a function of a batch"
             )
+            raise NescioError(f"noise must be {expected}, got {type(noise).__name__}")
         self.noise = noise
         self.name = noise if isinstance(noise, str) else USER_NOISE
 
@@ -118,10 +118,8 @@ class NoiseSource:
 
     def _batch(self, x: Tensor) -> Any:
         if self.noise == USER_NOISE:
-            raise NescioError(
-                "this model was trained with outliers that are not saved with it; to train it "
-                "further, make it with noise=… and load its weights"
-            )
+            advice = "to train it further, make it with noise=… and load its weights"
+            raise NescioError(f"this model was trained with outliers not saved with it; {advice}")
         if not isinstance(self.noise, Dataset):
             return (NOISES[self.noise] if isinstance(self.noise, str) else self.noise)(x)
         index = torch.randint(len(self.noise), (len(x),))  # type: ignore[arg-type]

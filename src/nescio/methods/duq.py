@@ -88,10 +88,8 @@ class DUQ(KernelMethod):
         self.penalty_target = check_name("penalty_target", penalty_target, TARGETS)
         self.learn_length_scale = check_bool("learn_length_scale", learn_length_scale)
         if self.gradient_penalty and any(hasattr(module, "_orig_mod") for module in net.modules()):
-            raise NescioError(
-                "networks of torch.compile cannot be differentiated twice, as a gradient penalty "
-                "needs; compile after training"
-            )
+            problem = "networks of torch.compile cannot be differentiated twice"
+            raise NescioError(f"{problem}, as a gradient penalty needs; compile after training")
         shape = self.classes, self.centroid_size
         self.weight = nn.Parameter(torch.randn(*shape, self.features) * self.weight_spread)  # W
         self.register_buffer("counts", torch.full((self.classes,), FIRST_COUNT))  # N (C,)

@@ -75,10 +75,9 @@ class Ensemble(Method):
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean loss of the members, whose batches come one after the other in `x`."""
         if len(x) % self.members:
-            raise NescioError(
-                f"a batch holds one batch for each of {self.members} members, one after the other, "
-                f"but {len(x)} inputs cannot be divided among them"
-            )
+            order = f"one batch for each of {self.members} members, one after the other"
+            problem = f"{len(x)} inputs cannot be divided among them"
+            raise NescioError(f"a batch holds {order}, but {problem}")
         x, y = self.normalise(x), y.reshape(self.members, -1)
         x = x.reshape(*y.shape, *x.shape[1:])
         if self.stacked:
@@ -158,12 +157,10 @@ def _member_networks(make_net: Any, members: int | None) -> list[nn.Module]:
     marks: set[Any] = set()
     for member, net in enumerate(nets):
         check_network(net)
-        if not marks.isdisjoint(own := _marks(net)):
-            raise NescioError(
-                f"member {member} has the weights of an earlier one; each needs its own network, "
-                "with fresh weights"
-            )
-        marks |= own
+        if not marks.isdisjoint(new := _marks(net)):
+            advice = "each needs its own network, with fresh weights"
+            raise NescioError(f"member {member} has the weights of an earlier one; {advice}")
+        marks |= new
     return nets
 
 

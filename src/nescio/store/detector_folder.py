@@ -54,10 +54,8 @@ def open_fitted(
     _check(facts, folder)
     if facts.network == "weights" and factory is None:
         again = shlex.join(["nescio", *command, "--model", str(facts.factory)])
-        raise NescioError(
-            f"{str(folder)!r} holds the weights of its network, but not the network "
-            f"({facts.why}); name what makes it: {again}"
-        )
+        held = f"{str(folder)!r} holds the weights of its network, but not the network"
+        raise NescioError(f"{held} ({facts.why}); name what makes it: {again}")
     if facts.network != "weights" and factory is not None:
         raise NescioError(f"{str(folder)!r} holds its network; leave out --model")
     model: nn.Module | None = None

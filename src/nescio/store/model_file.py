@@ -206,10 +206,8 @@ def _model(plan: ModelPlan, tensors: dict[str, Tensor], path: FilePath) -> Metho
     """The model of a file that holds one."""
     where = repr(os.fspath(path))
     if plan.fingerprint is not None:
-        raise NescioError(
-            f"{where} is a detector over a network of your own, which it does not hold; give it: "
-            "nescio.load(path, model=net)"
-        )
+        problem = f"{where} is a detector over a network of your own, which it does not hold"
+        raise NescioError(f"{problem}; give it: nescio.load(path, model=net)")
     if plan.detector is None and _with_prefix(tensors, LEARNED):
         raise NescioError(f"{where} holds what a detector learned, but says it is none")
     method = _skeleton(plan, tensors, where)

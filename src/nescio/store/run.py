@@ -238,10 +238,8 @@ def open_runs(folders: Sequence[Path]) -> tuple[dict[str, Method], Facts]:
             if getattr(other, name) != getattr(facts, name):
                 values = f"{getattr(facts, name)} and {getattr(other, name)}"
                 what = f"other {name} inputs" if name in ("train", "test") else f"{name} {values}"
-                raise NescioError(
-                    f"runs must have been trained on the same data, but {first} was on "
-                    f"{facts.source.name} and {folder} on {other.source.name}: {what}"
-                )
+                on = f"{first} was on {facts.source.name} and {folder} on {other.source.name}"
+                raise NescioError(f"runs must have been trained on the same data, but {on}: {what}")
     methods = [model.name for _, model, _ in runs]
     models: dict[str, Method] = {}
     for folder, model, _ in runs:

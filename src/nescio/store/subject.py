@@ -148,10 +148,9 @@ def _as_fitted(user: UserData, part: str, facts: Fitted) -> Samples:
     """Known data as those that a detector was fitted on."""
     samples, kind = user.samples[part], user.kinds[part]
     if kind != facts.kind and len(facts.shape) == 3:
-        raise NescioError(
-            f"{user.paths[part]} has {kind}, but the detector was fitted on {facts.kind}, which "
-            "may be scaled otherwise; give both in the same way"
-        )
+        fitted_on = f"{facts.kind}, which may be scaled otherwise; give both in the same way"
+        where = user.paths[part]
+        raise NescioError(f"{where} has {kind}, but the detector was fitted on {fitted_on}")
     samples = samples if facts.dtype == TOKEN_IDS else samples.floats()
     samples = adapt(samples, facts.shape) if kind == "images" else samples
     return numbered(samples, user.classes[part], facts.classes)

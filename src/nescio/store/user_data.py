@@ -56,10 +56,8 @@ class UserData:
         """Raise an error if one part is images, and the other inputs as they are."""
         if len(set(self.kinds.values())) > 1:
             parts = ", ".join(f"{self.paths[part]} has {kind}" for part, kind in self.kinds.items())
-            raise NescioError(
-                f"{parts}; give both in one way, since images are scaled to [0, 1], and `inputs` "
-                "are left as they are"
-            )
+            reason = "images are scaled to [0, 1], and `inputs` are left as they are"
+            raise NescioError(f"{parts}; give both in one way, since {reason}")
 
     def as_taken_by(self, net: nn.Module) -> tuple[int, Mapping[str, Samples]]:
         """Return how many classes a network has, and the parts as it takes them.

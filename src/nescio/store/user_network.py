@@ -41,10 +41,8 @@ def make_network(spec: str) -> nn.Module:
 
 def _call(factory: Any, spec: str) -> nn.Module:
     if not callable(factory):
-        raise NescioError(
-            f"{spec} is a {type(factory).__name__}; expected a network, or a function or class "
-            "that makes one"
-        )
+        expected = "a network, or a function or class that makes one"
+        raise NescioError(f"{spec} is a {type(factory).__name__}; expected {expected}")
     _check_needs_nothing(factory, spec)
     try:
         net = factory()
@@ -70,10 +68,8 @@ def load_weights(net: nn.Module, path: str | os.PathLike[str]) -> None:
         differences += [f"it adds {_first(unexpected)}"] if unexpected else []
         wrapped = bool(unexpected) and all(name.startswith("module.") for name in unexpected)
         hint = ". Names with 'module.' come from DataParallel: save net.module.state_dict()"
-        raise NescioError(
-            f"{where} holds the weights of another network than this {kind}: "
-            f"{' and '.join(differences)}{hint * wrapped}"
-        )
+        what = f"{' and '.join(differences)}{hint * wrapped}"
+        raise NescioError(f"{where} holds the weights of another network than this {kind}: {what}")
     pairs = {name: (value.shape, state[name].shape) for name, value in given.items()}
     shapes = [f"{n} is {(*a,)}, not {(*b,)}" for n, (a, b) in pairs.items() if a != b]
     if shapes:
@@ -107,10 +103,8 @@ def _module(place: str) -> Any:
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if place == missing or place.startswith(f"{missing}."):
-            raise NescioError(
-                f"there is no module {missing!r}, neither in the current folder nor installed"
-                f"{_shadowed(missing)}"
-            ) from error
+            places = f"neither in the current folder nor installed{_shadowed(missing)}"
+            raise NescioError(f"there is no module {missing!r}, {places}") from error
         raise NescioError(f"importing {place} failed: {error}") from error
     except (Exception, SystemExit) as error:  # code of the user's may raise anything
         raise NescioError(f"importing {place} raised {type(error).__name__}: {error}") from error
@@ -159,10 +153,8 @@ def _check_needs_nothing(factory: Any, spec: str) -> None:
     plain = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [one.name for one in parameters if one.default is one.empty and one.kind not in plain]
     if needed:
-        raise NescioError(
-            f"{spec} needs {', '.join(needed)}; expected a factory without arguments, such as a "
-            "function that fills them in"
-        )
+        expected = "a factory without arguments, such as a function that fills them in"
+        raise NescioError(f"{spec} needs {', '.join(needed)}; expected {expected}")
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:

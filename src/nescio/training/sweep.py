@@ -97,10 +97,9 @@ class Sweep:
             try:
                 model = self.make(**asked)
             except TypeError as error:
-                raise NescioError(
-                    f"make must take the settings {' and '.join(asked)} by name and pass them on "
-                    f"to DUQ, once each; called with them it fails: {error}"
-                ) from error
+                how = f"take the settings {' and '.join(asked)} by name and pass them on to DUQ"
+                reason = f"once each; called with them it fails: {error}"
+                raise NescioError(f"make must {how}, {reason}") from error
         settings = model.settings() if isinstance(model, Method) else {}
         if not isinstance(model, Method) or self.aim.setting not in settings:
             raise NescioError(f"make must return a DUQ, got a {type(model).__name__}")
@@ -112,10 +111,8 @@ class Sweep:
                 )
         used = set() if before is None else {*map(id, before.parameters())}
         if not used.isdisjoint(map(id, model.parameters())):
-            raise NescioError(
-                "make returned a network that it had returned before; each trial needs fresh "
-                "weights, so make the network inside of it"
-            )
+            advice = "each trial needs fresh weights, so make the network inside of it"
+            raise NescioError(f"make returned a network that it had returned before; {advice}")
         return model
 
     def settings(self, model: Method) -> dict[str, Any]:
@@ -204,11 +201,9 @@ class Sweep:
         if all(trial.failed is not None for trial in trials):
             reason = f"with {first.value:g}: {first.failed}"
             return NescioError(f"training failed with every {setting}; {reason}")
-        inputs = len(self.validation)  # type: ignore[arg-type]
-        return NescioError(
-            f"no {setting} gave a single correct prediction on the {inputs} validation inputs; set "
-            "more data aside for validation, or train for longer"
-        )
+        on = f"on the {len(self.validation)} validation inputs"  # type: ignore[arg-type]
+        advice = "set more data aside for validation, or train for longer"
+        return NescioError(f"no {setting} gave a single correct prediction {on}; {advice}")
 
     def report(self, trial: Trial, count: int) -> None:
         """Print a line on standard error, where progress is shown."""

@@ -48,10 +48,9 @@ class Trainer:
         # before there is an optimizer, since it may replace weights
         self.solved = method.prepare(train, validation, settings.seed)
         if self.solved and augmentations:
-            raise NescioError(
-                f"augment changes the batches of steps, but this {method.name} was solved for all "
-                "inputs at once; leave it out, or train it by steps"
-            )
+            solved = f"this {method.name} was solved for all inputs at once"
+            advice = "leave it out, or train it by steps"
+            raise NescioError(f"augment changes the batches of steps, but {solved}; {advice}")
         self.progress = Progress(seconds=time.monotonic() - started)
         self.optimizer = _make_optimizer(method, settings)
         self.inputs = len(train)  # type: ignore[arg-type]

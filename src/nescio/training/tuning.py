@@ -108,10 +108,8 @@ def select_penalty(
         The record of all trials; the chosen weight is its `value`.
     """
     if isinstance(unknown, Iterator):
-        raise NescioError(
-            "unknown data are read once for each trial, but an iterator can be read only once; "
-            "give a tensor, a dataset or a loader"
-        )
+        problem = "unknown data are read once for each trial, but an iterator can be read only once"
+        raise NescioError(f"{problem}; give a tensor, a dataset or a loader")
     values = _checked_candidates(candidates)
     name = getattr(unknown, "name", "") or "unknown data"
     criterion = BY_MISTAKES if unknown is None else f"AUROC of validation data against {name}"
