@@ -114,7 +114,9 @@ class DUQ(KernelMethod):
         with CheapDoubleBackward(x if leaf else None):
             features = self._features(x)
             logits = self._log_kernels(features)
-            norms = gradient_norms(self._penalised(features, logits), x)
+            target = features if self.penalty_target == "features" else logits.exp()
+            summed = target.sum(1) if self.penalty_target == "kernel sum" else hutchinson(target)
+            norms = gradient_norms(summed, x)
         penalty = gradient_penalty(norms, self.penalty)
         return cross_entropies(logits, y) + self.gradient_penalty * penalty, logits
 
@@ -193,11 +195,6 @@ class DUQ(KernelMethod):
         offset = torch.einsum("cnd,pd->pcn", weight, intercept) - self.centroids.double()
         b = 2 * factor * (towards * offset).mean(2)
         return factor * towards.square().mean(2), b, factor * offset.square().mean(2)
-
-    def _penalised(self, features: Tensor, logits: Tensor) -> Tensor:
-        if self.penalty_target == "kernel sum":
-            return logits.exp().sum(1)
-        return hutchinson(features if self.penalty_target == "features" else logits.exp())
 
     def _checked_labels(self, x: Tensor, y: Tensor) -> Tensor:
         """Return labels `(N,)`, or raise; the training loop has checked its own."""

@@ -100,7 +100,13 @@ def write_model(
         bare=ours and method is not given,
         temperature=temperature,
     )
-    tensors = _checked_state(method) if ours else {}
+    tensors: dict[str, Tensor] = {}
+    if ours:
+        if not isinstance(method.normalise, Normalise | nn.Identity):
+            kind = type(method.normalise).__name__
+            raise NescioError(f"normalise must be a nescio.data.Normalise, got {kind}")
+        _check_state(method.state_dict(), method, "this model could not be loaded again")
+        tensors = tensorfile.prefixed_state(method, "model")
     if detector is not None:
         check_complete(detector)
         tensors |= {f"{LEARNED}{key}": value for key, value in learned_by(detector).items()}
@@ -224,15 +230,6 @@ def _recipe(nets: Sequence[nn.Module]) -> dict[str, Any] | None:
     if recipe is None or any(getattr(net, "recipe", None) != recipe for net in nets):
         return None
     return recipe if all(_is_unchanged(net, recipe) for net in nets) else None
-
-
-def _checked_state(method: Method) -> dict[str, Tensor]:
-    """The tensors of a model that a file can hold, or an error if it could not be loaded again."""
-    if not isinstance(method.normalise, Normalise | nn.Identity):
-        kind = type(method.normalise).__name__
-        raise NescioError(f"normalise must be a nescio.data.Normalise, got {kind}")
-    _check_state(method.state_dict(), method, "this model could not be loaded again")
-    return tensorfile.prefixed_state(method, "model")
 
 
 def _is_unchanged(net: nn.Module, recipe: dict[str, Any]) -> bool:

@@ -43,7 +43,15 @@ def _call(factory: Any, spec: str) -> nn.Module:
     if not callable(factory):
         expected = "a network, or a function or class that makes one"
         raise NescioError(f"{spec} is a {type(factory).__name__}; expected {expected}")
-    _check_needs_nothing(factory, spec)
+    try:
+        parameters = [*inspect.signature(factory).parameters.values()]
+    except (TypeError, ValueError):  # of a built-in, which will say so when called
+        parameters = []
+    plain = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [one.name for one in parameters if one.default is one.empty and one.kind not in plain]
+    if needed:
+        expected = "a factory without arguments, such as a function that fills them in"
+        raise NescioError(f"{spec} needs {', '.join(needed)}; expected {expected}")
     try:
         net = factory()
     except (Exception, SystemExit) as error:  # code of the user's may raise anything
@@ -143,18 +151,6 @@ def _shadowed(place: str) -> str:
     if module is None or not here or {path.resolve() for path in here} & imported:
         return ""
     return f"; {here[0]} in the current folder has the name of an installed module: rename it"
-
-
-def _check_needs_nothing(factory: Any, spec: str) -> None:
-    try:
-        parameters = inspect.signature(factory).parameters.values()
-    except (TypeError, ValueError):  # of a built-in, which will say so when called
-        return
-    plain = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    needed = [one.name for one in parameters if one.default is one.empty and one.kind not in plain]
-    if needed:
-        expected = "a factory without arguments, such as a function that fills them in"
-        raise NescioError(f"{spec} needs {', '.join(needed)}; expected {expected}")
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:

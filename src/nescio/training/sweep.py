@@ -31,21 +31,14 @@ File = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
-class Aim:
-    """Which setting to choose, and by what."""
-
-    setting: str
-    criterion: str  # in words
-    measure: str  # the number of a trial that decides
-    fixed: dict[str, float]  # settings that all trials share
-
-
-@dataclass(frozen=True)
 class Sweep:
     """Trainings that differ in one setting only."""
 
     make: Make
-    aim: Aim
+    setting: str  # to choose
+    criterion: str  # in words
+    measure: str  # the number of a trial that decides
+    fixed: dict[str, float]  # settings that all trials share
     candidates: tuple[float, ...]
     train: Dataset[Any]
     validation: Dataset[Any]
@@ -91,7 +84,7 @@ class Sweep:
 
     def fresh_model(self, value: float, seed: int, before: Method | None = None) -> Method:
         """Return a model with the initial weights of a seed, or raise if `make` is at fault."""
-        asked = {self.aim.setting: value, **self.aim.fixed}
+        asked = {self.setting: value, **self.fixed}
         with torch.random.fork_rng():
             torch.manual_seed(derived_seed(seed, "weights", 0))
             try:
@@ -101,7 +94,7 @@ class Sweep:
                 reason = f"once each; called with them it fails: {error}"
                 raise NescioError(f"make must {how}, {reason}") from error
         settings = model.settings() if isinstance(model, Method) else {}
-        if not isinstance(model, Method) or self.aim.setting not in settings:
+        if not isinstance(model, Method) or self.setting not in settings:
             raise NescioError(f"make must return a DUQ, got a {type(model).__name__}")
         for name, wanted in asked.items():
             if settings[name] != wanted:
@@ -121,12 +114,10 @@ class Sweep:
         if isinstance(self.unknown, Samples):
             unknown = fingerprint(self.unknown)
         settings = model.settings()
-        del settings[self.aim.setting]
-        of_sweep = {name: getattr(self, name) for name in ("candidates", "seeds", "seed")}
+        del settings[self.setting]
+        names = ("setting", "criterion", "candidates", "seeds", "seed")
         plain: dict[str, Any] = {
-            "setting": self.aim.setting,
-            "criterion": self.aim.criterion,
-            **of_sweep,
+            **{name: getattr(self, name) for name in names},
             "model": f"crc {zlib.crc32(stable_repr(model).encode()):08x}",
             "method_settings": settings,
             "data": fingerprint(self.train),
@@ -155,7 +146,7 @@ class Sweep:
             model = self.fresh_model(value, seed, before)
             try:
                 train_model(model, self.train, seed=seed, **how)
-                accuracy, separation = self.measure(model)
+                accuracy, separation = self.evaluate(model)
             except DivergedError as error:
                 failed = str(error)
                 break
@@ -165,12 +156,12 @@ class Sweep:
         each, seconds = (tuple(accuracies), tuple(aurocs)), time.monotonic() - started
         return Trial(value, *means, *each, failed, seconds)
 
-    def measure(self, model: Method) -> tuple[float, float | None]:
+    def evaluate(self, model: Method) -> tuple[float, float | None]:
         """Return validation accuracy and, if it decides, the AUROC; None if nothing is right."""
         logits, labels = self.predictions(model)
         correct = (classes(logits) == labels).cpu().numpy()
         accuracy = float(correct.mean())
-        if self.aim.measure == "accuracy":
+        if self.measure == "accuracy":
             return accuracy, None
         score = OF_LOGITS[model.score]
         known = score(logits).cpu().numpy()
@@ -186,18 +177,18 @@ class Sweep:
         self, method: str, trials: tuple[Trial, ...], settings: dict[str, Any]
     ) -> Selection | None:
         """Return the record of some trials, or None if none of them can be chosen."""
-        setting, criterion, measure = self.aim.setting, self.aim.criterion, self.aim.measure
-        sound = [trial for trial in trials if getattr(trial, measure) is not None]
+        sound = [trial for trial in trials if getattr(trial, self.measure) is not None]
         if not sound:
             return None
-        best = max(sound, key=lambda trial: float(getattr(trial, measure)))  # the first of equals
+        best = max(sound, key=lambda trial: float(getattr(trial, self.measure)))  # first of equals
         origin = Provenance.now(self.seed, settings, fsum(trial.seconds for trial in trials))
         inputs = len(self.validation)  # type: ignore[arg-type]
-        return Selection(method, setting, best.value, criterion, measure, inputs, trials, origin)
+        by = self.criterion, self.measure, inputs
+        return Selection(method, self.setting, best.value, *by, trials, origin)
 
     def nothing_to_choose(self, trials: tuple[Trial, ...]) -> NescioError:
         """Return the error when no trial can be chosen."""
-        setting, first = self.aim.setting, trials[0]
+        setting, first = self.setting, trials[0]
         if all(trial.failed is not None for trial in trials):
             reason = f"with {first.value:g}: {first.failed}"
             return NescioError(f"training failed with every {setting}; {reason}")
@@ -207,7 +198,7 @@ class Sweep:
 
     def report(self, trial: Trial, count: int) -> None:
         """Print a line on standard error, where progress is shown."""
-        setting, measure, total = self.aim.setting, self.aim.measure, len(self.candidates)
+        setting, measure, total = self.setting, self.measure, len(self.candidates)
         figure = getattr(trial, measure)
         result = "failed" if trial.failed else "undefined" if figure is None else f"{figure:.4f}"
         line = f"{setting} {trial.value:g} ({count} of {total}): {measure} {result}"

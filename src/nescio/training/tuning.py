@@ -12,7 +12,7 @@ from nescio.errors import NescioError, check_float, check_int, check_name
 from nescio.metrics.percent import percent
 from nescio.records import Selection
 from nescio.seeds import check_seed
-from nescio.training.sweep import Aim, File, Make, Sweep
+from nescio.training.sweep import File, Make, Sweep
 from nescio.training.train import train
 
 LENGTH_SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
@@ -68,10 +68,10 @@ def select_length_scale(
     """
     values = _checked_candidates(candidates, least=1e-6, most=1e6)
     criterion = "validation accuracy at gradient penalty 0"
-    aim = Aim("length_scale", criterion, "accuracy", {"gradient_penalty": 0.0})
+    aim = "length_scale", criterion, "accuracy", {"gradient_penalty": 0.0}
     parts = _training_and_validation(data, validation, seed)
     how = _training_arguments(epochs, training)
-    return Sweep(make, aim, values, *parts, None, seeds, seed, how, progress).run(record)
+    return Sweep(make, *aim, values, *parts, None, seeds, seed, how, progress).run(record)
 
 
 def select_penalty(
@@ -113,10 +113,10 @@ def select_penalty(
     values = _checked_candidates(candidates)
     name = getattr(unknown, "name", "") or "unknown data"
     criterion = BY_MISTAKES if unknown is None else f"AUROC of validation data against {name}"
-    aim = Aim("gradient_penalty", criterion, "auroc", {})
+    aim = "gradient_penalty", criterion, "auroc", dict[str, float]()
     parts = _training_and_validation(data, validation, seed)
     how = _training_arguments(epochs, training)
-    return Sweep(make, aim, values, *parts, unknown, seeds, seed, how, progress).run(record)
+    return Sweep(make, *aim, values, *parts, unknown, seeds, seed, how, progress).run(record)
 
 
 def doubts(record: Selection) -> list[str]:

@@ -828,7 +828,7 @@ def test_what_can_be_scored_is_told_alike_everywhere(command, there, tmp_path):
     code, _, error = command("score", tmp_path / "det", tmp_path / "a.tif")
     assert (code, "of no known format" in error) == (2, True)
     page = (Path(__file__).parents[3] / "docs" / "own-model.md").read_text(encoding="utf-8")
-    table = page.partition("| file | holds |")[2].partition("\n\n")[0]
+    table = page.partition("| file | contents |")[2].partition("\n\n")[0]
     helped = command("score", "--help")[1]
     for kind in (".csv", ".csv.gz", ".csv.bz2", ".npz", ".npy", "idx", "PNG", "JPEG", "folder"):
         assert all(kind in told for told in (error, table, helped)), kind
