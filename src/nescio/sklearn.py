@@ -176,18 +176,16 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fraction = check_float("calibration", self.calibration, most=1, inside=True)
         count, needed = round(fraction * len(known)), min_calibration_inputs(accept)
         if count < needed or count == len(known):
-            raise NescioError(
-                f"reject={accept:g} takes at least {needed} calibration inputs, and some to train "
-                f"on, but calibration={fraction:g} of {len(known)} is {count}; give more inputs, "
-                "or another fraction"
-            )
+            least = f"at least {needed} calibration inputs, and some to train on"
+            size = f"calibration={fraction:g} of {len(known)} is {count}"
+            advice = "give more inputs, or another fraction"
+            raise NescioError(f"reject={accept:g} takes {least}, but {size}; {advice}")
         rows = train_test_split(torch.arange(len(known)), test_size=count, random_state=seed)
         train, calibration = (known.select(part) for part in rows)
         if missing := set(range(len(self.classes_))) - set(train.labels.tolist()):
-            raise NescioError(
-                f"no input of class {self._class_name(min(missing))} is left to train on, once "
-                f"{count} of {len(known)} are set aside; give more of it, or a smaller calibration"
-            )
+            problem = f"no input of class {self._class_name(min(missing))} is left to train on"
+            aside = f"once {count} of {len(known)} are set aside"
+            raise NescioError(f"{problem}, {aside}; give more of it, or a smaller calibration")
         return train, calibration
 
     def _untrained(self, train: Samples, seed: int) -> Method:

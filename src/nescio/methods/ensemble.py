@@ -144,11 +144,9 @@ def _member_networks(make_net: Any, members: int | None) -> list[nn.Module]:
         if members not in (None, len(nets)):
             raise NescioError(f"{len(nets)} networks were given for {members} members")
     elif isinstance(make_net, nn.Module) or not callable(make_net):
-        raise NescioError(
-            "an ensemble is made from a function that makes a network, such as lambda: "
-            "nescio.models.mlp(64, 10), or from a list of networks, got a "
-            f"{type(make_net).__name__}"
-        )
+        source = "a function that makes a network, such as lambda: nescio.models.mlp(64, 10)"
+        expected = f"made from {source}, or from a list of networks"
+        raise NescioError(f"an ensemble is {expected}, got a {type(make_net).__name__}")
     else:
         count = check_int("members", 5 if members is None else members, below=1001)
         nets = [make_net() for _ in range(count)]

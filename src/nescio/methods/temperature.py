@@ -155,14 +155,11 @@ def _no_temperature(logits: Tensor, labels: Tensor, cold: bool) -> NescioError:
         bound = f"no temperature ≥ {MIN_TEMPERATURE:g} is best"
         return NescioError(f"{bound}, as {size}; scale them up in the model")
     if cold:
-        return NescioError(
-            "every label has the largest logit, so that the colder the likelier: there is no best "
-            "temperature. Give more calibration data, with some wrong predictions among them"
-        )
+        reason = "every label has the largest logit, so that the colder the likelier"
+        advice = "Give more calibration data, with some wrong predictions among them"
+        return NescioError(f"{reason}: there is no best temperature. {advice}")
     if spread > MAX_TEMPERATURE:
         bound = f"no temperature ≤ {MAX_TEMPERATURE:g} is best"
         return NescioError(f"{bound}, as {size}; scale them down in the model")
-    return NescioError(
-        "the labels are no likelier than at random, so that the warmer the likelier: there is no "
-        "best temperature. Are these the model's classes?"
-    )
+    reason = "the labels are no likelier than at random, so that the warmer the likelier"
+    return NescioError(f"{reason}: there is no best temperature. Are these the model's classes?")

@@ -97,9 +97,10 @@ class Facts:
         parts = ("train", "test") if os.path.isabs(self.source.name) else ()
         for name in ("kind", "shape", "classes", "features", "encoding", *parts):
             if getattr(now, name) != getattr(self, name):
+                change = f"its {name} were {getattr(self, name)}, and now are {getattr(now, name)}"
+                where = self.source.name
                 raise NescioError(
-                    f"{self.source.name} has changed since the model was trained on it: its {name} "
-                    f"were {getattr(self, name)}, and now are {getattr(now, name)}"
+                    f"{where} has changed since the model was trained on it: {change}"
                 )
         return known
 

@@ -93,10 +93,9 @@ class Trainer:
         self.progress, self.best = self.checkpoint.load(self.method, self.optimizer)
         step, done = self.progress.step, len(self.progress.epochs)
         if not 0 <= step <= self.total or done != step // self.per_epoch or self.progress.seen < 0:
-            raise NescioError(
-                f"checkpoint {str(path)!r} is at step {step} after {done} epochs, impossible in a "
-                f"run of {self.total} steps with {self.per_epoch} an epoch"
-            )
+            state = f"checkpoint {str(path)!r} is at step {step} after {done} epochs"
+            run = f"a run of {self.total} steps with {self.per_epoch} an epoch"
+            raise NescioError(f"{state}, impossible in {run}")
 
     def resumed(self) -> str | None:
         """Return where a resumed run stands, in words, or None if it starts from the beginning."""

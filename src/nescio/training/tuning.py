@@ -126,19 +126,16 @@ def doubts(record: Selection) -> list[str]:
     chance = 1 / record.provenance.settings["method_settings"]["classes"]
     best = max(trial.accuracy or 0.0 for trial in sound)
     if best < chance + (1 - chance) / 5:  # a fifth of the way from guessing to perfection
-        sentences.append(
-            f"The best accuracy of all trials is {percent(best)}, near the {percent(chance)} of "
-            "guessing; they have learned too little to choose by."
-        )
+        near = f"near the {percent(chance)} of guessing; they have learned too little to choose by"
+        sentences.append(f"The best accuracy of all trials is {percent(best)}, {near}.")
     if len(sound) > 1 and len({getattr(trial, record.measure) for trial in sound}) == 1:
         smallest = f"{record.value:g} is only the smallest of them"
         sentences.append(f"All values are equal by this measure; {smallest}.")
     wrong = round((1 - (record.chosen.accuracy or 0.0)) * record.inputs)
     if record.criterion == BY_MISTAKES and wrong < MIN_MISTAKES:
-        sentences.append(
-            f"The choice rests on {wrong} wrong predictions, fewer than {MIN_MISTAKES}, and so on "
-            "luck; set more data aside for validation, or choose by unknown data."
-        )
+        few = f"{wrong} wrong predictions, fewer than {MIN_MISTAKES}, and so on luck"
+        advice = "set more data aside for validation, or choose by unknown data"
+        sentences.append(f"The choice rests on {few}; {advice}.")
     return sentences
 
 
