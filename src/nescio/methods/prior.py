@@ -43,10 +43,9 @@ class ScaleMixture:
 
     def log_prob(self, weight: Tensor) -> Tensor:
         """Return the log density of each weight."""
-        return torch.logaddexp(
-            Gaussian(self.std_1).log_prob(weight) + math.log(self.fraction),
-            Gaussian(self.std_2).log_prob(weight) + math.log1p(-self.fraction),
-        )
+        first = Gaussian(self.std_1).log_prob(weight) + math.log(self.fraction)
+        second = Gaussian(self.std_2).log_prob(weight) + math.log1p(-self.fraction)
+        return torch.logaddexp(first, second)
 
     def divergence(self, mean: Tensor, std: Tensor, drawn: Tensor) -> Tensor:
         """Return `KL(N(mean, std²) ‖ prior)`, summed over weights, estimated from draws `(S, …)`.

@@ -21,8 +21,7 @@ from nescio.data.transforms import Normalise
 from nescio.detectors import DETECTORS, Detector
 from nescio.detectors.learned import check_complete, learned_by, restore_learned
 from nescio.errors import NescioError, check_name
-from nescio.methods import METHODS, as_method, method_class
-from nescio.methods.method import Method
+from nescio.methods import METHODS, Method, as_method, method_class
 from nescio.methods.temperature import TemperatureScaled, split_temperature, temperatures_within
 from nescio.models import build
 from nescio.records import from_plain, to_plain
@@ -84,10 +83,9 @@ def write_model(
             raise NescioError(f"a {type(thing).__name__} is in no table, so could not be loaded")
     recipe = _recipe(method.networks())
     if recipe is None and detector is None:
-        raise NescioError(
-            f"this {type(method.networks()[0]).__name__} cannot be made again from a file; only "
-            "networks made by nescio.models, and not changed since, can be saved whole"
-        )
+        kind = type(method.networks()[0]).__name__
+        whole = "only networks made by nescio.models, and not changed since, can be saved whole"
+        raise NescioError(f"this {kind} cannot be made again from a file; {whole}")
     name, settings = (None, {}) if detector is None else (detector.name, detector.settings())
     ours = recipe is not None
     plan = ModelPlan(
@@ -209,7 +207,6 @@ def _call(name: str, settings: dict[str, Any]) -> str:
 
 
 def _model(plan: ModelPlan, tensors: dict[str, Tensor], path: FilePath) -> Method:
-    """The model of a file that holds one."""
     where = repr(os.fspath(path))
     if plan.fingerprint is not None:
         problem = f"{where} is a detector over a network of your own, which it does not hold"

@@ -35,9 +35,8 @@ from nescio.data.noise import NOISES
 from nescio.errors import NescioError
 from nescio.evaluation.unknown_sets import outliers
 from nescio.files import check_replaceable, kind_of
-from nescio.methods import MCDropout, method_for
+from nescio.methods import MCDropout, Method, method_for
 from nescio.methods.mc_dropout import DROPOUT
-from nescio.methods.method import Method
 from nescio.models import NETWORKS, network_for
 from nescio.records import Evaluation, History, from_plain
 from nescio.seeds import derived_seed

@@ -140,7 +140,6 @@ def _known(
 
 
 def _named(samples: Samples, path: Path) -> Samples:
-    """The same, by its file's name."""
     return samples.with_labels(samples.labels, path.stem)
 
 

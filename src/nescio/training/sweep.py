@@ -213,6 +213,5 @@ def _plain_setting(value: Any) -> Any:
 
 
 def _mean(values: list[Any]) -> float | None:
-    """Return the mean of those that are defined, or None."""
     defined = [value for value in values if value is not None]
     return fsum(defined) / len(defined) if defined else None

@@ -261,7 +261,6 @@ class Trainer:
 
 
 def _make_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
-    """Return the optimizer over all weights that are not frozen."""
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     if not weights:
         raise NescioError("the model has no weights to train: none has requires_grad=True")
