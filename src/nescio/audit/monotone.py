@@ -156,10 +156,9 @@ def _slopes(method: Method, x: Tensor, classes: int, chosen: list[int], seed: in
     gradients = gradients.reshape(-1, classes, len(x), len(chosen))  # (S, C, B, F)
     if not gradients.isfinite().all():
         bad = ~gradients.isfinite().permute(2, 0, 1, 3).flatten(1).all(1)
-        raise NescioError(
-            f"slopes are NaN or infinite at {int(bad.sum())} of {len(x)} points, the first of them "
-            f"{x[bad][0].flatten()[:5].tolist()}; expected a differentiable model"
-        )
+        where = f"{int(bad.sum())} of {len(x)} points, the first of them"
+        problem = f"slopes are NaN or infinite at {where} {x[bad][0].flatten()[:5].tolist()}"
+        raise NescioError(f"{problem}; expected a differentiable model")
     log_p = values.reshape(-1, classes, len(x)).cpu().log_softmax(1)
     return torch.stack([_class_slope(label, gradients, log_p) for label in range(classes)], -1)
 

@@ -74,10 +74,9 @@ def per_feature(
     stopwatch = Stopwatch()
     rows = all_inputs(model, x, READ_ROWS if batch_size is None else batch_size, seed)
     if rows.dim() != 2:
-        raise NescioError(
-            f"inputs of shape {tuple(rows.shape[1:])}; expected rows (N, D) of a table, whose "
-            "features have units. nescio.audit.scaling takes inputs of any shape"
-        )
+        expected = "expected rows (N, D) of a table, whose features have units"
+        other = "nescio.audit.scaling takes inputs of any shape"
+        raise NescioError(f"inputs of shape {tuple(rows.shape[1:])}; {expected}. {other}")
     names = feature_names(names, rows.shape[1])
     chosen = feature_positions(features, names, range(len(names)))
     if not chosen:

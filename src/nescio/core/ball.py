@@ -134,9 +134,8 @@ def _check_box(x: Tensor, box: tuple[float, float] | None) -> tuple[float, float
         return -math.inf, math.inf
     pair = isinstance(box, tuple | list) and len(box) == 2
     if not pair or not all(isinstance(edge, int | float) for edge in box) or not box[0] < box[1]:
-        raise NescioError(
-            f"box must be a pair of numbers (low, high) such as (0.0, 1.0), or None, got {box!r}"
-        )
+        expected = "a pair of numbers (low, high) such as (0.0, 1.0), or None"
+        raise NescioError(f"box must be {expected}, got {box!r}")
     low, high = box
     outside = ((x < low) | (x > high)).flatten(1).any(1)
     if outside.any():

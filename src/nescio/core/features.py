@@ -70,10 +70,9 @@ def forward_with_features(model: nn.Module, x: Tensor, layers: Sequence[str] = (
     with torch.no_grad(), _eager_mode(model), recorder.watching(model, layers):
         logits = draws_of(run(model, x.clone()), len(x))
     if layers and (len(logits) > 1 or recorder.batched):
-        raise NoFeaturesError(
-            f"the model has draws ({len(logits)}), each with features of its own; give one "
-            "network, such as ensemble.member(0), or use a detector on the logits"
-        )
+        problem = f"the model has draws ({len(logits)}), each with features of its own"
+        remedy = "give one network, such as ensemble.member(0), or use a detector on the logits"
+        raise NoFeaturesError(f"{problem}; {remedy}")
     outputs = recorder.outputs
     features = {name: _rows(*outputs[name], len(x), name) for name in layers if name in outputs}
     head = head_output = None
@@ -113,11 +112,8 @@ class _Recorder:
         watched = {name: modules[name] for name in layers if name in modules}
         if HEAD in layers and on_features:
             watched[HEAD] = on_features[0].get_submodule("net")
-        hooks = [
-            module.register_forward_hook(self._keep_output(name))
-            for name, module in watched.items()
-            if not isinstance(module, torch.jit.ScriptModule)
-        ]
+        plain = [(k, m) for k, m in watched.items() if not isinstance(m, torch.jit.ScriptModule)]
+        hooks = [module.register_forward_hook(self._keep_output(name)) for name, module in plain]
         if HEAD in layers and not on_features:
             linear = [module for module in modules.values() if isinstance(module, nn.Linear)]
             hooks += [m.register_forward_hook(self._keep_call, with_kwargs=True) for m in linear]

@@ -58,10 +58,9 @@ def draws_of(output: Any, inputs: int) -> Tensor:
         raise NescioError(f"the model must return a tensor of logits, not {type(output).__name__}")
     draws = output.unsqueeze(0) if output.dim() == 2 else output
     if draws.dim() != 3 or draws.shape[1] != inputs or not draws.is_floating_point():
-        raise NescioError(
-            f"the model must return logits (N, C) or draws (S, N, C) for N = {inputs} inputs, "
-            f"not {output.dtype} {tuple(output.shape)}"
-        )
+        expected = f"logits (N, C) or draws (S, N, C) for N = {inputs} inputs"
+        given = f"{output.dtype} {tuple(output.shape)}"
+        raise NescioError(f"the model must return {expected}, not {given}")
     return draws
 
 

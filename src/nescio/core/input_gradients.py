@@ -41,10 +41,9 @@ def input_gradient(
             flags: dict[str, Any] = {"retain_graph": retain_graph, "create_graph": create_graph}
             (gradient,) = torch.autograd.grad(values.sum(), x, allow_unused=True, **flags)
     if gradient is None:
-        raise NescioError(
-            f"{purpose} needs a model that can be differentiated in its input; what this one "
-            "returns is constant, detached or made under torch.no_grad()"
-        )
+        needed = "a model that can be differentiated in its input"
+        problem = "what this one returns is constant, detached or made under torch.no_grad()"
+        raise NescioError(f"{purpose} needs {needed}; {problem}")
     return gradient
 
 
@@ -107,10 +106,9 @@ def check_finite(names: Sequence[str], values: Tensor, gradients: Tensor) -> Non
     for name, value, gradient in zip(names, values, gradients, strict=True):
         bad = ~(value.isfinite() & gradient.reshape(len(value), -1).isfinite().all(1))
         if bad.any():
-            raise NescioError(
-                f"{name}, or its gradient in the input, is NaN or infinite for {int(bad.sum())} "
-                f"of {len(bad)} inputs; expected a model that is differentiable there"
-            )
+            inputs = f"{int(bad.sum())} of {len(bad)} inputs"
+            problem = f"{name}, or its gradient in the input, is NaN or infinite for {inputs}"
+            raise NescioError(f"{problem}; expected a model that is differentiable there")
 
 
 def draws_and_classes(model: nn.Module, x: Tensor, *, seed: int = 0) -> tuple[int, int]:

@@ -1,8 +1,7 @@
 """A thread's own copy of a model's modules, over the same weights.
 
 Whoever runs a model puts it in eval mode and hooks its layers. On the user's own modules every
-other thread would see that, so it is done on copies of the module objects, which cost about as much
-as noting what they looked like.
+other thread would see that, so it is done on copies of the module objects, which cost little.
 """
 
 import collections
@@ -215,9 +214,8 @@ def _class_refers(kind: type[nn.Module], tree: set[int]) -> bool:
 
 def is_compiled(module: nn.Module) -> bool:
     """Whether torch.compile made this module, or its call."""
-    return (
-        "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None
-    )
+    compiled_call = getattr(module, "_compiled_call_impl", None)
+    return compiled_call is not None or "_orig_mod" in module._modules
 
 
 def _refers(module: nn.Module, tree: set[int]) -> bool:

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from nescio.arrays import is_array
 from nescio.audit.affine.choices import Rays, steepest, track_modules
 from nescio.audit.affine.laws import Law, NotAffineError
-from nescio.core.forward import check_inputs, run
+from nescio.core.forward import check_inputs, draws_of, run
 from nescio.core.model_state import M, check_model, check_values, deep_copy
 from nescio.core.random_streams import from_seed
 from nescio.core.replica import isolate
@@ -51,10 +51,9 @@ class Asymptote:
         """Return the law's logits, shaped as its slope, at one t for all rays or one for each."""
         t = t if is_array(t) else np.float64(check_float("t", t, -1e300, 1e300))
         t = tensor(t).to(self.slope.dtype)
-        if t.numel() not in (1, rays := len(self.start)):
-            raise NescioError(
-                f"{t.numel()} t for {rays} rays; expected one for all or one for each"
-            )
+        if t.numel() not in (1, len(self.start)):
+            given = f"{t.numel()} t for {len(self.start)} rays"
+            raise NescioError(f"{given}; expected one for all, or one for each")
         return self.slope * t.reshape(-1, 1) + self.intercept
 
     @property
@@ -91,8 +90,7 @@ def asymptote(
         x: where rays start, `(N, …)`.
         direction: where they go, `(N, …)`, or one `(…)` for all.
         batch_size: rays at a time; by default as many as their size suggests.
-        seed: of the draws, as in `predict`.
-        progress: show a progress bar on standard error; by default only on a terminal.
+        seed, progress: as in `predict`.
     """
     x, direction = check_rays(x, direction, model)
     check_seed(seed)
@@ -136,10 +134,9 @@ def eval_replica(model: M, stacklevel: int = 4) -> Iterator[M]:
 def float64_copy(model: M, x: Tensor) -> Iterator[M]:
     """Yield a copy in float64 and eval mode to push laws through, once it has run on an input."""
     if isinstance(model, KernelMethod):
-        raise NescioError(
-            f"the kernels of {type(model).__name__} are not affine far away; "
-            "nescio.audit.unknown_from returns the t after which it is unsure"
-        )
+        problem = f"the kernels of {type(model).__name__} are not affine far away"
+        instead = "nescio.audit.unknown_from returns the t after which it is unsure"
+        raise NescioError(f"{problem}; {instead}")
     with eval_replica(model, stacklevel=6) as replica, torch.no_grad():
         double = deep_copy(replica).double().eval().requires_grad_(False)
         from_seed(0, lambda: run(double, x[:1].clone()), double)
@@ -175,14 +172,10 @@ def check_law(
 
 def check_logits_law(logits: Any, inputs: int) -> Law:
     """Return a law of logits `(N, C)` or of draws `(S, N, C)`, or raise an error if it is none."""
-    if not isinstance(logits, Tensor):
-        raise NescioError(f"the model must return a tensor of logits, not {type(logits).__name__}")
-    if not isinstance(logits, Law):
+    if isinstance(logits, Tensor) and not isinstance(logits, Law):
         raise NescioError("what the model returns does not depend on its input")
-    if logits.dim() not in (2, 3) or logits.shape[-2] != inputs:
-        expected = f"logits (N, C) or draws (S, N, C) for N = {inputs} inputs"
-        raise NescioError(f"the model must return {expected}, not {tuple(logits.shape)}")
-    return logits
+    draws_of(logits, inputs)
+    return cast(Law, logits)
 
 
 def check_rays(x: Any, direction: Any, model: nn.Module) -> tuple[Tensor, Tensor]:
@@ -191,10 +184,9 @@ def check_rays(x: Any, direction: Any, model: nn.Module) -> tuple[Tensor, Tensor
     check_values(model)
     x, direction = tensor(x), tensor(direction)
     if x.dim() < 2 or x.numel() == 0 or direction.shape not in (x.shape, x.shape[1:]):
-        raise NescioError(
-            f"directions of shape {tuple(direction.shape)} for starts of shape {tuple(x.shape)}; "
-            "expected starts (N, …), and a direction for each or one for all"
-        )
+        shapes = f"shape {tuple(direction.shape)} for starts of shape {tuple(x.shape)}"
+        expected = "starts (N, …), and a direction for each or one for all"
+        raise NescioError(f"directions of {shapes}; expected {expected}")
     direction = direction.expand(x.shape)
     for values in (x, direction):
         check_inputs(values, model)

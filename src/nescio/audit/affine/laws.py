@@ -1,9 +1,8 @@
 """Affine laws along rays, pushed through a network by the operations that its layers come down to.
 
 On a ray `x₀ + t·d` every value in a piecewise affine network is `slope·t + intercept` between two
-breakpoints, and for all t after the last one. A `Law` is a tensor that holds both, a pair for each
-entry. Torch calls it with aten operations; a rule says how each acts on laws. Rules of operations
-that choose, as ReLU and max pooling do, are in `choices`.
+breakpoints, and after the last one. A `Law` is a tensor of such pairs. Torch calls it with aten
+operations; a rule says how each acts on laws. Rules that choose, as ReLU does, are in `choices`.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -59,7 +59,7 @@ def regions_in(
         known: data whose training points, classes and features are kept with the record.
         limit: the most regions allowed; more are an error.
         budget: seconds allowed; it is an error if they are not enough.
-        progress: show a progress bar on standard error; by default only on a terminal.
+        progress: as in `predict`.
     """
     stopwatch = Stopwatch()
     sides, limit, time_left = _check_window(window), check_int("limit", limit), as_budget(budget)
@@ -76,10 +76,8 @@ def regions_in(
             shown.at(int(100 * fill.area / fill.window_area), 100, f"{len(fill.cells)} regions")
         logits = torch.from_numpy(np.array([cell.logits(cell.centroid) for cell in fill.cells]))
         confidence = method.confidence(logits[None])
-    cells = tuple(
-        Cell(_as_rows(cell.corners), cell.unbounded, int(label), float(sure))
-        for cell, label, sure in zip(fill.cells, logits.argmax(1), confidence, strict=True)
-    )
+    rows = zip(fill.cells, logits.argmax(1).tolist(), confidence.tolist(), strict=True)
+    cells = tuple(Cell(_as_rows(c.corners), c.unbounded, label, sure) for c, label, sure in rows)
     settings = {"window": _as_rows(sides), "limit": limit}
     return Regions(
         method=method.name,

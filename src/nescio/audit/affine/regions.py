@@ -230,10 +230,9 @@ def laws_around(
             logits = run(model, Law(directions, x.repeat_interleave(each, 0), faces))
         law = check_logits_law(logits, len(directions))
         if law.dim() == 3:
-            raise NescioError(
-                f"the model returns {tuple(law.shape)}: several draws, or logits of a batch, not "
-                "one law; give one network, such as ensemble.member(0), and region one input"
-            )
+            given = f"{tuple(law.shape)}: several draws, or logits of a batch, and no one law"
+            remedy = "give one network, such as ensemble.member(0), and region one input"
+            raise NescioError(f"the model returns {given}; {remedy}")
         slopes.append(law.slope.view(len(x), each, -1))
         value = law.intercept.view(len(x), each, -1)[:, 0]
         found.append(faces)

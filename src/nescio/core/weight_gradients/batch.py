@@ -109,10 +109,8 @@ def _check(model: nn.Module, known: dict[str, Weights], layers: Sequence[str] | 
             raise unknown_name("layer", name, [*known, ALL])
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:
-            raise NescioError(
-                f"{type(module).__name__} without running statistics mixes the inputs of a batch, "
-                "so that none has a gradient of its own"
-            )
+            problem = f"{type(module).__name__} without running statistics mixes the inputs"
+            raise NescioError(f"{problem} of a batch, so that none has a gradient of its own")
 
 
 def _forward(model: nn.Module, x: Tensor) -> tuple[list[_Call], Tensor]:
@@ -166,10 +164,9 @@ def _uses(logits: Tensor) -> Counter[Tensor]:
         if node is None or node in seen:
             continue
         if node.name() == "CheckpointFunctionBackward":
-            raise NescioError(
-                "the model uses reentrant checkpoints (torch.utils.checkpoint), which hide weights "
-                "from autograd's graph; use_reentrant=False will do"
-            )
+            problem = "the model uses reentrant checkpoints (torch.utils.checkpoint)"
+            effect = "which hide weights from autograd's graph; use_reentrant=False will do"
+            raise NescioError(f"{problem}, {effect}")
         seen.add(node)
         for after, _ in node.next_functions:
             if (variable := getattr(after, "variable", None)) is not None:
