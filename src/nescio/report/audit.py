@@ -32,11 +32,9 @@ def audit_words(record: Audit) -> list[str]:
         first = f"This network is not piecewise affine: along {_directions(record)} nothing is "
         words = [f"{first}proved about its limit.", f"As far as measured, {_reaches(record)}."]
     if record.overconfident is not None and record.reached:
-        words.append(
-            f"Scaled that far and projected back into the box of the data, "
-            f"{percent(record.overconfident)} of the {_noun(record)}s are answered with a "
-            f"confidence above {percent(record.bold)}."
-        )
+        back = "Scaled that far and projected back into the box of the data"
+        bold = f"{percent(record.overconfident)} of the {_noun(record)}s are answered with a"
+        words.append(f"{back}, {bold} confidence above {percent(record.bold)}.")
     if record.unfollowed and record.budget is not None:
         exact = record.proved if record.unknown_exact is None else record.unknown_exact
         proved = round(exact * record.trials)
@@ -65,10 +63,8 @@ def far_away_words(record: Audit) -> str:
 
 def _affine(record: Audit) -> list[str]:
     certain = record.ends_certain or 0.0
-    words = [
-        f"Along {percent(certain)} of {_directions(record)} the confidence of this network "
-        f"provably → 1 as the input is scaled; {_reaches(record)}."
-    ]
+    first = f"Along {percent(certain)} of {_directions(record)} the confidence of this network "
+    words = [f"{first}provably → 1 as the input is scaled; {_reaches(record)}."]
     if certain < 1 and record.end_confidence is not None:
         least, _, median, _, _ = record.end_confidence
         limit = f"confidence in the limit is at least {percent(least)}, median {percent(median)}"
@@ -131,19 +127,16 @@ def more_time(seconds: float) -> str:
 def audit_tables(record: Audit, classes: Sequence[str] = ()) -> RenderableType:
     """Return the verdict, and the classes in which rays end certain; `classes` are their names."""
     first, *others = audit_words(record)
-    parts: list[RenderableType] = [Text(first, style="bold"), *map(Text, others)]
     table = _classes_table(record, classes)
-    return Group(*parts, *([table] if table else []))
+    return Group(Text(first, style="bold"), *map(Text, others), *([table] if table else []))
 
 
 def _classes_table(record: Audit, classes: Sequence[str]) -> Table | None:
     """Return the classes in which rays end certain, the most frequent first."""
+    names = dict(enumerate(classes))
     ends = sorted(enumerate(record.ends_in or ()), key=lambda end: -end[1])
     ends = [(label, count) for label, count in ends if count]
-    names = {
-        label: classes[label] if label < len(classes) else f"class {label}" for label, _ in ends
-    }
-    named = [(names[label], count) for label, count in ends[:MAX_CLASSES]]
+    named = [(names.get(label, f"class {label}"), count) for label, count in ends[:MAX_CLASSES]]
     if others := ends[MAX_CLASSES:]:
         named.append((f"{len(others)} others", sum(count for _, count in others)))
     rows = [(name, count, Percent(count / record.trials)) for name, count in named]
@@ -231,28 +224,24 @@ def audit_html(context: ReportContext) -> Markup:
     audits = context.unique(Audit)
     parts = [_comparison_table(audits).html()] if len(audits) > 1 else []
     for name, record in audits[:MAX_DRAWN]:
-        words = paragraphs([*audit_words(record), _basis_words(record)])
-        inside = words + _figure_html(name, record)
+        inside = paragraphs([*audit_words(record), _basis_words(record)])
+        inside += _figure_html(name, record)
         # names of its classes, if another record of the model has them
         others = (one for other, one in context.records if other == name)
         named = (one.classes for one in others if isinstance(one, FeatureAudit | Fitted | Map))
         classes = next((names for names in named if len(names) == record.classes), ())
-        if table := _classes_table(record, classes):
-            inside += table.html()
+        inside += table.html() if (table := _classes_table(record, classes)) else ""
         parts.append(model_part(f"{name}: scaled to infinity", inside, len(audits)))
     return join([*parts, not_drawn(len(audits), "models are")])
 
 
 def _figure_html(name: str, record: Audit) -> Markup:
-    what, certain = f"{_noun(record)}s", "certain"
-    if record.unknown_factors is not None:
-        certain = "certain or uncertain from there on"
+    what, later = f"{_noun(record)}s", " or uncertain from there on"
+    certain = f"certain{'' if record.unknown_factors is None else later}"
     dashed = any(ray.asymptote for ray in record.rays)
     limit = ", dashed the affine map at infinity" if dashed else ""
-    caption = (
-        f"Left: confidence in some {what} as they are scaled{limit}. Right: the fraction of all "
-        f"{what} that are {certain} by then."
-    )
+    caption = f"Left: confidence in some {what} as they are scaled{limit}. "
+    caption += f"Right: the fraction of all {what} that are {certain} by then."
     alt = f"{name}. Fraction of {record.trials:,} {what} that become certain as they are scaled: "
     alt += f"{percent(record.reached)} in the end."
     if ends := [ray.confidence[-1] for ray in record.rays]:
@@ -267,9 +256,9 @@ def _comparison_table(audits: Sequence[tuple[str, Audit]]) -> Table:
     columns += ["median factor until certain", "certain unscaled", "projected back: overconfident"]
     rows = []
     for name, one in audits:
-        limits = Percent(one.ends_certain), Percent(one.ends_unknown)
-        others = one.median_factor, Percent(one.at_once), Percent(one.overconfident)
-        rows.append((name, BASIS[one.law], *limits, *others))
+        limits = map(Percent, (one.ends_certain, one.ends_unknown))
+        others = map(Percent, (one.at_once, one.overconfident))
+        rows.append((name, BASIS[one.law], *limits, one.median_factor, *others))
     drawn = all(one.drawn for _, one in audits)
     what = "Random points in the box of the data" if drawn else "Inputs"
     title = f"{what}, scaled to infinity; a dash is what does not apply, or never happens."

@@ -21,6 +21,10 @@ from nescio.report.words import METRICS
 MIN_BIN_INPUTS = 10  # below which a bin's accuracy is mostly chance
 MAX_MODELS = 24  # in the figure of accuracy and mean confidence
 TERMS = ("accuracy", "mean confidence", "ECE", "NLL, Brier", "AUROC correct/wrong")
+GAP = (
+    "Of a calibrated model both marks are in one place; confidence to the right of accuracy is "
+    "overconfidence, to the left underconfidence."
+)
 WARNING = (
     "Measured on calibration data. No temperature helps far away: there a ReLU network becomes "
     "certain at any temperature. To recognise unknown inputs use a detector."
@@ -138,17 +142,12 @@ def calibration_html(context: ReportContext) -> Markup:
         if binned := [(name, one) for name, one in of_data if one.known.reliability is not None]:
             parts += [_reliability(data, binned[:MAX_DRAWN]), not_drawn(len(binned), "models are")]
     if len(evaluations) > 1:
-        drawn = evaluations[:MAX_MODELS]
-        values = "; ".join(
-            f"{name}: accuracy {percent(one.known.accuracy)}, confidence {percent(one.known.mmc)}"
-            for name, one in drawn
-        )
-        caption = (
-            "Of a calibrated model both marks are in one place; confidence to the right of "
-            "accuracy is overconfidence, to the left underconfidence."
-        )
-        alt = f"Accuracy and mean confidence. {values}."
-        parts.append(figure(confidence_gap_figure(drawn), alt, caption))
+        values = []
+        for name, one in evaluations[:MAX_MODELS]:
+            accuracy, mean = percent(one.known.accuracy), percent(one.known.mmc)
+            values.append(f"{name}: accuracy {accuracy}, confidence {mean}")
+        alt = f"Accuracy and mean confidence. {'; '.join(values)}."
+        parts.append(figure(confidence_gap_figure(evaluations[:MAX_MODELS]), alt, GAP))
     if scaled := context.unique(Temperature):
         parts.append(temperature_table(scaled).html())
     return join(parts)
@@ -157,12 +156,10 @@ def calibration_html(context: ReportContext) -> Markup:
 def _reliability(data: str, binned: Sequence[tuple[str, Evaluation]]) -> Markup:
     names, records = zip(*binned, strict=True)
     gaps = "; ".join(f"{name}: {percent(record.known.ece)}" for name, record in binned)
-    return figure(
-        reliability_figure(records, names),
-        f"Accuracy against confidence on {data}. Mean gap (ECE): {gaps}.",
-        f"{data}: on the diagonal confidence is perfectly calibrated, below it overconfident, "
-        f"above it underconfident. Faint: bins of fewer than {MIN_BIN_INPUTS} inputs.",
-    )
+    alt = f"Accuracy against confidence on {data}. Mean gap (ECE): {gaps}."
+    caption = f"{data}: on the diagonal confidence is perfectly calibrated, below it overconfident,"
+    caption += f" above it underconfident. Faint: bins of fewer than {MIN_BIN_INPUTS} inputs."
+    return figure(reliability_figure(records, names), alt, caption)
 
 
 def _distinct_columns(evaluations: Sequence[tuple[str, Evaluation]]) -> Table:

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from nescio.files import FIGURE, PAGE, check_replaceable
-from nescio.records import Evaluation
+from nescio.records import Evaluation, UnknownSide
 from nescio.report import comparison_figures as figures
 from nescio.report.comparison_figures import Sets
 from nescio.report.figures import save_figure
@@ -136,8 +136,7 @@ def by_known_data(context: ReportContext) -> list[Runs]:
 
 def comparison_html(context: ReportContext) -> Markup:
     """Return tables and figures of all models that were evaluated on the same data."""
-    groups = [shared for group in by_known_data(context) if (shared := _comparable(group))]
-    parts = []
+    groups, parts = [one for every in by_known_data(context) if (one := _comparable(every))], []
     for group in groups:
         if len(groups) > 1:
             parts.append(heading(next(iter(group.values()))[0].known.name))
@@ -150,28 +149,21 @@ def _comparable(group: Runs) -> Runs | None:
 
     Only sets with results by the model's own score count.
     """
-    sets_of = {
-        name: [
-            {
-                (side.name, size(side)): side
-                for side in one.unknown
-                if any(result.score == one.score for result in side.separation)
-            }
-            for one in runs
-        ]
-        for name, runs in group.items()
-    }
-    wanted = (frozenset(sets) for several in sets_of.values() for sets in several if sets)
-    for names in dict.fromkeys(wanted):
-        complete = {
-            name: [
-                replace(one, unknown=tuple(side for key, side in sets.items() if key in names))
-                for one, sets in zip(runs, sets_of[name], strict=True)
-                if names <= set(sets)
-            ]
-            for name, runs in group.items()
-        }
-        same = {name: runs for name, runs in complete.items() if runs}
+
+    def scored(one: Evaluation) -> dict[tuple[str, int], UnknownSide]:
+        sides = [side for side in one.unknown if one.score in {r.score for r in side.separation}]
+        return {(side.name, size(side)): side for side in sides}
+
+    def only(names: frozenset[tuple[str, int]], one: Evaluation) -> Evaluation:
+        sides = (side for key, side in scored(one).items() if key in names)
+        return replace(one, unknown=tuple(sides))
+
+    wanted = (frozenset(scored(one)) for runs in group.values() for one in runs)
+    for names in dict.fromkeys(filter(None, wanted)):
+        same = {}
+        for name, runs in group.items():
+            if complete := [only(names, one) for one in runs if names <= set(scored(one))]:
+                same[name] = complete
         if len(same) > 1:
             return same
     return None
@@ -188,11 +180,8 @@ def _group_html(group: Runs) -> Markup:
 
     def has(results: str) -> bool:
         """Whether every record has these results on every set by its own score."""
-        return all(
-            any(one.score == record.score for one in getattr(side, results))
-            for record in every
-            for side in record.unknown
-        )
+        sides = ((one.score, getattr(side, results)) for one in every for side in one.unknown)
+        return all(any(result.score == score for result in several) for score, several in sides)
 
     panels, known = f"a panel for each of {', '.join(sets)}", every[0].known.name
     counted = ({} if one.confidence is None else one.confidence.counts for one in every)

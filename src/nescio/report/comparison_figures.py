@@ -45,12 +45,11 @@ def roc_figure(records: Records, unknown: Sets = None, score: str | None = None)
     for axes, name in zip(panels, sets, strict=True):
         axes.plot([0, 1], [0, 1], color="0.7", linewidth=0.8, linestyle=(0, (1, 3)))  # chance
         for label, group, style in _styled(runs):
-            sides = [side_of(one, name) for one in group]
-            for one, side in zip(group, sides, strict=True):
+            sides = [(one, side_of(one, name)) for one in group]
+            for one, side in sides:
                 curve = of_score(one, side.roc, score)
                 axes.plot(curve.unknown, curve.known, **style)
-            pairs = zip(group, sides, strict=True)
-            area = mean_text([of_score(one, its.separation, score).auroc for one, its in pairs])
+            area = mean_text([of_score(one, its.separation, score).auroc for one, its in sides])
             axes.plot([], [], label=f"{plot_text(label)}  {area}", **style | {"linewidth": 1.8})
         axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
         axes.set_title(f"against {plot_text(name)}", fontsize=10)
@@ -99,15 +98,14 @@ def confidence_figure(records: Records, unknown: Sets = None) -> Figure:
         histograms = _confidences(group, ("known", *sets))
         counts = [[one.counts[name] for one in histograms] for name in ("known", *sets)]
         means = [np.mean([np.array(c) / max(1, sum(c)) for c in each], axis=0) for each in counts]
-        names = (group[0].known.name, *sets)
-        draw_histograms(axes, histograms[0].edges, list(zip(names, means, strict=True)))
+        named = list(zip((group[0].known.name, *sets), means, strict=True))
+        draw_histograms(axes, histograms[0].edges, named)
         # a model that is certain of nearly everything would leave all other bins too flat to see
         axes.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0)), np.square))
         axes.yaxis.set_major_locator(FixedLocator((0, 0.01, 0.05, 0.1, 0.2, 0.5, 1)))
         axes.yaxis.set_major_formatter("{x:g}")
-        axes.set_xlim(0, 1)
         axes.set_title(plot_text(label), fontsize=10)
-    panels[0].set_ylim(bottom=0)  # of all panels
+    panels[0].set(xlim=(0, 1), ylim=(0, None))  # of all panels
     return _titled(with_legend(figure, panels[0]), runs, "confidence on known and unknown")
 
 
@@ -156,8 +154,8 @@ def _panels(
     columns = 2 if count == 4 else min(PANELS_PER_ROW, count)  # two by two leaves no gap
     rows = math.ceil(count / columns)
     height += (legend_lines + 2) * LEGEND_LINE if legend_lines else 0.0
-    size_inches = (max(5.0, PANEL_WIDTH * columns), height * rows + 0.8)
-    figure = Figure(figsize=size_inches, layout="constrained")
+    inches = max(5.0, PANEL_WIDTH * columns), height * rows + 0.8
+    figure = Figure(figsize=inches, layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     for axes in grid.flat[count:]:
         axes.set_axis_off()

@@ -18,6 +18,10 @@ from nescio.report.table import Cell, Percent, Styled, Table, join
 
 ACCEPTS_ALL = 1e300  # a threshold that no score exceeds
 MAX_CLASSES = 12  # listed
+UNUSUAL = (  # that so few known inputs are accepted
+    "That is fewer than chance explains: these test inputs differ from those that set the "
+    "threshold, and the guarantee does not hold for them."
+)
 
 
 def detector_name(record: Fitted) -> str:
@@ -32,8 +36,8 @@ def fitted_words(record: Fitted, recommended: str | None = None) -> list[str]:
     if len(record.thresholds) == 1:
         threshold = f"threshold, {record.thresholds[0]:.6g}, was"
     lead = "Use the detector" if recommended is None else f"Instead of {recommended} there is one"
-    name, data = detector_name(record), f"{record.inputs} inputs of {record.data}"
-    words = f"{lead} fitted on {name}: its {threshold} set by {data}."
+    data = f"{record.inputs} inputs of {record.data}"
+    words = f"{lead} fitted on {detector_name(record)}: its {threshold} set by {data}."
     return [words, f"Guarantee: {record.promise}."]
 
 
@@ -62,10 +66,8 @@ def fitted_lines(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[
     command = f"nescio evaluate {folder}{data} --unknown PATH{model}"
     yield f"{escape(facts.uncovered)}. Measure it: [cyan]{escape(command)}[/]"
     if counts:
-        rows = [
-            (name, count, Styled(f"{value:g}", value))
-            for name, count, value in zip(facts.classes, counts, facts.thresholds, strict=True)
-        ]
+        cells = [Styled(f"{value:g}", value) for value in facts.thresholds]
+        rows = list(zip(facts.classes, counts, cells, strict=True))
         yield Table("", ("class", "inputs", "threshold"), rows)
     if facts.network == "graph":
         yield "The network was exported; outputs verified: scoring needs none of its code"
@@ -85,20 +87,19 @@ def _short(value: object) -> str:
     """Return a setting; of a combined detector its members' names."""
     if not isinstance(value, list | tuple):
         return str(value)
-    if value and all(isinstance(one, list | tuple) and len(one) == 2 for one in value):
-        scores = [one[1].get("score") if isinstance(one[1], dict) else None for one in value]
-        return " and ".join(
-            str(score if one[0] == "threshold" and score else one[0])
-            for one, score in zip(value, scores, strict=True)
-        )
-    return f"{len(value)} of them" if len(value) > 4 else str(value)
+    if not value or not all(isinstance(one, list | tuple) and len(one) == 2 for one in value):
+        return f"{len(value)} of them" if len(value) > 4 else str(value)
+    members = []
+    for name, settings in value:
+        score = settings.get("score") if isinstance(settings, dict) else None
+        members.append(str(score if name == "threshold" and score else name))
+    return " and ".join(members)
 
 
 def decision_words(record: Decision) -> list[str]:
     """Return the threshold, its guarantee, and what it did on known and unknown test data."""
     calibrated = f"{record.calibrated:,} known inputs"
-    words = [threshold_words(record.detector, record.thresholds, calibrated)]
-    words += _guarantee(record)
+    words = [threshold_words(record.detector, record.thresholds, calibrated), *_guarantee(record)]
     if record.accuracy is not None and record.accepted_accuracy is not None:
         accuracy = f"Selective accuracy {percent(record.accepted_accuracy)}, against"
         accuracy += f" {percent(record.accuracy)} if every input is answered."
@@ -137,12 +138,7 @@ def _guarantee(record: Decision) -> list[str]:
     low, high = record.usual
     chance = f"{percent(low)} to {percent(high)} are expected by chance"
     words.append(f"Measured: {accepted}; {chance} with that many inputs.")
-    if record.accepted < low:
-        words.append(
-            "That is fewer than chance explains: these test inputs differ from those that set the "
-            "threshold, and the guarantee does not hold for them."
-        )
-    return words
+    return [*words, UNUSUAL] if record.accepted < low else words
 
 
 def decision_figure(record: Decision) -> Figure:
@@ -193,9 +189,9 @@ def threshold_html(context: ReportContext) -> Markup:
     if len(decisions) > 1:
         parts.append(decisions_table(decisions).html())
     for name, record in decisions:
-        alt = f"Bars: fraction accepted of {record.known} {percent(record.accepted)}" + "".join(
-            f", of {one.name} {percent(1 - one.refused)}" for one in record.unknown
-        )
+        unknown = (f", of {one.name} {percent(1 - one.refused)}" for one in record.unknown)
+        accepted = f"{record.known} {percent(record.accepted)}{''.join(unknown)}"
+        alt = f"Bars: fraction accepted of {accepted}"
         inside = paragraphs(decision_words(record)) + figure(decision_figure(record), alt)
         title, count = f"{name}: measured on test data", len(decisions)
         parts.append(model_part(title, inside, count) if count > 1 else heading(title) + inside)

@@ -98,15 +98,11 @@ def histogram_figure(record: Evaluation, score: str | None = None) -> Figure:
     histograms = {histogram.score: histogram for histogram in record.histograms}
     if score not in histograms:
         raise unknown_name("score of this record", score, histograms)
-    figure, axes = one_panel(
-        f"{plot_text(record.method)}: {plot_text(score)} on each set",
-        f"{plot_text(score)}  (higher = more likely unknown)",
-        "fraction of inputs",
-    )
-    sets = [
-        (record.known.name if name == "known" else name, np.array(counts) / max(1, sum(counts)))
-        for name, counts in histograms[score].counts.items()
-    ]
+    title, xlabel = f"{plot_text(record.method)}: {plot_text(score)} on each set", plot_text(score)
+    xlabel += "  (higher = more likely unknown)"
+    figure, axes = one_panel(title, xlabel, "fraction of inputs")
+    counts, names = histograms[score].counts, {"known": record.known.name}
+    sets = [(names.get(name, name), np.array(n) / max(1, sum(n))) for name, n in counts.items()]
     draw_histograms(axes, histograms[score].edges, sets)
     return with_legend(figure, axes)
 
@@ -132,17 +128,13 @@ def rejection_curves_figure(record: Evaluation, score: str | None = None) -> Fig
     """Draw the accuracy on what is accepted as inputs are rejected, the maximum dashed."""
     title = f"{plot_text(record.method)}: accuracy when unknown-looking inputs are rejected"
     figure, axes = one_panel(title, "fraction rejected", "selective accuracy")
-    sides = [(plot_text(record.known.name), record.known.rejection)]
-    sides += [(f"with {plot_text(side.name)}", side.rejection) for side in record.unknown]
-    for i, (label, curves) in enumerate(sides):
-        if (curve := own(curves, score or record.score)) is None:
-            continue
-        colour = COLOURS[i % len(COLOURS)]
-        axes.plot(curve.rejected, curve.accuracy, color=colour, label=label, linewidth=1.8)
-        if i:
-            axes.plot(curve.rejected, curve.maximum, color=colour, linewidth=1, linestyle="--")
-    axes.set_xlim(0, 1)
-    axes.set_ylim(top=1.01)
+    for i, (lead, name, curve) in enumerate(_curves(record, score or record.score)):
+        if curve is not None:
+            colour, label = COLOURS[i % len(COLOURS)], f"{lead}{plot_text(name)}"
+            axes.plot(curve.rejected, curve.accuracy, color=colour, label=label, linewidth=1.8)
+            if i:
+                axes.plot(curve.rejected, curve.maximum, color=colour, linewidth=1, linestyle="--")
+    axes.set(xlim=(0, 1), ylim=(None, 1.01))
     return with_legend(figure, axes)
 
 
@@ -164,10 +156,8 @@ def unknown_html(context: ReportContext) -> Markup:
 
 
 def _models(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return names[0]
     several = listed(names) if len(names) <= MAX_DRAWN else f"{len(names)} models"
-    return f"each of {several} separately"
+    return several if len(names) == 1 else f"each of {several} separately"
 
 
 def _drawn(name: str, record: Evaluation) -> Markup:
@@ -195,16 +185,20 @@ def _drawn(name: str, record: Evaluation) -> Markup:
 
 def rejection_html(context: ReportContext) -> Markup:
     """Return rejection curves of each evaluation, and a table of the areas under them."""
-    every = context.unique(Evaluation)
-    evaluations = [(name, record, curves) for name, record in every if (curves := _curves(record))]
+    evaluations = []
+    for name, record in context.unique(Evaluation):
+        drawn = _curves(record, record.score)
+        curves = [(f"{lead}{data}", one) for lead, data, one in drawn if one is not None]
+        if len(curves) == len(drawn):
+            evaluations.append((name, record, curves))
     if not evaluations:
         return Markup("")
     parts = [paragraphs(SELECTIVE)]
     for name, record, curves in evaluations[:MAX_DRAWN]:
         areas = (f"{data}: {one.area:.3f} of {one.maximum_area:.3f}" for data, one in curves)
         alt = f"Selective accuracy by the fraction rejected. Areas: {'; '.join(areas)}."
-        drawn = figure(rejection_curves_figure(record), alt)
-        parts.append(model_part(name, drawn, len(evaluations)))
+        inside = figure(rejection_curves_figure(record), alt)
+        parts.append(model_part(name, inside, len(evaluations)))
     rows: list[list[Cell]] = [
         [name, data, one.score, one.area, one.maximum_area, Percent(one.area / one.maximum_area)]
         for name, _, curves in evaluations
@@ -215,10 +209,7 @@ def rejection_html(context: ReportContext) -> Markup:
     return join([*parts, not_drawn(len(evaluations), "evaluations are"), table.html()])
 
 
-def _curves(record: Evaluation) -> list[tuple[str, Rejection]]:
-    """Return the curves by the model's own score; none if the record lacks any of them."""
-    sides = [(record.known.name, record.known.rejection)]
-    sides += [(f"with {side.name}", side.rejection) for side in record.unknown]
-    curves = [(name, own(results, record.score)) for name, results in sides]
-    complete = [(name, curve) for name, curve in curves if curve is not None]
-    return complete if len(complete) == len(sides) else []
+def _curves(record: Evaluation, score: str) -> list[tuple[str, str, Rejection | None]]:
+    """Return the curve of known data, and "with " each unknown set, if the record has them."""
+    unknown = [("with ", side.name, own(side.rejection, score)) for side in record.unknown]
+    return [("", record.known.name, own(record.known.rejection, score)), *unknown]

@@ -4,31 +4,25 @@ from markupsafe import Markup
 
 from nescio.metrics.percent import percent
 from nescio.records import Example, Examples, ExampleSet
-from nescio.report.html import (
-    MAX_DRAWN,
-    heading,
-    level_within,
-    model_part,
-    paragraphs,
-    picture,
-    picture_row,
-)
+from nescio.report import html
+from nescio.report.html import MAX_DRAWN, heading, model_part, paragraphs
 from nescio.report.records import ReportContext
 from nescio.report.table import Cell, Percent, Styled, Table, join
 from nescio.report.words import plural
+
+Ends = dict[str, tuple[Example, ...]]  # the most and the least certain
 
 
 def examples_html(context: ReportContext) -> Markup:
     """Return examples of each record, of the first few."""
     records, parts = context.unique(Examples), []
     for name, record in records[:MAX_DRAWN]:
-        level = level_within(len(records))
+        level = html.level_within(len(records))
         order = f"Of each set the most, then the least certain inputs by {record.score}."
         sets = [_set_html(record, record.known, level, known=True)]
         sets += [_set_html(record, one, level, known=False) for one in record.unknown]
         parts.append(model_part(name, paragraphs([order]) + join(sets), len(records)))
-    if len(records) > MAX_DRAWN:
-        more = len(records) - MAX_DRAWN
+    if (more := len(records) - MAX_DRAWN) > 0:
         parts.append(paragraphs([f"Inputs of {more} more models are not shown."]))
     return join(parts)
 
@@ -42,18 +36,17 @@ def _set_html(record: Examples, one: ExampleSet, level: int, known: bool) -> Mar
         return join([*parts, _table(record, one, ends, known).html()])
     for end, inputs in ends.items():
         if inputs:
-            pictures = picture_row(_picture(one, example, end, known) for example in inputs)
+            pictures = html.picture_row(_picture(one, example, end, known) for example in inputs)
             parts.append(Markup("<p>{}:</p>{}").format(end.capitalize(), pictures))
     return join(parts)
 
 
 def _words(one: ExampleSet, known: bool) -> list[str]:
     """Return what stands out."""
-    if not known:
-        confidence = percent(one.surest[0].confidence) if one.surest else ""
-        return [f"Confidence in the most certain of these: {confidence}."] if one.surest else []
-    if all(example.truth is None for example in one.surest):
+    if not one.surest or (known and all(example.truth is None for example in one.surest)):
         return []
+    if not known:
+        return [f"Confidence in the most certain of these: {percent(one.surest[0].confidence)}."]
     wrong = sum(_is_wrong(example, known) for example in one.surest)
     count = f"the {plural(len(one.surest), 'most certain input')}"
     return [f"Of {count}, {wrong} are misclassified." if wrong else f"It is correct on {count}."]
@@ -72,18 +65,15 @@ def _picture(one: ExampleSet, example: Example, end: str, known: bool) -> Markup
     if known and example.truth:
         alt += f", which is {f'wrong: it is {example.truth}' if wrong else 'correct'}"
     alt += f", confidence {confidence}"
-    if wrong:
-        lines.append(f"is “{example.truth}”")
+    lines += [f"is “{example.truth}”"] if wrong else []
     if example.span is not None:
         low, high = (f"{value:.3g}" for value in example.span)
         lines.append(f"{low} to {high}")
         alt += f"; its values from {low} to {high} are shown stretched to black and white"
-    return picture(example.image, alt, lines, wrong)
+    return html.picture(example.image, alt, lines, wrong)
 
 
-def _table(
-    record: Examples, one: ExampleSet, ends: dict[str, tuple[Example, ...]], known: bool
-) -> Table:
+def _table(record: Examples, one: ExampleSet, ends: Ends, known: bool) -> Table:
     columns = ["end", "input", "class given", *(["true class"] if known else [])]
     columns += ["confidence", "score", *record.features]
     rows: list[list[Cell]] = []

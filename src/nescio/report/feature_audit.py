@@ -70,11 +70,9 @@ def feature_words(record: FeatureAudit) -> list[str]:
     if distance == 0:
         return [f"The median row need not be moved for it to {goal}.", *unmoved]
     spreads = "" if reach.spreads is None else f" ({reach.spreads:.3g} standard deviations)"
-    return [
-        f"The smallest change of a single feature for it to {goal}, in {row}: "
-        f"“{feature.name}” {way} by {distance:.3g}{spreads}.",
-        *unmoved,
-    ]
+    change = f"“{feature.name}” {way} by {distance:.3g}{spreads}"
+    smallest = f"The smallest change of a single feature for it to {goal}, in {row}: {change}."
+    return [smallest, *unmoved]
 
 
 def _level(record: FeatureAudit) -> str:
@@ -97,8 +95,7 @@ def feature_table(record: FeatureAudit) -> Table:
             spreads = None if reach.spreads is None else _plain(reach.spreads)
             row += [_distance(reach), spreads, end]
         rows.append(row)
-    last = "certain after" if kernels else "ends in"
-    columns = ["feature", "seen from", "to"]
+    last, columns = "certain after" if kernels else "ends in", ["feature", "seen from", "to"]
     for way in ("lower", "higher"):
         columns += [f"{way} by", f"{way}, sd", f"{way}: {last}"]
     title = f"{record.method}: {record.rows} rows, each moved along one feature; "
@@ -111,8 +108,7 @@ def feature_notes(record: FeatureAudit) -> list[str]:
     level, sides = _level(record), _sides(*record.features)
     proved = sum(_reach(record, side).proved for side in sides) / len(sides)
     basis = f"{percent(proved)} of this is proved."
-    kernels = _of_kernels(record)
-    if kernels:
+    if kernels := _of_kernels(record):
         goal = "the median row is moved, in the feature's unit, until the model stays uncertain"
         last = f"certain after: until the model is {level} certain, as far as measured."
         if proved < 1:
@@ -128,8 +124,8 @@ def feature_notes(record: FeatureAudit) -> list[str]:
         followed = f"{ways - record.unfollowed:,} of {ways:,}"
         notes.append(f"Directions followed: {followed}. {more_time(record.budget)}")
     if any(one.monotone for one in record.features) and not kernels:
-        monotone = "no probability was seen both to rise and to fall in the range seen."
-        notes.append(f"{MONOTONE} monotone: {monotone}")
+        seen = "no probability was seen both to rise and to fall in the range seen."
+        notes.append(f"{MONOTONE} monotone: {seen}")
     return notes
 
 
@@ -234,11 +230,10 @@ def feature_html(context: ReportContext) -> Markup:
 
 def _html(name: str, record: FeatureAudit) -> Markup:
     ordered = nearest_first(record)
-    names = ", ".join(one.name for one in ordered[:3])
     alt = (
         f"Bars: how far each of {len(ordered)} features must be moved down (left) or up (right), "
         "in standard deviations, until the model is certain or, of kernels, uncertain; nearest: "
-        f"{names}."
+        f"{', '.join(one.name for one in ordered[:3])}."
     )
     many = len(ordered) > MAX_FEATURES
     more = f" The nearest {MAX_FEATURES} of {len(ordered)} features." if many else ""
@@ -247,6 +242,5 @@ def _html(name: str, record: FeatureAudit) -> Markup:
         "standard deviations, the numbers beside them in the feature’s unit."
     )
     drawn = feature_figure(replace(record, features=tuple(ordered[:MAX_FEATURES])))
-    title = heading(f"{name}: one feature at a time")
-    parts = [paragraphs(feature_words(record)), figure(drawn, alt, caption)]
-    return join([title, *parts, feature_table(record).html()])
+    parts = heading(f"{name}: one feature at a time") + paragraphs(feature_words(record))
+    return parts + figure(drawn, alt, caption) + feature_table(record).html()

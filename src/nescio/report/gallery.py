@@ -25,6 +25,7 @@ MIN_WIDTH = 5.0  # inches of a figure, for its title
 FONT_SIZE = 7.5  # points
 MAX_DESCRIBED = 4  # adversarial sets described in sentences; of more the table is enough
 Attacked = tuple[str, Evaluation, UnknownSide, Against]
+Named = tuple[str, Gallery]
 
 
 def gallery_figure(record: Gallery) -> Figure:
@@ -87,11 +88,8 @@ def _title(record: Gallery) -> list[str]:
 
 
 def _draw_image(axes: Axes, image: Image) -> None:
-    pixels = np.array(image)  # (C, H, W)
-    if len(pixels) == 1:
-        axes.imshow(pixels[0], cmap="gray", vmin=0, vmax=1)
-    else:
-        axes.imshow(pixels.transpose(1, 2, 0))
+    pixels = np.array(image).transpose(1, 2, 0)  # (H, W, C); one channel is drawn grey
+    axes.imshow(pixels, cmap="gray", vmin=0, vmax=1)
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set(color="0.7", linewidth=0.5)
 
@@ -114,12 +112,8 @@ def attacks_html(context: ReportContext) -> Markup:
     evaluations = context.unique(Evaluation)
     galleries = [(name, one) for name, one in context.unique(Gallery) if one.rows and one.images]
     parts = [_gallery_html(name, record) for name, record in galleries]
-    attacked = [
-        (name, record, side, side.attack)
-        for name, record in evaluations
-        for side in record.unknown
-        if side.attack is not None
-    ]
+    sides = [(name, record, side) for name, record in evaluations for side in record.unknown]
+    attacked = [(*each, each[2].attack) for each in sides if each[2].attack is not None]
     if attacked:
         words = [
             "Each set was generated for the model it evaluates; of samples only those count that "
@@ -129,13 +123,10 @@ def attacks_html(context: ReportContext) -> Markup:
             *(map(_outcome, attacked) if len(attacked) <= MAX_DESCRIBED else ()),
         ]
         parts += [heading("Adversarial sets"), paragraphs(words), attacks_table(attacked).html()]
-    parts.append(
-        paragraphs(
-            f"{name}, {set_name}: none of {tried} attacks succeeded."
-            for name, record in evaluations
-            for set_name, tried in failed_attacks(record).items()
-        )
-    )
+    for name, record in evaluations:
+        failed = failed_attacks(record).items()
+        failures = (f"{name}, {one}: none of {tried} attacks succeeded." for one, tried in failed)
+        parts.append(paragraphs(failures))
     return join(parts)
 
 
@@ -167,28 +158,25 @@ def _gallery_html(name: str, record: Gallery) -> Markup:
 
 
 def _gallery_words(record: Gallery) -> list[str]:
+    how = (
+        "The attack changes test images to increase the model's loss. Under each picture are "
+        "the class that the model now gives and its confidence."
+    )
     if record.start == "noise":
         how = (
             "The attack changes noise to increase the model's confidence. All models start from "
             "the same noise; under each picture is the confidence before → after."
         )
-    else:
-        how = (
-            "The attack changes test images to increase the model's loss. Under each picture are "
-            "the class that the model now gives and its confidence."
-        )
     if attack := _strength(record):
         how += f" No pixel was changed by more than {attack['eps']:g}, in {attack['steps']} steps."
     words = [how]
     for row in record.rows:
-        before, after = (
-            percent(sum(values) / len(values)) for values in (row.confidence_before, row.confidence)
-        )
+        both = row.confidence_before, row.confidence
+        before, after = (percent(sum(values) / len(values)) for values in both)
         if record.start == "noise":
             words.append(f"{row.name}: mean confidence {before} before, {after} after.")
         else:
-            pairs = zip(row.answers, record.kinds, strict=True)
-            wrong = sum(answer != kind for answer, kind in pairs)
+            wrong = sum(one != kind for one, kind in zip(row.answers, record.kinds, strict=True))
             count = f"{wrong} of {len(row.answers)} are misclassified"
             words.append(f"{row.name}: {count}; mean confidence {after}.")
     return words
@@ -200,15 +188,12 @@ def _picture(record: Gallery, row: GalleryRow, j: int) -> Markup:
     if record.start == "noise":
         change = f"{percent(row.confidence_before[j])} → {after}"
         return picture(row.images[j], f"{alt}, confidence {change}", [change, f"“{answer}”"])
-    wrong = answer != kind
-    verdict = "wrong" if wrong else "still correct"
-    lines = [f"“{answer}” {after}", verdict]
-    return picture(row.images[j], f"{alt}, {verdict}, confidence {after}", lines, wrong)
+    verdict = "wrong" if answer != kind else "still correct"
+    alt += f", {verdict}, confidence {after}"
+    return picture(row.images[j], alt, [f"“{answer}” {after}", verdict], wrong=answer != kind)
 
 
-def _other_attacks(
-    galleries: Sequence[tuple[str, Gallery]], attacked: Sequence[Attacked]
-) -> list[str]:
+def _other_attacks(galleries: Sequence[Named], attacked: Sequence[Attacked]) -> list[str]:
     """Return which pictures come from an attack of other strength than the sets of their kind."""
     words = []
     for name, record in galleries:
@@ -217,19 +202,18 @@ def _other_attacks(
         others = {a.steps for *_, a in attacked if (a.objective == "loss") == samples} - {steps}
         if others and steps is not None:
             listed = " or ".join(map(str, sorted(others)))
+            other = f"of {steps} steps rather than {listed}, so their numbers differ."
             words.append(
-                f"The pictures of {name} come from another attack than these sets, of {steps} "
-                f"steps rather than {listed}, so their numbers differ."
+                f"The pictures of {name} come from another attack than these sets, {other}"
             )
     return words
 
 
 def _outcome(attacked: Attacked) -> str:
     name, record, side, attack = attacked
-    if attack.objective != "loss":
-        known = percent(record.known.mmc)
-        after = f"mean confidence after the attack {percent(side.mmc)}"
-        return f"{name}, {side.name}: {after}, on known inputs {known}."
-    fraction = f"{percent(side.inputs / attack.tried)} of {attack.tried:,} attacked inputs"
-    confidence = f"with a mean confidence of {percent(side.mmc)}"
-    return f"{name}, {side.name}: {fraction} are misclassified, {confidence}."
+    after, known = percent(side.mmc), percent(record.known.mmc)
+    outcome = f"mean confidence after the attack {after}, on known inputs {known}"
+    if attack.objective == "loss":
+        fraction = f"{percent(side.inputs / attack.tried)} of {attack.tried:,} attacked inputs"
+        outcome = f"{fraction} are misclassified, with a mean confidence of {after}"
+    return f"{name}, {side.name}: {outcome}."

@@ -155,34 +155,28 @@ def _inline(svg: str, alt: str) -> Markup:
     for part in root.iter():
         if part.tag in (f"{{{SVG}}}g", f"{{{SVG}}}defs"):
             part.attrib.pop("id", None)  # nothing refers to it, and all figures name them alike
-        for name, value in part.attrib.items():
-            part.set(name, _with_prefix(name, value, prefix))
+        for name, mark in (
+            ("id", "^"),
+            (LINK, "^#"),
+            ("clip-path", r"url\(#"),
+            ("style", r"url\(#"),
+        ):
+            if name in part.attrib:
+                part.set(name, re.sub(mark, rf"\g<0>{prefix}-", part.attrib[name]))
         if "style" in part.attrib:
             style = re.sub(r"'DejaVu Sans'.*?(?=;|$)", "var(--type)", part.attrib["style"])
             part.set("style", COLOUR.sub(lambda found: _themed(found[1]), style))
     title = ElementTree.Element(f"{{{SVG}}}title")
     title.text = alt
     root.insert(0, title)
-    root.set("role", "img")
-    root.set("aria-label", alt)
+    root.attrib |= {"role": "img", "aria-label": alt}
     return Markup(ElementTree.tostring(root, encoding="unicode"))  # noqa: S704 - all text in it is escaped here
-
-
-def _with_prefix(name: str, value: str, prefix: str) -> str:
-    if name == "id":
-        return f"{prefix}-{value}"
-    if name == LINK and value.startswith("#"):
-        return f"#{prefix}-{value[1:]}"
-    return value.replace("url(#", f"url(#{prefix}-") if name in ("clip-path", "style") else value
 
 
 def _themed(colour: str) -> str:
     """Return black, white and greys as the page's ink and paper, and colours as they are."""
-    if colour == "000000":
-        return "currentColor"
-    if colour == "ffffff":
-        return "var(--paper)"
-    if colour[:2] == colour[2:4] == colour[4:]:
-        ink = 100 - round(int(colour[:2], 16) / 2.55)
-        return f"color-mix(in srgb, currentColor {ink}%, var(--paper))"
-    return f"#{colour}"
+    ends = {"000000": "currentColor", "ffffff": "var(--paper)"}
+    if colour in ends or not colour[:2] == colour[2:4] == colour[4:]:
+        return ends.get(colour, f"#{colour}")
+    ink = 100 - round(int(colour[:2], 16) / 2.55)
+    return f"color-mix(in srgb, currentColor {ink}%, var(--paper))"

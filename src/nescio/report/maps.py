@@ -71,18 +71,16 @@ def check_grid(one: Map, name: str, score: str) -> None:
     surface = _surface(one, score)
     for rows in (surface.values, surface.slopes) if surface else ():
         if not one.x or not one.y or [len(row) for row in rows] != [len(one.x)] * len(one.y):
-            raise NescioError(
-                f"the map of {name} on {one.data} cannot be drawn: expected a value of {score} for "
-                f"each of {len(one.x)} by {len(one.y)} points, and at least one point"
-            )
+            points = f"each of {len(one.x)} by {len(one.y)} points, and at least one point"
+            problem = f"the map of {name} on {one.data} cannot be drawn"
+            raise NescioError(f"{problem}: expected a value of {score} for {points}")
 
 
 def _score_names(maps: Sequence[Map], scores: Sequence[str] | None) -> list[str]:
     if not maps or len({(one.data, one.classes) for one in maps}) > 1:
         data = ", ".join(dict.fromkeys(one.data for one in maps)) or "none"
-        raise NescioError(
-            f"a figure needs one or more maps, all of one data set and its classes, got {data}"
-        )
+        expected = "one or more maps, all of one data set and its classes"
+        raise NescioError(f"a figure needs {expected}, got {data}")
     available = list(dict.fromkeys(surface.name for one in maps for surface in one.scores))
     if isinstance(scores, str):
         scores = [scores]
@@ -137,21 +135,16 @@ def _panels(
 
 
 def _draw_score(
-    figure: Figure,
-    column: list[Axes],
-    maps: Sequence[Map],
-    name: str,
-    saturation: bool,
-    single: bool,
+    figure: Figure, column: list[Axes], maps: Sequence[Map], name: str, slopes: bool, single: bool
 ) -> None:
     """Draw one score of every map in one colour scale, with its colour bar."""
     surfaces = {i: surface for i, one in enumerate(maps) if (surface := _surface(one, name))}
-    grids = {i: np.array(one.slopes if saturation else one.values) for i, one in surfaces.items()}
-    clipped = name in UNBOUNDED and not saturation
+    grids = {i: np.array(one.slopes if slopes else one.values) for i, one in surfaces.items()}
+    clipped = name in UNBOUNDED and not slopes
     in_range = [_at_points(maps[i], grid) if clipped else grid for i, grid in grids.items()]
-    norm = _norm(in_range, saturation, COLOUR_RANGE if clipped else 1.0)
+    norm = _norm(in_range, slopes, COLOUR_RANGE if clipped else 1.0)
     # confidence is the one quantity that is high where a model is certain
-    colours = "Purples_r" if name == CONFIDENCE and not saturation else "Purples"
+    colours = "Purples_r" if name == CONFIDENCE and not slopes else "Purples"
     for i, (axes, one) in enumerate(zip(column, maps, strict=True)):
         if i in grids:
             style: Style = {"norm": norm, "cmap": colours, "shading": "nearest"}
@@ -163,23 +156,21 @@ def _draw_score(
             style = {"ha": "center", "va": "center", "fontsize": 9, "color": "0.4"}
             axes.text(0.5, 0.5, why, transform=axes.transAxes, **style)
     label = plot_text(next(iter(surfaces.values())).label)
-    if saturation:
+    if slopes:
         label = f"‖∇ₓ({label})‖₂" if "−" in label else f"‖∇ₓ {label}‖₂"
     place: Style = {"location": "right", "aspect": 30, "label": label}
     if not single:
         column[0].set_title(label, fontsize=10)
         place = {"location": "bottom", "aspect": 25, "pad": 0.06 / len(column)}
-    extend = "min" if saturation else "both" if clipped else "neither"
+    extend = "min" if slopes else "both" if clipped else "neither"
     bar = figure.colorbar(mesh, ax=column, shrink=0.9, extend=extend, **place)
     bar.ax.tick_params(labelsize=7)
 
 
 def _at_points(one: Map, grid: Any) -> Any:
     """Return the values nearest to the map's points; all values if there are no points."""
-    columns, rows = (
-        np.abs(np.subtract.outer(points, nodes)).argmin(1)
-        for points, nodes in ((one.points.x, one.x), (one.points.y, one.y))
-    )
+    pairs = (one.points.x, one.x), (one.points.y, one.y)
+    columns, rows = (np.abs(np.subtract.outer(*pair)).argmin(1) for pair in pairs)
     return grid[rows, columns] if len(rows) else grid
 
 
@@ -238,7 +229,7 @@ def _html(group: Sequence[tuple[str, Map]], evaluations: Sequence[Evaluation]) -
     confidence = map_figure(maps, [CONFIDENCE], titles=names)
     alt_confidence = f"{alt(', '.join(names), CONFIDENCE)} {' '.join(words)}"
     parts = [heading(data), paragraphs([good, *words])]
-    parts.append(figure(confidence, alt_confidence, "Confidence; the points are training data."))
+    parts += [figure(confidence, alt_confidence, "Confidence; the points are training data.")]
     parts.append(Table(title, columns, rows, digits=1).html())
     by_score: dict[str, tuple[Surface, list[tuple[str, Map]]]] = {}
     for name, one in zip(names, maps, strict=True):
@@ -247,9 +238,8 @@ def _html(group: Sequence[tuple[str, Map]], evaluations: Sequence[Evaluation]) -
             surface = next((each for each in one.scores if each.name in own_scores), one.scores[0])
             by_score.setdefault(surface.name, (surface, []))[1].append((name, one))
     for surface, members in by_score.values():
-        titles, drawn = [name for name, _ in members], [one for _, one in members]
-        picture = map_figure(drawn, [surface.name], titles=titles)
-        shown = ", ".join(titles)
+        titles, drawn = zip(*members, strict=True)
+        picture, shown = map_figure(drawn, [surface.name], titles=titles), ", ".join(titles)
         caption = f"The score of {shown}: {surface.label}."
         parts.append(figure(picture, alt(shown, surface.label), caption))
     return join(parts)

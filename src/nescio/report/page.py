@@ -52,16 +52,12 @@ ID_PREFIX = re.compile(r' id="([0-9a-f]{8})-')  # of a figure, before each of it
 
 def provenance_html(context: ReportContext) -> Markup:
     """Return a row for each record; its settings and command are folded away."""
-    records = [
-        (name, type(record).__name__, record, origin)
-        for name, record in context.records
-        if isinstance(origin := getattr(record, "provenance", None), Provenance)
-    ]
-    if not records:
-        return Markup("")
     rows: list[list[Cell]] = []
     inside = []
-    for name, kind, record, origin in records:
+    for name, record in context.records:
+        kind, origin = type(record).__name__, getattr(record, "provenance", None)
+        if not isinstance(origin, Provenance):
+            continue
         versions = ", ".join(f"{package} {version}" for package, version in origin.versions.items())
         rows.append([name, kind, origin.seed, seconds(origin.seconds), versions])
         # records from elsewhere may have a command of their own
@@ -74,6 +70,8 @@ def provenance_html(context: ReportContext) -> Markup:
             origin_html = Markup("<p>Made by <code>{}</code></p>").format(command)
         code = Markup("<p><code>{}</code></p>").format(settings)
         inside.append(heading(f"{name}: {kind}") + origin_html + code)
+    if not rows:
+        return Markup("")
     columns = ("name", "record", "seed", "seconds", "versions")
     table = Table("Records of this report", columns, rows, digits=1)
     if len({row[-1] for row in rows}) == 1:  # said once for all
@@ -160,22 +158,17 @@ def _finished(body: Markup, counter: "itertools.count[int]") -> Markup:
 def _drop_figures(section: Rendered) -> None:
     words = FIGURE.sub("", section["body"])
     if words == section["body"]:
-        size = f"{len(words.encode()) / 10**6:.1f} MB"
-        raise NescioError(
-            f"too many records for one page of {MAX_BYTES // 10**6} MB: even without figures "
-            f"{section['title']!r} has {size}"
-        )
+        size = f"{section['title']!r} has {len(words.encode()) / 10**6:.1f} MB"
+        problem = f"too many records for one page of {MAX_BYTES // 10**6} MB"
+        raise NescioError(f"{problem}: even without figures {size}")
     note = paragraphs(["Figures are left out, or the page would be too large. Give fewer records."])
     section["body"] = note + Markup(words)  # noqa: S704 - what is left of escaped text
 
 
 def _fill_template(context: ReportContext, sections: Sequence[Rendered]) -> str:
-    environment = Environment(
-        loader=PackageLoader("nescio", "report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-    )
+    loader = PackageLoader("nescio", "report")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment.keep_trailing_newline = True
     script = _read("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = {
@@ -224,7 +217,7 @@ def _writable(value: Any) -> Any:
     if isinstance(value, dict):
         return {_writable(key): _writable(item) for key, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = (field.name for field in dataclasses.fields(value))
-        values = {name: _writable(getattr(value, name)) for name in fields}
+        names = [field.name for field in dataclasses.fields(value)]
+        values = {name: _writable(getattr(value, name)) for name in names}
         return dataclasses.replace(value, **values)
     return value

@@ -27,40 +27,39 @@ def ranking_words(record: Contest) -> list[str]:
 
 def ranking_table(record: Contest) -> Table:
     """Return AUROC and FPR95 of each detector on each set, the best mean first, and its cost."""
-    sets = list(record.unknown)
-    columns = ("detector", "mean AUROC", *(f"AUROC: {name}" for name in sets))
+    aurocs, costs = _columns(record)
     rows: list[list[Cell]] = []
     for one in record.contestants:
         row: list[Cell] = [one.name, auroc_cell(one.mean)]
-        row += [auroc_cell(one.auroc[name]) for name in sets]
-        row += [Percent(one.fpr95[name]) for name in sets]
+        row += [auroc_cell(one.auroc[name]) for name in record.unknown]
+        row += [Percent(one.fpr95[name]) for name in record.unknown]
         rows.append([*row, seconds(one.fit_seconds), seconds(one.seconds_per_1000)])
-    columns += (*(f"FPR95: {name}" for name in sets), "fit, s", "s per 1000")
     title = f"Detectors on {record.method}: {record.known} known inputs against unknown sets"
     model = f"{record.model_seconds_per_1000:.3g} s per 1000 inputs"
     notes = [f"{name} skipped: {why}" for name, why in record.skipped.items()]
     notes += [*definitions("AUROC", "FPR95"), f"Times include the model's own, {model}."]
-    return Table(title, columns, rows, notes, row_styles=BEST)
+    return Table(title, ("detector", *aurocs, *costs), rows, notes, row_styles=BEST)
+
+
+def _columns(record: Contest) -> tuple[list[str], list[str]]:
+    aurocs = ["mean AUROC", *(f"AUROC: {name}" for name in record.unknown)]
+    return aurocs, [*(f"FPR95: {name}" for name in record.unknown), "fit, s", "s per 1000"]
 
 
 def ranking_tables(record: Contest) -> RenderableType:
     """Return the ranking for a terminal: AUROC first, FPR95 and cost in a table of their own."""
-    table = ranking_table(record)
-    sets = list(record.unknown)
-    cost = (*(f"FPR95: {name}" for name in sets), "fit, s", "s per 1000")
-    others = table.without("mean AUROC", *(f"AUROC: {name}" for name in sets))
-    first = replace(table.without(*cost), notes=())
-    return Group(first, replace(others, title="FPR95, and time needed"))
+    table, (aurocs, costs) = ranking_table(record), _columns(record)
+    others = replace(table.without(*aurocs), title="FPR95, and time needed")
+    return Group(replace(table.without(*costs), notes=()), others)
 
 
 def recommendation_words(record: Recommendation) -> list[str]:
     """Return which detector suits the model, and what its threshold guarantees."""
     best = next((one for one in record.ranking if one.name == record.detector), record.ranking[0])
     hardest = min(best.auroc, key=best.auroc.__getitem__)
-    words = [
-        f"Recommended: {record.detector} ({record.criterion} {best.mean:.3f}, best of "
-        f"{len(record.ranking)} detectors; {best.worst:.3f} on “{hardest}”, its hardest)."
-    ]
+    why = f"{record.criterion} {best.mean:.3f}, best of {len(record.ranking)} detectors"
+    worst = f"{best.worst:.3f} on “{hardest}”, its hardest"
+    words = [f"Recommended: {record.detector} ({why}; {worst})."]
     accept = record.provenance.settings.get("accept")
     if isinstance(accept, float):
         words.append(
@@ -107,10 +106,8 @@ def recommendation_html(context: ReportContext) -> Markup:
 
 
 def _html(rankings: Sequence[tuple[str, list[str], Table]]) -> Markup:
-    return join(
-        (heading(name) if len(rankings) > 1 else Markup(""))
-        + paragraphs(words)
-        + replace(table, notes=()).html()
-        + items(table.notes)
-        for name, words, table in rankings
-    )
+    parts = []
+    for name, words, table in rankings:
+        parts += [heading(name)] if len(rankings) > 1 else []
+        parts += [paragraphs(words), replace(table, notes=()).html(), items(table.notes)]
+    return join(parts)

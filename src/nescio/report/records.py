@@ -72,10 +72,9 @@ def records_in(arguments: Sequence[str]) -> list[tuple[str, Record]]:
     for name in dict.fromkeys(one.given_name for one in located if one.given_name):
         group = [(one.place.path, one.record) for one in located if one.given_name == name]
         if difference := incompatible(group):
-            raise NescioError(
-                f"records named {name!r} are of different {difference}; expected runs of one "
-                "method on the same data: give the others another NAME="
-            )
+            expected = "runs of one method on the same data: give the others another NAME="
+            problem = f"records named {name!r} are of different {difference}"
+            raise NescioError(f"{problem}; expected {expected}")
     taken = {one.given_name for one in located}
     names = unique_names([one.place for one in located if not one.given_name], taken)
     return [(one.given_name or names[one.place.path], one.record) for one in located]
@@ -85,10 +84,8 @@ def check_output(arguments: Sequence[str], output: Path) -> None:
     """Raise if a page written to `output` would replace a record, or a folder of records."""
     page = output.resolve()
     if ".json" in (output.suffix.lower(), page.suffix.lower()):
-        raise NescioError(
-            f"a page must not end in .json, as records do, got {str(output)!r}; "
-            "expected a name such as report.html"
-        )
+        problem = f"a page must not end in .json, as records do, got {str(output)!r}"
+        raise NescioError(f"{problem}; expected a name such as report.html")
     for _, path in map(_split_name, arguments):
         # an output that does not exist yet may still be a parent folder of a record
         same = output.exists() and path.exists() and output.samefile(path)
@@ -100,13 +97,9 @@ def unique_names(places: Sequence[Place], taken: Collection[str] = ()) -> dict[P
     """Return a name for each place, with parent folders where others share it or it is taken."""
     by_path = {place.path: place for place in reversed(places)}  # the first of each
     while True:
-        counts = Counter(place.name for place in by_path.values())
-        ambiguous = [
-            place
-            for place in by_path.values()
-            if (counts[place.name] > 1 or place.name in taken)
-            and place.parts < len(place.path.parts)
-        ]
+        counts = Counter([*set(taken), *(place.name for place in by_path.values())])
+        same = [place for place in by_path.values() if counts[place.name] > 1]
+        ambiguous = [place for place in same if place.parts < len(place.path.parts)]
         if not ambiguous:
             return {path: place.name for path, place in by_path.items()}
         by_path |= {place.path: Place(place.path, place.parts + 1) for place in ambiguous}
@@ -123,12 +116,11 @@ def incompatible(records: Sequence[tuple[Path, Record]]) -> str | None:
 
     # the history of ensemble members trained one by one names the members' method
     for history in (True, False):
-        methods = {
-            method: path
-            for path, record in records
-            if isinstance(record, History) == history
-            and isinstance(method := getattr(record, "method", None), str)
-        }
+        methods = {}
+        for path, record in records:
+            method = getattr(record, "method", None)
+            if isinstance(record, History) == history and isinstance(method, str):
+                methods[method] = path
         if len(methods) > 1:
             return f"methods: {listed(methods)}"
     data: dict[Path, set[str]] = {}
@@ -192,10 +184,8 @@ def _read_folder(folder: Path, name: str, top: Path, run: Place | None = None) -
     is_run, places = histories > 0, [place] * len(files)
     if run is None and several:  # one folder with records of several models
         is_run, places = False, [_place(file, place.parts + 1) for file in files]
-    located = [
-        _Located(file.resolve(), record, name, its_place)
-        for file, record, its_place in zip(files, records, places, strict=True)
-    ]
+    found = zip(files, records, places, strict=True)
+    located = [_Located(file.resolve(), record, name, where) for file, record, where in found]
     for path in sorted(folder.iterdir()):
         if path.is_dir() and not path.is_symlink():
             located += _read_folder(path, name, top, place if is_run else run)

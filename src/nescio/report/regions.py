@@ -35,11 +35,14 @@ def regions_figure(record: Regions) -> Figure:
     height = min(max(5.6 * (top - bottom) / (right - left), 2.5), 9.0)
     figure = Figure(figsize=(6.4, height + 1.1), layout="compressed")
     axes = figure.subplots()
-    handles = _draw_cells(axes, record) + _draw_boundary(axes, record)
+    handles = _draw_cells(axes, record)
+    if record.boundary:
+        segments = [np.array(segment) for segment in record.boundary]
+        axes.add_collection(LineCollection(segments, colors=INK, linewidths=1.8, capstyle="round"))
+        handles.append(Line2D([], [], color="black", linewidth=1.8, label="decision boundary"))
     handles += _draw_points(axes, record)
-    axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
-    axes.set_xlabel(plot_text(record.features[0]))
-    axes.set_ylabel(plot_text(record.features[1]))
+    xlabel, ylabel = map(plot_text, record.features)
+    axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel=xlabel, ylabel=ylabel)
     axes.tick_params(labelsize=8)
     what = plot_text((record.data or record.method).replace("_", " "))
     regions = plural(record.count, "linear region").replace(",", "")
@@ -75,14 +78,6 @@ def _tint(colour: str, strength: float) -> tuple[float, float, float]:
     return red, green, blue
 
 
-def _draw_boundary(axes: Axes, record: Regions) -> list[Any]:
-    if not record.boundary:
-        return []
-    segments = [np.array(segment) for segment in record.boundary]
-    axes.add_collection(LineCollection(segments, colors=INK, linewidths=1.8, capstyle="round"))
-    return [Line2D([], [], color="black", linewidth=1.8, label="decision boundary")]
-
-
 def _draw_points(axes: Axes, record: Regions) -> list[Any]:
     if (points := record.points) is None:
         return []
@@ -108,9 +103,8 @@ def regions_html(context: ReportContext) -> Markup:
     parts = []
     for name, record in context.unique(Regions)[:MAX_DRAWN]:
         drawn = regions_figure(record)
-        if record.count > MAX_OUTLINES:
-            for collection in (each for axes in drawn.axes for each in axes.collections):
-                collection.set_rasterized(True)
+        for collection in drawn.axes[0].collections:
+            collection.set_rasterized(record.count > MAX_OUTLINES)
         data = f" on {record.data}" if record.data else ""
         words = f"{name}{data}: {_counts(record)}."
         svg = figure(drawn, f"Polygons, with the decision boundary across them. {words}")
@@ -131,16 +125,14 @@ def limits_html(context: ReportContext) -> Markup:
 
 def _monotonicity_words(record: Monotonicity) -> list[str]:
     box = "a partially unbounded box" if record.partially_unbounded else "a box"
-    words = [
-        f"At {record.points:,} points of {box}, along {len(record.monotone_features)} of "
-        f"{len(record.features)} features every class's probability was only seen to rise, or only "
-        "to fall. This is a sampled test, not a proof."
-    ]
+    monotone = f"{len(record.monotone_features)} of {len(record.features)} features"
+    seen = "every class's probability was only seen to rise, or only to fall"
+    sampled = "This is a sampled test, not a proof."
+    words = [f"At {record.points:,} points of {box}, along {monotone} {seen}. {sampled}"]
     if (counter := record.counter_example) is not None:
         slopes = " and ".join(f"{slope:.3g}" for slope in counter.slopes)
         kind = "slopes of both signs" if len(counter.slopes) > 1 else "no slope"
-        words.append(
-            f"It is proved not to be monotonic everywhere: along feature {counter.feature} the "
-            f"probability of class {counter.label} has {kind} ({slopes})."
-        )
+        where = f"along feature {counter.feature} the probability of class {counter.label}"
+        proved = "It is proved not to be monotonic everywhere"
+        words.append(f"{proved}: {where} has {kind} ({slopes}).")
     return words

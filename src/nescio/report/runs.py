@@ -1,5 +1,6 @@
 """Which evaluations are compared, on which data, and what each says by which score."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,11 +36,9 @@ def compared(
         first, *others = sets_of.values()
         unknown = [name for name in first if all(name in other for other in others)]
     names = [unknown] if isinstance(unknown, str) else list(dict.fromkeys(unknown))
-    for name in names:
-        for record in every:
-            if name not in sets_of[id(record)]:
-                where = f"set in a record of {record.method}"
-                raise unknown_name(where, name, sets_of[id(record)])
+    for name, record in itertools.product(names, every):
+        if name not in (sets := sets_of[id(record)]):
+            raise unknown_name(f"set in a record of {record.method}", name, sets)
     if not names:
         listed = (f"{one.method}: {', '.join(sets_of[id(one)]) or 'none'}" for one in every)
         raise NescioError(f"these records have no unknown data in common ({'; '.join(listed)})")
@@ -51,14 +50,12 @@ def compared(
 
 def _by_method(records: Sequence[Evaluation]) -> Runs:
     """Group by method, and by score where one method is scored by several detectors."""
-    pairs = list(dict.fromkeys((one.method, one.score) for one in records))
-    methods = [method for method, _ in pairs]
-    return {
-        method if methods.count(method) == 1 else f"{method}, {score}": [
-            one for one in records if (one.method, one.score) == (method, score)
-        ]
-        for method, score in pairs
-    }
+    groups: dict[tuple[str, str], list[Evaluation]] = {}
+    for one in records:
+        groups.setdefault((one.method, one.score), []).append(one)
+    methods = [method for method, _ in groups]
+    names = (one if methods.count(one) == 1 else f"{one}, {score}" for one, score in groups)
+    return dict(zip(names, groups.values(), strict=True))
 
 
 def _describe_data(record: Evaluation, names: Sequence[str]) -> str:
@@ -99,9 +96,8 @@ def own_auroc(record: Evaluation, results: Sequence[Separation]) -> float | None
 def failed_attacks(record: Evaluation) -> dict[str, int]:
     """Return how many attacks were tried, by the name of each set that is empty as all failed."""
     tried = record.provenance.settings.get("resisted")
-    if not isinstance(tried, dict):
-        return {}
-    return {name: count for name, count in tried.items() if isinstance(count, int)}
+    counts = tried.items() if isinstance(tried, dict) else ()
+    return {name: count for name, count in counts if isinstance(count, int)}
 
 
 def notes(runs: Runs, sets: Sequence[str], score: str | None) -> list[str]:
@@ -118,17 +114,17 @@ def notes(runs: Runs, sets: Sequence[str], score: str | None) -> list[str]:
 def _attack_notes(runs: Runs, name: str) -> list[str]:
     """Return how an attack made a set and, where only inputs now misclassified count, how many."""
     sides = {label: [side_of(one, name) for one in group] for label, group in runs.items()}
-    ways: dict[str, dict[str, None]] = {}
+    attacks = [side.attack for group in sides.values() for side in group if side.attack]
+    if not attacks:
+        return []
+    ways = {}
     for label, group in sides.items():
         if described := [describe_attack(side.attack) for side in group if side.attack]:
-            ways[label] = dict.fromkeys(described)
-    if not ways:
-        return []
+            ways[label] = list(dict.fromkeys(described))
     first = next(iter(ways.values()))
     how = "; ".join(f"{label} by {' and '.join(way)}" for label, way in ways.items())
-    if all(list(way) == list(first) for way in ways.values()):
+    if all(way == first for way in ways.values()):
         how = "; ".join(first)
-    attacks = [side.attack for group in sides.values() for side in group if side.attack]
     lines = [f"Attack of {name} on {attacks[0].tried} inputs: {how}."]  # as many for all
     if any(attack.objective == "loss" for attack in attacks):
         counts = {label: [str(side.inputs) for side in group] for label, group in sides.items()}

@@ -47,16 +47,14 @@ def scaling_words(record: Scaling) -> list[str]:
     features = [one for one in moved if one.feature is not None]
     words = []
     missed = [one.name for one in features if not any(each.notices for each in one.scores or ())]
+    count = plural(len(features), "feature")
     if missed:
         names = listed([f"“{name}”" for name in missed[:3]])
         names += " and others" if len(missed) > 3 else ""
-        words.append(
-            f"Of {plural(len(features), 'feature')} scaled up to {largest}, {len(missed)} are "
-            f"flagged by no score: {names}."
-        )
+        which = f"{len(missed)} are flagged by no score: {names}."
+        words.append(f"Of {count} scaled up to {largest}, {which}")
     elif features:
-        each = f"Each of {plural(len(features), 'feature')}, scaled up to {largest},"
-        words.append(f"{each} is flagged by at least one score.")
+        words.append(f"Each of {count}, scaled up to {largest}, is flagged by at least one score.")
     for ray in moved:
         if ray.feature is None:
             flagging = [course.score for course in ray.scores or () if course.notices]
@@ -75,17 +73,15 @@ def scaling_table(record: Scaling) -> Table:
             rows.append([one.name, *[None] * (2 + len(scores)), zero])
             continue
         flagged = [Percent(course.flagged[-1]) for course in one.scores]
-        row: list[Cell] = [one.name, _factor(one.certain_from), Percent(one.confidence[-1])]
-        rows.append([*row, *flagged, _flagged_by(one.scores)])
+        factor = one.certain_from
+        since = NEVER if factor is None else Styled(f"×{short_number(factor)}", factor)
+        confidence = Percent(one.confidence[-1])
+        rows.append([one.name, since, confidence, *flagged, _flagged_by(one.scores)])
     largest = short_number(record.factors[-1])
     title = f"{record.method}: {record.inputs} inputs, scaled up to ×{largest}"
     columns = ["feature", "certain from", "confidence"]
     columns += [*(f"{score} flags" for score in scores), "flagged by"]
     return Table(title, columns, rows, NOTES)
-
-
-def _factor(value: float | None) -> Styled:
-    return NEVER if value is None else Styled(f"×{short_number(value)}", value)
 
 
 def _flagged_by(courses: Sequence[Course]) -> Styled:
@@ -136,8 +132,8 @@ def _draw_score(record: Scaling, number: int, above: Axes, below: Axes) -> None:
     heights = [y for line in below.lines for y in np.asarray(line.get_ydata(), float)] or [1.0]
     below.set_ylim(max(max(heights) * GRADIENT_RANGE, min(heights)) / 3, max(heights) * 3)
     despine(above, below)
-    for axes in (above, below):
-        axes.margins(x=0)
+    above.margins(x=0)
+    below.margins(x=0)
 
 
 def _telling(record: Scaling) -> list[Direction]:
@@ -163,6 +159,5 @@ def _html(name: str, record: Scaling) -> Markup:
     scores = ", ".join(gauge.label for gauge in record.gauges)
     alt = f"Curves of {scores}: mean and gradient norm as inputs are scaled. {' '.join(words)}"
     caption = "Above: mean of each score. Below: its gradient; where it vanishes nothing reacts."
-    title = heading(f"{name}: do scores flag scaled inputs?")
-    parts = [title, paragraphs(words), figure(drawn, alt, caption)]
-    return join([*parts, scaling_table(record).html()])
+    parts = heading(f"{name}: do scores flag scaled inputs?") + paragraphs(words)
+    return parts + figure(drawn, alt, caption) + scaling_table(record).html()

@@ -100,11 +100,10 @@ class Table:
     def html(self) -> Markup:
         """Return a table that a click on a heading sorts, with its notes as paragraphs."""
         head = []
-        for i, numeric in enumerate(self._numeric):
+        for i, (name, numeric) in enumerate(zip(self.columns, self._numeric, strict=True)):
             percent = ", %" if any(isinstance(row[i], Percent) for row in self.rows) else ""
             kind = Markup(" class=number") if numeric else ""
-            heading = f"{self.columns[i]}{percent}"
-            head.append(Markup("<th scope=col{}>{}</th>").format(kind, heading))
+            head.append(Markup("<th scope=col{}>{}{}</th>").format(kind, name, percent))
         cells = (map(self._html_cell, row, range(len(row))) for row in self.rows)
         label = f"table: {self.title or ', '.join(self.columns)}"
         caption = Markup("<caption>{}</caption>").format(self.title) if self.title else ""

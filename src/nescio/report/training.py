@@ -30,6 +30,7 @@ SETTINGS = {"length_scale": "length scale σ", "gradient_penalty": "gradient pen
 CHOSEN, FAILED = COLOURS[2], COLOURS[1]
 PER_SEED = {"accuracy": "accuracies", "auroc": "aurocs"}
 LABEL_WIDTH = 0.4  # inches along the axis
+Positions = dict[float, float]  # on an axis, by the value there
 
 
 def selection_words(record: Selection) -> str:
@@ -84,7 +85,7 @@ def selection_figure(record: Selection) -> Figure:
     return figure
 
 
-def _positions(values: Sequence[float]) -> dict[float, float]:
+def _positions(values: Sequence[float]) -> Positions:
     """Return positions on a log axis; 0, which has none, is to the left of all others."""
     positions = {value: math.log10(value) for value in values if value > 0}
     if 0.0 in values:
@@ -93,9 +94,7 @@ def _positions(values: Sequence[float]) -> dict[float, float]:
     return positions
 
 
-def _draw_trials(
-    record: Selection, measure: str, axes: Axes, positions: dict[float, float]
-) -> None:
+def _draw_trials(record: Selection, measure: str, axes: Axes, positions: Positions) -> None:
     """Draw means as a line, seeds as points, the chosen value marked, crosses for failures."""
     colour = COLOURS[0] if measure == record.measure else "0.5"
     for trial in record.trials:
@@ -127,9 +126,7 @@ def _draw_trials(
     despine(axes)
 
 
-def _label_values(
-    axes: Axes, record: Selection, positions: dict[float, float], width: float
-) -> None:
+def _label_values(axes: Axes, record: Selection, positions: Positions, width: float) -> None:
     """Set a tick for each value; labels that would overlap are left out, never the chosen one."""
     low, high = axes.get_xlim()
     room = LABEL_WIDTH * (high - low) / width
@@ -144,11 +141,10 @@ def _label_values(
 def history_figure(record: History, name: str) -> Figure:
     """Draw loss and accuracy epoch by epoch, on training and, dashed, on validation data."""
     figure = Figure(figsize=(7.5, 2.9), layout="constrained")
-    epochs = [one.epoch for one in record.epochs]
     panels = figure.subplots(1, 2)
-    marker = "o" if len(epochs) == 1 else None
+    epochs = [one.epoch for one in record.epochs]
     for axes, metric in zip(panels, ("loss", "accuracy"), strict=True):
-        style: Style = {"marker": marker, "linewidth": 1.8}
+        style: Style = {"marker": "o" if len(epochs) == 1 else None, "linewidth": 1.8}
         values = [getattr(one, metric) for one in record.epochs]
         axes.plot(epochs, values, color=COLOURS[0], label="training", **style)
         validation = [getattr(one, f"validation_{metric}") for one in record.epochs]

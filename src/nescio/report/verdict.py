@@ -43,10 +43,8 @@ def verdict_html(context: ReportContext) -> Markup:
     cards = {name: answers for name in names if (answers := _answers(context, name))}
     parts = []
     if best := standings(context):
-        lead = (
-            (heading(data) if len(best) > 1 else Markup("")) + items(sentences)
-            for data, sentences in best.items()
-        )
+        titles = map(heading, best) if len(best) > 1 else [Markup("")]
+        lead = (title + items(best[data]) for title, data in zip(titles, best, strict=True))
         parts.append(Markup("<div class=lead>{}</div>").format(join(lead)))
     level = level_within(len(cards))
     for name, answers in cards.items():
@@ -86,10 +84,9 @@ def _detectors(context: ReportContext) -> list[list[str]]:
     best = [record for _, record in context.of(Recommendation)]
     chosen = {(record.detector, record.calibrated) for record in best}
     recommended = best[0].detector if best else None
-    fitted = (one for _, one in context.of(Fitted))
-    others = (one for one in fitted if (detector_name(one), one.inputs) not in chosen)
-    words = (fitted_words(one, recommended) for one in others)
-    return [*map(recommendation_words, best), *words]
+    fitted = [one for _, one in context.of(Fitted)]
+    others = [one for one in fitted if (detector_name(one), one.inputs) not in chosen]
+    return [*map(recommendation_words, best), *(fitted_words(one, recommended) for one in others)]
 
 
 def _once(answers: Iterable[list[str]]) -> list[str]:
@@ -102,11 +99,10 @@ def known_words(runs: Sequence[Evaluation]) -> list[str]:
     known = runs[0].known
     metrics = ("accuracy", "mmc", "ece")
     means = [fmean(getattr(one.known, metric) for one in runs) for metric in metrics]
-    accuracy, confidence, _ = means
     several = f", mean of {len(runs)} runs" if len(runs) > 1 else ""
     sentences = [
-        f"Accuracy on {known.name} ({known.inputs} inputs): {percent(accuracy)}{several}.",
-        f"Its mean confidence is {percent(confidence)}. {_calibration(*means)}",
+        f"Accuracy on {known.name} ({known.inputs} inputs): {percent(means[0])}{several}.",
+        f"Its mean confidence is {percent(means[1])}. {_calibration(*means)}",
     ]
     auroc = mean([own_auroc(one, one.known.misclassification) for one in runs])
     if auroc is not None:
@@ -122,27 +118,22 @@ def points(fraction: float) -> str:
 
 def _calibration(accuracy: float, confidence: float, ece: float) -> str:
     off = f"on average it differs from the accuracy by {points(ece)} (ECE)"
-    if ece <= GOOD_ECE:
-        return f"It is well calibrated: {off}."
     if ece <= FAIR_ECE:
-        return f"It is fairly calibrated: {off}."
+        return f"It is {'well' if ece <= GOOD_ECE else 'fairly'} calibrated: {off}."
     too_high, too_low = confidence - accuracy > ece / 2, accuracy - confidence > ece / 2
     way = ", mostly too high" if too_high else ", mostly too low" if too_low else ""
     return f"Do not rely on it: {off}{way}."
 
 
 def _misclassification(auroc: float, wrong: int) -> str:
+    often = f"than a correct one {percent(auroc)} of the time"
     if wrong < MIN_ERRORS:
         subject = "Its only wrong answer has" if wrong == 1 else f"Its {wrong} wrong answers have"
-        return (
-            f"{subject} a lower confidence than a correct one {percent(auroc)} of the time; so few "
-            "do not show whether confidence reveals errors."
-        )
+        few = "so few do not show whether confidence reveals errors"
+        return f"{subject} a lower confidence {often}; {few}."
     how = "hardly" if auroc < FAIR else "often" if auroc < GOOD else "mostly"
-    return (
-        f"Its confidence {how} reveals errors: one of its {wrong} wrong answers looks less certain "
-        f"than a correct one {percent(auroc)} of the time."
-    )
+    looks = f"one of its {wrong} wrong answers looks less certain {often}"
+    return f"Its confidence {how} reveals errors: {looks}."
 
 
 def unknown_words(runs: Sequence[Evaluation]) -> list[str]:
@@ -151,12 +142,11 @@ def unknown_words(runs: Sequence[Evaluation]) -> list[str]:
     if not aurocs:
         return failed
     worst, best = min(aurocs, key=aurocs.__getitem__), max(aurocs, key=aurocs.__getitem__)
-    sentences = [_separation(worst, aurocs[worst])]
+    last = _separation(worst, aurocs[worst])
+    sentences = [last[0].upper() + last[1:]]
     if worst != best:
         first = "Best" if aurocs[best] >= FAIR else "Least bad"
-        sentences = [f"{first}: {_separation(best, aurocs[best])}", f"Worst: {sentences[0]}"]
-    else:
-        sentences = [sentences[0][0].upper() + sentences[0][1:]]
+        sentences = [f"{first}: {_separation(best, aurocs[best])}", f"Worst: {last}"]
     if len(aurocs) > 2:
         well = sum(value >= GOOD for value in aurocs.values())
         kinds = f"Of {len(aurocs)} kinds of unknown inputs"
@@ -168,9 +158,8 @@ def unknown_words(runs: Sequence[Evaluation]) -> list[str]:
     last = f"Mean confidence on {describe_set(worst)}: {percent(confidence)}"
     last += f", on known inputs {percent(usual)}"
     if accepted is not None:
-        last += (
-            f"; a threshold that accepts 95 % of known inputs accepts {percent(accepted)} of them"
-        )
+        last += "; a threshold that accepts 95 % of known inputs accepts "
+        last += f"{percent(accepted)} of them"
     return [*sentences, f"{last}.", *failed]
 
 
@@ -285,8 +274,7 @@ def _limits(audits: Sequence[tuple[str, Audit]]) -> list[str]:
         elif record.law == "affine" and certain > MOST:
             limit = f"Confidence provably → 1 far away along {which}"
         elif record.law == "affine" and record.end_confidence is not None:
-            median = percent(record.end_confidence[2])
             limit = "Confidence provably does not → 1 far away along most directions, but its "
-            limit += f"median limit is {median}"
+            limit += f"median limit is {percent(record.end_confidence[2])}"
         limits.setdefault(limit, []).append(name)
     return [f"{limit}: {listed(names)}." for limit, names in limits.items()]
