@@ -62,18 +62,12 @@ def audit(
     if total.seconds is not None:
         say(f"this may take {total.seconds:g} s (--budget)")
     model, facts = open_run(run)
-    if features is not None and facts.kind != "tabular":
-        chosen: Sequence[int | str] | None = [_position(word) for word in features]
-    else:
-        chosen = features
+    chosen: Sequence[int | str] | None = features
+    if features is not None and facts.kind != "tabular":  # positions; int() refuses very long ones
+        chosen = [int(word) if word.isdecimal() and len(word) < 10 else word for word in features]
     size = rows, trials, limit, total
     audits = RunAudits(
         output or run, model, facts.load(root), chosen, scores, *size, scaling, batch_size, seed
     )
     for part in audits.run():
         out.print(part, soft_wrap=isinstance(part, str))
-
-
-def _position(word: str) -> int | str:
-    """Return a position if the word is one; int() refuses very long ones."""
-    return int(word) if word.isdecimal() and len(word) < 10 else word

@@ -93,10 +93,9 @@ def claim(folder: Path) -> None:
         raise NescioError(f"{str(folder)!r} is a file; expected a folder to write")
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     if names and MARK not in names:
-        raise NescioError(
-            f"the folder {str(folder)!r} contains other things ({', '.join(names[:3])}"
-            f"{', …' * (len(names) > 3)}) and no {MARK}; choose another with --output"
-        )
+        others = f"{', '.join(names[:3])}{', …' * (len(names) > 3)}"
+        problem = f"the folder {str(folder)!r} contains other things ({others}) and no {MARK}"
+        raise NescioError(f"{problem}; choose another with --output")
     check_replaceable(folder / REPORT, REPORT_KIND)
     with atomic_write(folder / MARK, "w") as file:
         file.write(ABOUT)
@@ -204,11 +203,9 @@ def _attacked(softmax: Findings, acet: Findings) -> str:
 def _decisions(softmax: Findings, duq: Findings) -> str:
     decision = duq.decision
     least = ACCEPT if decision.usual is None else decision.usual[0]
-    verdict = "less than guaranteed"
-    if decision.accepted >= least:
-        verdict = "within the expected variation"
-    if decision.accepted >= ACCEPT:
-        verdict = "as guaranteed"
+    expected = decision.accepted >= least
+    verdict = "within the expected variation" if expected else "less than guaranteed"
+    verdict = "as guaranteed" if decision.accepted >= ACCEPT else verdict
     return (
         f"Decisions: a threshold on DUQ, set to accept {percent(ACCEPT)} of known digits, accepts "
         f"{percent(decision.accepted)} of {decision.inputs} new ones, {verdict}, and rejects "
@@ -270,8 +267,7 @@ def print_summary(folder: Path, problems: Mapping[str, Sequence[Findings]], out:
         say(out, sentence, f"{number}. ")
     out.print("\n[bold]Try next[/]")
     for command, why in try_next(folder, name):
-        text = f"  [dim]# {why}[/]\n  [cyan]{escape(command)}[/]"
-        out.print(text, soft_wrap=True)
+        out.print(f"  [dim]# {why}[/]\n  [cyan]{escape(command)}[/]", soft_wrap=True)
     command = f"{OPENERS.get(sys.platform, 'xdg-open')} {shlex.quote(str(folder / REPORT))}"
     text = f"\n[bold]The report[/], with all figures: [cyan]{escape(command)}[/]"
     out.print(text, soft_wrap=True)

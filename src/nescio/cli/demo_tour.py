@@ -111,12 +111,8 @@ def tour(folder: Path, seed: int, out: Console, size: Size | None = None) -> Non
         digits, gallery = work.digits()
         problems = {DIGITS.name: digits, MOONS.name: work.moons()}
         next_stage("the report")
-        records = [
-            (f"{name}/{findings.method}", record)
-            for name, models in problems.items()
-            for findings in models
-            for record in findings.records().values()
-        ]
+        every = [(f"{name}/{one.method}", one) for name in problems for one in problems[name]]
+        records = [(name, record) for name, one in every for record in one.records().values()]
         with atomic_write(folder / REPORT, "w") as file:
             file.write(report_page([*records, (DIGITS.name, gallery)]))
     print_summary(folder, problems, out)
@@ -223,9 +219,8 @@ class _Tour:
         evaluation = evaluate(model, known.test, sets, attacked=self.size.attacked, **quiet)
         data = {name: one for name, one in sets.items() if not isinstance(one, str)}  # no attacks
         calibration, test = split_test(self.folder, problem, known, self.seed)
-        detector, _ = fit_run(
-            run / "detector", run, calibration, None, None, NamedDetector(accept=ACCEPT)
-        )
+        choice = NamedDetector(accept=ACCEPT)
+        detector, _ = fit_run(run / "detector", run, calibration, None, None, choice)
         decision = decide(detector, test, data)
         classes, columns = known.classes, known.features
         how = {"each": EXAMPLES_PER_END, "classes": classes, "features": columns, **quiet}

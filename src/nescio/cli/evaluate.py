@@ -126,12 +126,9 @@ def _output_paths(folder: Path | None, output: Path | None) -> tuple[Path, ...]:
 def _lost_sets(path: Path, record: Evaluation) -> list[str]:
     """Return the unknown sets of the record at a path that the new one does not have."""
     try:
-        old = _sets(Evaluation.load(path))
+        both = Evaluation.load(path), record
     except NescioError:  # there is none that could be lost
         return []
-    return [name for name in old if name not in _sets(record)]
-
-
-def _sets(record: Evaluation) -> list[str]:
-    """Return all unknown sets of a record, also those of attacks that failed."""
-    return [*(side.name for side in record.unknown), *failed_attacks(record)]
+    # also those of attacks that failed
+    old, new = ([*(side.name for side in one.unknown), *failed_attacks(one)] for one in both)
+    return [name for name in old if name not in new]

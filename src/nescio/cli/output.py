@@ -15,6 +15,7 @@ from nescio.errors import NescioError
 from nescio.files import check_replaceable
 
 out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+Paths = Iterable[Path]
 MAX_NAMED_FILES = 3  # in the message of an interrupted command
 
 
@@ -34,11 +35,7 @@ def warn(message: str) -> None:
 
 
 def check_output(
-    output: Path,
-    kind: str,
-    inputs: Iterable[Path] = (),
-    folders: Iterable[Path] = (),
-    own: str = "",
+    output: Path, kind: str, inputs: Paths = (), folders: Paths = (), own: str = ""
 ) -> None:
     """Raise an error, before the work, if a file would replace one that is still needed.
 
@@ -56,9 +53,8 @@ def check_output(
             needed |= {file: why for file in _own_files(folder) if file.name != own}
         for file, why in needed.items():
             if file.exists() and output.samefile(file):
-                raise NescioError(
-                    f"{str(output)!r} {why} and would be overwritten; choose another output"
-                )
+                problem = f"{str(output)!r} {why} and would be overwritten"
+                raise NescioError(f"{problem}; choose another output")
     check_replaceable(output, kind)
 
 

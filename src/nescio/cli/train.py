@@ -97,9 +97,8 @@ def train(
     # an absolute path, so that the run can be evaluated from another folder
     data = os.path.abspath(data) if os.path.exists(data) and data not in NAMES else data
     if data != data.encode(errors="replace").decode():
-        raise NescioError(
-            f"the path {data!r} is not valid text, so a run cannot store it; rename it"
-        )
+        problem = f"the path {data!r} is not valid text"
+        raise NescioError(f"{problem}, so a run cannot store it; rename it")
     output = output or Path(f"{Path(data).stem}-{method}")
     classes = tuple(name.strip() for name in unseen.split(",") if name.strip())
     own = method_settings(ctx, method)
@@ -108,19 +107,10 @@ def train(
     source = Source(data, classes, seed, impute, label)
     known = source.load(root)
     network = default_network(known) if network == "auto" else network
-    training: dict[str, Any] = {
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "optimizer": optimizer,
-        "learning_rate": learning_rate,
-        "momentum": momentum,
-        "weight_decay": weight_decay,
-        "schedule": schedule,
-        "augment": augment or [],
-        "validation": validation,
-        "patience": patience,
-        "checkpoint_every": checkpoint_every,
-    }
+    training: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "optimizer": optimizer}
+    training |= {"learning_rate": learning_rate, "momentum": momentum, "weight_decay": weight_decay}
+    training |= {"schedule": schedule, "augment": augment or [], "validation": validation}
+    training |= {"patience": patience, "checkpoint_every": checkpoint_every}
     with on_interrupt(lambda: describe_checkpoint(output)):
         if "auto" in own.values() or select_on:
             from nescio.cli.tuned_settings import tune_settings

@@ -79,10 +79,8 @@ def _check(
     if select_on is not None and not penalty:
         raise NescioError(f"--select-on {select_on} needs --penalty auto, which it selects")
     if own.get("penalty") == AUTO and own.get("gradient_penalty", AUTO) != AUTO:
-        raise NescioError(
-            "--penalty auto tunes the weight of the gradient penalty, but --gradient-penalty "
-            f"{own['gradient_penalty']} sets it; leave one of them out"
-        )
+        sets = f"--gradient-penalty {own['gradient_penalty']} sets it; leave one of them out"
+        raise NescioError(f"--penalty auto tunes the weight of the gradient penalty, but {sets}")
     if training["patience"] is not None and training["validation"] is None:
         raise NescioError("--patience needs validation data, such as --validation 0.1")
 
