@@ -65,9 +65,6 @@ def audit(
     chosen: Sequence[int | str] | None = features
     if features is not None and facts.kind != "tabular":  # positions; int() refuses very long ones
         chosen = [int(word) if word.isdecimal() and len(word) < 10 else word for word in features]
-    size = rows, trials, limit, total
-    audits = RunAudits(
-        output or run, model, facts.load(root), chosen, scores, *size, scaling, batch_size, seed
-    )
-    for part in audits.run():
+    what, size = (model, facts.load(root), chosen, scores), (rows, trials, limit, total)
+    for part in RunAudits(output or run, *what, *size, scaling, batch_size, seed).run():
         out.print(part, soft_wrap=isinstance(part, str))

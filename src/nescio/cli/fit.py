@@ -63,9 +63,7 @@ def fit(
     """
     from nescio.store.detector_choice import NamedDetector, parse_settings
 
-    bound = accept, risk, confidence_level
-    choice = NamedDetector(
-        detector, score, layer, *bound, per_class, parse_settings(settings or [])
-    )
+    bound, own = (accept, risk, confidence_level), parse_settings(settings or [])
+    choice = NamedDetector(detector, score, layer, *bound, per_class, own)
     network = Network(run, model, weights, data, train, label, class_names, root)
     print_fitted(network.fit(choice, output), output)

@@ -71,16 +71,13 @@ class Network:
         try:
             words = next(csv.reader([self.class_names], skipinitialspace=True, strict=True), [])
         except csv.Error as error:
-            raise NescioError(
-                "--class-names must be names separated by commas, in double quotes where they "
-                f"contain one; got {self.class_names!r}: {error}"
-            ) from error
+            expected = "names separated by commas, in double quotes where they contain one"
+            got = f"got {self.class_names!r}: {error}"
+            raise NescioError(f"--class-names must be {expected}; {got}") from error
         names = [name.strip() for name in words if name.strip()]
         if self.folder is not None and (self.weights is not None or names):
-            raise NescioError(
-                "a run or detector has its own weights and class names; leave out --weights and "
-                "--class-names"
-            )
+            own = "a run or detector has its own weights and class names"
+            raise NescioError(f"{own}; leave out --weights and --class-names")
         return names
 
 

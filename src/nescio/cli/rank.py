@@ -115,10 +115,8 @@ def contest(
     check_output(page, PAGE)
     network = Network(folder, model, weights, data, train, label, class_names, root)
     subject = network.subject("contest")
-    sets = {
-        name: unknown_set(word, subject.known, root, seed, subject.read)
-        for name, word in set_names(unknown).items()
-    }
+    how = subject.known, root, seed, subject.read
+    sets = {name: unknown_set(word, *how) for name, word in set_names(unknown).items()}
     net = subject.model.model if isinstance(subject.model, Detector) else subject.model
     known = subject.test, sets, subject.known.train
     with plain_attention():

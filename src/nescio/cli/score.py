@@ -115,10 +115,8 @@ def _run_answers(
     from nescio.store.run import CHECKPOINT, MODEL, open_run
 
     if not (run / MODEL).exists() and not any(run.glob(f"{Path(CHECKPOINT).stem}*")):
-        raise NescioError(
-            f"{str(run)!r} is not a folder of `nescio fit` or `nescio train`: it has neither "
-            f"fitted.json nor {MODEL}"
-        )
+        problem = f"{str(run)!r} is not a folder of `nescio fit` or `nescio train`"
+        raise NescioError(f"{problem}: it has neither fitted.json nor {MODEL}")
     model, facts = open_run(run)
     stream = Stream(inputs, facts.shape, facts.encoder(), batch_size)
     how = scores, seed, refuse

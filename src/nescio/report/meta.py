@@ -14,9 +14,8 @@ NOTE = "Weights of standardised features; positive: higher values make the answe
 
 
 def _learned_from(record: MetaWeights) -> str:
-    return f"{record.right} correct and {record.wrong} wrong answers" + "".join(
-        f", {count} of {name}" for name, count in record.unknown.items()
-    )
+    unknown = "".join(f", {count} of {name}" for name, count in record.unknown.items())
+    return f"{record.right} correct and {record.wrong} wrong answers{unknown}"
 
 
 def nonzero_weights(record: MetaWeights) -> dict[str, float]:
@@ -27,10 +26,8 @@ def nonzero_weights(record: MetaWeights) -> dict[str, float]:
             "has none: save it as well, with detector.record.save(path)"
         )
     if record.weights is None:
-        raise NescioError(
-            "a network has no single weight for a feature; fit a regression, such as kind='lasso', "
-            "to see what counts"
-        )
+        hint = "fit a regression, such as kind='lasso', to see what counts"
+        raise NescioError(f"a network has no single weight for a feature; {hint}")
     pairs = zip(record.features, record.weights, strict=True)
     ordered = sorted(pairs, key=lambda pair: -abs(pair[1]))
     return {name: weight for name, weight in ordered if weight}

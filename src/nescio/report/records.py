@@ -152,10 +152,8 @@ def _read(argument: str) -> list[_Located]:
         return [_Located(path.resolve(), read_record(path), name, _place(path))]
     if located := _read_folder(path, name, path):
         return located
-    raise NescioError(
-        f"no record in the folder {str(path)!r} or its subfolders; `nescio train`, `evaluate`, "
-        "`audit` and others write records, *.json"
-    )
+    hint = "`nescio train`, `evaluate`, `audit` and others write records, *.json"
+    raise NescioError(f"no record in the folder {str(path)!r} or its subfolders; {hint}")
 
 
 def _place(path: Path, parts: int = 1) -> Place:
