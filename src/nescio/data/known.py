@@ -84,8 +84,8 @@ def assemble(
     names = tuple(classes[i] for i in known_classes)
     normalise = None if train is None else Normalise.fitted(train)
     features = () if encoding is None else encoding.features
-    held_out = Samples.joined(unseen_parts, f"{name} unseen") if unseen_parts else None
-    return Known(name, train, test, names, normalise, kind, features, held_out, encoding)
+    unseen_samples = Samples.joined(unseen_parts, f"{name} unseen") if unseen_parts else None
+    return Known(name, train, test, names, normalise, kind, features, unseen_samples, encoding)
 
 
 def unseen_classes(unseen: Any) -> Classes:

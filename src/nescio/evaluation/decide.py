@@ -20,7 +20,7 @@ from nescio.guarantees.conformal import rank_of
 from nescio.methods import as_method
 from nescio.records import Decision, Provenance, RefusedSet, Stopwatch
 
-USUAL = 0.95  # probability of the interval in which an accepted fraction lies by chance
+USUAL = 0.95  # probability of the interval in which an accepted fraction usually lies
 
 
 def decide(
@@ -75,23 +75,23 @@ class Tally:
         self, name: str, x: Tensor, logits: Tensor, y: Tensor | None, scores: Mapping[str, Tensor]
     ) -> None:
         """Count a batch, as `evaluate` shows it to `watch`."""
-        claimed = classes(logits)
-        cut = self.detector.threshold_.to(claimed.device)
-        known = scores[self.detector.name] <= (cut[claimed] if cut.dim() else cut)
-        answers = torch.where(known, claimed, UNKNOWN)
-        self.add(name, answers, claimed, y)
+        predicted = classes(logits)
+        cut = self.detector.threshold_.to(predicted.device)
+        known = scores[self.detector.name] <= (cut[predicted] if cut.dim() else cut)
+        answers = torch.where(known, predicted, UNKNOWN)
+        self.add(name, answers, predicted, y)
 
-    def add(self, name: str, answers: Tensor, claimed: Tensor, y: Tensor | None) -> None:
+    def add(self, name: str, answers: Tensor, predicted: Tensor, y: Tensor | None) -> None:
         """Count a batch of a set: answers `(B,)`, −1 where refused, and the model's predictions."""
-        own, taken = self.counts.setdefault(name, _Counts()), answers >= 0
-        own.inputs += len(answers)
-        own.accepted += int(taken.sum())
-        own.labelled = own.labelled and y is not None
+        counts, accepted = self.counts.setdefault(name, _Counts()), answers >= 0
+        counts.inputs += len(answers)
+        counts.accepted += int(accepted.sum())
+        counts.labelled = counts.labelled and y is not None
         if y is not None:
             # −1 is no answer, and may be a label
-            well = (claimed == as_int64(y).to(claimed.device)) & (claimed >= 0)
-            own.right += int(well.sum())
-            own.right_accepted += int((well & taken).sum())
+            correct = (predicted == as_int64(y).to(predicted.device)) & (predicted >= 0)
+            counts.right += int(correct.sum())
+            counts.right_accepted += int((correct & accepted).sum())
 
     def record(self, known: str, settings: dict[str, Any], seconds: float) -> Decision:
         """Return what was promised and what became of it; `known` names the known data."""

@@ -1,7 +1,7 @@
 """Rules that set a threshold from calibration scores, and what each guarantees."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -35,9 +35,9 @@ class CalibrationScores:
     """
 
     scores: Tensor
-    predicted: Tensor
-    correct: Tensor | None
-    classes: int
+    predicted: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
+    correct: Tensor | None = None
+    classes: int = 1
     note: str = ""
     noise: float = 0.0
 
@@ -167,6 +167,8 @@ def rule_for(
     if confidence_level is not None and risk is None:
         raise NescioError(f"confidence_level {confidence_level} needs a risk, too (risk, --risk)")
     if rule is not None:
+        if not isinstance(rule, Rule):
+            raise NescioError(f"rule must be a rule such as Accept(0.95), got {rule!r}")
         return rule
     if risk is not None:
         return ControlRisk(risk, 0.95 if confidence_level is None else confidence_level)

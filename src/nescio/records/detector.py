@@ -41,7 +41,7 @@ class Decision(Record):
     known: str
     inputs: Count  # test inputs of the known classes
     accepted: Fraction  # of them
-    usual: Annotated[tuple[Fraction, ...] | None, of_length(2)]  # 95 % interval of it by chance
+    usual: Annotated[tuple[Fraction, ...] | None, of_length(2)]  # its 95 % interval
     accuracy: Fraction | None  # of the model's answers to all of them
     accepted_accuracy: Fraction | None  # of the answers to those that are accepted
     unknown: tuple[RefusedSet, ...]
@@ -84,7 +84,7 @@ class Fitted(Record):
         if not self.refused:
             return UNCOVERED
         parts = ", ".join(f"{name} {percent(value)}" for name, value in self.refused.items())
-        return f"{UNCOVERED}; synthetic outliers refused: {parts}"
+        return f"{UNCOVERED}; synthetic outliers rejected: {parts}"
 
     def sealed(self, files: Mapping[str, str]) -> "Fitted":
         """Return the same with digests: of the folder's other files, and of what it says itself."""

@@ -43,7 +43,7 @@ def stopped(folder, when, place, *words, how=signal.SIGINT):
 
 
 def test_a_stopped_training_says_which_checkpoint_is_kept(tmp_path):
-    place, kept = "nescio.training.trainer:Trainer:_save", "run/checkpoint.safetensors"
+    place, kept = "nescio.training.checkpoint:Checkpoint:save", "run/checkpoint.safetensors"
     code, err = stopped(tmp_path, "after", place, *TRAIN)
     told = f"interrupted; checkpoint of epoch 1: {kept}; run the same command to resume"
     assert (code, err.splitlines()[-1]) == (130, told)

@@ -155,3 +155,12 @@ def test_a_rule_may_take_the_place_of_arguments(arguments, rule):
     assert rule.promise(given.controlled) in repr(given)
     with pytest.raises(NescioError, match=r"two ways|per class"):
         Threshold(net).fit(data, **arguments, rule=rule)
+
+
+def test_a_fit_that_is_refused_keeps_the_last_one():
+    x = torch.randn(100, 3, generator=torch.Generator().manual_seed(0))
+    detector = nescio.Threshold(torch.nn.Linear(3, 3), "energy").fit(x)
+    before = float(detector.threshold_)
+    with pytest.raises(nescio.NescioError, match="rule must be a rule"):
+        detector.fit(x, rule="accept")
+    assert float(detector.threshold_) == before

@@ -91,3 +91,15 @@ def test_arguments_ask_for_one_rule():
     ):
         with pytest.raises(NescioError, match=words):
             rule_for(**wrong)
+
+
+@pytest.mark.parametrize("rule", ["accept", Accept])
+def test_what_is_no_rule_is_an_error(rule):
+    with pytest.raises(NescioError, match="rule must be a rule such as Accept"):
+        rule_for(rule=rule)
+
+
+def test_scores_alone_are_enough_to_accept_a_fraction():
+    calibration = CalibrationScores(torch.arange(99.0, dtype=torch.float64))
+    threshold, _ = Accept(0.9).fit(calibration)
+    assert float(threshold) == float(calibration.rounded_up[89])  # the 90th of 100 ranks

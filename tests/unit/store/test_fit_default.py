@@ -175,7 +175,7 @@ def test_what_recommend_measured_is_said_and_kept(command, runs, tmp_path):
         .refused
     )
     said = " ".join(out.split())
-    assert "Unknown inputs: not guaranteed; synthetic outliers refused: " in said
+    assert "Unknown inputs: not guaranteed; synthetic outliers rejected: " in said
     assert all(f"{name} " in said for name in facts.refused)
 
 
