@@ -272,7 +272,7 @@ def test_the_default_finds_what_the_old_one_could_not(command, tmp_path, monkeyp
 
 @pytest.mark.slow
 def test_what_the_page_on_deciding_says_of_combined():
-    """Its figures, from the experiment it tells of: held-out inputs drawn six times, with the
+    """Its figures, from the experiment it tells of: calibration inputs drawn six times, with the
     training data or not.
     """
     page = " ".join(
@@ -301,11 +301,11 @@ def test_what_the_page_on_deciding_says_of_combined():
     plain = refused(nescio.Threshold(model, "max_prob"), 200)
     few, more = (refused(nescio.Combined(model), count)[0] for count in (60, 200))
     first = re.search(
-        r"it refuses (\d+) % of 7s, 8s and 9s, all noise and everything far away", page
+        r"it rejects (\d+) % of 7s, 8s and 9s, all noise and everything far away", page
     )
-    second = re.search(r"largest probability refuses (\d+) %, (\d+) % and nothing", page)
+    second = re.search(r"largest probability rejects (\d+) %, (\d+) % and nothing", page)
     third = re.search(
-        r"with 60 of them it refuses (\d+) % of the 7s, 8s and 9s, and with 200 (\d+) %", page
+        r"with 60 of them it rejects (\d+) % of the 7s, 8s and 9s, and with 200 (\d+) %", page
     )
     told = map(float, (*first.groups(), *second.groups(), *third.groups()))
     figures = [taught[0], plain[0], plain[1], few, more]
