@@ -4,7 +4,7 @@
     python benchmarks/detectors.py
 
 Each is fitted on 60 000 rows of 256 features of ten classes and scores 10 000. Ours gets them as a
-model's inputs, one that hands them to its last layer as they are, and also settles a threshold on
+model's inputs, one that hands them to its last layer as they are, and also sets a threshold on
 1000 more; theirs gets the features themselves, whole. Ours goes through them in batches of 4096;
 its default of 256, meant for networks that take longer than what is measured here, costs it more
 calls than work, and ViM is then the slower one. KNN keeps 20 000 of the 60 000, as it does by
@@ -15,7 +15,7 @@ seen: ours are in float64, and tell inputs apart whose probability is 1.0 to the
 needs a network to go back through, scores 512 images with a `conv3` on both sides.
 
 What is compared is timed in turns, each side in a process of its own, as it would be used: what the
-C library does with freed memory is settled by whoever is first in a process, and may double the
+C library does with freed memory is decided by whoever is first in a process, and may double the
 time of the other. Several such pairs of processes follow each other, since where one happens to
 lie, in memory and on cores, may cost it a third of its speed; the ratio is the median of theirs,
 judged before it is rounded. Memory is the growth of a fresh process's peak, as Linux tells it. It

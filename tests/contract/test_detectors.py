@@ -95,7 +95,7 @@ def test_a_p_value_is_the_share_of_held_out_inputs_at_least_as_odd(detector, kno
 
 def test_of_each_class_the_share_is_accepted(name, model, known):
     detector = fitted(name, model, known.test, accept=0.8, per_class=True)
-    claimed = nescio.predict(model, known.test)[0].argmax(1)
+    predicted = nescio.predict(model, known.test)[0].argmax(1)
     answers = detector.predict(known.test)
     assert detector.threshold_.shape == (7,)
     for label in range(7):
@@ -103,7 +103,7 @@ def test_of_each_class_the_share_is_accepted(name, model, known):
         kept = detector.calibration_[own] <= detector.threshold_[label]
         assert kept.sum() == math.ceil(0.8 * (own.sum() + 1))
     assert set(answers.unique().tolist()) == {-1, *range(7)}
-    assert torch.equal(answers[answers >= 0], claimed[answers >= 0])
+    assert torch.equal(answers[answers >= 0], predicted[answers >= 0])
     assert torch.equal(detector.p_value(known.test) <= 0.2 + 1e-12, answers == -1)
 
 

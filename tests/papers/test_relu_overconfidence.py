@@ -307,7 +307,7 @@ def test_the_papers_settings():
 
 
 def radius(**given):
-    settled = {
+    fields = {
         "data": "two_moons",
         "classes": 4,
         "centres": 3,
@@ -320,7 +320,7 @@ def radius(**given):
         "other": (0.7, 0.7, 0.7),
         "provenance": Provenance(0, {}, 0.0, {}),
     }
-    return Radius(**{**settled, **given})
+    return Radius(**{**fields, **given})
 
 
 @pytest.mark.parametrize("eps", EPS)

@@ -44,16 +44,16 @@
     keyed.sort((a, b) => order(a[0], b[0], way));
     body.append(...keyed.map((pair) => pair[1]));
   };
-  const copy = async (table, told) => {
+  const copy = async (table, button) => {
     const lines = [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent.trim().replace(/\s+/g, " ")).join("\t"));
     try {
       await navigator.clipboard.writeText(lines.join("\n"));
-      told.textContent = "Copied";
+      button.textContent = "Copied";
     } catch {
       getSelection().selectAllChildren(table);  // ready to be copied by hand
-      told.textContent = "Selected";
+      button.textContent = "Selected";
     }
-    setTimeout(() => { told.textContent = "Copy table"; }, 2000);
+    setTimeout(() => { button.textContent = "Copy table"; }, 2000);
   };
   for (const table of document.querySelectorAll("table.sortable")) {
     for (const head of table.tHead.rows[0].cells) {
@@ -63,13 +63,13 @@
       head.append(inside);
       inside.addEventListener("click", () => sort(table, head));
     }
-    const told = document.createElement("button");
-    told.type = "button";
-    told.className = "copy";
-    told.textContent = "Copy table";
-    told.setAttribute("aria-live", "polite");
-    told.addEventListener("click", () => copy(table, told));
-    table.closest(".scroll").after(told);
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy table";
+    button.setAttribute("aria-live", "polite");
+    button.addEventListener("click", () => copy(table, button));
+    table.closest(".scroll").after(button);
   }
 
   addEventListener("beforeprint", () => {

@@ -69,10 +69,10 @@ def test_each_class_is_accepted_as_often_as_promised(model, per_class):
     for _ in range(FITS):
         detector = Threshold(model, "max_prob").fit(lopsided(200), accept=0.9, per_class=per_class)
         new = lopsided(NEW)
-        claimed = nescio.predict(model, new)[0].argmax(1)
+        predicted = nescio.predict(model, new)[0].argmax(1)
         answers = detector.predict(new)
         kept.append(
-            torch.stack([(answers[claimed == label] != -1).double().mean() for label in (0, 1)])
+            torch.stack([(answers[predicted == label] != -1).double().mean() for label in (0, 1)])
         )
     kept = torch.stack(kept).mean(0)
     if per_class:
