@@ -10,7 +10,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from nescio.data.sources.catalogue import NAMES
+from nescio.data.catalogue import NAMES
 from nescio.errors import NescioError
 from nescio.records import Evaluation, Provenance
 from papers.duq import compared, curves, planes, runtime

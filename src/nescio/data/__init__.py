@@ -2,11 +2,11 @@
 
 from nescio.data import noise
 from nescio.data.batches import batches, length
+from nescio.data.catalogue import NAMES, Status, status
+from nescio.data.download import download
 from nescio.data.known import Known
 from nescio.data.load import load, read
 from nescio.data.samples import Samples
-from nescio.data.sources.catalogue import NAMES, Status, status
-from nescio.data.sources.download import download
 from nescio.data.stream import Stream
 from nescio.data.table import Encoding
 from nescio.data.transforms import AUGMENTATIONS, Normalise, adapt

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from nescio.arrays import items
+from nescio.data.catalogue import Layout
 from nescio.data.class_order import in_order, plain_name
 from nescio.data.formats.csv import Rows, row_place
 from nescio.data.samples import Samples
-from nescio.data.sources.catalogue import Layout
 from nescio.data.table import ZEROS, Encoding, check_complete, is_missing
 from nescio.data.transforms import Normalise
 from nescio.errors import NescioError, check_name, unknown_name

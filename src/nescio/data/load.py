@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from nescio.data import known
+from nescio.data import embedded, known
+from nescio.data.catalogue import CATALOGUE, NAMES, Layout, find, folders
 from nescio.data.class_order import plain_name
 from nescio.data.formats.bounds import require_exists
 from nescio.data.formats.csv import read_csv
@@ -15,8 +16,6 @@ from nescio.data.formats.images import is_image, read_image_folder, read_images
 from nescio.data.formats.npz import read_npy, read_npz
 from nescio.data.formats.published import PUBLISHED, idx_set_in, read_idx, read_idx_set
 from nescio.data.samples import Parts, Samples
-from nescio.data.sources import embedded
-from nescio.data.sources.catalogue import CATALOGUE, NAMES, Layout, find, folders
 from nescio.data.table import WARN, ZEROS, Encoding
 from nescio.errors import NescioError, check_name, unknown_name
 from nescio.seeds import check_seed

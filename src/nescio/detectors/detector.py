@@ -12,8 +12,7 @@ from nescio.core.predict import read, running
 from nescio.data.batches import halves
 from nescio.data.overlap import check_disjoint
 from nescio.detectors import answers as ans
-from nescio.detectors.calibration import calibration_scores
-from nescio.detectors.scorer import Scorer, add_batch_axis
+from nescio.detectors.scorer import Scorer, add_batch_axis, calibration_scores
 from nescio.errors import NescioError, check_int
 from nescio.guarantees.conformal import Calibrated
 from nescio.guarantees.risk import Controlled

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from nescio.core.features import ForwardPass
 from nescio.core.predict import map_batches
 from nescio.core.weight_gradients import BatchGradients, batch_gradients
-from nescio.detectors.calibration import correct_answers
 from nescio.detectors.detector import Detector
 from nescio.detectors.meta_fit import HIDDEN, KINDS, MetaFit, fit_meta
+from nescio.detectors.scorer import correct_answers
 from nescio.errors import NescioError, unknown_name
 from nescio.records import MetaWeights, Stopwatch
 from nescio.scores.gradient import EXTRA, columns, gradient_features, joined_features

@@ -14,8 +14,7 @@ from nescio.core.predict import concatenate, map_batches
 from nescio.data.batches import as_int64, check_labels
 from nescio.detectors import Detector
 from nescio.errors import NescioError, check_int
-from nescio.evaluation.adversarial import AttackFailedError
-from nescio.evaluation.unknown_sets import KNOWN, made_set, named_sets
+from nescio.evaluation.unknown_sets import KNOWN, AttackFailedError, made_set, named_sets
 from nescio.methods import as_method
 from nescio.records import (
     Against,

@@ -8,10 +8,9 @@ from torch import nn
 
 from nescio.core.model_state import check_model
 from nescio.errors import check_name
-from nescio.methods.acet import ACET
 from nescio.methods.anchored import AnchoredEnsemble
 from nescio.methods.bayes_by_backprop import BayesByBackprop
-from nescio.methods.ceda import CEDA
+from nescio.methods.ceda_acet import ACET, CEDA
 from nescio.methods.duq import DUQ
 from nescio.methods.ensemble import Ensemble
 from nescio.methods.kernel_method import KernelMethod

@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 from nescio.errors import NescioError, unknown_name
-from nescio.models.convolutional import cnn16, conv3, lenet, resnet18, resnet20
-from nescio.models.mlp import mlp
+from nescio.models.networks import cnn16, conv3, lenet, mlp, resnet18, resnet20
 
 _FACTORIES = (mlp, lenet, conv3, cnn16, resnet18, resnet20)
 NETWORKS: dict[str, Callable[..., nn.Module]] = {make.__name__: make for make in _FACTORIES}

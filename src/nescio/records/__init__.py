@@ -5,12 +5,16 @@ from nescio.records.audit import (
     AuditedFeature,
     Cell,
     CounterExample,
+    Course,
+    Direction,
     FeatureAudit,
     FeatureSide,
+    Gauge,
     Monotonicity,
     Ray,
     Reach,
     Regions,
+    Scaling,
 )
 from nescio.records.detector import Decision, Fitted, RefusedSet
 from nescio.records.evaluation import (
@@ -30,7 +34,6 @@ from nescio.records.plain import from_plain, to_plain
 from nescio.records.provenance import Provenance, Stopwatch
 from nescio.records.ranking import Contest, Contestant, Ranked, Recommendation
 from nescio.records.record import FORMAT, Record, read_record
-from nescio.records.scaling import Course, Direction, Gauge, Scaling
 from nescio.records.training import Epoch, History, MetaWeights, Selection, Temperature, Trial
 
 __all__ = [

@@ -9,7 +9,7 @@ from feature_data import digits_model
 from nescio import Combined, Threshold
 from nescio.data import Samples
 from nescio.data.batches import halves
-from nescio.detectors.calibration import calibration_scores
+from nescio.detectors.scorer import calibration_scores
 from nescio.errors import NescioError
 from nescio.guarantees.conformal import merged_p_value, p_values, surprise
 from nescio.models import mlp

@@ -9,7 +9,7 @@ from rich.console import Console
 import nescio
 from nescio.core.attacks import ATTACKS, Attack
 from nescio.errors import NescioError
-from nescio.evaluation.adversarial import adversarial_set
+from nescio.evaluation.unknown_sets import adversarial_set
 from nescio.methods import DUQ, Softmax
 from nescio.models import mlp
 from nescio.report.evaluation import evaluation_tables

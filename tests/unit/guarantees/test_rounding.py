@@ -7,7 +7,7 @@ from torch import nn
 
 import nescio
 from nescio.data import Samples
-from nescio.detectors.calibration import calibration_scores
+from nescio.detectors.scorer import calibration_scores
 from nescio.guarantees.conformal import p_values, surprise
 from nescio.guarantees.risk import control_risk
 from nescio.guarantees.rounding import noise, rounded_up, slack

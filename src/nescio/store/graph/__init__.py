@@ -5,6 +5,6 @@ What a file may ask for is checked before (`rule.py`); nothing in a file becomes
 
 from nescio.store.graph.export import exported
 from nescio.store.graph.graph import Graph, read_graph, write_graph
-from nescio.store.graph.steps import GraphPlan, Step
+from nescio.store.graph.rule import GraphPlan, Step
 
 __all__ = ["Graph", "GraphPlan", "Step", "exported", "read_graph", "write_graph"]

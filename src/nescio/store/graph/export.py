@@ -15,8 +15,7 @@ from torch.export import Dim, ExportedProgram
 from nescio.core.model_state import preserve_state
 from nescio.errors import NescioError
 from nescio.store.graph.graph import Graph
-from nescio.store.graph.rule import checked
-from nescio.store.graph.steps import ARITHMETIC, ITEM, GraphPlan, Step
+from nescio.store.graph.rule import ARITHMETIC, ITEM, GraphPlan, Step, checked
 
 SPATIAL = (
     nn.modules.conv._ConvNd,

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from nescio.core.tensorfile import read_tensors, write_tensors
 from nescio.errors import NescioError
 from nescio.records import from_plain, to_plain
-from nescio.store.graph.rule import checked
-from nescio.store.graph.steps import MAX_SIZE, GraphPlan, Step, StepResult, StoredTensor
+from nescio.store.graph.rule import MAX_SIZE, GraphPlan, Step, StepResult, StoredTensor, checked
 
 KIND = "graph"  # of a file
 STORE = "(tensors)"  # no module of the user's is called so

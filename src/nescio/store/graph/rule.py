@@ -1,4 +1,4 @@
-"""What a graph may ask for: checked whole, before anything is run.
+"""The steps of a graph, and what they may ask for: checked whole, before anything is run.
 
 Functions of PyTorch's `aten` that are on a list (`operators.py`), of numbers, types and results.
 """
@@ -7,7 +7,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -16,42 +16,76 @@ from torch._ops import OpOverload
 
 from nescio.errors import NescioError
 from nescio.store.graph.operators import ALLOWED, guarded
-from nescio.store.graph.steps import (
-    ARITHMETIC,
-    ITEM,
-    MAX_SIZE,
-    CheckedStep,
-    GraphPlan,
-    Step,
-    StepResult,
-    StoredTensor,
-)
 
+ITEM = "item"  # one of several results
+MAX_SIZE = 2**63 - 1
 MAX_STEPS = 20_000
-TYPES = (
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-    torch.bool,
-    torch.uint8,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-)
-FORMATS = (
-    torch.contiguous_format,
-    torch.preserve_format,
-    torch.channels_last,
-    torch.channels_last_3d,
-)
+ARITHMETIC: dict[str, Callable[..., Any]] = {  # of the sizes of tensors
+    f"size.{name}": getattr(operator, name)
+    for name in ("add", "sub", "mul", "floordiv", "mod", "neg")
+}
+TYPES = "float16 bfloat16 float32 float64 bool uint8 int8 int16 int32 int64"
+FORMATS = "contiguous_format preserve_format channels_last channels_last_3d"
 NAMED: dict[str, dict[str, Any]] = {  # arguments that are no numbers, by their type in a schema
-    "ScalarType": {str(one).removeprefix("torch."): one for one in TYPES},
-    "MemoryFormat": {str(one).removeprefix("torch."): one for one in FORMATS},
+    "ScalarType": {name: getattr(torch, name) for name in TYPES.split()},
+    "MemoryFormat": {name: getattr(torch, name) for name in FORMATS.split()},
     "Layout": {"strided": torch.strided},
     "Device": {"cpu": torch.device("cpu")},
 }
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation.
+
+    In arguments `{"of": i}` is the result of step i (counted from 1; 0 is the input),
+    `{"tensor": k}` one of the tensors, `{"name": "float32"}` a type, `{"float": "inf"}` a number
+    that JSON does not have.
+
+    Attributes:
+        op: `aten.conv2d.default`, `size.mul`, or `item`.
+        layer: of a linear one, the name of the user's module, so that it is a module again.
+        marks: names of modules whose output the result is, and whether channels come first.
+    """
+
+    op: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    layer: str | None = None
+    marks: dict[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class GraphPlan:
+    """The steps in order, the last giving the answer, and which tensors are parameters."""
+
+    steps: tuple[Step, ...]
+    parameters: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """Stands for the result of a step."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """Stands for one of the tensors."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class CheckedStep:
+    """A step that was checked, with what it calls, and the results that no later step needs."""
+
+    call: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    modules: tuple[str, ...]  # that its result passes through
+    over: tuple[int, ...]
 
 
 def checked(plan: GraphPlan) -> tuple[CheckedStep, ...]:

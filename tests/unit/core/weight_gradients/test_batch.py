@@ -22,7 +22,7 @@ from nescio.core.weight_gradients import layers as rules
 from nescio.errors import NescioError
 from nescio.methods import DUQ, BayesByBackprop, Ensemble, MCDropout, Softmax
 from nescio.models import cnn16, conv3, lenet, mlp, resnet20
-from nescio.models.convolutional import BasicBlock
+from nescio.models.networks import BasicBlock
 from nescio.scores import gradient_features
 from single_gradients import assert_close, assert_exact, entries, ready, statistics_of, used_layers
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pooch
 import requests
 
-from nescio.data.sources.catalogue import CATALOGUE, NAMES, Remote, folders
+from nescio.data.catalogue import CATALOGUE, NAMES, Remote, folders
 from nescio.errors import NescioError, check_name
 from nescio.files import check_replaceable
 

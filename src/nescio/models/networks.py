@@ -1,17 +1,84 @@
-"""The papers' convolutional networks; they end in features if `classes` is None.
+"""The papers' networks, each with the recipe it was made by; features out if `classes` is None.
 
 Activations run in channels-last order, in which CPU convolutions are faster. Pooling comes before
 ReLU, after it in the papers: neither the function nor its gradient changes, and there is a quarter
 as much to rectify. `dropout` comes before the last layer; only `cnn16`'s paper uses any.
 """
 
+import functools
+import inspect
 import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import ParamSpec
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nescio.models.recipe import check_sizes, dropout_layers, network_factory
+from nescio.errors import NescioError
+
+P = ParamSpec("P")
+SIZES = ("inputs", "classes", "channels", "size")  # arguments that must be sizes, or None
+MAX_LAYERS = 1000
+
+
+def network_factory(make: Callable[P, nn.Module]) -> Callable[P, nn.Module]:
+    """Check the sizes a factory is given, and keep its name and arguments as `net.recipe`.
+
+    By its recipe a saved network is rebuilt without a pickle.
+    """
+    signature = inspect.signature(make)
+
+    @functools.wraps(make)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> nn.Module:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        arguments = bound.arguments
+        check_sizes(**{name: size for name, size in arguments.items() if name in SIZES})
+        net = make(*args, **kwargs)
+        net.recipe = {"network": make.__name__, **arguments}  # type: ignore[assignment]
+        return net
+
+    return wrapper
+
+
+def check_sizes(**sizes: int | None) -> None:
+    """Raise an error that names the first size which is not a positive int; None passes.
+
+    A size must be Python's own int: it goes into the recipe, which is stored as plain data.
+    """
+    for name, size in sizes.items():
+        if size is not None and (type(size) is not int or not 1 <= size < 2**30):
+            raise NescioError(f"{name} must be an int ≥ 1 and < 2**30, got {size!r}")
+
+
+def dropout_layers(dropout: float) -> list[nn.Module]:
+    """Return one dropout layer, or none for a fraction of 0."""
+    if not isinstance(dropout, float | int) or not 0 <= dropout < 1:
+        raise NescioError(f"dropout must be a fraction in [0, 1), got {dropout!r}")
+    return [nn.Dropout(dropout)] if dropout else []
+
+
+@network_factory
+def mlp(
+    inputs: int,
+    classes: int | None = None,
+    hidden: Sequence[int] = (100, 100),
+    dropout: float = 0.0,
+) -> nn.Module:
+    """Flatten, then Linear and ReLU per hidden width; ends in features if `classes` is None."""
+    if not isinstance(hidden, Sequence) or len(hidden) > MAX_LAYERS:
+        raise NescioError(
+            f"hidden must be at most {MAX_LAYERS} widths, such as (100, 100), got {hidden!r}"
+        )
+    check_sizes(**{f"hidden[{i}]": width for i, width in enumerate(hidden)})
+    layers: list[nn.Module] = [nn.Flatten()]
+    for before, after in pairwise((inputs, *hidden)):
+        layers += [nn.Linear(before, after), nn.ReLU(), *dropout_layers(dropout)]
+    if classes is not None:
+        layers.append(nn.Linear((inputs, *hidden)[-1], classes))
+    return nn.Sequential(*layers)
 
 
 class ChannelsLast(nn.Module):

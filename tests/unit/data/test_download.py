@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from nescio import data
-from nescio.data.sources.catalogue import CATALOGUE, Remote
+from nescio.data.catalogue import CATALOGUE, Remote
 from nescio.errors import NescioError
 
 

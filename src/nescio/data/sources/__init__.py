@@ -1,1 +1,0 @@
-"""Where data sets come from: embedded, on disk, downloaded."""
