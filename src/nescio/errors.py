@@ -7,6 +7,8 @@ from difflib import get_close_matches
 from numbers import Real
 from typing import Any
 
+RENAMED = {"--hold-out": "--unseen", "held_out": "unseen"}  # what 0.1 called it: its name now
+
 
 class NescioError(ValueError):
     """Something from outside cannot be used; the command line shows it without a traceback."""
@@ -23,7 +25,8 @@ def unknown_name(kind: str, given: object, known: Iterable[str]) -> NescioError:
     unknown score 'entropi'; did you mean 'entropy'? Known: entropy, margin
     """
     names = sorted(known)
-    near = get_close_matches(str(given), names, n=3, cutoff=0.5)
+    renamed = RENAMED.get(str(given))
+    near = [renamed] if renamed in names else get_close_matches(str(given), names, 3, 0.5)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
     suggestion = f"{hint} Known: {', '.join(names)}" if names else "; there are none"
     return NescioError(f"unknown {kind} {given!r}{suggestion}")

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 import nescio
 from nescio.detectors import DETECTORS
-from nescio.detectors.named import candidate_names
+from nescio.detectors.named import named_candidates
 from nescio.methods import METHODS, default_settings, method_for
 from nescio.models import mlp
 from nescio.scores import OF_LOGITS, SCORES, ScoreSpec, score_spec
@@ -96,7 +96,7 @@ def test_classes_other_than_the_models_are_told(ready, known, count):
 
 def test_names_are_known_everywhere(score, name, model, known):
     assert str(score_spec("gini(temperature=2)")) == "gini(temperature=2)"
-    assert name in candidate_names(None, draws=1)
+    assert name in named_candidates(None, draws=1)
     detector = nescio.Threshold(model, "gini(temperature=2)").fit(known.test)
     record = nescio.evaluate(detector, known.test, {"unseen": known.unseen}, scores=[score])
     assert [one.score for one in record.unknown[0].separation] == ["gini", "threshold"]

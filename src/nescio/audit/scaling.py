@@ -145,11 +145,6 @@ def _measure(
     def quantities(logits: Tensor) -> Tensor:
         values = {"confidence": method.confidence(logits)}
         values |= {name: score(logits) for name, score in scores.items()}
-        for name, value in values.items():
-            shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            if shape != (count := logits.shape[1],):
-                given = f"{name} gave {shape} for logits {tuple(logits.shape)}"
-                raise NescioError(f"{given}; expected one number for each of {count} inputs")
         return torch.stack(list(values.values()))
 
     scaled = _scaled(x, alpha, batch_size, shown)

@@ -5,6 +5,7 @@ Nothing here imports torch: the tables that options take names from are loaded w
 
 import inspect
 import re
+import shlex
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -41,6 +42,9 @@ def one_of(kind: str, table: str, *extra: str) -> Callable[[str], str]:
 
     def parse(word: str) -> str:
         known = [*extra, *names(table)]
+        if table == "DETECTORS" and word.partition(":")[0] in names("SCORES"):
+            advice = f"use --score {word}, which fits a threshold on it"
+            raise typer.BadParameter(f"{word!r} is a score, not a detector; {advice}")
         if word not in known:
             raise typer.BadParameter(str(unknown_name(kind, word, known)))
         return word
@@ -178,6 +182,12 @@ class Command(TyperCommand):
 
 class Group(TyperGroup):
     """A group of commands."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] == "reproduce":  # a command of 0.1
+            words = shlex.join(["python", "-m", "papers", *args[1:]])
+            raise NescioError(f"`nescio reproduce` is now `{words}`, run in nescio's repository")
+        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _hide_flag_types(self.get_params(ctx))

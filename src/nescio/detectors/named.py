@@ -8,7 +8,7 @@ from torch import nn
 from nescio.detectors.detector import Detector
 from nescio.detectors.threshold import Threshold
 from nescio.errors import NescioError, unknown_name
-from nescio.scores import SCORES, score_spec
+from nescio.scores import SCORES, ScoreLike, ScoreSpec, score_spec
 
 USUAL_SCORES = ("max_prob", "entropy", "max_logit", "energy", "mutual_information")
 SKIPPED = {  # unless they are named
@@ -17,25 +17,26 @@ SKIPPED = {  # unless they are named
 }
 
 
-def check_name(name: str) -> None:
-    """Raise an error, with the nearest names, if this names neither a detector nor a score."""
+def _checked(name: ScoreLike) -> str | ScoreSpec:
+    """Return the name of a detector, or the spec of a score; raise, with the nearest names."""
     from nescio.detectors import DETECTORS
 
-    if name in DETECTORS:
-        return
-    if name.partition(":")[0].partition("(")[0].rstrip() not in SCORES:
-        raise unknown_name("detector or score", name, (*DETECTORS, *SCORES))
-    score_spec(name)
+    if isinstance(name, str):
+        if name in DETECTORS:
+            return name
+        if name.partition(":")[0].partition("(")[0].rstrip() not in SCORES:
+            raise unknown_name("detector or score", name, (*DETECTORS, *SCORES))
+    return score_spec(name)
 
 
-def detector_named(model: nn.Module, name: str, **settings: Any) -> Detector:
-    """Make a detector by its name in `DETECTORS`, or a threshold by the name of its score."""
+def detector_named(model: nn.Module, name: ScoreLike, **settings: Any) -> Detector:
+    """Make a detector by its name in `DETECTORS`, or a threshold on a score."""
     from nescio.detectors import DETECTORS
 
-    check_name(name)
-    if name not in DETECTORS:
+    name = _checked(name)
+    if not isinstance(name, str):
         if settings:
-            raise NescioError(f"{name!r} is a score, which has no settings, but got {settings}")
+            raise NescioError(f"'{name}' is a score, which has no settings, but got {settings}")
         return Threshold(model, name)
     try:
         return DETECTORS[name](model, **settings)
@@ -43,23 +44,35 @@ def detector_named(model: nn.Module, name: str, **settings: Any) -> Detector:
         raise NescioError(f"{name!r} cannot be made with {settings}: {error}") from error
 
 
-def candidate_names(given: Sequence[str] | None, draws: int) -> list[str]:
-    """Return names of detectors and scores, each once: those given, or all usual for such draws."""
+def named_candidates(
+    candidates: Sequence[ScoreLike] | None, draws: int
+) -> dict[str, str | ScoreSpec]:
+    """Return detectors and scores by name: the candidates, or all usual for such draws."""
     from nescio.detectors import DETECTORS
 
-    if given is None:
+    if candidates is None:
         scores = [name for name in USUAL_SCORES if draws > 1 or not SCORES[name].needs_draws]
-        return [*scores, *(name for name in DETECTORS if name not in SKIPPED)]
-    names = given if isinstance(given, list | tuple) else ()
-    if not names or not all(isinstance(name, str) for name in names):
+        names = [*scores, *(name for name in DETECTORS if name not in SKIPPED)]
+        return {name: name for name in names}
+    listed = candidates if isinstance(candidates, list | tuple) else ()
+    if not listed or not all(_is_candidate(each) for each in listed):
         raise NescioError(
-            f"candidates must be names of detectors or scores, such as ['energy'], got {given!r}"
+            "candidates must be names of detectors or scores, such as ['energy'], or functions of "
+            f"logits, got {candidates!r}"
         )
-    for name in names:
-        check_name(name)
-    return list(dict.fromkeys(names))
+    named: dict[str, str | ScoreSpec] = {}
+    for candidate in map(_checked, listed):
+        name = str(candidate)
+        if named.get(name, candidate) != candidate:  # a function of the same name
+            name = f"{name} {len(named) + 1}"
+        named[name] = candidate
+    return named
 
 
-def usually_skipped(given: Sequence[str] | None) -> dict[str, str]:
+def _is_candidate(given: Any) -> bool:
+    return isinstance(given, str) or (callable(given) and not isinstance(given, type | nn.Module))
+
+
+def usually_skipped(candidates: Sequence[ScoreLike] | None) -> dict[str, str]:
     """Return which detectors are skipped if no candidates are given, and why."""
-    return {"meta": SKIPPED["meta"]} if given is None else {}
+    return {"meta": SKIPPED["meta"]} if candidates is None else {}

@@ -12,12 +12,13 @@ from nescio import metrics
 from nescio.core.predict import predict
 from nescio.core.random_streams import data_stream
 from nescio.data.batches import Batch, batches, halves, length
-from nescio.detectors.named import candidate_names, detector_named, usually_skipped
+from nescio.detectors.named import detector_named, named_candidates, usually_skipped
 from nescio.errors import NescioError
 from nescio.evaluation.unknown_sets import check_rereadable
 from nescio.methods import as_method
 from nescio.progress import bar
 from nescio.records import Contest, Contestant, Stopwatch
+from nescio.scores import ScoreLike
 from nescio.seeds import check_seed
 
 TIMING_INPUTS, TIMING_ROUNDS = 1000, 3
@@ -29,7 +30,7 @@ def contest(
     unknown: Mapping[str, Any],
     train: Any = None,
     *,
-    candidates: Sequence[str] | None = None,
+    candidates: Sequence[ScoreLike] | None = None,
     batch_size: int = 256,
     seed: int = 0,
     progress: bool | None = None,
@@ -41,8 +42,8 @@ def contest(
         known: known data that it was not trained on, in an order that does not change.
         unknown: sets of unknown data, by name.
         train: training data for detectors that learn; by default a part of `known`.
-        candidates: names of detectors or scores; by default all but `meta`. The record says why one
-            was skipped.
+        candidates: names of detectors or scores, or functions of logits; by default all but `meta`.
+            The record says why one was skipped.
         batch_size, progress: as in `predict`.
         seed: of which inputs are in which half.
     """
@@ -52,15 +53,16 @@ def contest(
     check_rereadable({**unknown, "train": train})
     calibration, test = halves(known, check_seed(seed), batch_size)
     timing_inputs = _first_inputs(test)
-    names = candidate_names(candidates, len(predict(model, timing_inputs[:1], progress=False)))
+    draws = len(predict(model, timing_inputs[:1], progress=False))
+    named = named_candidates(candidates, draws)
     contestants: list[Contestant] = []
     skipped, model_seconds = usually_skipped(candidates), list[float]()
     how = (calibration, test, unknown, train, batch_size, timing_inputs)
-    with bar(len(names), "contest", progress) as shown:
-        for name in names:
+    with bar(len(named), "contest", progress) as shown:
+        for name, candidate in named.items():
             shown.advance(0, name)
             try:
-                contestant, seconds = _try(model, name, *how)
+                contestant, seconds = _try(model, name, candidate, *how)
                 contestants.append(contestant)
                 model_seconds.append(seconds)
             except NescioError as error:
@@ -68,11 +70,11 @@ def contest(
             shown.advance()
     if not contestants:
         reason = next(iter(skipped.values()))
-        raise NescioError(f"none of {', '.join(names)} can work here; {reason}")
+        raise NescioError(f"none of {', '.join(named)} can work here; {reason}")
     sizes = [sum(len(x) for x, _ in _read(half)) for half in (calibration, test)]
     return Contest(
         method=as_method(model).name,
-        contestants=tuple(sorted(contestants, key=lambda one: -one.mean)),
+        contestants=tuple(sorted(contestants, key=lambda contestant: -contestant.mean)),
         skipped=skipped,
         known=sizes[1],
         calibrated=sizes[0],
@@ -85,6 +87,7 @@ def contest(
 def _try(
     model: nn.Module,
     name: str,
+    candidate: ScoreLike,
     calibration: Any,
     test: Any,
     unknown: Mapping[str, Any],
@@ -93,7 +96,7 @@ def _try(
     timing_inputs: Tensor,
 ) -> tuple[Contestant, float]:
     """One detector, and the seconds that the model takes by itself for 1000 inputs."""
-    begun, detector = time.monotonic(), detector_named(model, name)
+    begun, detector = time.monotonic(), detector_named(model, candidate)
     detector.fit(calibration, train=train, batch_size=batch_size)
     fit_seconds = time.monotonic() - begun
     known = detector.score(test, batch_size).double().cpu().numpy()

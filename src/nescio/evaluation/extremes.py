@@ -18,7 +18,7 @@ from nescio.evaluation.unknown_sets import KNOWN, AttackFailedError, made_set, n
 from nescio.methods import as_method
 from nescio.methods.method import Method
 from nescio.records import Example, Examples, ExampleSet, Image, Provenance, Stopwatch
-from nescio.scores import score_spec, scores_of
+from nescio.scores import ScoreLike, ScoreSpec, score_spec, scores_of
 
 MAX_PIXELS = 32  # along a side of a kept image; larger ones are averaged down
 MAX_FEATURES = 64  # of a table that are kept
@@ -30,7 +30,7 @@ def examples(
     unknown: Mapping[str, Any] | Sequence[str] | None = None,
     *,
     each: int = 6,
-    score: str | None = None,
+    score: ScoreLike | None = None,
     classes: Sequence[str] | None = None,
     features: Sequence[str] | None = None,
     attacked: int = 1000,
@@ -45,7 +45,7 @@ def examples(
         known: data of the known classes; with labels, to mark wrong answers.
         unknown: unknown data, as in `evaluate`.
         each: number of inputs at each end; a set with fewer than twice as many is divided.
-        score: name of a score; by default the one the method's paper pairs with it.
+        score: a score, as in `Threshold`; by default the one the method's paper pairs with it.
         classes: names of the classes, such as `known.classes`; by default numbers.
         features: names of a table's features; by default numbers.
         attacked: number of inputs that are attacked; without a success a set is left out.
@@ -68,7 +68,7 @@ def examples(
 
 def _run(extremes: "Extremes", model: nn.Module, name: str, data: Any, how: dict[str, Any]) -> None:
     """One pass over a set."""
-    detector = model if isinstance(model, Detector) and extremes.score == model.name else None
+    detector = model if isinstance(model, Detector) and extremes.spec is None else None
 
     def on_batch(x: Tensor, forward_pass: ForwardPass, y: Tensor | None) -> None:
         score = {} if detector is None else {detector.name: detector.finite_scores(x, forward_pass)}
@@ -123,6 +123,7 @@ class Extremes:
     each: int
     classes: Sequence[str] | None = None
     features: Sequence[str] | None = None
+    spec: ScoreSpec | None = None  # None if a detector brings the score
     _ends: dict[str, _Ends] = field(default_factory=dict)
 
     @classmethod
@@ -130,15 +131,17 @@ class Extremes:
         cls,
         model: nn.Module,
         each: int = 6,
-        score: str | None = None,
+        score: ScoreLike | None = None,
         classes: Sequence[str] | None = None,
         features: Sequence[str] | None = None,
     ) -> "Extremes":
         """For a model; the arguments are those of `examples`."""
         method = as_method(model.model if isinstance(model, Detector) else model)
-        default = model.name if isinstance(model, Detector) else method.score
-        name = default if score is None or score == default else str(score_spec(score))
-        return cls(method, name, check_int("each", each), classes, features)
+        spec, name = None, model.name if isinstance(model, Detector) else ""
+        if not name or score not in (None, name):
+            spec = score_spec(method.score if score is None else score)
+            name = str(spec)
+        return cls(method, name, check_int("each", each), classes, features, spec)
 
     def see(
         self, name: str, x: Tensor, logits: Tensor, y: Tensor | None, scores: dict[str, Tensor]
@@ -146,7 +149,8 @@ class Extremes:
         """Look at a batch of a set: inputs, logits `(S, B, C)`, labels, and scores at hand."""
         score = scores.get(self.score)
         if score is None:
-            score = scores_of([score_spec(self.score)], self.method, x, logits)[self.score]
+            spec = self.spec or score_spec(self.score)
+            score = scores_of([spec], self.method, x, logits)[self.score]
         ends = self._ends.setdefault(name, _Ends())
         numbers = torch.arange(ends.inputs, ends.inputs + len(x))
         # labels of unknown data are numbers of other classes

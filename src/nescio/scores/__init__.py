@@ -24,6 +24,7 @@ from nescio.scores.output import mutual_information as mutual_information
 from nescio.scores.output import normalised_entropy as normalised_entropy
 from nescio.scores.output import variance as variance
 from nescio.scores.spec import Score as Score
+from nescio.scores.spec import ScoreError as ScoreError
 from nescio.scores.spec import ScoreSpec as ScoreSpec
 
 SPECS = (
@@ -60,7 +61,7 @@ def score_spec(given: ScoreLike, table: Mapping[str, ScoreSpec] = SCORES) -> Sco
         spec = given
     else:
         by_function = (spec for spec in SCORES.values() if spec.function is given)
-        spec = next(by_function, ScoreSpec.of(given) if callable(given) else None)
+        spec = next(by_function, _of_function(given))
     if spec is None:
         raise unknown_name("score", given, table)
     if spec.of_model and spec.name not in table:
@@ -69,6 +70,14 @@ def score_spec(given: ScoreLike, table: Mapping[str, ScoreSpec] = SCORES) -> Sco
             f"of {', '.join(table)}"
         )
     return spec
+
+
+def _of_function(given: Any) -> ScoreSpec | None:
+    """Return the spec of a user's function, under a name that none of ours has."""
+    if not callable(given) or isinstance(given, type):
+        return None
+    spec = ScoreSpec.of(given)
+    return replace(spec, name=f"{spec.name} (function)") if spec.name in SCORES else spec
 
 
 def score_specs(given: Any, table: Mapping[str, ScoreSpec] = SCORES) -> list[ScoreSpec]:
@@ -83,8 +92,7 @@ def score_specs(given: Any, table: Mapping[str, ScoreSpec] = SCORES) -> list[Sco
         raise NescioError(f"scores must be names such as 'entropy', or functions, got {given!r}")
     specs: dict[str, ScoreSpec] = {}
     for spec in (score_spec(score, table) for score in given or ()):
-        taken = str(spec) in specs and specs[str(spec)] != spec
-        if taken or (not is_named(spec) and spec.name in SCORES):  # a function of the same name
+        if specs.get(str(spec), spec) != spec:  # a function of the same name
             spec = replace(spec, name=f"{spec.name} {len(specs) + 1}")
         specs[str(spec)] = spec
     return list(specs.values())
@@ -107,7 +115,7 @@ def scores_of(
 
     Those of the gradient, all together, cost one more pass forward and back.
     """
-    values = {str(spec): _of_logits(spec, logits) for spec in specs if not spec.of_model}
+    values = {str(spec): spec(logits) for spec in specs if not spec.of_model}
     layers = {str(spec): spec.parameters.get("layer", "all") for spec in specs if spec.of_model}
     if layers:
         names = list(dict.fromkeys(str(layer) for layer in layers.values()))
@@ -117,14 +125,6 @@ def scores_of(
             column = f"{layers[str(spec)]}/{spec.name.removeprefix('gradient_')}"
             values[str(spec)] = features[:, columns.index(column)]
     return {str(spec): values[str(spec)] for spec in specs}
-
-
-def _of_logits(spec: ScoreSpec, logits: Tensor) -> Tensor:
-    values: object = spec(logits)
-    if not isinstance(values, Tensor) or values.shape != logits.shape[1:2]:
-        shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
-        raise NescioError(f"the score {spec} must return ({logits.shape[1]},) numbers, got {shape}")
-    return values
 
 
 def natural(name: str, values: Tensor) -> Tensor:

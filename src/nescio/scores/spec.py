@@ -4,8 +4,10 @@ import ast
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from nescio.errors import NescioError, unknown_name
@@ -13,6 +15,10 @@ from nescio.errors import NescioError, unknown_name
 Score = Callable[[Tensor], Tensor]
 MAX_TEXT = 200  # characters of a name with parameters
 Parameter = str | int | float | None
+
+
+class ScoreError(NescioError):
+    """A score of the user's raised an error, or returned what is no score."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +48,24 @@ class ScoreSpec:
 
     @classmethod
     def of(cls, function: Callable[..., Tensor], **facts: Any) -> "ScoreSpec":
-        """Return the spec of a function, named after it."""
-        return cls(getattr(function, "__name__", "score"), function, **facts)
+        """Return the spec of a function, a partial or a callable object, named after it."""
+        named: Any = function
+        while isinstance(named, partial):
+            named = named.func
+        return cls(getattr(named, "__name__", type(named).__name__), function, **facts)
 
     def __call__(self, *args: Any, **options: Any) -> Tensor:
-        return self.function(*args, **self.parameters, **options)
+        if self.of_model:
+            return self.function(*args, **self.parameters, **options)
+        try:
+            values = self.function(*args, **self.parameters, **options)
+        except NescioError:
+            raise
+        except Exception as error:  # of the user's own function
+            raise ScoreError(f"the score {self} raised {type(error).__name__}: {error}") from error
+        if problem := _problem(values, count := len(args[0][0])):
+            raise ScoreError(f"the score {self} must return ({count},) real numbers, got {problem}")
+        return values
 
     def __str__(self) -> str:
         if self.of_model and set(self.parameters) == {"layer"}:
@@ -56,10 +75,10 @@ class ScoreSpec:
 
     def parse(self, text: str) -> "ScoreSpec":
         """Return this score with the parameters of `name(parameter=literal, …)` or `name:layer`."""
-        rest = text.removeprefix(self.name)
-        if self.of_model and rest.startswith(":") and rest != ":":
-            return replace(self, parameters={"layer": rest[1:]})
-        if not rest:
+        suffix = text.removeprefix(self.name)
+        if self.of_model and suffix.startswith(":") and suffix != ":":
+            return replace(self, parameters={"layer": suffix[1:]})
+        if not suffix:
             return self
         try:
             call = ast.parse(text[:MAX_TEXT], mode="eval").body
@@ -67,19 +86,36 @@ class ScoreSpec:
                 raise ValueError("no parameters by name")
             values = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
         except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
-            raise NescioError(
-                f"{text!r} is no score; expected a name, with literals for parameters, such as "
-                f"{self.name}(gamma=0.1)"
-            ) from error
+            expected = f"{self.name}, which has no parameters"
+            if defaults := self._defaults():
+                listed = ", ".join(f"{name}={value!r}" for name, value in defaults.items())
+                expected = f"{self.name} or, with other literals, {self.name}({listed})"
+            raise NescioError(f"{text!r} is no score; expected {expected}") from error
         return self.with_parameters(**{str(name): value for name, value in values.items()})
 
     def with_parameters(self, **values: Any) -> "ScoreSpec":
         """Return this score with other parameters, in the order of its function's arguments."""
-        _, *arguments = inspect.signature(self.function).parameters.values()
-        known = [one.name for one in arguments if one.default is not one.empty]
+        known = self._defaults()
         for name, value in values.items():
             if name not in known:
                 raise unknown_name(f"parameter of {self.name}", name, known)
             if not isinstance(value, Parameter):
                 raise NescioError(f"{name} of {self.name} must be a literal, got {value!r}")
         return replace(self, parameters={name: values[name] for name in known if name in values})
+
+    def _defaults(self) -> dict[str, Any]:
+        """Return the parameters that the function has, and their defaults."""
+        _, *arguments = inspect.signature(self.function).parameters.values()
+        return {each.name: each.default for each in arguments if each.default is not each.empty}
+
+
+def _problem(values: object, count: int) -> str:
+    """Return what values are that cannot be scores of so many inputs, or nothing."""
+    if not isinstance(values, Tensor):
+        return type(values).__name__
+    if values.shape != (count,):
+        return str(tuple(values.shape))
+    if values.dtype == torch.bool or values.is_complex():
+        return str(values.dtype)
+    nans = int(values.isnan().sum())
+    return f"NaN for {nans} of {count} inputs" if nans else ""

@@ -33,7 +33,11 @@ def points(seed):
     return known, 9 * torch.randn(333, 2, generator=generator)
 
 
-@pytest.mark.parametrize("score", ["entropy", "energy", None, "gradient_l2"])
+def largest(logits):
+    return -logits[0].amax(1)
+
+
+@pytest.mark.parametrize("score", ["entropy", "energy", None, "gradient_l2", largest])
 @pytest.mark.parametrize("batch_size", [7, 64, 1000])
 def test_they_are_those_of_a_full_sort(points, score, batch_size):
     known, other = points
@@ -50,7 +54,7 @@ def test_they_are_those_of_a_full_sort(points, score, batch_size):
         assert one.inputs == len(order)
         for example in (*one.surest, *one.unsure):
             assert example.score == pytest.approx(values[one.name][example.number], rel=1e-9)
-    assert found.score == (score or "max_prob")
+    assert found.score == getattr(score, "__name__", score or "max_prob")
 
 
 def test_what_is_said_of_each(points):

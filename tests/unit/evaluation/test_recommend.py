@@ -162,6 +162,32 @@ def test_passes_over_what_cannot_work_and_says_why(ready, monkeypatch):
     assert "mutual_information" in {one.name for one in usual.record.ranking}
 
 
+def test_functions_of_logits_are_candidates(ready):
+    def lead(logits):
+        return -logits[0].topk(2, 1).values.diff(dim=1).abs()[:, 0]
+
+    def energy(logits):
+        raise IndexError("none")
+
+    model, known = ready
+    candidates = ["energy", lead, energy, lambda z: z[0, :, 0], lambda z: z[0, :, 1]]
+    best = nescio.recommend(model, known.test, known.train, candidates=candidates)
+    named = {ranked.name: ranked.mean for ranked in best.record.ranking}
+    assert set(named) == {"energy", "lead", "<lambda>", "<lambda> 5"}
+    assert best.record.skipped == {
+        "energy (function)": "the score energy (function) raised IndexError: none"
+    }
+    alone = nescio.recommend(model, known.test, known.train, candidates=[lead])
+    assert alone.record.ranking[0].mean == named["lead"]
+    assert alone.detector.score_name == "lead"
+    unknown = {"unseen": known.unseen}
+    record = nescio.contest(model, known.test, unknown, known.train, candidates=["energy", lead])
+    assert {contestant.name for contestant in record.contestants} == {"energy", "lead"}
+    for wrong in (nescio.KNN, nescio.KNN(model)):
+        with pytest.raises(NescioError, match="candidates must be names of detectors or scores"):
+            nescio.recommend(model, known.test, candidates=["energy", wrong])
+
+
 def test_tables_have_outliers_of_their_own(blobs):
     torch.manual_seed(0)
     model = mlp(2, 3)

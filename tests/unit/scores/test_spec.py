@@ -1,5 +1,7 @@
 """Scores by name, with parameters, as specs and as functions."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -7,7 +9,7 @@ import nescio
 from nescio.data import Samples
 from nescio.errors import NescioError
 from nescio.models import mlp
-from nescio.scores import SCORES, ScoreSpec, entropy, score_spec, score_specs, scores_of
+from nescio.scores import SCORES, ScoreError, ScoreSpec, entropy, score_spec, score_specs, scores_of
 
 
 def tempered(logits, temperature=2.0, power=1):
@@ -84,8 +86,85 @@ def test_a_function_of_logits_is_a_score():
     assert torch.equal(scores_of([spec], net, logits[0], logits)["spread"], logits[0].std(1))
     assert score_specs([entropy]) == [SCORES["entropy"]]
     assert names([lambda z: z[0, :, 0], lambda z: z[0, :, 1]]) == ["<lambda>", "<lambda> 2"]
-    with pytest.raises(NescioError, match=r"score <lambda> must return \(5,\) numbers, got \(3,\)"):
+    with pytest.raises(NescioError, match=r"<lambda> must return \(5,\) real numbers, got \(3,\)"):
         scores_of(score_specs(lambda z: z[0, 0]), net, logits[0], logits)
+
+
+class Spread:
+    """A score that is an object."""
+
+    def __call__(self, logits):
+        return logits[0].std(1)
+
+
+def test_a_function_is_named_after_what_it_calls():
+    halved = partial(partial(tempered, temperature=2), power=1)
+    assert names([halved, Spread(), partial(Spread())]) == ["tempered", "Spread", "Spread 3"]
+    assert names(partial(entropy)) == ["entropy (function)"]
+    for no_score in (Spread, nescio.KNN):
+        with pytest.raises(NescioError, match="unknown score"):
+            score_spec(no_score)
+
+
+def uses(score):
+    """Return what calls a score."""
+    torch.manual_seed(0)
+    model, data = mlp(4, 3, hidden=(8,)), Samples(torch.randn(40, 4), torch.arange(40) % 3)
+    quiet = {"progress": False}
+    return {
+        "fit": lambda: nescio.Threshold(model, score).fit(data),
+        "evaluate": lambda: nescio.evaluate(model, data, scores=["entropy", score], **quiet),
+        "examples": lambda: nescio.examples(model, data, score=score, **quiet),
+        "scaling": lambda: nescio.audit.scaling(model, data.inputs, scores=[score], **quiet),
+    }
+
+
+@pytest.mark.parametrize("use", uses(None))
+def test_an_error_in_a_function_names_the_score(use):
+    def broken(logits):
+        raise KeyError("temperature")
+
+    with pytest.raises(ScoreError, match="the score broken raised KeyError: 'temp") as caught:
+        uses(broken)[use]()
+    assert isinstance(caught.value.__cause__, KeyError)
+
+    def stopped(logits):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        uses(stopped)[use]()
+
+    def refused(logits):
+        raise NescioError("as it is")
+
+    with pytest.raises(NescioError, match=r"^as it is$"):
+        uses(refused)[use]()
+
+
+WRONG_VALUES = {
+    r"\(\)": lambda z: z.sum(),
+    "torch.bool": lambda z: z[0, :, 0] > 0,
+    "torch.complex128": lambda z: z[0, :, 0].to(torch.complex128),
+    "NaN for 40 of 40 inputs": lambda z: z[0, :, 0] * float("nan"),
+    "list": lambda z: z[0, :, 0].tolist(),
+}
+
+
+@pytest.mark.parametrize("use", uses(None))
+@pytest.mark.parametrize("got", WRONG_VALUES)
+def test_what_a_function_returns_is_checked(use, got):
+    with pytest.raises(ScoreError, match=rf"<lambda> must return \(40,\) real numbers, got {got}$"):
+        uses(WRONG_VALUES[got])[use]()
+
+
+def test_a_wrong_name_is_answered_with_one_that_works(with_parameters):
+    for name in ("entropy", "tempered", "gradient_l2"):
+        with pytest.raises(NescioError, match="is no score; expected") as caught:
+            score_spec(f"{name}(0.1)")
+        example = (
+            str(caught.value).split("literals, ")[-1].split("expected ")[-1].split(", which")[0]
+        )
+        assert score_spec(example).name == name
 
 
 def test_thresholds_and_evaluations_take_all_three(with_parameters, tmp_path):
