@@ -22,7 +22,7 @@ from nescio.audit.budget import Budget, as_budget
 from nescio.core.logits import softmax_confidence
 from nescio.core.predict import predict
 from nescio.errors import NescioError, check_float, check_int
-from nescio.methods import KernelMethod, as_method
+from nescio.methods import as_method
 from nescio.progress import Bar, bar
 from nescio.seeds import check_seed, derived_seed
 
@@ -68,7 +68,7 @@ class RaySearch:
 
     def law(self) -> Asymptote | None:
         """Return the law at infinity, or None if the model is not piecewise affine."""
-        if isinstance(self.model, KernelMethod):
+        if as_method(self.model).kernels():
             return None
         how: dict[str, Any] = {"batch_size": self.batch_size, "progress": self.progress}
         with suppress(NotAffineError):

@@ -13,7 +13,7 @@ from nescio.audit.affine.trace import Pieces
 from nescio.audit.budget import Budget, as_budget
 from nescio.audit.certainty import RaySearch
 from nescio.errors import NescioError, check_float
-from nescio.methods import KernelMethod
+from nescio.methods import KernelMethod, as_method
 from nescio.progress import bar
 
 
@@ -61,23 +61,23 @@ def unknown_from(
             at most the start of the last one, or exact there.
         budget, batch_size, progress: as in `certain_from`.
     """
-    if not isinstance(model, KernelMethod):
+    if not (kernels := as_method(model).kernels()):
         given = f"a {type(model).__name__} given, which need not become uncertain far away"
         expected = "a method of kernels, DUQ or RBFNetwork. nescio.audit.asymptote takes others"
         raise NescioError(f"{given}; expected {expected}")
     x, direction = check_rays(x, direction, model)
     eps = check_float("eps", eps, most=1, inside=True)
     time, size = as_budget(budget), rays_per_batch(x, batch_size)
-    with eval_replica(model) as model:
-        search = RaySearch(model, x, direction, limit, time, size, progress=progress)
-        return _unknown_along(model, search, eps)
+    with eval_replica(kernels) as kernels:
+        search = RaySearch(kernels, x, direction, limit, time, size, progress=progress)
+        return _unknown_along(kernels, search, eps)
 
 
 def unknown_or_none(search: RaySearch, eps: float) -> UnknownFrom | None:
     """Return what `unknown_from` does, or None of models without kernels over an affine network."""
-    if isinstance(search.model, KernelMethod):
+    if kernels := as_method(search.model).kernels():
         with suppress(NotAffineError):
-            return _unknown_along(search.model, search, eps)
+            return _unknown_along(kernels, search, eps)
     return None
 
 

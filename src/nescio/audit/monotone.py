@@ -42,23 +42,17 @@ def monotone(
     opposite sign, or one with a slope of 0, prove that the model is not monotonic, but that none
     were found is no proof that it is. A point where rounding hides the sign is ignored.
 
-    The slopes returned are `∂p̄_c/∂x_d` over the mean of `p_c p_k` (other classes k, in draws in
-    which the two move apart): for one draw, as a rule, the slope of the log-odds of class c. They
-    have the sign of the probability's own, and do not underflow far away.
-
     Args:
         model: a method or a bare network, differentiable in its input.
         low, high: the box, one number per feature or of the input's shape; `−inf` and `inf` where
             it has no bound. A feature with `low == high` is fixed.
         features: positions (in the flattened input) to test; by default all that are not fixed.
-        points: how many to draw: uniformly between two bounds, else at log-uniform distances from
-            the one there is, or from 0.
-        reach: the largest such distance.
+        points, reach: how many to draw: uniformly between two bounds, else at log-uniform distances
+            of at most `reach` from the one there is, or from 0.
         batch_size, seed, progress: as in `predict`.
 
     >>> net = nn.Linear(1, 2)
-    >>> weights = {"weight": torch.tensor([[0.0], [2.0]]), "bias": torch.zeros(2)}
-    >>> _ = net.load_state_dict(weights)
+    >>> _ = net.load_state_dict({"weight": torch.tensor([[0.0], [2.0]]), "bias": torch.zeros(2)})
     >>> record = monotone(net, [0], [torch.inf])
     >>> record.monotone, record.partially_unbounded, record.signs
     (True, True, ((-1, 1),))
@@ -67,26 +61,15 @@ def monotone(
     check_int("points", points, least=2)
     check_float("reach", reach, 1e-300, 1e300)
     low, high = _check_box(low, high)
-    free = (low < high).flatten().nonzero().flatten().tolist()
-    chosen = feature_positions(features, feature_names(None, low.numel()), free)
-    if fixed := sorted(set(chosen) - set(free)):
-        raise NescioError(f"features {fixed} are fixed: low equals high")
-    if not chosen:
-        raise NescioError("no features to look at")
+    chosen = _check_features(features, low, high)
     method, drawn = as_method(model), _draw(low, high, points, reach, check_seed(seed))
-    draws, classes = draws_and_classes(method, drawn[:1], seed=seed)
-    size = max(1, BATCH_SLOPES // (draws * classes * low.numel()))
-    extremes = _Extremes(len(chosen), classes)
-    with bar(points, "monotone", progress) as shown:
-        for batch in torch.split(drawn, min(check_int("batch_size", batch_size), size)):
-            extremes.add(_slopes(method, batch, classes, chosen, seed))
-            shown.advance(len(batch))
+    extremes, draws = _search(method, drawn, chosen, batch_size, seed, progress)
     signs = extremes.signs().tolist()
     good = tuple(position for position, row in zip(chosen, signs, strict=True) if 0 not in row)
     settings = {"points": points, "reach": reach, "batch_size": batch_size}
     return Monotonicity(
         method=method.name,
-        classes=classes,
+        classes=extremes.best.shape[2],
         draws=draws,
         low=finite_or_none(low),
         high=finite_or_none(high),
@@ -124,6 +107,17 @@ def _check_box(low: Any, high: Any) -> tuple[Tensor, Tensor]:
     if (low == high).all():
         raise NescioError("low equals high everywhere; expected low < high for some feature")
     return low, high
+
+
+def _check_features(features: Any, low: Tensor, high: Tensor) -> list[int]:
+    """Return positions of features to test, by default all that vary in the box."""
+    free = (low < high).flatten().nonzero().flatten().tolist()
+    chosen = feature_positions(features, feature_names(None, low.numel()), free)
+    if fixed := sorted(set(chosen) - set(free)):
+        raise NescioError(f"features {fixed} are fixed: low equals high")
+    if not chosen:
+        raise NescioError("no features to look at")
+    return chosen
 
 
 def _draw(low: Tensor, high: Tensor, points: int, reach: float, seed: int) -> Tensor:
@@ -183,6 +177,25 @@ def _class_slope(label: int, gradients: Tensor, log_p: Tensor) -> Tensor:
     slope = (size - whole).exp() * -torch.expm1(-lead.abs()) * lead.sign()
     hidden = torch.where(moves, lead.abs() <= MIN_LEAD, unsure.flatten(0, 1).any(0))
     return torch.where(moves, slope, 0.0).masked_fill(hidden, torch.nan)
+
+
+def _search(
+    method: Method,
+    drawn: Tensor,
+    chosen: list[int],
+    batch_size: int,
+    seed: int,
+    progress: bool | None,
+) -> tuple["_Extremes", int]:
+    """Return the extreme slopes at points `(P, …)`, and the number of draws."""
+    draws, classes = draws_and_classes(method, drawn[:1], seed=seed)
+    size = max(1, BATCH_SLOPES // (draws * classes * drawn[0].numel()))
+    extremes = _Extremes(len(chosen), classes)
+    with bar(len(drawn), "monotone", progress) as shown:
+        for batch in torch.split(drawn, min(check_int("batch_size", batch_size), size)):
+            extremes.add(_slopes(method, batch, classes, chosen, seed))
+            shown.advance(len(batch))
+    return extremes, draws
 
 
 class _Extremes:

@@ -1,7 +1,7 @@
 """Scale inputs until a model is certain (table 2 of Hein et al. 2019) → an `Audit` record."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from nescio.audit.kernels import UnknownFrom, unknown_or_none
 from nescio.core.input_gradients import draws_and_classes
 from nescio.core.predict import predict
 from nescio.errors import NescioError, check_float, check_int
-from nescio.methods import as_method
+from nescio.methods import Method, as_method
 from nescio.records import Audit, Ray, Stopwatch
 from nescio.seeds import check_seed, derived_seed
 
@@ -71,40 +71,20 @@ def overconfidence(
     check_rays(x, x, model)
     check_float("eps", eps, most=1, inside=True)
     with eval_replica(model) as model:
-        method = as_method(model)
-        draws, classes = draws_and_classes(method, x[:1], seed=seed)
-        search = RaySearch(model, x, x, limit, time_left.part(FOLLOWING), size, seed, progress)
-        law = search.softmax_law(search.law())
-        certainty, pieces = certain_along(search, law, certain)
-        kernels = unknown_or_none(replace(search, budget=time_left.part(FOLLOWING)), eps)
-        if certainty.unfollowed and len(x) - certainty.unfollowed < MIN_FOLLOWED * rays:
-            pieces = 0
-        count = min(rays, len(x))
-        shown = _shown_rays(search, law, certainty, kernels, count, pieces) if rays else ()
-        overconfident = bounds and _overconfident(search, 1 + certainty.t, bounds, bold)
+        search = RaySearch(model, x, x, limit, time_left, size, seed, progress)
+        facts = _follow(search, certain, eps).facts(bounds, bold, rays)
     seconds = time_left.seconds
     settings = {"trials": trials, "limit": limit, "batch_size": batch_size, "budget": seconds}
     return Audit(
-        method=method.name,
-        law="kernels" if kernels else "unknown" if law is None else "affine",
-        trials=len(x),
-        classes=classes,
-        draws=draws,
         drawn=inputs is None,
         low=bounds and _short(bounds[0]),
         high=bounds and _short(bounds[1]),
         certain=certain,
         bold=bold,
         eps=eps,
-        **_ends(law, kernels, classes),
-        **_reached(1 + certainty.t),
-        proved=fraction(certainty.proved),
-        overconfident=overconfident,
-        **_unknown(kernels),
-        rays=shown,
+        **facts,
         provenance=stopwatch.provenance(seed, settings),
         budget=seconds,
-        unfollowed=(kernels or certainty).unfollowed,
     )
 
 
@@ -127,73 +107,90 @@ def _starts(model: nn.Module, inputs: Any, box: Box | None, trials: int, seed: i
     return x
 
 
-def _ends(law: Asymptote | None, kernels: UnknownFrom | None, classes: int) -> dict[str, Any]:
-    """Return where rays end, as proved by the law at infinity or by the kernels."""
-    certain = limit = counts = None
-    if kernels is not None:
-        certain, limit = fraction(kernels.limit >= 1), kernels.limit
-    elif law is not None:
-        certain, limit = fraction(law.certain), law.limit.amax(1)
-        counts = tuple(torch.bincount(law.winner[law.certain], minlength=classes).tolist())
-    quartiles = None if limit is None else tuple(_quantiles(limit, 5).tolist())
-    return {"ends_certain": certain, "ends_in": counts, "end_confidence": quartiles}
+@dataclass(frozen=True)
+class _Followed:
+    """What was found along all rays; t is counted from the input, so that its factor is 1 + t."""
 
+    search: RaySearch
+    law: Asymptote | None
+    certainty: CertainFrom
+    kernels: UnknownFrom | None
+    max_pieces: int  # that rays were followed for
 
-def _reached(factor: Tensor) -> dict[str, Any]:
-    """Summarise the factors from which inputs are certain."""
-    return {
-        "reached": fraction(factor.isfinite()),
-        "at_once": fraction(factor == 1),
-        "median_factor": finite_or_none(factor.median())[0],
-        "factors": finite_or_none(_quantiles(factor, 101)),  # the percentiles
-    }
+    @property
+    def method(self) -> Method:
+        return as_method(self.search.model)
 
+    def facts(self, box: Box | None, bold: float, rays: int) -> dict[str, Any]:
+        """Return what an audit says of the model, of all rays together, and of some to show."""
+        x, certainty, kernels = self.search.x, self.certainty, self.kernels
+        draws, classes = draws_and_classes(self.method, x[:1], seed=self.search.seed)
+        factor = 1 + certainty.t
+        return {
+            "method": self.method.name,
+            "law": "kernels" if kernels else "unknown" if self.law is None else "affine",
+            "trials": len(x),
+            "classes": classes,
+            "draws": draws,
+            **self._ends(classes),
+            "reached": fraction(factor.isfinite()),
+            "at_once": fraction(factor == 1),
+            "median_factor": finite_or_none(factor.median())[0],
+            "factors": finite_or_none(_quantiles(factor, 101)),  # the percentiles
+            "proved": fraction(certainty.proved),
+            "overconfident": box and self._overconfident(box, bold),
+            "ends_unknown": kernels and fraction(kernels.t.isfinite()),
+            "unknown_factor": kernels and finite_or_none(1 + kernels.t.median())[0],
+            "unknown_factors": kernels and finite_or_none(_quantiles(1 + kernels.t, 101)),
+            "unknown_exact": kernels and fraction(kernels.exact),
+            "rays": self._shown(rays),
+            "unfollowed": (kernels or certainty).unfollowed,
+        }
 
-def _unknown(kernels: UnknownFrom | None) -> dict[str, Any]:
-    """Summarise the factors after which a model of kernels is unsure."""
-    return {
-        "ends_unknown": kernels and fraction(kernels.t.isfinite()),
-        "unknown_factor": kernels and finite_or_none(1 + kernels.t.median())[0],
-        "unknown_factors": kernels and finite_or_none(_quantiles(1 + kernels.t, 101)),
-        "unknown_exact": kernels and fraction(kernels.exact),
-    }
+    def _ends(self, classes: int) -> dict[str, Any]:
+        """Return where rays end, as proved by the law at infinity or by the kernels."""
+        certain = limit = counts = None
+        if self.kernels is not None:
+            certain, limit = fraction(self.kernels.limit >= 1), self.kernels.limit
+        elif (law := self.law) is not None:
+            certain, limit = fraction(law.certain), law.limit.amax(1)
+            counts = tuple(torch.bincount(law.winner[law.certain], minlength=classes).tolist())
+        quartiles = None if limit is None else tuple(_quantiles(limit, 5).tolist())
+        return {"ends_certain": certain, "ends_in": counts, "end_confidence": quartiles}
 
+    def _overconfident(self, box: Box, bold: float) -> float:
+        """Return the fraction of bold predictions, inputs scaled and projected into the box."""
+        x, factor, search = self.search.x, 1 + self.certainty.t, self.search
+        scaled = factor.isfinite()
+        if not scaled.any():
+            return 0.0
+        far = (x[scaled] * factor[scaled].view(-1, *[1] * (x.dim() - 1))).clamp(*box)
+        how: dict[str, Any] = {"batch_size": search.batch_size, "seed": search.seed}
+        logits = predict(self.method, far, progress=False, **how)
+        return int((self.method.confidence(logits) > bold).sum()) / len(x)
 
-def _overconfident(search: RaySearch, factor: Tensor, box: Box, bold: float) -> float:
-    """Return the fraction of inputs with a bold prediction, scaled and projected into the box."""
-    scaled = factor.isfinite()
-    if not scaled.any():
-        return 0.0
-    method, x = as_method(search.model), search.x
-    far = (x[scaled] * factor[scaled].view(-1, *[1] * (x.dim() - 1))).clamp(*box)
-    size, seed = search.batch_size, search.seed
-    logits = predict(method, far, batch_size=size, seed=seed, progress=False)
-    return int((method.confidence(logits) > bold).sum()) / len(x)
+    def _shown(self, rays: int) -> tuple[Ray, ...]:
+        """Return some rays for a figure, each up to twice as far as anything happens on them."""
+        if not rays:
+            return ()
+        x, law, kernels = self.search.x, self.law, self.kernels
+        chosen = _representative((kernels or self.certainty).t, min(rays, len(x)))
+        times = [self.certainty.t, *([law.start] if law else []), *([kernels.t] if kernels else [])]
+        last = max([1.0, *(float(t) for ts in times for t in ts[chosen] if t.isfinite())])
+        factors = torch.logspace(0, math.log10(2 * (1 + last)), SHOWN_FACTORS, dtype=torch.float64)
+        breakpoints: dict[int, tuple[float, ...]] = {}  # of rays that were followed to their end
+        unfollowed, limit = self.certainty.unfollowed, self.max_pieces
+        too_slow = unfollowed and len(x) - unfollowed < MIN_FOLLOWED * rays
+        if limit and not too_slow:
+            followed = trace(self.method, x[chosen], x[chosen], limit=limit, progress=False)
+            for ray in followed.whole.nonzero().flatten().tolist():
+                breakpoints[chosen[ray]] = tuple((1 + followed.breakpoints(ray)).tolist())
+        return tuple(self._ray(row, factors, breakpoints.get(row)) for row in chosen)
 
-
-def _shown_rays(
-    search: RaySearch,
-    law: Asymptote | None,
-    certainty: CertainFrom,
-    kernels: UnknownFrom | None,
-    count: int,
-    max_pieces: int,
-) -> tuple[Ray, ...]:
-    """Return some rays for a figure, each up to twice as far as anything happens on them."""
-    method, x = as_method(search.model), search.x
-    chosen = _representative((kernels or certainty).t, count)
-    times = [certainty.t, *([law.start] if law else []), *([kernels.t] if kernels else [])]
-    last = max([1.0, *(float(t) for ts in times for t in ts[chosen] if t.isfinite())])
-    factors = torch.logspace(0, math.log10(2 * (1 + last)), SHOWN_FACTORS, dtype=torch.float64)
-    breakpoints: dict[int, tuple[float, ...]] = {}  # of the rays that were followed to their end
-    if max_pieces:
-        followed = trace(method, x[chosen], x[chosen], limit=max_pieces, progress=False)
-        for ray in followed.whole.nonzero().flatten().tolist():
-            breakpoints[chosen[ray]] = tuple((1 + followed.breakpoints(ray)).tolist())
-
-    def shown(row: int) -> Ray:
+    def _ray(self, row: int, factors: Tensor, breakpoints: tuple[float, ...] | None) -> Ray:
+        x, law, kernels, method = self.search.x, self.law, self.kernels, self.method
         inputs = factors.view(-1, *[1] * (x.dim() - 1)) * x[row]
-        logits = predict(method, inputs, seed=search.seed, progress=False)
+        logits = predict(method, inputs, seed=self.search.seed, progress=False)
         far, limit = None, kernels and float(kernels.limit[row])
         if law is not None:
             slope, intercept = (part[..., row, :] for part in (law.slope, law.intercept))
@@ -205,14 +202,21 @@ def _shown_rays(
             factors=tuple(factors.tolist()),
             confidence=tuple(method.confidence(logits).double().tolist()),
             asymptote=far,
-            breakpoints=breakpoints.get(row),
+            breakpoints=breakpoints,
             start=law and 1 + float(law.start[row]),
-            certain_from=finite_or_none(1 + certainty.t[row])[0],
+            certain_from=finite_or_none(1 + self.certainty.t[row])[0],
             unknown_from=kernels and finite_or_none(1 + kernels.t[row])[0],
             limit=limit,
         )
 
-    return tuple(map(shown, chosen))
+
+def _follow(search: RaySearch, certain: float, eps: float) -> _Followed:
+    """Search rays for where the model is certain, then, of kernels, for where it is unsure."""
+    in_time = replace(search, budget=search.budget.part(FOLLOWING))
+    law = in_time.softmax_law(in_time.law())
+    certainty, max_pieces = certain_along(in_time, law, certain)
+    kernels = unknown_or_none(replace(search, budget=search.budget.part(FOLLOWING)), eps)
+    return _Followed(search, law, certainty, kernels, max_pieces)
 
 
 def _representative(t: Tensor, count: int) -> list[int]:

@@ -1,6 +1,7 @@
 """How far one feature must move until a model is certain, and of what → a `FeatureAudit` record."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ from nescio.core.input_gradients import draws_and_classes
 from nescio.core.logits import classes as predicted_classes
 from nescio.core.predict import predict
 from nescio.errors import NescioError, check_float
-from nescio.methods import KernelMethod, Method, as_method
+from nescio.methods import as_method
 from nescio.metrics.ranking import accepted_count
 from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Reach, Stopwatch
 
@@ -59,43 +60,20 @@ def per_feature(
         confidence: what counts as certain, in (½, 1).
         eps: how low the confidence of a model of kernels must stay, as in `unknown_from`.
         limit, budget, batch_size, seed, progress: as in `certain_from`.
-
-    >>> import torch
-    >>> net = nn.Linear(2, 2)
-    >>> weight = torch.tensor([[0.0, 0.0], [0.5, 0.0]])
-    >>> _ = net.load_state_dict({"weight": weight, "bias": torch.zeros(2)})
-    >>> rows = torch.tensor([[1.0, 3.0], [2.0, 5.0]])
-    >>> age, idle = per_feature(net, rows, names=["age", "idle"]).features
-    >>> age.higher.ends, round(age.higher.certain.median, 2)  # log 999 / 0.5 − 2, the smaller one
-    ((0, 2), 11.81)
-    >>> idle.higher.certain.median is None, idle.higher.ends_certain
-    (True, 0.0)
     """
     stopwatch = Stopwatch()
-    rows = all_inputs(model, x, READ_ROWS if batch_size is None else batch_size, seed)
-    if rows.dim() != 2:
-        expected = "expected rows (N, D) of a table, whose features have units"
-        other = "nescio.audit.scaling takes inputs of any shape"
-        raise NescioError(f"inputs of shape {tuple(rows.shape[1:])}; {expected}. {other}")
+    rows = _check_rows(all_inputs(model, x, READ_ROWS if batch_size is None else batch_size, seed))
     names = feature_names(names, rows.shape[1])
     chosen = feature_positions(features, names, range(len(names)))
     if not chosen:
         raise NescioError("no features to look at")
     check_float("eps", eps, most=1, inside=True)
-    method, time_left = as_method(model), as_budget(budget)
+    method, time_left, size = as_method(model), as_budget(budget), rays_per_batch(rows, batch_size)
     draws, count = draws_and_classes(method, rows[:1], seed=seed)
     classes = _class_names(classes, count)
-    ways = [(position, sign) for position in chosen for sign in (-1.0, 1.0)]
-    size, parts = max(1, BATCH_NUMBERS // rows.numel()), []
-    together = rays_per_batch(rows, batch_size)
     with eval_replica(method) as method:
-        is_monotone = _monotone_features(method, rows, chosen, seed, progress)
-        for start in range(0, len(ways), size):
-            batch = ways[start : start + size]
-            rays, part = _rays(rows, batch), time_left.part(size / max(size, len(ways) - start))
-            search = RaySearch(method, *rays, limit, part, together, seed, progress)
-            parts.append(_sides(search, rows, batch, count, confidence, eps))
-    sides = [side for part, _, _ in parts for side in part]
+        search = RaySearch(method, rows, rows, limit, time_left, size, seed, progress)
+        found = _move_each(search, names, chosen, count, confidence, eps)
     audited = [names[position] for position in chosen]
     settings = {"features": audited, "limit": limit, "batch_size": batch_size}
     return FeatureAudit(
@@ -104,16 +82,19 @@ def per_feature(
         classes=classes,
         draws=draws,
         confidence=float(confidence),
-        eps=float(eps) if isinstance(method, KernelMethod) else None,
-        already=parts[0][1],
-        features=tuple(
-            AuditedFeature(names[i], i, *_range(rows, i), is_monotone.get(i), lower, higher)
-            for i, lower, higher in zip(chosen, sides[::2], sides[1::2], strict=True)
-        ),
+        eps=float(eps) if method.kernels() else None,
+        **found,
         provenance=stopwatch.provenance(seed, settings),
         budget=time_left.seconds,
-        unfollowed=sum(left_out for _, _, left_out in parts),
     )
+
+
+def _check_rows(rows: Tensor) -> Tensor:
+    if rows.dim() != 2:
+        expected = "expected rows (N, D) of a table, whose features have units"
+        other = "nescio.audit.scaling takes inputs of any shape"
+        raise NescioError(f"inputs of shape {tuple(rows.shape[1:])}; {expected}. {other}")
+    return rows
 
 
 def _class_names(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
@@ -124,17 +105,43 @@ def _class_names(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
     return tuple(str(name) for name in names)
 
 
-def _monotone_features(
-    method: Method, rows: Tensor, chosen: Sequence[int], seed: int, progress: bool | None
-) -> dict[int, bool]:
+def _move_each(
+    search: RaySearch,
+    names: Sequence[str],
+    chosen: Sequence[int],
+    classes: int,
+    confidence: float,
+    eps: float,
+) -> dict[str, Any]:
+    """Return what an audit says of its features, from rays along them out of each row."""
+    rows, ways = search.x, [(position, sign) for position in chosen for sign in (-1.0, 1.0)]
+    size, parts = max(1, BATCH_NUMBERS // rows.numel()), []
+    is_monotone = _monotone_features(search, chosen)
+    for start in range(0, len(ways), size):
+        batch = ways[start : start + size]
+        x, direction = _rays(rows, batch)
+        part = search.budget.part(size / max(size, len(ways) - start))
+        rays = replace(search, x=x, direction=direction, budget=part)
+        parts.append(_sides(rays, rows, batch, classes, confidence, eps))
+    sides = [side for part, _, _ in parts for side in part]
+    features = [
+        AuditedFeature(names[i], i, *_range(rows, i), is_monotone.get(i), lower, higher)
+        for i, lower, higher in zip(chosen, sides[::2], sides[1::2], strict=True)
+    ]
+    unfollowed = sum(left_out for _, _, left_out in parts)
+    return {"already": parts[0][1], "features": tuple(features), "unfollowed": unfollowed}
+
+
+def _monotone_features(search: RaySearch, chosen: Sequence[int]) -> dict[int, bool]:
     """Return which features are monotone in the box of the rows, of those that vary."""
+    method, rows = as_method(search.model), search.x
     low, high = rows.amin(0), rows.amax(0)
     free = [position for position in chosen if low[position] < high[position]]
     # kernels are no probabilities: none need fall as another rises
     if method.confidence_kind == "kernel" or not free:
         return {}
-    how: dict[str, Any] = {"batch_size": 1024, "seed": seed, "progress": progress}
-    record = monotone(method, low, high, features=free, **how)
+    how: dict[str, Any] = {"seed": search.seed, "progress": search.progress}
+    record = monotone(method, low, high, features=free, batch_size=1024, **how)
     return {position: position in record.monotone_features for position in free}
 
 

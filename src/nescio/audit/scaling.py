@@ -23,6 +23,7 @@ CERTAIN = 0.999
 NOTICED = 0.5  # fraction of moved inputs a score must flag at the largest factor
 ROUNDING = 1e-9  # a score that only rounding lifts above its threshold is not flagged
 
+Way = tuple[str, int | None]  # a feature's name and position; None along the ray
 Measure = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # inputs, factors → values, norms
 
 
@@ -44,10 +45,8 @@ def scaling(
     An input is moved along a feature by `α ⊙ x` with one factor `α_d` and all others 1, as in
     lemmas 4–9 of *Know your limits*, and along its ray by `α x`, both in raw units. One whose
     feature is 0 does not move and is not counted. Scores are on the scale of the paper
-    (`nescio.scores.natural`), gradients those of autograd in float64.
-
-    A score flags an input that lies above its threshold: the smallest observed score that accepts
-    95 % of all unscaled inputs.
+    (`nescio.scores.natural`), gradients those of autograd in float64. A score flags an input above
+    its threshold: the smallest observed score that accepts 95 % of all unscaled inputs.
 
     Args:
         model: a method or a bare network, differentiable in its input.
@@ -69,22 +68,15 @@ def scaling(
     stopwatch = Stopwatch()
     method, inputs = as_method(model), all_inputs(model, x, batch_size, seed)
     factors = _check_factors(alphas, inputs)
-    names = feature_names(names, inputs[0].numel())
-    default = range(len(names)) if inputs.dim() == 2 else ()
-    ways: list[tuple[str, int | None]]
-    ways = [(names[place], place) for place in feature_positions(features, names, default)]
-    ways += [("ray", None)] * bool(rays)
-    if not ways:
-        raise NescioError("nothing to move: no features were given, and rays=False")
+    ways = _ways(inputs, features, names, rays)
     draws, classes = draws_and_classes(method, inputs[:1], seed=seed)
     functions = _score_functions(scores, draws, method.score)
     with bar(len(inputs) * (1 + len(ways) * len(factors)), "scaling", progress) as shown:
         measure = partial(_measure, method, functions, shown, batch_size, seed)
-        unscaled, _ = measure(inputs, torch.ones_like(inputs[:1]))
-        gauges = _gauges(list(functions), unscaled)
+        gauges = _gauges(list(functions), measure(inputs, torch.ones_like(inputs[:1]))[0])
         directions = [_direction(*way, inputs, factors, gauges, measure) for way in ways]
-    moved, tried = [name for name, _ in ways], list(functions)
-    settings = {"features": moved, "scores": tried, "batch_size": batch_size}
+    moved = [name for name, _ in ways]
+    settings = {"features": moved, "scores": list(functions), "batch_size": batch_size}
     return Scaling(
         method=method.name,
         inputs=len(inputs),
@@ -95,6 +87,17 @@ def scaling(
         directions=tuple(directions),
         provenance=stopwatch.provenance(seed, settings),
     )
+
+
+def _ways(inputs: Tensor, features: Any, names: Any, rays: bool) -> list[Way]:
+    """Return how inputs are moved, along features and along their rays, or raise an error."""
+    names = feature_names(names, inputs[0].numel())
+    default = range(len(names)) if inputs.dim() == 2 else ()
+    ways: list[Way] = [(names[i], i) for i in feature_positions(features, names, default)]
+    ways += [("ray", None)] if rays else []
+    if not ways:
+        raise NescioError("nothing to move: no features were given, and rays=False")
+    return ways
 
 
 def _score_functions(

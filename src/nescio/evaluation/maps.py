@@ -17,7 +17,15 @@ from nescio.methods import METHODS, MCDropout, Method, as_method, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
 from nescio.records import History, Map, Points, Stopwatch, Surface
-from nescio.scores import OF_LOGITS, natural, natural_name, score_spec, score_specs, usual_scores
+from nescio.scores import (
+    OF_LOGITS,
+    ScoreSpec,
+    natural,
+    natural_name,
+    score_spec,
+    score_specs,
+    usual_scores,
+)
 from nescio.seeds import check_seed, derived_seed
 from nescio.training.train import train as train_model
 
@@ -59,22 +67,9 @@ def uncertainty_map(
     (x, y), method = _sides(inputs, width, resolution, window), as_method(model)
     draws, specs = _draws(method, known, inputs, seed), score_specs(scores, OF_LOGITS)
     specs = [s for s in specs or usual_scores(2) if draws > 1 or not s.needs_draws]
-    names = [str(spec) for spec in specs]
-
-    def quantities(logits: Tensor) -> Tensor:
-        values = [natural(spec.name, spec(logits)) for spec in specs]
-        return torch.stack([*values, method.confidence(logits)])
-
-    grid = torch.cartesian_prod(y, x).flip(1)  # (x, y), and x runs faster
     how: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "progress": progress}
-    found = quantity_gradients(method, grid, quantities, norms=True, **how)
-    all_names = [*names, "confidence"]
-    check_finite(all_names, *found)
-    grids = (rows.reshape(-1, len(y), len(x)) for rows in found)
-    surfaces = [
-        Surface(name, natural_name(name), _rows(values), _rows(norms))
-        for name, values, norms in zip(all_names, *grids, strict=True)
-    ]
+    *surfaces, confidence = _surfaces(method, specs, x, y, **how)
+    names = [str(spec) for spec in specs]
     settings = {"scores": names, "resolution": resolution, "batch_size": batch_size}
     settings |= {"width": width} if window is None else {"window": _ends(window)}
     return Map(
@@ -85,11 +80,31 @@ def uncertainty_map(
         classes=known.classes,
         x=tuple(x.tolist()),
         y=tuple(y.tolist()),
-        scores=tuple(surfaces[:-1]),
-        confidence=surfaces[-1],
+        scores=tuple(surfaces),
+        confidence=confidence,
         points=_points(inputs, labels),
         provenance=stopwatch.provenance(seed, settings),
     )
+
+
+def _surfaces(
+    method: Method, specs: Sequence[ScoreSpec], x: Tensor, y: Tensor, **how: Any
+) -> list[Surface]:
+    """Return the scores over a grid, then the confidence."""
+
+    def quantities(logits: Tensor) -> Tensor:
+        values = [natural(spec.name, spec(logits)) for spec in specs]
+        return torch.stack([*values, method.confidence(logits)])
+
+    grid = torch.cartesian_prod(y, x).flip(1)  # (x, y), and x runs faster
+    found = quantity_gradients(method, grid, quantities, norms=True, **how)
+    names = [*map(str, specs), "confidence"]
+    check_finite(names, *found)
+    grids = (rows.reshape(-1, len(y), len(x)) for rows in found)
+    return [
+        Surface(name, natural_name(name), _rows(values), _rows(norms))
+        for name, values, norms in zip(names, *grids, strict=True)
+    ]
 
 
 def trained_map(

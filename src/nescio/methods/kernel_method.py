@@ -24,6 +24,9 @@ class KernelMethod(Method):
     on_features = True
     exact_reach: ClassVar[bool]  # whether `last_known` is tight; else it is only surely late enough
 
+    def kernels(self) -> "KernelMethod":
+        return self
+
     def kernel_features(self) -> nn.Module:
         """Return the map from raw inputs to the features `(N, d)` that kernels are of."""
         return nn.Sequential(self.normalise, self.net)

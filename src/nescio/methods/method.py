@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,9 @@ from nescio.core.logits import log_confidence, mean_kernels, mean_log_probs, sof
 from nescio.core.model_state import check_model
 from nescio.errors import NescioError
 from nescio.seeds import derived_seed
+
+if TYPE_CHECKING:
+    from nescio.methods.kernel_method import KernelMethod
 
 PARTS = ("net", "make_net", "normalise")  # arguments of methods that are modules, not settings
 
@@ -112,6 +115,10 @@ class Method(nn.Module, ABC):
     def networks(self) -> Sequence[nn.Module]:
         """Return the plain networks it contains."""
         return [self.net] if self.on_network else []
+
+    def kernels(self) -> "KernelMethod | None":
+        """Return itself if it is unsure far away, being built on kernels; None of all others."""
+        return None
 
     def fix_draws(self) -> AbstractContextManager[None]:
         """Return a context in which all forward passes share one set of draws, made once."""

@@ -84,7 +84,12 @@ class Audit(Record):
 
 @dataclass(frozen=True)
 class CounterExample(Checked):
-    """Why a model is not strictly monotonic: a point without slope, or two of opposite slope."""
+    """Why a model is not strictly monotonic: a point without slope, or two of opposite slope.
+
+    Slopes are `∂p̄_c/∂x_d` over the mean of `p_c p_k` (other classes k, in draws in which the two
+    move apart): for one draw, as a rule, the slope of the log-odds of class c. They have the sign
+    of the probability's own, and do not underflow far away.
+    """
 
     feature: Count  # its position in the flattened input
     label: Count  # the class

@@ -8,6 +8,7 @@ weights of a run that was never interrupted.
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,40 +48,52 @@ def train(
     checkpoint_every: int | None = None,
     progress: bool | None = None,
 ) -> History:
-    """Train a method, or a bare network as `Softmax`, in place.
+    """Train a method, or a bare network as `Softmax`, in place, and return the record of the run.
 
     Args:
         model: the method or network to train. Its weights change, its train/eval flags are left as
             found, its gradients are cleared.
         data: a dataset of `(input, label)`, or a pair of arrays.
-        epochs: number of passes over the data.
-        batch_size: largest size of a batch; an epoch is split into batches of nearly equal size, if
-            possible none of a single input.
-        optimizer: "adam" or "sgd".
-        learning_rate: learning rate before the schedule.
-        momentum: momentum of "sgd".
-        weight_decay: L2 penalty, of both optimizers.
-        schedule: "constant", "step", "thirds", "cosine", "one_cycle", or a function from the
-            fraction of training done to a factor of the learning rate; see `nescio.schedule`.
+        epochs, batch_size: passes over the data, and the largest batch; an epoch is split into
+            batches of nearly equal size, if possible none of a single input.
+        optimizer, momentum, weight_decay: "adam" or "sgd", the momentum of "sgd", and the L2
+            penalty of both.
+        learning_rate, schedule: the rate at first, and "constant", "step", "thirds", "cosine",
+            "one_cycle", or a function from the fraction of training done to a factor of the rate;
+            see `nescio.schedule`.
         augment: "crop" and "flip" for images, or functions of a batch.
         validation: a dataset, or the fraction of the training data to set aside.
         patience: stop after so many epochs without a lower validation loss, and keep the weights of
             the best epoch.
         seed: random seed of everything but the initial weights.
-        checkpoint: file to write after each epoch; if it exists, the run resumes from it. Members
-            of an ensemble that are trained one after the other have a file each, with `.member0`
-            in its name.
-        checkpoint_every: also write the checkpoint after so many steps.
+        checkpoint: file to write after each epoch, and after `checkpoint_every` steps; if it
+            exists, the run resumes from it. Members of an ensemble that are trained one after the
+            other have a file each, with `.member0` in its name.
         progress: whether to show a progress bar on standard error; by default only on a terminal.
-
-    Returns:
-        The record of the run: loss, accuracy and learning rate of each epoch, with all settings.
 
     Raises:
         NescioError: if an argument, the data or the checkpoint cannot be used.
         DivergedError: if loss, logits or weights become NaN or infinite.
     """
     check_seed(seed)
+    rate, changes, names = _rate_and_changes(schedule, augment)
+    known, held, fraction = _split(data, validation, patience, seed)
+    steps = (epochs, batch_size, optimizer, learning_rate, momentum, weight_decay)
+    settings = TrainingSettings(
+        *steps, stable_repr(rate), names, fraction, patience, checkpoint_every, int(seed)
+    )
+    method, path = as_method(model), None if checkpoint is None else Path(checkpoint)
+    frozen = _frozen_in_eval(model, method.net)
+    how: dict[str, Any] = {"schedule": rate, "augmentations": changes, "frozen": frozen}
+    with torch.random.fork_rng():
+        trainer_of = partial(Trainer, train=known, validation=held, **how)
+        return _train_parts(method, settings, trainer_of, path, progress)
+
+
+def _rate_and_changes(
+    schedule: str | Schedule, augment: Sequence[str | Callable[[Tensor], Tensor]]
+) -> tuple[Schedule, list[Callable[[Tensor], Tensor]], tuple[str, ...]]:
+    """Return the functions of schedule and augmentations, and what settings call the latter."""
     rate = _look_up(schedule, SCHEDULES, "schedule")
     rate = rate() if isinstance(schedule, str) else rate
     augment = [augment] if isinstance(augment, str) or callable(augment) else augment
@@ -88,48 +101,29 @@ def train(
     if not all(callable(f) and not isinstance(f, type) for f in (rate, *changes)):
         functions = "a schedule is a function of the fraction of training done"
         raise NescioError(f"{functions}, an augmentation of a batch")
+    return rate, changes, tuple(a if isinstance(a, str) else stable_repr(a) for a in augment)
+
+
+def _split(
+    data: Any, validation: float | Dataset[Any] | None, patience: int | None, seed: int
+) -> tuple[Dataset[Any], Dataset[Any] | None, float]:
+    """Return training and validation data, and the latter's fraction of all."""
     known, held = split(as_dataset(data), validation, seed)
     if patience is not None and held is None:
         raise NescioError("patience needs validation data: a dataset, or a fraction such as 0.1")
     sizes = [0 if part is None else len(part) for part in (held, known)]  # type: ignore[arg-type]
-    settings = TrainingSettings(
-        epochs=epochs,
-        batch_size=batch_size,
-        optimizer=optimizer,
-        learning_rate=learning_rate,
-        momentum=momentum,
-        weight_decay=weight_decay,
-        schedule=stable_repr(rate),
-        augment=tuple(a if isinstance(a, str) else stable_repr(a) for a in augment),
-        validation=sizes[0] / sum(sizes),
-        patience=patience,
-        checkpoint_every=checkpoint_every,
-        seed=int(seed),
-    )
-    method, path = as_method(model), None if checkpoint is None else Path(checkpoint)
-    frozen = _frozen_in_eval(model, method.net)
-    flags = [(module, module.training) for module in model.modules()]
-
-    def trainer_of(part: Method, its_settings: TrainingSettings) -> Trainer:
-        seed_generators(derived_seed(its_settings.seed, "data", 0))
-        return Trainer(part, known, held, its_settings, rate, changes, frozen)
-
-    try:
-        with torch.random.fork_rng():
-            return _train_parts(method, settings, trainer_of, path, progress)
-    finally:
-        for module, flag in flags:
-            module.training = flag
+    return known, held, sizes[0] / sum(sizes)
 
 
 def _train_parts(
     method: Method,
     settings: TrainingSettings,
-    trainer_of: Callable[[Method, TrainingSettings], Trainer],
+    trainer_of: Callable[..., Trainer],
     path: Path | None,
     progress: bool | None,
 ) -> History:
     """Train a method as one, or its members one after the other."""
+    flags = [(module, module.training) for module in method.modules()]
     parts, histories = method.parts(), []
     separate = parts[0] is not method
     _check_path(path, separate)
@@ -140,7 +134,8 @@ def _train_parts(
                 its_settings = replace(settings, seed=derived_seed(settings.seed, "member", number))
                 file = None if path is None else _member_path(path, number)
                 title = f"train member {number + 1} of {len(parts)}"
-            trainer = trainer_of(part, its_settings)
+            seed_generators(derived_seed(its_settings.seed, "data", 0))
+            trainer = trainer_of(part, settings=its_settings)
             if file is not None:
                 trainer.resume(file)
                 if state := trainer.resumed():
@@ -152,6 +147,8 @@ def _train_parts(
         method.zero_grad()
         for part in parts:
             part.training_step = None
+        for module, flag in flags:
+            module.training = flag
     return History.together(histories, settings.seed) if separate else histories[0]
 
 

@@ -20,7 +20,7 @@ from nescio.core.random_streams import from_seed
 from nescio.core.replica import isolate
 from nescio.data.arrays import tensor
 from nescio.errors import NescioError, check_float, check_int
-from nescio.methods import KernelMethod
+from nescio.methods import as_method
 from nescio.progress import bar
 from nescio.seeds import check_seed
 
@@ -133,7 +133,7 @@ def eval_replica(model: M, stacklevel: int = 4) -> Iterator[M]:
 @contextmanager
 def float64_copy(model: M, x: Tensor) -> Iterator[M]:
     """Yield a copy in float64 and eval mode to push laws through, once it has run on an input."""
-    if isinstance(model, KernelMethod):
+    if as_method(model).kernels():
         problem = f"the kernels of {type(model).__name__} are not affine far away"
         instead = "nescio.audit.unknown_from returns the t after which it is unsure"
         raise NescioError(f"{problem}; {instead}")
