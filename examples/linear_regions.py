@@ -14,8 +14,7 @@ import nescio
 from nescio.audit import asymptote, regions_in
 from nescio.methods import Softmax
 from nescio.models import mlp
-from nescio.report.figures import save_figure
-from nescio.report.regions import regions_figure
+from nescio.report import regions_figure, save_figure
 
 
 def main() -> None:

@@ -12,10 +12,9 @@ import argparse
 import numpy as np
 
 import nescio
-from nescio.evaluation.maps import trained_map
+from nescio.evaluation import trained_map
 from nescio.methods import METHODS
-from nescio.report.figures import save_figure
-from nescio.report.maps import map_figure
+from nescio.report import map_figure, save_figure
 
 FIVE = ("softmax", "mc_dropout", "bayes_by_backprop", "ensemble", "anchored")
 

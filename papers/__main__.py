@@ -9,11 +9,20 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from nescio.cli import Stoppable, run
-from nescio.cli.options import Command, Force, OptionalOutput, Output
-from nescio.cli.output import err, on_interrupt, out, print_saved, show
+from nescio.cli import (
+    Command,
+    Force,
+    OptionalOutput,
+    Output,
+    Stoppable,
+    err,
+    on_interrupt,
+    out,
+    print_saved,
+    run,
+    show,
+)
 from nescio.errors import unknown_name
-from nescio.files import PAGE, REPORT, atomic_write, check_replaceable
 
 PROGRAM = "python -m papers"
 NAME = "NAME"  # of the command that stands for every experiment's
@@ -105,7 +114,7 @@ def write_pages(
 
 
 @app.command("report", cls=Command)
-def write_report(
+def report_records(
     records: Annotated[list[str], typer.Argument(metavar="[NAME=]RECORD")],
     output: Output = Path("report.html"),
     force: Force = False,
@@ -119,14 +128,10 @@ def write_report(
     Examples:
         python -m papers report results/duq-table2 -o report.html
     """
-    from nescio.report.records import check_output, records_in
-    from papers.report import papers_page
+    from nescio.report import write_report
+    from papers.report import ALL_SECTIONS
 
-    check_output(records, output)
-    check_replaceable(output, REPORT)
-    page = papers_page(records_in(records))
-    with atomic_write(output, "w") as file:
-        file.write(page)
+    write_report(records, output, ALL_SECTIONS)
     print_saved(output)
 
 
@@ -159,7 +164,7 @@ def run_experiment(
     """
     from papers.experiment import reproduce
     from papers.experiments import EXPERIMENTS
-    from papers.results import README, write_page
+    from papers.results import check_page, write_page
     from papers.terminal import reproduction_table
     from papers.workspace import SCALES, Workspace
 
@@ -171,7 +176,7 @@ def run_experiment(
     count = seeds or experiment.seeds.get(scale, 1)
     words = [*PROGRAM.split(), name, "--scale", scale, "--seeds", str(count), "-o", str(output)]
     if not dry_run:
-        check_replaceable(output / README, PAGE)
+        check_page(output)
     place: AbstractContextManager[Any] = tempfile.TemporaryDirectory() if dry_run else nullcontext()
     kept = "nothing is kept of a dry run" if dry_run else "the same command resumes at this stage"
     with on_interrupt(lambda: kept), place as passing:

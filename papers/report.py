@@ -4,11 +4,19 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from nescio.records import Record
-from nescio.report.html import heading, items, paragraphs
-from nescio.report.page import SECTIONS, Section, report_page
-from nescio.report.records import ReportContext
-from nescio.report.table import Cell, Styled, Table, format_number, join
+from nescio.report import (
+    SECTIONS,
+    Cell,
+    ReportContext,
+    Section,
+    Styled,
+    Table,
+    format_number,
+    heading,
+    items,
+    join,
+    paragraphs,
+)
 from papers.duq.timings import timings_html
 from papers.gradient_uncertainty.separations import separations_html
 from papers.pages import VERDICTS, number
@@ -103,8 +111,3 @@ ALL_SECTIONS = (
     Section("timings", "How long it takes", (timings_html,)),
     SECTIONS[-1],
 )
-
-
-def papers_page(records: Sequence[tuple[str, Record]]) -> str:
-    """Render records as a single HTML report, the papers' numbers beside ours first."""
-    return report_page(records, ALL_SECTIONS)

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nescio.records import Provenance, Record
-from nescio.records.checks import Count
+from nescio.records import Count, Provenance, Record
 
 
 @dataclass(frozen=True)

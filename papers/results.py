@@ -5,8 +5,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from nescio import NescioError
-from nescio.files import PAGE, check_replaceable
-from nescio.report.table import save_markdown
+from nescio.report import save_markdown
+from nescio.store import PAGE, check_replaceable
 from papers.experiment import RECORD
 from papers.experiments import EXPERIMENTS, not_made
 from papers.pages import escaped, reproduction_markdown, results_markdown
@@ -20,6 +20,11 @@ def read_results(folder: Path) -> dict[str, Reproduction]:
     return {
         path.parent.name: Reproduction.load(path) for path in sorted(folder.glob(f"*/{RECORD}"))
     }
+
+
+def check_page(folder: Path) -> None:
+    """Raise if the page beside a record would replace a file that is none."""
+    check_replaceable(folder / README, PAGE)
 
 
 def write_page(folder: Path, record: Reproduction) -> None:

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from nescio.report.table import Styled, Table
+from nescio.report import Styled, Table
 from papers.experiment import Experiment
 from papers.pages import VERDICTS, cells, facts, heading, in_time
 from papers.reproduction import Reproduction

@@ -14,18 +14,14 @@ from rich.markup import escape
 
 from nescio import NescioError
 from nescio.data import Known, Samples
-from nescio.files import MARKS, atomic_write, check_replaceable
 from nescio.methods import Method
-from nescio.records import History, Provenance, Record, from_plain, to_plain
-from nescio.records.plain import parse_json
-from nescio.report.figures import save_figure
-from nescio.store import Source, train_run
+from nescio.records import History, Provenance, Record, from_plain, parse_json, to_plain
+from nescio.report import save_figure
+from nescio.store import Source, atomic_write, check_replaceable, train_run
 from papers.spent import Spent
 
 SCALES = ("quick", "paper")
 STAGES = "stages.json"
-# so that a list of stages that we wrote may be replaced
-MARKS["list of stages"] = rb'\A\{\s*"[^"]+": \{\s*"scale": "\w+",\s*"dry": '
 R = TypeVar("R", bound=Record)
 DRY_INPUTS = 64  # of each part of the data in a dry run
 SPENT = "spent, s"  # beside the settings of a stage: seconds of it and of what it trained
@@ -177,9 +173,9 @@ class Workspace:
             stages = parse_json(path.read_text(encoding="utf-8"))
         except ValueError as error:
             reason = f" ({error})"
-        if not isinstance(stages, dict) or not all(
-            isinstance(one, dict) for one in stages.values()
-        ):
+        entries = list(stages.values()) if isinstance(stages, dict) else []
+        ours = [isinstance(one, dict) and {"scale", "dry"} <= one.keys() for one in entries]
+        if not isinstance(stages, dict) or not ours or not all(ours):
             raise NescioError(
                 f"{os.fspath(path)!r} is no list of stages{reason}; without it all are done again"
             )
@@ -189,7 +185,8 @@ class Workspace:
         if not stages:
             (self.folder / STAGES).unlink(missing_ok=True)  # an empty list could be anyone's
             return
-        with atomic_write(self.folder / STAGES, "w") as file:
+        # what is there was read before as a list of ours
+        with atomic_write(self.folder / STAGES, "w", force=True) as file:
             file.write(json.dumps(stages, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -1,10 +1,17 @@
 """Records of the papers' experiments, made by hand."""
 
+from nescio.report import report_page
 from papers.duq.timings import Timings
 from papers.gradient_uncertainty.separations import ScoreRow, Separations, SplitMetrics
 from papers.relu_overconfidence.radius import Radius, RadiusCheck
+from papers.report import ALL_SECTIONS
 from papers.reproduction import Claim, Comparison, Deviation, Reproduction
 from report_records import ORIGIN
+
+
+def papers_page(records):
+    """The page that `python -m papers report` writes."""
+    return report_page(records, ALL_SECTIONS)
 
 
 def a_reproduction(what="DUQ: AUROC", ours=0.93):

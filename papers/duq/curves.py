@@ -7,7 +7,7 @@ from statistics import fmean
 import numpy as np
 
 from nescio.records import Evaluation
-from nescio.report.comparison_figures import confidence_figure, rejection_figure, roc_figure
+from nescio.report import confidence_figure, rejection_figure, roc_figure
 from papers.duq.compared import (
     CIFAR_PENALTY,
     CIFAR_SETS,

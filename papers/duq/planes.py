@@ -20,7 +20,7 @@ from nescio.data import Known, Samples, load
 from nescio.methods import DUQ, Ensemble, Method
 from nescio.models import mlp
 from nescio.records import Evaluation, Map, Points
-from nescio.report.maps import map_figure
+from nescio.report import map_figure
 from nescio.store import training_part
 from papers.duq.compared import PAPER, experiment
 from papers.duq.runs import Evaluations, auroc, confidence_fractions

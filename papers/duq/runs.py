@@ -17,7 +17,7 @@ from nescio.data import Known
 from nescio.evaluation import unknown_set
 from nescio.methods import Method, Softmax
 from nescio.records import Evaluation, History, Rejection, Roc
-from nescio.report.runs import of_score, side_of
+from nescio.report import of_score, side_of
 from nescio.store import Source
 from papers.workspace import Workspace
 

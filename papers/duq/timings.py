@@ -6,11 +6,8 @@ from typing import ClassVar
 
 from markupsafe import Markup
 
-from nescio.records import Provenance, Record
-from nescio.records.checks import Count, NonNegative
-from nescio.report.html import heading, paragraphs
-from nescio.report.records import ReportContext
-from nescio.report.table import Cell, Table, join, seconds
+from nescio.records import Count, NonNegative, Provenance, Record
+from nescio.report import Cell, ReportContext, Table, heading, join, paragraphs, seconds_cell
 
 COLUMNS = ("work", "rounds", "median, s", "shortest, s", "longest, s")
 NOTE = (
@@ -47,4 +44,4 @@ def timings_html(context: ReportContext) -> Markup:
 
 def _row(work: str, rounds: tuple[float, ...]) -> list[Cell]:
     taken = (median(rounds), min(rounds), max(rounds)) if rounds else (None,) * 3
-    return [work, len(rounds), *map(seconds, taken)]
+    return [work, len(rounds), *map(seconds_cell, taken)]

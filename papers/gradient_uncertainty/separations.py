@@ -12,12 +12,20 @@ from typing import Any, ClassVar
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from nescio.records import Provenance, Record
-from nescio.records.checks import Checked, Count, Fraction, check_together
-from nescio.report.figures import COLOURS, plot_text
-from nescio.report.html import details, figure, paragraphs
-from nescio.report.records import ReportContext
-from nescio.report.table import Styled, Table, join
+from nescio.records import Checked, Count, Fraction, Provenance, Record, check_together
+from nescio.report import (
+    COLOURS,
+    ReportContext,
+    Styled,
+    Table,
+    despine,
+    details,
+    figure,
+    join,
+    paragraphs,
+    plot_text,
+    title_left,
+)
 
 MEASURES = {"auroc": "AUROC", "aupr_in": "AUPR-In", "aupr_out": "AUPR-Out"}
 # a paper's figures in per cent, by row and set
@@ -137,8 +145,7 @@ def violin_figure(record: Separations) -> Figure:
             range(len(names)), [plot_text(name) for name in names], rotation=30, ha="right"
         )
     what = f"{plot_text(record.network)} on {plot_text(record.data)}"
-    title = f"{what}: how unsure it is of each set (log scale)"
-    drawn.suptitle(title, x=0.01, ha="left", fontsize=11)
+    title_left(drawn, f"{what}: how unsure it is of each set (log scale)")
     return drawn
 
 
@@ -154,7 +161,7 @@ def _draw_violins(axes: Any, score: ScoreValues) -> None:
         axes.plot([place, place], quartiles[::2], color=colour, linewidth=3, solid_capstyle="butt")
         axes.plot([place], quartiles[1:2], "o", color="white", markeredgecolor=colour, markersize=4)
     axes.set_ylabel("log −minimum" if score.score == "minimum" else f"log {plot_text(score.score)}")
-    axes.spines[["top", "right"]].set_visible(False)
+    despine(axes)
 
 
 def separations_html(context: ReportContext) -> Markup:

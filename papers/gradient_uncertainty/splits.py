@@ -17,16 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import nescio
-from nescio import NescioError, metrics
+from nescio import NescioError, derived_seed, metrics
 from nescio.data import Known, Normalise, Samples, load
-from nescio.detectors.meta import check_counts, labelled_features
-from nescio.detectors.meta_fit import REGRESSIONS, fit_meta
+from nescio.detectors import fit_meta, labelled_features
 from nescio.evaluation import unknown_set
 from nescio.methods import Softmax
 from nescio.models import network_for
 from nescio.records import History, Provenance, to_plain
 from nescio.scores import gradient_features
-from nescio.seeds import derived_seed
 from papers.gradient_uncertainty.separations import (
     ScoreRow,
     ScoreValues,
@@ -44,6 +42,8 @@ SINGLE = {  # rows of table 1, and the columns of `gradient_features` they are
     "maximum": "all/max",
     "standard deviation": "all/std",
 }
+REGRESSIONS = ("glm", "lasso", "ridge", "elastic_net")  # rows of table 2
+MIN_ANSWERS = 10  # right ones, and wrong ones, that a meta-classifier learns from
 RIGHT, WRONG, ALL = "right", "wrong", "all unknown"
 SHOWN = ("entropy", "l2 norm", "minimum")  # in figure 2
 KEPT = 500  # values of each set in the figure
@@ -140,7 +140,11 @@ def one_split(
     # a training that was cut off and gone on with took longer than this time
     started += time.monotonic() - learning - history.provenance.seconds
     rows, right, names = labelled_features(model, validation)
-    check_counts(int(right.sum()), int((~right).sum()), {})
+    if min(count := (int(right.sum()), int((~right).sum()))) < MIN_ANSWERS:
+        raise NescioError(
+            f"split {split} has {count[0]} right and {count[1]} wrong answers to learn from; "
+            f"expected at least {MIN_ANSWERS} of each"
+        )
     unknown, few = _sets(plan, known, root, own)
     by_set = _SetFeatures(_features(plan, model, test, unknown, root))
     familiar = {name: gradient_features(model, data, log=True).values for name, data in few.items()}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from nescio.report.table import save_markdown
+from nescio.report import save_markdown
 from papers.experiment import Outcome
 from papers.gradient_uncertainty.parts import (
     UNKNOWN,
@@ -18,13 +18,12 @@ from papers.gradient_uncertainty.parts import (
 )
 from papers.gradient_uncertainty.published import PAPER, PUBLISHED
 from papers.gradient_uncertainty.separations import MEASURES, Separations, separation_page
-from papers.gradient_uncertainty.splits import ALL, MNIST, SINGLE, WRONG
+from papers.gradient_uncertainty.splits import ALL, MNIST, REGRESSIONS, SINGLE, WRONG
 from papers.over_seeds import above_in_pairs, all_of, over_seeds
 from papers.reproduction import Comparison
 from papers.workspace import Workspace
 
 NORMS = tuple(name for name in SINGLE if name not in ("softmax", "entropy"))  # of the gradient
-REGRESSIONS = ("glm", "lasso", "ridge", "elastic_net")
 # answers to digits of other writers; not in the paper, so only in tables.md
 OTHERS = "emnist_digits, wrong"
 MIXES = tuple(" + ".join(["validation", *mix]) for mix in MNIST.mixes)

@@ -14,7 +14,7 @@ import nescio
 from nescio.audit import overconfidence
 from nescio.data import Known
 from nescio.records import Audit, Map, Surface
-from nescio.report.maps import map_figure
+from nescio.report import map_figure
 from papers.experiment import Experiment, Outcome
 from papers.know_your_limits.models import (
     ENSEMBLES,

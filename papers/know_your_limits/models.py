@@ -12,10 +12,8 @@ import torch
 import nescio
 from nescio.data import Known
 from nescio.evaluation import HIDDEN, small_model
-from nescio.methods import METHODS, Method, method_for
-from nescio.methods.mc_dropout import DROPOUT
+from nescio.methods import DROPOUT, METHODS, Method, method_for
 from nescio.models import mlp
-from nescio.seeds import derived_seed
 from nescio.store import Source
 from papers.over_seeds import over_seeds
 from papers.paper import read_paper
@@ -67,7 +65,7 @@ def model_of(work: Workspace, method: str, known: Known, seed: int) -> Method:
     assert train is not None  # noqa: S101 - data in the plane have a training part
     make = partial(mlp, known.shape[0], hidden=how.hidden, dropout=how.dropout)
     with torch.random.fork_rng():
-        torch.manual_seed(derived_seed(seed, "weights", 0))
+        torch.manual_seed(nescio.derived_seed(seed, "weights", 0))
         model = method_for(method, make, len(known.classes), known.normalise, **how.own)
     half = min(500, len(train) // 2)
     nescio.train(

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from nescio import NescioError
 from nescio.records import Direction, Scaling
-from nescio.report.figures import COLOURS, DASHES, legend_below, plot_text
+from nescio.report import despine, line_style, plot_text, title_left, with_legend
 
 PANEL_WIDTH = 3.0  # inches
 DEPTH = 1e-18  # gradients are drawn down to this part of the largest one
@@ -31,7 +31,7 @@ def limits_figure(records: Mapping[str, Scaling], number: int = 0) -> Figure:
     figure = Figure(figsize=(PANEL_WIDTH * (1 + len(gauges)) + 0.6, 3.6), layout="constrained")
     first, *others = figure.subplots(1, 1 + len(gauges), sharex=True, squeeze=False)[0]
     for i, (name, record) in enumerate(records.items()):
-        direction, style = along[name], _style(i)
+        direction, style = along[name], {**line_style(i), "linewidth": 1.7}
         if direction.confidence is None:  # no input moves along it
             continue
         first.plot(record.factors, direction.confidence, label=plot_text(name), **style)
@@ -46,16 +46,10 @@ def limits_figure(records: Mapping[str, Scaling], number: int = 0) -> Figure:
         _floor(axes)
     for axes in (first, *others):
         axes.set_xlabel(f"factor of {plot_text(names[0])}")
-        axes.spines[["top", "right"]].set_visible(False)
+        despine(axes)
         axes.margins(x=0)
-    handles, labels = first.get_legend_handles_labels()
-    legend_below(figure, handles, labels, size=9)
-    figure.suptitle(TITLE, x=0.01, ha="left", fontsize=11)
-    return figure
-
-
-def _style(i: int) -> dict[str, Any]:
-    return {"color": COLOURS[i % 6], "linestyle": DASHES[i % len(DASHES)], "linewidth": 1.7}
+    title_left(figure, TITLE)
+    return with_legend(figure, first)
 
 
 def _draw_gradient(

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from nescio.audit import monotone, scaling
-from nescio.audit.scaling import CERTAIN, THEOREM_SCORES
 from nescio.methods import METHODS
 from nescio.records import Monotonicity, Scaling
 from papers.experiment import Experiment, Outcome
@@ -24,6 +23,8 @@ from papers.know_your_limits.scaling_figure import limits_figure
 from papers.over_seeds import in_words
 from papers.workspace import Workspace
 
+METRICS = ("max_prob", "variance", "entropy", "mutual_information")  # of the theorem
+CERTAIN = 0.999  # mean confidence that we take for 1
 VANISHED = 1e-12  # what is left of a gradient that has gone to 0, in float64
 
 
@@ -48,7 +49,7 @@ def _scaled(made: Models, method: str, seed: int, inputs: int) -> Scaling:
     model, known = made(method, seed)
     x, _ = known.test.take(slice(0, inputs))
     # the four metrics of the theorem, of which a model without draws has two
-    scores = list(THEOREM_SCORES if METHODS[method].sampled else ("max_prob", "entropy"))
+    scores = list(METRICS if METHODS[method].sampled else ("max_prob", "entropy"))
     which: dict[str, Any] = {"features": ["x"], "names": known.features, "rays": False}
     return scaling(model, x, **which, scores=scores, seed=seed)
 

@@ -11,8 +11,7 @@ from nescio.data import Known
 from nescio.methods import Softmax
 from nescio.models import mlp
 from nescio.records import Audit, Regions
-from nescio.report.regions import regions_figure
-from nescio.seeds import derived_seed
+from nescio.report import regions_figure
 from nescio.store import Source
 from papers.experiment import Experiment, Outcome
 from papers.over_seeds import over_seeds
@@ -60,7 +59,7 @@ def figure1(work: Workspace) -> Outcome:
 
 def _two_layers(known: Known, epochs: int, seed: int) -> Softmax:
     with torch.random.fork_rng():
-        torch.manual_seed(derived_seed(seed, "weights", 0))
+        torch.manual_seed(nescio.derived_seed(seed, "weights", 0))
         net = mlp(2, len(known.classes), hidden=(WIDTH, WIDTH))
         model = Softmax(net, normalise=known.normalise)
     assert known.train is not None  # noqa: S101 - as embedded sets have

@@ -9,7 +9,7 @@ import nescio
 from nescio.data import Known
 from nescio.methods import Method
 from nescio.records import Evaluation
-from nescio.report.comparison_figures import attacked_figure
+from nescio.report import attacked_figure
 from nescio.store import Source
 from papers.experiment import Experiment, Outcome
 from papers.over_seeds import in_words, over_seeds

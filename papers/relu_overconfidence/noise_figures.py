@@ -11,7 +11,7 @@ from nescio.data import Known
 from nescio.evaluation import attack_gallery
 from nescio.methods import Method
 from nescio.records import Gallery, Image
-from nescio.report.gallery import gallery_figure
+from nescio.report import gallery_figure
 from nescio.store import Source
 from papers.experiment import Experiment, Outcome
 from papers.over_seeds import in_words, over_seeds

@@ -6,28 +6,39 @@ The record, its figure and its section of a report.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from nescio import NescioError
-from nescio.records import Provenance, Record
-from nescio.records.checks import (
+from nescio.records import (
     Checked,
+    Constraint,
     Count,
     Fraction,
     NonNegative,
     Positive,
+    Provenance,
+    Record,
     check_lengths,
-    damaged,
 )
-from nescio.report.figures import COLOURS, legend_below, plot_text
-from nescio.report.html import MAX_DRAWN, figure, not_drawn, paragraphs
-from nescio.report.records import ReportContext
-from nescio.report.table import Percent, Table, join
+from nescio.report import (
+    COLOURS,
+    Percent,
+    ReportContext,
+    Table,
+    despine,
+    figure,
+    join,
+    paragraphs,
+    plot_text,
+    title_left,
+    with_legend,
+)
 
+MAX_DRAWN = 6  # data sets that have a figure in a report
 FLOOR = 1e-17  # of what is drawn; below it float64 sees no difference from 1/K
 COLUMNS = (
     *("model", "data", "centres", "accuracy", "ε", "radius", "inputs beyond"),
@@ -62,7 +73,7 @@ class Radius(Record):
     NEEDED: ClassVar = ("promises",)
 
     data: str
-    classes: Count
+    classes: Annotated[Count, Constraint(lambda n: n >= 2, "whole numbers of at least 2")]
     centres: Count
     gamma: Positive
     alpha: NonNegative  # the largest Σ_l |α_rl − α_kl|
@@ -74,8 +85,6 @@ class Radius(Record):
     provenance: Provenance
 
     def check(self) -> None:
-        if self.classes < 2:
-            damaged(self, "classes", "whole numbers of at least 2")
         check_lengths(self, distance=self.distance, departs=self.departs, other=self.other)
 
 
@@ -103,14 +112,12 @@ def radius_figure(records: Sequence[Radius]) -> Figure:
         data = record.data.replace("_", " ")
         title = f"{data}: {record.centres} centres, γ = {record.gamma:.3g}"
         axes.set_title(plot_text(title), fontsize=10)
-        axes.spines[["top", "right"]].set_visible(False)
+        despine(axes)
     row[0].set_ylabel("largest |p − 1/K|")
-    handles, labels = row[0].get_legend_handles_labels()
-    legend_below(drawn, handles, labels, size=9)
+    with_legend(drawn, row[0])
     kept = all(one.worst <= one.eps for record in records for one in record.promises)
     sound = "far from all centres an RBF network knows nothing, as promised"
-    title = sound if kept else "a promise that was not kept"
-    drawn.suptitle(title, x=0.01, ha="left", fontsize=11)
+    title_left(drawn, sound if kept else "a promise that was not kept")
     return drawn
 
 
@@ -144,8 +151,9 @@ def radius_html(context: ReportContext) -> Markup:
     firsts = {record.data: (name, record) for name, record in reversed(records) if record.distance}
     drawn = [pair for pair in records if pair in firsts.values()]
     figures = (figure(radius_figure([one]), _alt(name, one)) for name, one in drawn[:MAX_DRAWN])
-    parts = [paragraphs([WORDS]), table, *figures, not_drawn(len(drawn), "data sets are")]
-    return join(parts)
+    left = len(drawn) - MAX_DRAWN
+    notes = [f"{left} more data sets are in the tables only."] if left > 0 else []
+    return join([paragraphs([WORDS]), table, *figures, paragraphs(notes)])
 
 
 def _alt(name: str, record: Radius) -> str:

@@ -11,7 +11,7 @@ from nescio.data import Known
 from nescio.evaluation import unknown_set
 from nescio.methods import Method
 from nescio.records import Evaluation, UnknownSide
-from nescio.report.comparison_figures import confidence_figure
+from nescio.report import confidence_figure
 from nescio.store import Source
 from papers.experiment import Experiment, Outcome
 from papers.over_seeds import in_words, over_seeds

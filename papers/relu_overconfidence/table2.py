@@ -5,14 +5,11 @@ from functools import partial
 from itertools import product
 from statistics import fmean, median
 
-from nescio.audit import overconfidence
-from nescio.audit.inputs import box_of
+from nescio.audit import box_of, overconfidence
 from nescio.data import Known
 from nescio.methods import Method
-from nescio.metrics.percent import percent
 from nescio.records import Audit
-from nescio.report.audit import audit_figure
-from nescio.report.words import times
+from nescio.report import Percent, audit_figure
 from nescio.store import Source
 from papers.experiment import Experiment, Outcome
 from papers.over_seeds import in_words, over_seeds
@@ -109,7 +106,7 @@ def _remarks(plan: TrainingPlan, audits: Audits, work: Workspace) -> list[str]:
         certain = fmean(one.ends_certain or 0.0 for one in audits[kind])
         if certain < 1:
             ends = fmean(one.end_confidence[0] for one in audits[kind] if one.end_confidence)
-            values = {"certain": percent(certain), "ends": ends}
+            values = {"certain": Percent(certain).text(" %"), "ends": ends}
             words.append(remark("unproved", kind=SHOWN[kind], **values))
     factor, free = _median_factor(audits["plain"]), _median_factor(audits["free"])
     paper = PAPER.at("median_factor", data, "plain")
@@ -133,7 +130,9 @@ def _median_factor(runs: Sequence[Audit]) -> float:
 
 
 def _factor(value: float) -> str:
-    return "none" if value == float("inf") else times(value).removesuffix(" times")
+    if value == float("inf"):
+        return "none"
+    return f"{value:.2f}" if value < 10 else f"{float(f'{value:.3g}'):,.10g}"
 
 
 _TITLE = "How far uniform noise is scaled until the network is certain"

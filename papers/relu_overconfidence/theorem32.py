@@ -14,7 +14,6 @@ from nescio.evaluation import HIDDEN
 from nescio.methods import Method, RBFNetwork, Softmax
 from nescio.models import mlp
 from nescio.records import Audit, Stopwatch
-from nescio.seeds import derived_seed
 from nescio.store import Source
 from papers.experiment import Experiment, Outcome
 from papers.over_seeds import in_words, over_seeds
@@ -105,7 +104,7 @@ def _measured(trained: Trained, known: Known, points: int, epochs: int, seed: in
 
 def _audit(trained: Trained, known: Known, directions: int, seed: int) -> Audit:
     """What the ReLU network does at infinity, in random directions."""
-    generator = torch.Generator().manual_seed(derived_seed(seed, "directions", 1))
+    generator = torch.Generator().manual_seed(nescio.derived_seed(seed, "directions", 1))
     ways = torch.randn(directions, *known.shape, generator=generator, dtype=torch.float64)
     return overconfidence(trained()[1], ways, trials=directions, limit=0, rays=0, seed=seed)
 
@@ -117,7 +116,7 @@ def _trained(known: Known, epochs: int, seed: int) -> tuple[RBFNetwork, Method]:
     kernels = RBFNetwork(classes=classes, features=features, normalise=known.normalise)
     nescio.train(kernels, known.train, epochs=1, seed=seed)
     with torch.random.fork_rng():
-        torch.manual_seed(derived_seed(seed, "weights", 0))
+        torch.manual_seed(nescio.derived_seed(seed, "weights", 0))
         net = torch.nn.Sequential(torch.nn.Flatten(), mlp(features, classes, hidden=HIDDEN))
     other = Softmax(net, normalise=known.normalise)
     nescio.train(other, known.train, epochs=epochs, batch_size=64, seed=seed)
@@ -127,7 +126,7 @@ def _trained(known: Known, epochs: int, seed: int) -> tuple[RBFNetwork, Method]:
 def _around(known: Known, count: int, reach: float, seed: int) -> Tensor:
     """Raw inputs in random directions from training inputs; `reach` is in normalised units."""
     assert known.train is not None  # noqa: S101 - as embedded sets have
-    generator = torch.Generator().manual_seed(derived_seed(seed, "directions", 0))
+    generator = torch.Generator().manual_seed(nescio.derived_seed(seed, "directions", 0))
     inputs = known.train.take(slice(None))[0].double()
     start = inputs[torch.randint(len(inputs), (count,), generator=generator)]
     way = torch.randn(start.shape, generator=generator, dtype=torch.float64)

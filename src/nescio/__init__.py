@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nescio import metrics as metrics
     from nescio import models as models
     from nescio import records as records
+    from nescio import report as report
     from nescio import scores as scores
     from nescio import sklearn as sklearn
     from nescio.core import attacks as attacks
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from nescio.evaluation.maps import uncertainty_map as uncertainty_map
     from nescio.evaluation.recommend import recommend as recommend
     from nescio.methods.temperature import TemperatureScaled as TemperatureScaled
+    from nescio.seeds import derived_seed as derived_seed
     from nescio.store.model_file import load as load
     from nescio.store.model_file import save as save
     from nescio.training import schedule as schedule
@@ -48,7 +50,7 @@ __version__ = "0.1.0"
 
 _MODULES = {  # public name: the module it is
     **{room: room for room in ("audit", "data", "detectors", "methods", "metrics", "models")},
-    **{room: room for room in ("guarantees", "records", "scores", "sklearn")},
+    **{room: room for room in ("guarantees", "records", "report", "scores", "sklearn")},
     "attacks": "core.attacks",
     "schedule": "training.schedule",
 }
@@ -67,6 +69,7 @@ _HOMES = {  # public name: the module that defines it
     "ViM": "detectors",
     "contest": "evaluation.contest",
     "decide": "evaluation.decide",
+    "derived_seed": "seeds",
     "evaluate": "evaluation.evaluate",
     "examples": "evaluation.extremes",
     "train": "training.train",

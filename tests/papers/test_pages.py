@@ -7,8 +7,9 @@ import pytest
 from rich.console import Console
 
 from nescio.records import Provenance
+from paper_records import papers_page
 from papers.pages import reproduction_markdown, results_markdown
-from papers.report import papers_page, reproduced
+from papers.report import reproduced
 from papers.reproduction import Claim, Comparison, Deviation, Reproduction
 from papers.terminal import experiments_table, reproduction_table
 

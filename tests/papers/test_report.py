@@ -14,11 +14,18 @@ from nescio.errors import NescioError
 from nescio.records import read_record
 from nescio.report.page import MAX_BYTES
 from nescio.report.records import ReportContext, records_in
-from paper_records import a_radius, a_reproduction, a_separations, a_timings, of_every_paper_kind
+from paper_records import (
+    a_radius,
+    a_reproduction,
+    a_separations,
+    a_timings,
+    of_every_paper_kind,
+    papers_page,
+)
 from papers.duq.timings import Timings, timings_html
 from papers.gradient_uncertainty.separations import separations_html
 from papers.relu_overconfidence.radius import radius_html
-from papers.report import papers_page, reproduced, reproductions_html
+from papers.report import reproduced, reproductions_html
 from papers.reproduction import Comparison
 from report_records import ORIGIN, a_history, an_audit
 

@@ -1,4 +1,8 @@
-"""The command line: each command is a screen over a public function; torch is loaded only then."""
+"""The command line: each command is a screen over a public function; torch is loaded only then.
+
+Its public names are the frame for commands of your own: a docstring is its command's help, Ctrl-C
+says what was written, and wrong input ends with a message.
+"""
 
 import errno
 import os
@@ -18,8 +22,16 @@ from nescio.cli.evaluate import evaluate
 from nescio.cli.fit import fit
 from nescio.cli.map import draw_map
 from nescio.cli.method_options import MethodCommand
-from nescio.cli.options import Command, Group
-from nescio.cli.output import describe_files, err, on_interrupt, out, sigterm_as_interrupt
+from nescio.cli.options import Command, Force, Group, OptionalOutput, Output
+from nescio.cli.output import (
+    describe_files,
+    err,
+    on_interrupt,
+    out,
+    print_saved,
+    show,
+    sigterm_as_interrupt,
+)
 from nescio.cli.rank import contest, recommend
 from nescio.cli.report import compare, report
 from nescio.cli.score import score
@@ -28,6 +40,9 @@ from nescio.errors import NescioError
 from nescio.files import list_written
 from nescio.progress import logged
 from nescio.records.provenance import made_by
+
+__all__ = ["Command", "Force", "OptionalOutput", "Output", "Stoppable", "app", "err", "main"]
+__all__ += ["on_interrupt", "out", "print_saved", "run", "show"]
 
 
 class Stoppable(Group):

@@ -27,15 +27,9 @@ def report(records: Records, output: Output = Path("report.html"), force: Force 
         nescio report plain=run-softmax run-duq -o report.html
         nescio report duq=seed-0 duq=seed-1 softmax=run-softmax/evaluation.json
     """
-    from nescio.files import REPORT, atomic_write, check_replaceable
-    from nescio.report.page import report_page
-    from nescio.report.records import check_output, records_in
+    from nescio.report.page import write_report
 
-    check_output(records, output)
-    check_replaceable(output, REPORT)
-    page = report_page(records_in(records))
-    with atomic_write(output, "w") as file:
-        file.write(page)
+    write_report(records, output)
     print_saved(output)
 
 

@@ -8,6 +8,9 @@ from nescio.detectors.knn import KNN as KNN
 from nescio.detectors.mahalanobis import Mahalanobis as Mahalanobis
 from nescio.detectors.mahalanobis import RelativeMahalanobis as RelativeMahalanobis
 from nescio.detectors.meta import MetaClassifier as MetaClassifier
+from nescio.detectors.meta import labelled_features as labelled_features
+from nescio.detectors.meta_fit import MetaFit as MetaFit
+from nescio.detectors.meta_fit import fit_meta as fit_meta
 from nescio.detectors.odin import ODIN as ODIN
 from nescio.detectors.react import ReAct as ReAct
 from nescio.detectors.threshold import Threshold as Threshold

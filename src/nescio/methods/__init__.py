@@ -14,7 +14,7 @@ from nescio.methods.ceda_acet import ACET, CEDA
 from nescio.methods.duq import DUQ
 from nescio.methods.ensemble import Ensemble
 from nescio.methods.kernel_method import KernelMethod
-from nescio.methods.mc_dropout import MCDropout
+from nescio.methods.mc_dropout import DROPOUT, MCDropout
 from nescio.methods.method import PARTS, Method, TrainingStep
 from nescio.methods.rbf import RBFNetwork
 from nescio.methods.softmax import Softmax
@@ -64,7 +64,7 @@ def as_method(model: nn.Module) -> Method:
     return model if isinstance(model, Method) else Softmax(model)
 
 
-__all__ = ["METHODS", "KernelMethod", "Method", "TrainingStep"]
+__all__ = ["DROPOUT", "METHODS", "KernelMethod", "Method", "TrainingStep"]
 __all__ += ["as_method", "default_settings", "method_class", "method_for"]
 __all__ += ["ACET", "CEDA", "DUQ", "AnchoredEnsemble", "BayesByBackprop", "Ensemble", "MCDropout"]
 __all__ += ["RBFNetwork", "Softmax"]

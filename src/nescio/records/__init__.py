@@ -16,6 +16,16 @@ from nescio.records.audit import (
     Regions,
     Scaling,
 )
+from nescio.records.checks import (
+    Checked,
+    Constraint,
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    check_lengths,
+    check_together,
+)
 from nescio.records.detector import Decision, Fitted, RefusedSet
 from nescio.records.evaluation import (
     Against,
@@ -30,63 +40,19 @@ from nescio.records.evaluation import (
 )
 from nescio.records.images import Example, Examples, ExampleSet, Gallery, GalleryRow, Image
 from nescio.records.map import Map, Points, Surface
-from nescio.records.plain import from_plain, to_plain
+from nescio.records.plain import from_plain, parse_json, to_plain
 from nescio.records.provenance import Provenance, Stopwatch
 from nescio.records.ranking import Contest, Contestant, Ranked, Recommendation
 from nescio.records.record import FORMAT, Record, read_record
 from nescio.records.training import Epoch, History, MetaWeights, Selection, Temperature, Trial
 
-__all__ = [
-    "FORMAT",
-    "Against",
-    "Audit",
-    "AuditedFeature",
-    "Cell",
-    "Contest",
-    "Contestant",
-    "CounterExample",
-    "Course",
-    "Decision",
-    "Direction",
-    "Epoch",
-    "Evaluation",
-    "Example",
-    "ExampleSet",
-    "Examples",
-    "FeatureAudit",
-    "FeatureSide",
-    "Fitted",
-    "Gallery",
-    "GalleryRow",
-    "Gauge",
-    "Histogram",
-    "History",
-    "Image",
-    "KnownSide",
-    "Map",
-    "MetaWeights",
-    "Monotonicity",
-    "Points",
-    "Provenance",
-    "Ranked",
-    "Ray",
-    "Reach",
-    "Recommendation",
-    "Record",
-    "RefusedSet",
-    "Regions",
-    "Rejection",
-    "Reliability",
-    "Roc",
-    "Scaling",
-    "Selection",
-    "Separation",
-    "Stopwatch",
-    "Surface",
-    "Temperature",
-    "Trial",
-    "UnknownSide",
-    "from_plain",
-    "read_record",
-    "to_plain",
-]
+__all__ = ["FORMAT", "Against", "Audit", "AuditedFeature", "Cell", "Checked", "Constraint"]
+__all__ += ["Contest", "Contestant", "Count", "CounterExample", "Course", "Decision", "Direction"]
+__all__ += ["Epoch", "Evaluation", "Example", "ExampleSet", "Examples", "FeatureAudit"]
+__all__ += ["FeatureSide", "Fitted", "Fraction", "Gallery", "GalleryRow", "Gauge", "Histogram"]
+__all__ += ["History", "Image", "KnownSide", "Map", "MetaWeights", "Monotonicity", "NonNegative"]
+__all__ += ["Points", "Positive", "Provenance", "Ranked", "Ray", "Reach", "Recommendation"]
+__all__ += ["Record", "RefusedSet", "Regions", "Rejection", "Reliability", "Roc", "Scaling"]
+__all__ += ["Selection", "Separation", "Stopwatch", "Surface", "Temperature", "Trial"]
+__all__ += ["UnknownSide", "check_lengths", "check_together", "from_plain", "parse_json"]
+__all__ += ["read_record", "to_plain"]

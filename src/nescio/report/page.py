@@ -5,16 +5,19 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from nescio.errors import NescioError
+from nescio.files import REPORT, atomic_write, check_replaceable
 from nescio.records import History, Provenance, Record
 from nescio.report import (
     audit,
@@ -34,8 +37,8 @@ from nescio.report import (
     verdict,
 )
 from nescio.report.html import details, heading, paragraphs
-from nescio.report.records import ReportContext
-from nescio.report.table import Cell, Table, join, seconds
+from nescio.report.records import ReportContext, check_output, records_in
+from nescio.report.table import Cell, Table, join, seconds_cell
 from nescio.report.words import listed, plural
 
 MAX_BYTES = 3_000_000
@@ -59,7 +62,7 @@ def provenance_html(context: ReportContext) -> Markup:
         if not isinstance(origin, Provenance):
             continue
         versions = ", ".join(f"{package} {version}" for package, version in origin.versions.items())
-        rows.append([name, kind, origin.seed, seconds(origin.seconds), versions])
+        rows.append([name, kind, origin.seed, seconds_cell(origin.seconds), versions])
         # records from elsewhere may have a command of their own
         command = origin.command or getattr(record, "command", None)
         settings = json.dumps(origin.settings, ensure_ascii=False)
@@ -140,6 +143,20 @@ def report_page(
     while len(page := _fill_template(context, rendered).encode()) >= MAX_BYTES:
         _drop_figures(max(rendered, key=lambda one: sum(map(len, FIGURE.findall(one["body"])))))
     return page.decode()
+
+
+def write_report(
+    records: Sequence[str], path: str | os.PathLike[str], sections: Sequence[Section] = SECTIONS
+) -> None:
+    """Write the page of records, or of folders with some, each as `PATH` or `NAME=PATH`.
+
+    It may replace another report of nescio's, and nothing else.
+    """
+    check_output(records, Path(path))
+    check_replaceable(path, REPORT)
+    page = report_page(records_in(records), sections)
+    with atomic_write(path, "w") as file:
+        file.write(page)
 
 
 def _finished(body: Markup, counter: "itertools.count[int]") -> Markup:

@@ -11,7 +11,7 @@ from nescio.records import Contest, Recommendation
 from nescio.records.detector import UNCOVERED
 from nescio.report.html import heading, items, paragraphs
 from nescio.report.records import ReportContext
-from nescio.report.table import Cell, Percent, Table, auroc_cell, join, seconds
+from nescio.report.table import Cell, Percent, Table, auroc_cell, join, seconds_cell
 from nescio.report.words import definitions, describe_set, listed
 
 BEST = {0: "bold"}  # the first row
@@ -33,7 +33,7 @@ def ranking_table(record: Contest) -> Table:
         row: list[Cell] = [one.name, auroc_cell(one.mean)]
         row += [auroc_cell(one.auroc[name]) for name in record.unknown]
         row += [Percent(one.fpr95[name]) for name in record.unknown]
-        rows.append([*row, seconds(one.fit_seconds), seconds(one.seconds_per_1000)])
+        rows.append([*row, seconds_cell(one.fit_seconds), seconds_cell(one.seconds_per_1000)])
     title = f"Detectors on {record.method}: {record.known} known inputs against unknown sets"
     model = f"{record.model_seconds_per_1000:.3g} s per 1000 inputs"
     notes = [f"{name} skipped: {why}" for name, why in record.skipped.items()]
@@ -79,7 +79,7 @@ def recommendation_table(record: Recommendation) -> Table:
     for one in record.ranking:
         row: list[Cell] = [one.name, auroc_cell(one.mean), auroc_cell(one.worst)]
         row += [auroc_cell(one.auroc.get(kind)) for kind in kinds]
-        rows.append([*row, seconds(one.seconds)])
+        rows.append([*row, seconds_cell(one.seconds)])
     columns = ("detector", "mean AUROC", "worst AUROC", *kinds, "seconds")
     best = record.ranking[0].mean
     title = f"Recommended: {record.detector} ({record.criterion} {best:.3f})"

@@ -199,11 +199,11 @@ def _spread(values: Sequence[float | None]) -> float | None:
     return stdev(defined) if len(defined) == len(values) > 1 else None
 
 
-def seconds(value: float | None) -> Cell:
+def seconds_cell(value: float | None) -> Cell:
     """Return a time in plain digits: from 10 s on to a tenth, else to a thousandth.
 
-    >>> str(seconds(83.27)), str(seconds(0.0277)), str(seconds(2e-5)), str(seconds(0.0))
-    ('83.3', '0.028', '<0.001', '0.000')
+    >>> [str(seconds_cell(value)) for value in (83.27, 0.0277, 2e-5, 0.0)]
+    ['83.3', '0.028', '<0.001', '0.000']
     """
     if value is None:
         return None

@@ -24,7 +24,7 @@ from nescio.report.figures import (
 )
 from nescio.report.html import MAX_DRAWN, figure, heading, not_drawn, paragraphs
 from nescio.report.records import ReportContext
-from nescio.report.table import Cell, Percent, Styled, Table, join, seconds
+from nescio.report.table import Cell, Percent, Styled, Table, join, seconds_cell
 
 SETTINGS = {"length_scale": "length scale σ", "gradient_penalty": "gradient penalty λ"}
 CHOSEN, FAILED = COLOURS[2], COLOURS[1]
@@ -51,7 +51,7 @@ def selection_table(record: Selection) -> Table:
         chosen = trial.value == record.value
         auroc = None if trial.auroc is None else Styled(f"{trial.auroc:.4f}", trial.auroc)
         value = Styled(f"{trial.value:g}", trial.value)
-        row: list[Cell] = [value, Percent(trial.accuracy), auroc, seconds(trial.seconds)]
+        row: list[Cell] = [value, Percent(trial.accuracy), auroc, seconds_cell(trial.seconds)]
         rows.append([*row, "chosen" if chosen else remark])
         styles[i] = "bold green" if chosen else "red" if trial.failed else ""
     title = f"{record.method}: {record.setting} by {record.criterion}"
@@ -171,7 +171,7 @@ def history_table(records: Sequence[tuple[str, History]]) -> Table:
         row: list[Cell] = [name, record.method, len(record.epochs), record.steps, last.loss]
         row += [Percent(last.accuracy), Percent(last.validation_accuracy), record.best_epoch]
         ended = "early" if record.stopped_early else "as planned"
-        rows.append([*row, ended, seconds(record.provenance.seconds)])
+        rows.append([*row, ended, seconds_cell(record.provenance.seconds)])
     columns = ("model", "method", "epochs", "steps", "last loss", "accuracy", "validation accuracy")
     table = Table("Training runs", (*columns, "best epoch", "ended", "seconds"), rows)
     missing = (None, Percent(None))

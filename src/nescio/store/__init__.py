@@ -1,6 +1,10 @@
-"""Our files: trained models, run folders, detector folders, and a user's network by name."""
+"""Our files: trained models, run folders, detector folders, and a user's network by name.
 
-from nescio.store.run import Source as Source
-from nescio.store.run import open_run as open_run
-from nescio.store.run import train_run as train_run
-from nescio.store.run import training_part as training_part
+What nescio did not write is replaced only when asked for: `atomic_write`, `check_replaceable`.
+"""
+
+from nescio.files import PAGE, atomic_write, check_replaceable
+from nescio.store.run import Source, open_run, train_run, training_part
+
+__all__ = ["PAGE", "Source", "atomic_write", "check_replaceable", "open_run", "train_run"]
+__all__ += ["training_part"]
