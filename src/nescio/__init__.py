@@ -54,19 +54,20 @@ _MODULES = {  # public name: the module it is
     "attacks": "core.attacks",
     "schedule": "training.schedule",
 }
+_DETECTORS = [
+    "KNN",
+    "ODIN",
+    "Combined",
+    "GaussianDensity",
+    "Mahalanobis",
+    "MetaClassifier",
+    "ReAct",
+]
+_DETECTORS += ["RelativeMahalanobis", "Threshold", "ViM"]
 _HOMES = {  # public name: the module that defines it
-    "KNN": "detectors",
-    "ODIN": "detectors",
-    "Combined": "detectors",
-    "GaussianDensity": "detectors",
-    "Mahalanobis": "detectors",
-    "MetaClassifier": "detectors",
+    **dict.fromkeys(_DETECTORS, "detectors"),
     "NescioError": "errors",
-    "ReAct": "detectors",
-    "RelativeMahalanobis": "detectors",
     "TemperatureScaled": "methods.temperature",
-    "Threshold": "detectors",
-    "ViM": "detectors",
     "contest": "evaluation.contest",
     "decide": "evaluation.decide",
     "derived_seed": "seeds",

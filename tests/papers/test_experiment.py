@@ -162,7 +162,9 @@ def test_a_record_that_was_deleted_is_made_again(work, made):
     assert made.done == ["a", "a"]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"a": 3}', "\x00", '"a"'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"a": 3}', '{"a": {"b": 1}}', "\x00", '"a"']
+)
 def test_a_broken_list_of_stages_is_an_error_that_names_it(work, text):
     started = work()
     started.folder.mkdir()

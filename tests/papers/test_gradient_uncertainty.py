@@ -97,6 +97,12 @@ def test_a_split_that_is_there_is_not_made_again(record, folder, monkeypatch):
         separations(replace(DIGITS, epochs=1), 1, folder)
 
 
+def test_too_few_answers_to_learn_from_are_an_error(tmp_path):
+    few = replace(DIGITS, network="mlp", train=20, validation=12, epochs=1)
+    with pytest.raises(NescioError, match=r"split 0 has \d+ right and \d+ wrong .* at least 10 of"):
+        separations(few, 1, tmp_path)
+
+
 @pytest.mark.slow
 def test_same_seed_same_numbers_and_splits_differ(tmp_path):
     small = replace(
