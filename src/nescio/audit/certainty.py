@@ -66,6 +66,11 @@ class RaySearch:
         check_int("limit", 0 if self.limit is None else self.limit, least=0)
         check_seed(self.seed)
 
+    def logits(self, inputs: Tensor) -> Tensor:
+        """Return the model's logits `(S, N, C)` at some inputs."""
+        how: dict[str, Any] = {"batch_size": self.batch_size, "seed": self.seed, "progress": False}
+        return predict(self.model, inputs, **how)
+
     def law(self) -> Asymptote | None:
         """Return the law at infinity, or None if the model is not piecewise affine."""
         if as_method(self.model).kernels():
@@ -197,9 +202,7 @@ def _scan(
 
     def confidence_at(rays: Tensor, t: Tensor) -> Tensor:
         inputs = x[rays] + t.view(-1, *[1] * (x.dim() - 1)) * direction[rays]
-        size, seed = search.batch_size, search.seed
-        logits = predict(method, inputs, batch_size=size, seed=seed, progress=False)
-        return method.confidence(logits).double()
+        return method.confidence(search.logits(inputs)).double()
 
     rays, before = torch.arange(len(x)), x.new_zeros(len(x))
     away, length = (torch.linalg.vector_norm(rows.flatten(1), dim=1) for rows in (x, direction))

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nescio.arrays import is_array, items
+from nescio.arrays import Array, as_array, is_array, items
 from nescio.core.forward import check_inputs
 from nescio.core.predict import read
 from nescio.data import Known
 from nescio.data.arrays import tensor
 from nescio.data.batches import batches
-from nescio.errors import NescioError, check_int, unknown_name
+from nescio.errors import NescioError, check_float, check_int, unknown_name
 from nescio.seeds import check_seed, derived_seed
 
 Box = tuple[Tensor, Tensor]  # the smallest and the largest input, shaped as one input, in float64
@@ -83,32 +83,49 @@ def uniform_in(box: Box, count: int, seed: int) -> Tensor:
     return low + (high - low) * fraction
 
 
-def feature_names(names: Any, width: int) -> list[str]:
-    """Return a name for each of `width` features: those given, checked, or their numbers."""
+def check_window(window: Any) -> Array:
+    """Return a window `((left, right), (bottom, top))` as `(2, 2)`, or raise an error."""
+    expected = "((left, right), (bottom, top)) with left < right and bottom < top"
+    wrong = NescioError(f"window must be {expected}, got {window!r}")
+    try:
+        (left, right), (bottom, top) = as_array(window).tolist() if is_array(window) else window
+    except (TypeError, ValueError) as error:
+        raise wrong from error
+    ends = [
+        check_float("an end of the window", e, least=-1e100) for e in (left, right, bottom, top)
+    ]
+    sides = np.array(ends).reshape(2, 2)
+    if not (sides[:, 0] < sides[:, 1]).all():
+        raise wrong
+    return sides
+
+
+def named_features(
+    features: Any, names: Any, width: int, default: Sequence[int]
+) -> tuple[list[str], list[int]]:
+    """Return a name for each of `width` features, and the positions of those chosen, each once.
+
+    Features are chosen by position or name; without names they are called by their numbers.
+    """
     if names is None:
-        return [f"feature {position}" for position in range(width)]
+        names = [f"feature {position}" for position in range(width)]
     if isinstance(names, str) or not isinstance(names, Sequence | np.ndarray):
         raise NescioError(f"names={names!r}; expected a name for each feature")
-    texts = [str(name) for name in items("names", names)]
-    repeated = len(texts) - len(set(texts))
-    if len(texts) != width or repeated:
-        names = f"{len(texts)} names, {repeated} of them repeated"
-        raise NescioError(f"{names}; expected {width} distinct ones, one for each feature")
-    return texts
-
-
-def feature_positions(features: Any, names: Sequence[str], default: Sequence[int]) -> list[int]:
-    """Return positions of features given by position or name, each once."""
+    names = [str(name) for name in items("names", names)]
+    repeated = len(names) - len(set(names))
+    if len(names) != width or repeated:
+        given = f"{len(names)} names, {repeated} of them repeated"
+        raise NescioError(f"{given}; expected {width} distinct ones, one for each feature")
     if features is None:
-        return list(default)
+        return names, list(default)
     single = isinstance(features, str) or not hasattr(features, "__iter__")
     chosen = []
     for feature in [features] if single else items("features", features):
         if isinstance(feature, str) and feature not in names:
             raise unknown_name("feature", feature, names)
         position = names.index(feature) if isinstance(feature, str) else feature
-        chosen.append(check_int("a feature's position", position, least=0, below=len(names)))
-    return list(dict.fromkeys(chosen))
+        chosen.append(check_int("a feature's position", position, least=0, below=width))
+    return names, list(dict.fromkeys(chosen))
 
 
 def fraction(chosen: Tensor) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.audit.inputs import as_float64, feature_names, feature_positions, finite_or_none
+from nescio.audit.inputs import as_float64, finite_or_none, named_features
 from nescio.core.input_gradients import draws_and_classes, quantity_gradients
 from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import Method, as_method
@@ -112,7 +112,7 @@ def _check_box(low: Any, high: Any) -> tuple[Tensor, Tensor]:
 def _check_features(features: Any, low: Tensor, high: Tensor) -> list[int]:
     """Return positions of features to test, by default all that vary in the box."""
     free = (low < high).flatten().nonzero().flatten().tolist()
-    chosen = feature_positions(features, feature_names(None, low.numel()), free)
+    _, chosen = named_features(features, None, low.numel(), free)
     if fixed := sorted(set(chosen) - set(free)):
         raise NescioError(f"features {fixed} are fixed: low equals high")
     if not chosen:

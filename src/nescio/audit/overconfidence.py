@@ -160,14 +160,13 @@ class _Followed:
 
     def _overconfident(self, box: Box, bold: float) -> float:
         """Return the fraction of bold predictions, inputs scaled and projected into the box."""
-        x, factor, search = self.search.x, 1 + self.certainty.t, self.search
+        x, factor = self.search.x, 1 + self.certainty.t
         scaled = factor.isfinite()
         if not scaled.any():
             return 0.0
         far = (x[scaled] * factor[scaled].view(-1, *[1] * (x.dim() - 1))).clamp(*box)
-        how: dict[str, Any] = {"batch_size": search.batch_size, "seed": search.seed}
-        logits = predict(self.method, far, progress=False, **how)
-        return int((self.method.confidence(logits) > bold).sum()) / len(x)
+        confidence = self.method.confidence(self.search.logits(far))
+        return int((confidence > bold).sum()) / len(x)
 
     def _shown(self, rays: int) -> tuple[Ray, ...]:
         """Return some rays for a figure, each up to twice as far as anything happens on them."""

@@ -9,18 +9,11 @@ from torch import Tensor, nn
 from nescio.audit.affine.asymptote import eval_replica, rays_per_batch
 from nescio.audit.budget import Budget, as_budget
 from nescio.audit.certainty import RaySearch, certain_along
-from nescio.audit.inputs import (
-    all_inputs,
-    feature_names,
-    feature_positions,
-    finite_or_none,
-    fraction,
-)
+from nescio.audit.inputs import all_inputs, finite_or_none, fraction, named_features
 from nescio.audit.kernels import unknown_or_none
 from nescio.audit.monotone import monotone
 from nescio.core.input_gradients import draws_and_classes
 from nescio.core.logits import classes as predicted_classes
-from nescio.core.predict import predict
 from nescio.errors import NescioError, check_float
 from nescio.methods import as_method
 from nescio.metrics.ranking import accepted_count
@@ -63,8 +56,8 @@ def per_feature(
     """
     stopwatch = Stopwatch()
     rows = _check_rows(all_inputs(model, x, READ_ROWS if batch_size is None else batch_size, seed))
-    names = feature_names(names, rows.shape[1])
-    chosen = feature_positions(features, names, range(len(names)))
+    width = rows.shape[1]
+    names, chosen = named_features(features, names, width, range(width))
     if not chosen:
         raise NescioError("no features to look at")
     check_float("eps", eps, most=1, inside=True)
@@ -172,13 +165,11 @@ def _sides(
     eps: float,
 ) -> tuple[list[FeatureSide], float, int]:
     """Return where ways lead, the fraction certain before any step, and the rays left out."""
-    method, law = as_method(search.model), search.law()
+    law = search.law()
     certain, _ = certain_along(search, search.softmax_law(law), confidence)
     unknown = unknown_or_none(search, eps)
     there = search.x + certain.t.nan_to_num(posinf=0.0)[:, None] * search.direction
-    size, seed = search.batch_size, search.seed
-    logits = predict(method, there, batch_size=size, seed=seed, progress=False)
-    predicted = predicted_classes(logits).masked_fill(certain.t.isinf(), -1)
+    predicted = predicted_classes(search.logits(there)).masked_fill(certain.t.isinf(), -1)
     # a row that is certain as it is does not say where a step leads
     moved = predicted.masked_fill(certain.t == 0, -1)
     sides = []

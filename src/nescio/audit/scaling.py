@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.audit.inputs import all_inputs, as_float64, feature_names, feature_positions
+from nescio.audit.inputs import all_inputs, as_float64, named_features
 from nescio.core.input_gradients import check_finite, draws_and_classes, quantity_gradients
 from nescio.errors import NescioError
 from nescio.methods import Method, as_method
@@ -91,9 +91,10 @@ def scaling(
 
 def _ways(inputs: Tensor, features: Any, names: Any, rays: bool) -> list[Way]:
     """Return how inputs are moved, along features and along their rays, or raise an error."""
-    names = feature_names(names, inputs[0].numel())
-    default = range(len(names)) if inputs.dim() == 2 else ()
-    ways: list[Way] = [(names[i], i) for i in feature_positions(features, names, default)]
+    width = inputs[0].numel()
+    default = range(width) if inputs.dim() == 2 else ()
+    names, positions = named_features(features, names, width, default)
+    ways: list[Way] = [(names[position], position) for position in positions]
     ways += [("ray", None)] if rays else []
     if not ways:
         raise NescioError("nothing to move: no features were given, and rays=False")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio.arrays import as_array, is_array
+from nescio.audit.inputs import check_window
 from nescio.core.forward import check_inputs
 from nescio.core.input_gradients import check_finite, draws_and_classes, quantity_gradients
 from nescio.data import Known
@@ -17,15 +17,8 @@ from nescio.methods import METHODS, MCDropout, Method, as_method, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
 from nescio.records import History, Map, Points, Stopwatch, Surface
-from nescio.scores import (
-    OF_LOGITS,
-    ScoreSpec,
-    natural,
-    natural_name,
-    score_spec,
-    score_specs,
-    usual_scores,
-)
+from nescio.scores import OF_LOGITS, natural, natural_name, score_spec, score_specs, usual_scores
+from nescio.scores.spec import ScoreSpec
 from nescio.seeds import check_seed, derived_seed
 from nescio.training.train import train as train_model
 
@@ -71,7 +64,7 @@ def uncertainty_map(
     *surfaces, confidence = _surfaces(method, specs, x, y, **how)
     names = [str(spec) for spec in specs]
     settings = {"scores": names, "resolution": resolution, "batch_size": batch_size}
-    settings |= {"width": width} if window is None else {"window": _ends(window)}
+    settings |= {"width": width} if window is None else {"window": check_window(window).tolist()}
     return Map(
         method=method.name,
         data=known.name,
@@ -206,7 +199,7 @@ def _sides(
         half = check_float("width", width, least=1e-100) * (float((high - low).max()) or 1.0) / 2
         ends = [(c - half, c + half) for c in ((low + high) / 2).tolist()]
     else:
-        ends = _ends(window)
+        ends = check_window(window).tolist()
     x, y = (torch.linspace(*pair, resolution, dtype=torch.float64) for pair in ends)
     if not all((side.diff() > 0).all() for side in (x, y)):  # as with NaN, from a huge width
         given = f"width={width!r}" if window is None else f"window={window!r}"
@@ -215,25 +208,6 @@ def _sides(
             f"{low.tolist()} to {high.tolist()}"
         )
     return x, y
-
-
-def _ends(window: Any) -> list[tuple[float, float]]:
-    """Where the sides of a window begin and end, or an error if it is none."""
-    wrong = NescioError(
-        f"window must be ((left, right), (bottom, top)) with left < right and bottom < top, "
-        f"got {window!r}"
-    )
-    try:
-        (left, right), (bottom, top) = as_array(window).tolist() if is_array(window) else window
-    except (TypeError, ValueError) as error:
-        raise wrong from error
-    ends = (
-        check_float("an end of the window", end, least=-1e100) for end in (left, right, bottom, top)
-    )
-    left, right, bottom, top = ends
-    if not (left < right and bottom < top):
-        raise wrong
-    return [(left, right), (bottom, top)]
 
 
 def _points(inputs: Tensor, labels: Tensor) -> Points:

@@ -7,7 +7,6 @@ would just beyond it.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -15,13 +14,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from nescio.arrays import Array, as_array, is_array
+from nescio.arrays import Array
 from nescio.audit.affine.asymptote import float64_copy
 from nescio.audit.affine.polygons import WINDOW_EDGE, centroid, cut_out, unbounded
 from nescio.audit.affine.regions import laws_around
 from nescio.audit.budget import Budget, as_budget
+from nescio.audit.inputs import check_window
 from nescio.data import Known
-from nescio.errors import NescioError, check_float, check_int
+from nescio.errors import NescioError, check_int
 from nescio.methods import as_method
 from nescio.metrics.percent import percent
 from nescio.progress import bar
@@ -62,7 +62,7 @@ def regions_in(
         progress: as in `predict`.
     """
     stopwatch = Stopwatch()
-    sides, limit, time_left = _check_window(window), check_int("limit", limit), as_budget(budget)
+    sides, limit, time_left = _check_sides(window), check_int("limit", limit), as_budget(budget)
     points = None if known is None else _training_points(known)
     method = as_method(model)
     middle = torch.from_numpy(sides.mean(1))[None]
@@ -206,18 +206,9 @@ def _interval(rates: Array, free: Array) -> tuple[float, float]:
     return first, (free[up] / rates[up]).min(initial=np.inf)
 
 
-def _check_window(window: Any) -> Array:
-    """Return `((left, right), (bottom, top))`, or raise an error."""
-    expected = "((left, right), (bottom, top)), where right is beyond left and top above bottom"
-    wrong = NescioError(f"window={window!r}; expected {expected}")
-    try:
-        (left, right), (bottom, top) = as_array(window).tolist() if is_array(window) else window
-    except (TypeError, ValueError) as error:
-        raise wrong from error
-    check = partial(check_float, "an end of the window", least=-1e100)
-    sides = np.array([check(end) for end in (left, right, bottom, top)]).reshape(2, 2)
-    if not (sides[:, 1] > sides[:, 0]).all():
-        raise wrong
+def _check_sides(window: Any) -> Array:
+    """Return `((left, right), (bottom, top))`, wide enough for where it is, or raise an error."""
+    sides = check_window(window)
     if not (sides[:, 1] - sides[:, 0] > MIN_SIDE * np.abs(sides).max()).all():
         problem = "is too far from 0 for its size, or too narrow for its length"
         expected = f"expected sides longer than {MIN_SIDE:g} of its largest coordinate"
