@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import gc
 import os
 import sys
 
@@ -10,6 +11,14 @@ import nescio
 from nescio.cli import main
 
 torch.set_num_threads(1)  # two test processes on two cores; and sums in one order
+gc.disable()  # while thousands of tests are collected, of which none is garbage
+
+
+def pytest_collection_finish():
+    """Spare the collector what stays until the end: libraries, and the tests themselves."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture

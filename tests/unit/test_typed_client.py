@@ -6,6 +6,8 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
+import pytest
+
 import nescio
 
 CLIENT = """
@@ -41,22 +43,36 @@ except nescio.NescioError as error:
 """
 
 
-def check(folder, text):
-    """Run mypy on a script that finds nescio as an installed package does; return what it says."""
-    (folder / "client.py").write_text(text)
+@pytest.fixture
+def kept(request, tmp_path):
+    """A folder that the next run of the tests finds again, unless that is turned off."""
+    cache = getattr(request.config, "cache", None)
+    return cache.mkdir("mypy") if cache else tmp_path
+
+
+def check(folder, kept, **scripts):
+    """Run mypy on scripts that find nescio as an installed package does; return its messages."""
+    for name, text in scripts.items():
+        (folder / f"{name}.py").write_text(text)
     command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent"]
-    command += ["--config-file=", "--cache-dir", "cache", "client.py"]
+    command += ["--config-file=", "--cache-dir", kept, *(f"{name}.py" for name in scripts)]
     root = str(Path(nescio.__file__).parents[1])
     environment = os.environ | {"MYPYPATH": root}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert not done.stderr
+    *messages, summary = done.stdout.splitlines()
+    assert f"checked {len(scripts)} source files" in summary
+    return messages
 
 
-def test_a_client_over_the_public_names_is_well_typed(tmp_path):
+def test_a_client_over_the_public_names_is_well_typed(tmp_path, kept):
+    """Both scripts at once, since mypy reads torch for as long as all else takes."""
     imports = f"from nescio import {', '.join(nescio.__all__)}\n"
-    done = check(tmp_path, imports + f"__all__ = {nescio.__all__!r}\n" + CLIENT)
-    assert done.returncode == 0, done.stdout + done.stderr
-    wrong = check(tmp_path, CLIENT.replace("epochs=1", "epochs='1'"))
-    assert 'incompatible type "str"; expected "int"' in wrong.stdout
+    client = imports + f"__all__ = {nescio.__all__!r}\n" + CLIENT
+    messages = check(tmp_path, kept, client=client, wrong=CLIENT.replace("epochs=1", "epochs='1'"))
+    assert len(messages) == 1, messages
+    assert messages[0].startswith("wrong.py:")
+    assert 'incompatible type "str"; expected "int"' in messages[0]
 
 
 def test_the_package_says_that_it_is_typed():

@@ -1,35 +1,25 @@
 """A full disk, or a limit on the size of files: the error names the file, and none is left."""
 
+import contextlib
+import io
 import json
 import os
+import resource
+import signal
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
 import nescio
-from nescio.store.detector_folder import write_detector
-
-# commands one after the other, with files limited to so many bytes; what each says
-LIMITED = """
-import contextlib, io, json, resource, signal, sys
+from forked import Forked
 from nescio.cli import main
 from nescio.cli.output import err
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-for size, words in json.load(sys.stdin):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-    sys.argv, err.file = ["nescio", *words], io.StringIO()
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            main()
-    except SystemExit:
-        pass
-    said = err.file.getvalue()
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2**30, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-    print(json.dumps(said), flush=True)
-"""
+from nescio.store.detector_folder import write_detector
+
 NETS = """
 import torch
 from torch import nn
@@ -41,6 +31,19 @@ class Odd(nn.Module):  # which no graph holds
     def forward(self, x):
         return self.layer(x) if x.sum().item() < 1e9 else x[:, :3]
 """
+
+
+def run_limited(cases):
+    """Run commands one after the other, with files limited to so many bytes; print their errors."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    for size, words, _ in cases:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
+        sys.argv, err.file = ["nescio", *words.split()], io.StringIO()
+        with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+            main()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2**30, most))
+        print(json.dumps(err.file.getvalue()), flush=True)
 
 
 @pytest.fixture
@@ -81,19 +84,11 @@ def test_what_cannot_be_written_is_named_and_not_half_there(folder):
         ),
     ]
     before = sorted(path for path in folder.rglob("*"))
-    given = json.dumps([(size, words.split()) for size, words, _ in cases])
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED],
-        input=given,
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        check=False,
-    )
-    said = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(said) == len(cases), done.stderr
-    for (_, words, name), one in zip(cases, said, strict=True):
-        assert f"error: {folder / name}: File too large" in one, words
+    code, out, stderr = Forked(partial(run_limited, cases), folder).wait()
+    errors = [json.loads(line) for line in out.splitlines()]
+    assert (code, len(errors)) == (0, len(cases)), stderr
+    for (_, words, name), error in zip(cases, errors, strict=True):
+        assert f"error: {folder / name}: File too large" in error, words
     left = [
         path for path in folder.rglob("*") if path not in before and "__pycache__" not in path.parts
     ]

@@ -4,42 +4,52 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from importlib import import_module
 
 import pytest
 
-TRAIN = ("train", "softmax", "--data", "iris", "--epochs", "100000", "-o", "run")
-# the command line, which tells when it has come to a chosen place, and waits there
-WAITING = """
-import sys, time
-from importlib import import_module
+from forked import FORK, Forked
 from nescio.cli import main
-when, (module, owner, name) = sys.argv[1], sys.argv[2].split(":")
-place = getattr(import_module(module), owner)
-then = getattr(place, name)
-def wait(*words, **more):
-    if when == "after":
-        then(*words, **more)
-    print("here", flush=True)
-    time.sleep(120)
-setattr(place, name, wait)
-sys.argv = ["nescio", *sys.argv[3:]]
-main()
-"""
+
+TRAIN = ("train", "softmax", "--data", "iris", "--epochs", "100000", "-o", "run")
 
 
 def stopped(folder, when, place, *words, how=signal.SIGINT):
     """Start a command, stop it before or after some place: exit code, and standard error."""
-    command = [sys.executable, "-c", WAITING, when, place, *words]
-    with subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        for line in process.stdout:
-            if line == "here\n":
-                break
-        process.send_signal(how)
-        _, err = process.communicate(timeout=60)
+    arrived = FORK.Event()
+    module, owner, name = place.split(":")
+    holder = getattr(import_module(module), owner)
+    original = getattr(holder, name)
+
+    def wait(*arguments, **more):
+        if when == "after":
+            original(*arguments, **more)
+        arrived.set()
+        time.sleep(120)
+
+    def work():
+        setattr(holder, name, wait)
+        sys.argv = ["nescio", *words]
+        main()
+
+    process = Forked(work, folder)
+    assert arrived.wait(120), process.wait()
+    process.send(how)
+    code, _, err = process.wait()
     assert "Traceback" not in err, err
-    return process.returncode, err
+    return code, err
+
+
+def test_a_training_that_is_stopped_at_once_says_that_nothing_is_kept(
+    command, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("nescio.training.trainer.Trainer._step", interrupted)
+    code, _, err = command("train", "softmax", "--data", "iris", "-o", tmp_path / "run")
+    assert (code, err) == (
+        130,
+        "interrupted; no checkpoint was written yet; run the same command to start again\n",
+    )
 
 
 def test_a_stopped_training_says_which_checkpoint_is_kept(tmp_path):
@@ -52,17 +62,6 @@ def test_a_stopped_training_says_which_checkpoint_is_kept(tmp_path):
     assert code == 143
     first, *_, last = err.splitlines()
     assert (first, last) == (f"train: resuming from epoch 1 of 100000 (checkpoint {kept})", told)
-
-
-def test_a_training_that_is_stopped_at_once_says_that_nothing_is_kept(
-    command, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("nescio.training.trainer.Trainer._step", interrupted)
-    code, _, err = command("train", "softmax", "--data", "iris", "-o", tmp_path / "run")
-    assert (code, err) == (
-        130,
-        "interrupted; no checkpoint was written yet; run the same command to start again\n",
-    )
 
 
 def test_a_stopped_command_says_what_it_has_written(command, tmp_path, monkeypatch):
