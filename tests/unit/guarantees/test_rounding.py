@@ -34,9 +34,11 @@ def a_table(seed):
     return net, kinds, lambda count: torch.randint(0, KINDS, (count,), generator=generator)
 
 
-def in_batches(ask, x):
-    """What is answered one by one, in threes, and at once."""
-    return [torch.cat([ask(part) for part in x.split(size)]) for size in (1, 3, len(x))]
+def in_batches(ask, kinds, rows):
+    """What is answered of rows one by one (of copies, once), in threes, and at once."""
+    singly = torch.cat([ask(kind[None]) for kind in kinds])[rows]
+    x = kinds[rows]
+    return singly, torch.cat([ask(part) for part in x.split(3)]), ask(x)
 
 
 @pytest.mark.parametrize("make", MADE.values(), ids=MADE)
@@ -49,11 +51,12 @@ def test_copies_of_one_row_share_their_fate_in_every_batch(make, how, seed):
         detector.fit(
             kinds[draw(400)], **how, **({"train": kinds[draw(300)]} if detector.learns else {})
         )
-        x = kinds[draw(40)]
-        one, three, all_ = in_batches(detector.predict, x)
+        rows = draw(40)
+        x = kinds[rows]
+        one, three, all_ = in_batches(detector.predict, kinds, rows)
         assert torch.equal(one, three)
         assert torch.equal(one, all_)
-        one, three, all_ = in_batches(detector.p_value, x)
+        one, three, all_ = in_batches(detector.p_value, kinds, rows)
         assert torch.equal(one, three)
         assert torch.equal(one, all_)
         assert torch.equal(one <= 1 - how["accept"] + 1e-12, detector.predict(x) == -1)
@@ -81,7 +84,7 @@ def test_each_class_keeps_its_share_in_every_batch(seed):
         keep.weight.data = torch.eye(5)[classes]
         detector = nescio.Threshold(nn.Sequential(net, keep), "energy")
         detector.fit(kinds[draw(400)], accept=0.9, per_class=True)
-        assert all((found != -1).all() for found in in_batches(detector.predict, kinds[draw(60)]))
+        assert all((found != -1).all() for found in in_batches(detector.predict, kinds, draw(60)))
 
 
 @pytest.mark.parametrize("score", ["energy", "max_prob"])
@@ -93,7 +96,7 @@ def test_the_risk_is_bounded_where_the_oddest_row_is_always_wrong(score, seed):
         truth = torch.where(torch.arange(KINDS) == worst, (answers + 1) % 5, answers)
         rows, new = draw(1000), draw(90)
         detector = nescio.Threshold(net, score).fit(Samples(kinds[rows], truth[rows]), risk=0.05)
-        for found in in_batches(detector.predict, kinds[new]):
+        for found in in_batches(detector.predict, kinds, new):
             assert torch.equal(found == -1, new == worst)
         assert detector.controlled.errors == 0
         assert detector.controlled.accepted == int((rows != worst).sum())

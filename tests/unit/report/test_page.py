@@ -44,7 +44,7 @@ HOSTILE = (
 RESULTS = Path(__file__).parents[3] / "results"
 
 
-class ForwardPass(HTMLParser):
+class PageParts(HTMLParser):
     """The tags, attributes, ids and words of a page."""
 
     def __init__(self, text):
@@ -152,7 +152,7 @@ def test_the_contents_lead_to_every_section(everything):
 
 
 def test_a_page_has_what_a_screen_reader_looks_for(everything):
-    seen = ForwardPass(everything)
+    seen = PageParts(everything)
     for tag in ("header", "nav", "main", "footer", "h1"):
         assert seen.tags.count(tag) == 1, tag
     assert everything.index('class="skip" href="#content"') < everything.index("<nav")
@@ -186,13 +186,13 @@ def test_no_level_of_headings_is_passed_over(models):
 @pytest.mark.slow
 def test_nothing_has_the_id_of_another():
     records = [pair for name in ("a", "b") for pair in of_every_kind(name)]
-    ids = ForwardPass(report_page(records)).ids
+    ids = PageParts(report_page(records)).ids
     assert len(ids) == len(set(ids)) > 20
 
 
 def test_figures_that_are_alike_have_ids_of_their_own():
     made = report_page([("run", a_feature_audit(1.0)), ("run", a_feature_audit(1.0))])
-    ids = ForwardPass(made).ids
+    ids = PageParts(made).ids
     assert len(ids) == len(set(ids)) > 5
     used = re.findall(r'(?:url\(|href=")#([^)"]+)', made)
     assert set(used) <= set(ids)
@@ -213,7 +213,7 @@ def test_a_name_is_but_a_name(name, everything):
             (f"other {name}", an_evaluation({name: 0.8, f"{name}2": 0.7}, known=name)),
         ]
     )
-    seen, plain = ForwardPass(made), ForwardPass(everything)
+    seen, plain = PageParts(made), PageParts(everything)
     assert set(seen.tags) == {*plain.tags, "h4"}  # of two models, which have headings of their own
     assert seen.tags.count("script") == 1
     assert seen.tags.count("meta") == plain.tags.count("meta")
@@ -246,7 +246,7 @@ def test_the_policy_allows_its_own_script_and_no_network(everything):
 
 def test_nothing_is_loaded_from_elsewhere(everything):
     refer = {"src", "href", "xlink:href", "action", "srcset", "poster", "data"}
-    places = [value for key, value in ForwardPass(everything).attributes if key in refer]
+    places = [value for key, value in PageParts(everything).attributes if key in refer]
     assert places
     assert all(place.startswith(("#", "data:")) for place in places)
     assert not re.search(r"@import|url\((?!#)", everything)
@@ -371,7 +371,7 @@ def test_only_what_is_all_is_called_so_under_pictures():
     pictures = replace(an_examples(), known=replace(an_examples().known, surest=(sure,)))
     noise, samples = (replace(a_gallery(start), rows=(row,)) for start in ("noise", "samples"))
     for make, record in ((examples_html, pictures), (attacks_html, noise), (attacks_html, samples)):
-        seen = ForwardPass(str(make(ReportContext((("run", record),)))))
+        seen = PageParts(str(make(ReportContext((("run", record),)))))
         words = " ".join([*seen.words, *(value for key, value in seen.attributes if key == "alt")])
         assert words.count("99.9 %") >= 2
         assert "100" not in words
@@ -458,11 +458,9 @@ def test_the_command_says_what_was_given_and_writes_nothing(tmp_path):
     assert not out.exists()
 
 
-def test_the_command_does_not_write_over_its_records(tmp_path):
+def test_the_command_does_not_write_over_its_records(command, tmp_path):
     path = tmp_path / "e.json"
     an_evaluation({"far": 0.9}).save(path)
     before = path.read_bytes()
-    words = [sys.executable, "-m", "nescio", "report", str(path), "-o", str(path)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
+    assert command("report", path, "-o", path)[0] == 2
     assert path.read_bytes() == before

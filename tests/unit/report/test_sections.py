@@ -4,8 +4,6 @@ import base64
 import dataclasses
 import io
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 
 import numpy as np
@@ -571,11 +569,6 @@ def test_a_model_of_kernels():
     assert "That it ends uncertain is proved" in text
     assert "certain after" in text
     assert "How far the median row must be moved" in text
-
-
-def test_the_report_needs_no_torch():
-    code = "import sys\nimport nescio.report.page\nsys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_recommended_detector_comes_first_and_is_told_once():
