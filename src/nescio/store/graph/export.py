@@ -45,9 +45,8 @@ def exported(
             program = program.run_decompositions({})  # so that nothing writes in place
         except Exception as error:  # the network's own code is run, and may raise anything
             first = (str(error).strip() or "no reason given").splitlines()[0]
-            raise NescioError(
-                f"torch.export cannot read it: {type(error).__name__}: {first[:200]}"
-            ) from error
+            reason = f"{type(error).__name__}: {first[:200]}"
+            raise NescioError(f"torch.export cannot read it: {reason}") from error
         _check_any_batch(program)
         plan, tensors = _plan(program, net)
         checked(plan)
@@ -62,9 +61,8 @@ def _check_any_batch(program: ExportedProgram) -> None:
         size: Any = value.shape[0] if isinstance(value, Tensor) and value.dim() else None
         if isinstance(size, torch.SymInt):  # the batch, the one size that is not fixed
             for guard in size.node.shape_env.guards:
-                raise NescioError(
-                    f"it does other things for batches of other sizes; it asks whether {guard.expr}"
-                )
+                asked = f"it asks whether {guard.expr}"
+                raise NescioError(f"it does other things for batches of other sizes; {asked}")
 
 
 def _plan(program: ExportedProgram, net: nn.Module) -> tuple[GraphPlan, list[Tensor]]:
@@ -77,12 +75,8 @@ def _plan(program: ExportedProgram, net: nn.Module) -> tuple[GraphPlan, list[Ten
         raise NescioError("it takes more than one input")
     (answer,) = next(node for node in program.graph.nodes if node.op == "output").args[0]
     needed = _needed(answer)
-    modules = {name or BARE: one for name, one in net.named_modules()}
-    linear = {
-        _where(one.weight, one.bias): name
-        for name, one in modules.items()
-        if isinstance(one, nn.Linear)
-    }
+    modules = [(n or BARE, one) for n, one in net.named_modules() if isinstance(one, nn.Linear)]
+    linear = {_where(one.weight, one.bias): name for name, one in modules}
     places: dict[Any, dict[str, int]] = {}
     steps: list[Step] = []
     tensors: list[Tensor] = []
@@ -104,12 +98,9 @@ def _plan(program: ExportedProgram, net: nn.Module) -> tuple[GraphPlan, list[Ten
             args = tuple(_plain(one, places) for one in node.args)
             kwargs = {name: _plain(one, places) for name, one in node.kwargs.items()}
             name, layer = _op_name(node.target), None
-            if name == "aten.linear.default" and all(
-                "tensor" in one for one in args[1:] if one is not None
-            ):
-                layer = linear.get(
-                    _where(*(tensors[one["tensor"]] for one in args[1:] if one is not None))
-                )
+            held_by = [one for one in args[1:] if one is not None]
+            if name == "aten.linear.default" and all("tensor" in one for one in held_by):
+                layer = linear.get(_where(*(tensors[one["tensor"]] for one in held_by)))
             steps.append(Step(name, args, kwargs, layer))
             places[node] = {"of": len(steps)}
     return GraphPlan(tuple(steps), tuple(parameters)), tensors
@@ -139,9 +130,8 @@ def _op_name(target: Any) -> str:
     for name, call in ARITHMETIC.items():
         if target is call:
             return name
-    raise NescioError(
-        f"it calls {getattr(target, '__name__', target)}, which is none of the plain operations"
-    )
+    name = getattr(target, "__name__", target)
+    raise NescioError(f"it calls {name}, which is none of the plain operations")
 
 
 def _plain(value: Any, places: Mapping[Any, dict[str, int]]) -> Any:
@@ -182,22 +172,14 @@ def _marked(
 ) -> GraphPlan:
     """The plan with a mark at the first step that makes what a module of the user's returns."""
     steps, linear = list(plan.steps), {step.layer for step in plan.steps}
-    wanted = {
-        name: one
-        for name, one in found.items()
-        if name not in linear and isinstance(one[1], Tensor)
-    }
-    for index, value in enumerate(
-        Graph(plan, [one.clone() for one in tensors]).eval()._nescio_results(x.clone())
-    ):
+    unmarked = ((name, one) for name, one in found.items() if name not in linear)
+    wanted = {name: one for name, one in unmarked if isinstance(one[1], Tensor)}
+    graph = Graph(plan, [one.clone() for one in tensors]).eval()
+    for index, value in enumerate(graph._nescio_results(x.clone())):
         for name, (module, returned) in list(wanted.items()):
-            if (
-                isinstance(value, Tensor)
-                and value.dtype == returned.dtype
-                and torch.equal(value, returned)
-            ):
-                steps[index] = replace(
-                    steps[index], marks={**steps[index].marks, name: isinstance(module, SPATIAL)}
-                )
+            same_type = isinstance(value, Tensor) and value.dtype == returned.dtype
+            if same_type and torch.equal(value, returned):
+                marks = {**steps[index].marks, name: isinstance(module, SPATIAL)}
+                steps[index] = replace(steps[index], marks=marks)
                 del wanted[name]
     return GraphPlan(tuple(steps), plan.parameters)

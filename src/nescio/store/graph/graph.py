@@ -26,20 +26,18 @@ class Graph(nn.Module):
         store = nn.Module()
         for index, (tensor, is_parameter) in enumerate(zip(tensors, plan.parameters, strict=True)):
             if is_parameter:
-                store.register_parameter(
-                    str(index), nn.Parameter(tensor, requires_grad=tensor.is_floating_point())
-                )
+                parameter = nn.Parameter(tensor, requires_grad=tensor.is_floating_point())
+                store.register_parameter(str(index), parameter)
             else:
                 store.register_buffer(str(index), tensor)
         self.add_module(STORE, store)
         self._nescio_steps = checked(plan)
-        self._nescio_embedding_sizes = [
-            _vocabulary(step, tensors) for step in plan.steps if step.op == EMBEDDING
-        ]
+        embeddings = (step for step in plan.steps if step.op == EMBEDDING)
+        self._nescio_embedding_sizes = [_vocabulary(step, tensors) for step in embeddings]
         marks = {name: first for step in plan.steps for name, first in step.marks.items()}
         for name in sorted(
             marks, key=lambda name: name.count(".")
-        ):  # what holds others comes before them
+        ):  # what holds others comes first
             _add(self, name, ChannelsFirst(1) if marks[name] else nn.Identity())
         weights: dict[str, tuple[Any, ...]] = {}
         for step in plan.steps:
@@ -92,11 +90,8 @@ def _linear(step: Step, own: Mapping[str, nn.Parameter | None]) -> nn.Linear:
     used = [one for one in step.args[1:] if one is not None]
     found = [own.get(str(one.get("tensor"))) for one in used if isinstance(one, dict)]
     weight, bias = (*found, None, None)[:2]
-    plain = (
-        step.op == "aten.linear.default"
-        and not step.kwargs
-        and (len(used) > 1) == (bias is not None)
-    )
+    plain = step.op == "aten.linear.default" and not step.kwargs
+    plain = plain and (len(used) > 1) == (bias is not None)
     if not plain or weight is None or weight.dim() != 2:
         raise NescioError(f"{step.layer!r} of a graph is no linear layer with weights of its own")
     made = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
@@ -118,9 +113,8 @@ def _add(graph: Graph, name: str, module: nn.Module) -> None:
             raise NescioError(f"a graph has two modules called {name[:100]!r}")
         if inner is None:
             if hasattr(parent, part) or hasattr(nn.Linear, part):
-                raise NescioError(
-                    f"{name[:100]!r} in a graph is no name of a module; {part!r} is reserved"
-                )
+                reserved = f"{name[:100]!r} in a graph is no name of a module; {part!r} is reserved"
+                raise NescioError(reserved)
             inner = module if number == len(parts) else nn.Module()
             parent.add_module(part, inner)
         parent = inner

@@ -100,15 +100,8 @@ def checked(plan: GraphPlan) -> tuple[CheckedStep, ...]:
         call, kind = _call(step, check, place)
         args = tuple(check.ready(one) for one in step.args)
         kwargs = {name: check.ready(one) for name, one in step.kwargs.items()}
-        ready.append(
-            CheckedStep(
-                nn.Linear if step.layer else call,
-                args,
-                kwargs,
-                (*([step.layer] if step.layer else []), *step.marks),
-                (),
-            )
-        )
+        modules = (*([step.layer] if step.layer else []), *step.marks)
+        ready.append(CheckedStep(nn.Linear if step.layer else call, args, kwargs, modules, ()))
         if step.marks and kind != "tensor":
             raise NescioError(f"{place}: only a tensor can be the output of a module")
         last |= dict.fromkeys(check.used, number)
@@ -119,37 +112,27 @@ def checked(plan: GraphPlan) -> tuple[CheckedStep, ...]:
     over: dict[int, list[int]] = {}
     for result, at in last.items():
         over.setdefault(at, []).append(result)
-    return tuple(
-        replace(step, over=tuple(over.get(number, ())))
-        for number, step in enumerate(ready, start=1)
-    )
+    steps = enumerate(ready, start=1)
+    return tuple(replace(step, over=tuple(over.get(number, ()))) for number, step in steps)
 
 
 def _call(step: Step, check: "_Arguments", place: str) -> tuple[Callable[..., Any], str]:
     """What a step calls, its arguments checked, and if it gives a "tensor", "size" or "several"."""
     if step.op == ITEM:
-        if (
-            len(step.args) != 2
-            or step.kwargs
-            or check.kind(step.args[0]) != "several"
-            or not _is_whole(step.args[1])
-        ):
+        two = len(step.args) == 2 and not step.kwargs
+        if not (two and check.kind(step.args[0]) == "several" and _is_whole(step.args[1])):
             raise NescioError(f"{place}: expected one of several results, by its number")
         return operator.getitem, "tensor"
     if step.op in ARITHMETIC:
         count = 1 if step.op == "size.neg" else 2
-        if (
-            len(step.args) != count
-            or step.kwargs
-            or not all(check.is_size(one) for one in step.args)
-        ):
+        as_many = len(step.args) == count and not step.kwargs
+        if not (as_many and all(check.is_size(one) for one in step.args)):
             raise NescioError(f"{place}: expected {count} sizes, which are whole numbers")
         return ARITHMETIC[step.op], "size"
     call = _operator(step.op, place)
     schema = call._schema
-    given = dict(
-        zip([one.name for one in schema.arguments if not one.kwarg_only], step.args, strict=False)
-    )
+    positional = [one.name for one in schema.arguments if not one.kwarg_only]
+    given = dict(zip(positional, step.args, strict=False))
     if len(given) < len(step.args) or given.keys() & step.kwargs.keys():
         raise NescioError(f"{place}: {len(step.args)} arguments are too many")
     given |= step.kwargs
@@ -160,15 +143,12 @@ def _call(step: Step, check: "_Arguments", place: str) -> tuple[Callable[..., An
         if name not in given and not one.has_default_value():
             raise NescioError(f"{place}: the argument {name!r} is missing")
         if name in given and not check.fits(given[name], one.real_type):
-            raise NescioError(
-                f"{place}: {repr(given[name])[:100]} is no {one.real_type} for {name!r}"
-            )
+            value, kind = repr(given[name])[:100], one.real_type
+            raise NescioError(f"{place}: {value} is no {kind} for {name!r}")
     returns = [str(one.type) for one in schema.returns]
     ready = guarded(call)
-    if returns == ["Tensor"]:
-        return ready, "tensor"
-    if returns == ["int"]:
-        return ready, "size"
+    if returns in (["Tensor"], ["int"]):
+        return ready, "tensor" if returns == ["Tensor"] else "size"
     if returns and all(one in ("Tensor", "List[Tensor]") for one in returns):
         return ready, "several"
     raise NescioError(f"{place}: it gives {', '.join(returns) or 'nothing'}; expected tensors")
@@ -177,10 +157,9 @@ def _call(step: Step, check: "_Arguments", place: str) -> tuple[Callable[..., An
 def _operator(name: str, place: str) -> OpOverload:
     """An operator by its name, if it may be called."""
     match = re.fullmatch(r"aten\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)", name)
-    packet = (
-        getattr(torch.ops.aten, match[1], None) if match and not match[1].startswith("__") else None
-    )
-    found = getattr(packet, match[2], None) if match and not match[2].startswith("__") else None
+    found: Any = torch.ops.aten
+    for part in match.groups() if match else ():
+        found = None if part.startswith("__") else getattr(found, part, None)
     if match is None or not isinstance(found, OpOverload):
         raise NescioError(f"{place}: there is no such operator")
     if f"{match[1]}.{match[2]}" not in ALLOWED or found._schema.is_mutable:
@@ -224,29 +203,22 @@ class _Arguments:
                 return all(self.fits(one, inner) for one in value)
             if self.kind(value) == "several":
                 return str(inner) == "Tensor"
-            return str(inner) in ("int", "SymInt", "float") and self.fits(
-                value, inner
-            )  # one for all axes
+            one_for_all = str(inner) in ("int", "SymInt", "float")  # axes
+            return one_for_all and self.fits(value, inner)
         if name in NAMED:
-            return (
-                isinstance(value, dict)
-                and value.keys() == {"name"}
-                and value["name"] in NAMED[name]
-            )
+            is_name = isinstance(value, dict) and value.keys() == {"name"}
+            return is_name and value["name"] in NAMED[name]
         if name == "bool":
             return isinstance(value, bool)
         if name == "str":
             return isinstance(value, str) and len(value) <= 200
         if name in ("int", "SymInt"):
             return self.is_size(value)
-        number = (
-            self.is_size(value) or isinstance(value, bool | float) or _odd_float(value) is not None
-        )
-        return (
-            number
-            if name in ("float", "number", "Scalar")
-            else name == "Tensor" and (number or self.kind(value) == "tensor")
-        )
+        odd = _odd_float(value) is not None
+        number = self.is_size(value) or isinstance(value, bool | float) or odd
+        if name in ("float", "number", "Scalar"):
+            return number
+        return name == "Tensor" and (number or self.kind(value) == "tensor")
 
     def ready(self, value: Any) -> Any:
         """A checked argument as it is given to the call."""
@@ -260,20 +232,15 @@ class _Arguments:
             return StepResult(one)
         if key == "tensor":
             return StoredTensor(one)
-        return (
-            _odd_float(value)
-            if key == "float"
-            else next(names[one] for names in NAMED.values() if one in names)
-        )
+        if key == "float":
+            return _odd_float(value)
+        return next(names[one] for names in NAMED.values() if one in names)
 
 
 def _odd_float(value: Any) -> float | None:
     odd = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-    return (
-        odd.get(value["float"])
-        if isinstance(value, dict) and value.keys() == {"float"} and isinstance(value["float"], str)
-        else None
-    )
+    text = value["float"] if isinstance(value, dict) and value.keys() == {"float"} else None
+    return odd.get(text) if isinstance(text, str) else None
 
 
 def _is_whole(value: Any) -> bool:
