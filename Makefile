@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DONE := $(VENV)/.installed
+DOCS := $(VENV)/.installed-docs
 
-.PHONY: demo test slow check lint types layers format tables coverage bench fuzz clean
+.PHONY: demo test docs site slow check lint types layers format tables coverage bench fuzz clean
 
 demo: $(DONE)  ## one to two minutes: five methods on embedded data, a table; runs, records and report.html in nescio-demo/
 	$(BIN)/nescio demo
@@ -12,10 +13,16 @@ demo: $(DONE)  ## one to two minutes: five methods on embedded data, a table; ru
 test: $(DONE)  ## every test, but for those that are slow
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -rs
 
+docs: $(DOCS)  ## the documentation, on http://127.0.0.1:8000
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+site: $(DOCS)  ## the documentation as files, in build/site; it needs no server and no network
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 slow: $(DONE)  ## the slow tests: some claims at full size
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -rs -m slow tests
 
-check: lint types layers test  ## all that must hold before a change lands
+check: lint types layers site test  ## all that must hold before a change lands
 
 lint: $(DONE)
 	$(BIN)/ruff check .
@@ -59,4 +66,8 @@ clean:
 $(DONE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]'
+	touch $@
+
+$(DOCS): $(DONE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[docs]'
 	touch $@

@@ -14,7 +14,7 @@ from nescio.methods import METHODS
 from nescio.scores import SCORES
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TABLES = {
     "methods": ("| method | |", METHODS),
     "detectors": ("| detector | |", DETECTORS),

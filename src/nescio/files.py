@@ -20,7 +20,8 @@ from nescio.errors import NescioError
 MADE_BY = "nescio"  # the creator that figures name
 MARKDOWN = "<!-- made by nescio -->"  # the first line of a page; readers do not show it
 ARCHIVE = b"made by nescio"  # the comment of an npz file
-REPORT, FIGURE, PAGE = "report", "figure", "page in Markdown"
+REPORT, FIGURE = "report", "figure"
+PAGE = "page in Markdown"
 ANSWERS, RECORD = "table of answers", "{} record"
 
 RECORDS: set[str] = set()  # kinds of records; each adds its name as its class is made

@@ -13,7 +13,11 @@ import nescio
 import nescio.report
 
 ROOT = Path(__file__).parents[2]
-FILES = [*sorted(ROOT.glob("papers/**/*.py")), ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+FILES = [
+    *sorted(ROOT.glob("papers/**/*.py")),
+    ROOT / "README.md",
+    *sorted(ROOT.glob("docs/**/*.md")),
+]
 ROOMS = {f"nescio.{part.name}" for part in pkgutil.iter_modules(nescio.__path__) if part.ispkg}
 DOORS = {
     "nescio",

@@ -297,7 +297,9 @@ def test_names_and_needs():
 
 
 def test_the_page_on_duq_tells_of_two_moons_what_the_records_show():
-    page = " ".join((RESULTS.parent / "docs" / "duq.md").read_text(encoding="utf-8").split())
+    page = " ".join(
+        (RESULTS.parent / "docs" / "papers" / "duq.md").read_text(encoding="utf-8").split()
+    )
     first, fourth = (
         Reproduction.load(RESULTS / f"duq-figure{n}" / "reproduction.json") for n in (1, 4)
     )
@@ -319,7 +321,7 @@ def test_the_page_on_duq_tells_of_two_moons_what_the_records_show():
 
 
 def test_the_page_on_duq_names_all_its_figures():
-    page = (RESULTS.parent / "docs" / "duq.md").read_text(encoding="utf-8")
+    page = (RESULTS.parent / "docs" / "papers" / "duq.md").read_text(encoding="utf-8")
     assert {one.item for one in BY_NAME.values() if one.item.startswith("Figure")} == {
         f"Figure {n}" for n in (1, *range(3, 9))
     }

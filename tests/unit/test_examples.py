@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-LIMITS = (EXAMPLES.parent / "docs" / "know-your-limits.md").read_text(encoding="utf-8")
+LIMITS = (EXAMPLES.parent / "docs" / "papers" / "know-your-limits.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture

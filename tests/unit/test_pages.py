@@ -33,7 +33,7 @@ from papers.__main__ import app as papers_app
 from papers.__main__ import main as papers_main
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(
     r"(?:^<!-- test: (?P<mark>.*?) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S
 )
@@ -45,6 +45,11 @@ NEVER = {  # by their first words, and why
 RUN_ALL_THE_SAME = ("python -m papers list",)
 PROGRAMS = {"nescio": app, "python -m papers": papers_app}
 OURS = "|".join(PROGRAMS)
+
+
+def name_of(page):
+    """Its path in the repository."""
+    return page.relative_to(ROOT).as_posix()
 
 
 @dataclass(frozen=True)
@@ -145,15 +150,21 @@ def stand_ins(folder):
 
 CHECKS = {  # of what the blocks of a page print
     "README.md": [r"accuracy 0\.9[5-9]\d, AUROC 0\.9\d\d", r"known inputs score at least as high"],
-    "deciding.md": [r"known inputs score at least as high", r"Unknown inputs: not guaranteed"],
-    "gradients.md": [r"features have a weight; learned from"],
-    "own-model.md": [r"Guarantee: at least 95 % of known inputs", r"Unknown inputs rejected"],
-    "relu-overconfidence.md": [
+    "docs/guide/guarantees.md": [
+        r"known inputs score at least as high",
+        r"Unknown inputs: not guaranteed",
+    ],
+    "docs/papers/gradients.md": [r"features have a weight; learned from"],
+    "docs/guide/command-line.md": [
+        r"Guarantee: at least 95 % of known inputs",
+        r"Unknown inputs rejected",
+    ],
+    "docs/papers/relu-overconfidence.md": [
         r"'noise': 0\.1\d, 'adversarial_noise': 0\.[1-6]",
         r"100% of the rays end at confidence 1",
         r"provably → 1 as the input is scaled",
     ],
-    "scikit-learn.md": [
+    "docs/guide/tables.md": [
         r"accuracy 0\.9[789]",
         r"AUROC 0\.9[3-9]",
         r"known inputs accepted: 0\.9",
@@ -194,7 +205,7 @@ def run(page, folder, command, monkeypatch, capsys, as_written):
     return "\n".join(said)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_a_page_runs(page, tmp_path, command, monkeypatch, capsys):
     said = run(page, tmp_path, command, monkeypatch, capsys, as_written=False)
     if not any(one.mark == "slow" for one in blocks(page)):
@@ -202,7 +213,7 @@ def test_a_page_runs(page, tmp_path, command, monkeypatch, capsys):
 
 
 def check(page, said):
-    for pattern in CHECKS.get(page.name, ()):
+    for pattern in CHECKS.get(name_of(page), ()):
         assert re.search(pattern, said), pattern
 
 
@@ -211,9 +222,7 @@ def needs_more(page):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if needs_more(page)], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if needs_more(page)], ids=name_of)
 def test_a_page_runs_as_it_is_written(page, tmp_path, command, monkeypatch, capsys):
     check(page, run(page, tmp_path, command, monkeypatch, capsys, as_written=True))
 
@@ -222,7 +231,7 @@ def examples():
     """Commands in running text, and in the help of the command line."""
     for page in PAGES:
         for text in re.findall(rf"`((?:{OURS}) [^`\n]+)`", BLOCK.sub("", page.read_text("utf-8"))):
-            yield pytest.param(text, id=f"{page.name}: {text}")
+            yield pytest.param(text, id=f"{name_of(page)}: {text}")
     for program_app in PROGRAMS.values():
         for command in commands(typer.main.get_command(program_app)):
             for text in command.examples:

@@ -37,7 +37,7 @@ def test_no_command_loses_what_another_wrote():
 
 
 def test_links_lead_somewhere():
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     for page in pages:
         for target in re.findall(
             r"\]\(([\w./-]+\.(?:md|cff)|LICENSE)\)", page.read_text(encoding="utf-8")

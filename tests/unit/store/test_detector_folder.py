@@ -827,7 +827,9 @@ def test_what_can_be_scored_is_told_alike_everywhere(command, there, tmp_path):
     (tmp_path / "a.tif").write_bytes(b"II")
     code, _, error = command("score", tmp_path / "det", tmp_path / "a.tif")
     assert (code, "of no known format" in error) == (2, True)
-    page = (Path(__file__).parents[3] / "docs" / "own-model.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "guide" / "command-line.md").read_text(
+        encoding="utf-8"
+    )
     table = page.partition("| file | contents |")[2].partition("\n\n")[0]
     helped = command("score", "--help")[1]
     for kind in (".csv", ".csv.gz", ".csv.bz2", ".npz", ".npy", "idx", "PNG", "JPEG", "folder"):
@@ -887,7 +889,9 @@ def test_an_error_in_the_middle_leaves_no_answers(command, there, tmp_path):
 
 def test_answers_have_the_columns_that_the_page_says(command, there, tmp_path):
     """That its commands run is in test_pages.py."""
-    page = (Path(__file__).parents[3] / "docs" / "own-model.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "guide" / "command-line.md").read_text(
+        encoding="utf-8"
+    )
     assert command(*FIT, "-o", tmp_path / "det")[0] == 0
     assert command("score", tmp_path / "det", "new.npz", "-o", tmp_path / "answers.csv")[0] == 0
     found = rows_of(tmp_path / "answers.csv")

@@ -271,12 +271,14 @@ def test_the_default_finds_what_the_old_one_could_not(command, tmp_path, monkeyp
 
 
 @pytest.mark.slow
-def test_what_the_page_on_deciding_says_of_combined():
+def test_what_the_page_on_choosing_says_of_combined():
     """Its figures, from the experiment it tells of: calibration inputs drawn six times, with the
     training data or not.
     """
     page = " ".join(
-        (Path(__file__).parents[3] / "docs" / "deciding.md").read_text(encoding="utf-8").split()
+        (Path(__file__).parents[3] / "docs" / "guide" / "choose-a-detector.md")
+        .read_text(encoding="utf-8")
+        .split()
     )
     known = load("digits", unseen=[7, 8, 9])
     torch.manual_seed(0)
