@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from nescio.training.tuning import select_length_scale as select_length_scale
     from nescio.training.tuning import select_penalty as select_penalty
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _MODULES = {  # public name: the module it is
     **{room: room for room in ("audit", "data", "detectors", "methods", "metrics", "models")},

@@ -94,11 +94,10 @@ def evaluate(
     extremes.record(record.known.name, seed, record.provenance.seconds).save(paths[1])
     if tally is not None:
         about = record.known.name, record.provenance.settings, time.monotonic() - started
-        decision = replace(tally.record(*about), promise=subject.promise)
+        reused, promise = subject.stale is not None, subject.promise
+        decision = replace(tally.record(*about), promise=promise, on_calibration_inputs=reused)
         for line in decision_words(decision):
             show(escape(line))
-        if subject.stale is not None:
-            show("These known inputs are the calibration inputs: no test of the guarantee.")
         decision.save(paths[2])
     print_saved(*paths[: len(kinds)])
     if lost:

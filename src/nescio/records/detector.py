@@ -46,6 +46,7 @@ class Decision(Record):
     accepted_accuracy: Fraction | None  # of the answers to those that are accepted
     unknown: tuple[RefusedSet, ...]
     provenance: Provenance
+    on_calibration_inputs: bool = False  # whether the known inputs are those of the threshold
 
     def headline(self) -> str:
         refused = ", ".join(f"{one.name} {percent(one.refused)}" for one in self.unknown)

@@ -22,6 +22,7 @@ UNUSUAL = (  # that so few known inputs are accepted
     "That is fewer than chance explains: these test inputs differ from those that set the "
     "threshold, and the guarantee does not hold for them."
 )
+NO_TEST = "These known inputs are the calibration inputs: no test of the guarantee."
 
 
 def detector_name(record: Fitted) -> str:
@@ -129,15 +130,18 @@ def threshold_words(detector: str, thresholds: tuple[float, ...], calibration: s
 
 
 def _guarantee(record: Decision) -> list[str]:
-    accepted = f"{percent(record.accepted)} of {record.inputs:,} known test inputs were accepted"
-    if record.promise is None:
-        return ["Its guarantee is not in this record.", f"Measured: {accepted}."]
-    words = [f"Guarantee: {record.promise}."]
-    if record.usual is None:
+    inputs = "calibration inputs" if record.on_calibration_inputs else "known test inputs"
+    accepted = f"{percent(record.accepted)} of {record.inputs:,} {inputs} were accepted"
+    words = ["Its guarantee is not in this record."]
+    if record.promise is not None:
+        words = [f"Guarantee: {record.promise}."]
+    if record.on_calibration_inputs:
+        return [*words, f"Measured: {accepted}.", NO_TEST]
+    if record.promise is None or record.usual is None:
         return [*words, f"Measured: {accepted}."]
     low, high = record.usual
-    chance = f"{percent(low)} to {percent(high)} are expected by chance"
-    words.append(f"Measured: {accepted}; {chance} with that many inputs.")
+    expected = f"{percent(low)} to {percent(high)} are expected"
+    words.append(f"Measured: {accepted}; {expected} with that many inputs.")
     return [*words, UNUSUAL] if record.accepted < low else words
 
 
@@ -193,7 +197,8 @@ def threshold_html(context: ReportContext) -> Markup:
         accepted = f"{record.known} {percent(record.accepted)}{''.join(unknown)}"
         alt = f"Bars: fraction accepted of {accepted}"
         inside = paragraphs(decision_words(record)) + figure(decision_figure(record), alt)
-        title, count = f"{name}: measured on test data", len(decisions)
+        data = "calibration" if record.on_calibration_inputs else "test"
+        title, count = f"{name}: measured on {data} data", len(decisions)
         parts.append(model_part(title, inside, count) if count > 1 else heading(title) + inside)
     return join(parts)
 

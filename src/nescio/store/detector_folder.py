@@ -1,7 +1,7 @@
 """A detector's folder: what `nescio fit` writes and `nescio score` reads.
 
 detector.safetensors  what was fitted and, of a network of ours, the network
-graph.safetensors     of a network of the user's: it, as plain operations
+graph.safetensors     of a network of the user's: its exported graph
 weights.safetensors   or, if it cannot be exported, its weights
 fitted.json           how it was fitted, and what it takes
 """
@@ -149,14 +149,14 @@ def _check_same(detector: Detector, loaded: Detector, x: Tensor) -> None:
         batch = x[:size]
         logits = (predict(one.model, batch, progress=False) for one in (detector, loaded))
         if not torch.equal(*logits):
-            raise NescioError(f"its plain operations give other logits for a batch of {size}")
+            raise NescioError(f"its exported graph gives other logits for a batch of {size}")
         try:
             scores = loaded.score(batch)
         except NescioError as error:  # such as one about a layer that it does not find
-            reason = "needs the network's own layers, not plain operations"
+            reason = "needs the network's own layers, not an exported graph"
             raise NescioError(f"{detector.name} {reason}") from error
         if not torch.equal(detector.score(batch), scores):
-            raise NescioError(f"{detector.name} gives other scores over its plain operations")
+            raise NescioError(f"{detector.name} gives other scores over the exported graph")
 
 
 def _load_detector(path: Path, model: nn.Module | None) -> Detector:

@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -83,6 +84,8 @@ def test_help_of_train_names_what_there_is(command):
 
 def test_version(command):
     assert command("--version")[1].strip() == f"nescio {nescio.__version__}"
+    citation = Path(__file__).parents[3] / "CITATION.cff"
+    assert f"\nversion: {nescio.__version__}\n" in citation.read_text()
 
 
 def test_help_of_train_says_how_settings_are_found(command):

@@ -13,6 +13,8 @@ import nescio
 from nescio.cli import main
 from nescio.data import load
 from nescio.records import Contest, Decision, Evaluation
+from nescio.report.decision import NO_TEST
+from nescio.report.page import report_page
 from nescio.store.detector_folder import open_fitted
 
 CODE = """
@@ -183,15 +185,20 @@ def test_thresholds_per_class_decide_as_the_detector_does(command, there, known,
         ("det --data test.npz", None),
     ],
 )
-def test_known_data_that_settled_the_threshold_are_told(command, there, tmp_path, words, stale):
+def test_calibration_data_as_test_data_are_reported(command, there, tmp_path, words, stale):
     code, out, err = command(
         "evaluate", *words.split(), "--unknown", "other.npz", "-o", tmp_path / "e.json"
     )
     assert code == 0, err
     assert ("warning" in err) == (stale is not None)
     assert ("These known inputs are the calibration inputs" in out) == (stale is not None)
-    told = f"these are the calibration inputs: {stale} set the threshold of this detector"
-    assert stale is None or told in err
+    warning = f"these are the calibration inputs: {stale} set the threshold of this detector"
+    assert stale is None or warning in err
+    decision = Decision.load(tmp_path / "e-decision.json")
+    assert decision.on_calibration_inputs == (stale is not None)
+    page = report_page([("detector", decision)])
+    assert (NO_TEST in page) == ("measured on calibration data" in page) == (stale is not None)
+    assert ("are expected with that many inputs" in page) == (stale is None)
 
 
 def test_a_detector_over_a_run_knows_its_classes_held_out(command, there, tmp_path):

@@ -1,4 +1,4 @@
-"""Networks kept as plain operations: bit-identical, found again by name, and no way in for a
+"""Networks kept as elementary operations: bit-identical, found again by name, and no way in for a
 hostile file.
 """
 

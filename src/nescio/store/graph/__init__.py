@@ -1,4 +1,4 @@
-"""A network as plain operations and tensors: kept in a file, and run without its code.
+"""A network as elementary operations and tensors: kept in a file, and run without its code.
 
 What a file may ask for is checked before (`rule.py`); nothing in a file becomes code.
 """

@@ -130,8 +130,7 @@ def _op_name(target: Any) -> str:
     for name, call in ARITHMETIC.items():
         if target is call:
             return name
-    name = getattr(target, "__name__", target)
-    raise NescioError(f"it calls {name}, which is none of the plain operations")
+    raise NescioError(f"it calls {getattr(target, '__name__', target)}, which no graph may hold")
 
 
 def _plain(value: Any, places: Mapping[Any, dict[str, int]]) -> Any:
