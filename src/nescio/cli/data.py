@@ -22,10 +22,10 @@ def data_list(root: str | None = None) -> None:
     from nescio.report.table import Cell, Styled, Table
 
     rows: list[list[Cell]] = []
-    for one in status(root):
-        missing = "get" if one.downloadable else "no"
-        here = Styled("yes", style="green") if one.present else Styled(missing, style="yellow")
-        rows.append([one.name, one.kind, here, str(one.where or ""), one.about])
+    for entry in status(root):
+        missing = "get" if entry.downloadable else "no"
+        here = Styled("yes", style="green") if entry.present else Styled(missing, style="yellow")
+        rows.append([entry.name, entry.kind, here, str(entry.where or ""), entry.about])
     out.print(Table("data sets", ("name", "kind", "here", "where", "what"), rows))
 
 

@@ -117,7 +117,7 @@ class Findings:
 
     def records(self) -> dict[str, Record]:
         """Return the records by name, in the order of the report."""
-        return {name: one for name, one in vars(self).items() if isinstance(one, Record)}
+        return {name: value for name, value in vars(self).items() if isinstance(value, Record)}
 
     def save(self, run: Path) -> None:
         """Save all records in the folder of a run."""
@@ -129,7 +129,7 @@ class Findings:
         for side in self.evaluation.unknown:
             if side.name == name:
                 own = self.evaluation.score
-                return next(one.auroc for one in side.separation if one.score == own)
+                return next(result.auroc for result in side.separation if result.score == own)
         return None
 
     def rejected(self, name: str) -> str:
@@ -189,14 +189,14 @@ def _far_away(softmax: Findings, duq: Findings) -> str:
 
 
 def _attacked(softmax: Findings, acet: Findings) -> str:
-    fooled, trained = (one.confidence("adversarial_noise") for one in (softmax, acet))
+    fooled, trained = (tried.confidence("adversarial_noise") for tried in (softmax, acet))
     start = (
         f"Under attack: on adversarial noise the mean confidence of softmax is {percent(fooled)}, "
         f"and that of ACET, which was trained on such noise, {percent(trained)}"
     )
     if fooled - trained < CLEAR_DIFFERENCE:
         return f"{start}: here that training did not help."
-    accuracy, plain = (percent(one.evaluation.known.accuracy) for one in (acet, softmax))
+    accuracy, plain = (percent(tried.evaluation.known.accuracy) for tried in (acet, softmax))
     return f"{start}; its accuracy on known digits is {accuracy}, that of softmax {plain}."
 
 
@@ -221,8 +221,8 @@ def maps_in_characters(maps: Sequence[Map]) -> Table:
     table.add_column(width=1)  # indents like the text
     for _ in maps:
         table.add_column(width=MAP_COLUMNS, no_wrap=True)
-    table.add_row("", *(Text(one.method, style="bold") for one in maps))
-    table.add_row("", *(Text("\n".join(map_lines(one))) for one in maps))
+    table.add_row("", *(Text(chart.method, style="bold") for chart in maps))
+    table.add_row("", *(Text("\n".join(map_lines(chart))) for chart in maps))
     return table
 
 
@@ -263,7 +263,7 @@ def print_summary(folder: Path, problems: Mapping[str, Sequence[Findings]], out:
     out.print(findings_table(problems))
     out.print(Text(NOTES, style="dim"))
     out.print("\n[bold]What this shows[/]")
-    for number, sentence in enumerate(lessons({one.method: one for one in digits}), 1):
+    for number, sentence in enumerate(lessons({tried.method: tried for tried in digits}), 1):
         say(out, sentence, f"{number}. ")
     out.print("\n[bold]Try next[/]")
     for command, why in try_next(folder, name):

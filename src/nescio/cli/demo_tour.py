@@ -111,8 +111,8 @@ def tour(folder: Path, seed: int, out: Console, size: Size | None = None) -> Non
         digits, gallery = work.digits()
         problems = {DIGITS.name: digits, MOONS.name: work.moons()}
         next_stage("the report")
-        every = [(f"{name}/{one.method}", one) for name in problems for one in problems[name]]
-        records = [(name, record) for name, one in every for record in one.records().values()]
+        every = [(f"{name}/{tried.method}", tried) for name in problems for tried in problems[name]]
+        records = [(name, record) for name, tried in every for record in tried.records().values()]
         with atomic_write(folder / REPORT, "w") as file:
             file.write(report_page([*records, (DIGITS.name, gallery)]))
     print_summary(folder, problems, out)
@@ -193,7 +193,8 @@ class _Tour:
         save_figure(map_figure(maps, "confidence"), self.folder / MOONS.name / "maps.svg")
         self.out.print(maps_in_characters(maps))
         self.out.print(f"\n  [dim]Confidence: {LEGEND}[/]", soft_wrap=True)
-        each = ", ".join(f"{one.method} {percent(confident_fraction(one), 0)}" for one in maps)
+        fractions = {chart.method: percent(confident_fraction(chart), 0) for chart in maps}
+        each = ", ".join(f"{method} {fraction}" for method, fraction in fractions.items())
         say(self.out, f"Fraction of the square with a confidence over 95 %: {each}.")
         self.out.print()
         return results
@@ -217,7 +218,7 @@ class _Tour:
         quiet: dict[str, Any] = {"seed": self.seed, "progress": False}
         sets = unknown_sets(problem.unknown, known, seed=self.seed)
         evaluation = evaluate(model, known.test, sets, attacked=self.size.attacked, **quiet)
-        data = {name: one for name, one in sets.items() if not isinstance(one, str)}  # no attacks
+        data = {name: x for name, x in sets.items() if not isinstance(x, str)}  # no attacks
         calibration, test = split_test(self.folder, problem, known, self.seed)
         choice = NamedDetector(accept=ACCEPT)
         detector, _ = fit_run(run / "detector", run, calibration, None, None, choice)

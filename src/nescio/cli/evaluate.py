@@ -129,5 +129,5 @@ def _lost_sets(path: Path, record: Evaluation) -> list[str]:
     except NescioError:  # there is none that could be lost
         return []
     # also those of attacks that failed
-    old, new = ([*(side.name for side in one.unknown), *failed_attacks(one)] for one in both)
+    old, new = ([*(side.name for side in e.unknown), *failed_attacks(e)] for e in both)
     return [name for name in old if name not in new]

@@ -51,7 +51,7 @@ class MethodCommand(Command):
         if settings:  # a misspelt option is reported before what click finds missing
             known = {option for method in names("METHODS") for option in _options(method, own)}
             for name in (name for name in settings if name not in known):
-                raise unknown_name("option", name, known | {one for one in own if "--" in one})
+                raise unknown_name("option", name, known | {word for word in own if "--" in word})
         return super().parse_args(ctx, rest + words)
 
 

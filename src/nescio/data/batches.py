@@ -46,7 +46,7 @@ def length(data: Any) -> int | None:
         return int(shape[0]) if shape else None
     if isinstance(data, Dataset):
         return len(data) if isinstance(data, Sized) else None
-    return sum(len(_batch(one)[0]) for one in data) if isinstance(data, list | tuple) else None
+    return sum(len(_batch(batch)[0]) for batch in data) if isinstance(data, list | tuple) else None
 
 
 def in_memory(data: Any) -> bool:
@@ -70,9 +70,9 @@ def _stream(data: Any, batch_size: int) -> Iterator[Batch]:
     if isinstance(data, Dataset):
         # its own generator, so that looking at data does not advance the global one
         loader = DataLoader(data, batch_size, collate_fn=collated, generator=torch.Generator())
-        return (_batch(one) for one in loader)
+        return (_batch(batch) for batch in loader)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
-        return (_batch(one) for one in data)
+        return (_batch(batch) for batch in data)
     kinds = "a tensor, an array, a pair (inputs, labels), a dataset, or an iterable of batches"
     raise NescioError(f"data must be {kinds}, got {type(data).__name__}")
 
@@ -115,7 +115,7 @@ def _batch(one: Any) -> Batch:
 def collated(items: list[Any]) -> Any:
     """Return items of a dataset as a batch; arrays are made tensors, as torch does not take all."""
     try:
-        return default_collate([_item(one) for one in items])
+        return default_collate([_item(item) for item in items])
     except NescioError:
         raise
     except (RuntimeError, TypeError) as error:
@@ -192,7 +192,7 @@ def take(data: Data, index: Tensor) -> tuple[Tensor, Tensor]:
         return data.take(index)
     batch = collated([data[position] for position in index.tolist()])
     pair = isinstance(batch, list | tuple) and len(batch) == 2
-    if not pair or not all(isinstance(one, Tensor) for one in batch):
+    if not pair or not all(isinstance(part, Tensor) for part in batch):
         raise NescioError("the items of a training or validation set must be pairs (input, label)")
     return batch[0], as_int64(batch[1])
 

@@ -42,5 +42,5 @@ def _natural(text: str) -> tuple[Any, ...]:
     """A key to sort by: integers first and by value, then text with the digits in it as numbers."""
     integer = _INTEGER.fullmatch(text) is not None
     pieces = re.split(r"(\d+)", text)  # text and digits alternate
-    keys = [Decimal(one) if at % 2 else one for at, one in enumerate(pieces)]
+    keys = [Decimal(piece) if at % 2 else piece for at, piece in enumerate(pieces)]
     return not integer, Decimal(text if integer else 0), keys, text

@@ -53,7 +53,7 @@ def _fetched(remote: Remote, folder: Path, base_url: str | None, progress: Progr
     url = remote.url if base_url is None else f"{base_url.rstrip('/')}/{target.name}"
     logger, level = pooch.get_logger(), pooch.get_logger().level
     logger.setLevel(logging.ERROR)  # it would announce each file beside our own progress
-    new_folders = [one for one in target.parents if not os.path.exists(one)]
+    new_folders = [folder for folder in target.parents if not os.path.exists(folder)]
     fetch = _Resuming(target.with_name(f"{target.name}.part"), progress)
     try:
         where = target.name, target.parent
@@ -69,8 +69,8 @@ def _fetched(remote: Remote, folder: Path, base_url: str | None, progress: Progr
     finally:
         logger.setLevel(level)
         with suppress(OSError):  # a folder made for a file that came is not empty, and stays
-            for one in new_folders:
-                one.rmdir()
+            for folder in new_folders:
+                folder.rmdir()
 
 
 def _trouble(url: str, error: requests.RequestException) -> str:

@@ -99,7 +99,7 @@ def unseen_classes(unseen: Any) -> Classes:
 
 def seen_classes(classes: tuple[str, ...], unseen: Iterable[int | str], name: str) -> list[int]:
     """Return the positions of all classes but `unseen`, which are given by name or position."""
-    left_out = {_position(one, classes) for one in unseen_classes(unseen)}
+    left_out = {_position(label, classes) for label in unseen_classes(unseen)}
     seen = [i for i in range(len(classes)) if i not in left_out]
     if len(seen) < 2:
         without = f" without {', '.join(classes[i] for i in sorted(left_out))}" if left_out else ""

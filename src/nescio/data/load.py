@@ -208,10 +208,10 @@ def relabelled(
     labels = samples.labels
     if classes is None or (labels < 0).any():
         return samples.with_labels(labels, name)
-    if not names and not all(one.isdecimal() for one in classes):
+    if not names and not all(name.isdecimal() for name in classes):
         return samples.with_labels(labels.where(labels < len(classes), -1), name)
     names = names or tuple(map(str, range(int(labels.max()) + 1)))
-    position = {plain_name(one): i for i, one in enumerate(classes)}
-    position |= {one: i for i, one in enumerate(classes)}
-    new = [position.get(one, position.get(plain_name(one), -1)) for one in names]
+    position = {plain_name(name): i for i, name in enumerate(classes)}
+    position |= {name: i for i, name in enumerate(classes)}
+    new = [position.get(name, position.get(plain_name(name), -1)) for name in names]
     return samples.with_labels(torch.tensor(new)[labels], name)

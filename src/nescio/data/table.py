@@ -112,7 +112,8 @@ class Encoding:
         check_name("unseen_category", unseen_category, UNSEEN_CATEGORY)
         table = source if isinstance(source, Mapping) else read_csv(source)
         where = "the table" if isinstance(source, Mapping) else str(source)
-        lacking = ", ".join(repr(one.name) for one in self.columns if one.name not in table)
+        names = (column.name for column in self.columns)
+        lacking = ", ".join(repr(name) for name in names if name not in table)
         if lacking:
             raise NescioError(f"{where} has no column {lacking}; it has {', '.join(table)}")
         counts = {len(table[column.name]) for column in self.columns}
@@ -161,7 +162,7 @@ class Encoding:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, for JSON."""
         columns = [asdict(column) for column in self.columns]
-        return {"columns": [one | {"categories": list(one["categories"])} for one in columns]}
+        return {"columns": [c | {"categories": list(c["categories"])} for c in columns]}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
@@ -169,7 +170,7 @@ class Encoding:
         given = plain.get("columns") if isinstance(plain, Mapping) else None
         if not isinstance(given, list | tuple) or not given:
             raise NescioError("not a table's encoding: it has no columns")
-        columns = tuple(_from_dict(one) for one in given)
+        columns = tuple(_from_dict(column) for column in given)
         if len({column.name for column in columns}) < len(columns):
             raise NescioError("not a table's encoding: it has two columns of one name")
         return cls(columns)

@@ -106,7 +106,7 @@ class Explanation:
 def explanations(
     answers: Answers, threshold: Tensor, class_names: Sequence[str] | None
 ) -> list[Explanation]:
-    """Return the evidence about each input, in words with class names if they are given."""
+    """Return what is known about each input, in words with class names if they are given."""
     answers = Answers(*(part.reshape(-1) for part in answers))
     threshold = threshold.to(answers.predicted.device)
     each = threshold[answers.predicted.clamp(min=0)] if threshold.dim() else threshold
@@ -114,8 +114,8 @@ def explanations(
     answer, predicted, score, p, confidence = answers
     columns = (answer, predicted, confidence, score, each.expand(len(score)), p)
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    evidence = [Explanation(*row) for row in rows]
-    return [replace(one, verdict=_verdict(one, names, threshold.dim() > 0)) for one in evidence]
+    explained, per_class = [Explanation(*row) for row in rows], threshold.dim() > 0
+    return [replace(each, verdict=_verdict(each, names, per_class)) for each in explained]
 
 
 def _verdict(one: Explanation, names: Sequence[str] | None, per_class: bool) -> str:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Self
 
 import torch
@@ -57,7 +58,7 @@ class Combined(Detector):
 
     def _set_members(self, given: Sequence[Any]) -> None:
         self.members = nn.ModuleList([_member(self.model, member) for member in given])
-        self.layers = tuple(dict.fromkeys(name for one in self._each() for name in one.layers))
+        self.layers = tuple({name: 0 for member in self._each() for name in member.layers})
 
     def fit(
         self,
@@ -114,7 +115,8 @@ class Combined(Detector):
 
     def learn(self, data: Any) -> None:
         self._split = self._split or self._halved
-        calibration, learners = self._calibration, [one for one in self._each() if one.learns]
+        calibration = self._calibration
+        learners = [member for member in self._each() if member.learns]
         if calibration is None:
             calibration = data
             if learners:
@@ -171,7 +173,8 @@ class Combined(Detector):
     ) -> list[Explanation]:
         """Explain as every detector, and say which member finds each input most unusual."""
         rows, _ = add_batch_axis(data, self.input_dims_)
-        return [one for x, _ in read(rows, batch_size) for one in self._explain_batch(x, classes)]
+        batches = (self._explain_batch(x, classes) for x, _ in read(rows, batch_size))
+        return list(chain.from_iterable(batches))
 
     def _explain_batch(self, x: Tensor, classes: Sequence[str] | None) -> list[Explanation]:
         found = super().explain(x, len(x), classes)
@@ -202,12 +205,12 @@ class Combined(Detector):
     def _scores(self, x: Tensor, forward_pass: ForwardPass) -> Tensor:
         """Return the members' scores of a batch, `(K, B)`."""
         scores = [member.score_batch(x, forward_pass) for member in self._each()]
-        return torch.stack([one.to(x.device).double() for one in scores])
+        return torch.stack([values.to(x.device).double() for values in scores])
 
     def _by_member(self, function: Any, scores: Tensor) -> list[Tensor]:
         """Return a function of each member's scores `(B,)` and its calibration scores."""
         calibrations = [member.calibration_ for member in self._each()]
-        if not all(len(one) for one in calibrations):
+        if not all(len(scores) for scores in calibrations):
             raise NescioError("Combined is not fitted: call .fit(calibration) first")
         pairs = zip(scores, calibrations, strict=True)
         return [function(row, calibration.to(row.device)) for row, calibration in pairs]

@@ -95,10 +95,10 @@ class Tally:
 
     def record(self, known: str, settings: dict[str, Any], seconds: float) -> Decision:
         """Return what was promised and what became of it; `known` names the known data."""
-        detector, rule, own = self.detector, self.detector.rule, self.counts[KNOWN]
+        detector, rule, tally = self.detector, self.detector.rule, self.counts[KNOWN]
         bounded = rule if isinstance(rule, ControlRisk) else None
         accept = rule.accept if isinstance(rule, Accept) else None
-        others = {name: one for name, one in self.counts.items() if name != KNOWN}
+        others = {name: counts for name, counts in self.counts.items() if name != KNOWN}
         return Decision(
             method=as_method(detector.model).name,
             detector=detector.score_name if isinstance(detector, Threshold) else detector.name,
@@ -111,16 +111,16 @@ class Tally:
             thresholds=tuple(detector.threshold_.reshape(-1).tolist()),
             calibrated=len(detector.calibration_),
             known=known or KNOWN,
-            inputs=own.inputs,
-            accepted=own.accepted / own.inputs,
-            usual=None if accept is None else _usual(detector, accept, own.inputs),
-            accuracy=own.right / own.inputs if own.labelled else None,
-            accepted_accuracy=own.right_accepted / own.accepted
-            if own.labelled and own.accepted
+            inputs=tally.inputs,
+            accepted=tally.accepted / tally.inputs,
+            usual=None if accept is None else _usual(detector, accept, tally.inputs),
+            accuracy=tally.right / tally.inputs if tally.labelled else None,
+            accepted_accuracy=tally.right_accepted / tally.accepted
+            if tally.labelled and tally.accepted
             else None,
             unknown=tuple(
-                RefusedSet(name, one.inputs, 1 - one.accepted / one.inputs)
-                for name, one in others.items()
+                RefusedSet(name, counts.inputs, 1 - counts.accepted / counts.inputs)
+                for name, counts in others.items()
             ),
             provenance=Provenance.now(0, settings, seconds),
         )
@@ -128,9 +128,8 @@ class Tally:
 
 def _answers(detector: Detector, x: Tensor) -> tuple[Tensor, Tensor]:
     """Of a batch `(B,)` each: the class or −1, and the model's own prediction."""
-    found = detector.explain(x, batch_size=len(x))
-    answers, predicted = zip(*((one.answer, one.predicted) for one in found), strict=True)
-    return torch.tensor(answers), torch.tensor(predicted)
+    rows = detector.explain(x, batch_size=len(x))
+    return torch.tensor([r.answer for r in rows]), torch.tensor([r.predicted for r in rows])
 
 
 def _bound(detector: Detector, accept: float) -> float:

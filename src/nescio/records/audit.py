@@ -185,7 +185,7 @@ class FeatureAudit(Record):
     unfollowed: Count = 0  # ways of rows without time to follow, whose distances are not proved
 
     def check(self) -> None:
-        for side in (side for one in self.features for side in (one.lower, one.higher)):
+        for side in (side for feature in self.features for side in (feature.lower, feature.higher)):
             lists = {"ends": side.ends, "certain_of": side.certain_of}
             check_together(side, classes=self.classes, **lists)
 
@@ -284,9 +284,9 @@ class Scaling(Record):
     def check(self) -> None:
         check_together(self, factors=self.factors)
         check_together(self, gauges=self.gauges)
-        for one in self.directions:
-            lists = {"confidence": one.confidence, "median_confidence": one.median_confidence}
-            check_together(one, factors=self.factors, **lists)
-            check_together(one, gauges=self.gauges, scores=one.scores)
-            for course in one.scores or ():
+        for way in self.directions:
+            lists = {"confidence": way.confidence, "median_confidence": way.median_confidence}
+            check_together(way, factors=self.factors, **lists)
+            check_together(way, gauges=self.gauges, scores=way.scores)
+            for course in way.scores or ():
                 check_together(course, factors=self.factors, mean=course.mean)

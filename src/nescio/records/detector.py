@@ -49,7 +49,7 @@ class Decision(Record):
     on_calibration_inputs: bool = False  # whether the known inputs are those of the threshold
 
     def headline(self) -> str:
-        refused = ", ".join(f"{one.name} {percent(one.refused)}" for one in self.unknown)
+        refused = ", ".join(f"{side.name} {percent(side.refused)}" for side in self.unknown)
         accepted = f"{percent(self.accepted)} of {self.inputs} known inputs accepted"
         return f"{accepted}; refused of unknown ones: {refused}" if refused else accepted
 

@@ -145,9 +145,9 @@ class Evaluation(Record):
         known = self.known
         accuracy = f"accuracy {percent(known.accuracy)} on {known.inputs} inputs of {known.name}"
         aurocs = [
-            f"{side.name} {'–' if one.auroc is None else f'{one.auroc:.3f}'}"
+            f"{side.name} {'–' if result.auroc is None else f'{result.auroc:.3f}'}"
             for side in self.unknown
-            for one in side.separation
-            if one.score == self.score
+            for result in side.separation
+            if result.score == self.score
         ]
         return f"{accuracy}; AUROC by {self.score}: {', '.join(aurocs)}" if aurocs else accuracy

@@ -58,8 +58,8 @@ class Examples(Record):
     provenance: Provenance
 
     def check(self) -> None:
-        for one in (self.known, *self.unknown):
-            for example in (*one.surest, *one.unsure):
+        for group in (self.known, *self.unknown):
+            for example in (*group.surest, *group.unsure):
                 check_lengths(example, features=self.features, values=example.values)
 
 

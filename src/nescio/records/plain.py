@@ -125,7 +125,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _check_depth(body: Any) -> None:
     level = [body] if isinstance(body, dict | list) else []
     for _ in range(MAX_DEPTH):
-        inner = (item for one in level for item in (one.values() if isinstance(one, dict) else one))
-        level = [item for item in inner if isinstance(item, dict | list)]
+        parts = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [item for part in parts for item in part if isinstance(item, dict | list)]
     if level:
         raise RecursionError

@@ -36,13 +36,13 @@ class Contest(Record):
     provenance: Provenance
 
     def check(self) -> None:
-        for one in self.contestants:
+        for contestant in self.contestants:
             for name in ("auroc", "fpr95"):
-                if getattr(one, name).keys() != self.unknown.keys() or not self.unknown:
-                    damaged(one, name, "one number for each unknown set")
+                if getattr(contestant, name).keys() != self.unknown.keys() or not self.unknown:
+                    damaged(contestant, name, "one number for each unknown set")
 
     def headline(self) -> str:
-        best = (f"{one.name} {one.mean:.3f}" for one in self.contestants[:3])
+        best = (f"{contestant.name} {contestant.mean:.3f}" for contestant in self.contestants[:3])
         return f"mean AUROC of {', '.join(best)}"
 
 
@@ -78,5 +78,5 @@ class Recommendation(Record):
     provenance: Provenance
 
     def headline(self) -> str:
-        best = (f"{one.name} {one.mean:.3f}" for one in self.ranking[:3])
+        best = (f"{ranked.name} {ranked.mean:.3f}" for ranked in self.ranking[:3])
         return f"{self.detector}, of {', '.join(best)}"

@@ -227,8 +227,9 @@ def audit_html(context: ReportContext) -> Markup:
         inside = paragraphs([*audit_words(record), _basis_words(record)])
         inside += _figure_html(name, record)
         # names of its classes, if another record of the model has them
-        others = (one for other, one in context.records if other == name)
-        named = (one.classes for one in others if isinstance(one, FeatureAudit | Fitted | Map))
+        kinds = FeatureAudit | Fitted | Map
+        others = (r for other, r in context.records if other == name and isinstance(r, kinds))
+        named = (record.classes for record in others)
         classes = next((names for names in named if len(names) == record.classes), ())
         inside += table.html() if (table := _classes_table(record, classes)) else ""
         parts.append(model_part(f"{name}: scaled to infinity", inside, len(audits)))
@@ -255,11 +256,11 @@ def _comparison_table(audits: Sequence[tuple[str, Audit]]) -> Table:
     columns = ["model", "basis", "confidence provably → 1", "provably ends uncertain"]
     columns += ["median factor until certain", "certain unscaled", "projected back: overconfident"]
     rows = []
-    for name, one in audits:
-        limits = map(Percent, (one.ends_certain, one.ends_unknown))
-        others = map(Percent, (one.at_once, one.overconfident))
-        rows.append((name, BASIS[one.law], *limits, one.median_factor, *others))
-    drawn = all(one.drawn for _, one in audits)
+    for name, audit in audits:
+        limits = map(Percent, (audit.ends_certain, audit.ends_unknown))
+        others = map(Percent, (audit.at_once, audit.overconfident))
+        rows.append((name, BASIS[audit.law], *limits, audit.median_factor, *others))
+    drawn = all(audit.drawn for _, audit in audits)
     what = "Random points in the box of the data" if drawn else "Inputs"
     title = f"{what}, scaled to infinity; a dash is what does not apply, or never happens."
     return Table(title, columns, rows, digits=2)

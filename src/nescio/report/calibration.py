@@ -47,9 +47,10 @@ def temperature_table(records: Sequence[tuple[str, Temperature]]) -> Table:
     """Return likelihood and calibration before and after each temperature."""
     columns = ("model", "inputs", "temperature", "accuracy", "NLL before", "NLL after")
     rows: list[list[Cell]] = []
-    for name, one in records:
-        row: list[Cell] = [name, one.inputs, one.temperature, Percent(one.accuracy)]
-        row += [one.nll_before, one.nll_after, Percent(one.ece_before), Percent(one.ece_after)]
+    for name, record in records:
+        row: list[Cell] = [name, record.inputs, record.temperature, Percent(record.accuracy)]
+        ece = map(Percent, (record.ece_before, record.ece_after))
+        row += [record.nll_before, record.nll_after, *ece]
         rows.append(row)
     return Table("Temperature scaling", (*columns, "ECE before", "ECE after"), rows, [WARNING])
 
@@ -122,7 +123,7 @@ def confidence_gap_figure(records: Sequence[tuple[str, Evaluation]]) -> Figure:
             axes.plot([both[i]], [y], "oD"[i], markersize=8, **style)
     axes.set_yticks(range(len(records)), [plot_text(name) for name, _ in records])
     axes.set_ylim(len(records) - 0.5, -0.5)  # the first on top
-    values = [value for _, one in records for value in (one.known.accuracy, one.known.mmc)]
+    values = [value for _, record in records for value in (record.known.accuracy, record.known.mmc)]
     # at least five percentage points around, so that a small gap looks small
     axes.set_xlim(max(-0.01, min(values) - 0.05), min(1.01, max(values) + 0.05))
     axes.xaxis.set_major_formatter(lambda x, _: f"{100 * x:g} %" if -1e-9 < x < 1 + 1e-9 else "")
@@ -138,13 +139,13 @@ def calibration_html(context: ReportContext) -> Markup:
         parts.append(_distinct_columns(evaluations).html())
         parts.append(terms((name, METRICS[name]) for name in TERMS))
     for data in dict.fromkeys(record.known.name for _, record in evaluations):
-        of_data = [(name, one) for name, one in evaluations if one.known.name == data]
-        if binned := [(name, one) for name, one in of_data if one.known.reliability is not None]:
+        of_data = [(name, record) for name, record in evaluations if record.known.name == data]
+        if binned := [(name, r) for name, r in of_data if r.known.reliability is not None]:
             parts += [_reliability(data, binned[:MAX_DRAWN]), not_drawn(len(binned), "models are")]
     if len(evaluations) > 1:
         values = []
-        for name, one in evaluations[:MAX_MODELS]:
-            accuracy, mean = percent(one.known.accuracy), percent(one.known.mmc)
+        for name, record in evaluations[:MAX_MODELS]:
+            accuracy, mean = percent(record.known.accuracy), percent(record.known.mmc)
             values.append(f"{name}: accuracy {accuracy}, confidence {mean}")
         alt = f"Accuracy and mean confidence. {'; '.join(values)}."
         parts.append(figure(confidence_gap_figure(evaluations[:MAX_MODELS]), alt, GAP))

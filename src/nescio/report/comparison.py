@@ -66,21 +66,21 @@ def write_comparison(
 
 def _known_cells(group: Sequence[Evaluation]) -> tuple[Cell, Cell, Cell]:
     """Return runs, accuracy and mean confidence on known data of one method."""
-    accuracy, mmc = ([getattr(one.known, name) for one in group] for name in ("accuracy", "mmc"))
+    accuracy, mmc = ([getattr(run.known, name) for run in group] for name in ("accuracy", "mmc"))
     return len(group), percent_cell(accuracy), percent_cell(mmc)
 
 
 def _cells(group: Sequence[Evaluation], name: str, score: str | None) -> dict[str, Cell]:
     """Return each metric of one method on one unknown set, mean ± standard deviation of runs."""
-    sides = [side_of(one, name) for one in group]
+    sides = [side_of(run, name) for run in group]
     separations = zip(group, (side.separation for side in sides), strict=True)
-    results = [of_score(one, separation, score) for one, separation in separations]
+    results = [of_score(record, separation, score) for record, separation in separations]
     return {
         "MMC unknown": percent_cell([side.mmc for side in sides]),
-        "AUROC": auroc_cell([one.auroc for one in results]),
-        "AUPR In": mean_cell([one.aupr_in for one in results]),
-        "AUPR Out": mean_cell([one.aupr_out for one in results]),
-        "FPR95": percent_cell([one.fpr95 for one in results]),
+        "AUROC": auroc_cell([result.auroc for result in results]),
+        "AUPR In": mean_cell([result.aupr_in for result in results]),
+        "AUPR Out": mean_cell([result.aupr_out for result in results]),
+        "FPR95": percent_cell([result.fpr95 for result in results]),
     }
 
 
@@ -107,9 +107,9 @@ def metric_tables(records: Records, unknown: Sets = None, score: str | None = No
     auroc, fpr95, mmc = [], [], []
     for label, group in runs.items():
         cells, known = [_cells(group, name, score) for name in sets], _known_cells(group)
-        auroc.append([label, *known, *(one["AUROC"] for one in cells)])
-        fpr95.append([label, *(one["FPR95"] for one in cells)])
-        mmc.append([label, known[-1], *(one["MMC unknown"] for one in cells)])
+        auroc.append([label, *known, *(row["AUROC"] for row in cells)])
+        fpr95.append([label, *(row["FPR95"] for row in cells)])
+        mmc.append([label, known[-1], *(row["MMC unknown"] for row in cells)])
     data, sides = first.known.name, [side_of(first, name) for name in sets]
     inputs = [f"{first.known.inputs} of {data}"]
     inputs += [f"{side.inputs} of {side.name}" for side in sides if not side.attack]
@@ -158,11 +158,11 @@ def _comparable(group: Runs) -> Runs | None:
         sides = (side for key, side in scored(one).items() if key in names)
         return replace(one, unknown=tuple(sides))
 
-    wanted = (frozenset(scored(one)) for runs in group.values() for one in runs)
+    wanted = (frozenset(scored(run)) for runs in group.values() for run in runs)
     for names in dict.fromkeys(filter(None, wanted)):
         same = {}
         for name, runs in group.items():
-            if complete := [only(names, one) for one in runs if names <= set(scored(one))]:
+            if complete := [only(names, run) for run in runs if names <= set(scored(run))]:
                 same[name] = complete
         if len(same) > 1:
             return same
@@ -175,16 +175,16 @@ def _group_html(group: Runs) -> Markup:
     parts += [details("FPR95 and mean confidence", join(table.html() for table in others))]
     parts += [items(main.notes)]
     few = dict(list(group.items())[:MAX_MODELS])
-    every = [one for runs in few.values() for one in runs]
+    every = [run for runs in few.values() for run in runs]
     names, sets = ", ".join(few), [side.name for side in every[0].unknown]
 
     def has(results: str) -> bool:
         """Whether every record has these results on every set by its own score."""
-        sides = ((one.score, getattr(side, results)) for one in every for side in one.unknown)
+        sides = ((run.score, getattr(side, results)) for run in every for side in run.unknown)
         return all(any(result.score == score for result in several) for score, several in sides)
 
     panels, known = f"a panel for each of {', '.join(sets)}", every[0].known.name
-    counted = ({} if one.confidence is None else one.confidence.counts for one in every)
+    counted = ({} if run.confidence is None else run.confidence.counts for run in every)
     has_confidence = all({"known", *sets} <= set(counts) for counts in counted)
     if has("roc"):
         alt = f"ROC curves of {names}, {panels}; AUROC is in the table."

@@ -45,11 +45,11 @@ def roc_figure(records: Records, unknown: Sets = None, score: str | None = None)
     for axes, name in zip(panels, sets, strict=True):
         axes.plot([0, 1], [0, 1], color="0.7", linewidth=0.8, linestyle=(0, (1, 3)))  # chance
         for label, group, style in _styled(runs):
-            sides = [(one, side_of(one, name)) for one in group]
-            for one, side in sides:
-                curve = of_score(one, side.roc, score)
+            sides = [(run, side_of(run, name)) for run in group]
+            for run, side in sides:
+                curve = of_score(run, side.roc, score)
                 axes.plot(curve.unknown, curve.known, **style)
-            area = mean_text([of_score(one, its.separation, score).auroc for one, its in sides])
+            area = mean_text([of_score(run, its.separation, score).auroc for run, its in sides])
             axes.plot([], [], label=f"{plot_text(label)}  {area}", **style | {"linewidth": 1.8})
         axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
         axes.set_title(f"against {plot_text(name)}", fontsize=10)
@@ -69,7 +69,7 @@ def rejection_figure(records: Records, unknown: Sets = None, score: str | None =
     for axes, name in zip(panels, sets, strict=True):
         bounds = {}
         for label, group, style in _styled(runs):
-            curves = [of_score(one, side_of(one, name).rejection, score) for one in group]
+            curves = [of_score(run, side_of(run, name).rejection, score) for run in group]
             for curve in curves:
                 axes.plot(curve.rejected, curve.accuracy, **style)
                 bounds[curve.maximum] = curve
@@ -96,7 +96,7 @@ def confidence_figure(records: Records, unknown: Sets = None) -> Figure:
     figure, panels = _panels(len(runs), *labels, height=2.4)
     for axes, (label, group) in zip(panels, runs.items(), strict=True):
         histograms = _confidences(group, ("known", *sets))
-        counts = [[one.counts[name] for one in histograms] for name in ("known", *sets)]
+        counts = [[histogram.counts[name] for histogram in histograms] for name in ("known", *sets)]
         means = [np.mean([np.array(c) / max(1, sum(c)) for c in each], axis=0) for each in counts]
         named = list(zip((group[0].known.name, *sets), means, strict=True))
         draw_histograms(axes, histograms[0].edges, named)
@@ -119,8 +119,8 @@ def attacked_figure(records: Records, name: str = ADVERSARIAL_SAMPLES) -> Figure
     figure, panels = _panels(len(runs), "confidence", "inputs (log scale)", height=2.6)
     floor = 0.5 / max(map(len, runs.values()))  # below what a single input counts
     for i, (axes, (label, group)) in enumerate(zip(panels, runs.items(), strict=True)):
-        histograms, sides = _confidences(group, (name,)), [side_of(one, name) for one in group]
-        counts = np.maximum(np.mean([one.counts[name] for one in histograms], axis=0), floor)
+        histograms, sides = _confidences(group, (name,)), [side_of(run, name) for run in group]
+        counts = np.maximum(np.mean([h.counts[name] for h in histograms], axis=0), floor)
         axes.stairs(counts, histograms[0].edges, baseline=floor, fill=True, color=LINES[i % 6])
         middle = float(np.mean([side.mmc for side in sides]))
         axes.axvline(middle, **BOUND)
@@ -135,8 +135,8 @@ def attacked_figure(records: Records, name: str = ADVERSARIAL_SAMPLES) -> Figure
 
 def _confidences(group: Sequence[Evaluation], sets: Sequence[str]) -> list[Histogram]:
     """Return the histogram of confidence of each run."""
-    histograms = [one.confidence for one in group if one.confidence is not None]
-    if len(histograms) < len(group) or not all(set(sets) <= set(one.counts) for one in histograms):
+    histograms = [run.confidence for run in group if run.confidence is not None]
+    if len(histograms) < len(group) or not all(set(sets) <= set(h.counts) for h in histograms):
         raise NescioError(f"a record of {group[0].method} has no histogram of confidence")
     return histograms
 

@@ -88,7 +88,7 @@ def _short(value: object) -> str:
     """Return a setting; of a combined detector its members' names."""
     if not isinstance(value, list | tuple):
         return str(value)
-    if not value or not all(isinstance(one, list | tuple) and len(one) == 2 for one in value):
+    if not value or not all(isinstance(item, list | tuple) and len(item) == 2 for item in value):
         return f"{len(value)} of them" if len(value) > 4 else str(value)
     members = []
     for name, settings in value:
@@ -109,7 +109,7 @@ def decision_words(record: Decision) -> list[str]:
             accuracy += f" The allowed error rate of {percent(record.risk)} was{kept} kept."
         words.append(accuracy)
     if record.unknown:
-        rejected = ", ".join(f"{one.name} {percent(one.refused)}" for one in record.unknown)
+        rejected = ", ".join(f"{side.name} {percent(side.refused)}" for side in record.unknown)
         words.append(f"Unknown inputs rejected (measured, not guaranteed): {rejected}.")
     return words
 
@@ -148,7 +148,7 @@ def _guarantee(record: Decision) -> list[str]:
 def decision_figure(record: Decision) -> Figure:
     """Draw the fraction of each set that is accepted, with what is guaranteed for known inputs."""
     sets = [(record.known, record.accepted)]
-    sets += [(one.name, 1 - one.refused) for one in record.unknown]
+    sets += [(side.name, 1 - side.refused) for side in record.unknown]
     figure = Figure(figsize=(7.0, 1.1 + 0.36 * len(sets)), layout="constrained")
     axes = figure.subplots()
     for y, (name, fraction) in enumerate(sets):
@@ -170,14 +170,14 @@ def decision_figure(record: Decision) -> Figure:
 
 def decisions_table(decisions: Sequence[tuple[str, Decision]]) -> Table:
     """Return detectors side by side on test data."""
-    sets = list(dict.fromkeys(one.name for _, record in decisions for one in record.unknown))
+    sets = list(dict.fromkeys(side.name for _, record in decisions for side in record.unknown))
     columns = ["model", "detector", "asked for", "guaranteed", "known accepted"]
     rows: list[list[Cell]] = []
-    for name, one in decisions:
-        rejected = {each.name: each.refused for each in one.unknown}
-        fractions = [one.accept, one.bound, one.accepted, one.accepted_accuracy]
+    for name, decision in decisions:
+        rejected = {each.name: each.refused for each in decision.unknown}
+        fractions = [decision.accept, decision.bound, decision.accepted, decision.accepted_accuracy]
         fractions += map(rejected.get, sets)
-        rows.append([name, one.detector, *map(Percent, fractions)])
+        rows.append([name, decision.detector, *map(Percent, fractions)])
     columns += ["selective accuracy", *(f"{name} rejected" for name in sets)]
     return Table("Detectors on test data", columns, rows, digits=1)
 
@@ -189,11 +189,11 @@ def threshold_html(context: ReportContext) -> Markup:
         parts += [heading(f"{name}: recommended detector"), paragraphs(recommendation_words(best))]
     decisions = context.unique(Decision)
     names = {name for name, _ in decisions}  # whose words say the guarantee
-    parts += [_fitted_html(name, one, name not in names) for name, one in context.unique(Fitted)]
+    parts += [_fitted_html(name, f, name not in names) for name, f in context.unique(Fitted)]
     if len(decisions) > 1:
         parts.append(decisions_table(decisions).html())
     for name, record in decisions:
-        unknown = (f", of {one.name} {percent(1 - one.refused)}" for one in record.unknown)
+        unknown = (f", of {side.name} {percent(1 - side.refused)}" for side in record.unknown)
         accepted = f"{record.known} {percent(record.accepted)}{''.join(unknown)}"
         alt = f"Bars: fraction accepted of {accepted}"
         inside = paragraphs(decision_words(record)) + figure(decision_figure(record), alt)

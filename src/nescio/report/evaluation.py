@@ -74,10 +74,10 @@ def scores_table(record: Evaluation) -> Table:
     """Return the AUROC of every score on every unknown set."""
     columns = ("score", *(side.name for side in record.unknown), "correct/wrong")
     rows: list[list[Cell]] = []
-    for one in record.known.misclassification:
+    for result in record.known.misclassification:
         aurocs = ({each.score: each.auroc for each in side.separation} for side in record.unknown)
-        rows.append([one.score, *(auroc_cell(by_score.get(one.score)) for by_score in aurocs)])
-        rows[-1].append(auroc_cell(one.auroc))
+        rows.append([result.score, *(auroc_cell(each.get(result.score)) for each in aurocs)])
+        rows[-1].append(auroc_cell(result.auroc))
     return Table("AUROC of every score", columns, rows)
 
 
@@ -117,7 +117,7 @@ def roc_curves_figure(record: Evaluation, score: str | None = None) -> Figure:
     for number, side in enumerate(record.unknown, start=1):
         if (curve := own(side.roc, score)) is None:
             continue
-        auroc = next((one.auroc for one in side.separation if one.score == curve.score), None)
+        auroc = next((s.auroc for s in side.separation if s.score == curve.score), None)
         label = plot_text(side.name) + ("" if auroc is None else f": AUROC {auroc:.3f}")
         axes.plot(curve.unknown, curve.known, linewidth=1.8, label=label, **line_style(number))
     axes.set(xlim=(-0.01, 1), ylim=(0, 1.02))
@@ -162,7 +162,7 @@ def _models(names: Sequence[str]) -> str:
 
 def _drawn(name: str, record: Evaluation) -> Markup:
     parts, sets = [], ", ".join(side.name for side in record.unknown)
-    if any(one.score == record.score for one in record.histograms):
+    if any(histogram.score == record.score for histogram in record.histograms):
         alt = f"Histograms of {record.score} on {record.known.name} and on {sets}."
         caption = "The less a set overlaps with known data, the better the score separates them."
         parts.append(figure(histogram_figure(record), alt, caption))
@@ -188,21 +188,21 @@ def rejection_html(context: ReportContext) -> Markup:
     evaluations = []
     for name, record in context.unique(Evaluation):
         drawn = _curves(record, record.score)
-        curves = [(f"{lead}{data}", one) for lead, data, one in drawn if one is not None]
+        curves = [(f"{lead}{data}", curve) for lead, data, curve in drawn if curve is not None]
         if len(curves) == len(drawn):
             evaluations.append((name, record, curves))
     if not evaluations:
         return Markup("")
     parts = [paragraphs(SELECTIVE)]
     for name, record, curves in evaluations[:MAX_DRAWN]:
-        areas = (f"{data}: {one.area:.3f} of {one.maximum_area:.3f}" for data, one in curves)
+        areas = (f"{data}: {curve.area:.3f} of {curve.maximum_area:.3f}" for data, curve in curves)
         alt = f"Selective accuracy by the fraction rejected. Areas: {'; '.join(areas)}."
         inside = figure(rejection_curves_figure(record), alt)
         parts.append(model_part(name, inside, len(evaluations)))
     rows: list[list[Cell]] = [
-        [name, data, one.score, one.area, one.maximum_area, Percent(one.area / one.maximum_area)]
+        [name, data, c.score, c.area, c.maximum_area, Percent(c.area / c.maximum_area)]
         for name, _, curves in evaluations
-        for data, one in curves
+        for data, c in curves
     ]
     columns = ("model", "data", "score", "area", "theoretical maximum", "reached")
     table = Table("Area under each rejection curve", columns, rows)

@@ -20,7 +20,7 @@ def examples_html(context: ReportContext) -> Markup:
         level = html.level_within(len(records))
         order = f"Of each set the most, then the least certain inputs by {record.score}."
         sets = [_set_html(record, record.known, level, known=True)]
-        sets += [_set_html(record, one, level, known=False) for one in record.unknown]
+        sets += [_set_html(record, side, level, known=False) for side in record.unknown]
         parts.append(model_part(name, paragraphs([order]) + join(sets), len(records)))
     if (more := len(records) - MAX_DRAWN) > 0:
         parts.append(paragraphs([f"Inputs of {more} more models are not shown."]))

@@ -32,15 +32,15 @@ def nearest_first(record: FeatureAudit) -> list[AuditedFeature]:
 
     def nearness(feature: AuditedFeature) -> tuple[float, float]:
         reaches = [_reach(record, side) for side in _sides(feature)]
-        spreads = [math.inf if one.spreads is None else one.spreads for one in reaches]
-        distances = [math.inf if one.median is None else one.median for one in reaches]
+        spreads = [math.inf if reach.spreads is None else reach.spreads for reach in reaches]
+        distances = [math.inf if reach.median is None else reach.median for reach in reaches]
         return min(spreads), min(distances)
 
     return sorted(record.features, key=nearness)
 
 
 def _sides(*features: AuditedFeature) -> list[FeatureSide]:
-    return [side for one in features for side in (one.lower, one.higher)]
+    return [side for feature in features for side in (feature.lower, feature.higher)]
 
 
 def _of_kernels(record: FeatureAudit) -> bool:
@@ -63,7 +63,7 @@ def feature_words(record: FeatureAudit) -> list[str]:
     unmoved, row = [] if kernels else [already], _median_row(record)
     sides = zip(("lower", "higher"), _sides(feature), strict=True)
     reaches = [(way, side.unknown or side.certain) for way, side in sides]
-    ways = [(one.median, way, one) for way, one in reaches if one.median is not None]
+    ways = [(reach.median, way, reach) for way, reach in reaches if reach.median is not None]
     if not ways:
         return [f"No single feature, moved however far, makes it {goal} in {row}.", *unmoved]
     distance, way, reach = min(ways, key=lambda each: each[0])
@@ -123,7 +123,7 @@ def feature_notes(record: FeatureAudit) -> list[str]:
         ways = record.rows * len(sides)
         followed = f"{ways - record.unfollowed:,} of {ways:,}"
         notes.append(f"Directions followed: {followed}. {more_time(record.budget)}")
-    if any(one.monotone for one in record.features) and not kernels:
+    if any(feature.monotone for feature in record.features) and not kernels:
         seen = "no probability was seen both to rise and to fall in the range seen."
         notes.append(f"{MONOTONE} monotone: {seen}")
     return notes
@@ -162,18 +162,18 @@ def feature_figure(record: FeatureAudit) -> Figure:
     axes.set_xscale("symlog", linthresh=LINEAR_RANGE, linscale=0.5)
     spreads = (_reach(record, side).spreads for side in _sides(*features))
     # room for the numbers beside the bars
-    limit = 8 * max([LINEAR_RANGE, *(one for one in spreads if one is not None)])
+    limit = 8 * max([LINEAR_RANGE, *(spread for spread in spreads if spread is not None)])
     axes.set_xlim(-limit, limit)
     for y, feature in enumerate(features):
         for sign, side in zip((-1, 1), _sides(feature), strict=True):
             colour = NO_CLASS if kernels else COLOURS[_largest(side.certain_of) % len(COLOURS)]
             _draw_bar(axes, y, sign, _reach(record, side), limit, colour)
-    names = [plot_text(one.name) + (f" {MONOTONE}" if one.monotone else "") for one in features]
+    names = [plot_text(f.name) + (f" {MONOTONE}" if f.monotone else "") for f in features]
     axes.set_yticks(range(len(features)), names)
     axes.set_ylim(len(features) - 0.4, -0.6)  # the first on top
     decades = [10.0**power for power in range(math.floor(math.log10(limit)) + 1)]
     decades = decades[:: math.ceil(len(decades) / 5)]  # at most five to a side
-    ticks = [-one for one in reversed(decades)] + [0.0] + decades
+    ticks = [-decade for decade in reversed(decades)] + [0.0] + decades
     axes.set_xticks(ticks, [short_number(abs(tick)) for tick in ticks])
     axes.set_xticks([], minor=True)
     axes.set_xlabel("← lower      distance in standard deviations of the rows      higher →")
@@ -215,7 +215,7 @@ def _legend(figure: Figure, record: FeatureAudit) -> None:
             patch = Patch(color=COLOURS[label % len(COLOURS)])
             entries.append((patch, f"certain of {plot_text(record.classes[label])}"))
     entries.append((Line2D([], [], color="black", linewidth=0.9), "middle half of the rows"))
-    if any(one.monotone for one in record.features):
+    if any(feature.monotone for feature in record.features):
         diamond = Line2D([], [], color="black", linestyle="none", marker="D", markersize=4)
         entries.append((diamond, "monotone in the range seen"))
     handles, words = zip(*entries, strict=True)
@@ -224,7 +224,7 @@ def _legend(figure: Figure, record: FeatureAudit) -> None:
 
 def feature_html(context: ReportContext) -> Markup:
     """Return words, figure and table of each record."""
-    records = [(name, one) for name, one in context.unique(FeatureAudit) if one.features]
+    records = [(name, audit) for name, audit in context.unique(FeatureAudit) if audit.features]
     return join(_html(name, record) for name, record in records[:MAX_DRAWN])
 
 
@@ -233,7 +233,7 @@ def _html(name: str, record: FeatureAudit) -> Markup:
     alt = (
         f"Bars: how far each of {len(ordered)} features must be moved down (left) or up (right), "
         "in standard deviations, until the model is certain or, of kernels, uncertain; nearest: "
-        f"{', '.join(one.name for one in ordered[:3])}."
+        f"{', '.join(feature.name for feature in ordered[:3])}."
     )
     many = len(ordered) > MAX_FEATURES
     more = f" The nearest {MAX_FEATURES} of {len(ordered)} features." if many else ""

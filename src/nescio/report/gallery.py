@@ -1,5 +1,6 @@
 """Adversarial inputs: a figure of attacked images, and the page's part on attacks."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -110,7 +111,7 @@ def _short(name: str) -> str:
 def attacks_html(context: ReportContext) -> Markup:
     """Return galleries, and the adversarial sets of evaluations."""
     evaluations = context.unique(Evaluation)
-    galleries = [(name, one) for name, one in context.unique(Gallery) if one.rows and one.images]
+    galleries = [(name, g) for name, g in context.unique(Gallery) if g.rows and g.images]
     parts = [_gallery_html(name, record) for name, record in galleries]
     sides = [(name, record, side) for name, record in evaluations for side in record.unknown]
     attacked = [(*each, each[2].attack) for each in sides if each[2].attack is not None]
@@ -125,7 +126,7 @@ def attacks_html(context: ReportContext) -> Markup:
         parts += [heading("Adversarial sets"), paragraphs(words), attacks_table(attacked).html()]
     for name, record in evaluations:
         failed = failed_attacks(record).items()
-        failures = (f"{name}, {one}: none of {tried} attacks succeeded." for one, tried in failed)
+        failures = (f"{name}, {start}: none of {n} attacks succeeded." for start, n in failed)
         parts.append(paragraphs(failures))
     return join(parts)
 
@@ -176,7 +177,7 @@ def _gallery_words(record: Gallery) -> list[str]:
         if record.start == "noise":
             words.append(f"{row.name}: mean confidence {before} before, {after} after.")
         else:
-            wrong = sum(one != kind for one, kind in zip(row.answers, record.kinds, strict=True))
+            wrong = sum(map(operator.ne, row.answers, record.kinds))
             count = f"{wrong} of {len(row.answers)} are misclassified"
             words.append(f"{row.name}: {count}; mean confidence {after}.")
     return words

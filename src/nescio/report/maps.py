@@ -50,8 +50,8 @@ def map_figure(
         titles: what to call each map, such as variants of one method; by default its method.
     """
     names = _score_names(maps, scores)
-    for one, name in itertools.product(maps, names):
-        check_grid(one, one.method, name)
+    for chart, name in itertools.product(maps, names):
+        check_grid(chart, chart.method, name)
     figure, columns = _panels(maps, _titles(maps, titles), len(names))
     for name, column in zip(names, columns, strict=True):
         _draw_score(figure, column, maps, name, saturation, single=len(names) == 1)
@@ -77,11 +77,11 @@ def check_grid(one: Map, name: str, score: str) -> None:
 
 
 def _score_names(maps: Sequence[Map], scores: Sequence[str] | None) -> list[str]:
-    if not maps or len({(one.data, one.classes) for one in maps}) > 1:
-        data = ", ".join(dict.fromkeys(one.data for one in maps)) or "none"
+    if not maps or len({(chart.data, chart.classes) for chart in maps}) > 1:
+        data = ", ".join(dict.fromkeys(chart.data for chart in maps)) or "none"
         expected = "one or more maps, all of one data set and its classes"
         raise NescioError(f"a figure needs {expected}, got {data}")
-    available = list(dict.fromkeys(surface.name for one in maps for surface in one.scores))
+    available = list(dict.fromkeys(surface.name for chart in maps for surface in chart.scores))
     if isinstance(scores, str):
         scores = [scores]
     names = list(dict.fromkeys(scores or available or [CONFIDENCE]))
@@ -93,7 +93,7 @@ def _score_names(maps: Sequence[Map], scores: Sequence[str] | None) -> list[str]
 
 def _titles(maps: Sequence[Map], titles: Sequence[str] | None) -> list[str]:
     if titles is None:
-        return [plot_text(one.method.replace("_", " ")) for one in maps]
+        return [plot_text(chart.method.replace("_", " ")) for chart in maps]
     if isinstance(titles, str) or len(titles) != len(maps):
         raise NescioError(f"titles={titles!r}; expected one for each of {len(maps)} maps")
     return list(map(plot_text, titles))
@@ -138,20 +138,20 @@ def _draw_score(
     figure: Figure, column: list[Axes], maps: Sequence[Map], name: str, slopes: bool, single: bool
 ) -> None:
     """Draw one score of every map in one colour scale, with its colour bar."""
-    surfaces = {i: surface for i, one in enumerate(maps) if (surface := _surface(one, name))}
-    grids = {i: np.array(one.slopes if slopes else one.values) for i, one in surfaces.items()}
+    surfaces = {i: surface for i, chart in enumerate(maps) if (surface := _surface(chart, name))}
+    grids = {i: np.array(s.slopes if slopes else s.values) for i, s in surfaces.items()}
     clipped = name in UNBOUNDED and not slopes
     in_range = [_at_points(maps[i], grid) if clipped else grid for i, grid in grids.items()]
     norm = _norm(in_range, slopes, COLOUR_RANGE if clipped else 1.0)
     # confidence is the one quantity that is high where a model is certain
     colours = "Purples_r" if name == CONFIDENCE and not slopes else "Purples"
-    for i, (axes, one) in enumerate(zip(column, maps, strict=True)):
+    for i, (axes, chart) in enumerate(zip(column, maps, strict=True)):
         if i in grids:
             style: Style = {"norm": norm, "cmap": colours, "shading": "nearest"}
-            mesh = axes.pcolormesh(one.x, one.y, grids[i], rasterized=True, **style)
-            _scatter(axes, one)
+            mesh = axes.pcolormesh(chart.x, chart.y, grids[i], rasterized=True, **style)
+            _scatter(axes, chart)
         else:
-            one_sample = one.draws == 1 and name in NEED_SAMPLES
+            one_sample = chart.draws == 1 and name in NEED_SAMPLES
             why = "needs several\nsamples" if one_sample else "not in this map"
             style = {"ha": "center", "va": "center", "fontsize": 9, "color": "0.4"}
             axes.text(0.5, 0.5, why, transform=axes.transAxes, **style)
@@ -200,21 +200,21 @@ def _scatter(axes: Axes, one: Map) -> None:
 def maps_html(context: ReportContext) -> Markup:
     """Return the maps of each data set."""
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, Map]]] = {}
-    for name, one in context.unique(Map):
-        groups.setdefault((one.data, one.classes), []).append((name, one))
+    for name, chart in context.unique(Map):
+        groups.setdefault((chart.data, chart.classes), []).append((name, chart))
     evaluations = [record for _, record in context.of(Evaluation)]
     return join(_html(group, evaluations) for group in groups.values())
 
 
 def _html(group: Sequence[tuple[str, Map]], evaluations: Sequence[Evaluation]) -> Markup:
-    for name, one in group:
-        check_grid(one, name, CONFIDENCE)
-    methods = [one.method.replace("_", " ") for _, one in group]
+    for name, chart in group:
+        check_grid(chart, name, CONFIDENCE)
+    methods = [chart.method.replace("_", " ") for _, chart in group]
     names = methods if len(set(methods)) == len(methods) else [name for name, _ in group]
-    maps = [one for _, one in group]
+    maps = [chart for _, chart in group]
     data, level, rows, words = maps[0].data, percent(CERTAIN), [], []
-    for name, one in zip(names, maps, strict=True):
-        values = np.array(one.confidence.values)
+    for name, chart in zip(names, maps, strict=True):
+        values = np.array(chart.confidence.values)
         certain = float((values > CERTAIN).mean())
         edge = np.concatenate([values[0], values[-1], values[1:-1, 0], values[1:-1, -1]]).mean()
         rows.append((name, Percent(certain), Percent(float(edge))))
@@ -232,11 +232,11 @@ def _html(group: Sequence[tuple[str, Map]], evaluations: Sequence[Evaluation]) -
     parts += [figure(confidence, alt_confidence, "Confidence; the points are training data.")]
     parts.append(Table(title, columns, rows, digits=1).html())
     by_score: dict[str, tuple[Surface, list[tuple[str, Map]]]] = {}
-    for name, one in zip(names, maps, strict=True):
-        if one.scores:  # the score its method was evaluated by or, without it, the first
-            own_scores = {record.score for record in evaluations if record.method == one.method}
-            surface = next((each for each in one.scores if each.name in own_scores), one.scores[0])
-            by_score.setdefault(surface.name, (surface, []))[1].append((name, one))
+    for name, chart in zip(names, maps, strict=True):
+        if chart.scores:  # the score its method was evaluated by or, without it, the first
+            own_scores = {record.score for record in evaluations if record.method == chart.method}
+            surface = next((s for s in chart.scores if s.name in own_scores), chart.scores[0])
+            by_score.setdefault(surface.name, (surface, []))[1].append((name, chart))
     for surface, members in by_score.values():
         titles, drawn = zip(*members, strict=True)
         picture, shown = map_figure(drawn, [surface.name], titles=titles), ", ".join(titles)

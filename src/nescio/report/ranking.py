@@ -29,11 +29,11 @@ def ranking_table(record: Contest) -> Table:
     """Return AUROC and FPR95 of each detector on each set, the best mean first, and its cost."""
     aurocs, costs = _columns(record)
     rows: list[list[Cell]] = []
-    for one in record.contestants:
-        row: list[Cell] = [one.name, auroc_cell(one.mean)]
-        row += [auroc_cell(one.auroc[name]) for name in record.unknown]
-        row += [Percent(one.fpr95[name]) for name in record.unknown]
-        rows.append([*row, seconds_cell(one.fit_seconds), seconds_cell(one.seconds_per_1000)])
+    for contestant in record.contestants:
+        row: list[Cell] = [contestant.name, auroc_cell(contestant.mean)]
+        row += [auroc_cell(contestant.auroc[name]) for name in record.unknown]
+        row += [Percent(contestant.fpr95[name]) for name in record.unknown]
+        rows.append([*row, seconds_cell(contestant.fit_seconds), seconds_cell(contestant.seconds_per_1000)])
     title = f"Detectors on {record.method}: {record.known} known inputs against unknown sets"
     model = f"{record.model_seconds_per_1000:.3g} s per 1000 inputs"
     notes = [f"{name} skipped: {why}" for name, why in record.skipped.items()]
@@ -55,7 +55,7 @@ def ranking_tables(record: Contest) -> RenderableType:
 
 def recommendation_words(record: Recommendation) -> list[str]:
     """Return which detector suits the model, and what its threshold guarantees."""
-    best = next((one for one in record.ranking if one.name == record.detector), record.ranking[0])
+    best = next((r for r in record.ranking if r.name == record.detector), record.ranking[0])
     hardest = min(best.auroc, key=best.auroc.__getitem__)
     why = f"{record.criterion} {best.mean:.3f}, best of {len(record.ranking)} detectors"
     worst = f"{best.worst:.3f} on “{hardest}”, its hardest"
@@ -76,10 +76,10 @@ def recommendation_table(record: Recommendation) -> Table:
     """Return AUROC of each detector on synthetic outliers, the best first."""
     kinds = list(record.ranking[0].auroc)
     rows: list[list[Cell]] = []
-    for one in record.ranking:
-        row: list[Cell] = [one.name, auroc_cell(one.mean), auroc_cell(one.worst)]
-        row += [auroc_cell(one.auroc.get(kind)) for kind in kinds]
-        rows.append([*row, seconds_cell(one.seconds)])
+    for ranked in record.ranking:
+        row: list[Cell] = [ranked.name, auroc_cell(ranked.mean), auroc_cell(ranked.worst)]
+        row += [auroc_cell(ranked.auroc.get(kind)) for kind in kinds]
+        rows.append([*row, seconds_cell(ranked.seconds)])
     columns = ("detector", "mean AUROC", "worst AUROC", *kinds, "seconds")
     best = record.ranking[0].mean
     title = f"Recommended: {record.detector} ({record.criterion} {best:.3f})"
@@ -96,13 +96,13 @@ def recommendation_table(record: Recommendation) -> Table:
 def ranking_html(context: ReportContext) -> Markup:
     """Return the words and table of each ranking on unknown data."""
     records = context.unique(Contest)
-    return _html([(n, ranking_words(one), ranking_table(one)) for n, one in records])
+    return _html([(n, ranking_words(record), ranking_table(record)) for n, record in records])
 
 
 def recommendation_html(context: ReportContext) -> Markup:
     """Return the words and table of each recommendation."""
     records = context.unique(Recommendation)
-    return _html([(n, recommendation_words(one), recommendation_table(one)) for n, one in records])
+    return _html([(n, recommendation_words(r), recommendation_table(r)) for n, r in records])
 
 
 def _html(rankings: Sequence[tuple[str, list[str], Table]]) -> Markup:

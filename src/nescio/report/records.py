@@ -66,18 +66,18 @@ def records_in(arguments: Sequence[str]) -> list[tuple[str, Record]]:
     A folder stands for all records in it and its subfolders. Without a name, records are named
     after their folder or file, with as many parents as make the name unique; repeats count once.
     """
-    located = _deduplicate([one for argument in arguments for one in _read(argument)])
+    located = _deduplicate([item for argument in arguments for item in _read(argument)])
     if not located:
         raise NescioError("a report needs at least one record, got none")
-    for name in dict.fromkeys(one.given_name for one in located if one.given_name):
-        group = [(one.place.path, one.record) for one in located if one.given_name == name]
+    for name in dict.fromkeys(item.given_name for item in located if item.given_name):
+        group = [(item.place.path, item.record) for item in located if item.given_name == name]
         if difference := incompatible(group):
             expected = "runs of one method on the same data: give the others another NAME="
             problem = f"records named {name!r} are of different {difference}"
             raise NescioError(f"{problem}; expected {expected}")
-    taken = {one.given_name for one in located}
-    names = unique_names([one.place for one in located if not one.given_name], taken)
-    return [(one.given_name or names[one.place.path], one.record) for one in located]
+    taken = {item.given_name for item in located}
+    names = unique_names([item.place for item in located if not item.given_name], taken)
+    return [(item.given_name or names[item.place.path], item.record) for item in located]
 
 
 def check_output(arguments: Sequence[str], output: Path) -> None:
@@ -163,12 +163,12 @@ def _place(path: Path, parts: int = 1) -> Place:
 def _deduplicate(located: Sequence[_Located]) -> list[_Located]:
     """Keep each file once per name given for it, at its outermost place, as that of a run."""
     best: dict[tuple[Path, str], _Located] = {}
-    named = {one.file for one in located if one.given_name}
-    for one in located:
-        if one.given_name or one.file not in named:
-            other = best.setdefault((one.file, one.given_name), one)
-            if len(one.place.path.parts) < len(other.place.path.parts):
-                best[one.file, one.given_name] = one
+    named = {item.file for item in located if item.given_name}
+    for item in located:
+        if item.given_name or item.file not in named:
+            other = best.setdefault((item.file, item.given_name), item)
+            if len(item.place.path.parts) < len(other.place.path.parts):
+                best[item.file, item.given_name] = item
     return list(best.values())
 
 

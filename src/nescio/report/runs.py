@@ -40,7 +40,7 @@ def compared(
         if name not in (sets := sets_of[id(record)]):
             raise unknown_name(f"set in a record of {record.method}", name, sets)
     if not names:
-        listed = (f"{one.method}: {', '.join(sets_of[id(one)]) or 'none'}" for one in every)
+        listed = (f"{run.method}: {', '.join(sets_of[id(run)]) or 'none'}" for run in every)
         raise NescioError(f"these records have no unknown data in common ({'; '.join(listed)})")
     data = dict.fromkeys(_describe_data(record, names) for record in every)
     if len(data) > 1:
@@ -51,10 +51,10 @@ def compared(
 def _by_method(records: Sequence[Evaluation]) -> Runs:
     """Group by method, and by score where one method is scored by several detectors."""
     groups: dict[tuple[str, str], list[Evaluation]] = {}
-    for one in records:
-        groups.setdefault((one.method, one.score), []).append(one)
+    for record in records:
+        groups.setdefault((record.method, record.score), []).append(record)
     methods = [method for method, _ in groups]
-    names = (one if methods.count(one) == 1 else f"{one}, {score}" for one, score in groups)
+    names = (name if methods.count(name) == 1 else f"{name}, {score}" for name, score in groups)
     return dict(zip(names, groups.values(), strict=True))
 
 
@@ -75,7 +75,7 @@ def side_of(record: Evaluation, name: str) -> UnknownSide:
 
 def of_score(record: Evaluation, results: Sequence[ByScore], score: str | None = None) -> ByScore:
     """Return the result by a score, by default the record's own; raise if there is none."""
-    by_name = {one.score: one for one in results}
+    by_name = {result.score: result for result in results}
     name = score or record.score
     if name not in by_name:
         raise unknown_name(f"score in a record of {record.method}", name, by_name)
@@ -84,7 +84,7 @@ def of_score(record: Evaluation, results: Sequence[ByScore], score: str | None =
 
 def own(results: Sequence[ByScore], score: str) -> ByScore | None:
     """Return the result by a model's own score, else by the first one; None if there is none."""
-    return next((one for one in results if one.score == score), next(iter(results), None))
+    return next((result for result in results if result.score == score), next(iter(results), None))
 
 
 def own_auroc(record: Evaluation, results: Sequence[Separation]) -> float | None:
@@ -113,7 +113,7 @@ def notes(runs: Runs, sets: Sequence[str], score: str | None) -> list[str]:
 
 def _attack_notes(runs: Runs, name: str) -> list[str]:
     """Return how an attack made a set and, where only inputs now misclassified count, how many."""
-    sides = {label: [side_of(one, name) for one in group] for label, group in runs.items()}
+    sides = {label: [side_of(record, name) for record in group] for label, group in runs.items()}
     attacks = [side.attack for group in sides.values() for side in group if side.attack]
     if not attacks:
         return []
@@ -140,7 +140,7 @@ def merge_runs(records: Sequence[Evaluation]) -> list[Evaluation]:
     """
     runs: list[Evaluation] = []
     for record in records:
-        same = next((i for i, one in enumerate(runs) if _same_network(one, record)), None)
+        same = next((i for i, run in enumerate(runs) if _same_network(run, record)), None)
         if same is None:
             runs.append(record)
         else:

@@ -43,10 +43,10 @@ def worst_first(record: Scaling) -> list[Direction]:
 def scaling_words(record: Scaling) -> list[str]:
     """Return whether any score flags inputs that are scaled, by feature and as a whole."""
     largest = times(record.factors[-1])
-    moved = [one for one in record.directions if one.scores is not None]
-    features = [one for one in moved if one.feature is not None]
+    moved = [way for way in record.directions if way.scores is not None]
+    features = [way for way in moved if way.feature is not None]
     words = []
-    missed = [one.name for one in features if not any(each.notices for each in one.scores or ())]
+    missed = [way.name for way in features if not any(s.notices for s in way.scores or ())]
     count = plural(len(features), "feature")
     if missed:
         names = listed([f"“{name}”" for name in missed[:3]])
@@ -67,16 +67,16 @@ def scaling_table(record: Scaling) -> Table:
     """Return for each feature, worst first, then rays: when the model is certain, who flags it."""
     scores = [gauge.score for gauge in record.gauges]
     rows: list[list[Cell]] = []
-    for one in sorted(worst_first(record), key=lambda each: each.feature is None):
-        if one.scores is None or one.confidence is None:
+    for way in sorted(worst_first(record), key=lambda each: each.feature is None):
+        if way.scores is None or way.confidence is None:
             zero = Styled("0 everywhere", style="dim")
-            rows.append([one.name, *[None] * (2 + len(scores)), zero])
+            rows.append([way.name, *[None] * (2 + len(scores)), zero])
             continue
-        flagged = [Percent(course.flagged[-1]) for course in one.scores]
-        factor = one.certain_from
+        flagged = [Percent(course.flagged[-1]) for course in way.scores]
+        factor = way.certain_from
         since = NEVER if factor is None else Styled(f"×{short_number(factor)}", factor)
-        confidence = Percent(one.confidence[-1])
-        rows.append([one.name, since, confidence, *flagged, _flagged_by(one.scores)])
+        confidence = Percent(way.confidence[-1])
+        rows.append([way.name, since, confidence, *flagged, _flagged_by(way.scores)])
     largest = short_number(record.factors[-1])
     title = f"{record.method}: {record.inputs} inputs, scaled up to ×{largest}"
     columns = ["feature", "certain from", "confidence"]
@@ -113,14 +113,14 @@ def scaling_figure(record: Scaling) -> Figure:
 
 def _draw_score(record: Scaling, number: int, above: Axes, below: Axes) -> None:
     """Draw one score: telling features in colour, the others grey behind them, the ray black."""
-    features = [one for one in record.directions if one.feature is not None]
-    rays = [one for one in record.directions if one.feature is None]
+    features = [way for way in record.directions if way.feature is not None]
+    rays = [way for way in record.directions if way.feature is None]
     grey: Style = {"color": GREY, "linewidth": 0.7}
-    styles = [(one, grey) for one in features]
-    for one, colour in zip(_telling(record), LINES, strict=False):
-        styles.append((one, {"color": colour, "linewidth": 1.8, "label": plot_text(one.name)}))
+    styles = [(feature, grey) for feature in features]
+    for way, colour in zip(_telling(record), LINES, strict=False):
+        styles.append((way, {"color": colour, "linewidth": 1.8, "label": plot_text(way.name)}))
     black: Style = {"color": "black", "linewidth": 1.8, "linestyle": "--"}
-    styles += [(one, {**black, "label": plot_text(one.name)}) for one in rays]
+    styles += [(way, {**black, "label": plot_text(way.name)}) for way in rays]
     for direction, style in styles:
         if direction.scores is not None:
             course = direction.scores[number]
@@ -138,8 +138,8 @@ def _draw_score(record: Scaling, number: int, above: Axes, below: Axes) -> None:
 
 def _telling(record: Scaling) -> list[Direction]:
     """Return all features that move if they are few, else those flagged least and most."""
-    features = (one for one in worst_first(record) if one.feature is not None)
-    moved = [one for one in features if one.scores is not None]
+    features = (way for way in worst_first(record) if way.feature is not None)
+    moved = [feature for feature in features if feature.scores is not None]
     half = len(LINES) // 2
     return moved if len(moved) <= len(LINES) else moved[:half] + moved[-half:]
 

@@ -99,7 +99,7 @@ def _draw_trials(record: Selection, measure: str, axes: Axes, positions: Positio
     colour = COLOURS[0] if measure == record.measure else "0.5"
     for trial in record.trials:
         x = positions[trial.value]
-        seeds = [one for one in getattr(trial, PER_SEED[measure]) if one is not None]
+        seeds = [value for value in getattr(trial, PER_SEED[measure]) if value is not None]
         if getattr(trial, measure) is None:
             foot: Any = axes.get_xaxis_transform()
             axes.plot(x, 0.05, "x", color=FAILED, transform=foot)
@@ -108,7 +108,7 @@ def _draw_trials(record: Selection, measure: str, axes: Axes, positions: Positio
             annotate(axes, word, (x, 0.05), (0, 6), xycoords=foot, **style)
         elif len(seeds) > 1:
             axes.plot([x] * len(seeds), seeds, ".", color=colour, alpha=0.4, markeredgewidth=0)
-    means = [(positions[one.value], getattr(one, measure), one.value) for one in record.trials]
+    means = [(positions[t.value], getattr(t, measure), t.value) for t in record.trials]
     means = [(x, y, value) for x, y, value in means if y is not None]
     for (x, y, value), (next_x, next_y, _) in itertools.pairwise(means):
         dashes = ":" if value == 0 else "-"  # from 0 the axis is not to scale
@@ -142,12 +142,12 @@ def history_figure(record: History, name: str) -> Figure:
     """Draw loss and accuracy epoch by epoch, on training and, dashed, on validation data."""
     figure = Figure(figsize=(7.5, 2.9), layout="constrained")
     panels = figure.subplots(1, 2)
-    epochs = [one.epoch for one in record.epochs]
+    epochs = [epoch.epoch for epoch in record.epochs]
     for axes, metric in zip(panels, ("loss", "accuracy"), strict=True):
         style: Style = {"marker": "o" if len(epochs) == 1 else None, "linewidth": 1.8}
-        values = [getattr(one, metric) for one in record.epochs]
+        values = [getattr(epoch, metric) for epoch in record.epochs]
         axes.plot(epochs, values, color=COLOURS[0], label="training", **style)
-        validation = [getattr(one, f"validation_{metric}") for one in record.epochs]
+        validation = [getattr(epoch, f"validation_{metric}") for epoch in record.epochs]
         if None not in validation:
             style |= {"linestyle": "--", "label": "validation"}
             axes.plot(epochs, validation, color=COLOURS[1], **style)
@@ -182,7 +182,7 @@ def history_table(records: Sequence[tuple[str, History]]) -> Table:
 def training_html(context: ReportContext) -> Markup:
     """Return loss and accuracy epoch by epoch, and what settings were tried."""
     parts = []
-    if histories := [(name, one) for name, one in context.unique(History) if one.epochs]:
+    if histories := [(name, h) for name, h in context.unique(History) if h.epochs]:
         parts.append(history_table(histories).html())
         for name, record in histories[:MAX_DRAWN]:
             first, last = record.epochs[0], record.epochs[-1]

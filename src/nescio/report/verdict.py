@@ -84,29 +84,30 @@ def _detectors(context: ReportContext) -> list[list[str]]:
     best = [record for _, record in context.of(Recommendation)]
     chosen = {(record.detector, record.calibrated) for record in best}
     recommended = best[0].detector if best else None
-    fitted = [one for _, one in context.of(Fitted)]
-    others = [one for one in fitted if (detector_name(one), one.inputs) not in chosen]
-    return [*map(recommendation_words, best), *(fitted_words(one, recommended) for one in others)]
+    fitted = [record for _, record in context.of(Fitted)]
+    others = [record for record in fitted if (detector_name(record), record.inputs) not in chosen]
+    words = (fitted_words(record, recommended) for record in others)
+    return [*map(recommendation_words, best), *words]
 
 
 def _once(answers: Iterable[list[str]]) -> list[str]:
     """Return all sentences, each once."""
-    return list(dict.fromkeys(one for sentences in answers for one in sentences))
+    return list(dict.fromkeys(sentence for sentences in answers for sentence in sentences))
 
 
 def known_words(runs: Sequence[Evaluation]) -> list[str]:
     """Return what runs of one model do on known data."""
     known = runs[0].known
     metrics = ("accuracy", "mmc", "ece")
-    means = [fmean(getattr(one.known, metric) for one in runs) for metric in metrics]
+    means = [fmean(getattr(run.known, metric) for run in runs) for metric in metrics]
     several = f", mean of {len(runs)} runs" if len(runs) > 1 else ""
     sentences = [
         f"Accuracy on {known.name} ({known.inputs} inputs): {percent(means[0])}{several}.",
         f"Its mean confidence is {percent(means[1])}. {_calibration(*means)}",
     ]
-    auroc = mean([own_auroc(one, one.known.misclassification) for one in runs])
+    auroc = mean([own_auroc(run, run.known.misclassification) for run in runs])
     if auroc is not None:
-        wrong = sum(round((1 - one.known.accuracy) * one.known.inputs) for one in runs)
+        wrong = sum(round((1 - run.known.accuracy) * run.known.inputs) for run in runs)
         sentences.append(_misclassification(auroc, wrong))
     return sentences
 
@@ -151,10 +152,10 @@ def unknown_words(runs: Sequence[Evaluation]) -> list[str]:
         well = sum(value >= GOOD for value in aurocs.values())
         kinds = f"Of {len(aurocs)} kinds of unknown inputs"
         sentences.append(f"{kinds}, {well or 'none'} have an AUROC of at least {GOOD}.")
-    sides = [side_of(one, worst) for one in runs]
-    results = [own(side.separation, one.score) for one, side in zip(runs, sides, strict=True)]
-    accepted = mean([None if one is None else one.fpr95 for one in results])
-    confidence, usual = fmean(side.mmc for side in sides), fmean(one.known.mmc for one in runs)
+    sides = [side_of(run, worst) for run in runs]
+    results = [own(side.separation, run.score) for run, side in zip(runs, sides, strict=True)]
+    accepted = mean([None if result is None else result.fpr95 for result in results])
+    confidence, usual = fmean(side.mmc for side in sides), fmean(run.known.mmc for run in runs)
     last = f"Mean confidence on {describe_set(worst)}: {percent(confidence)}"
     last += f", on known inputs {percent(usual)}"
     if accepted is not None:
@@ -166,8 +167,8 @@ def unknown_words(runs: Sequence[Evaluation]) -> list[str]:
 def _failed_words(runs: Sequence[Evaluation]) -> list[str]:
     """Return attacks that all failed, and in how many runs."""
     tried: dict[str, list[int]] = {}
-    for one in runs:
-        for name, count in failed_attacks(one).items():
+    for run in runs:
+        for name, count in failed_attacks(run).items():
             tried.setdefault(name, []).append(count)
     return [
         f"{name}: none of {sum(counts)} attacks succeeded"
@@ -180,8 +181,8 @@ def mean_aurocs(runs: Sequence[Evaluation]) -> dict[str, float]:
     """Return the mean AUROC on each unknown set that all runs have, by the model's own score."""
     aurocs = {}
     for side in runs[0].unknown:
-        if all(side.name in [other.name for other in one.unknown] for one in runs):
-            each = [own_auroc(one, side_of(one, side.name).separation) for one in runs]
+        if all(side.name in [other.name for other in run.unknown] for run in runs):
+            each = [own_auroc(run, side_of(run, side.name).separation) for run in runs]
             if (value := mean(each)) is not None:
                 aurocs[side.name] = value
     return aurocs
@@ -209,17 +210,17 @@ def standings(context: ReportContext) -> dict[str, list[str]]:
     for group in by_known_data(context):
         known = next(iter(group.values()))[0].known
         best = [*_best_known(group), *_best_unknown(group)] if len(group) > 1 else []
-        far = _limits([one for name, one in audits if name in group])
+        far = _limits([audit for name, audit in audits if name in group])
         sentences[f"{known.name}, {known.inputs:,} inputs"] = best + far
-        audits = [(name, one) for name, one in audits if name not in group]
-    sentences["Far away"] = _limits([one for _, one in audits])
+        audits = [(name, audit) for name, audit in audits if name not in group]
+    sentences["Far away"] = _limits([audit for _, audit in audits])
     return {data: said for data, said in sentences.items() if said}
 
 
 def _best_known(group: Runs) -> list[str]:
     data = next(iter(group.values()))[0].known.name
-    accuracy = {name: fmean(one.known.accuracy for one in runs) for name, runs in group.items()}
-    ece = {name: -fmean(one.known.ece for one in runs) for name, runs in group.items()}
+    accuracy = {name: fmean(run.known.accuracy for run in runs) for name, runs in group.items()}
+    ece = {name: -fmean(run.known.ece for run in runs) for name, runs in group.items()}
     return [
         f"Highest accuracy on {data}: {_leaders(accuracy, percent)}.",
         f"Best calibrated: {_leaders(ece, lambda value: f'off by {points(-value)}')}.",
@@ -229,16 +230,16 @@ def _best_known(group: Runs) -> list[str]:
 def _best_unknown(group: Runs) -> list[str]:
     aurocs = {name: mean_aurocs(runs) for name, runs in group.items()}
     first, *others = aurocs.values()
-    shared = [name for name in first if all(name in one for one in others)]
+    shared = [name for name in first if all(name in of_sets for of_sets in others)]
     if not shared:
         return []
-    average = {name: fmean(one[side] for side in shared) for name, one in aurocs.items()}
+    average = {name: fmean(of_sets[side] for side in shared) for name, of_sets in aurocs.items()}
     several = f"{len(shared)} kinds of unknown inputs, on average"
     what = describe_set(shared[0]) if len(shared) == 1 else several
     sentences = [f"Best at recognising {what}: {_leaders(average, _auroc)}."]
     leader = max(average, key=average.__getitem__)
     for side in shared if len(shared) > 1 else ():
-        here = {name: one[side] for name, one in aurocs.items()}
+        here = {name: of_sets[side] for name, of_sets in aurocs.items()}
         top = max(here, key=here.__getitem__)
         if _auroc(here[top]) != _auroc(here[leader]):
             sentences.append(

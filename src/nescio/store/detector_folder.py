@@ -147,7 +147,7 @@ def _check_same(detector: Detector, loaded: Detector, x: Tensor) -> None:
     """Raise an error if two detectors, or their networks, differ in a single bit."""
     for size in sorted({1, min(3, len(x)), len(x)}):
         batch = x[:size]
-        logits = (predict(one.model, batch, progress=False) for one in (detector, loaded))
+        logits = (predict(each.model, batch, progress=False) for each in (detector, loaded))
         if not torch.equal(*logits):
             raise NescioError(f"its exported graph gives other logits for a batch of {size}")
         try:
@@ -186,7 +186,7 @@ def _check(facts: Fitted, folder: Path) -> None:
     }
     for name, values in allowed.items():
         if (value := getattr(facts, name)) not in values:
-            expected = ", ".join(str(one) for one in values if one)
+            expected = ", ".join(str(value) for value in values if value)
             raise NescioError(f"{where} has the {name} {value!r}; expected one of {expected}")
     if not all(0 < side < 2**20 for side in facts.shape or (0,)) or math.prod(facts.shape) > 2**26:
         expected = f"some numbers, at most {2**26}"

@@ -233,7 +233,8 @@ def _is_unchanged(net: nn.Module, recipe: dict[str, Any]) -> bool:
     """Whether a network still is what its recipe makes: a layer may have been replaced since."""
     with torch.device("meta"):
         again = build(recipe)
-    shapes = [{key: value.shape for key, value in one.state_dict().items()} for one in (net, again)]
+    states = net.state_dict(), again.state_dict()
+    shapes = [{key: value.shape for key, value in state.items()} for state in states]
     return repr(net) == repr(again) and shapes[0] == shapes[1]
 
 

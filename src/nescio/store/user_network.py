@@ -48,7 +48,7 @@ def _call(factory: Any, spec: str) -> nn.Module:
     except (TypeError, ValueError):  # of a built-in, which will say so when called
         parameters = []
     plain = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    needed = [one.name for one in parameters if one.default is one.empty and one.kind not in plain]
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind not in plain]
     if needed:
         expected = "a factory without arguments, such as a function that fills them in"
         raise NescioError(f"{spec} needs {', '.join(needed)}; expected {expected}")

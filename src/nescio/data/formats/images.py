@@ -40,7 +40,7 @@ def read_images(paths: Sequence[Path]) -> torch.Tensor:
         images = [image / np.float32(np.iinfo(image.dtype).max) for image in images]
     if all(image.ndim == 2 for image in images):
         return torch.from_numpy(np.stack(images)[:, None])
-    colour = [np.repeat(one[..., None], 3, 2) if one.ndim == 2 else one for one in images]
+    colour = [np.repeat(image[..., None], 3, 2) if image.ndim == 2 else image for image in images]
     return torch.from_numpy(np.stack(colour).transpose(0, 3, 1, 2).copy())
 
 
@@ -97,7 +97,7 @@ def _entries(folder: Path) -> tuple[set[str], set[str]]:
     """Return the names of the folders and of the files in a folder that are not hidden."""
     try:
         with os.scandir(folder) as entries:
-            shown = [one for one in entries if not one.name.startswith(".")]
+            shown = [entry for entry in entries if not entry.name.startswith(".")]
     except OSError as error:
         raise unreadable(folder, error) from error
     # os.path.isdir says no of links that lead nowhere, or in a circle

@@ -71,7 +71,8 @@ def read_npz(
             x = None if key is None else archive.get(key)
             if x is None or (part == "all" and samples):
                 continue
-            facts = {one: archive.column(one, len(x)) for one in columns if one in archive.members}
+            present = [name for name in columns if name in archive.members]
+            facts = {name: archive.column(name, len(x)) for name in present}
             as_is = any_shape and key == f"{prefix}inputs"
             where, y = f"{path}, {part} part", archive.get(prefix + "labels")
             samples[part] = as_samples(x, y, where, classes, facts, as_is)

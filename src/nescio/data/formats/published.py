@@ -130,7 +130,8 @@ def _cifar_tar(path: Path) -> list[bytes]:
     """Return six members of the archive; nothing is unpacked to disk."""
     try:
         with tarfile.open(fileobj=io.BytesIO(read_bytes(path)), mode="r:") as archive:
-            members = {Path(one.name).name: one for one in archive.getmembers() if one.isfile()}
+            entries = (member for member in archive.getmembers() if member.isfile())
+            members = {Path(member.name).name: member for member in entries}
             files = [archive.extractfile(members[name]) for name in _CIFAR_FILES]
             return [b"" if file is None else file.read() for file in files]
     except (tarfile.TarError, KeyError, EOFError) as error:

@@ -62,12 +62,12 @@ class Graph(nn.Module):
                 return values[value.step]
             if isinstance(value, StoredTensor):
                 return getattr(tensors, str(value.index))
-            return [put(one) for one in value] if isinstance(value, list) else value
+            return [put(item) for item in value] if isinstance(value, list) else value
 
         for number, step in enumerate(self._nescio_steps, start=1):
             call = modules[step.modules[0]] if step.call is nn.Linear else step.call
             given = step.args[:1] if step.call is nn.Linear else step.args
-            value = call(*map(put, given), **{name: put(one) for name, one in step.kwargs.items()})
+            value = call(*map(put, given), **{name: put(arg) for name, arg in step.kwargs.items()})
             if isinstance(value, int) and abs(value) > MAX_SIZE:
                 raise NescioError(f"step {number} of a graph makes a size beyond all bounds")
             for name in step.modules[step.call is nn.Linear :]:
@@ -87,8 +87,8 @@ def _vocabulary(step: Step, tensors: Sequence[Tensor]) -> int:
 
 def _linear(step: Step, own: Mapping[str, nn.Parameter | None]) -> nn.Linear:
     """The module of a linear step."""
-    used = [one for one in step.args[1:] if one is not None]
-    found = [own.get(str(one.get("tensor"))) for one in used if isinstance(one, dict)]
+    used = [arg for arg in step.args[1:] if arg is not None]
+    found = [own.get(str(arg.get("tensor"))) for arg in used if isinstance(arg, dict)]
     weight, bias = (*found, None, None)[:2]
     plain = step.op == "aten.linear.default" and not step.kwargs
     plain = plain and (len(used) > 1) == (bias is not None)

@@ -68,7 +68,7 @@ def guarded(call: OpOverload) -> Callable[..., Any]:
     """An operator, after the checks that it lacks."""
     if (check := CHECKS.get(str(call))) is None:
         return call
-    names = [one.name for one in call._schema.arguments]
+    names = [argument.name for argument in call._schema.arguments]
 
     def checked_call(*args: Any, **kwargs: Any) -> Any:
         if not check({**dict(zip(names, args, strict=False)), **kwargs}):
@@ -91,7 +91,7 @@ def _norm_fits(given: Mapping[str, Any]) -> bool:
     return (
         _are_tensors([x, *vectors])
         and x.dim() >= 2
-        and all(one.shape == x.shape[1:2] and one.dtype == mean.dtype for one in vectors)
+        and all(vector.shape == x.shape[1:2] and vector.dtype == mean.dtype for vector in vectors)
     )
 
 
@@ -120,7 +120,7 @@ def _attention_fits(given: Mapping[str, Any]) -> bool:
 def _spreads(shape: Sequence[int], to: Sequence[int]) -> bool:
     """Whether a tensor can be repeated to a shape."""
     pairs = zip(reversed(shape), reversed(to), strict=False)
-    return len(shape) <= len(to) and all(one in (1, other) for one, other in pairs)
+    return len(shape) <= len(to) and all(size in (1, other) for size, other in pairs)
 
 
 def _recurrent_fits(gates: int) -> Callable[[Mapping[str, Any]], bool]:
@@ -145,8 +145,8 @@ def _recurrent_fits(gates: int) -> Callable[[Mapping[str, Any]], bool]:
                 *[(gates * size,)] * biases,
             ] * ways
         found = [*states, *params]
-        alike = all(one.dtype == x.dtype for one in found) and min(*x.shape, size) > 0
-        return alike and [tuple(one.shape) for one in found] == wanted
+        alike = all(tensor.dtype == x.dtype for tensor in found) and min(*x.shape, size) > 0
+        return alike and [tuple(tensor.shape) for tensor in found] == wanted
 
     return fits
 
@@ -154,7 +154,7 @@ def _recurrent_fits(gates: int) -> Callable[[Mapping[str, Any]], bool]:
 def _divides(given: Mapping[str, Any]) -> bool:
     """Whether a division is none of integers by -1, which crashes at the smallest of them."""
     kinds = [torch.as_tensor(given[name]) for name in ("self", "other")]
-    return any(one.is_floating_point() for one in kinds) or not bool((kinds[1] == -1).any())
+    return any(kind.is_floating_point() for kind in kinds) or not bool((kinds[1] == -1).any())
 
 
 def _pads(given: Mapping[str, Any]) -> bool:
@@ -163,7 +163,7 @@ def _pads(given: Mapping[str, Any]) -> bool:
 
 
 def _are_tensors(values: Sequence[Any]) -> bool:
-    return all(isinstance(one, Tensor) for one in values)
+    return all(isinstance(value, Tensor) for value in values)
 
 
 CHECKS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
