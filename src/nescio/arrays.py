@@ -83,15 +83,15 @@ def numbers(values: Any) -> Array:
     return array if usable else np.array(array, dtype=dtype, order="C")
 
 
-def items(name: str, given: Any) -> list[Any]:
+def items(name: str, collection: Any) -> list[Any]:
     """Return what a sequence, array or tensor holds as a list of Python's values, or raise."""
-    if is_array(given) and (array := as_array(given)).ndim > 0:
+    if is_array(collection) and (array := as_array(collection)).ndim > 0:
         values: list[Any] = array.tolist()
         return values
     try:
-        return list(given)
+        return list(collection)
     except TypeError as error:
-        raise NescioError(f"{name}={given!r}; expected a sequence") from error
+        raise NescioError(f"{name}={collection!r}; expected a sequence") from error
 
 
 def integers_refused(dtype: Any) -> NescioError:

@@ -18,32 +18,32 @@ class DivergedError(NescioError):
     """Training diverged: loss, logits or weights are NaN or infinite."""
 
 
-def unknown_name(kind: str, given: object, known: Iterable[str]) -> NescioError:
+def unknown_name(kind: str, value: object, known: Iterable[str]) -> NescioError:
     """Return the error for a name that is in no table, with the nearest names that are.
 
     >>> print(unknown_name("score", "entropi", ["entropy", "margin"]))
     unknown score 'entropi'; did you mean 'entropy'? Known: entropy, margin
     """
     names = sorted(known)
-    renamed = RENAMED.get(str(given))
-    near = [renamed] if renamed in names else get_close_matches(str(given), names, 3, 0.5)
+    renamed = RENAMED.get(str(value))
+    near = [renamed] if renamed in names else get_close_matches(str(value), names, 3, 0.5)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
     suggestion = f"{hint} Known: {', '.join(names)}" if names else "; there are none"
-    return NescioError(f"unknown {kind} {given!r}{suggestion}")
+    return NescioError(f"unknown {kind} {value!r}{suggestion}")
 
 
-def check_name(kind: str, given: Any, known: Collection[str]) -> Any:
+def check_name(kind: str, value: Any, known: Collection[str]) -> Any:
     """Return a name that is in a table, or raise `unknown_name`."""
-    if given not in known:
-        raise unknown_name(kind, given, known)
-    return given
+    if value not in known:
+        raise unknown_name(kind, value, known)
+    return value
 
 
-def check_bool(name: str, given: Any) -> bool:
+def check_bool(name: str, value: Any) -> bool:
     """Return a bool, or raise."""
-    if not isinstance(given, bool):
-        raise NescioError(f"{name} must be True or False, got {given!r}")
-    return given
+    if not isinstance(value, bool):
+        raise NescioError(f"{name} must be True or False, got {value!r}")
+    return value
 
 
 def check_float(
@@ -95,8 +95,8 @@ def _end(value: float) -> str:
     return f"{value:g}" if float(f"{value:g}") == value else f"{value:.12g}"
 
 
-def _shown(given: object) -> str:
+def _shown(value: object) -> str:
     try:
-        return repr(given)
+        return repr(value)
     except ValueError:  # Python writes out no more than 4300 digits
         return "a number of thousands of digits"

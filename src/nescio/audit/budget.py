@@ -83,9 +83,9 @@ class Budget:
         return int(min(max(0.0, self.left) / each, 2**62))
 
 
-def as_budget(given: float | Budget | None) -> Budget:
+def as_budget(budget: float | Budget | None) -> Budget:
     """Return a budget given in seconds, or one that other work shares."""
-    return given if isinstance(given, Budget) else Budget(given)
+    return budget if isinstance(budget, Budget) else Budget(budget)
 
 
 def seconds_in(text: str) -> float | None:

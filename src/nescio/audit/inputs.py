@@ -38,8 +38,8 @@ def all_inputs(model: nn.Module, data: Any, batch_size: int = READ_BATCH, seed: 
 def as_float64(name: str, values: Any, expected: str) -> Tensor:
     """Return a tensor of a tensor, an array or nested numbers, or raise an error."""
     try:
-        given = tensor(values) if is_array(values) else values
-        return torch.as_tensor(given, dtype=torch.float64).detach().cpu()
+        numbers = tensor(values) if is_array(values) else values
+        return torch.as_tensor(numbers, dtype=torch.float64).detach().cpu()
     except NescioError:
         raise
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:

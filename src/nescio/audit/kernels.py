@@ -62,9 +62,9 @@ def unknown_from(
         budget, batch_size, progress: as in `certain_from`.
     """
     if not (kernels := as_method(model).kernels()):
-        given = f"a {type(model).__name__} given, which need not become uncertain far away"
+        got = f"a {type(model).__name__} given, which need not become uncertain far away"
         expected = "a method of kernels, DUQ or RBFNetwork. nescio.audit.asymptote takes others"
-        raise NescioError(f"{given}; expected {expected}")
+        raise NescioError(f"{got}; expected {expected}")
     x, direction = check_rays(x, direction, model)
     eps = check_float("eps", eps, most=1, inside=True)
     time, size = as_budget(budget), rays_per_batch(x, batch_size)

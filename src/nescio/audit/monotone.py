@@ -159,9 +159,9 @@ def _slopes(method: Method, x: Tensor, classes: int, chosen: list[int], seed: in
 
 def _class_slope(label: int, gradients: Tensor, log_p: Tensor) -> Tensor:
     """Return the slope `(B, F)` of a class: the mean of `∂f_c − ∂f_k` ≠ 0, by `p_c p_k`."""
-    own, others = gradients[:, label, None], gradients  # (S, 1, B, F), (S, C, B, F)
-    change = own - others
-    unsure = (change != 0) & (change.abs() <= ROUNDING * (own.abs() + others.abs()))
+    of_label, others = gradients[:, label, None], gradients  # (S, 1, B, F), (S, C, B, F)
+    change = of_label - others
+    unsure = (change != 0) & (change.abs() <= ROUNDING * (of_label.abs() + others.abs()))
     change = change.masked_fill(unsure, 0.0)
     weight = (log_p[:, label, None] + log_p).unsqueeze(-1)  # log p_c p_k, (S, C, B, 1)
 

@@ -174,14 +174,14 @@ def _sides(
     moved = predicted.masked_fill(certain.t == 0, -1)
     sides = []
     for place, (position, _) in enumerate(ways):
-        own = slice(place * len(rows), (place + 1) * len(rows))
-        spread, t = _range(rows, position)[2], certain.t[own]
+        block = slice(place * len(rows), (place + 1) * len(rows))
+        spread, t = _range(rows, position)[2], certain.t[block]
         side = FeatureSide(
-            ends=law and _counts(law.winner[own], classes),
-            ends_certain=law and fraction(law.certain[own]),
-            certain=_reach(t, certain.proved[own], spread, beyond=0.0),
-            certain_of=_counts((moved if (t > 0).any() else predicted)[own], classes),
-            unknown=unknown and _reach(unknown.t[own], unknown.exact[own], spread),
+            ends=law and _counts(law.winner[block], classes),
+            ends_certain=law and fraction(law.certain[block]),
+            certain=_reach(t, certain.proved[block], spread, beyond=0.0),
+            certain_of=_counts((moved if (t > 0).any() else predicted)[block], classes),
+            unknown=unknown and _reach(unknown.t[block], unknown.exact[block], spread),
         )
         sides.append(side)
     already = fraction(certain.t[: len(rows)] == 0)

@@ -153,9 +153,9 @@ def _measure(
 
     scaled = _scaled(x, alpha, batch_size, shown)
     how: Any = {"batch_size": batch_size, "seed": seed, "progress": False}
-    found = quantity_gradients(method, scaled, quantities, norms=True, **how)
-    check_finite(["confidence", *scores], *found)
-    values, norms = (rows.reshape(-1, len(alpha), len(x)).cpu() for rows in found)
+    gradients = quantity_gradients(method, scaled, quantities, norms=True, **how)
+    check_finite(["confidence", *scores], *gradients)
+    values, norms = (rows.reshape(-1, len(alpha), len(x)).cpu() for rows in gradients)
     return values, norms
 
 

@@ -128,8 +128,8 @@ class Findings:
         """Return the AUROC on an unknown set by the method's own score; None without such a set."""
         for side in self.evaluation.unknown:
             if side.name == name:
-                own = self.evaluation.score
-                return next(result.auroc for result in side.separation if result.score == own)
+                score = self.evaluation.score
+                return next(result.auroc for result in side.separation if result.score == score)
         return None
 
     def rejected(self, name: str) -> str:

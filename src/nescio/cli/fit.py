@@ -63,7 +63,7 @@ def fit(
     """
     from nescio.store.detector_choice import NamedDetector, parse_settings
 
-    bound, own = (accept, risk, confidence_level), parse_settings(settings or [])
-    choice = NamedDetector(detector, score, layer, *bound, per_class, own)
+    bound, others = (accept, risk, confidence_level), parse_settings(settings or [])
+    choice = NamedDetector(detector, score, layer, *bound, per_class, others)
     network = Network(run, model, weights, data, train, label, class_names, root)
     print_fitted(network.fit(choice, output), output)

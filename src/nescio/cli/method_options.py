@@ -36,12 +36,12 @@ class MethodCommand(Command):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--help" in args:
             ctx.meta[_METHOD] = next((word for word in args if word in names("METHODS")), None)
-        own = _own_options(self)
+        taken = _own_options(self)
         rest, settings = [], ctx.meta.setdefault(_GIVEN, {})
         words = list(args)
         while words and words[0] != "--":  # what follows are no options
             name, equals, value = words[0].partition("=")
-            if not name.startswith("--") or name in own:
+            if not name.startswith("--") or name in taken:
                 rest.append(words.pop(0))
                 continue
             words.pop(0)
@@ -49,20 +49,20 @@ class MethodCommand(Command):
                 value = words.pop(0) if words and _is_value(words[0]) else "true"
             settings[name] = value
         if settings:  # a misspelt option is reported before what click finds missing
-            known = {option for method in names("METHODS") for option in _options(method, own)}
+            known = {option for method in names("METHODS") for option in _options(method, taken)}
             for name in (name for name in settings if name not in known):
-                raise unknown_name("option", name, known | {word for word in own if "--" in word})
+                raise unknown_name("option", name, known | {word for word in taken if "--" in word})
         return super().parse_args(ctx, rest + words)
 
 
 def method_settings(ctx: typer.Context, method: str) -> dict[str, Any]:
     """Return the settings of a method among the options; raise an error for those of others."""
-    own = _own_options(ctx.command)
-    known = _options(method, own)
+    taken = _own_options(ctx.command)
+    known = _options(method, taken)
     settings = {}
     for option, text in ctx.meta[_GIVEN].items():
         if option not in known:
-            others = [name for name in own if name.startswith("--")]
+            others = [name for name in taken if name.startswith("--")]
             raise unknown_name(f"option (for {method})", option, [*known, *others])
         settings[known[option]] = value = _value(text)
         if value != "auto":
@@ -86,11 +86,11 @@ def _check_tunable(option: str, name: str, value: Any) -> None:
 
 
 def _own_options(command: Any) -> set[str]:
-    own = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
-    return own | {"--help"}
+    taken = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
+    return taken | {"--help"}
 
 
-def _options(method: str, own: set[str]) -> dict[str, str]:
+def _options(method: str, taken: set[str]) -> dict[str, str]:
     """Return the options of a method, and the settings they stand for.
 
     If the command itself has an option of that name, as `--momentum` is that of sgd, the method's
@@ -101,7 +101,7 @@ def _options(method: str, own: set[str]) -> dict[str, str]:
     options = {}
     for name in default_settings(method):
         option = f"--{name.replace('_', '-')}"
-        options[f"--{method.replace('_', '-')}{option[1:]}" if option in own else option] = name
+        options[f"--{method.replace('_', '-')}{option[1:]}" if option in taken else option] = name
     return options
 
 
@@ -130,14 +130,14 @@ def _value(text: str) -> Any:
     return text
 
 
-def _print_settings(method: str, own: set[str]) -> None:
+def _print_settings(method: str, taken: set[str]) -> None:
     """Print the settings of a method with their defaults, described as in its docstring."""
     from nescio.methods import METHODS, default_settings
 
     defaults = default_settings(method)
     described = described_arguments(inspect.getdoc(METHODS[method]) or "")
     table = Table.grid(padding=(0, 2))
-    for option, name in _options(method, own).items():
+    for option, name in _options(method, taken).items():
         default = "" if defaults[name] is None else f" (default: {defaults[name]})"
         text = Text(described.get(name, "") + default)
         table.add_row(Text(option, style="bold cyan", no_wrap=True), text)

@@ -48,8 +48,8 @@ class Network:
             return *fit_run(output, self.folder, *known, choice, self.root), None
         if self.model is None or self.data is None:
             raise NescioError("missing known inputs not used in training: --data calibration.npz")
-        own = self.model, self.weights, self.data, self.train, self.label
-        return fit_own(output, *own, names, choice)
+        arguments = self.model, self.weights, self.data, self.train, self.label
+        return fit_own(output, *arguments, names, choice)
 
     def subject(self, command: str) -> "Subject":
         """Return the model or detector to evaluate, and its data."""
@@ -76,8 +76,8 @@ class Network:
             raise NescioError(f"--class-names must be {expected}; {got}") from error
         names = [name.strip() for name in words if name.strip()]
         if self.folder is not None and (self.weights is not None or names):
-            own = "a run or detector has its own weights and class names"
-            raise NescioError(f"{own}; leave out --weights and --class-names")
+            reason = "a run or detector has its own weights and class names"
+            raise NescioError(f"{reason}; leave out --weights and --class-names")
         return names
 
 

@@ -101,7 +101,7 @@ def train(
         raise NescioError(f"{problem}, so a run cannot store it; rename it")
     output = output or Path(f"{Path(data).stem}-{method}")
     classes = tuple(name.strip() for name in unseen.split(",") if name.strip())
-    own = method_settings(ctx, method)
+    settings = method_settings(ctx, method)
     if not METHODS[method].on_network and (network != "auto" or dropout is not None):
         raise NescioError(f"{method} has no network inside; leave out --network and --dropout")
     source = Source(data, classes, seed, impute, label)
@@ -112,12 +112,14 @@ def train(
     training |= {"schedule": schedule, "augment": augment or [], "validation": validation}
     training |= {"patience": patience, "checkpoint_every": checkpoint_every}
     with on_interrupt(lambda: describe_checkpoint(output)):
-        if "auto" in own.values() or select_on:
+        if "auto" in settings.values() or select_on:
             from nescio.cli.tuned_settings import tune_settings
 
             make = partial(maker, known, method, network, device, dropout=dropout)
-            own = tune_settings(output, known, make, own, select_on, root, seed, **training)
-        how = method, network, device, seed, own, dropout, root
+            settings = tune_settings(
+                output, known, make, settings, select_on, root, seed, **training
+            )
+        how = method, network, device, seed, settings, dropout, root
         model, history = train_run(output, source, known, *how, **training)
         test = evaluate(model, known.test, scores=[model.score]).known
     name = f"{method} ({network})" if model.on_network else method

@@ -27,7 +27,7 @@ def tune_settings(
     folder: Path,
     known: Known,
     make: Callable[[Mapping[str, Any]], Callable[..., Method]],
-    own: Mapping[str, Any],
+    chosen: Mapping[str, Any],
     select_on: str | None,
     root: str | None,
     seed: int,
@@ -38,10 +38,10 @@ def tune_settings(
     First comes the length scale, then at that scale the penalty, by the unknown data `select_on` if
     given. `make` turns settings into a factory of the method. A sweep on record is not repeated.
     """
-    scale = own.get("length_scale") == AUTO
-    penalty = AUTO in (own.get("penalty"), own.get("gradient_penalty"))
-    _check(own, penalty, select_on, training)
-    settings = {name: value for name, value in own.items() if name not in TUNABLE or value != AUTO}
+    scale = chosen.get("length_scale") == AUTO
+    penalty = AUTO in (chosen.get("penalty"), chosen.get("gradient_penalty"))
+    _check(chosen, penalty, select_on, training)
+    settings = {k: v for k, v in chosen.items() if k not in TUNABLE or v != AUTO}
     unknown = None if select_on is None else unknown_set(select_on, known, root, seed)
     data = training_part(known)
     how = {name: value for name, value in training.items() if name != "checkpoint_every"} | {
@@ -73,13 +73,13 @@ def trial_epochs(epochs: int) -> int:
 
 
 def _check(
-    own: Mapping[str, Any], penalty: bool, select_on: str | None, training: Mapping[str, Any]
+    chosen: Mapping[str, Any], penalty: bool, select_on: str | None, training: Mapping[str, Any]
 ) -> None:
     """Raise an error before the sweeps, not after them."""
     if select_on is not None and not penalty:
         raise NescioError(f"--select-on {select_on} needs --penalty auto, which it selects")
-    if own.get("penalty") == AUTO and own.get("gradient_penalty", AUTO) != AUTO:
-        sets = f"--gradient-penalty {own['gradient_penalty']} sets it; leave one of them out"
+    if chosen.get("penalty") == AUTO and chosen.get("gradient_penalty", AUTO) != AUTO:
+        sets = f"--gradient-penalty {chosen['gradient_penalty']} sets it; leave one of them out"
         raise NescioError(f"--penalty auto tunes the weight of the gradient penalty, but {sets}")
     if training["patience"] is not None and training["validation"] is None:
         raise NescioError("--patience needs validation data, such as --validation 0.1")

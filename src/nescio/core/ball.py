@@ -153,8 +153,8 @@ def _check_scale(scale: Any, x: Tensor) -> Tensor:
         raise NescioError(f"scale must be a tensor of the shape of one input, got {kind}")
     units: Tensor = tensor(scale).to(x.device, x.dtype)
     if units.shape != x.shape[1:] and units.dim() > 0:
-        shape, one = tuple(units.shape), tuple(x.shape[1:])
-        raise NescioError(f"a scale of shape {shape} for inputs of shape {one}")
+        shape, expected = tuple(units.shape), tuple(x.shape[1:])
+        raise NescioError(f"a scale of shape {shape} for inputs of shape {expected}")
     if not bool(((units > 0) & units.isfinite()).all()):
         raise NescioError("a scale must be above 0 for every feature")
     return units

@@ -139,9 +139,9 @@ def _head(
     calls: Sequence[tuple[nn.Linear, Tensor, Tensor]], logits: Tensor, model: nn.Module, x: Tensor
 ) -> tuple[nn.Linear, Tensor, Tensor]:
     """Return the last linear layer that gives the logits `(B, C)`, its input and its output."""
-    for module, given, output in reversed(calls):
+    for module, x_in, output in reversed(calls):
         if module.out_features == logits.shape[1]:
-            features, head_output = (_rows(module, v, len(x), HEAD) for v in (given, output))
+            features, head_output = (_rows(module, v, len(x), HEAD) for v in (x_in, output))
             if _same_answers(head_output, logits):
                 return module, features, head_output
     none_gives = "no linear layer that it runs gives the model's logits"

@@ -59,8 +59,8 @@ def draws_of(output: Any, inputs: int) -> Tensor:
     draws = output.unsqueeze(0) if output.dim() == 2 else output
     if draws.dim() != 3 or draws.shape[1] != inputs or not draws.is_floating_point():
         expected = f"logits (N, C) or draws (S, N, C) for N = {inputs} inputs"
-        given = f"{output.dtype} {tuple(output.shape)}"
-        raise NescioError(f"the model must return {expected}, not {given}")
+        got = f"{output.dtype} {tuple(output.shape)}"
+        raise NescioError(f"the model must return {expected}, not {got}")
     return draws
 
 
@@ -130,8 +130,8 @@ def _takes_token_ids(model: nn.Module, x: Tensor) -> bool:
         return False
     weight = next((p for p in model.parameters() if p.is_floating_point()), None)
     floats = x[:1].to(torch.float32 if weight is None else weight.dtype)
-    with isolate(model) as own:
-        return from_seed(0, lambda: _fails(own, floats), model)
+    with isolate(model) as copy:
+        return from_seed(0, lambda: _fails(copy, floats), model)
 
 
 def _fails(model: nn.Module, x: Tensor) -> bool:

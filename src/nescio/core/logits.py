@@ -30,9 +30,9 @@ def extremes(logits: Tensor) -> tuple[float, float]:
     if is_tensor:
         plain(logits)
     if not is_tensor or logits.dtype not in FLOATS or logits.dim() != 3:
-        given = f"{logits.dtype} {tuple(logits.shape)}" if is_tensor else type(logits).__name__
+        got = f"{logits.dtype} {tuple(logits.shape)}" if is_tensor else type(logits).__name__
         expected = "floats of shape (S, N, C) = (draws, inputs, classes)"
-        raise NescioError(f"expected logits: {expected}, not {given}")
+        raise NescioError(f"expected logits: {expected}, not {got}")
     if logits.shape[2] < 2 or 0 in logits.shape:
         shape = tuple(logits.shape)
         raise NescioError(f"logits {shape}: need at least one draw, one input and two classes")

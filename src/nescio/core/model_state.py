@@ -58,8 +58,8 @@ def restore_state(model: nn.Module, buffers: bool = True) -> Iterator[None]:
     attributes = [getattr(module, name, None) for module in modules for name in names]
     tables = [(table, table.copy()) for table in attributes if isinstance(table, dict)]
     weights = [(weight, weight.requires_grad, weight.grad) for weight in model.parameters()]
-    own = (module.buffers(recurse=False) for module in (modules if buffers else ()))
-    values = [(buffer, buffer.clone()) for buffer in chain.from_iterable(own)]
+    buffers_of = (module.buffers(recurse=False) for module in (modules if buffers else ()))
+    values = [(buffer, buffer.clone()) for buffer in chain.from_iterable(buffers_of)]
     for weight, _, _ in weights:
         weight.grad = None  # a backward pass in the block then adds nothing to what is there
     try:

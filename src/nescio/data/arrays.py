@@ -83,8 +83,8 @@ def as_any_inputs(array: Array, where: str) -> Tensor:
     """
     check_nonempty(array.shape, where)
     if array.ndim < 2 or 0 in array.shape or array.dtype.kind not in "fiub":
-        given = f"{array.shape} {array.dtype}"
-        raise NescioError(f"{where}: inputs must be numbers (N, …) with N ≥ 1, got {given}")
+        got = f"{array.shape} {array.dtype}"
+        raise NescioError(f"{where}: inputs must be numbers (N, …) with N ≥ 1, got {got}")
     if array.dtype.kind != "f":
         if int(array.max()) > np.iinfo(np.int64).max:
             raise NescioError(f"{where}: integers must fit in int64, got {array.max()}")
@@ -96,13 +96,13 @@ def as_any_inputs(array: Array, where: str) -> Tensor:
 def as_labels(array: Array, count: int, where: str, classes: int | None = None) -> Tensor:
     """Return labels `(N,)` from 0 to `classes − 1`, as int64; floats must have no fractions."""
     if array.dtype.kind not in "iubf" or array.shape != (count,):
-        given = f"{array.shape} {array.dtype}"
-        raise NescioError(f"{where}: labels must be ({count},) integers, got {given}")
+        got = f"{array.shape} {array.dtype}"
+        raise NescioError(f"{where}: labels must be ({count},) integers, got {got}")
     fractional = ~np.isfinite(array) | (array != np.floor(array))
     if fractional.any():
         raise NescioError(f"{where}: labels must be integers, got {array[fractional][0]}")
     last = (MAX_CLASSES if classes is None else classes) - 1
     if count and (int(array.min()) < 0 or int(array.max()) > last):
-        given = f"{array.min()} to {array.max()}"
-        raise NescioError(f"{where}: labels must be 0 to {last}, got {given}")
+        got = f"{array.min()} to {array.max()}"
+        raise NescioError(f"{where}: labels must be 0 to {last}, got {got}")
     return torch.from_numpy(array.astype(np.int64))

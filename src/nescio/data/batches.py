@@ -99,16 +99,16 @@ def _rows(x: Tensor) -> Tensor:
     return x
 
 
-def _batch(one: Any) -> Batch:
-    if isinstance(one, list | tuple) and len(one) in (1, 2):
-        inputs = _rows(tensor(one[0]))
-        labels = tensor(one[1]) if len(one) == 2 and one[1] is not None else None
+def _batch(batch: Any) -> Batch:
+    if isinstance(batch, list | tuple) and len(batch) in (1, 2):
+        inputs = _rows(tensor(batch[0]))
+        labels = tensor(batch[1]) if len(batch) == 2 and batch[1] is not None else None
         if labels is not None and labels.shape[:1] != inputs.shape[:1]:
             raise NescioError(f"a batch of {len(inputs)} inputs has labels {tuple(labels.shape)}")
         return inputs, labels
-    if is_array(one):
-        return _rows(tensor(one)), None
-    kind = type(one).__name__ + (f" of {len(one)}" if isinstance(one, list | tuple) else "")
+    if is_array(batch):
+        return _rows(tensor(batch)), None
+    kind = type(batch).__name__ + (f" of {len(batch)}" if isinstance(batch, list | tuple) else "")
     raise NescioError(f"a batch must be inputs or a pair (inputs, labels), got a {kind}")
 
 
@@ -122,10 +122,10 @@ def collated(items: list[Any]) -> Any:
         raise NescioError(f"the items of the dataset do not make a batch: {error}") from error
 
 
-def _item(one: Any) -> Any:
-    if isinstance(one, list | tuple):
-        return [_item(part) for part in one]
-    return tensor(one) if is_array(one) else one
+def _item(item: Any) -> Any:
+    if isinstance(item, list | tuple):
+        return [_item(part) for part in item]
+    return tensor(item) if is_array(item) else item
 
 
 def halves(data: Any, seed: int = 0, batch_size: int = 512) -> tuple["Half", "Half"]:
@@ -200,8 +200,8 @@ def take(data: Data, index: Tensor) -> tuple[Tensor, Tensor]:
 def as_int64(labels: Tensor) -> Tensor:
     """Return labels of any integer type as int64 `(N,)`."""
     if labels.dim() != 1 or labels.is_floating_point() or labels.is_complex():
-        given = f"{labels.dtype} {tuple(labels.shape)}"
-        raise NescioError(f"labels must be integers of shape (N,), got {given}")
+        got = f"{labels.dtype} {tuple(labels.shape)}"
+        raise NescioError(f"labels must be integers of shape (N,), got {got}")
     return labels.long()
 
 
@@ -209,8 +209,8 @@ def check_labels(labels: Tensor, classes: int) -> None:
     """Raise if labels are not in 0 … classes − 1."""
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
-        wanted = f"0 … {classes - 1} for {classes} classes"
-        raise NescioError(f"labels must lie in {wanted}, got {low} to {high}")
+        expected = f"0 … {classes - 1} for {classes} classes"
+        raise NescioError(f"labels must lie in {expected}, got {low} to {high}")
 
 
 def split(data: Data, validation: Any, seed: int) -> tuple[Data, Data | None]:
@@ -220,8 +220,8 @@ def split(data: Data, validation: Any, seed: int) -> tuple[Data, Data | None]:
     total = len(data)  # type: ignore[arg-type]
     count = round(validation * total) if 0 < validation < 1 else 0
     if not 0 < count < total:
-        wanted = "a fraction in (0, 1) that leaves data on both sides"
-        raise NescioError(f"validation must be {wanted}, got {validation} of {total} inputs")
+        expected = "a fraction in (0, 1) that leaves data on both sides"
+        raise NescioError(f"validation must be {expected}, got {validation} of {total} inputs")
     order = torch.randperm(total, generator=torch.Generator().manual_seed(seed))
     train, held = (part.sort().values for part in (order[count:], order[:count]))
     if isinstance(data, Samples):

@@ -107,8 +107,8 @@ def status(root: str | os.PathLike[str] | None = None) -> list[Status]:
     states = []
     for name, entry in CATALOGUE.items():
         where: Path | str | None = None if entry.sources else "embedded"
-        if found := find(name, root):
-            first, *others = found[1]
+        if source := find(name, root):
+            first, *others = source[1]
             where = first.parent if others else first
         remote = bool(entry.remotes)
         states.append(Status(name, entry.kind, where is not None, where, entry.about, remote))

@@ -107,21 +107,21 @@ def seen_classes(classes: tuple[str, ...], unseen: Iterable[int | str], name: st
     return seen
 
 
-def _position(given: int | str, classes: tuple[str, ...]) -> int:
-    if isinstance(given, str):
-        for name in (given, plain_name(given)):
+def _position(label: int | str, classes: tuple[str, ...]) -> int:
+    if isinstance(label, str):
+        for name in (label, plain_name(label)):
             if name in classes:
                 return classes.index(name)
-        if not (given.isdecimal() and len(given) < 10):  # int() refuses very long ones
-            raise unknown_name("class", given if len(given) <= 50 else f"{given[:50]}…", classes)
-        given = int(given)
+        if not (label.isdecimal() and len(label) < 10):  # int() refuses very long ones
+            raise unknown_name("class", label if len(label) <= 50 else f"{label[:50]}…", classes)
+        label = int(label)
     try:
-        index = -1 if isinstance(given, bool | np.bool_) else operator.index(given)
+        index = -1 if isinstance(label, bool | np.bool_) else operator.index(label)
     except TypeError:
         index = -1
     if not 0 <= index < len(classes):
-        wanted = f"names or positions 0 to {len(classes) - 1} of {', '.join(classes)}"
-        raise NescioError(f"unseen must be {wanted}; got {given!r}")
+        expected = f"names or positions 0 to {len(classes) - 1} of {', '.join(classes)}"
+        raise NescioError(f"unseen must be {expected}; got {label!r}")
     return index
 
 
@@ -150,8 +150,8 @@ def known_table(
     known = torch.isin(labels, torch.tensor(seen_classes(classes, unseen, name)))
     inputs = table.without(label, *([layout.split] if layout.split else []), *layout.facts)
     if not inputs:
-        wanted = "expected comma-separated features beside it"
-        raise NescioError(f"{name}: the only column is {label!r}; {wanted}")
+        expected = "expected comma-separated features beside it"
+        raise NescioError(f"{name}: the only column is {label!r}; {expected}")
     if layout.split is None:
         train_rows, test_rows = stratified(labels, test, seed, name)
     else:

@@ -69,13 +69,13 @@ def load(
 
 
 def _find(name: str, root: str | os.PathLike[str] | None) -> tuple[str, tuple[Path, ...]]:
-    if found := find(name, root):
-        return found
+    if source := find(name, root):
+        return source
     places = " or ".join(map(str, folders(root)))
-    wanted = " or ".join(" + ".join(files) for files in CATALOGUE[name].sources.values())
+    expected = " or ".join(" + ".join(files) for files in CATALOGUE[name].sources.values())
     get = f"`nescio data get {name}`, or nescio.data.download({name!r}), fetches it"
     remedy = get if CATALOGUE[name].remotes else "set NESCIO_DATA to the folder that has it"
-    raise NescioError(f"{name}: found no {wanted} under {places}; {remedy}")
+    raise NescioError(f"{name}: found no {expected} under {places}; {remedy}")
 
 
 def _known(name: str, parts: Parts, unseen: known.Classes, test: float, seed: int) -> known.Known:
@@ -83,8 +83,8 @@ def _known(name: str, parts: Parts, unseen: known.Classes, test: float, seed: in
         raise NescioError(f"{name}: has no labels to learn; it can be scored, or be unknown data")
     shapes = sorted({part.shape for part in parts.samples.values()})
     if len(shapes) > 1:
-        given = " and ".join(map(str, shapes))
-        raise NescioError(f"{name}: the parts must have inputs of one shape, got {given}")
+        got = " and ".join(map(str, shapes))
+        raise NescioError(f"{name}: the parts must have inputs of one shape, got {got}")
     train = parts.samples.get("train")
     if train is not None and bool((train.labels == train.labels[0]).all()):
         raise NescioError(f"{name}: must have at least 2 classes, got one label in training")
@@ -106,8 +106,8 @@ def _named(parts: Parts, name: str) -> Parts:
         others = samples.labels[~torch.isin(samples.labels, present)]
         if len(others):
             wrong = f"label {int(others[0])}, which no training input has"
-            wanted = f"expected one of {', '.join(names)}"
-            raise NescioError(f"{name}: the {what} part has {wrong}; {wanted}")
+            expected = f"expected one of {', '.join(names)}"
+            raise NescioError(f"{name}: the {what} part has {wrong}; {expected}")
         labels = torch.searchsorted(present, samples.labels)
         renumbered[what] = samples.with_labels(labels, samples.name)
     return Parts(renumbered, names)

@@ -87,8 +87,8 @@ def mixed(
     """
     n = _count(x, n)
     if x.dim() == 4 and not (x.min() >= 0 and x.max() <= 1):
-        given = f"{x.min():g} to {x.max():g}; normalise inside the model"
-        raise NescioError(f"this noise is made from images in [0, 1], got values from {given}")
+        got = f"{x.min():g} to {x.max():g}; normalise inside the model"
+        raise NescioError(f"this noise is made from images in [0, 1], got values from {got}")
     half = n // 2
     noise = permuted(x, n - half, generator)
     if half:
@@ -159,13 +159,13 @@ def _draw(
 
 
 def _check_batch(x: Tensor, images: bool = False) -> None:
-    wanted = "images, floats (N, C, H, W)" if images else "a batch of floats (N, …), N ≥ 1"
+    expected = "images, floats (N, C, H, W)" if images else "a batch of floats (N, …), N ≥ 1"
     if not isinstance(x, Tensor):
-        raise NescioError(f"noise is made from {wanted}, got {type(x).__name__}")
+        raise NescioError(f"noise is made from {expected}, got {type(x).__name__}")
     plain(x)  # neither sparse, nested nor without values
     fits = x.dim() == 4 if images else x.dim() >= 2 and len(x) > 0
     if not fits or not x.is_floating_point():
-        raise NescioError(f"noise is made from {wanted}, got {x.dtype} {tuple(x.shape)}")
+        raise NescioError(f"noise is made from {expected}, got {x.dtype} {tuple(x.shape)}")
 
 
 def _count(x: Tensor, n: int | None) -> int:

@@ -108,8 +108,8 @@ def make_outliers(x: Tensor, y: Tensor, seed: int = 0) -> dict[str, Tensor]:
     Integers are tokens, whose values mean nothing, so that none is made that does not occur.
     """
     if x.dim() < 2 or x.dtype == torch.bool or x.is_complex():
-        given = f"{x.dtype} {tuple(x.shape)}"
-        raise NescioError(f"outliers are made from floats or tokens (N, …), got {given}")
+        got = f"{x.dtype} {tuple(x.shape)}"
+        raise NescioError(f"outliers are made from floats or tokens (N, …), got {got}")
     if not x.is_floating_point():
         return {name: make(x, y, _generator(seed)) for name, make in TOKENS.items()}
     low, high = float(x.min()), float(x.max())

@@ -53,8 +53,8 @@ def check_disjoint(known: Any, train: Any) -> None:
         return
     shared = _fraction_found(one, other, 1)
     if shared > MAX_SHARED and all(_fraction_found(x, x, 2) < MAX_REPEATED for x in (other, one)):
-        found = f"{percent(shared, 0)} of the calibration inputs are among the training inputs"
-        raise NescioError(f"{found}, {why}")
+        problem = f"{percent(shared, 0)} of the calibration inputs are among the training inputs"
+        raise NescioError(f"{problem}, {why}")
 
 
 def _inputs(data: Any) -> Any:
@@ -101,8 +101,8 @@ def _fraction_found(one: Tensor, other: Tensor, times: int) -> float:
     sample = _cast(_rows(one, places), dtype).double()
     for width in KEY_WIDTHS:
         columns = _most_varied(sample, width)
-        wanted = _keys(sample[:, columns])
-        keys, order = wanted.sort()
+        sample_keys = _keys(sample[:, columns])
+        keys, order = sample_keys.sort()
         every = _keys(_cast(_columns(other, columns), dtype))
         place = torch.searchsorted(keys, every).clamp(max=len(keys) - 1)
         hits = (keys[place] == every).nonzero().flatten()
@@ -111,7 +111,7 @@ def _fraction_found(one: Tensor, other: Tensor, times: int) -> float:
     hits = hits[:MAX_COMPARED]
     equal = (_cast(_rows(other, hits), dtype).double() == sample[order[place[hits]]]).all(1)
     counts = torch.bincount(place[hits][equal], minlength=len(keys))
-    met = counts[torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)]
+    met = counts[torch.searchsorted(keys, sample_keys).clamp(max=len(keys) - 1)]
     return float((met >= times).double().mean())
 
 

@@ -43,8 +43,8 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         if inputs.dtype not in allowed and not inputs.is_floating_point():
             raise NescioError(f"{where}: inputs must be uint8 images or floats, got {inputs.dtype}")
         if labels.shape != inputs.shape[:1] or labels.is_floating_point() or labels.is_complex():
-            given = f"{tuple(labels.shape)} {labels.dtype}"
-            raise NescioError(f"{where}: labels must be {shape[:1]} integers, got {given}")
+            got = f"{tuple(labels.shape)} {labels.dtype}"
+            raise NescioError(f"{where}: labels must be {shape[:1]} integers, got {got}")
         if not isinstance(columns, Mapping | None):
             raise NescioError(f"{where}: columns must be a dict of arrays, got {type(columns)}")
         self.columns = {key: as_array(values) for key, values in (columns or {}).items()}
@@ -126,8 +126,8 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
 def _positions(index: Any) -> Tensor:
     positions = tensor(index)
     if positions.is_floating_point() or positions.dim() != 1:
-        given = f"{positions.dtype} {tuple(positions.shape)}"
-        raise NescioError(f"index must be positions (n,), a mask or a slice, got {given}")
+        got = f"{positions.dtype} {tuple(positions.shape)}"
+        raise NescioError(f"index must be positions (n,), a mask or a slice, got {got}")
     return positions
 
 

@@ -90,8 +90,8 @@ class Stream:
         images = len(self.shape) == 3 and self.kind != "inputs"
         for table in csv_batches(self.path, self.batch_size):
             if self.encoding is None and len(table) != math.prod(self.shape):
-                wanted = f"{math.prod(self.shape)} columns for inputs of shape {self.shape}"
-                raise NescioError(f"{str(self.path)!r} must have {wanted}, got {len(table)}")
+                expected = f"{math.prod(self.shape)} columns for inputs of shape {self.shape}"
+                raise NescioError(f"{str(self.path)!r} must have {expected}, got {len(table)}")
             encoding = self.encoding or Encoding.numeric(table)
             try:
                 x = encoding.encode(table, self.allow_missing, ZEROS)
@@ -100,8 +100,8 @@ class Stream:
             self.unseen_categories[:] = encoding.unseen_categories(table)
             finite = x[x.isfinite()]  # others are only there with `allow_missing`
             if images and ((finite < 0) | (finite > 1)).any():
-                given = f"{finite.min():g} to {finite.max():g}"
-                raise NescioError(f"{str(self.path)!r}: pixels must be in [0, 1], got {given}")
+                got = f"{finite.min():g} to {finite.max():g}"
+                raise NescioError(f"{str(self.path)!r}: pixels must be in [0, 1], got {got}")
             yield None, None, x.reshape(-1, *self.shape)
 
     def _images(self) -> Iterator[_Batch]:
@@ -143,8 +143,8 @@ class Stream:
 
     def _not_tokens(self, what: str) -> NescioError:
         fitted = "the detector was fitted on integers, such as token ids"
-        wanted = "expected `inputs` of integers in an npz file"
-        return NescioError(f"{self.path}: has {what}, but {fitted}; {wanted}")
+        expected = "expected `inputs` of integers in an npz file"
+        return NescioError(f"{self.path}: has {what}, but {fitted}; {expected}")
 
     def _check_kind(self, kind: str, what: str) -> None:
         """Raise if inputs with three axes are images where `inputs` are expected, or vice versa."""

@@ -167,10 +167,10 @@ class Encoding:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """Return the encoding that `to_dict` gave."""
-        given = plain.get("columns") if isinstance(plain, Mapping) else None
-        if not isinstance(given, list | tuple) or not given:
+        dicts = plain.get("columns") if isinstance(plain, Mapping) else None
+        if not isinstance(dicts, list | tuple) or not dicts:
             raise NescioError("not a table's encoding: it has no columns")
-        columns = tuple(_from_dict(column) for column in given)
+        columns = tuple(_from_dict(column) for column in dicts)
         if len({column.name for column in columns}) < len(columns):
             raise NescioError("not a table's encoding: it has two columns of one name")
         return cls(columns)
@@ -194,14 +194,14 @@ def check_complete(table: Table) -> None:
             raise NescioError(f"column {name!r} {lacks}, the first in {first}; imputing {IMPUTING}")
 
 
-def _from_dict(one: Any) -> Column:
+def _from_dict(plain: Any) -> Column:
     """Return one column of plain data that may come from a file someone has tampered with."""
-    wrong = NescioError(f"not a table's encoding: {repr(one)[:100]} is no column")
+    wrong = NescioError(f"not a table's encoding: {repr(plain)[:100]} is no column")
     names = {field.name for field in fields(Column)}
-    if not isinstance(one, Mapping) or not names - {"fill"} <= set(one) <= names:
+    if not isinstance(plain, Mapping) or not names - {"fill"} <= set(plain) <= names:
         raise wrong
-    name, kind, categories = one["name"], one["kind"], one["categories"]
-    fill: Any = one.get("fill")
+    name, kind, categories = plain["name"], plain["kind"], plain["categories"]
+    fill: Any = plain.get("fill")
     if not isinstance(name, str) or not isinstance(categories, list | tuple):
         raise wrong
     texts = all(isinstance(text, str) for text in categories)
@@ -224,8 +224,8 @@ def _fitted(name: str, cells: Sequence[object], impute: bool, categorical: bool)
         return Column(name, "numeric", fill=float(np.median(numbers)) if impute else None)
     counts = Counter(texts)
     if len(counts) > MAX_CATEGORIES:
-        wanted = f"numbers, or at most {MAX_CATEGORIES} categories"
-        raise NescioError(f"column {name!r} must have {wanted}, got {len(counts)} different texts")
+        expected = f"numbers, or at most {MAX_CATEGORIES} categories"
+        raise NescioError(f"column {name!r} has {len(counts)} different texts, not {expected}")
     most_frequent = min(counts, key=lambda text: (-counts[text], text))
     return Column(name, "categorical", tuple(sorted(counts)), most_frequent if impute else None)
 

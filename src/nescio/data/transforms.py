@@ -43,10 +43,10 @@ class Normalise(nn.Module):
         """Return the normalised inputs, of the shape they came in."""
         per_channel = self.mean.dim() == 3  # (C, 1, 1): images of any height and width
         expected = (self.mean.shape[0], "H", "W") if per_channel else tuple(self.mean.shape)
-        given = (x.shape[1], "H", "W") if per_channel and x.dim() == 4 else tuple(x.shape[1:])
-        if x.dim() == 0 or given != expected:
-            wanted = f"({', '.join(map(str, ('N', *expected)))})"
-            raise NescioError(f"inputs to normalise must be {wanted}, got {tuple(x.shape)}")
+        got = (x.shape[1], "H", "W") if per_channel and x.dim() == 4 else tuple(x.shape[1:])
+        if x.dim() == 0 or got != expected:
+            shape = f"({', '.join(map(str, ('N', *expected)))})"
+            raise NescioError(f"inputs to normalise must be {shape}, got {tuple(x.shape)}")
         return (x - self.mean) / self.std
 
     @classmethod

@@ -118,20 +118,20 @@ def explanations(
     return [replace(each, verdict=_verdict(each, names, per_class)) for each in explained]
 
 
-def _verdict(one: Explanation, names: Sequence[str] | None, per_class: bool) -> str:
-    if names is not None and one.predicted >= len(names):
-        raise NescioError(f"got names for {len(names)} classes, but no name for {one.predicted}")
-    if one.predicted < 0 or math.isnan(one.score):
+def _verdict(row: Explanation, names: Sequence[str] | None, per_class: bool) -> str:
+    if names is not None and row.predicted >= len(names):
+        raise NescioError(f"got names for {len(names)} classes, but no name for {row.predicted}")
+    if row.predicted < 0 or math.isnan(row.score):
         return "I do not know: the input or its output is not finite, or it holds an unknown word."
-    label = f"class {one.predicted}" if names is None else repr(names[one.predicted])
+    label = f"class {row.predicted}" if names is None else repr(names[row.predicted])
     known = f"known inputs predicted as {label}" if per_class else "known inputs"
-    rank = f"{percent(one.p_value)} of {known} score at least as high"
-    if one.answer < 0:
+    rank = f"{percent(row.p_value)} of {known} score at least as high"
+    if row.answer < 0:
         return (
-            f"I do not know: the score {one.score:.4g} is above the threshold {one.threshold:.4g}; "
-            f"{rank}. The model alone predicts {label}, with confidence {percent(one.confidence)}."
+            f"I do not know: the score {row.score:.4g} is above the threshold {row.threshold:.4g}; "
+            f"{rank}. The model alone predicts {label}, with confidence {percent(row.confidence)}."
         )
-    return f"{label[0].upper()}{label[1:]}, with confidence {percent(one.confidence)}; {rank}."
+    return f"{label[0].upper()}{label[1:]}, with confidence {percent(row.confidence)}; {rank}."
 
 
 def description(

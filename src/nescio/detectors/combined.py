@@ -47,17 +47,17 @@ class Combined(Detector):
 
     def __init__(self, model: nn.Module, members: Sequence[Any] | None = None) -> None:
         super().__init__(model)
-        given = default_members(model) if members is None else members
-        if not isinstance(given, list | tuple) or not given:
+        chosen = default_members(model) if members is None else members
+        if not isinstance(chosen, list | tuple) or not chosen:
             raise NescioError(f"members must be a list such as ['energy', 'knn'], got {members!r}")
         self.chosen = members is not None
         self.without: dict[str, str] = {}
         self._calibration: Any = None  # data for the members' p-values, during a fit
         self._halved = False  # whether they were split off, in a fit
-        self._set_members(given)
+        self._set_members(chosen)
 
-    def _set_members(self, given: Sequence[Any]) -> None:
-        self.members = nn.ModuleList([_member(self.model, member) for member in given])
+    def _set_members(self, members: Sequence[Any]) -> None:
+        self.members = nn.ModuleList([_member(self.model, member) for member in members])
         self.layers = tuple({name: 0 for member in self._each() for name in member.layers})
 
     def fit(
@@ -109,8 +109,8 @@ class Combined(Detector):
     def _do_without(self, name: str, reason: str) -> None:
         """Exchange a default member for scores that every model has."""
         self.without[name] = reason
-        left = [member for member in default_members(self.model) if member not in self.without]
-        names = dict.fromkeys([*left, as_method(self.model).score, "entropy"])
+        supported = [member for member in default_members(self.model) if member not in self.without]
+        names = dict.fromkeys([*supported, as_method(self.model).score, "entropy"])
         self._set_members(list(names)[:2])
 
     def learn(self, data: Any) -> None:
@@ -137,8 +137,8 @@ class Combined(Detector):
             raise NescioError("some members give NaN or infinite scores for calibration data")
         for member, row in zip(self._each(), scores.sort(1).values, strict=True):
             member.check_calibration(row)
-            kept = {"calibration_": rounded_up(row), "threshold_": rounded_up(row)[-1]}
-            member.keep(**kept, input_dims_=torch.tensor(dims))
+            buffers = {"calibration_": rounded_up(row), "threshold_": rounded_up(row)[-1]}
+            member.keep(**buffers, input_dims_=torch.tensor(dims))
 
     def score_batch(self, x: Tensor, forward_pass: ForwardPass) -> Tensor:
         return torch.stack(self._by_member(surprise, self._scores(x, forward_pass))).mean(0)
@@ -177,15 +177,15 @@ class Combined(Detector):
         return list(chain.from_iterable(batches))
 
     def _explain_batch(self, x: Tensor, classes: Sequence[str] | None) -> list[Explanation]:
-        found = super().explain(x, len(x), classes)
-        scored = [i for i, e in enumerate(found) if e.predicted >= 0 and math.isfinite(e.score)]
+        explained = super().explain(x, len(x), classes)
+        scored = [i for i, e in enumerate(explained) if e.predicted >= 0 and math.isfinite(e.score)]
         if scored:
             p = self._member_p_values(x[scored], len(scored)).nan_to_num(torch.inf)
             least, members = (part.tolist() for part in p.min(0))
             for i, value, member in zip(scored, least, members, strict=True):
                 words = f"Most unusual to {self.member_names[member]}: p = {value:.2g}."
-                found[i] = replace(found[i], verdict=f"{found[i].verdict} {words}")
-        return found
+                explained[i] = replace(explained[i], verdict=f"{explained[i].verdict} {words}")
+        return explained
 
     @property
     def member_names(self) -> tuple[str, ...]:
@@ -226,19 +226,19 @@ def default_members(model: nn.Module) -> list[str]:
     return ["energy", "mahalanobis" if method.on_features or linear else method.score]
 
 
-def _member(model: nn.Module, given: Any) -> Detector:
-    name, settings = given, {}
-    if isinstance(given, Detector):
-        if given.model is not model:
-            raise NescioError(f"got a {type(given).__name__} over another model")
-        if isinstance(given, Threshold):  # whose score may be a function
-            return Threshold(model, given.spec)
-        name, settings = given.name, given.settings()
-    elif isinstance(given, list | tuple) and len(given) == 2:
-        name, settings = given
+def _member(model: nn.Module, member: Any) -> Detector:
+    name, settings = member, {}
+    if isinstance(member, Detector):
+        if member.model is not model:
+            raise NescioError(f"got a {type(member).__name__} over another model")
+        if isinstance(member, Threshold):  # whose score may be a function
+            return Threshold(model, member.spec)
+        name, settings = member.name, member.settings()
+    elif isinstance(member, list | tuple) and len(member) == 2:
+        name, settings = member
     if not isinstance(name, str) or not isinstance(settings, dict) or name == Combined.name:
         raise NescioError(
             "a member must be the name of a detector or a score, such as 'energy', or a pair of a "
-            f"name and settings, or a detector, but not a combined one; got {given!r}"
+            f"name and settings, or a detector, but not a combined one; got {member!r}"
         )
     return detector_named(model, name, **settings)

@@ -147,20 +147,20 @@ def labelled_features(model: nn.Module, data: Any) -> tuple[Tensor, Tensor, tupl
     return values, torch.cat(correct), names
 
 
-def chosen_features(given: Names | None, names: tuple[str, ...]) -> tuple[str, ...]:
+def chosen_features(features: Names | None, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the columns that names of columns, layers or statistics stand for, in their order.
 
     >>> chosen_features(["conv1", "l2"], ("conv1/l1", "conv1/l2", "all/l1", "all/l2", "entropy"))
     ('conv1/l1', 'conv1/l2', 'all/l2')
     """
-    if given is None:
+    if features is None:
         return names
     aliases = [(name, *name.rsplit("/", 1)) for name in names]
     known = {alias for column in aliases for alias in column}
-    for name in given:
+    for name in features:
         if name not in known:
             raise unknown_name("feature", name, known)
-    chosen = tuple(column[0] for column in aliases if set(column) & set(given))
+    chosen = tuple(column[0] for column in aliases if set(column) & set(features))
     if not chosen:
         raise NescioError("features=[] leaves nothing to learn from; give names, or None for all")
     return chosen

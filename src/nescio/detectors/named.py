@@ -69,8 +69,9 @@ def named_candidates(
     return named
 
 
-def _is_candidate(given: Any) -> bool:
-    return isinstance(given, str) or (callable(given) and not isinstance(given, type | nn.Module))
+def _is_candidate(candidate: Any) -> bool:
+    function = callable(candidate) and not isinstance(candidate, type | nn.Module)
+    return function or isinstance(candidate, str)
 
 
 def usually_skipped(candidates: Sequence[ScoreLike] | None) -> dict[str, str]:

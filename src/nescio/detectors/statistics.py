@@ -61,8 +61,8 @@ class Moments:
         sums = self.mean.new_zeros(self.mean.shape)
         for rows, labels in self._chunks():  # sums of more would cost singles their digits
             by_class = rows.new_zeros(self.mean.shape)
-            one = len(self.count) == 1  # nothing to look up
-            sums += rows.sum(0, keepdim=True) if one else by_class.index_add_(0, labels, rows)
+            single = len(self.count) == 1  # nothing to look up
+            sums += rows.sum(0, keepdim=True) if single else by_class.index_add_(0, labels, rows)
         labels = torch.cat([labels for _, labels in self._pending])
         count = labels.bincount(minlength=len(self.count)).double()
         mean = sums / count.clamp(min=1)[:, None]
@@ -96,8 +96,8 @@ class Moments:
                 yield self._buffer[:filled]
                 filled = 0
             out = self._buffer[filled : filled + len(rows)]
-            own = means if len(means) == 1 else torch.index_select(means, 0, labels, out=out)
-            torch.sub(rows, own, out=out)
+            centres = means if len(means) == 1 else torch.index_select(means, 0, labels, out=out)
+            torch.sub(rows, centres, out=out)
             filled += len(rows)
         yield self._buffer[:filled]
 

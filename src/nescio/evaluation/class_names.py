@@ -21,12 +21,12 @@ MAX_NAMES = 20  # in an advice
 
 
 def class_names(
-    given: Sequence[str], of_data: Sequence[str], outputs: int, where: str
+    chosen: Sequence[str], of_data: Sequence[str], outputs: int, where: str
 ) -> tuple[str, ...]:
     """Return a name for each output of a network: as given, those of the data, or numbers."""
-    if given and len(given) != outputs:
-        raise NescioError(f"got {len(given)} class names, but the network has {outputs} outputs")
-    names = tuple(given or of_data)
+    if chosen and len(chosen) != outputs:
+        raise NescioError(f"got {len(chosen)} class names, but the network has {outputs} outputs")
+    names = tuple(chosen or of_data)
     if not names or (len(names) != outputs and all(name.isdecimal() for name in names)):
         names = tuple(map(str, range(outputs)))
     if len(names) != outputs:

@@ -207,8 +207,8 @@ def _unknown_side(
 def _separation(score: str, known: Array, unknown: Array) -> Separation:
     if len(known) == 0 or len(unknown) == 0:  # all answers are correct, or none
         return Separation(score, None, None, None, None)
-    found = metrics.separation(known, unknown)
-    return Separation(score, found.auroc, found.aupr_in, found.aupr_out, found.fpr)
+    result = metrics.separation(known, unknown)
+    return Separation(score, result.auroc, result.aupr_in, result.aupr_out, result.fpr)
 
 
 def _rejection(score: str, correct: Array, known: Array, unknown: Array | None) -> Rejection:

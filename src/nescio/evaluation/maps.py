@@ -123,12 +123,12 @@ def trained_map(
     score_specs(scores, OF_LOGITS)
     how: dict[str, Any] = {"seed": seed, "progress": progress}
     model, history = small_model(method, known, epochs=epochs, **how)
-    found = uncertainty_map(model, known, scores, width=width, resolution=resolution, **how)
+    record = uncertainty_map(model, known, scores, width=width, resolution=resolution, **how)
     network = {"hidden": HIDDEN, "dropout": _dropout(method)} if model.on_network else {}
-    own = METHOD_SETTINGS.get(method, {})
-    more = {**network, "own": own, "training": history.provenance.settings}
-    provenance = stopwatch.provenance(seed, found.provenance.settings | more)
-    return dataclasses.replace(found, provenance=provenance)
+    settings = METHOD_SETTINGS.get(method, {})
+    more = {**network, "own": settings, "training": history.provenance.settings}
+    provenance = stopwatch.provenance(seed, record.provenance.settings | more)
+    return dataclasses.replace(record, provenance=provenance)
 
 
 def small_model(
@@ -136,10 +136,10 @@ def small_model(
 ) -> tuple[Method, History]:
     """Train a method in `METHODS` on small networks for the plane; return it and its history."""
     make = partial(mlp, 2, hidden=HIDDEN, dropout=_dropout(method))
-    own = METHOD_SETTINGS.get(method, {})
+    settings = METHOD_SETTINGS.get(method, {})
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(check_seed(seed), "weights", 0))
-        model = method_for(method, make, len(known.classes), known.normalise, **own)
+        model = method_for(method, make, len(known.classes), known.normalise, **settings)
     assert known.train is not None  # noqa: S101 - as embedded sets have
     how: dict[str, Any] = {"batch_size": 64, "seed": seed, "progress": progress}
     return model, train_model(model, known.train, epochs=epochs, **how)
@@ -202,9 +202,9 @@ def _sides(
         ends = check_window(window).tolist()
     x, y = (torch.linspace(*pair, resolution, dtype=torch.float64) for pair in ends)
     if not all((side.diff() > 0).all() for side in (x, y)):  # as with NaN, from a huge width
-        given = f"width={width!r}" if window is None else f"window={window!r}"
+        setting = f"width={width!r}" if window is None else f"window={window!r}"
         raise NescioError(
-            f"{given} gives no {resolution} distinct numbers along each side around data from "
+            f"{setting} gives no {resolution} distinct numbers along each side around data from "
             f"{low.tolist()} to {high.tolist()}"
         )
     return x, y

@@ -55,11 +55,11 @@ def write_answers(
     tables with categories, `unseen_category` lists those of a row that training never saw; with
     `refuse` such a row is "unknown".
     """
-    wanted, pending = score_specs(scores), deque[tuple[str, str]]()
+    specs, pending = score_specs(scores), deque[tuple[str, str]]()
     writer, written = csv.writer(file, lineterminator="\n"), Written()
 
     def on_batch(x: Tensor, logits: Tensor, _: Tensor | None) -> None:
-        values = scores_of(wanted or usual_scores(len(logits)), model, x, logits)
+        values = scores_of(specs or usual_scores(len(logits)), model, x, logits)
         if not written.count:
             last = UNSEEN_CATEGORY[: inputs.categorical]
             writer.writerow(["input", "class", "confidence", *values, *last])

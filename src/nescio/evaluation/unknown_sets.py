@@ -215,17 +215,17 @@ def adversarial_set(
     run: dict[str, Any] = {"batch_size": batch_size, "seed": seed}
     box, scale = ((0.0, 1.0), None) if images else (None, _spread(known))
     inputs = attack(method, data, how, box=box, scale=scale, progress=progress, **run).inputs
-    kept = torch.ones(len(x), dtype=torch.bool)
+    chosen = torch.ones(len(x), dtype=torch.bool)
     if name == "adversarial_samples":
-        kept = classes(predict(method, inputs, progress=False, **run)).cpu() != y
-        if not kept.any():
+        chosen = classes(predict(method, inputs, progress=False, **run)).cpu() != y
+        if not chosen.any():
             raise AttackFailedError(
                 f"no attack of {how.steps} steps within {how.eps:g} made the model err on any of "
                 f"{len(x)} inputs, so there are no adversarial samples"
             )
-    labels = torch.full((int(kept.sum()),), -1)
-    samples = Samples(inputs[kept], labels, name=name.replace("_", " "))
-    return AdversarialSet(samples, x[kept], len(x), how)
+    labels = torch.full((int(chosen.sum()),), -1)
+    samples = Samples(inputs[chosen], labels, name=name.replace("_", " "))
+    return AdversarialSet(samples, x[chosen], len(x), how)
 
 
 def in_memory(known: Any) -> Samples:

@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -69,10 +68,8 @@ class Accept(Rule):
     accept: float = 0.95
 
     def __post_init__(self) -> None:
-        given, numeric = self.accept, float | int | np.floating
-        if isinstance(given, bool) or not isinstance(given, numeric) or not 0 < given < 1:
-            raise NescioError(f"accept must be a fraction of known inputs in (0, 1), got {given!r}")
-        object.__setattr__(self, "accept", float(given))
+        accept = check_float("accept, a fraction of known inputs,", self.accept, 0, 1, inside=True)
+        object.__setattr__(self, "accept", accept)
 
     def fit(self, calibration: CalibrationScores) -> tuple[Tensor, None]:
         threshold = conformal_threshold(calibration.rounded_up, self.accept, calibration.note)
@@ -92,8 +89,8 @@ class AcceptPerClass(Accept):
         scores, thresholds = calibration.rounded_up, []
         for label in range(calibration.classes):
             of = f" that the model assigns to class {label}{calibration.note}"
-            own = scores[calibration.predicted == label]
-            thresholds.append(conformal_threshold(own, self.accept, of))
+            class_scores = scores[calibration.predicted == label]
+            thresholds.append(conformal_threshold(class_scores, self.accept, of))
         return torch.tensor(thresholds, dtype=torch.float64), None
 
     def promise(self, controlled: Controlled | None = None) -> str:
@@ -116,8 +113,8 @@ class ControlRisk(Rule):
 
     def fit(self, calibration: CalibrationScores) -> tuple[Tensor, Controlled]:
         scores, correct, noise = calibration.scores, _correct(calibration), calibration.noise
-        found = control_risk(scores, correct, self.risk, self.confidence_level, noise)
-        return torch.tensor(found.threshold, dtype=torch.float64), found
+        controlled = control_risk(scores, correct, self.risk, self.confidence_level, noise)
+        return torch.tensor(controlled.threshold, dtype=torch.float64), controlled
 
     def promise(self, controlled: Controlled | None = None) -> str:
         bound = f"at most {100 * self.risk:g} % of accepted answers are wrong"

@@ -83,7 +83,7 @@ class Ensemble(Method):
         if self.stacked:
             logits = run_stacked(self.net, self._state(), x, own_inputs=True)
         else:
-            logits = torch.stack([net(own) for net, own in zip(self._list(), x, strict=True)])
+            logits = torch.stack([net(part) for net, part in zip(self._list(), x, strict=True)])
         # members share no weight, so the sum gives each its own gradient; the value is the mean
         total = self.objectives(logits, y).sum()
         return total - (total * (1 - 1 / self.members)).detach(), logits.flatten(0, 1)

@@ -94,8 +94,8 @@ def replace_tensors(net: nn.Module, tensors: dict[str, Tensor]) -> nn.Module:
     for name, weight in net.named_parameters():
         new[id(weight)] = nn.Parameter(tensors[name].detach(), weight.requires_grad)
     for module in net.modules():
-        for own in (module._parameters, module._buffers):
-            own.update({name: new[id(v)] for name, v in own.items() if v is not None})
+        for held in (module._parameters, module._buffers):
+            held.update({name: new[id(v)] for name, v in held.items() if v is not None})
     return net
 
 

@@ -69,8 +69,8 @@ def probability_rows(name: str, values: ArrayLike, log: bool = False) -> Array:
     worst = int(np.abs(sums - 1).argmax())
     if abs(sums[worst] - 1) > ROW_SUM_TOLERANCE:
         what = "probabilities exp(log_probs)" if log else "probabilities"
-        wanted = f"expected 1 ± {ROW_SUM_TOLERANCE}"
-        raise NescioError(f"row {worst} of {name}: the {what} sum to {sums[worst]:.6g}; {wanted}")
+        expected = f"expected 1 ± {ROW_SUM_TOLERANCE}"
+        raise NescioError(f"row {worst} of {name}: the {what} sum to {sums[worst]:.6g}; {expected}")
     return array
 
 
@@ -79,8 +79,8 @@ def check_range(name: str, array: Array, low: float, high: float | None) -> None
     smallest, largest = array.min().item(), array.max().item()
     if smallest < low - ROUNDING or (high is not None and largest > high + ROUNDING):
         expected = f"at least {low}" if high is None else f"values in [{low}, {high}]"
-        given = f"values from {smallest:.8g} to {largest:.8g}"
-        raise NescioError(f"{name} has {given}; expected {expected}")
+        got = f"values from {smallest:.8g} to {largest:.8g}"
+        raise NescioError(f"{name} has {got}; expected {expected}")
 
 
 def check_length(name: str, array: Array, other_name: str, other: Array) -> None:

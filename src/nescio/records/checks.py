@@ -67,7 +67,8 @@ class Checked:
 @cache
 def _constraints_of(kind: type) -> list[tuple[str, list[Constraint]]]:
     hints = typing.get_type_hints(kind, include_extras=True)
-    return [(name, found) for name, hint in hints.items() if (found := list(_constraints(hint)))]
+    pairs = ((name, list(_constraints(hint))) for name, hint in hints.items())
+    return [(name, constraints) for name, constraints in pairs if constraints]
 
 
 def _constraints(hint: Any) -> Iterator[Constraint]:

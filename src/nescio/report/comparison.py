@@ -150,13 +150,13 @@ def _comparable(group: Runs) -> Runs | None:
     Only sets with results by the model's own score count.
     """
 
-    def scored(one: Evaluation) -> dict[tuple[str, int], UnknownSide]:
-        sides = [side for side in one.unknown if one.score in {r.score for r in side.separation}]
+    def scored(run: Evaluation) -> dict[tuple[str, int], UnknownSide]:
+        sides = [side for side in run.unknown if run.score in {r.score for r in side.separation}]
         return {(side.name, size(side)): side for side in sides}
 
-    def only(names: frozenset[tuple[str, int]], one: Evaluation) -> Evaluation:
-        sides = (side for key, side in scored(one).items() if key in names)
-        return replace(one, unknown=tuple(sides))
+    def only(names: frozenset[tuple[str, int]], record: Evaluation) -> Evaluation:
+        sides = (side for key, side in scored(record).items() if key in names)
+        return replace(record, unknown=tuple(sides))
 
     wanted = (frozenset(scored(run)) for runs in group.values() for run in runs)
     for names in dict.fromkeys(filter(None, wanted)):

@@ -105,8 +105,8 @@ def decision_words(record: Decision) -> list[str]:
         accuracy = f"Selective accuracy {percent(record.accepted_accuracy)}, against"
         accuracy += f" {percent(record.accuracy)} if every input is answered."
         if record.risk is not None:
-            kept = "" if 1 - record.accepted_accuracy <= record.risk else " not"
-            accuracy += f" The allowed error rate of {percent(record.risk)} was{kept} kept."
+            negation = "" if 1 - record.accepted_accuracy <= record.risk else " not"
+            accuracy += f" The allowed error rate of {percent(record.risk)} was{negation} kept."
         words.append(accuracy)
     if record.unknown:
         rejected = ", ".join(f"{side.name} {percent(side.refused)}" for side in record.unknown)

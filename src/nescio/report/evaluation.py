@@ -62,11 +62,12 @@ def unknown_table(records: Sequence[tuple[str, Evaluation]]) -> Table:
     for name, record in records:
         for side in record.unknown:
             row: list[Cell] = [name, side.name, side.inputs]
-            if (one := own(side.separation, record.score)) is None:
+            if (result := own(side.separation, record.score)) is None:
                 rows.append([*row, None, Percent(side.mmc), *[None] * 4])
             else:
-                metrics = (auroc_cell(one.auroc), one.aupr_in, one.aupr_out, Percent(one.fpr95))
-                rows.append([*row, one.score, Percent(side.mmc), *metrics])
+                aupr = result.aupr_in, result.aupr_out
+                metrics = (auroc_cell(result.auroc), *aupr, Percent(result.fpr95))
+                rows.append([*row, result.score, Percent(side.mmc), *metrics])
     return Table("Known against unknown inputs", (*columns, "AUPR-Out", "FPR95"), rows)
 
 
@@ -168,9 +169,9 @@ def _drawn(name: str, record: Evaluation) -> Markup:
         parts.append(figure(histogram_figure(record), alt, caption))
     if all(side.roc for side in record.unknown):
         aurocs = ", ".join(
-            f"{side.name} {one.auroc:.3f}"
+            f"{side.name} {result.auroc:.3f}"
             for side in record.unknown
-            if (one := own(side.separation, record.score)) and one.auroc is not None
+            if (result := own(side.separation, record.score)) and result.auroc is not None
         )
         alt = f"ROC curves of {record.score}; AUROC: {aurocs}."
         caption = (

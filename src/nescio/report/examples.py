@@ -27,28 +27,28 @@ def examples_html(context: ReportContext) -> Markup:
     return join(parts)
 
 
-def _set_html(record: Examples, one: ExampleSet, level: int, known: bool) -> Markup:
-    title = f"{one.name} ({'known' if known else 'unknown'}, {one.inputs:,} inputs)"
-    parts = [heading(title, level), paragraphs(_words(one, known))]
-    ends = {"most certain": one.surest, "least certain": one.unsure}
-    examples = (*one.surest, *one.unsure)
+def _set_html(record: Examples, group: ExampleSet, level: int, known: bool) -> Markup:
+    title = f"{group.name} ({'known' if known else 'unknown'}, {group.inputs:,} inputs)"
+    parts = [heading(title, level), paragraphs(_words(group, known))]
+    ends = {"most certain": group.surest, "least certain": group.unsure}
+    examples = (*group.surest, *group.unsure)
     if not examples or any(example.image is None for example in examples):
-        return join([*parts, _table(record, one, ends, known).html()])
+        return join([*parts, _table(record, group, ends, known).html()])
     for end, inputs in ends.items():
         if inputs:
-            pictures = html.picture_row(_picture(one, example, end, known) for example in inputs)
+            pictures = html.picture_row(_picture(group, example, end, known) for example in inputs)
             parts.append(Markup("<p>{}:</p>{}").format(end.capitalize(), pictures))
     return join(parts)
 
 
-def _words(one: ExampleSet, known: bool) -> list[str]:
+def _words(group: ExampleSet, known: bool) -> list[str]:
     """Return what stands out."""
-    if not one.surest or (known and all(example.truth is None for example in one.surest)):
+    if not group.surest or (known and all(example.truth is None for example in group.surest)):
         return []
     if not known:
-        return [f"Confidence in the most certain of these: {percent(one.surest[0].confidence)}."]
-    wrong = sum(_is_wrong(example, known) for example in one.surest)
-    count = f"the {plural(len(one.surest), 'most certain input')}"
+        return [f"Confidence in the most certain of these: {percent(group.surest[0].confidence)}."]
+    wrong = sum(_is_wrong(example, known) for example in group.surest)
+    count = f"the {plural(len(group.surest), 'most certain input')}"
     return [f"Of {count}, {wrong} are misclassified." if wrong else f"It is correct on {count}."]
 
 
@@ -56,12 +56,12 @@ def _is_wrong(example: Example, known: bool) -> bool:
     return known and example.truth is not None and example.truth != example.answer
 
 
-def _picture(one: ExampleSet, example: Example, end: str, known: bool) -> Markup:
+def _picture(group: ExampleSet, example: Example, end: str, known: bool) -> Markup:
     if example.image is None:
         raise AssertionError("only sets of images are shown as pictures")
     wrong, confidence = _is_wrong(example, known), percent(example.confidence)
     lines = [f"“{example.answer}” {confidence}"]
-    alt = f"{one.name}, input {example.number}, among the {end}: classified as {example.answer}"
+    alt = f"{group.name}, input {example.number}, among the {end}: classified as {example.answer}"
     if known and example.truth:
         alt += f", which is {f'wrong: it is {example.truth}' if wrong else 'correct'}"
     alt += f", confidence {confidence}"
@@ -73,7 +73,7 @@ def _picture(one: ExampleSet, example: Example, end: str, known: bool) -> Markup
     return html.picture(example.image, alt, lines, wrong)
 
 
-def _table(record: Examples, one: ExampleSet, ends: Ends, known: bool) -> Table:
+def _table(record: Examples, group: ExampleSet, ends: Ends, known: bool) -> Table:
     columns = ["end", "input", "class given", *(["true class"] if known else [])]
     columns += ["confidence", "score", *record.features]
     rows: list[list[Cell]] = []
@@ -85,4 +85,4 @@ def _table(record: Examples, one: ExampleSet, ends: Ends, known: bool) -> Table:
             row += [None if value is None else Styled(f"{value:.6g}", value) for value in values]
             rows.append(row)
     more = f" {record.left_out} further features are not shown." if record.left_out else ""
-    return Table(f"{one.name}.{more}", columns, rows, digits=2)
+    return Table(f"{group.name}.{more}", columns, rows, digits=2)

@@ -114,10 +114,10 @@ def picture_row(pictures: Iterable[Markup]) -> Markup:
 def with_palette(drawn: Markup) -> Markup:
     """Return a figure whose heavy bitmaps have few colours, a fraction of the bytes."""
 
-    def smaller(found: re.Match[str]) -> str:
-        if len(found[0]) < HEAVY_PNG:
-            return found[0]
-        with PillowImage.open(io.BytesIO(base64.b64decode(found[1]))) as full:
+    def smaller(match: re.Match[str]) -> str:
+        if len(match[0]) < HEAVY_PNG:
+            return match[0]
+        with PillowImage.open(io.BytesIO(base64.b64decode(match[1]))) as full:
             kind = PillowImage.Quantize.FASTOCTREE
             return _data_url(full.quantize(PALETTE_COLOURS, kind, dither=PillowImage.Dither.NONE))
 
@@ -165,7 +165,7 @@ def _inline(svg: str, alt: str) -> Markup:
                 part.set(name, re.sub(mark, rf"\g<0>{prefix}-", part.attrib[name]))
         if "style" in part.attrib:
             style = re.sub(r"'DejaVu Sans'.*?(?=;|$)", "var(--type)", part.attrib["style"])
-            part.set("style", COLOUR.sub(lambda found: _themed(found[1]), style))
+            part.set("style", COLOUR.sub(lambda match: _themed(match[1]), style))
     title = ElementTree.Element(f"{{{SVG}}}title")
     title.text = alt
     root.insert(0, title)

@@ -66,13 +66,14 @@ def map_figure(
     return figure
 
 
-def check_grid(one: Map, name: str, score: str) -> None:
+def check_grid(chart: Map, name: str, score: str) -> None:
     """Raise if a map has a score, or confidence, but not a value of it at each grid point."""
-    surface = _surface(one, score)
+    surface = _surface(chart, score)
     for rows in (surface.values, surface.slopes) if surface else ():
-        if not one.x or not one.y or [len(row) for row in rows] != [len(one.x)] * len(one.y):
-            points = f"each of {len(one.x)} by {len(one.y)} points, and at least one point"
-            problem = f"the map of {name} on {one.data} cannot be drawn"
+        expected = [len(chart.x)] * len(chart.y)
+        if not chart.x or not chart.y or [len(row) for row in rows] != expected:
+            points = f"each of {len(chart.x)} by {len(chart.y)} points, and at least one point"
+            problem = f"the map of {name} on {chart.data} cannot be drawn"
             raise NescioError(f"{problem}: expected a value of {score} for {points}")
 
 
@@ -167,17 +168,17 @@ def _draw_score(
     bar.ax.tick_params(labelsize=7)
 
 
-def _at_points(one: Map, grid: Any) -> Any:
+def _at_points(chart: Map, grid: Any) -> Any:
     """Return the values nearest to the map's points; all values if there are no points."""
-    pairs = (one.points.x, one.x), (one.points.y, one.y)
+    pairs = (chart.points.x, chart.x), (chart.points.y, chart.y)
     columns, rows = (np.abs(np.subtract.outer(*pair)).argmin(1) for pair in pairs)
     return grid[rows, columns] if len(rows) else grid
 
 
-def _surface(one: Map, name: str) -> Surface | None:
+def _surface(chart: Map, name: str) -> Surface | None:
     if name == CONFIDENCE:
-        return one.confidence
-    return next((surface for surface in one.scores if surface.name == name), None)
+        return chart.confidence
+    return next((surface for surface in chart.scores if surface.name == name), None)
 
 
 def _norm(values: list[Any], saturation: bool, times: float) -> Normalize:
@@ -190,9 +191,10 @@ def _norm(values: list[Any], saturation: bool, times: float) -> Normalize:
     return Normalize(low, high if high > low else low + 1.0)
 
 
-def _scatter(axes: Axes, one: Map) -> None:
-    x, y, labels = (np.array(values) for values in (one.points.x, one.points.y, one.points.labels))
-    for label in range(len(one.classes)):
+def _scatter(axes: Axes, chart: Map) -> None:
+    points = chart.points
+    x, y, labels = map(np.array, (points.x, points.y, points.labels))
+    for label in range(len(chart.classes)):
         style: Style = {"linewidths": 0, "rasterized": True, **class_marker(label)}
         axes.scatter(x[labels == label], y[labels == label], s=2.5, **style)
 

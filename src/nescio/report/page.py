@@ -141,7 +141,7 @@ def report_page(
             title = {"anchor": section.anchor, "title": section.title}
             rendered.append({**title, "body": _finished(body, counter)})
     while len(page := _fill_template(context, rendered).encode()) >= MAX_BYTES:
-        _drop_figures(max(rendered, key=lambda one: sum(map(len, FIGURE.findall(one["body"])))))
+        _drop_figures(max(rendered, key=lambda s: sum(map(len, FIGURE.findall(s["body"])))))
     return page.decode()
 
 
@@ -162,11 +162,11 @@ def write_report(
 def _finished(body: Markup, counter: "itertools.count[int]") -> Markup:
     """Keep numbers and their percent signs together, and make the ids of figures unique."""
 
-    def renumber(found: re.Match[str]) -> str:
+    def renumber(match: re.Match[str]) -> str:
         number = next(counter)
-        if (prefix := ID_PREFIX.search(found[0])) is None:
-            return found[0]
-        return re.sub(rf'(?<=[#"]){prefix[1]}-', f"f{number}-", found[0])
+        if (prefix := ID_PREFIX.search(match[0])) is None:
+            return match[0]
+        return re.sub(rf'(?<=[#"]){prefix[1]}-', f"f{number}-", match[0])
 
     text = re.sub(r"(?<=\d) %", "\u00a0%", body)
     return Markup(FIGURE.sub(renumber, text))  # noqa: S704 - it was escaped before

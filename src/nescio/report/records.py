@@ -182,8 +182,8 @@ def _read_folder(folder: Path, name: str, top: Path, run: Place | None = None) -
     is_run, places = histories > 0, [place] * len(files)
     if run is None and several:  # one folder with records of several models
         is_run, places = False, [_place(file, place.parts + 1) for file in files]
-    found = zip(files, records, places, strict=True)
-    located = [_Located(file.resolve(), record, name, where) for file, record, where in found]
+    triples = zip(files, records, places, strict=True)
+    located = [_Located(file.resolve(), record, name, where) for file, record, where in triples]
     for path in sorted(folder.iterdir()):
         if path.is_dir() and not path.is_symlink():
             located += _read_folder(path, name, top, place if is_run else run)

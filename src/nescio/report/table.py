@@ -116,8 +116,8 @@ class Table:
 
     def without(self, *columns: str) -> "Table":
         """Return the table without these columns."""
-        kept = [i for i, name in enumerate(self.columns) if name not in columns]
-        names, *rows = ([row[i] for i in kept] for row in (self.columns, *self.rows))
+        places = [i for i, name in enumerate(self.columns) if name not in columns]
+        names, *rows = ([row[i] for i in places] for row in (self.columns, *self.rows))
         return replace(self, columns=[str(name) for name in names], rows=rows)
 
     @property

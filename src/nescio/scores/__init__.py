@@ -49,21 +49,21 @@ GRADIENT = {name: spec for name, spec in SCORES.items() if spec.of_model}
 ScoreLike = str | ScoreSpec | Callable[[Tensor], Tensor]
 
 
-def score_spec(given: ScoreLike, table: Mapping[str, ScoreSpec] = SCORES) -> ScoreSpec:
+def score_spec(score: ScoreLike, table: Mapping[str, ScoreSpec] = SCORES) -> ScoreSpec:
     """Return the spec of a score: a name, a spec, or a function of logits `(S, N, C)`.
 
     A name may have parameters, `gen(gamma=0.1)`; that of a gradient a layer, `gradient_l2:conv2`.
     """
-    if isinstance(given, str):
-        spec = SCORES.get(given.partition(":")[0]) or SCORES.get(given.partition("(")[0].rstrip())
-        spec = None if spec is None else spec.parse(given)
-    elif isinstance(given, ScoreSpec):
-        spec = given
+    if isinstance(score, str):
+        spec = SCORES.get(score.partition(":")[0]) or SCORES.get(score.partition("(")[0].rstrip())
+        spec = None if spec is None else spec.parse(score)
+    elif isinstance(score, ScoreSpec):
+        spec = score
     else:
-        by_function = (spec for spec in SCORES.values() if spec.function is given)
-        spec = next(by_function, _of_function(given))
+        by_function = (spec for spec in SCORES.values() if spec.function is score)
+        spec = next(by_function, _of_function(score))
     if spec is None:
-        raise unknown_name("score", given, table)
+        raise unknown_name("score", score, table)
     if spec.of_model and spec.name not in table:
         raise NescioError(
             f"{spec} looks into the network, and is no function of its logits alone; expected one "
@@ -72,26 +72,26 @@ def score_spec(given: ScoreLike, table: Mapping[str, ScoreSpec] = SCORES) -> Sco
     return spec
 
 
-def _of_function(given: Any) -> ScoreSpec | None:
+def _of_function(function: Any) -> ScoreSpec | None:
     """Return the spec of a user's function, under a name that none of ours has."""
-    if not callable(given) or isinstance(given, type):
+    if not callable(function) or isinstance(function, type):
         return None
-    spec = ScoreSpec.of(given)
+    spec = ScoreSpec.of(function)
     return replace(spec, name=f"{spec.name} (function)") if spec.name in SCORES else spec
 
 
-def score_specs(given: Any, table: Mapping[str, ScoreSpec] = SCORES) -> list[ScoreSpec]:
+def score_specs(scores: Any, table: Mapping[str, ScoreSpec] = SCORES) -> list[ScoreSpec]:
     """Return the specs of several scores, each once; one alone may come bare, and None is none.
 
     >>> [str(spec) for spec in score_specs(["entropy", "gradient_l2:conv2"])]
     ['entropy', 'gradient_l2:conv2']
     """
-    if isinstance(given, str | ScoreSpec) or callable(given):
-        given = [given]
-    if not isinstance(given, Sequence | None):
-        raise NescioError(f"scores must be names such as 'entropy', or functions, got {given!r}")
+    if isinstance(scores, str | ScoreSpec) or callable(scores):
+        scores = [scores]
+    if not isinstance(scores, Sequence | None):
+        raise NescioError(f"scores must be names such as 'entropy', or functions, got {scores!r}")
     specs: dict[str, ScoreSpec] = {}
-    for spec in (score_spec(score, table) for score in given or ()):
+    for spec in (score_spec(score, table) for score in scores or ()):
         if specs.get(str(spec), spec) != spec:  # a function of the same name
             spec = replace(spec, name=f"{spec.name} {len(specs) + 1}")
         specs[str(spec)] = spec

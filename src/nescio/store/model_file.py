@@ -76,8 +76,8 @@ def write_model(
 ) -> None:
     """As `save`; if the file cannot be written, the error is that of the system."""
     detector = model if isinstance(model, Detector) else None
-    given, temperature = split_temperature(model if detector is None else detector.model)
-    method = as_method(given)
+    network, temperature = split_temperature(model if detector is None else detector.model)
+    method = as_method(network)
     for thing, table in ((method, METHODS), (detector, DETECTORS)):
         if thing is not None and table.get(thing.name) is not type(thing):
             raise NescioError(f"a {type(thing).__name__} is in no table, so could not be loaded")
@@ -95,7 +95,7 @@ def write_model(
         name,
         settings,
         fingerprint=None if ours else fingerprint(method),
-        bare=ours and method is not given,
+        bare=ours and method is not network,
         temperature=temperature,
     )
     tensors: dict[str, Tensor] = {}
@@ -127,21 +127,21 @@ def load_about(path: FilePath, model: nn.Module | None = None) -> tuple[Loaded, 
     plan = from_plain(ModelPlan, header.get("plan"), where)
     about = from_plain(dict[str, Any], header.get("about"), where)
     if model is not None:
-        given = _check_given(plan, model, where)
+        network = _check_given(plan, model, where)
     else:
         method = _model(plan, tensors, path)
         if plan.detector is None and plan.temperature is None:
             return method, about
-        given = method.net if plan.bare else method
+        network = method.net if plan.bare else method
     if plan.temperature is not None:
-        training = given.training  # eval() would change a network of the user's, too
-        given = TemperatureScaled(given, plan.temperature)
-        given.training = training
+        training = network.training  # eval() would change a network of the user's, too
+        network = TemperatureScaled(network, plan.temperature)
+        network.training = training
         if plan.detector is None:
-            return given, about
+            return network, about
     name = plan.detector or ""
     kind = DETECTORS[check_name("detector", name, DETECTORS)]
-    detector = _make(kind, name, plan.detector_settings, given)
+    detector = _make(kind, name, plan.detector_settings, network)
     restore_learned(detector, _with_prefix(tensors, LEARNED), where)
     return detector, about
 

@@ -130,7 +130,7 @@ def train_run(
     network: str,
     device: str,
     seed: int,
-    own: Mapping[str, Any],
+    chosen: Mapping[str, Any],
     dropout: float | None,
     root: str | None = None,
     resumable: bool = True,
@@ -141,8 +141,8 @@ def train_run(
     `own` are the settings of the method, `dropout` that of its networks; the rest goes to `train`.
     """
     check_run(folder)
-    own = with_outliers(own, known, root)
-    data, make = training_part(known), maker(known, method, network, device, own, dropout)
+    chosen = with_outliers(chosen, known, root)
+    data, make = training_part(known), maker(known, method, network, device, chosen, dropout)
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(seed, "weights", 0))
         model = make()
@@ -164,13 +164,13 @@ def check_run(folder: Path) -> None:
         checkpoint.unlink()
 
 
-def with_outliers(own: Mapping[str, Any], known: Known, root: str | None) -> Mapping[str, Any]:
+def with_outliers(chosen: Mapping[str, Any], known: Known, root: str | None) -> Mapping[str, Any]:
     """Return the settings of a method, with data in place of a `noise` that names a set or file."""
-    noise = own.get("noise")
+    noise = chosen.get("noise")
     if not isinstance(noise, str) or noise in NOISES:
-        return own
+        return chosen
     # "noise" is what evaluations call the mixed kind
-    return {**own, "noise": "mixed" if noise == "noise" else outliers(noise, known, root)}
+    return {**chosen, "noise": "mixed" if noise == "noise" else outliers(noise, known, root)}
 
 
 def training_part(known: Known) -> Samples:
@@ -186,7 +186,7 @@ def maker(
     method: str,
     network: str,
     device: str,
-    own: Mapping[str, Any],
+    chosen: Mapping[str, Any],
     dropout: float | None,
 ) -> Callable[..., Method]:
     """Return a function that makes a method with fresh weights; its arguments go before `own`."""
@@ -196,7 +196,7 @@ def maker(
     thinned: dict[str, Any] = {} if dropout is None else {"dropout": dropout}
     make_net = partial(network_for, network, known.shape, **thinned)
     arguments = (method, make_net, len(known.classes), known.normalise)
-    return lambda **more: method_for(*arguments, **{**own, **more}).to(device)
+    return lambda **more: method_for(*arguments, **{**chosen, **more}).to(device)
 
 
 def open_run(folder: Path) -> tuple[Method, Facts]:

@@ -42,15 +42,15 @@ class UserData:
         if encoding is None and is_table(data):
             encoding = Encoding.numeric(name for name in read_csv(data) if name != label)
         paths = {"test": data} if train is None else {"test": data, "train": train}
-        found = cls(paths, {}, {}, {}, encoding)
+        user = cls(paths, {}, {}, {}, encoding)
         for name, path in paths.items():
             parts = read_parts(path, label, encoding, any_shape=True)
             part = name if name in parts.samples else next(iter(parts.samples))
             samples = parts.samples[part]
             images = len(samples.shape) == 3 and part not in parts.unchanged
-            found.samples[name], found.classes[name] = samples, parts.classes
-            found.kinds[name] = "images" if images else "inputs"
-        return found
+            user.samples[name], user.classes[name] = samples, parts.classes
+            user.kinds[name] = "images" if images else "inputs"
+        return user
 
     def check_same_kind(self) -> None:
         """Raise an error if one part is images, and the other inputs as they are."""
@@ -102,14 +102,14 @@ def numbered(samples: Samples, names: tuple[str, ...], classes: tuple[str, ...])
     """Return samples with labels as the network numbers them; those without labels keep −1."""
     if not _has_labels(samples):
         return samples
-    found = relabelled(samples, names, classes, samples.name)
-    if bool((found.labels < 0).any()):
-        first = int(samples.labels[found.labels < 0][0])
+    result = relabelled(samples, names, classes, samples.name)
+    if bool((result.labels < 0).any()):
+        first = int(samples.labels[result.labels < 0][0])
         raise NescioError(
             f"an input has the label {names[first] if names else first!r}, which is none of the "
             f"classes {', '.join(classes)}; --class-names names them in the outputs' order"
         )
-    return found
+    return result
 
 
 def with_labels(samples: Samples | None) -> Any:

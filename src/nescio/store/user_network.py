@@ -64,13 +64,13 @@ def _call(factory: Any, spec: str) -> nn.Module:
 def load_weights(net: nn.Module, path: str | os.PathLike[str]) -> None:
     """Load a safetensors file into a network, all of it, or say what differs."""
     where, kind = repr(os.fspath(path)), type(net).__name__
-    given = _tensors(Path(path))
+    tensors = _tensors(Path(path))
     state = {name: value for name, value in net.state_dict().items() if isinstance(value, Tensor)}
     # of tied weights a file may hold one
-    loaded = {state[name].data_ptr() for name in given if name in state}
-    absent = {name: value for name, value in state.items() if name not in given}
+    loaded = {state[name].data_ptr() for name in tensors if name in state}
+    absent = {name: value for name, value in state.items() if name not in tensors}
     missing = [name for name, value in absent.items() if value.data_ptr() not in loaded]
-    unexpected = [name for name in given if name not in state]
+    unexpected = [name for name in tensors if name not in state]
     if missing or unexpected:
         differences = [f"it lacks {_first(missing)}"] if missing else []
         differences += [f"it adds {_first(unexpected)}"] if unexpected else []
@@ -78,13 +78,13 @@ def load_weights(net: nn.Module, path: str | os.PathLike[str]) -> None:
         hint = ". Names with 'module.' come from DataParallel: save net.module.state_dict()"
         what = f"{' and '.join(differences)}{hint * wrapped}"
         raise NescioError(f"{where} holds the weights of another network than this {kind}: {what}")
-    pairs = {name: (value.shape, state[name].shape) for name, value in given.items()}
+    pairs = {name: (value.shape, state[name].shape) for name, value in tensors.items()}
     shapes = [f"{n} is {(*a,)}, not {(*b,)}" for n, (a, b) in pairs.items() if a != b]
     if shapes:
         others = _first(shapes, "; ")
         raise NescioError(f"{where} holds weights of other shapes than this {kind} has: {others}")
     # clones, since memory mapped from a file is aligned differently, and sums round differently
-    net.load_state_dict({name: value.clone() for name, value in given.items()}, strict=False)
+    net.load_state_dict({name: value.clone() for name, value in tensors.items()}, strict=False)
     check_model(net)
 
 

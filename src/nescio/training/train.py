@@ -165,8 +165,8 @@ def _check_path(path: Path | None, separate: bool) -> None:
         raise NescioError(f"checkpoint {str(other)!r} is of {run}; use another path, or delete it")
 
 
-def _look_up(given: Any, table: dict[str, Any], kind: str) -> Any:
-    return table[check_name(kind, given, table)] if isinstance(given, str) else given
+def _look_up(choice: Any, table: dict[str, Any], kind: str) -> Any:
+    return table[check_name(kind, choice, table)] if isinstance(choice, str) else choice
 
 
 def _frozen_in_eval(model: nn.Module, net: nn.Module) -> list[nn.Module]:

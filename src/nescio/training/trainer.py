@@ -235,12 +235,12 @@ class Trainer:
         """Return when, and which checkpoint is left, in words; `ahead` is 1 within a step."""
         epoch, index = divmod(self.progress.step + ahead - 1, self.per_epoch)
         if self.checkpoint is None:
-            left = "there is no checkpoint to go back to (checkpoint=… keeps one)"
+            advice = "there is no checkpoint to go back to (checkpoint=… keeps one)"
         elif self.checkpoint.path.exists():
-            left = f"the last good checkpoint is {str(self.checkpoint.path)!r}"
+            advice = f"the last good checkpoint is {str(self.checkpoint.path)!r}"
         else:
-            left = "no checkpoint had been written yet"
-        return f"in epoch {epoch + 1}, step {index + 1}; {left}. Try a smaller learning rate"
+            advice = "no checkpoint had been written yet"
+        return f"in epoch {epoch + 1}, step {index + 1}; {advice}. Try a smaller learning rate"
 
     def _facts(self, epoch: int) -> str:
         now, epochs = self.progress, self.settings.epochs

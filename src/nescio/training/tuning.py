@@ -139,11 +139,11 @@ def doubts(record: Selection) -> list[str]:
     return sentences
 
 
-def _checked_candidates(given: Any, least: float = 0.0, most: float = 1e100) -> tuple[float, ...]:
+def _checked_candidates(raw: Any, least: float = 0.0, most: float = 1e100) -> tuple[float, ...]:
     """Return the numbers to try, in ascending order, each once."""
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise NescioError(f"candidates must be numbers such as (0.1, 0.2), got {given!r}")
-    values = {check_float("a candidate", v, least, most) for v in items("candidates", given)}
+    if isinstance(raw, str) or not isinstance(raw, Iterable):
+        raise NescioError(f"candidates must be numbers such as (0.1, 0.2), got {raw!r}")
+    values = {check_float("a candidate", v, least, most) for v in items("candidates", raw)}
     if not values:
         raise NescioError("candidates must hold at least one number")
     return tuple(sorted(values))
@@ -159,8 +159,8 @@ def _training_and_validation(
     return known, held
 
 
-def _training_arguments(epochs: Any, given: dict[str, Any]) -> dict[str, Any]:
+def _training_arguments(epochs: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Return all arguments for `train`, or raise an error naming the one it does not have."""
-    for name in given:
+    for name in options:
         check_name("setting of the trainings", name, TRAINING_DEFAULTS)
-    return TRAINING_DEFAULTS | given | {"epochs": check_int("epochs", epochs)}
+    return TRAINING_DEFAULTS | options | {"epochs": check_int("epochs", epochs)}

@@ -52,8 +52,8 @@ class Asymptote:
         t = t if is_array(t) else np.float64(check_float("t", t, -1e300, 1e300))
         t = tensor(t).to(self.slope.dtype)
         if t.numel() not in (1, len(self.start)):
-            given = f"{t.numel()} t for {len(self.start)} rays"
-            raise NescioError(f"{given}; expected one for all, or one for each")
+            got = f"{t.numel()} t for {len(self.start)} rays"
+            raise NescioError(f"{got}; expected one for all, or one for each")
         return self.slope * t.reshape(-1, 1) + self.intercept
 
     @property

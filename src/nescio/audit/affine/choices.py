@@ -159,10 +159,10 @@ def _clamp(rays: Rays, func: Any, x: Law, *bounds: Any, **named: Any) -> Law:
     operation = func.overloadpacket
     names = ("max",) if operation is aten.clamp_max else ("min", "max")
     default = {"min": -1.0, "max": 1.0} if operation is aten.hardtanh else {}
-    given = default | dict(zip(names, bounds, strict=False)) | named
+    limits = default | dict(zip(names, bounds, strict=False)) | named
     for name, choose in (("min", _larger), ("max", _smaller)):
-        if given.get(name) is not None:
-            x = choose(rays, func, x, torch.as_tensor(given[name], dtype=x.dtype))
+        if limits.get(name) is not None:
+            x = choose(rays, func, x, torch.as_tensor(limits[name], dtype=x.dtype))
     return x
 
 

@@ -71,8 +71,8 @@ def regions_in(
         while fill.frontier:
             fill.step()
             if time_left.left <= 0:
-                found = f"{len(fill.cells)} linear regions, with {fill.covered}, were found"
-                raise CrowdedError(f"{found} when the budget was spent; expected a longer one")
+                reached = f"{len(fill.cells)} linear regions, with {fill.covered}, were found"
+                raise CrowdedError(f"{reached} when the budget was spent; expected a longer one")
             shown.at(int(100 * fill.area / fill.window_area), 100, f"{len(fill.cells)} regions")
         logits = torch.from_numpy(np.array([cell.logits(cell.centroid) for cell in fill.cells]))
         confidence = method.confidence(logits[None])
@@ -154,8 +154,8 @@ class _Fill:
             inner = edges != WINDOW_EDGE
             self.frontier += zip(middles[inner], normals[row, edges[inner]], strict=True)
         if len(self.cells) > self.limit:
-            found = f"more than {self.limit} linear regions, with {self.covered}"
-            raise CrowdedError(f"{found}; expected a smaller window or network, or a larger limit")
+            got = f"more than {self.limit} linear regions, with {self.covered}"
+            raise CrowdedError(f"{got}; expected a smaller window or network, or a larger limit")
 
     @property
     def covered(self) -> str:

@@ -94,9 +94,9 @@ def _cut(polygons: Polygons, beyond: Array, plane: Array) -> Polygons:
     corners = np.stack([polygons.corners, crossing], 2).reshape(count, -1, 2)
     new_edges = np.where(inside, plane[:, None], polygons.edges)
     edges = np.stack([polygons.edges, new_edges], 2).reshape(count, -1)
-    kept = np.stack([inside & real, crosses & real], 2).reshape(count, -1)
-    counts = kept.sum(1)
-    order = np.argsort(~kept, axis=1, kind="stable")[:, : max(1, counts.max())]
+    valid = np.stack([inside & real, crosses & real], 2).reshape(count, -1)
+    counts = valid.sum(1)
+    order = np.argsort(~valid, axis=1, kind="stable")[:, : max(1, counts.max())]
     corners = np.take_along_axis(corners, order[..., None], 1)
     return Polygons(corners, counts, np.take_along_axis(edges, order, 1))
 

@@ -222,7 +222,7 @@ def laws_around(
     passes = -(-axes // check_int("batch_size", batch_size)) if toward is None else 1
     each = -(-axes // passes)
     steps = torch.eye(each * passes, axes, dtype=x.dtype, device=x.device)
-    slopes, found = [], []
+    slopes, values = [], []
     for directions in steps.view(passes, each, *x.shape[1:]):
         faces = Faces(len(x), each, x, keep, toward, reach)
         directions = directions.repeat(len(x), *[1] * (x.dim() - 1))
@@ -230,13 +230,13 @@ def laws_around(
             logits = run(model, Law(directions, x.repeat_interleave(each, 0), faces))
         law = check_logits_law(logits, len(directions))
         if law.dim() == 3:
-            given = f"{tuple(law.shape)}: several draws, or logits of a batch, and no one law"
+            got = f"{tuple(law.shape)}: several draws, or logits of a batch, and no one law"
             remedy = "give one network, such as ensemble.member(0), and region one input"
-            raise NescioError(f"the model returns {given}; {remedy}")
+            raise NescioError(f"the model returns {got}; {remedy}")
         slopes.append(law.slope.view(len(x), each, -1))
         value = law.intercept.view(len(x), each, -1)[:, 0]
-        found.append(faces)
-    return torch.cat(slopes, 1)[:, :axes].transpose(1, 2), value, found
+        values.append(faces)
+    return torch.cat(slopes, 1)[:, :axes].transpose(1, 2), value, values
 
 
 def _check_points(model: nn.Module, x: Any) -> Tensor:

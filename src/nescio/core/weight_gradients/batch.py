@@ -184,8 +184,8 @@ def _returns_logits(
     while node is not None and node.name() in _PRESERVE_SUM:
         node = node.next_functions[0][0]
     weights, batch_norm = set(params.values()), nn.modules.batchnorm._BatchNorm
-    own = (call for call in calls if call.weights["weight"] in weights)
-    at_end = (call for call in own if call.returned.node is node)
+    layer_calls = (call for call in calls if call.weights["weight"] in weights)
+    at_end = (call for call in layer_calls if call.returned.node is node)
     returns = any(not isinstance(call.module, batch_norm) for call in at_end)
     return returns and all(uses[weight] == 1 for weight in weights)
 
@@ -244,5 +244,5 @@ def _by_rule(calls: list[_Call], params: Weights, uses: Counter[Tensor]) -> bool
         return False
     weights = set(params.values())
     unchanged = all(call.given._version == call.version for call in calls)
-    own = all(set(call.weights.values()) == weights for call in calls)
-    return unchanged and own and all(uses[weight] == len(calls) for weight in weights)
+    alone = all(set(call.weights.values()) == weights for call in calls)
+    return unchanged and alone and all(uses[weight] == len(calls) for weight in weights)

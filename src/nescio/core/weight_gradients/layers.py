@@ -89,22 +89,22 @@ def rule_for(module: nn.Module) -> Rule | None:
     return None if parametrised or module._parameters.get("weight") is None else _RULES[kind]
 
 
-def runs_on_batch(module: nn.Module, given: Tensor, returned: Tensor, inputs: int) -> bool:
+def runs_on_batch(module: nn.Module, layer_input: Tensor, returned: Tensor, inputs: int) -> bool:
     """Whether a layer was called on a batch of so many inputs, along its first axis."""
     axes = {nn.Conv1d: 3, nn.Conv2d: 4, nn.Conv3d: 5}
     least = next((number for kind, number in axes.items() if isinstance(module, kind)), 2)
-    return len(given) == len(returned) == inputs and given.dim() >= least
+    return len(layer_input) == len(returned) == inputs and layer_input.dim() >= least
 
 
 def _linear(module: nn.Linear, calls: Calls) -> Moments:
     """`δ ⊗ a`, summed over the vectors of one input if there are several, such as tokens."""
-    given = torch.cat([a.reshape(len(a), -1, a.shape[-1]) for a, _ in calls], 1)  # (N, T, in)
+    inputs = torch.cat([a.reshape(len(a), -1, a.shape[-1]) for a, _ in calls], 1)  # (N, T, in)
     delta = torch.cat([d.reshape(len(d), -1, d.shape[-1]) for _, d in calls], 1)  # (N, T, out)
-    if given.shape[1] == 1:
-        weight = of_outer(delta[:, 0], given[:, 0])
+    if inputs.shape[1] == 1:
+        weight = of_outer(delta[:, 0], inputs[:, 0])
     else:
-        size = given.shape[2] * delta.shape[2]
-        weight = _chunked(len(given), size, lambda rows: torch.bmm(delta[rows].mT, given[rows]))
+        size = inputs.shape[2] * delta.shape[2]
+        weight = _chunked(len(inputs), size, lambda rows: torch.bmm(delta[rows].mT, inputs[rows]))
     return weight if module.bias is None else merge([weight, of_rows(delta.sum(1))])
 
 
@@ -122,20 +122,20 @@ def _convolution(module: Conv, calls: Calls) -> Moments:
     return merge([weight, of_rows(reduce(torch.add, (d.flatten(2).sum(2) for _, d in calls)))])
 
 
-def _windowed(module: Conv, given: Tensor, delta: Tensor) -> Tensor:
+def _windowed(module: Conv, inputs: Tensor, delta: Tensor) -> Tensor:
     """`(n · groups, out / groups, window)`; windows are read in place, channels innermost."""
     mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
     if any(module._reversed_padding_repeated_twice):
-        given = F.pad(given, module._reversed_padding_repeated_twice, mode=mode)
-    n, groups, axes = len(given), module.groups, len(module.kernel_size)
+        inputs = F.pad(inputs, module._reversed_padding_repeated_twice, mode=mode)
+    n, groups, axes = len(inputs), module.groups, len(module.kernel_size)
     last = [0, *range(2, axes + 2), 1]
-    given, delta = given.permute(last).contiguous(), delta.permute(last)  # (n, places…, channels)
-    places, channels = delta.shape[1:-1], given.shape[-1] // groups
-    batch, *along, _ = given.stride()
+    inputs, delta = inputs.permute(last).contiguous(), delta.permute(last)  # (n, places…, channels)
+    places, channels = delta.shape[1:-1], inputs.shape[-1] // groups
+    batch, *along, _ = inputs.stride()
     strides = [a * s for a, s in zip(along, module.stride, strict=True)]
     dilations = [a * d for a, d in zip(along, module.dilation, strict=True)]
     shape = (n, *places, groups, *module.kernel_size, channels)
-    windows = given.as_strided(shape, (batch, *strides, channels, *dilations, 1))
+    windows = inputs.as_strided(shape, (batch, *strides, channels, *dilations, 1))
     columns = windows.movedim(axes + 1, 1).reshape(n * groups, places.numel(), -1)
     deltas = delta.reshape(n, places.numel(), groups, -1).permute(0, 2, 3, 1)
     return torch.bmm(deltas.reshape(n * groups, -1, places.numel()), columns)

@@ -105,8 +105,8 @@ def of_outer(left: Tensor, right: Tensor) -> Moments:
 
 def _mean_powers(of: Moments) -> list[Tensor]:
     """The mean of the centred entries to the power 0, 1, … 4."""
-    one = torch.ones_like(of.mean)
-    return [one, 0 * one, *(power / of.count for power in (of.second, of.third, of.fourth))]
+    ones = torch.ones_like(of.mean)
+    return [ones, 0 * ones, *(power / of.count for power in (of.second, of.third, of.fourth))]
 
 
 def stack(chunks: Sequence[Moments]) -> Moments:

@@ -68,12 +68,12 @@ def csv_batches(path: str | os.PathLike[str], size: int | None) -> Iterator[Rows
 
 def _check_header(header: Sequence[str], rows: bool, where: str) -> None:
     if not header:
-        given = "has an empty first line" if rows else "is empty"
-        raise NescioError(f"{where}: {given}; expected a header and rows")
+        got = "has an empty first line" if rows else "is empty"
+        raise NescioError(f"{where}: {got}; expected a header and rows")
     twice = sorted({name for name in header if header.count(name) > 1})
     if "" in header or twice:
-        given = f"the column name {twice[0]!r} twice" if twice else f"the header {header}"
-        raise NescioError(f"{where}: has {given}; expected one name for each column in line 1")
+        got = f"the column name {twice[0]!r} twice" if twice else f"the header {header}"
+        raise NescioError(f"{where}: has {got}; expected one name for each column in line 1")
     if not rows:
         raise NescioError(f"{where}: has a header and no rows; expected at least one")
 
@@ -81,8 +81,8 @@ def _check_header(header: Sequence[str], rows: bool, where: str) -> None:
 def _columns(header: Sequence[str], rows: Sequence[tuple[int, list[str]]], where: str) -> Rows:
     for line, row in rows:
         if len(row) != len(header):
-            wanted = f"{len(header)} cells as in the header"
-            raise NescioError(f"{where}, line {line}: expected {wanted}, got {len(row)}")
+            expected = f"{len(header)} cells as in the header"
+            raise NescioError(f"{where}, line {line}: expected {expected}, got {len(row)}")
     columns = {name: [row[i].strip() for _, row in rows] for i, name in enumerate(header)}
     return Rows(columns, [line for line, _ in rows])
 

@@ -55,8 +55,8 @@ def _read_image(path: Path) -> Array:
                 if image.mode == "I;16":
                     return np.array(image)
                 if image.mode not in _MODES:
-                    wanted = "8 bits per channel, or 16 of grey"
-                    raise NescioError(f"{path}: must have {wanted}, got mode {image.mode}")
+                    expected = "8 bits per channel, or 16 of grey"
+                    raise NescioError(f"{path}: must have {expected}, got mode {image.mode}")
                 return np.array(image.convert("L" if image.mode in ("1", "L", "LA") else "RGB"))
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
         raise NescioError(f"{path}: {error}; refused") from error

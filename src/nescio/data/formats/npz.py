@@ -78,8 +78,8 @@ def read_npz(
             samples[part] = as_samples(x, y, where, classes, facts, as_is)
             unchanged |= {part} if as_is else set()
     if not samples:
-        wanted = "train_images, train_labels, test_images, test_labels, or images, or inputs"
-        raise NescioError(f"{path}: holds {archive.names}; expected {wanted}")
+        expected = "train_images, train_labels, test_images, test_labels, or images, or inputs"
+        raise NescioError(f"{path}: holds {archive.names}; expected {expected}")
     return Parts(samples, classes, frozenset(unchanged))
 
 
@@ -157,8 +157,8 @@ def _header(file: IO[bytes], size: int, where: str) -> tuple[tuple[int, ...], bo
         warnings.simplefilter("ignore")  # such as that the file was written by Python 2
         shape, fortran, dtype = _HEADERS[version](file)
     if dtype.hasobject or dtype.kind not in "fiubU":
-        wanted = "real numbers" + " (pickled objects are never loaded)" * dtype.hasobject
-        raise NescioError(f"{where}: an array of {dtype}; expected {wanted}")
+        expected = "real numbers" + " (pickled objects are never loaded)" * dtype.hasobject
+        raise NescioError(f"{where}: an array of {dtype}; expected {expected}")
     promised = math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or file.tell() + promised != size:
         raise NescioError(f"{where}: {shape} {dtype} does not fit the {size} bytes that are there")

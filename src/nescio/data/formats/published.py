@@ -38,11 +38,11 @@ def idx_array(data: bytes, where: str) -> Array:
     axes = data[3] if len(data) >= 4 else 0
     start = 4 + 4 * axes
     if data[:2] != b"\x00\x00" or len(data) < start or axes == 0 or data[2] not in _IDX_TYPES:
-        given = data[:4].hex(" ") or "none"
-        raise NescioError(f"{where}: is not an idx file (its first bytes are {given})")
+        got = data[:4].hex(" ") or "none"
+        raise NescioError(f"{where}: is not an idx file (its first bytes are {got})")
     if axes > 4:
-        wanted = "1 for labels, 2 for tables, 3 or 4 for images"
-        raise NescioError(f"{where}: an array of {axes} axes; expected {wanted}")
+        expected = "1 for labels, 2 for tables, 3 or 4 for images"
+        raise NescioError(f"{where}: an array of {axes} axes; expected {expected}")
     shape = tuple(int(length) for length in np.frombuffer(data, ">u4", axes, 4))
     if 0 in shape:  # beside a zero, numpy may find the other lengths too large to multiply
         raise NescioError(f"{where}: shape {shape}; expected at least 1 along each axis")

@@ -80,13 +80,13 @@ def guarded(call: OpOverload) -> Callable[..., Any]:
     return checked_call
 
 
-def _norm_fits(given: Mapping[str, Any]) -> bool:
+def _norm_fits(args: Mapping[str, Any]) -> bool:
     """Whether BatchNorm has four vectors with a number for each channel."""
-    x, mean = given["input"], given["running_mean"]
+    x, mean = args["input"], args["running_mean"]
     vectors = [
         mean,
-        given["running_var"],
-        *(one for name in ("weight", "bias") if (one := given[name]) is not None),
+        args["running_var"],
+        *(optional for name in ("weight", "bias") if (optional := args[name]) is not None),
     ]
     return (
         _are_tensors([x, *vectors])
@@ -95,15 +95,15 @@ def _norm_fits(given: Mapping[str, Any]) -> bool:
     )
 
 
-def _only_looks(given: Mapping[str, Any]) -> bool:
+def _only_looks(args: Mapping[str, Any]) -> bool:
     """Whether BatchNorm and its like leave the running statistics alone."""
-    training = given.get("training") or given.get("use_input_stats")
-    return not training or (given["running_mean"] is None and given["running_var"] is None)
+    training = args.get("training") or args.get("use_input_stats")
+    return not training or (args["running_mean"] is None and args["running_var"] is None)
 
 
-def _attention_fits(given: Mapping[str, Any]) -> bool:
+def _attention_fits(args: Mapping[str, Any]) -> bool:
     """Whether there are as many values as keys, of the queries' width, and a mask for them."""
-    query, key, value, mask = given["query"], given["key"], given["value"], given.get("attn_mask")
+    query, key, value, mask = args["query"], args["key"], args["value"], args.get("attn_mask")
     if (
         not _are_tensors([query, key, value])
         or query.dim() < 2
@@ -126,40 +126,40 @@ def _spreads(shape: Sequence[int], to: Sequence[int]) -> bool:
 def _recurrent_fits(gates: int) -> Callable[[Mapping[str, Any]], bool]:
     """Whether a recurrent network's weights are of its size, which its code takes on trust."""
 
-    def fits(given: Mapping[str, Any]) -> bool:
-        x, params, layers = given["input"], given["params"], given["num_layers"]
-        states = [given["hx"]] if gates < 4 else given["hx"]  # an LSTM has two
+    def fits(args: Mapping[str, Any]) -> bool:
+        x, params, layers = args["input"], args["params"], args["num_layers"]
+        states = [args["hx"]] if gates < 4 else args["hx"]  # an LSTM has two
         if not _are_tensors([x, *states, *params]) or len(states) != (1 if gates < 4 else 2):
             return False
         if x.dim() != 3 or states[0].dim() != 3 or not 0 < layers <= len(params):
             return False
-        ways, size = 1 + given["bidirectional"], states[0].shape[2]
-        wanted: list[tuple[int, ...]] = [
-            (layers * ways, x.shape[0 if given["batch_first"] else 1], size)
+        ways, size = 1 + args["bidirectional"], states[0].shape[2]
+        expected: list[tuple[int, ...]] = [
+            (layers * ways, x.shape[0 if args["batch_first"] else 1], size)
         ] * len(states)
         for layer in range(layers):
-            width, biases = size * ways if layer else x.shape[2], 2 * given["has_biases"]
-            wanted += [
+            width, biases = size * ways if layer else x.shape[2], 2 * args["has_biases"]
+            expected += [
                 (gates * size, width),
                 (gates * size, size),
                 *[(gates * size,)] * biases,
             ] * ways
-        found = [*states, *params]
-        alike = all(tensor.dtype == x.dtype for tensor in found) and min(*x.shape, size) > 0
-        return alike and [tuple(tensor.shape) for tensor in found] == wanted
+        tensors = [*states, *params]
+        alike = all(tensor.dtype == x.dtype for tensor in tensors) and min(*x.shape, size) > 0
+        return alike and [tuple(tensor.shape) for tensor in tensors] == expected
 
     return fits
 
 
-def _divides(given: Mapping[str, Any]) -> bool:
+def _divides(args: Mapping[str, Any]) -> bool:
     """Whether a division is none of integers by -1, which crashes at the smallest of them."""
-    kinds = [torch.as_tensor(given[name]) for name in ("self", "other")]
+    kinds = [torch.as_tensor(args[name]) for name in ("self", "other")]
     return any(kind.is_floating_point() for kind in kinds) or not bool((kinds[1] == -1).any())
 
 
-def _pads(given: Mapping[str, Any]) -> bool:
+def _pads(args: Mapping[str, Any]) -> bool:
     """Whether only a constant pad is negative: others would leave memory uninitialised."""
-    return given.get("mode", "constant") == "constant" or min(given["pad"], default=0) >= 0
+    return args.get("mode", "constant") == "constant" or min(args["pad"], default=0) >= 0
 
 
 def _are_tensors(values: Sequence[Any]) -> bool:
