@@ -12,7 +12,7 @@ from rich.markup import escape
 from nescio.cli.network import Model
 from nescio.cli.options import Count, Force, OptionalOutput, Scores
 from nescio.cli.output import check_output, err, warn
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError, check_name
 
 if TYPE_CHECKING:
     from nescio.data import Stream
@@ -62,8 +62,7 @@ def score(
     from nescio.files import ANSWERS, atomic_write
     from nescio.store.detector_folder import is_fitted, plain_attention
 
-    if unseen_category not in (REFUSE, WARN):
-        raise unknown_name("value of --unseen-category", unseen_category, (REFUSE, WARN))
+    check_name("value of --unseen-category", unseen_category, (REFUSE, WARN))
     refuse = unseen_category == REFUSE
     if output is None and sys.stdout is None:
         raise NescioError("standard output is closed; write to a file with --output")

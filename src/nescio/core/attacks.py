@@ -16,7 +16,7 @@ from nescio.core.input_gradients import check_finite, input_gradient
 from nescio.core.logits import log_confidence, log_mean
 from nescio.core.predict import Runner, read, running
 from nescio.data.batches import as_int64, check_labels, length
-from nescio.errors import NescioError, check_float, check_int, unknown_name
+from nescio.errors import NescioError, check_float, check_int, check_name
 from nescio.progress import bar
 from nescio.seeds import check_seed, derived_seed
 
@@ -52,10 +52,8 @@ class Attack:
     adaptive: bool = False
 
     def __post_init__(self) -> None:
-        if self.objective not in OBJECTIVES:
-            raise unknown_name("objective", self.objective, OBJECTIVES)
-        if self.norm not in NORMS:
-            raise unknown_name("norm", self.norm, NORMS)
+        check_name("objective", self.objective, OBJECTIVES)
+        check_name("norm", self.norm, NORMS)
         for name in ("eps", "step_size"):
             check_float(name, getattr(self, name), most=1e12)
         check_int("steps", self.steps, least=0)
@@ -137,9 +135,7 @@ def attack_named(how: Attack | str) -> Attack:
     kind = type(how).__name__
     if not isinstance(how, str | Attack):
         raise NescioError(f"an attack is a nescio.attacks.Attack or a name, not a {kind}")
-    if isinstance(how, str) and how not in ATTACKS:
-        raise unknown_name("attack", how, ATTACKS)
-    return ATTACKS[how] if isinstance(how, str) else how
+    return ATTACKS[check_name("attack", how, ATTACKS)] if isinstance(how, str) else how
 
 
 def ascend(

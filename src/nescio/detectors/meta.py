@@ -13,7 +13,7 @@ from nescio.core.weight_gradients import BatchGradients, batch_gradients
 from nescio.detectors.detector import Detector
 from nescio.detectors.meta_fit import HIDDEN, KINDS, MetaFit, fit_meta
 from nescio.detectors.scorer import correct_answers
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError, check_name
 from nescio.records import MetaWeights, Stopwatch
 from nescio.scores.gradient import EXTRA, columns, gradient_features, joined_features
 from nescio.seeds import check_seed
@@ -50,12 +50,10 @@ class MetaClassifier(Detector):
         self, model: nn.Module, features: Names | None = None, kind: str = "lasso", seed: int = 0
     ) -> None:
         super().__init__(model)
-        if kind not in KINDS:
-            raise unknown_name("kind of meta-classifier", kind, KINDS)
         named = isinstance(features, Sequence) and all(isinstance(f, str) for f in features)
         if features is not None and (isinstance(features, str) or not named):
             raise NescioError(f"features must be a list of names such as 'l2', got {features!r}")
-        self.kind, self.seed = kind, check_seed(seed)
+        self.kind, self.seed = check_name("kind of meta-classifier", kind, KINDS), check_seed(seed)
         self.features = None if features is None else tuple(features)
         self.feature_names = self.features or ()
         self.record: MetaWeights | None = None  # of the last fit
@@ -116,9 +114,8 @@ class MetaClassifier(Detector):
         layers = [name.rpartition("/")[0] for name in self.feature_names if name not in EXTRA]
         how: dict[str, Any] = {"log": True, "batch_size": len(x), "progress": False}
         values, names = gradient_features(self.model, x, list(dict.fromkeys(layers)), **how)
-        if missing := [name for name in self.feature_names if name not in names]:
-            raise unknown_name("feature", missing[0], names)
-        rows = values[:, [names.index(name) for name in self.feature_names]]
+        columns = [names.index(check_name("feature", n, names)) for n in self.feature_names]
+        rows = values[:, columns]
         hidden = [(self.hidden_weights_, self.hidden_bias_)] if self.kind == "nn" else []
         layer = self.weights_[None], self.bias_
         fitted = MetaFit(self.centre_, self.scale_, (*hidden, layer), None)
@@ -158,8 +155,7 @@ def chosen_features(features: Names | None, names: tuple[str, ...]) -> tuple[str
     aliases = [(name, *name.rsplit("/", 1)) for name in names]
     known = {alias for column in aliases for alias in column}
     for name in features:
-        if name not in known:
-            raise unknown_name("feature", name, known)
+        check_name("feature", name, known)
     chosen = tuple(column[0] for column in aliases if set(column) & set(features))
     if not chosen:
         raise NescioError("features=[] leaves nothing to learn from; give names, or None for all")

@@ -11,7 +11,7 @@ from nescio.core.attacks import ATTACKS, Attack, attack
 from nescio.core.logits import classes
 from nescio.core.predict import predict
 from nescio.data import Known, noise
-from nescio.errors import NescioError, check_float, check_int, unknown_name
+from nescio.errors import NescioError, check_float, check_int, check_name
 from nescio.evaluation.extremes import pixels
 from nescio.methods import as_method
 from nescio.records import Gallery, GalleryRow, Stopwatch
@@ -73,8 +73,7 @@ def attack_gallery(
 
 
 def _attack(start: str, colour: bool, steps: int, eps: float | None) -> Attack:
-    if start not in STARTS:
-        raise unknown_name("start of an attack", start, STARTS)
+    check_name("start of an attack", start, STARTS)
     how = ATTACKS[f"adversarial_{start}{'_in_colour' if start == 'samples' and colour else ''}"]
     steps, eps = check_int("steps", steps), how.eps if eps is None else check_float("eps", eps)
     return replace(how, steps=steps, eps=eps, step_size=max(how.step_size, eps / steps))

@@ -12,7 +12,7 @@ from nescio.audit.inputs import check_window
 from nescio.core.forward import check_inputs
 from nescio.core.input_gradients import check_finite, draws_and_classes, quantity_gradients
 from nescio.data import Known
-from nescio.errors import NescioError, check_float, check_int, unknown_name
+from nescio.errors import NescioError, check_float, check_int, check_name
 from nescio.methods import METHODS, MCDropout, Method, as_method, method_for
 from nescio.methods.mc_dropout import DROPOUT
 from nescio.models import mlp
@@ -117,8 +117,7 @@ def trained_map(
     `uncertainty_map` and of `train`.
     """
     stopwatch = Stopwatch()
-    if method not in METHODS:
-        raise unknown_name("method", method, METHODS)
+    check_name("method", method, METHODS)
     _sides(_training_part(known)[0], width, resolution)  # what cannot be drawn is not trained for
     score_specs(scores, OF_LOGITS)
     how: dict[str, Any] = {"seed": seed, "progress": progress}

@@ -17,7 +17,7 @@ from nescio.data import Known, Samples, adapt, batches, load, noise, read
 from nescio.data.catalogue import NAMES
 from nescio.data.noise import NOISES, SYNTHETIC, synthetic
 from nescio.data.table import ZEROS
-from nescio.errors import NescioError, check_int, unknown_name
+from nescio.errors import NescioError, check_int, check_name, unknown_name
 from nescio.methods import Method, as_method
 from nescio.records import Against
 from nescio.seeds import derived_seed
@@ -59,8 +59,7 @@ def made_set(
 
     Further arguments are `batch_size`, `seed` and `progress`, as in `predict`.
     """
-    if name not in (*SYNTHETIC, *ADVERSARIAL):
-        raise unknown_name("set of unknown data", name, (*SYNTHETIC, *ADVERSARIAL))
+    check_name("set of unknown data", name, (*SYNTHETIC, *ADVERSARIAL))
     if name not in ADVERSARIAL:
         return synthetic(name, in_memory(known), how["seed"]), None
     adversarial = adversarial_set(name, method, known, attacked, **how)
@@ -199,8 +198,7 @@ def adversarial_set(
     Raises:
         AttackFailedError: if no input ends in a wrong class.
     """
-    if name not in ADVERSARIAL:
-        raise unknown_name("adversarial set", name, ADVERSARIAL)
+    check_name("adversarial set", name, ADVERSARIAL)
     known, method = in_memory(known), as_method(model)
     starts = _random_inputs(known, check_int("n", n), seed)
     x, y = starts.take(slice(None))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError, check_name, unknown_name
 from nescio.models.networks import cnn16, conv3, lenet, mlp, resnet18, resnet20
 
 _FACTORIES = (mlp, lenet, conv3, cnn16, resnet18, resnet20)
@@ -20,9 +20,7 @@ def network_for(name: str, shape: tuple[int, ...], classes: int | None, **more: 
 
     `more` are further arguments of the network, such as `dropout`.
     """
-    if name not in NETWORKS:
-        raise unknown_name("network", name, NETWORKS)
-    if name == "mlp":
+    if check_name("network", name, NETWORKS) == "mlp":
         return mlp(math.prod(shape), classes, **more)
     if len(shape) != 3:
         raise NescioError(

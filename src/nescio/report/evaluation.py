@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from nescio.errors import unknown_name
+from nescio.errors import check_name
 from nescio.records import Evaluation, Rejection
 from nescio.report.calibration import known_table
 from nescio.report.figures import (
@@ -97,8 +97,7 @@ def histogram_figure(record: Evaluation, score: str | None = None) -> Figure:
     """Draw how a score is distributed on known data and on each unknown set."""
     score = score or record.score
     histograms = {histogram.score: histogram for histogram in record.histograms}
-    if score not in histograms:
-        raise unknown_name("score of this record", score, histograms)
+    check_name("score of this record", score, histograms)
     title, xlabel = f"{plot_text(record.method)}: {plot_text(score)} on each set", plot_text(score)
     xlabel += "  (higher = more likely unknown)"
     figure, axes = one_panel(title, xlabel, "fraction of inputs")

@@ -12,7 +12,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError, check_name
 from nescio.metrics.percent import percent
 from nescio.records import Evaluation, Map, Surface
 from nescio.report.figures import Style, class_marker, legend_below, plot_text, text_width
@@ -87,8 +87,7 @@ def _score_names(maps: Sequence[Map], scores: Sequence[str] | None) -> list[str]
         scores = [scores]
     names = list(dict.fromkeys(scores or available or [CONFIDENCE]))
     for name in names:
-        if name not in (*available, CONFIDENCE):
-            raise unknown_name("score of these maps", name, [*available, CONFIDENCE])
+        check_name("score of these maps", name, [*available, CONFIDENCE])
     return names
 
 

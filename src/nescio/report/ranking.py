@@ -33,7 +33,8 @@ def ranking_table(record: Contest) -> Table:
         row: list[Cell] = [contestant.name, auroc_cell(contestant.mean)]
         row += [auroc_cell(contestant.auroc[name]) for name in record.unknown]
         row += [Percent(contestant.fpr95[name]) for name in record.unknown]
-        rows.append([*row, seconds_cell(contestant.fit_seconds), seconds_cell(contestant.seconds_per_1000)])
+        times = contestant.fit_seconds, contestant.seconds_per_1000
+        rows.append([*row, *map(seconds_cell, times)])
     title = f"Detectors on {record.method}: {record.known} known inputs against unknown sets"
     model = f"{record.model_seconds_per_1000:.3g} s per 1000 inputs"
     notes = [f"{name} skipped: {why}" for name, why in record.skipped.items()]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError, check_name
 from nescio.records import Evaluation, Rejection, Roc, Separation, UnknownSide
 from nescio.report.words import describe_attack
 
@@ -37,8 +37,7 @@ def compared(
         unknown = [name for name in first if all(name in other for other in others)]
     names = [unknown] if isinstance(unknown, str) else list(dict.fromkeys(unknown))
     for name, record in itertools.product(names, every):
-        if name not in (sets := sets_of[id(record)]):
-            raise unknown_name(f"set in a record of {record.method}", name, sets)
+        check_name(f"set in a record of {record.method}", name, sets_of[id(record)])
     if not names:
         listed = (f"{run.method}: {', '.join(sets_of[id(run)]) or 'none'}" for run in every)
         raise NescioError(f"these records have no unknown data in common ({'; '.join(listed)})")
@@ -76,10 +75,8 @@ def side_of(record: Evaluation, name: str) -> UnknownSide:
 def of_score(record: Evaluation, results: Sequence[ByScore], score: str | None = None) -> ByScore:
     """Return the result by a score, by default the record's own; raise if there is none."""
     by_name = {result.score: result for result in results}
-    name = score or record.score
-    if name not in by_name:
-        raise unknown_name(f"score in a record of {record.method}", name, by_name)
-    return by_name[name]
+    kind = f"score in a record of {record.method}"
+    return by_name[check_name(kind, score or record.score, by_name)]
 
 
 def own(results: Sequence[ByScore], score: str) -> ByScore | None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError, check_name
 
 Score = Callable[[Tensor], Tensor]
 MAX_TEXT = 200  # characters of a name with parameters
@@ -97,8 +97,7 @@ class ScoreSpec:
         """Return this score with other parameters, in the order of its function's arguments."""
         known = self._defaults()
         for name, value in values.items():
-            if name not in known:
-                raise unknown_name(f"parameter of {self.name}", name, known)
+            check_name(f"parameter of {self.name}", name, known)
             if not isinstance(value, Parameter):
                 raise NescioError(f"{name} of {self.name} must be a literal, got {value!r}")
         return replace(self, parameters={name: values[name] for name in known if name in values})

@@ -85,7 +85,7 @@ def test_arguments_ask_for_one_rule():
         ({"confidence_level": 0.9}, "needs a risk, too"),
         ({"risk": 1.5}, "risk"),
         ({"risk": 0.1, "confidence_level": 1}, "confidence_level"),
-        ({"accept": 1}, r"in \(0, 1\), got 1"),
+        ({"accept": 1}, "strictly between 0 and 1, got 1"),
         ({"accept": "a"}, "accept"),
         ({"accept": True}, "accept"),
     ):

@@ -15,7 +15,7 @@ from nescio.core.random_streams import preserve_generators
 from nescio.core.weight_gradients import layers as rules
 from nescio.core.weight_gradients.layers import Rule, Weights, layers_of, rule_for
 from nescio.core.weight_gradients.moments import Moments, merge
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError, check_name
 
 ALL = "all"
 NO_PATH = "the model's output does not depend on its weights in a way autograd can follow"
@@ -105,8 +105,7 @@ def _check(model: nn.Module, known: dict[str, Weights], layers: Sequence[str] | 
         made = "the model was made under torch.inference_mode"
         raise NescioError(f"{made}, so its weights can have no gradient; make it outside")
     for name in layers or ():
-        if name not in (*known, ALL):
-            raise unknown_name("layer", name, [*known, ALL])
+        check_name("layer", name, [*known, ALL])
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:
             problem = f"{type(module).__name__} without running statistics mixes the inputs"
