@@ -180,19 +180,14 @@ def _class_slope(label: int, gradients: Tensor, log_p: Tensor) -> Tensor:
 
 
 def _search(
-    method: Method,
-    drawn: Tensor,
-    chosen: list[int],
-    batch_size: int,
-    seed: int,
-    progress: bool | None,
+    method: Method, drawn: Tensor, chosen: list[int], size: int, seed: int, progress: bool | None
 ) -> tuple["_Extremes", int]:
     """Return the extreme slopes at points `(P, …)`, and the number of draws."""
     draws, classes = draws_and_classes(method, drawn[:1], seed=seed)
-    size = max(1, BATCH_SLOPES // (draws * classes * drawn[0].numel()))
+    most = max(1, BATCH_SLOPES // (draws * classes * drawn[0].numel()))
     extremes = _Extremes(len(chosen), classes)
     with bar(len(drawn), "monotone", progress) as shown:
-        for batch in torch.split(drawn, min(check_int("batch_size", batch_size), size)):
+        for batch in torch.split(drawn, min(check_int("batch_size", size), most)):
             extremes.add(_slopes(method, batch, classes, chosen, seed))
             shown.advance(len(batch))
     return extremes, draws

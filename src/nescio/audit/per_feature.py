@@ -21,6 +21,7 @@ from nescio.records import AuditedFeature, FeatureAudit, FeatureSide, Reach, Sto
 
 READ_ROWS = 256  # at a time
 BATCH_NUMBERS = 2**22  # numbers of rays followed together
+Way = tuple[int, float]  # the position of a feature, and a sign
 
 
 def per_feature(
@@ -99,12 +100,7 @@ def _class_names(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
 
 
 def _move_each(
-    search: RaySearch,
-    names: Sequence[str],
-    chosen: Sequence[int],
-    classes: int,
-    confidence: float,
-    eps: float,
+    search: RaySearch, names: list[str], chosen: list[int], classes: int, level: float, eps: float
 ) -> dict[str, Any]:
     """Return what an audit says of its features, from rays along them out of each row."""
     rows, ways = search.x, [(position, sign) for position in chosen for sign in (-1.0, 1.0)]
@@ -115,7 +111,7 @@ def _move_each(
         x, direction = _rays(rows, batch)
         part = search.budget.part(size / max(size, len(ways) - start))
         rays = replace(search, x=x, direction=direction, budget=part)
-        parts.append(_sides(rays, rows, batch, classes, confidence, eps))
+        parts.append(_sides(rays, rows, batch, classes, level, eps))
     sides = [side for part, _, _ in parts for side in part]
     features = [
         AuditedFeature(names[i], i, *_range(rows, i), is_monotone.get(i), lower, higher)
@@ -148,8 +144,8 @@ def _range(rows: Tensor, position: int) -> tuple[float, float, float | None]:
     return low, high, (column / size).std(correction=0).item() * size
 
 
-def _rays(rows: Tensor, ways: Sequence[tuple[int, float]]) -> tuple[Tensor, Tensor]:
-    """Return starts and directions of rays from all rows along each way, a position and a sign."""
+def _rays(rows: Tensor, ways: Sequence[Way]) -> tuple[Tensor, Tensor]:
+    """Return starts and directions of rays from all rows along each way."""
     direction = rows.new_zeros(len(ways), rows.shape[1])
     for way, (position, sign) in zip(direction, ways, strict=True):
         way[position] = sign
@@ -157,16 +153,11 @@ def _rays(rows: Tensor, ways: Sequence[tuple[int, float]]) -> tuple[Tensor, Tens
 
 
 def _sides(
-    search: RaySearch,
-    rows: Tensor,
-    ways: Sequence[tuple[int, float]],
-    classes: int,
-    confidence: float,
-    eps: float,
+    search: RaySearch, rows: Tensor, ways: Sequence[Way], classes: int, level: float, eps: float
 ) -> tuple[list[FeatureSide], float, int]:
     """Return where ways lead, the fraction certain before any step, and the rays left out."""
     law = search.law()
-    certain, _ = certain_along(search, search.softmax_law(law), confidence)
+    certain, _ = certain_along(search, search.softmax_law(law), level)
     unknown = unknown_or_none(search, eps)
     there = search.x + certain.t.nan_to_num(posinf=0.0)[:, None] * search.direction
     predicted = predicted_classes(search.logits(there)).masked_fill(certain.t.isinf(), -1)

@@ -74,7 +74,7 @@ def scaling(
     with bar(len(inputs) * (1 + len(ways) * len(factors)), "scaling", progress) as shown:
         measure = partial(_measure, method, functions, shown, batch_size, seed)
         gauges = _gauges(list(functions), measure(inputs, torch.ones_like(inputs[:1]))[0])
-        directions = [_direction(*way, inputs, factors, gauges, measure) for way in ways]
+        directions = [_direction(way, inputs, factors, gauges, measure) for way in ways]
     moved = [name for name, _ in ways]
     settings = {"features": moved, "scores": list(functions), "batch_size": batch_size}
     return Scaling(
@@ -174,14 +174,9 @@ def _gauges(scores: Sequence[str], values: Tensor) -> tuple[Gauge, ...]:
 
 
 def _direction(
-    name: str,
-    position: int | None,
-    inputs: Tensor,
-    factors: Tensor,
-    gauges: tuple[Gauge, ...],
-    measure: Measure,
+    way: Way, inputs: Tensor, factors: Tensor, gauges: tuple[Gauge, ...], measure: Measure
 ) -> Direction:
-    flat = inputs.flatten(1)
+    (name, position), flat = way, inputs.flatten(1)
     moves = flat.any(1) if position is None else flat[:, position] != 0
     if not moves.any():
         return Direction(name, position, 0, None, None, None, None)

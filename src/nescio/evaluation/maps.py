@@ -149,11 +149,9 @@ def check_compared(methods: Sequence[str], scores: Sequence[str]) -> None:
     comparing = bool(scores) and all(score_spec(name).needs_draws for name in scores)
     if comparing and not any(METHODS[name].sampled for name in methods):
         stochastic = ", ".join(name for name, kind in METHODS.items() if kind.sampled)
-        raise NescioError(
-            f"{', '.join(scores)} compares draws, but {', '.join(methods)} gives one; expected "
-            f"another score ({', '.join(map(str, usual_scores(1)))}) or a stochastic method "
-            f"({stochastic})"
-        )
+        problem = f"{', '.join(scores)} compares draws, but {', '.join(methods)} gives one"
+        others = f"another score ({', '.join(map(str, usual_scores(1)))})"
+        raise NescioError(f"{problem}; expected {others} or a stochastic method ({stochastic})")
 
 
 def _dropout(method: str) -> float:
@@ -163,13 +161,11 @@ def _dropout(method: str) -> float:
 def _training_part(known: Any) -> tuple[Tensor, Tensor]:
     """Inputs `(N, 2)`, in float64, and labels of data that can be mapped, or an error."""
     if not isinstance(known, Known):
-        raise NescioError(
-            f"known must be what nescio.data.load returns, got {type(known).__name__}"
-        )
+        kind = type(known).__name__
+        raise NescioError(f"known must be what nescio.data.load returns, got {kind}")
     if known.shape != (2,):
-        raise NescioError(
-            f"a map needs inputs of two features; those of {known.name} have shape {known.shape}"
-        )
+        got = f"those of {known.name} have shape {known.shape}"
+        raise NescioError(f"a map needs inputs of two features; {got}")
     if known.train is None:
         raise NescioError(f"a map needs training data, and {known.name} has only a test part")
     inputs, labels = known.train.take(slice(None))
@@ -181,10 +177,8 @@ def _draws(method: Method, known: Known, inputs: Tensor, seed: int) -> int:
     """How many draws the model gives, or an error if its classes are not those of the data."""
     draws, classes = draws_and_classes(method, inputs[:16], seed=seed)
     if classes != len(known.classes):
-        raise NescioError(
-            f"the model returns logits of {classes} classes, but {known.name} has "
-            f"{len(known.classes)}: {', '.join(known.classes)}"
-        )
+        expected = f"{known.name} has {len(known.classes)}: {', '.join(known.classes)}"
+        raise NescioError(f"the model returns logits of {classes} classes, but {expected}")
     return draws
 
 
@@ -202,10 +196,8 @@ def _sides(
     x, y = (torch.linspace(*pair, resolution, dtype=torch.float64) for pair in ends)
     if not all((side.diff() > 0).all() for side in (x, y)):  # as with NaN, from a huge width
         setting = f"width={width!r}" if window is None else f"window={window!r}"
-        raise NescioError(
-            f"{setting} gives no {resolution} distinct numbers along each side around data from "
-            f"{low.tolist()} to {high.tolist()}"
-        )
+        around = f"along each side around data from {low.tolist()} to {high.tolist()}"
+        raise NescioError(f"{setting} gives no {resolution} distinct numbers {around}")
     return x, y
 
 

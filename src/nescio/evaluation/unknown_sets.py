@@ -34,9 +34,8 @@ def named_sets(unknown: Mapping[str, Any] | Sequence[str] | None) -> Mapping[str
         unknown = {name: name for name in unknown}
     sets = {} if unknown is None else unknown
     if not isinstance(sets, Mapping) or not all(isinstance(name, str) for name in sets):
-        raise NescioError(
-            "unknown data must come with names, {'noise': data, …}, or be names of what can be made"
-        )
+        expected = "come with names, {'noise': data, …}, or be names of what can be made"
+        raise NescioError(f"unknown data must {expected}")
     if KNOWN in sets:
         raise NescioError("unknown data may not be called 'known': the name is taken")
     return sets
@@ -46,10 +45,8 @@ def check_rereadable(sets: Mapping[str, Any]) -> None:
     """Raise an error if one of these sets can be read only once."""
     for name, data in sets.items():
         if isinstance(data, Iterator):
-            raise NescioError(
-                f"{name!r} can be read only once, but every detector reads it; give a dataset or a "
-                "loader"
-            )
+            problem = f"{name!r} can be read only once, but every detector reads it"
+            raise NescioError(f"{problem}; give a dataset or a loader")
 
 
 def made_set(
@@ -127,18 +124,17 @@ def unknown_set(
     """
     if name == UNSEEN:
         if known.unseen is None:
-            raise NescioError(
-                f"{known.name} has no unseen classes; train with --unseen, or load with unseen=[…]"
-            )
+            advice = "train with --unseen, or load with unseen=[…]"
+            raise NescioError(f"{known.name} has no unseen classes; {advice}")
         return known.unseen
     if name in SYNTHETIC:
         return synthetic(name, known.test, seed)
     if name in NAMES:
         if known.kind == "inputs":
-            raise NescioError(
-                f"{name} has its own range of values, but the network takes `inputs` as they are; "
-                "give the unknown data as a file of such inputs"
+            problem = (
+                f"{name} has its own range of values, but the network takes `inputs` as they are"
             )
+            raise NescioError(f"{problem}; give the unknown data as a file of such inputs")
         return adapt(load(name, root=root, impute=True).test, known.shape)
     others = [UNSEEN, *SYNTHETIC, *ADVERSARIAL, *NAMES]
     return _from_file(name, known, "set of unknown data", others, reader)
@@ -217,10 +213,9 @@ def adversarial_set(
     if name == "adversarial_samples":
         chosen = classes(predict(method, inputs, progress=False, **run)).cpu() != y
         if not chosen.any():
-            raise AttackFailedError(
-                f"no attack of {how.steps} steps within {how.eps:g} made the model err on any of "
-                f"{len(x)} inputs, so there are no adversarial samples"
-            )
+            tried = f"no attack of {how.steps} steps within {how.eps:g}"
+            failed = f"made the model err on any of {len(x)} inputs"
+            raise AttackFailedError(f"{tried} {failed}, so there are no adversarial samples")
     labels = torch.full((int(chosen.sum()),), -1)
     samples = Samples(inputs[chosen], labels, name=name.replace("_", " "))
     return AdversarialSet(samples, x[chosen], len(x), how)
