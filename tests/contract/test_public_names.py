@@ -1,7 +1,6 @@
 """The papers' experiments and the docs use public names alone, as a user would."""
 
 import ast
-import pkgutil
 import re
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 import nescio
 import nescio.report
+from public_names import DOORS, public_names
 
 ROOT = Path(__file__).parents[2]
 FILES = [
@@ -18,29 +18,6 @@ FILES = [
     ROOT / "README.md",
     *sorted(ROOT.glob("docs/**/*.md")),
 ]
-ROOMS = {f"nescio.{part.name}" for part in pkgutil.iter_modules(nescio.__path__) if part.ispkg}
-DOORS = {
-    "nescio",
-    "nescio.errors",
-    "nescio.sklearn",
-    *ROOMS,
-}  # where public names are imported from
-
-
-def public_names(module):
-    """What a module exports: its `__all__`, or what it defines and imports `X as X`."""
-    if hasattr(module, "__all__"):
-        return set(module.__all__)
-    names = set()
-    for node in ast.parse(Path(module.__file__).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ImportFrom):
-            names |= {alias.name for alias in node.names if alias.asname == alias.name}
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names |= {target.id for target in targets if isinstance(target, ast.Name)}
-    return {name for name in names if not name.startswith("_")}
 
 
 def inner_names(source):
