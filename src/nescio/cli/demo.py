@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from nescio.cli.options import Force, Output
@@ -20,6 +19,7 @@ from nescio.files import REPORT as REPORT_KIND
 from nescio.files import atomic_write, check_replaceable
 from nescio.metrics.percent import percent
 from nescio.records import Audit, Decision, Evaluation, Examples, FeatureAudit, History, Map, Record
+from nescio.report.table import Cell, Percent, Styled, Table, auroc_style
 
 ACCEPT = 0.95  # fraction of known inputs that the thresholds accept
 CLEAR_DIFFERENCE = 0.1  # of fractions or confidences, that is worth a "but"
@@ -34,10 +34,10 @@ METHODS = {
     "duq": "confidence falls with distance to known classes",
 }
 COLUMNS = {
-    "unseen": "unseen\ndigits",
-    "noise": "\nnoise",
-    "adversarial_noise": "advers.\nnoise",
-    "far": "far\naway",
+    "unseen": "unseen digits",
+    "noise": "noise",
+    "adversarial_noise": "adversarial noise",
+    "far": "far away",
 }
 NOTES = """\
 From unseen digits to far away: AUROC, the probability that such an input gets a
@@ -141,35 +141,27 @@ class Findings:
         return next(side.mmc for side in self.evaluation.unknown if side.name == name)
 
 
-def findings_table(problems: Mapping[str, Sequence[Findings]]) -> Table:
-    """Return a row for each method on each problem; the best AUROC of a problem is bold."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("\nmethod", no_wrap=True)
-    for name in ("\naccuracy", *COLUMNS.values(), "certain\nat ∞", "train,\nseconds"):
-        table.add_column(name, justify="right", no_wrap=True)
+def findings_tables(problems: Mapping[str, Sequence[Findings]]) -> list[Table]:
+    """Return a table for each problem, with a row for each method; the best AUROC is bold."""
+    columns = ("method", "accuracy", *COLUMNS.values(), "certain at ∞", "training seconds")
+    tables = []
     for problem, models in problems.items():
-        if table.rows:
-            table.add_section()
-        table.add_row(Text(problem.replace("_", " "), style="italic"))
         best = {name: max(model.auroc(name) or 0.0 for model in models) for name in COLUMNS}
+        rows: list[list[Cell]] = []
         for model in models:
-            table.add_row(
-                f"  {model.method}",
-                percent(model.evaluation.known.accuracy).replace(" ", ""),
-                *(_auroc_cell(model.auroc(name), best[name]) for name in COLUMNS),
-                percent(model.audit.ends_certain, 0).replace(" ", ""),
-                f"{model.history.provenance.seconds:.1f}",
-            )
-    return table
+            aurocs = (_auroc_cell(model.auroc(name), best[name]) for name in COLUMNS)
+            seconds, known = model.history.provenance.seconds, model.evaluation.known
+            far = Percent(model.audit.ends_certain, 0), Styled(f"{seconds:.1f}", seconds)
+            rows.append([model.method, Percent(known.accuracy), *aurocs, *far])
+        tables.append(Table(problem.replace("_", " "), columns, rows))
+    return tables
 
 
-def _auroc_cell(value: float | None, best: float) -> Text:
-    from nescio.report.table import auroc_style
-
+def _auroc_cell(value: float | None, best: float) -> Cell:
     if value is None:
-        return Text("–", style="dim")
+        return None
     text = "1.000" if value == 1 else f"{min(value, 0.999):.3f}"  # 1.000 only if it is perfect
-    return Text(text, style=f"{auroc_style(value)}{' bold' * (value == best)}")
+    return Styled(text, value, f"{auroc_style(value)}{' bold' * (value == best)}")
 
 
 def lessons(digits: Mapping[str, Findings]) -> list[str]:
@@ -215,9 +207,9 @@ def _decisions(softmax: Findings, duq: Findings) -> str:
     )
 
 
-def maps_in_characters(maps: Sequence[Map]) -> Table:
+def maps_in_characters(maps: Sequence[Map]) -> RichTable:
     """Return the confidence of each map under its method's name, the fuller the higher."""
-    table = Table.grid(padding=(0, 1), pad_edge=False)
+    table = RichTable.grid(padding=(0, 1), pad_edge=False)
     table.add_column(width=1)  # indents like the text
     for _ in maps:
         table.add_column(width=MAP_COLUMNS, no_wrap=True)
@@ -260,7 +252,7 @@ def say(out: Console, text: str, mark: str = "") -> None:
 def print_summary(folder: Path, problems: Mapping[str, Sequence[Findings]], out: Console) -> None:
     """Print the table, the lessons, and commands to try next; the first problem is the digits."""
     name, digits = next(iter(problems.items()))
-    out.print(findings_table(problems))
+    out.print(*findings_tables(problems), sep="\n")
     out.print(Text(NOTES, style="dim"))
     out.print("\n[bold]What this shows[/]")
     for number, sentence in enumerate(lessons({tried.method: tried for tried in digits}), 1):

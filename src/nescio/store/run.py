@@ -136,9 +136,9 @@ def train_run(
     resumable: bool = True,
     **settings: Any,
 ) -> tuple[Method, History]:
-    """Train a method on known data into a folder; resumes if interrupted, unless told otherwise.
+    """Train a method on known data into a folder; `resumable`: it resumes if interrupted.
 
-    `own` are the settings of the method, `dropout` that of its networks; the rest goes to `train`.
+    `chosen` are settings of the method, `dropout` that of its networks; the rest goes to `train`.
     """
     check_run(folder)
     chosen = with_outliers(chosen, known, root)
@@ -189,7 +189,7 @@ def maker(
     chosen: Mapping[str, Any],
     dropout: float | None,
 ) -> Callable[..., Method]:
-    """Return a function that makes a method with fresh weights; its arguments go before `own`."""
+    """Return a function that makes a method with fresh weights; its arguments go before `chosen`."""
     _check_device(device)
     if dropout is None and method == MCDropout.name:  # which needs some
         dropout = inspect.signature(NETWORKS[network]).parameters["dropout"].default or DROPOUT
