@@ -195,7 +195,9 @@ def test_both_scales_stand_side_by_side(papers, here):
     (here / "results" / "blobs-table7" / "reproduction.json").unlink()
     _, out, _ = papers("list")
     (line,) = (line for line in out.splitlines() if "blobs-table7" in line)
-    assert line.rstrip().endswith("–")  # what the paper's scale took is not told as what quick took
+    assert line.rstrip().endswith(
+        "–"
+    )  # what the paper's scale took is not stated as what quick took
 
 
 def test_a_folder_of_another_scale_or_more_seeds_is_left_as_it_is(papers, here):

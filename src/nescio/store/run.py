@@ -189,7 +189,7 @@ def maker(
     chosen: Mapping[str, Any],
     dropout: float | None,
 ) -> Callable[..., Method]:
-    """Return a function that makes a method with fresh weights; its arguments go before `chosen`."""
+    """Return a maker of a method with fresh weights; its arguments go before `chosen`."""
     _check_device(device)
     if dropout is None and method == MCDropout.name:  # which needs some
         dropout = inspect.signature(NETWORKS[network]).parameters["dropout"].default or DROPOUT
