@@ -3,14 +3,17 @@
 import gc
 import os
 import sys
+from functools import cache
 
 import pytest
 import torch
+import typer.main
 
 import nescio
 from nescio.cli import main
 
 torch.set_num_threads(1)  # two test processes on two cores; and sums in one order
+typer.main.get_command = cache(typer.main.get_command)  # not built anew for each command
 gc.disable()  # while thousands of tests are collected, of which none is garbage
 
 

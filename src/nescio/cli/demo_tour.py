@@ -97,7 +97,7 @@ class Size:
     resolution: int = 81  # of maps
 
 
-SMALL = Size(epochs=0.1, trials=10, limit=0, rows=4, attacked=4, images=2, resolution=15)
+SMALL = Size(epochs=0.1, trials=10, limit=0, rows=2, attacked=4, images=2, resolution=15)
 
 
 def tour(folder: Path, seed: int, out: Console, size: Size | None = None) -> None:

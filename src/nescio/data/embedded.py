@@ -1,6 +1,8 @@
 """The sets that need no file: three drawn in the plane, and four that come with scikit-learn."""
 
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -58,9 +60,7 @@ def drawn(name: str, unseen: tuple[int | str, ...], seed: int) -> Known:
 
 def stored(name: str, unseen: tuple[int | str, ...], seed: int) -> Known:
     """Return a set of scikit-learn's, 70 % of each class to train on and 30 % to test."""
-    from sklearn import datasets
-
-    bunch, encoding = getattr(datasets, f"load_{name}")(), None
+    bunch, encoding = _bunch(name), None
     if name == "digits":
         x = torch.from_numpy(bunch.images / 16).float()[:, None]  # (1797, 1, 8, 8) in [0, 1]
     else:
@@ -69,6 +69,14 @@ def stored(name: str, unseen: tuple[int | str, ...], seed: int) -> Known:
     samples = Samples(x, torch.from_numpy(bunch.target))
     train, test = map(samples.select, stratified(samples.labels, TEST_FRACTION, seed, name))
     return assemble(name, train, test, tuple(map(str, bunch.target_names)), unseen, encoding)
+
+
+@cache
+def _bunch(name: str) -> Any:
+    """Return what scikit-learn reads, parsed once; to be copied, not changed."""
+    from sklearn import datasets
+
+    return getattr(datasets, f"load_{name}")()
 
 
 LOADERS: dict[str, Callable[[str, tuple[int | str, ...], int], Known]] = {

@@ -5,6 +5,7 @@ import shutil
 import sys
 
 import pytest
+from matplotlib.figure import Figure
 
 from nescio.cli import main
 from nescio.data import load
@@ -29,6 +30,15 @@ def trained_once(tmp_path_factory):
 def trained(trained_once, tmp_path_factory):
     """The same, for the tests of one file, which may write into the folders."""
     return shutil.copytree(trained_once, tmp_path_factory.mktemp("copies") / "runs")
+
+
+@pytest.fixture(scope="module")
+def empty_figures():
+    """Write every figure empty: to draw takes a third of the time; `test_force` and others do."""
+    savefig = Figure.savefig
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", lambda _, *to, **how: savefig(Figure(), *to, **how))
+        yield
 
 
 @pytest.fixture

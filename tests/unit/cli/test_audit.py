@@ -12,22 +12,24 @@ from nescio.records import (
 )
 from nescio.report.audit import audit_words
 
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
 
 def test_audit_says_when_a_model_grows_certain(command, trained, tmp_path):
     code, out, err = command(
-        "audit", trained / "iris", "--rows", 9, "--trials", 50, "-o", tmp_path / "away"
+        "audit", trained / "iris", "--rows", 4, "--trials", 20, "-o", tmp_path / "away"
     )
     assert code == 0, err
     record = Scaling.load(tmp_path / "away" / "scaling.json")
     assert [one.name for one in record.directions[:2]] == ["sepal length (cm)", "sepal width (cm)"]
-    assert record.inputs == 9
+    assert record.inputs == 4
     assert "flagged by" in out
     assert "none" in out
     far = Audit.load(tmp_path / "away" / "audit.json")
-    assert (far.trials, far.law, far.proved) == (50, "affine", 1.0)
+    assert (far.trials, far.law, far.proved) == (20, "affine", 1.0)
     assert " ".join(audit_words(far)) in " ".join(out.split())
     features = FeatureAudit.load(tmp_path / "away" / "features.json")
-    assert (features.rows, features.classes) == (9, load("iris").classes)
+    assert (features.rows, features.classes) == (4, load("iris").classes)
     assert {path.name for path in (tmp_path / "away").iterdir()} == {
         f"{name}.{suffix}"
         for name in ("scaling", "audit", "features")

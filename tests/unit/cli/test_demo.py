@@ -5,7 +5,9 @@ import io
 import re
 import shlex
 import sys
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from rich.console import Console
@@ -48,12 +50,13 @@ from nescio.store.run import open_run
 from report_records import a_history
 
 
-def told(width=80, **more):
-    """A console that keeps what it is told."""
+def recording(width=80, **more):
+    """A console that keeps what is printed."""
     return Console(file=io.StringIO(), width=width, **more)
 
 
-def read_back(folder, problem):
+@cache
+def read_back(folder, problem_name):
     """What a tour found on a problem, from its files."""
     kinds = {
         "history": History,
@@ -62,21 +65,21 @@ def read_back(folder, problem):
         "decision": Decision,
         "examples": Examples,
     }
-    if problem == MOONS:
+    if problem_name == MOONS.name:
         kinds["map"] = Map
-    found = {}
+    findings = {}
     for method in METHODS:
-        run = folder / problem.name / method
-        found[method] = Findings(
+        run = folder / problem_name / method
+        findings[method] = Findings(
             method, **{name: kind.load(run / f"{name}.json") for name, kind in kinds.items()}
         )
-    return found
+    return MappingProxyType(findings)
 
 
 @pytest.fixture(scope="module")
-def toured(tmp_path_factory):
+def toured(tmp_path_factory, empty_figures):
     """A small tour: its folder, and what it printed where nobody looks on."""
-    folder, out = tmp_path_factory.mktemp("tours") / "a demo", told()
+    folder, out = tmp_path_factory.mktemp("tours") / "a demo", recording()
     with (
         pytest.MonkeyPatch.context() as patch
     ):  # the page of so many records takes as long as all else
@@ -96,7 +99,7 @@ def test_it_writes_runs_records_and_a_report(toured):
             assert not list((folder / problem.name / method).glob("checkpoint*"))
             detector, _ = open_fitted(folder / problem.name / method / "detector", None, [])
             assert detector.threshold_.isfinite()
-        for method, one in read_back(folder, problem).items():
+        for method, one in read_back(folder, problem.name).items():
             assert tuple(side.name for side in one.evaluation.unknown) == problem.unknown, method
             assert one.decision.accept == 0.95
     read = [read_record(path) for path in sorted(folder.rglob("*.json"))]
@@ -144,8 +147,8 @@ def test_thresholds_are_tested_on_other_data_than_set_them(toured):
 @pytest.mark.parametrize("width", [80, 120])
 def test_what_is_printed_fits_and_has_no_control_characters(toured, width):
     folder, _ = toured
-    out = told(width)
-    found = {p.name: list(read_back(folder, p).values()) for p in (DIGITS, MOONS)}
+    out = recording(width)
+    found = {p.name: list(read_back(folder, p.name).values()) for p in (DIGITS, MOONS)}
     print_summary(folder, found, out)
     text = out.file.getvalue()
     lines = text[: text.index("Try next")].splitlines()
@@ -171,7 +174,7 @@ def test_it_tells_what_it_did_where_nobody_looks_on(toured):
 
 
 def test_on_a_terminal_it_shows_what_is_under_way(tmp_path, monkeypatch):
-    out = told(force_terminal=True)
+    out = recording(force_terminal=True)
     monkeypatch.setattr(
         demo_tour._Tour, "digits", lambda self: self.next_stage("looking") or stopped()
     )
@@ -265,7 +268,7 @@ def changed(
 
 
 def test_sentences_say_what_the_records_do(toured):
-    found = {name: changed(one) for name, one in read_back(toured[0], DIGITS).items()}
+    found = {name: changed(one) for name, one in read_back(toured[0], DIGITS.name).items()}
     found["softmax"] = changed(
         found["softmax"], certain=1.0, confidence=0.98, accuracy=0.9, refused=0.5
     )
@@ -282,7 +285,7 @@ def test_sentences_say_what_the_records_do(toured):
 
 
 def test_sentences_claim_nothing_that_the_records_do_not(toured):
-    found = {name: changed(one) for name, one in read_back(toured[0], DIGITS).items()}
+    found = {name: changed(one) for name, one in read_back(toured[0], DIGITS.name).items()}
     found["softmax"] = changed(found["softmax"], certain=0.0, confidence=0.5)
     found["acet"] = changed(found["acet"], confidence=0.6)
     far, attacked, promise = lessons(found)
@@ -297,9 +300,10 @@ def test_sentences_claim_nothing_that_the_records_do_not(toured):
 
 def test_the_table_has_every_figure_and_marks_the_best(toured):
     found = {
-        problem.name: list(read_back(toured[0], problem).values()) for problem in (DIGITS, MOONS)
+        problem.name: list(read_back(toured[0], problem.name).values())
+        for problem in (DIGITS, MOONS)
     }
-    out = told()
+    out = recording()
     out.print(*findings_tables(found), sep="\n")
     text = out.file.getvalue()
     rows = [
@@ -319,7 +323,7 @@ def test_the_table_has_every_figure_and_marks_the_best(toured):
 
 
 def test_pictures_are_maps_seen_from_afar(toured):
-    drawn = read_back(toured[0], MOONS)["softmax"].map
+    drawn = read_back(toured[0], MOONS.name)["softmax"].map
     side = len(drawn.y)
     ramp = tuple(
         tuple(1.0 if i >= side - side // 3 else 0.0 for _ in drawn.x) for i in range(side)
@@ -338,8 +342,8 @@ def test_pictures_are_maps_seen_from_afar(toured):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_whole_tour_makes_its_points(tmp_path, monkeypatch, capsys, seed):
     """What a newcomer is to see, from any seed."""
-    tour(tmp_path / "demo", seed, told())
-    digits, moons = (read_back(tmp_path / "demo", problem) for problem in (DIGITS, MOONS))
+    tour(tmp_path / "demo", seed, recording())
+    digits, moons = (read_back(tmp_path / "demo", problem.name) for problem in (DIGITS, MOONS))
     for found in (digits, moons):
         assert all(one.evaluation.known.accuracy >= 0.95 for one in found.values())
         assert found["softmax"].auroc("far") < 0.1

@@ -64,6 +64,7 @@ def test_a_stopped_training_says_which_checkpoint_is_kept(tmp_path):
     assert (first, last) == (f"train: resuming from epoch 1 of 100000 (checkpoint {kept})", told)
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_a_stopped_command_says_what_it_has_written(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert command("train", "softmax", "--data", "iris", "--epochs", 1, "-o", "run")[0] == 0
@@ -84,7 +85,7 @@ def test_a_stopped_command_says_what_it_has_written(command, tmp_path, monkeypat
     assert not os.path.exists("detector")
     with monkeypatch.context() as cut:
         cut.setattr("nescio.cli.run_audits.overconfidence", interrupted)
-        code, _, err = command("audit", "run", "--rows", 5)
+        code, _, err = command("audit", "run", "--rows", 2)
     assert code == 130
     folder = tmp_path.resolve() / "run"
     first = f"{folder / 'scaling.json'}, {folder / 'scaling.svg'}, {folder / 'features.json'}"

@@ -9,6 +9,7 @@ import math
 import os
 import re
 import shlex
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -129,6 +130,15 @@ PLAIN = ["fit", "--model", "their_nets:make", "--weights", "w.safetensors", "--d
 FIT = [*PLAIN, "--detector", "threshold"]
 
 
+@pytest.fixture
+def det(command, there, tmp_path):
+    """What `FIT` writes: fitted once, and copied."""
+    fitted = there.parent / f"{there.name}-fitted"
+    if not fitted.exists():
+        assert command(*FIT, "-o", fitted)[0] == 0
+    return shutil.copytree(fitted, tmp_path / "det")
+
+
 def rows_of(path):
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
@@ -182,16 +192,15 @@ def test_rows_say_what_the_detector_explains_and_no_code_is_run(command, there, 
     assert facts["provenance"]["versions"]["torch"] == torch.__version__
 
 
-def test_the_exit_code_says_if_any_were_unknown_when_asked(command, there, tmp_path):
-    assert command(*FIT, "-o", tmp_path / "det")[0] == 0
-    assert command("score", tmp_path / "det", "new.npz", "--fail-on-unknown")[0] == 3
-    code, out, _ = command("score", tmp_path / "det", "new.npz")
+def test_the_exit_code_says_if_any_were_unknown_when_asked(command, there, tmp_path, det):
+    assert command("score", det, "new.npz", "--fail-on-unknown")[0] == 3
+    code, out, _ = command("score", det, "new.npz")
     assert code == 0
     sure = [
         int(row["input"]) for row in csv.DictReader(out.splitlines()) if row["class"] != "unknown"
     ]
     np.savez(tmp_path / "sure.npz", inputs=np.load("new.npz")["inputs"][sure])
-    assert command("score", tmp_path / "det", tmp_path / "sure.npz", "--fail-on-unknown")[0] == 0
+    assert command("score", det, tmp_path / "sure.npz", "--fail-on-unknown")[0] == 0
 
 
 def test_a_network_that_cannot_be_kept_is_named_when_scoring(command, there, tmp_path):
@@ -598,9 +607,7 @@ def test_the_current_folder_counts_last_and_only_for_what_is_named(
         del sys.modules[name]
 
 
-def test_a_folder_that_was_tampered_with_is_refused(command, there, tmp_path):
-    det = tmp_path / "det"
-    assert command(*FIT, "-o", det)[0] == 0
+def test_a_folder_that_was_tampered_with_is_refused(command, there, det):
     text = (det / "fitted.json").read_text()
     changes = [
         ('"graph"', '"pickle"'),
@@ -651,19 +658,15 @@ def test_a_folder_that_was_tampered_with_is_refused(command, there, tmp_path):
     ],
 )
 def test_what_no_fit_would_say_is_refused_though_its_digest_is_right(
-    command, there, tmp_path, change, message
+    command, there, det, change, message
 ):
-    det = tmp_path / "det"
-    assert command(*FIT, "-o", det)[0] == 0
     facts = nescio.records.Fitted.load(det / "fitted.json")
     replace(facts, **change).sealed(facts.files).save(det / "fitted.json")
     code, out, err = command("score", det, "new.npz")
     assert (code, out, message in err) == (2, "", True), err
 
 
-def test_what_a_user_put_into_a_detectors_folder_stays(command, there, tmp_path):
-    det = tmp_path / "det"
-    assert command(*FIT, "-o", det)[0] == 0
+def test_what_a_user_put_into_a_detectors_folder_stays(command, there, tmp_path, det):
     assert command("score", det, "new.npz", "-o", det / "answers.csv")[0] == 0
     before = {path.name: path.read_bytes() for path in det.iterdir()}
     code, _, err = command(*FIT, "-o", det)
@@ -822,10 +825,9 @@ def test_one_image_is_answered_as_it_is_in_its_folder(command, there, tmp_path):
     assert "1 image could not be read, so unknown: " in err
 
 
-def test_what_can_be_scored_is_told_alike_everywhere(command, there, tmp_path):
-    assert command(*FIT, "-o", tmp_path / "det")[0] == 0
+def test_what_can_be_scored_is_told_alike_everywhere(command, there, tmp_path, det):
     (tmp_path / "a.tif").write_bytes(b"II")
-    code, _, error = command("score", tmp_path / "det", tmp_path / "a.tif")
+    code, _, error = command("score", det, tmp_path / "a.tif")
     assert (code, "of no known format" in error) == (2, True)
     page = (Path(__file__).parents[3] / "docs" / "guide" / "command-line.md").read_text(
         encoding="utf-8"
@@ -877,23 +879,21 @@ def test_files_are_read_as_they_are_needed(tmp_path):
         assert np.array_equal(torch.cat([part for *_, part in parts]).numpy(), x)
 
 
-def test_an_error_in_the_middle_leaves_no_answers(command, there, tmp_path):
-    assert command(*FIT, "-o", tmp_path / "det")[0] == 0
+def test_an_error_in_the_middle_leaves_no_answers(command, there, tmp_path, det):
     (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 50 + "oops\n")
     code, _, err = command(
-        "score", tmp_path / "det", tmp_path / "t.csv", "-o", tmp_path / "a.csv", "--batch-size", 10
+        "score", det, tmp_path / "t.csv", "-o", tmp_path / "a.csv", "--batch-size", 10
     )
     assert (code, "line 52" in err) == (2, True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["det", "t.csv"]
 
 
-def test_answers_have_the_columns_that_the_page_says(command, there, tmp_path):
+def test_answers_have_the_columns_that_the_page_says(command, there, tmp_path, det):
     """That its commands run is in test_pages.py."""
     page = (Path(__file__).parents[3] / "docs" / "guide" / "command-line.md").read_text(
         encoding="utf-8"
     )
-    assert command(*FIT, "-o", tmp_path / "det")[0] == 0
-    assert command("score", tmp_path / "det", "new.npz", "-o", tmp_path / "answers.csv")[0] == 0
+    assert command("score", det, "new.npz", "-o", tmp_path / "answers.csv")[0] == 0
     found = rows_of(tmp_path / "answers.csv")
     assert list(found[0]) == re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
     assert len(found) == 40
