@@ -16,9 +16,8 @@ pytestmark = pytest.mark.usefixtures("empty_figures")
 
 
 def test_audit_says_when_a_model_grows_certain(command, trained, tmp_path):
-    code, out, err = command(
-        "audit", trained / "iris", "--rows", 4, "--trials", 20, "-o", tmp_path / "away"
-    )
+    words = ["--rows", "4", "--trials", "20", "--budget", "10m", "-o"]
+    code, out, err = command("audit", trained / "iris", *words, tmp_path / "away")
     assert code == 0, err
     record = Scaling.load(tmp_path / "away" / "scaling.json")
     assert [one.name for one in record.directions[:2]] == ["sepal length (cm)", "sepal width (cm)"]
