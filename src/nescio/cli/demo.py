@@ -36,7 +36,7 @@ METHODS = {
 COLUMNS = {
     "unseen": "unseen digits",
     "noise": "noise",
-    "adversarial_noise": "adversarial noise",
+    "adversarial_noise": "advers. noise",
     "far": "far away",
 }
 NOTES = """\
@@ -143,7 +143,7 @@ class Findings:
 
 def findings_tables(problems: Mapping[str, Sequence[Findings]]) -> list[Table]:
     """Return a table for each problem, with a row for each method; the best AUROC is bold."""
-    columns = ("method", "accuracy", *COLUMNS.values(), "certain at ∞", "training seconds")
+    columns = ("method", "accuracy", *COLUMNS.values(), "certain at ∞", "train, seconds")
     tables = []
     for problem, models in problems.items():
         best = {name: max(model.auroc(name) or 0.0 for model in models) for name in COLUMNS}
