@@ -24,4 +24,5 @@ def _names_of_examples(
     doctest_namespace: dict[str, Any], setup_names: dict[str, Any], monkeypatch: Any, tmp_path: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)  # examples may write files
+    setup_names["torch"].manual_seed(0)  # and make networks
     doctest_namespace.update(setup_names)

@@ -9,7 +9,11 @@ from nescio.errors import check_int
 
 
 def derived_seed(seed: int, what: str, number: int) -> int:
-    """Return a seed for one thing of a kind, such as `(seed, "step", 7)`, unlike any other."""
+    """Return a seed for one thing of a kind, such as `(seed, "step", 7)`, unlike any other.
+
+    >>> derived_seed(0, "step", 7) == derived_seed(0, "step", 8)
+    False
+    """
     digest = hashlib.blake2b(f"{seed}/{what}/{number}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1  # torch takes 63 bits
 

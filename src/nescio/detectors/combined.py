@@ -40,6 +40,10 @@ class Combined(Detector):
 
     Attributes:
         without: default members that were not supported, by name, and why not.
+
+    >>> detector = Combined(net).fit(known.test, train=known.train)
+    >>> detector.predict(x)
+    tensor([ 0, -1])
     """
 
     name, learns = "combined", True

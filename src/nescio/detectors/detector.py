@@ -30,6 +30,12 @@ class Detector(Scorer):
         calibration_class_: the model's class of each, if thresholds are per class; else empty.
         rule: how the last fit set the threshold; None before a fit and after loading.
         controlled: how the last fit met a bound on the risk, or None.
+
+    >>> detector = nescio.Mahalanobis(net).fit(known.test, accept=0.9, train=known.train)
+    >>> detector.predict(x)  # class, or −1 = "I do not know"
+    tensor([ 0, -1])
+    >>> detector.p_value(x) > 0.05
+    tensor([ True, False])
     """
 
     learns: ClassVar[bool] = False  # whether from data other than those that set the threshold

@@ -17,6 +17,9 @@ class GaussianDensity(GaussianDetector):
     The score is `−log Σ_c π_c N(f; μ_c, Σ_c)`: each class has its fraction of the inputs, a mean
     and a covariance. The least variance is one for all classes, so that a class of few inputs is a
     ball of that variance in the directions it does not reach. Arguments are those of `Mahalanobis`.
+
+    >>> GaussianDensity(net).fit(known.test, train=known.train).predict(x)
+    tensor([ 0, -1])
     """
 
     name = "gaussian_density"

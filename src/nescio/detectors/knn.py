@@ -29,6 +29,10 @@ class KNN(FeatureDetector):
             images of CIFAR-10, 1000 of 1.3 million of ImageNet), or the first.
         size: how many inputs to keep the features of; of more, a random sample.
         seed: of that sample.
+
+    >>> detector = KNN(net, k=5).fit(known.test, train=known.train)
+    >>> detector.predict(x)
+    tensor([ 0, -1])
     """
 
     name, dtype = "knn", torch.float32

@@ -27,6 +27,10 @@ class Mahalanobis(GaussianDetector):
         floor: the least variance of a direction, as a fraction of the mean variance within classes.
             Units that are hardly ever active have almost none, and would outweigh all others; 0,
             as in the paper, lets them.
+
+    >>> detector = Mahalanobis(net).fit(known.test, train=known.train)
+    >>> detector.predict(x)
+    tensor([ 0, -1])
     """
 
     name = "mahalanobis"
@@ -65,6 +69,9 @@ class RelativeMahalanobis(Mahalanobis):
     The score is Mahalanobis' less the same distance under one Gaussian of all features, which helps
     where unknown inputs are much like known ones. Both Gaussians have the same least variance, so
     that a direction in which no known input varies counts for neither. Arguments are the same.
+
+    >>> RelativeMahalanobis(net).fit(known.test, train=known.train).predict(x)
+    tensor([ 0, -1])
     """
 
     name = "relative_mahalanobis"

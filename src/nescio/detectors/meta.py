@@ -36,6 +36,11 @@ class MetaClassifier(Detector):
             on squares (`ridge`) or half on each (`elastic_net`), its strength found by
             cross-validation; or a network of 15 units (`nn`).
         seed: of the folds and of the network.
+
+    >>> detector = MetaClassifier(net, features=["entropy", "l2"])
+    >>> noise = nescio.data.noise.samples("uniform", known.test, 200)
+    >>> detector.fit(known.test, unknown={"uniform": noise}).predict(x)
+    tensor([ 0, -1])
     """
 
     name, learns = "meta", True
@@ -132,7 +137,12 @@ class MetaClassifier(Detector):
 
 
 def labelled_features(model: nn.Module, data: Any) -> tuple[Tensor, Tensor, tuple[str, ...]]:
-    """Return log `gradient_features` of labelled data, which answers are correct, and names."""
+    """Return log `gradient_features` of labelled data, which answers are correct, and names.
+
+    >>> features, correct, names = labelled_features(net, known.test)
+    >>> features.shape, correct.shape, names[:2]
+    (torch.Size([500, 25]), torch.Size([500]), ('linear1/l1', 'linear1/l2'))
+    """
     correct, parts = [], []
 
     def on_batch(x: Tensor, gradients: BatchGradients, y: Tensor | None) -> None:

@@ -48,7 +48,13 @@ class MetaFit:
 
 
 def fit_meta(kind: str, features: Tensor, wrong: Tensor, seed: int = 0) -> MetaFit:
-    """Learn from float64 features `(N, F)` which rows are `wrong`, bools `(N,)`, not all equal."""
+    """Learn from float64 features `(N, F)` which rows are `wrong`, bools `(N,)`, not all equal.
+
+    >>> features = torch.arange(20.0, dtype=torch.float64)[:, None]
+    >>> fitted = fit_meta("ridge", features, wrong=features[:, 0] > 12)
+    >>> fitted(features[[0, 19]]) > 0
+    tensor([False,  True])
+    """
     centre, spread = features.mean(0), features.std(0, correction=0)
     # a feature that is constant but for rounding must not count
     scale = spread.where(spread > 1e-9 * features.abs().amax(0), 1.0)

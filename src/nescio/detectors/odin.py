@@ -28,6 +28,9 @@ class ODIN(Detector):
         model: any classifier, differentiable in its input.
         temperature: what logits are divided by.
         eps: step of each value of the input, in units of what the model takes (images in [0, 1]).
+
+    >>> ODIN(net, eps=0.1).fit(known.test).predict(x)
+    tensor([0, 2])
     """
 
     name = "odin"

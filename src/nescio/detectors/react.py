@@ -27,6 +27,9 @@ class ReAct(Detector):
         percentile: of the known values, where to clip.
         size: how many inputs to take features of; of more, a random sample.
         seed: of that sample.
+
+    >>> ReAct(net).fit(known.test, train=known.train).predict(x)
+    tensor([0, 2])
     """
 
     name, learns = "react", True

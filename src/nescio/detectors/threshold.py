@@ -25,6 +25,10 @@ class Threshold(Detector):
         score: a name in `SCORES`, with parameters if it has any or, of the gradient, a layer
             (`gradient_l2:conv2`); a `ScoreSpec`; or a function of logits `(S, N, C)` giving `(N,)`.
             By default the score that the method's paper uses.
+
+    >>> detector = Threshold(net, score="energy").fit(known.test, accept=0.95)
+    >>> detector.predict(x)  # class, or −1: energy takes the input far away for a known one
+    tensor([0, 2])
     """
 
     name = "threshold"

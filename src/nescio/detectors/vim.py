@@ -27,6 +27,9 @@ class ViM(FeatureDetector):
         model: any classifier that ends in a linear layer, with one output per input.
         dimension: number of principal directions, fewer than features; by default, as in the paper,
             1000 of 2048 features or more, 512 of 768 or more, else half.
+
+    >>> ViM(net, dimension=4).fit(known.test, train=known.train).predict(x)
+    tensor([ 0, -1])
     """
 
     name = "vim"

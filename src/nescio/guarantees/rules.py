@@ -31,6 +31,9 @@ class CalibrationScores:
         classes: how many there are.
         note: what other known inputs were used for, in brackets, for an error about too few.
         noise: how much scores changed between batches; see `rounding.noise`.
+
+    >>> CalibrationScores(torch.tensor([0.2, 1.5, 0.7])).rounded_up
+    tensor([0.2000, 1.5000, 0.7000], dtype=torch.float64)
     """
 
     scores: Tensor
@@ -47,7 +50,12 @@ class CalibrationScores:
 
 
 class Rule(ABC):
-    """Sets a threshold: one number `()`, or one per class `(C,)`."""
+    """Sets a threshold: one number `()`, or one per class `(C,)`.
+
+    >>> rule = Accept(0.9)
+    >>> nescio.Threshold(net).fit(known.test, rule=rule).rule
+    Accept(accept=0.9)
+    """
 
     needs_labels: ClassVar[bool] = False
     per_class: ClassVar[bool] = False
@@ -63,7 +71,14 @@ class Rule(ABC):
 
 @dataclass(frozen=True)
 class Accept(Rule):
-    """Accept a fraction of known inputs (conformal prediction)."""
+    """Accept a fraction of known inputs (conformal prediction).
+
+    >>> threshold, _ = Accept(0.95).fit(CalibrationScores(torch.arange(99.0)))
+    >>> int(threshold)  # 95 of the 99 scores are at most 94
+    94
+    >>> Accept(0.95).promise()
+    'at least 95 % of known inputs are accepted'
+    """
 
     accept: float = 0.95
 
@@ -81,7 +96,13 @@ class Accept(Rule):
 
 @dataclass(frozen=True)
 class AcceptPerClass(Accept):
-    """Accept a fraction of known inputs of each predicted class, by a threshold for each."""
+    """Accept a fraction of known inputs of each predicted class, by a threshold for each.
+
+    >>> scores = CalibrationScores(torch.arange(40.0), torch.arange(40) % 2, classes=2)
+    >>> thresholds, _ = AcceptPerClass(0.9).fit(scores)
+    >>> thresholds.int()
+    tensor([36, 37], dtype=torch.int32)
+    """
 
     per_class = True
 
@@ -100,7 +121,14 @@ class AcceptPerClass(Accept):
 
 @dataclass(frozen=True)
 class ControlRisk(Rule):
-    """Bound the error rate among accepted inputs, at a confidence level."""
+    """Bound the error rate among accepted inputs, at a confidence level.
+
+    >>> scores = torch.arange(300.0)
+    >>> calibration = CalibrationScores(scores, correct=scores < 200)
+    >>> threshold, controlled = ControlRisk(risk=0.05).fit(calibration)
+    >>> int(threshold), controlled.errors
+    (195, 0)
+    """
 
     risk: float
     confidence_level: float = 0.95
@@ -127,7 +155,12 @@ class ControlRisk(Rule):
 
 @dataclass(frozen=True)
 class Balanced(Rule):
-    """Separate correct answers from wrong ones best, each side counting half; no guarantee."""
+    """Separate correct answers from wrong ones best, each side counting half; no guarantee.
+
+    >>> scores = torch.arange(6.0)
+    >>> Balanced().fit(CalibrationScores(scores, correct=scores < 4))[0]
+    tensor(3., dtype=torch.float64)
+    """
 
     needs_labels = True
 

@@ -51,7 +51,12 @@ def method_for(
     normalise: nn.Module | None = None,
     **settings: Any,
 ) -> Method:
-    """Return a method by name over networks that `make_net` makes; None asks for features."""
+    """Return a method by name over networks that `make_net` makes; None asks for features.
+
+    >>> make_net = lambda classes: nescio.models.mlp(2, classes)
+    >>> nescio.predict(method_for("ensemble", make_net, classes=3, members=2), x).shape
+    torch.Size([2, 2, 3])
+    """
     method = method_class(name)
     if method.on_features:
         return method.from_factory(lambda: make_net(None), normalise, classes=classes, **settings)
@@ -59,7 +64,11 @@ def method_for(
 
 
 def as_method(model: nn.Module) -> Method:
-    """Return the model itself if it is a method, else `Softmax` over it, sharing its weights."""
+    """Return the model itself if it is a method, else `Softmax` over it, sharing its weights.
+
+    >>> type(as_method(net)).__name__
+    'Softmax'
+    """
     check_model(model)
     return model if isinstance(model, Method) else Softmax(model)
 

@@ -21,6 +21,10 @@ class AnchoredEnsemble(Ensemble):
         make_net, members, normalise, bootstrap, stacked: as of `Ensemble`.
         prior_std: standard deviation of the prior; by default `√(2 / inputs of a unit)`, layer by
             layer (He et al. 2015).
+
+    >>> model = AnchoredEnsemble(lambda: nescio.models.mlp(2, 3), members=3)
+    >>> nescio.predict(model, x).shape  # members, inputs, classes
+    torch.Size([3, 2, 3])
     """
 
     name = "anchored"

@@ -40,6 +40,10 @@ class BayesByBackprop(Method):
         elbo_samples: draws for each training step.
         kl_weights: how an epoch's batches share the KL: "uniform", or "decreasing" by halves
             (Blundell's eq. 9).
+
+    >>> model = BayesByBackprop(nescio.models.mlp(2, 3), samples=10)
+    >>> nescio.predict(model, x).shape  # draws, inputs, classes
+    torch.Size([10, 2, 3])
     """
 
     name = "bayes_by_backprop"

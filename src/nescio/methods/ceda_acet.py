@@ -35,6 +35,12 @@ class CEDA(Method):
         weight: λ, of the loss on noise.
         out_loss: "confidence", as above, or "uniform", the cross-entropy to uniform classes.
         normalise: what raw inputs go through first.
+
+    >>> model = CEDA(nescio.models.mlp(2, 3), normalise=known.normalise)
+    >>> history = nescio.train(model, known.train, epochs=5)
+    >>> noise = nescio.data.noise.samples("mixed", known.test)
+    >>> nescio.predict(model, noise).softmax(-1).amax(-1).mean() < 0.8
+    tensor(True)
     """
 
     name = "ceda"
@@ -92,6 +98,12 @@ class ACET(CEDA):
         out_loss: "confidence", or "uniform", the cross-entropy to the uniform distribution; the
             search raises the same.
         normalise: what raw inputs go through first.
+
+    >>> model = ACET(nescio.models.mlp(2, 3), steps=5, normalise=known.normalise)
+    >>> history = nescio.train(model, known.train, epochs=2)
+    >>> noise = nescio.data.noise.samples("mixed", known.test)
+    >>> nescio.predict(model, noise).softmax(-1).amax(-1).mean() < 0.8
+    tensor(True)
     """
 
     name = "acet"

@@ -42,6 +42,11 @@ class DUQ(KernelMethod):
         weight_spread: standard deviation of the first weights `W_c`; the paper's two moons use 1.
         features: d, if the network does not tell.
         normalise: what raw inputs go through first; the penalty is in what comes out of it.
+
+    >>> model = DUQ(nescio.models.mlp(2), classes=3, momentum=0.9, normalise=known.normalise)
+    >>> history = nescio.train(model, known.train, epochs=10)
+    >>> model.confidence(nescio.predict(model, x)) > 0.5  # the second one is of no class
+    tensor([ True, False])
     """
 
     name = "duq"

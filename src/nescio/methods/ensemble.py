@@ -33,6 +33,11 @@ class Ensemble(Method):
         bootstrap: whether each member learns from its own sample of the training data, drawn with
             replacement.
         stacked: whether members are stacked; by default if they can be.
+
+    >>> model = Ensemble(lambda: nescio.models.mlp(2, 3), members=5)
+    >>> history = nescio.train(model, known.train, epochs=1)
+    >>> nescio.predict(model, x).shape  # members, inputs, classes
+    torch.Size([5, 2, 3])
     """
 
     name = "ensemble"

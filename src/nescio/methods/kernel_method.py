@@ -19,6 +19,9 @@ class KernelMethod(Method):
     The floor is 0 where the confidence is a kernel and 1/K where it is a softmax over kernels
     (`confidence_kind`). Rays are given by the law of their features, `slope · t + intercept`,
     `(P, d)` both.
+
+    >>> issubclass(nescio.methods.DUQ, KernelMethod), issubclass(nescio.methods.CEDA, KernelMethod)
+    (True, False)
     """
 
     on_features = True

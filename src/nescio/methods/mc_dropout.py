@@ -43,6 +43,10 @@ class MCDropout(Method):
         net: a network with dropout modules (`nn.Dropout` and its kin, not functional dropout).
         normalise: what raw inputs go through first.
         samples: draws at prediction.
+
+    >>> model = MCDropout(nescio.models.mlp(2, 3, dropout=0.5), samples=10)
+    >>> nescio.predict(model, x).shape  # draws, inputs, classes
+    torch.Size([10, 2, 3])
     """
 
     name = "mc_dropout"

@@ -49,6 +49,11 @@ class RBFNetwork(KernelMethod):
         solver: "exact", by L-BFGS in float64; "steps", by the batches of the training loop; "auto"
             for the first, or the second if inputs × centres exceed 2²⁵.
         normalise: what raw inputs go through first; distances are in what comes out of it.
+
+    >>> model = RBFNetwork(centres=20, classes=3, features=2, normalise=known.normalise)
+    >>> history = nescio.train(model, known.train)
+    >>> nescio.predict(model, x)[0, 1].softmax(-1)  # far away all classes are alike
+    tensor([0.3333, 0.3333, 0.3333])
     """
 
     name = "rbf"

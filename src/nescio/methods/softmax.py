@@ -12,6 +12,11 @@ class Softmax(Method):
     Args:
         net: a network from inputs to logits.
         normalise: what raw inputs go through first.
+
+    >>> model = Softmax(nescio.models.mlp(2, 3), normalise=known.normalise)
+    >>> history = nescio.train(model, known.train, epochs=5)
+    >>> nescio.predict(model, x).argmax(-1)  # (S, N): a draw, and two inputs
+    tensor([[0, 2]])
     """
 
     name = "softmax"

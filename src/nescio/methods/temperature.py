@@ -35,6 +35,10 @@ class TemperatureScaled(nn.Module):
 
     Attributes:
         record: of the last fit, if there was one.
+
+    >>> scaled = TemperatureScaled(net).fit(known.test)
+    >>> scaled.record.ece_after < scaled.record.ece_before
+    True
     """
 
     def __init__(self, model: nn.Module, temperature: float = 1.0) -> None:

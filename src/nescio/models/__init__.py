@@ -19,6 +19,9 @@ def network_for(name: str, shape: tuple[int, ...], classes: int | None, **more: 
     """Return the named network for tables of shape `(features,)` or images of shape `(C, H, W)`.
 
     `more` are further arguments of the network, such as `dropout`.
+
+    >>> network_for("lenet", (3, 32, 32), 10)(torch.zeros(1, 3, 32, 32)).shape
+    torch.Size([1, 10])
     """
     if check_name("network", name, NETWORKS) == "mlp":
         return mlp(math.prod(shape), classes, **more)
@@ -35,7 +38,13 @@ def network_for(name: str, shape: tuple[int, ...], classes: int | None, **more: 
 
 
 def build(recipe: dict[str, Any]) -> nn.Module:
-    """Return the network of a recipe, with fresh weights."""
+    """Return the network of a recipe, with fresh weights.
+
+    >>> mlp(2, 3, hidden=[16]).recipe
+    {'network': 'mlp', 'inputs': 2, 'classes': 3, 'hidden': [16], 'dropout': 0.0}
+    >>> build({"network": "mlp", "inputs": 2, "classes": 3})(torch.zeros(1, 2)).shape
+    torch.Size([1, 3])
+    """
     arguments = dict(recipe)
     name = arguments.pop("network", None)
     if not isinstance(name, str) or name not in NETWORKS:

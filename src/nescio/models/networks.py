@@ -67,7 +67,16 @@ def mlp(
     hidden: Sequence[int] = (100, 100),
     dropout: float = 0.0,
 ) -> nn.Module:
-    """Flatten, then Linear and ReLU per hidden width; ends in features if `classes` is None."""
+    """Flatten, then Linear and ReLU per hidden width; ends in features if `classes` is None.
+
+    >>> mlp(2, 3, hidden=[16])
+    Sequential(
+      (0): Flatten(start_dim=1, end_dim=-1)
+      (1): Linear(in_features=2, out_features=16, bias=True)
+      (2): ReLU()
+      (3): Linear(in_features=16, out_features=3, bias=True)
+    )
+    """
     if not isinstance(hidden, Sequence) or len(hidden) > MAX_LAYERS:
         raise NescioError(
             f"hidden must be at most {MAX_LAYERS} widths, such as (100, 100), got {hidden!r}"
@@ -94,7 +103,11 @@ class ChannelsLast(nn.Module):
 def lenet(
     classes: int | None = None, channels: int = 1, size: int = 28, dropout: float = 0.0
 ) -> nn.Module:
-    """LeNet of Hein et al. (2019): 5×5 convolutions with 32 and 64 filters, then 1024 features."""
+    """LeNet of Hein et al. (2019): 5×5 convolutions with 32 and 64 filters, then 1024 features.
+
+    >>> lenet(classes=10)(torch.zeros(1, 1, 28, 28)).shape
+    torch.Size([1, 10])
+    """
     net = nn.Sequential(
         ChannelsLast(),
         *_pooled(nn.Conv2d(channels, 32, 5, padding=2)),
@@ -117,7 +130,11 @@ def lenet(
 def conv3(
     classes: int | None = None, channels: int = 1, size: int = 28, dropout: float = 0.0
 ) -> nn.Module:
-    """The network of DUQ on FashionMNIST: 64, 128, 128 filters, BatchNorm, then 256 features."""
+    """The network of DUQ on FashionMNIST: 64, 128, 128 filters, BatchNorm, then 256 features.
+
+    >>> conv3(classes=10).eval()(torch.zeros(1, 1, 28, 28)).shape
+    torch.Size([1, 10])
+    """
     last = (size // 4 - 2) // 2  # the third convolution has no padding
     check_sizes(**{"side left after three poolings": last})
     return nn.Sequential(
@@ -139,6 +156,9 @@ def cnn16(
     The paper has dropout after the first convolution and after the dense layer, whose width it
     leaves out. Its dense layer is the one with the softmax, so here the second dropout comes before
     it, where it cannot silence a class.
+
+    >>> cnn16(classes=10)(torch.zeros(1, 1, 28, 28)).shape
+    torch.Size([1, 10])
     """
     last = ((size - 2) // 2 - 2) // 2 - 2  # no padding; the first two convolutions are pooled
     check_sizes(**{"side left after three convolutions": last})
@@ -190,7 +210,11 @@ class PreActivationBlock(nn.Module):
 
 @network_factory
 def resnet18(classes: int | None = None, channels: int = 3, dropout: float = 0.0) -> nn.Module:
-    """ResNet-18 (He et al. 2015) in its CIFAR form: 3×3 stem without pooling, 512 features."""
+    """ResNet-18 (He et al. 2015) in its CIFAR form: 3×3 stem without pooling, 512 features.
+
+    >>> resnet18(classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
+    torch.Size([1, 10])
+    """
     blocks: list[nn.Module] = []
     for before, after, stride in ((64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)):
         blocks += [BasicBlock(before, after, stride), BasicBlock(after, after, 1)]
@@ -200,7 +224,11 @@ def resnet18(classes: int | None = None, channels: int = 3, dropout: float = 0.0
 
 @network_factory
 def resnet20(classes: int | None = None, channels: int = 3, dropout: float = 0.0) -> nn.Module:
-    """Pre-activation ResNet-20 of Hein et al. (2019): 16, 32, 64 filters, 64 features."""
+    """Pre-activation ResNet-20 of Hein et al. (2019): 16, 32, 64 filters, 64 features.
+
+    >>> resnet20(classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
+    torch.Size([1, 10])
+    """
     blocks: list[nn.Module] = []
     for before, after, stride in ((16, 16, 1), (16, 32, 2), (32, 64, 2)):
         blocks += [PreActivationBlock(before, after, stride)]

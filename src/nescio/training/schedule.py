@@ -14,7 +14,11 @@ Schedule = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Constant:
-    """No change."""
+    """No change.
+
+    >>> Constant()(0.9)
+    1.0
+    """
 
     def __call__(self, t: float) -> float:
         return 1.0
@@ -42,7 +46,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Cosine:
-    """From 1 to 0 along half a cosine (Loshchilov & Hutter 2017)."""
+    """From 1 to 0 along half a cosine (Loshchilov & Hutter 2017).
+
+    >>> Cosine()(0.5)
+    0.5
+    """
 
     def __call__(self, t: float) -> float:
         return 0.5 * (1.0 + math.cos(math.pi * t))
@@ -50,7 +58,11 @@ class Cosine:
 
 @dataclass(frozen=True)
 class OneCycle:
-    """A cosine up from `start` to 1 during `warm_up`, then down to `end` (Smith & Topin 2018)."""
+    """A cosine up from `start` to 1 during `warm_up`, then down to `end` (Smith & Topin 2018).
+
+    >>> OneCycle()(0.3)
+    1.0
+    """
 
     warm_up: float = 0.3
     start: float = 0.04
@@ -68,7 +80,11 @@ class OneCycle:
 
 
 def thirds() -> Step:
-    """Return a fifth after each third of the training, as in *DUQ*'s runs on FashionMNIST."""
+    """Return a fifth after each third of the training, as in *DUQ*'s runs on FashionMNIST.
+
+    >>> thirds()(0.5)
+    0.2
+    """
     return Step(at=(1 / 3, 2 / 3), factor=0.2)
 
 

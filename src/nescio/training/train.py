@@ -74,6 +74,11 @@ def train(
     Raises:
         NescioError: if an argument, the data or the checkpoint cannot be used.
         DivergedError: if loss, logits or weights become NaN or infinite.
+
+    >>> model = nescio.methods.Softmax(nescio.models.mlp(2, 3), normalise=known.normalise)
+    >>> history = train(model, known.train, epochs=3, learning_rate=0.01, schedule="cosine")
+    >>> len(history.epochs), history.steps
+    (3, 24)
     """
     check_seed(seed)
     rate, changes, names = _rate_and_changes(schedule, augment)

@@ -65,6 +65,10 @@ def select_length_scale(
 
     Returns:
         The record of all trials; the chosen length scale is its `value`.
+
+    >>> make = lambda **own: nescio.methods.DUQ(nescio.models.mlp(2), 3, momentum=0.9, **own)
+    >>> select_length_scale(make, known.train, (0.1, 0.3), epochs=2).value in (0.1, 0.3)
+    True
     """
     values = _checked_candidates(candidates, least=1e-6, most=1e6)
     criterion = "validation accuracy at gradient penalty 0"
@@ -106,6 +110,10 @@ def select_penalty(
 
     Returns:
         The record of all trials; the chosen weight is its `value`.
+
+    >>> make = lambda **own: nescio.methods.DUQ(nescio.models.mlp(2), 3, momentum=0.9, **own)
+    >>> select_penalty(make, known.train, (0.0, 0.5), epochs=1).value in (0.0, 0.5)
+    True
     """
     if isinstance(unknown, Iterator):
         problem = "unknown data are read once for each trial, but an iterator can be read only once"
