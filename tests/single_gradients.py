@@ -52,7 +52,7 @@ def entries(model, one, layers, pull=None):
     rows = {}
     for name, own in layers.items():
         parts = torch.autograd.grad(loss, own, retain_graph=True, materialize_grads=True)
-        rows[name] = torch.cat([part.flatten() for part in parts]).numpy()
+        rows[name] = torch.cat([part.flatten() for part in parts]).detach().numpy()
     return {**rows, "all": np.concatenate(list(rows.values()))}
 
 

@@ -166,7 +166,9 @@ class _MaskedNetwork:
 
     def _drop(self, module: _DropoutNd, _: Any, output: Tensor) -> Tensor:
         """Do what a dropout module does in training, with one mask for all inputs of the batch."""
-        keep: Tensor = self._mask(module, output)[self.draw]
+        mask = self._mask(module, output)
+        # an index of one axis: vmap of older torch (2.6, 2.9) cannot take one of none
+        keep: Tensor = mask[torch.as_tensor(self.draw, device=mask.device).reshape(1)][0]
         if module.p == 1:
             return output * 0
         if not isinstance(module, _ALPHA):

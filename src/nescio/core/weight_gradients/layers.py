@@ -226,5 +226,5 @@ def _gradients(model: nn.Module, weights: Weights, x: Tensor, delta: Tensor) -> 
         losses = (projected({}, row, pull) for row, pull in zip(x, delta, strict=True))
         parameters = list(weights.values())
         each = [torch.autograd.grad(loss, parameters, materialize_grads=True) for loss in losses]
-    columns = zip(*each, strict=True)
-    return {path: torch.stack(rows) for path, rows in zip(weights, columns, strict=True)}
+    columns = zip(*each, strict=True)  # detached: older torch's materialised zeros require grad
+    return {path: torch.stack(rows).detach() for path, rows in zip(weights, columns, strict=True)}

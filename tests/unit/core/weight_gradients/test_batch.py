@@ -252,7 +252,7 @@ RULED = {  # no weight of these needs a pass of its own
         (4, 2, 8),
     ),
     "BatchNorm without bias": (
-        lambda: nn.Sequential(lin(5, 4), nn.BatchNorm1d(4, bias=False), nn.ReLU(), lin(4, 3)),
+        lambda: nn.Sequential(lin(5, 4), without(nn.BatchNorm1d(4), "bias"), nn.ReLU(), lin(4, 3)),
         (4, 5),
     ),
     "BatchNorm without weights": (
