@@ -2,12 +2,12 @@
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pooch
+Progress = Callable[[str, int, int | None], None]  # a file's name, bytes so far, bytes in all
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,10 @@ def folders(root: str | os.PathLike[str] | None) -> list[Path]:
     """Return the folders to look in: `root`, else `$NESCIO_DATA`, then the user's cache."""
     if root is not None:
         return [Path(root)]
+    from pooch import os_cache  # here: importing nescio.data does not wait for what it loads
+
     environment = os.environ.get("NESCIO_DATA")
-    return [*([Path(environment)] if environment else []), Path(pooch.os_cache("nescio"))]
+    return [*([Path(environment)] if environment else []), Path(os_cache("nescio"))]
 
 
 def find(name: str, root: str | os.PathLike[str] | None) -> tuple[str, tuple[Path, ...]] | None:

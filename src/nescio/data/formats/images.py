@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
 
 from nescio.arrays import Array
 from nescio.data.class_order import in_order
@@ -46,6 +45,8 @@ def read_images(paths: Sequence[Path]) -> torch.Tensor:
 
 def _read_image(path: Path) -> Array:
     """Return an image `(H, W)` or `(H, W, 3)`, uint8, or uint16 of grey, without transparency."""
+    from PIL import Image, UnidentifiedImageError  # here: scores need no images
+
     path = require_file(path)  # a pipe of such a name would never end
     try:
         with warnings.catch_warnings():
