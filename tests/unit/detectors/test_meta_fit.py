@@ -65,8 +65,11 @@ def test_agrees_with_scikit_learn_where_that_gets_there(share, solver, seed):
     rows = draw.normal(size=(400, 5))
     wrong = rows[:, 0] - rows[:, 1] + draw.normal(size=400) > 1
     weight = draw.uniform(0.5, 2, 400)
+    how = {"l1_ratio": share, "penalty": "elasticnet"} if share else {}
+    if "penalty" in how and LogisticRegression().penalty == "deprecated":  # since scikit-learn 1.8
+        del how["penalty"]
     peer = LogisticRegression(
-        C=0.1, l1_ratio=share, solver=solver, tol=1e-10, max_iter=100_000, random_state=0
+        C=0.1, solver=solver, tol=1e-10, max_iter=100_000, random_state=0, **how
     )
     peer.fit(rows, wrong, weight)
     found = logistic(share, 0.1, rows, wrong, weight)
