@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DONE := $(VENV)/.installed
-DOCS := $(VENV)/.installed-docs
+# The lowest supported versions: `make test VENV=.venv-lowest EXTRAS=test CONSTRAINTS=constraints-lowest.txt`
+EXTRAS ?= dev
+CONSTRAINTS ?= constraints.txt
 
-.PHONY: demo test docs site slow check lint types layers format tables coverage bench fuzz clean
+.PHONY: demo test docs site slow check lint types layers format tables coverage bench fuzz dist clean
 
 demo: $(DONE)  ## one to two minutes: five methods on embedded data, a table; runs, records and report.html in nescio-demo/
 	$(BIN)/nescio demo
@@ -13,10 +15,10 @@ demo: $(DONE)  ## one to two minutes: five methods on embedded data, a table; ru
 test: $(DONE)  ## every test, but for those that are slow
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -rs
 
-docs: $(DOCS)  ## the documentation, on http://127.0.0.1:8000
+docs: $(DONE)  ## the documentation, on http://127.0.0.1:8000
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
-site: $(DOCS)  ## the documentation as files, in build/site; it needs no server and no network
+site: $(DONE)  ## the documentation as files, in build/site; it needs no server and no network
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 slow: $(DONE)  ## the slow tests: some claims at full size
@@ -60,14 +62,14 @@ SEED ?= 0
 fuzz: $(DONE)  ## random files, arrays, threads and faults against our promises: `make fuzz SECONDS=300 SEED=1`
 	OMP_NUM_THREADS=1 $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
 
+dist: $(DONE)  ## source archive and wheel of this version, in dist/
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
 clean:
-	rm -rf $(VENV) nescio-demo
+	rm -rf $(VENV) build dist nescio-demo
 
-$(DONE): pyproject.toml constraints.txt
+$(DONE): pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]'
-	touch $@
-
-$(DOCS): $(DONE)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) --editable '.[$(EXTRAS)]'
 	touch $@
