@@ -26,12 +26,19 @@ def batches(data: Any, batch_size: int) -> Iterator[Batch]:
         data: a tensor, an array, a pair of them, a dataset, or a loader or other iterable, which
             yields its own batches: inputs, or pairs of inputs and labels.
         batch_size: ignored for a loader or other iterable.
+
+    >>> [len(x) for x, _ in batches(torch.zeros(10, 2), batch_size=4)]
+    [4, 4, 2]
     """
     return _nonempty(_stream(data, check_int("batch_size", batch_size)))
 
 
 def length(data: Any) -> int | None:
-    """Return the number of inputs, or None where only reading would tell."""
+    """Return the number of inputs, or None where only reading would tell.
+
+    >>> length(known.test), length(iter([]))
+    (500, None)
+    """
     if isinstance(data, DataLoader):
         if data.batch_sampler is None or isinstance(data.dataset, IterableDataset):
             return None

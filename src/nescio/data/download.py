@@ -22,6 +22,8 @@ def download(
         base_url: a mirror with files of the same names; the checksums stay those of the original.
         progress: called with a file's name, the bytes so far, and the bytes in all or None.
         force: replace files of the same names that are not the published ones.
+
+    >>> download("mnist")  # doctest: +SKIP
     """
     entry, folder = CATALOGUE[check_name("data set", name, NAMES)], folders(root)[0]
     if not entry.remotes:

@@ -40,6 +40,12 @@ def load(
         seed: random seed of what is drawn, and of the train/test split of a set that has none.
         impute: fill missing values of a table from its training rows instead of refusing them.
         label: the label column of a CSV path; by default the last one.
+
+    >>> digits = load("digits", unseen=[7, 8, 9])
+    >>> digits.train
+    Samples('digits train', 885 × (1, 8, 8), torch.float32)
+    >>> digits.unseen
+    Samples('digits unseen', 533 × (1, 8, 8), torch.float32)
     """
     if not isinstance(name, str | os.PathLike) or not str(name):
         raise NescioError(f"name must be one of {', '.join(NAMES)}, or a path, got {name!r}")
@@ -132,6 +138,12 @@ def read(
         impute: for a table without an encoding, fill missing values from its own rows.
         part: "train" or "test" of a file that has both; by default "test".
         unseen_category: how to encode categories never seen in training, as in `Encoding.encode`.
+
+    >>> import numpy as np
+    >>> np.savez("new.npz", inputs=x.numpy())
+    >>> read("new.npz").inputs
+    tensor([[-3., -2.],
+            [40., 40.]])
     """
     parts = read_parts(path, label, encoding, impute, unseen_category=unseen_category)
     part = part or ("test" if "test" in parts.samples else next(iter(parts.samples)))

@@ -21,7 +21,12 @@ CHUNK = 1024  # images at a time
 
 
 def uniform(x: Tensor, n: int | None = None, generator: Generator | None = None) -> Tensor:
-    """Return uniform inputs: images over [0, 1], rows over a box three times that of the batch."""
+    """Return uniform inputs: images over [0, 1], rows over a box three times that of the batch.
+
+    >>> noise = uniform(torch.zeros(4, 1, 28, 28), n=10)
+    >>> noise.shape, bool((noise >= 0).all())
+    (torch.Size([10, 1, 28, 28]), True)
+    """
     u = _draw((_count(x, n), *x.shape[1:]), x, generator)
     if x.dim() == 4:
         return u
@@ -33,6 +38,9 @@ def normal(x: Tensor, n: int | None = None, generator: Generator | None = None) 
     """Return normal inputs: images of mean ½ and variance 1 in [0, 1] (Liang et al., 2018).
 
     Rows have the batch's means and three times its standard deviations.
+
+    >>> normal(torch.zeros(4, 1, 28, 28), n=10).shape
+    torch.Size([10, 1, 28, 28])
     """
     z = _draw((_count(x, n), *x.shape[1:]), x, generator, torch.randn)
     if x.dim() == 4:
@@ -41,7 +49,11 @@ def normal(x: Tensor, n: int | None = None, generator: Generator | None = None) 
 
 
 def permuted(x: Tensor, n: int | None = None, generator: Generator | None = None) -> Tensor:
-    """Permute the pixels of each image, all channels alike, or each column of a table."""
+    """Permute the pixels of each image, all channels alike, or each column of a table.
+
+    >>> permuted(torch.arange(4.0).reshape(1, 1, 2, 2)).sum()
+    tensor(6.)
+    """
     n = _count(x, n)
     x = x if n == len(x) else x[torch.arange(n, device=x.device) % len(x)]
     if x.dim() != 4:
@@ -56,6 +68,11 @@ def low_pass(x: Tensor, sigma: Tensor | float) -> Tensor:
 
     `sigma` is one, or one for each. A blur along one axis is a matrix, so that a batch with a sigma
     for each image costs two products of small matrices.
+
+    >>> image = torch.zeros(1, 1, 28, 28)
+    >>> image[..., 14, 14] = 1
+    >>> low_pass(image, sigma=1.0).amax() < 0.2
+    tensor(True)
     """
     _check_batch(x, images=True)
     shape = sigma.shape if isinstance(sigma, Tensor) else ()
@@ -71,7 +88,12 @@ def low_pass(x: Tensor, sigma: Tensor | float) -> Tensor:
 
 
 def stretched(x: Tensor) -> Tensor:
-    """Stretch each image over [0, 1] by its own minimum and maximum; a flat one stays as it is."""
+    """Stretch each image over [0, 1] by its own minimum and maximum; a flat one stays as it is.
+
+    >>> stretched(torch.tensor([[[[0.4, 0.5], [0.5, 0.6]]]]))
+    tensor([[[[0.0000, 0.5000],
+              [0.5000, 1.0000]]]])
+    """
     _check_batch(x, images=True)
     low, high = x.amin((1, 2, 3), keepdim=True), x.amax((1, 2, 3), keepdim=True)
     return torch.where(high > low, (x - low) / (high - low).where(high > low, 1.0), x)
@@ -84,6 +106,9 @@ def mixed(
 
     Each image has a sigma of its own in [1, 2.5], or with `one_sigma` the batch has one, as in the
     authors' code. Rows of a table are not filtered.
+
+    >>> mixed(torch.zeros(4, 1, 28, 28)).shape
+    torch.Size([4, 1, 28, 28])
     """
     n = _count(x, n)
     if x.dim() == 4 and not (x.min() >= 0 and x.max() <= 1):
@@ -106,7 +131,11 @@ SYNTHETIC = ("noise", "uniform", "normal", "permuted", "far")  # noise is the mi
 
 
 def samples(name: str, like: Samples, n: int | None = None, seed: int = 0) -> Samples:
-    """Return noise by its name in `NOISES`, as many inputs as `like` or `n`, all with label −1."""
+    """Return noise by its name in `NOISES`, as many inputs as `like` or `n`, all with label −1.
+
+    >>> samples("uniform", known.test, 100)
+    Samples('uniform noise', 100 × (2,), torch.float32)
+    """
     _check_samples(like)
     make = NOISES[check_name("noise", name, NOISES)]
     n = len(like) if n is None else check_int("n", n)
@@ -120,7 +149,11 @@ def samples(name: str, like: Samples, n: int | None = None, seed: int = 0) -> Sa
 
 
 def synthetic(name: str, like: Samples, seed: int = 0) -> Samples:
-    """Return unknown data made from known ones, by a name of `SYNTHETIC`."""
+    """Return unknown data made from known ones, by a name of `SYNTHETIC`.
+
+    >>> synthetic("far", known.test)
+    Samples('three_blobs test × 100', 500 × (2,), torch.float32)
+    """
     if name == "far":
         return far(like)
     check_name("set of unknown data", name, SYNTHETIC)
@@ -128,7 +161,11 @@ def synthetic(name: str, like: Samples, seed: int = 0) -> Samples:
 
 
 def far(like: Samples, factor: float = 100.0) -> Samples:
-    """Move each input away from the mean of the data: `mean + factor · (x − mean)`, label −1."""
+    """Move each input away from the mean of the data: `mean + factor · (x − mean)`, label −1.
+
+    >>> far(known.test, factor=10.0)
+    Samples('three_blobs test × 10', 500 × (2,), torch.float32)
+    """
     _check_samples(like)
     x = like.take(slice(None))[0]
     mean = x.mean(0, dtype=torch.float64).to(x.dtype)

@@ -24,6 +24,12 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         columns: other facts per input that are not fed to a network (a hospital), each `(N,)`.
         name: what reports call this set.
         tokens: inputs may be int64, such as token ids, and are then returned as they are.
+
+    >>> samples = Samples(torch.zeros(5, 2), torch.tensor([0, 1, 2, 1, -1]))
+    >>> samples
+    Samples('', 5 × (2,), torch.float32)
+    >>> samples.take(slice(0, 2))[1]
+    tensor([0, 1])
     """
 
     def __init__(

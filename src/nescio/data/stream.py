@@ -44,6 +44,13 @@ class Stream:
         unseen_categories: of each row of the last batch of a table, or "".
         unread: why images were not read, one after the other, in the last loop.
         skipped: files that are images of kinds that are not read, in the last loop.
+
+    >>> import numpy as np
+    >>> np.savez("new.npz", inputs=x.numpy())
+    >>> for names, count, batch in Stream(Path("new.npz"), (2,), None, batch_size=1):
+    ...     print(names, count, batch)
+    ['0'] 2 tensor([[-3., -2.]])
+    ['1'] 2 tensor([[40., 40.]])
     """
 
     path: Path

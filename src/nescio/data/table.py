@@ -79,7 +79,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Encoding:
-    """The source columns in order, with what was learned from training rows."""
+    """The source columns in order, with what was learned from training rows.
+
+    >>> encoding = Encoding.numeric(["age", "height"])
+    >>> encoding.features
+    ('age', 'height')
+    """
 
     columns: tuple[Column, ...]
 

@@ -77,6 +77,10 @@ def adapt(samples: Samples, shape: Sequence[int]) -> Samples:
 
     Grey is the mean over the channels (as in paper 2), colour repeats the grey, the size changes by
     bilinear interpolation with antialiasing. A table must have the right width already.
+
+    >>> images = Samples(torch.zeros(2, 3, 32, 32), torch.tensor([0, 1]))
+    >>> adapt(images, (1, 28, 28))
+    Samples('', 2 × (1, 28, 28), torch.float32)
     """
     if not isinstance(samples, Samples):
         raise NescioError(f"adapt takes Samples, got {type(samples).__name__}")

@@ -46,6 +46,11 @@ def contest(
             The record says why one was skipped.
         batch_size, progress: as in `predict`.
         seed: of which inputs are in which half.
+
+    >>> far = nescio.data.noise.far(known.test)
+    >>> record = contest(net, known.test, {"far": far}, candidates=["energy", "mahalanobis"])
+    >>> [contestant.name for contestant in record.contestants]
+    ['mahalanobis', 'energy']
     """
     stopwatch = Stopwatch()
     if not isinstance(unknown, Mapping) or not unknown:

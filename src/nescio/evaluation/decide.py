@@ -37,6 +37,12 @@ def decide(
         known: known data that nothing was trained or fitted on; with labels, for accuracies.
         unknown: unknown data by name; labels are ignored.
         batch_size: as in `predict`.
+
+    >>> detector = nescio.Mahalanobis(net).fit(known.test, train=known.train)
+    >>> fresh = nescio.data.load("three_blobs", seed=1).test  # it was not fitted on these
+    >>> record = decide(detector, fresh, {"far": x[1:]})
+    >>> record.accepted > 0.9, record.unknown[0].refused
+    (True, 1.0)
     """
     stopwatch = Stopwatch()
     if not isinstance(detector, Detector):

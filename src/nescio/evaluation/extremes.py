@@ -50,6 +50,10 @@ def examples(
         features: names of a table's features; by default numbers.
         attacked: number of inputs that are attacked; without a success a set is left out.
         batch_size, seed, progress: as in `predict`.
+
+    >>> record = examples(net, known.test, ["far"], each=2, classes=known.classes)
+    >>> len(record.known.surest), len(record.unknown[0].unsure)
+    (2, 2)
     """
     stopwatch = Stopwatch()
     sets, attacked = named_sets(unknown), check_int("attacked", attacked)

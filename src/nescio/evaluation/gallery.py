@@ -46,6 +46,11 @@ def attack_gallery(
             ball's edge.
         eps: radius of the ball, by default the paper's: 0.3, and 0.1 for samples in colour.
         seed, progress: as in `predict`; the seed also chooses the images.
+
+    >>> digits = nescio.data.load("digits")
+    >>> models = {"untrained": nescio.models.mlp(64, 10)}
+    >>> attack_gallery(models, digits, images=2, steps=2).rows[0].name
+    'untrained'
     """
     stopwatch = Stopwatch()
     if not models:

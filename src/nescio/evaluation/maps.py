@@ -54,6 +54,10 @@ def uncertainty_map(
         window: `((left, right), (bottom, top))`, to map that instead of a square around the data.
         resolution: grid points along each side, at most 2000.
         batch_size, seed, progress: as in `predict`.
+
+    >>> record = uncertainty_map(net, known, ["entropy"], resolution=20)
+    >>> record.scores[0].label, len(record.x), len(record.y)
+    ('entropy', 20, 20)
     """
     stopwatch = Stopwatch()
     inputs, labels = _training_part(known)
@@ -115,6 +119,9 @@ def trained_map(
 
     The provenance says how, and counts the training's time. Other arguments are those of
     `uncertainty_map` and of `train`.
+
+    >>> trained_map("softmax", known, ["entropy"], epochs=1, resolution=10).method
+    'softmax'
     """
     stopwatch = Stopwatch()
     check_name("method", method, METHODS)
@@ -133,7 +140,12 @@ def trained_map(
 def small_model(
     method: str, known: Known, *, epochs: int = 40, seed: int = 0, progress: bool | None = None
 ) -> tuple[Method, History]:
-    """Train a method in `METHODS` on small networks for the plane; return it and its history."""
+    """Train a method in `METHODS` on small networks for the plane; return it and its history.
+
+    >>> model, history = small_model("softmax", known, epochs=1)
+    >>> type(model).__name__, history.steps
+    ('Softmax', 16)
+    """
     make = partial(mlp, 2, hidden=HIDDEN, dropout=_dropout(method))
     settings = METHOD_SETTINGS.get(method, {})
     with torch.random.fork_rng():

@@ -66,6 +66,12 @@ def recommend(
             but `meta`, and thresholds on usual scores. The record says why one was skipped.
         inputs: number of known inputs, and of outliers of each kind.
         batch_size, seed, progress: as in `predict`; the seed also chooses the inputs.
+
+    >>> recommended = recommend(net, known.test, known.train, candidates=["energy", "knn"])
+    >>> recommended.record.ranking[0].name
+    'knn'
+    >>> recommended.detector.predict(x)
+    tensor([ 0, -1])
     """
     stopwatch, count = Stopwatch(), check_int("inputs", inputs, least=10)
     check_model(model)

@@ -121,6 +121,9 @@ def unknown_set(
     """Return the inputs that a name stands for, in the shape of the known data.
 
     `reader` reads files, if the known data were not read by `nescio.data`.
+
+    >>> unknown_set("far", known)
+    Samples('three_blobs test × 100', 500 × (2,), torch.float32)
     """
     if name == UNSEEN:
         if known.unseen is None:

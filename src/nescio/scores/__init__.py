@@ -53,6 +53,9 @@ def score_spec(score: ScoreLike, table: Mapping[str, ScoreSpec] = SCORES) -> Sco
     """Return the spec of a score: a name, a spec, or a function of logits `(S, N, C)`.
 
     A name may have parameters, `gen(gamma=0.1)`; that of a gradient a layer, `gradient_l2:conv2`.
+
+    >>> score_spec("gradient_l2:conv2").parameters
+    {'layer': 'conv2'}
     """
     if isinstance(score, str):
         spec = SCORES.get(score.partition(":")[0]) or SCORES.get(score.partition("(")[0].rstrip())
@@ -99,12 +102,20 @@ def score_specs(scores: Any, table: Mapping[str, ScoreSpec] = SCORES) -> list[Sc
 
 
 def is_named(spec: ScoreSpec) -> bool:
-    """Return whether a score can be found again by its name, as files and records need it."""
+    """Return whether a score can be found again by its name, as files and records need it.
+
+    >>> is_named(score_spec("entropy")), is_named(score_spec(lambda logits: -logits[0, :, 0]))
+    (True, False)
+    """
     return spec.name in SCORES and spec.function is SCORES[spec.name].function
 
 
 def usual_scores(draws: int) -> list[ScoreSpec]:
-    """Return the scores of logits with so many draws, all cheap once the logits are there."""
+    """Return the scores of logits with so many draws, all cheap once the logits are there.
+
+    >>> [spec.name for spec in usual_scores(draws=1)]
+    ['max_prob', 'margin', 'entropy', 'normalised_entropy', 'max_logit', 'energy']
+    """
     return [spec for spec in OF_LOGITS.values() if draws > 1 or not spec.needs_draws]
 
 
@@ -114,6 +125,10 @@ def scores_of(
     """Return scores `(B,)` by name, of a batch of inputs with logits `(S, B, C)`.
 
     Those of the gradient, all together, cost one more pass forward and back.
+
+    >>> logits = nescio.predict(net, x)
+    >>> list(scores_of(score_specs(["entropy", "energy"]), net, x, logits))
+    ['entropy', 'energy']
     """
     values = {str(spec): spec(logits) for spec in specs if not spec.of_model}
     layers = {str(spec): spec.parameters.get("layer", "all") for spec in specs if spec.of_model}
@@ -140,6 +155,10 @@ def natural(name: str, values: Tensor) -> Tensor:
 
 
 def natural_name(name: str) -> str:
-    """Return what `natural` gives, for the label of an axis."""
+    """Return what `natural` gives, for the label of an axis.
+
+    >>> natural_name("max_prob")
+    '1 − max p'
+    """
     label = SCORES[name].log_of if name in SCORES else None
     return label or name.replace("_", " ")

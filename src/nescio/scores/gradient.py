@@ -3,7 +3,7 @@
 Gradients are per input, at all weights, in one pass forward and one back for a whole batch.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -100,18 +100,63 @@ def _log_statistics(batch: BatchGradients, moments: Moments) -> Tensor:
     return torch.stack([*size[:4], mean, size[4], skewness.asinh(), kurtosis.log()])
 
 
-def _gradient_score(statistic: str, formula: str) -> Callable[..., Tensor]:
-    def score(model: nn.Module, data: Any, layer: str = ALL, **options: Any) -> Tensor:
-        values, names = gradient_features(model, data, [layer], log=True, **options)
-        return values[:, names.index(f"{layer}/{statistic}")]
-
-    score.__name__ = score.__qualname__ = f"gradient_{statistic}"
-    score.__doc__ = f"Log of {formula} at the predicted class (Oberdiek et al. 2018)."
-    return score
+def _log_statistic(
+    statistic: str, model: nn.Module, data: Any, layer: str, options: dict[str, Any]
+) -> Tensor:
+    values, names = gradient_features(model, data, [layer], log=True, **options)
+    return values[:, names.index(f"{layer}/{statistic}")]
 
 
-gradient_l1 = _gradient_score("l1", "the gradient's absolute norm `‖∇_w L‖₁`")
-gradient_l2 = _gradient_score("l2", "the gradient's Euclidean norm `‖∇_w L‖₂`")
-gradient_min = _gradient_score("min", "how far the gradient goes below zero, `−min ∇_w L`,")
-gradient_max = _gradient_score("max", "the gradient's largest entry, `max ∇_w L`,")
-gradient_std = _gradient_score("std", "the standard deviation of the gradient's entries")
+def gradient_l1(model: nn.Module, data: Any, layer: str = ALL, **options: Any) -> Tensor:
+    """Log of the gradient's norm `‖∇_w L‖₁` at the predicted class (Oberdiek et al. 2018).
+
+    `layer` is "all", or the name of one; `options` are those of `gradient_features`.
+
+    >>> gradient_l1(net, x).shape
+    torch.Size([2])
+    """
+    return _log_statistic("l1", model, data, layer, options)
+
+
+def gradient_l2(model: nn.Module, data: Any, layer: str = ALL, **options: Any) -> Tensor:
+    """Log of the gradient's norm `‖∇_w L‖₂` at the predicted class (Oberdiek et al. 2018).
+
+    `layer` is "all", or the name of one; `options` are those of `gradient_features`.
+
+    >>> gradient_l2(net, x, layer="linear2").shape  # of the last layer alone
+    torch.Size([2])
+    """
+    return _log_statistic("l2", model, data, layer, options)
+
+
+def gradient_min(model: nn.Module, data: Any, layer: str = ALL, **options: Any) -> Tensor:
+    """Log of `−min ∇_w L`, the gradient's least, at the predicted class (Oberdiek et al. 2018).
+
+    `layer` is "all", or the name of one; `options` are those of `gradient_features`.
+
+    >>> gradient_min(net, x).shape
+    torch.Size([2])
+    """
+    return _log_statistic("min", model, data, layer, options)
+
+
+def gradient_max(model: nn.Module, data: Any, layer: str = ALL, **options: Any) -> Tensor:
+    """Log of `max ∇_w L`, the gradient's largest, at the predicted class (Oberdiek et al. 2018).
+
+    `layer` is "all", or the name of one; `options` are those of `gradient_features`.
+
+    >>> gradient_max(net, x).shape
+    torch.Size([2])
+    """
+    return _log_statistic("max", model, data, layer, options)
+
+
+def gradient_std(model: nn.Module, data: Any, layer: str = ALL, **options: Any) -> Tensor:
+    """Log of the gradient's standard deviation at the predicted class (Oberdiek et al. 2018).
+
+    `layer` is "all", or the name of one; `options` are those of `gradient_features`.
+
+    >>> gradient_std(net, x).shape
+    torch.Size([2])
+    """
+    return _log_statistic("std", model, data, layer, options)
