@@ -11,7 +11,14 @@ RENAMED = {"--hold-out": "--unseen", "held_out": "unseen"}  # what 0.1 called it
 
 
 class NescioError(ValueError):
-    """Something from outside cannot be used; the command line shows it without a traceback."""
+    """Something from outside cannot be used; the command line shows it without a traceback.
+
+    >>> try:
+    ...     nescio.data.load("digitz")
+    ... except NescioError as error:
+    ...     print(str(error).partition(";")[0])
+    unknown data set 'digitz'
+    """
 
 
 class DivergedError(NescioError):
@@ -33,14 +40,22 @@ def unknown_name(kind: str, value: object, known: Iterable[str]) -> NescioError:
 
 
 def check_name(kind: str, value: Any, known: Collection[str]) -> Any:
-    """Return a name that is in a table, or raise `unknown_name`."""
+    """Return a name that is in a table, or raise `unknown_name`.
+
+    >>> check_name("method", "duq", ["softmax", "duq"])
+    'duq'
+    """
     if value not in known:
         raise unknown_name(kind, value, known)
     return value
 
 
 def check_bool(name: str, value: Any) -> bool:
-    """Return a bool, or raise."""
+    """Return a bool, or raise.
+
+    >>> check_bool("per_class", True)
+    True
+    """
     if not isinstance(value, bool):
         raise NescioError(f"{name} must be True or False, got {value!r}")
     return value

@@ -87,6 +87,11 @@ def atomic_write(
     regular file, such as a pipe or `/dev/stdout`, is written to directly. An existing file is
     replaced only if it is empty, or if nescio wrote it and the new one is of its kind, or with
     `force`.
+
+    >>> with atomic_write("numbers.txt", "w") as file:
+    ...     print(1, 2, 3, file=file)
+    >>> Path("numbers.txt").read_text().split()
+    ['1', '2', '3']
     """
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     check_replaceable(path, force=force)  # before the block's work is done
@@ -123,6 +128,8 @@ def check_replaceable(
         kind: of the file to write, as in `kind_of`; if it is not known yet, any kind of ours may be
             replaced.
         force: whether anything may be replaced.
+
+    >>> check_replaceable("new-file.html")  # no error: there is nothing to replace
     """
     target = Path(path)
     if target.is_dir():

@@ -155,6 +155,10 @@ def certain_from(
         budget: seconds. All rays are scanned, and as many of them followed, in random order, as fit
             into the rest. How many depends on the machine, what is proved of them does not.
         batch_size, seed, progress: as in `asymptote`.
+
+    >>> found = certain_from(net, x[:1], torch.tensor([1.0, 0.0]), confidence=0.999)
+    >>> bool(found.proved), float(found.t) > 0
+    (True, True)
     """
     x, direction = check_rays(x, direction, model)
     time, size = as_budget(budget), rays_per_batch(x, batch_size)

@@ -65,7 +65,12 @@ def check_box(box: Any) -> Box:
 
 
 def box_of(known: Known) -> Box:
-    """Return [0, 1] for images, or the range of each feature of a table."""
+    """Return [0, 1] for images, or the range of each feature of a table.
+
+    >>> low, high = box_of(known)
+    >>> low.shape, bool((low < high).all())
+    (torch.Size([2]), True)
+    """
     low, high = torch.zeros(2, *known.shape, dtype=torch.float64)
     if known.kind == "image":
         return low, high + 1

@@ -60,6 +60,11 @@ def unknown_from(
         limit: the most pieces of a ray to follow, as in `certain_from`; where there are more, t is
             at most the start of the last one, or exact there.
         budget, batch_size, progress: as in `certain_from`.
+
+    >>> model = nescio.methods.DUQ(nescio.models.mlp(2, hidden=[8]), classes=3)
+    >>> found = unknown_from(model, x[:1], torch.tensor([1.0, 0.0]))
+    >>> bool(found.limit < 0.001)  # the confidence at infinity
+    True
     """
     if not (kernels := as_method(model).kernels()):
         got = f"a {type(model).__name__} given, which need not become uncertain far away"

@@ -54,6 +54,10 @@ def per_feature(
         confidence: what counts as certain, in (½, 1).
         eps: how low the confidence of a model of kernels must stay, as in `unknown_from`.
         limit, budget, batch_size, seed, progress: as in `certain_from`.
+
+    >>> record = per_feature(net, known.test.inputs[:5], names=known.features)
+    >>> [feature.name for feature in record.features]
+    ['x', 'y']
     """
     stopwatch = Stopwatch()
     rows = _check_rows(all_inputs(model, x, READ_ROWS if batch_size is None else batch_size, seed))

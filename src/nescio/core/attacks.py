@@ -40,6 +40,10 @@ class Attack:
         restarts: how often to start; the best of all is kept.
         adaptive: a step that gains is followed by one a tenth longer; one that does not is undone
             and halved.
+
+    >>> how = Attack("confidence", eps=0.5, steps=10)
+    >>> attack(net, x, how, box=None).inputs.shape
+    torch.Size([2, 2])
     """
 
     objective: str = "confidence"
@@ -131,7 +135,11 @@ def attack(
 
 
 def attack_named(how: Attack | str) -> Attack:
-    """Return the attack itself, or the one of the paper's that has this name."""
+    """Return the attack itself, or the one of the paper's that has this name.
+
+    >>> attack_named("adversarial_noise").steps
+    200
+    """
     kind = type(how).__name__
     if not isinstance(how, str | Attack):
         raise NescioError(f"an attack is a nescio.attacks.Attack or a name, not a {kind}")
@@ -153,6 +161,11 @@ def ascend(
     An input that no step moves any more, or whose objective is at its upper `bound`, takes no
     further part. Random starts come from torch's global generator unless `starts` has others, one
     for each restart.
+
+    >>> confidence = lambda x, y: net(x).softmax(-1).amax(-1)
+    >>> result = ascend(confidence, x[:1], None, Attack(eps=0.5, steps=3))
+    >>> bool(result.objective >= result.before)
+    True
     """
     full_ball = Ball.around(x, how.norm, how.eps, box, scale)
     before, _ = _evaluate(objective, x, y, graded=False)
@@ -188,7 +201,12 @@ def ascend(
 
 @contextmanager
 def freeze_weights(model: nn.Module) -> Iterator[None]:
-    """Compute no gradient of the weights in a block, nor prepare for one."""
+    """Compute no gradient of the weights in a block, nor prepare for one.
+
+    >>> with freeze_weights(net):
+    ...     net(x).requires_grad
+    False
+    """
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     for weight in weights:
         weight.requires_grad_(False)

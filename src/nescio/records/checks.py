@@ -18,7 +18,12 @@ ROUNDING = 1e-6  # by which a sum of fractions may exceed 1
 
 @dataclass(frozen=True)
 class Constraint:
-    """What the value of a field must fulfil, and how an error says so."""
+    """What the value of a field must fulfil, and how an error says so.
+
+    >>> even = Constraint(lambda value: value % 2 == 0, "an even number")
+    >>> even.holds(4)
+    True
+    """
 
     holds: Callable[[Any], bool]
     expected: str
@@ -49,7 +54,14 @@ Pair = tuple[float, ...]  # of two, as `check_pairs` makes sure
 
 
 class Checked:
-    """A dataclass whose fields are held against their annotations; `check` may look at several."""
+    """A dataclass whose fields are held against their annotations; `check` may look at several.
+
+    >>> @dataclass(frozen=True)
+    ... class Accepted(Checked):
+    ...     accepted: Fraction
+    >>> Accepted(0.95)
+    Accepted(accepted=0.95)
+    """
 
     def __post_init__(self) -> None:
         kind: Any = type(self)
@@ -79,12 +91,18 @@ def _constraints(hint: Any) -> Iterator[Constraint]:
 
 
 def check_together(what: object, /, **lists: Sized | None) -> None:
-    """Raise an error if lists that go together differ in length, or are empty."""
+    """Raise an error if lists that go together differ in length, or are empty.
+
+    >>> check_together(known, x=[1, 2], y=[3, 4])
+    """
     _check_lengths(what, lists, "equal lengths, and none empty", allow_empty=False)
 
 
 def check_lengths(what: object, /, **lists: Sized | None) -> None:
-    """Raise an error if lists that go together differ in length; None is one that was not kept."""
+    """Raise an error if lists that go together differ in length; None is one that was not kept.
+
+    >>> check_lengths(known, x=[1, 2], y=[3, 4], labels=None)
+    """
     _check_lengths(what, lists, "equal lengths", allow_empty=True)
 
 

@@ -14,7 +14,11 @@ MAX_DEPTH = 100  # lists within lists; no record of ours has more than some ten
 
 
 def to_plain(value: Any) -> Any:
-    """Return dataclasses, tuples and dicts as what JSON knows."""
+    """Return dataclasses, tuples and dicts as what JSON knows.
+
+    >>> to_plain({"shape": (2, 3)})
+    {'shape': [2, 3]}
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         return {field.name: to_plain(getattr(value, field.name)) for field in fields}
@@ -41,7 +45,11 @@ def _text(value: str) -> str:
 
 
 def from_plain(kind: Any, value: Any, where: str) -> Any:
-    """Return a value of the annotated kind, or raise an error naming the field."""
+    """Return a value of the annotated kind, or raise an error naming the field.
+
+    >>> from_plain(tuple[int, ...], [2, 3], "shape")
+    (2, 3)
+    """
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind):
         return _dataclass(kind, value, where)

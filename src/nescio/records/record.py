@@ -26,6 +26,11 @@ class Record(Checked):
     """A frozen result: a dataclass of plain values, tuples and other frozen dataclasses.
 
     A subclass registers itself by its name: `read_record` finds every kind that is imported.
+
+    >>> record = nescio.evaluate(net, known.test, scores="entropy")
+    >>> record.save("evaluation.json")
+    >>> nescio.records.Evaluation.load("evaluation.json") == record
+    True
     """
 
     KINDS: ClassVar[dict[str, type["Record"]]] = {}
@@ -86,7 +91,12 @@ class Record(Checked):
 
 
 def read_record(path: str | os.PathLike[str]) -> Record:
-    """Read the record in a file, of any kind that is imported."""
+    """Read the record in a file, of any kind that is imported.
+
+    >>> nescio.evaluate(net, known.test, scores="entropy").save("evaluation.json")
+    >>> type(read_record("evaluation.json")).__name__
+    'Evaluation'
+    """
     where = os.fspath(path)
     text = _read(path)
     try:

@@ -114,7 +114,11 @@ class Selection(Record):
 
 @dataclass(frozen=True)
 class Temperature(Record):
-    """A temperature found on calibration data, and its effect there; accuracy stays the same."""
+    """A temperature found on calibration data, and its effect there; accuracy stays the same.
+
+    >>> nescio.TemperatureScaled(net).fit(known.test).record.temperature > 0
+    True
+    """
 
     temperature: Positive
     accuracy: Fraction

@@ -26,7 +26,12 @@ BASIS = {"affine": "proved, by affine maps", "kernels": "proved, by kernels", "u
 
 
 def audit_words(record: Audit) -> list[str]:
-    """Return the verdict in sentences; the first says it all."""
+    """Return the verdict in sentences; the first says it all.
+
+    >>> record = nescio.audit.overconfidence(net, known.test.inputs[:5], trials=5)
+    >>> print(audit_words(record)[0].partition(";")[0])
+    Along 100.0 % of 5 directions the confidence of this network provably → 1 as the input is scaled
+    """
     words = _affine(record) if record.law == "affine" else _kernels(record)
     if record.law == "unknown":
         first = f"This network is not piecewise affine: along {_directions(record)} nothing is "
@@ -145,7 +150,11 @@ def _classes_table(record: Audit, classes: Sequence[str]) -> Table | None:
 
 
 def audit_figure(record: Audit) -> Figure:
-    """Draw confidence along some rays with breakpoints and limits, and how many are certain."""
+    """Draw confidence along some rays with breakpoints and limits, and how many are certain.
+
+    >>> record = nescio.audit.overconfidence(net, known.test.inputs[:5], trials=5)
+    >>> figure = audit_figure(record)
+    """
     figure = Figure(figsize=(10.5, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     for colour, ray in zip(COLOURS, record.rays, strict=False):

@@ -38,6 +38,9 @@ def roc_figure(records: Records, unknown: Sets = None, score: str | None = None)
     """Draw ROC curves with known inputs as positives, a panel for each unknown set.
 
     A method of several runs has a thin line for each, and mean ± standard deviation in the legend.
+
+    >>> record = nescio.evaluate(net, known.test, ["far"])
+    >>> figure = roc_figure(record, score="energy")
     """
     runs, sets = compared(records, unknown)
     labels = ("unknown inputs accepted", "known inputs accepted")
@@ -62,6 +65,9 @@ def rejection_figure(records: Records, unknown: Sets = None, score: str | None =
 
     The dashed line is the theoretical maximum: correct on every known input, and every unknown one
     rejected first. The legend gives the mean accuracy over all fractions rejected.
+
+    >>> record = nescio.evaluate(net, known.test, ["far"])
+    >>> figure = rejection_figure(record, "far")
     """
     runs, sets = compared(records, unknown)
     labels = ("fraction rejected", "selective accuracy")
@@ -90,6 +96,9 @@ def confidence_figure(records: Records, unknown: Sets = None) -> Figure:
     """Draw the confidence on known and unknown inputs, a panel for each method, mean over runs.
 
     Confidence is what the method reports: the largest probability, for DUQ the largest kernel.
+
+    >>> record = nescio.evaluate(net, known.test, ["far"])
+    >>> figure = confidence_figure(record)
     """
     runs, sets = compared(records, unknown)
     labels = ("confidence", "fraction of inputs\n(square-root scale)")
@@ -114,6 +123,9 @@ def attacked_figure(records: Records, name: str = ADVERSARIAL_SAMPLES) -> Figure
 
     Counts are means over runs. Titles say on how many inputs the attack was tried and how many are
     now misclassified, which alone are counted; the dashed line is their mean confidence.
+
+    >>> record = nescio.evaluate(net, known.test, ["adversarial_samples"], attacked=20)
+    >>> figure = attacked_figure(record)
     """
     runs, _ = compared(records, name)
     figure, panels = _panels(len(runs), "confidence", "inputs (log scale)", height=2.6)

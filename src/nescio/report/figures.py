@@ -35,7 +35,11 @@ METADATA: dict[str, dict[str, str | None]] = {
 
 
 def plot_text(name: str) -> str:
-    """Return a name for matplotlib: short, with `$` and a leading `_` shown as they are."""
+    """Return a name for matplotlib: short, with `$` and a leading `_` shown as they are.
+
+    >>> len(plot_text("a" * 100)) < 100
+    True
+    """
     if len(name) > MAX_NAME:
         name = f"{name[: MAX_NAME // 2]}…{name[1 - MAX_NAME // 2 :]}"
     hidden = name.startswith("_")  # matplotlib leaves such a name out of a legend
@@ -43,7 +47,11 @@ def plot_text(name: str) -> str:
 
 
 def line_style(number: int) -> Style:
-    """Return the colour and dashes of a model's line."""
+    """Return the colour and dashes of a model's line.
+
+    >>> line_style(0)["color"] == COLOURS[0]
+    True
+    """
     return {"color": LINES[number % len(LINES)], "linestyle": DASHES[number % len(DASHES)]}
 
 
@@ -63,13 +71,20 @@ def one_panel(title: str, xlabel: str, ylabel: str) -> tuple[Figure, Axes]:
 
 
 def despine(*panels: Axes, left: bool = False) -> None:
-    """Hide the upper and right side of the frame, and with `left` also the left one."""
+    """Hide the upper and right side of the frame, and with `left` also the left one.
+
+    >>> figure = Figure()
+    >>> despine(figure.add_subplot())
+    """
     for axes in panels:
         axes.spines[["top", "right", *(["left"] if left else [])]].set_visible(False)
 
 
 def title_left(figure: Figure, title: str, size: float = 11) -> None:
-    """Set the figure's title at its left edge."""
+    """Set the figure's title at its left edge.
+
+    >>> title_left(Figure(), "What the network knows")
+    """
     figure.suptitle(title, x=0.01, ha="left", fontsize=size)
 
 
@@ -94,7 +109,13 @@ def legend_below(
 
 
 def with_legend(figure: Figure, *panels: Axes) -> Figure:
-    """Return the figure with a legend of its panels' labels, each once, below them."""
+    """Return the figure with a legend of its panels' labels, each once, below them.
+
+    >>> figure = Figure()
+    >>> panel = figure.add_subplot()
+    >>> _ = panel.plot([0, 1], label="softmax")
+    >>> figure = with_legend(figure, panel)
+    """
     handles = {
         label: handle
         for axes in panels
@@ -146,6 +167,9 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], force: bool = Fals
     """Write a figure in the format of the file's name, atomically and reproducibly.
 
     It may replace another figure of nescio's, and with `force` anything.
+
+    >>> figure = Figure(figsize=(3, 2))
+    >>> save_figure(figure, "figure.svg")
     """
     kind = figure_format(path)
     salt = mpl.rc_context({"svg.hashsalt": "nescio"})

@@ -34,6 +34,11 @@ def gallery_figure(record: Gallery) -> Figure:
 
     Under noise is the confidence before → after, under samples the class and its confidence, in
     orange if the class is wrong.
+
+    >>> models = {"untrained": nescio.models.mlp(64, 10)}
+    >>> digits = nescio.data.load("digits")
+    >>> record = nescio.evaluation.attack_gallery(models, digits, images=2, steps=2)
+    >>> figure = gallery_figure(record)
     """
     if not record.images or not record.rows:
         raise NescioError("a figure of a gallery needs images and models, got none")

@@ -33,17 +33,29 @@ EMBEDDED_PNG = re.compile(r'data:image/png;base64,([^"]*)')
 
 
 def paragraphs(sentences: Iterable[str]) -> Markup:
-    """Return each text as a paragraph."""
+    """Return each text as a paragraph.
+
+    >>> paragraphs(["One.", "Two."])
+    Markup('<p>One.</p><p>Two.</p>')
+    """
     return join(Markup("<p>{}</p>").format(text) for text in sentences)
 
 
 def heading(text: str, level: int = 3) -> Markup:
-    """Return a heading within a section."""
+    """Return a heading within a section.
+
+    >>> heading("Far away & beyond")
+    Markup('<h3>Far away &amp; beyond</h3>')
+    """
     return Markup(f"<h{level}>{{}}</h{level}>").format(text)  # noqa: S704 - a number
 
 
 def items(sentences: Sequence[str]) -> Markup:
-    """Return a list, or nothing if there are no sentences."""
+    """Return a list, or nothing if there are no sentences.
+
+    >>> items(["one", "two"])
+    Markup('<ul><li>one</li><li>two</li></ul>')
+    """
     inside = join(Markup("<li>{}</li>").format(text) for text in sentences)
     return Markup("<ul>{}</ul>").format(inside) if inside else inside
 
@@ -55,7 +67,11 @@ def terms(pairs: Iterable[tuple[str, str]]) -> Markup:
 
 
 def details(summary: str, inside: Markup) -> Markup:
-    """Return a part that is folded away until it is opened."""
+    """Return a part that is folded away until it is opened.
+
+    >>> details("More", Markup("<p>words</p>"))
+    Markup('<details><summary>More</summary><p>words</p></details>')
+    """
     return Markup("<details><summary>{}</summary>{}</details>").format(summary, inside)
 
 
@@ -78,7 +94,12 @@ def not_drawn(count: int, what: str) -> Markup:
 
 
 def figure(picture: Figure, alt: str, caption: str = "") -> Markup:
-    """Return a figure as inline SVG in the page's colours, with its text alternative."""
+    """Return a figure as inline SVG in the page's colours, with its text alternative.
+
+    >>> markup = figure(Figure(figsize=(2, 2)), alt="an empty figure")
+    >>> "<svg" in markup
+    True
+    """
     svg = _to_svg(picture)
     if len(svg) > HEAVY_SVG:
         for axes in picture.axes:

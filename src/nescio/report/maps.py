@@ -48,6 +48,9 @@ def map_figure(
             has. Where a map lacks one that another has, its panel says so.
         saturation: draw `‖∇ₓ score‖₂` instead, on a log scale: white where the score is flat.
         titles: what to call each map, such as variants of one method; by default its method.
+
+    >>> record = nescio.uncertainty_map(net, known, ["entropy"], resolution=20)
+    >>> figure = map_figure([record])
     """
     names = _score_names(maps, scores)
     for chart, name in itertools.product(maps, names):

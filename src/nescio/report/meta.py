@@ -34,7 +34,12 @@ def nonzero_weights(record: MetaWeights) -> dict[str, float]:
 
 
 def weights_table(record: MetaWeights) -> Table:
-    """Return the nonzero weights, the largest first, and what they were learned from."""
+    """Return the nonzero weights, the largest first, and what they were learned from.
+
+    >>> detector = nescio.MetaClassifier(net, features=["entropy", "l2"])
+    >>> noise = nescio.data.noise.samples("uniform", known.test, 200)
+    >>> table = weights_table(detector.fit(known.test, unknown={"uniform": noise}).record)
+    """
     weights = nonzero_weights(record)
     counts = f"{len(weights)} of {len(record.features)} features have a weight"
     title = f"{record.kind}: {counts}; learned from {_learned_from(record)}"
@@ -43,7 +48,12 @@ def weights_table(record: MetaWeights) -> Table:
 
 
 def weights_figure(record: MetaWeights, most: int = 30) -> Figure:
-    """Draw the largest weights as bars: to the right those that speak against an answer."""
+    """Draw the largest weights as bars: to the right those that speak against an answer.
+
+    >>> detector = nescio.MetaClassifier(net, features=["entropy", "l2"])
+    >>> noise = nescio.data.noise.samples("uniform", known.test, 200)
+    >>> figure = weights_figure(detector.fit(known.test, unknown={"uniform": noise}).record)
+    """
     weights = dict(list(nonzero_weights(record).items())[:most])
     figure = Figure(figsize=(7, 1.2 + 0.24 * max(1, len(weights))), layout="constrained")
     axes = figure.subplots()

@@ -85,7 +85,11 @@ def provenance_html(context: ReportContext) -> Markup:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page, left out if its parts have nothing to say."""
+    """A section of the page, left out if its parts have nothing to say.
+
+    >>> Section("mine", "My own section", (lambda context: Markup("<p>some words</p>"),)).title
+    'My own section'
+    """
 
     anchor: str
     title: str
@@ -125,6 +129,10 @@ def report_page(
     Args:
         records: each with the name to show it under.
         sections: in order; others may be added for further kinds of records.
+
+    >>> page = report_page([("mine", nescio.evaluate(net, known.test, ["far"]))])
+    >>> page.startswith("<!doctype html>")
+    True
     """
     if not records:
         raise NescioError("a report needs at least one record, got none")
@@ -151,6 +159,9 @@ def write_report(
     """Write the page of records, or of folders with some, each as `PATH` or `NAME=PATH`.
 
     It may replace another report of nescio's, and nothing else.
+
+    >>> nescio.evaluate(net, known.test, ["far"]).save("run/evaluation.json")
+    >>> write_report(["my network=run"], "report.html")
     """
     check_output(records, Path(path))
     check_replaceable(path, REPORT)

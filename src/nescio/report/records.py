@@ -16,7 +16,11 @@ R = TypeVar("R", bound=Record)
 
 @dataclass(frozen=True)
 class ReportContext:
-    """The records of a report, each with the name it is shown under, such as its run's."""
+    """The records of a report, each with the name it is shown under, such as its run's.
+
+    >>> ReportContext((("mine", nescio.evaluate(net, known.test)),)).records[0][0]
+    'mine'
+    """
 
     records: tuple[tuple[str, Record], ...]
 
@@ -65,6 +69,10 @@ def records_in(arguments: Sequence[str]) -> list[tuple[str, Record]]:
 
     A folder stands for all records in it and its subfolders. Without a name, records are named
     after their folder or file, with as many parents as make the name unique; repeats count once.
+
+    >>> nescio.evaluate(net, known.test).save("run/evaluation.json")
+    >>> [name for name, _ in records_in(["mine=run"])]
+    ['mine']
     """
     located = _deduplicate([item for argument in arguments for item in _read(argument)])
     if not located:

@@ -30,6 +30,9 @@ def regions_figure(record: Regions) -> Figure:
     """Draw figure 1 of paper 2: the polygons on each of which the network is affine.
 
     With the exact decision boundary, and the training points if the record has them.
+
+    >>> record = nescio.audit.regions_in(net, ((-10, 10), (-10, 10)), known)
+    >>> figure = regions_figure(record)
     """
     (left, right), (bottom, top) = record.window
     height = min(max(5.6 * (top - bottom) / (right - left), 2.5), 9.0)

@@ -68,12 +68,21 @@ def size(side: UnknownSide) -> int:
 
 
 def side_of(record: Evaluation, name: str) -> UnknownSide:
-    """Return what a record says of one unknown set."""
+    """Return what a record says of one unknown set.
+
+    >>> side_of(nescio.evaluate(net, known.test, ["far"]), "far").inputs
+    500
+    """
     return next(side for side in record.unknown if side.name == name)
 
 
 def of_score(record: Evaluation, results: Sequence[ByScore], score: str | None = None) -> ByScore:
-    """Return the result by a score, by default the record's own; raise if there is none."""
+    """Return the result by a score, by default the record's own; raise if there is none.
+
+    >>> record = nescio.evaluate(net, known.test, ["far"], scores=["entropy", "energy"])
+    >>> of_score(record, record.unknown[0].separation, "energy").score
+    'energy'
+    """
     by_name = {result.score: result for result in results}
     kind = f"score in a record of {record.method}"
     return by_name[check_name(kind, score or record.score, by_name)]

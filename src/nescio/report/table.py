@@ -44,7 +44,11 @@ class Percent:
 
 @dataclass(frozen=True)
 class Styled:
-    """Text with the number it is sorted by, its style in a terminal and its link in Markdown."""
+    """Text with the number it is sorted by, its style in a terminal and its link in Markdown.
+
+    >>> str(Styled("best", style="bold"))
+    'best'
+    """
 
     text: str
     value: float | None = None
@@ -63,6 +67,13 @@ class Table:
     """A table; printing it with rich shows it in the terminal.
 
     Columns with numbers are aligned to the right. None is shown as a dash.
+
+    >>> table = Table("", ["method", "AUROC"], [["softmax", 0.91], ["duq", None]])
+    >>> print(table.markdown().rstrip())
+    | method | AUROC |
+    | --- | ---: |
+    | softmax | 0.910 |
+    | duq | – |
     """
 
     title: str
@@ -152,7 +163,11 @@ class Table:
 
 
 def join(parts: Iterable[Markup | str]) -> Markup:
-    """Return the parts one after the other, escaping those that are not markup."""
+    """Return the parts one after the other, escaping those that are not markup.
+
+    >>> join(["1 < 2", Markup("<br>")])
+    Markup('1 &lt; 2<br>')
+    """
     return Markup("").join(parts)
 
 
@@ -249,7 +264,10 @@ def escape_markdown(text: str) -> str:
 
 
 def save_markdown(text: str, path: str | os.PathLike[str]) -> None:
-    """Write a Markdown page; its first line, a comment, marks it as nescio's to replace."""
+    """Write a Markdown page; its first line, a comment, marks it as nescio's to replace.
+
+    >>> save_markdown("# A page", "page.md")
+    """
     with atomic_write(path, "w") as file:
         file.write(f"{MARKDOWN}\n{text}")
 

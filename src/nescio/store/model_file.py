@@ -63,6 +63,10 @@ def save(
         path: of the file.
         about: plain data to keep with it.
         force: replace any file; by default only a saved model or detector is replaced.
+
+    >>> nescio.save(nescio.Mahalanobis(net).fit(known.test), "detector.nescio")
+    >>> nescio.load("detector.nescio", model=net).predict(x)
+    tensor([ 0, -1])
     """
     try:
         write_model(model, path, about, force)
@@ -116,6 +120,10 @@ def load(path: FilePath, model: nn.Module | None = None) -> Loaded:
     """Load what `save` wrote, in eval mode; its scores are bit-identical.
 
     A detector over a network of your own needs that network as `model`, with the same weights.
+
+    >>> nescio.save(nescio.methods.Softmax(nescio.models.mlp(2, 3)), "model.nescio")
+    >>> type(nescio.load("model.nescio")).__name__
+    'Softmax'
     """
     return load_about(path, model)[0]
 

@@ -54,7 +54,11 @@ LENGTH_SCALE, PENALTY = "length_scale.json", "penalty.json"
 
 @dataclass(frozen=True)
 class Source:
-    """Which data a run was trained on, so that it can be loaded again."""
+    """Which data a run was trained on, so that it can be loaded again.
+
+    >>> Source("digits", unseen=("7", "8", "9"))
+    Source(name='digits', unseen=('7', '8', '9'), seed=0, impute=False, label=None)
+    """
 
     name: str
     unseen: tuple[str, ...] = ()
@@ -139,6 +143,12 @@ def train_run(
     """Train a method on known data into a folder; `resumable`: it resumes if interrupted.
 
     `chosen` are settings of the method, `dropout` that of its networks; the rest goes to `train`.
+
+    >>> folder, source = Path("run"), Source("three_blobs")
+    >>> how = {"method": "softmax", "network": "mlp", "device": "cpu", "seed": 0}
+    >>> model, _ = train_run(folder, source, known, **how, chosen={}, dropout=None, epochs=1)
+    >>> sorted(path.name for path in folder.iterdir())
+    ['checkpoint.safetensors', 'history.json', 'model.safetensors']
     """
     check_run(folder)
     chosen = with_outliers(chosen, known, root)
@@ -174,7 +184,11 @@ def with_outliers(chosen: Mapping[str, Any], known: Known, root: str | None) -> 
 
 
 def training_part(known: Known) -> Samples:
-    """Return the training part, or raise an error if there is none."""
+    """Return the training part, or raise an error if there is none.
+
+    >>> len(training_part(known))
+    1000
+    """
     if known.train is None:
         part = f"{known.name} has only a test part"
         raise NescioError(f"{part}: it can be unknown data, but not training data")
@@ -200,7 +214,14 @@ def maker(
 
 
 def open_run(folder: Path) -> tuple[Method, Facts]:
-    """Return the trained model of a run folder, and the facts of its data."""
+    """Return the trained model of a run folder, and the facts of its data.
+
+    >>> source, how = Source("three_blobs"), ("softmax", "mlp", "cpu", 0, {}, None)
+    >>> _ = train_run(Path("run"), source, known, *how, epochs=1)
+    >>> model, facts = open_run(Path("run"))
+    >>> facts.classes
+    ('left', 'right', 'top')
+    """
     path, where = folder / MODEL, repr(str(folder / MODEL))
     if not path.exists():
         hint = ""

@@ -91,6 +91,10 @@ def asymptote(
         direction: where they go, `(N, …)`, or one `(…)` for all.
         batch_size: rays at a time; by default as many as their size suggests.
         seed, progress: as in `predict`.
+
+    >>> law = asymptote(net, x[:1], torch.tensor([1.0, 0.0]))
+    >>> law.winner, law.limit  # far to the right it is class 1, with confidence 1
+    (tensor([1]), tensor([[0., 1., 0.]], dtype=torch.float64))
     """
     x, direction = check_rays(x, direction, model)
     check_seed(seed)

@@ -60,6 +60,10 @@ def regions_in(
         limit: the most regions allowed; more are an error.
         budget: seconds allowed; it is an error if they are not enough.
         progress: as in `predict`.
+
+    >>> record = regions_in(net, ((-10, 10), (-10, 10)), known)
+    >>> record.covered > 0.999  # of the window
+    True
     """
     stopwatch = Stopwatch()
     sides, limit, time_left = _check_sides(window), check_int("limit", limit), as_budget(budget)

@@ -194,6 +194,12 @@ def region(model: nn.Module, x: Any, *, batch_size: int = BATCH_RAYS) -> Region:
 
     An input on a face belongs to the side where the unit is off. The half-spaces take D numbers for
     each unit: gigabytes for a large network on images. Arguments are as in `local_affine`.
+
+    >>> here = region(net, x[0])
+    >>> torch.allclose(here.value.float(), net(x[0]))
+    True
+    >>> here.slope.shape  # of the logits there
+    torch.Size([3, 2])
     """
     x = _check_points(model, tensor(x).unsqueeze(0))
     with float64_copy(model, x) as double:

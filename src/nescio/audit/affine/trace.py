@@ -194,6 +194,9 @@ def trace(
         model, x, direction, progress: as in `asymptote`; several draws have no one law to follow.
         t_max: how far to go; by default to the last breakpoint, after which one law holds.
         limit: the most pieces of a ray; one with more is left there, and not `whole`.
+
+    >>> trace(net, x[:1], torch.tensor([1.0, 0.0])).whole
+    tensor([True])
     """
     x, direction = check_rays(x, direction, model)
     t_max = check_float("t_max", t_max, most=math.inf)
