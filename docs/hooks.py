@@ -1,6 +1,7 @@
 """Lets pages of the site link to files of the repository beside `docs/`, as GitHub shows them.
 
-An image becomes a file of the site; a link to anything else leads to the repository.
+An image becomes a file of the site; a link to anything else leads to the repository. Names such as
+`nescio.train(…)` lead to the API reference.
 """
 
 import os
@@ -14,6 +15,13 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<=\]\()(\.\.?/[\w./-]+|[\w-]+/)(?=[)#])")
 IMAGES = (".svg", ".png")
+FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+NAME = re.compile(r"(?<![`\[\w])`(nescio\.[\w.]+)(?:\([^`]*\))?`(?!`)")
+SHOWN = {
+    name
+    for page in (ROOT / "docs" / "api").glob("*.md")
+    for name in re.findall(r"^::: ([\w.]+)$", page.read_text("utf-8"), re.MULTILINE)
+}
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -35,4 +43,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             files.append(File.generated(config, path, abs_src_path=str(target)))
         return os.path.relpath(path, Path(page.file.src_uri).parent)
 
-    return LINK.sub(replaced, markdown)
+    parts = FENCE.split(markdown)  # text, block, text, …
+    parts[::2] = [NAME.sub(_to_reference, LINK.sub(replaced, text)) for text in parts[::2]]
+    return "".join(parts)
+
+
+def _to_reference(found: re.Match[str]) -> str:
+    return f"[{found[0]}][{found[1]}]" if found[1] in SHOWN else found[0]

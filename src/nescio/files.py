@@ -21,7 +21,7 @@ MADE_BY = "nescio"  # the creator that figures name
 MARKDOWN = "<!-- made by nescio -->"  # the first line of a page; readers do not show it
 ARCHIVE = b"made by nescio"  # the comment of an npz file
 REPORT, FIGURE = "report", "figure"
-PAGE = "page in Markdown"
+PAGE = "page in Markdown"  # a kind of file, as `check_replaceable` takes it
 ANSWERS, RECORD = "table of answers", "{} record"
 
 RECORDS: set[str] = set()  # kinds of records; each adds its name as its class is made

@@ -36,6 +36,7 @@ SMALL_DATA_SETTINGS: dict[str, dict[str, Any]] = {
     "duq": {"momentum": 0.9},  # centroids that follow within tens of steps
     "acet": {"steps": 5},
 }
+# settings that `train` takes
 OF_TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay")
 
 

@@ -20,7 +20,7 @@ from nescio.errors import NescioError, check_float, check_int, check_name
 from nescio.progress import bar
 from nescio.seeds import check_seed, derived_seed
 
-OBJECTIVES = ("confidence", "loss", "doubt")
+OBJECTIVES = ("confidence", "loss", "doubt")  # what an attack can raise
 # inputs (N, …), labels (N,) or None → (N,), to be raised
 Objective = Callable[[Tensor, Tensor | None], Tensor]
 

@@ -62,7 +62,7 @@ class Entry:
 
 _TABLES = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))
 CATALOGUE = {name: Entry.from_dict(facts) for name, facts in _TABLES.items()}
-NAMES = tuple(CATALOGUE)
+NAMES = tuple(CATALOGUE)  # what `load` takes
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,8 @@ def mixed(
     return stretched(low_pass(noise, sigma))
 
 
-Noise = Callable[..., Tensor]
+Noise = Callable[..., Tensor]  # a batch `(N, …)` → as many inputs, or n
+# by name
 NOISES: dict[str, Noise] = {make.__name__: make for make in (mixed, uniform, normal, permuted)}
 SYNTHETIC = ("noise", "uniform", "normal", "permuted", "far")  # noise is the mixed one, the paper's
 

@@ -131,6 +131,7 @@ def random_flip(x: Tensor) -> Tensor:
     return torch.where(flipped, x.flip(3), x)
 
 
+# by the names that `train` takes
 AUGMENTATIONS: dict[str, Callable[[Tensor], Tensor]] = {"crop": random_crop, "flip": random_flip}
 
 

@@ -16,7 +16,7 @@ from nescio.detectors.react import ReAct as ReAct
 from nescio.detectors.threshold import Threshold as Threshold
 from nescio.detectors.vim import ViM as ViM
 
-CLASSES: tuple[type[Detector], ...] = (
+CLASSES: tuple[type[Detector], ...] = (  # in the order of tables
     Threshold,
     MetaClassifier,
     Mahalanobis,
@@ -28,4 +28,5 @@ CLASSES: tuple[type[Detector], ...] = (
     ODIN,
     Combined,
 )
+# all detectors by name
 DETECTORS: dict[str, type[Detector]] = {kind.name: kind for kind in CLASSES}

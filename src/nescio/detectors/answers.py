@@ -19,7 +19,7 @@ from nescio.methods import as_method
 from nescio.metrics.percent import percent
 from nescio.records.detector import UNCOVERED
 
-UNKNOWN = -1
+UNKNOWN = -1  # the answer "I do not know", and the label of unknown inputs
 MAX_SHOWN = 6  # items of a list in a repr
 Step = Callable[[Tensor], ForwardPass]
 

@@ -21,6 +21,7 @@ from nescio.methods.softmax import Softmax
 
 _CLASSES: list[type[Method]] = [Softmax, MCDropout, BayesByBackprop, Ensemble, AnchoredEnsemble]
 _CLASSES += [CEDA, ACET, DUQ, RBFNetwork]
+# all methods by name
 METHODS: dict[str, type[Method]] = {method.name: method for method in _CLASSES}
 _FROM_DATA = ("classes", "features")  # arguments that the data decide
 

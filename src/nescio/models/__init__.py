@@ -12,6 +12,7 @@ from nescio.errors import NescioError, check_name, unknown_name
 from nescio.models.networks import cnn16, conv3, lenet, mlp, resnet18, resnet20
 
 _FACTORIES = (mlp, lenet, conv3, cnn16, resnet18, resnet20)
+# by name
 NETWORKS: dict[str, Callable[..., nn.Module]] = {make.__name__: make for make in _FACTORIES}
 
 

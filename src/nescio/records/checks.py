@@ -44,12 +44,14 @@ def of_length(*sizes: int) -> Constraint:
     return Constraint(lambda value: value is None or len(value) in sizes, expected)
 
 
+# of a field: a number in [0, 1]
 Fraction = Annotated[float, _each(lambda n: -ROUNDING <= n <= 1 + ROUNDING, "fractions in [0, 1]")]
+# of a field: an int of at least 0
 Count = Annotated[int, _each(lambda n: 0 <= n < 2**63, "whole numbers of at least 0")]
 CountFromOne = Annotated[int, _each(lambda n: 1 <= n < 2**63, "whole numbers of at least 1")]
-NonNegative = Annotated[float, _each(lambda n: n >= 0, "nothing below 0")]
+NonNegative = Annotated[float, _each(lambda n: n >= 0, "nothing below 0")]  # of a field: at least 0
 PositiveFraction = Annotated[float, _each(lambda n: 0 < n <= 1 + ROUNDING, "fractions in (0, 1]")]
-Positive = Annotated[float, _each(lambda n: n > 0, "more than 0")]
+Positive = Annotated[float, _each(lambda n: n > 0, "more than 0")]  # of a field: more than 0
 Pair = tuple[float, ...]  # of two, as `check_pairs` makes sure
 
 

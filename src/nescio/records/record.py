@@ -14,7 +14,7 @@ from nescio.files import RECORDS, atomic_write
 from nescio.records.checks import Checked
 from nescio.records.plain import from_plain, parse_json, to_plain
 
-FORMAT = 1
+FORMAT = 1  # version of the files that records are written to
 ELSEWHERE = "Records of the papers' experiments are shown by `python -m papers report`"
 LINE_WIDTH = 100  # of a summary
 MAX_CHARACTERS = 60  # of a text

@@ -96,7 +96,7 @@ class Section:
     parts: tuple[Callable[[ReportContext], Markup], ...]
 
 
-SECTIONS = (
+SECTIONS = (  # of the usual page, in order
     Section("verdict", "Summary", (verdict.verdict_html,)),
     Section("accuracy", "Accuracy and calibration", (calibration.calibration_html,)),
     Section("unknown", "Known against unknown inputs", (evaluation.unknown_html,)),

@@ -59,7 +59,7 @@ class Styled:
         return self.text
 
 
-Cell = str | float | int | bool | Percent | Styled | None
+Cell = str | float | int | bool | Percent | Styled | None  # what a table may hold
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from nescio.scores.spec import Score as Score
 from nescio.scores.spec import ScoreError as ScoreError
 from nescio.scores.spec import ScoreSpec as ScoreSpec
 
-SPECS = (
+SPECS = (  # of all scores, in the order of tables
     ScoreSpec.of(max_prob, log_of="1 − max p"),
     ScoreSpec.of(margin, log_of="1 − (p₁ − p₂)"),
     ScoreSpec.of(entropy),
@@ -43,9 +43,12 @@ SPECS = (
     ScoreSpec.of(gradient_max, of_model=True),
     ScoreSpec.of(gradient_std, of_model=True),
 )
-SCORES: dict[str, ScoreSpec] = {spec.name: spec for spec in SPECS}
+SCORES: dict[str, ScoreSpec] = {spec.name: spec for spec in SPECS}  # all scores by name
+# functions of logits alone
 OF_LOGITS = {name: spec for name, spec in SCORES.items() if not spec.of_model}
+# those that look into the network
 GRADIENT = {name: spec for name, spec in SCORES.items() if spec.of_model}
+# what stands for a score: a name, a spec or a function of logits
 ScoreLike = str | ScoreSpec | Callable[[Tensor], Tensor]
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nescio.errors import NescioError, check_name
 
-Score = Callable[[Tensor], Tensor]
+Score = Callable[[Tensor], Tensor]  # logits `(S, N, C)` → scores `(N,)`
 MAX_TEXT = 200  # characters of a name with parameters
 Parameter = str | int | float | None
 

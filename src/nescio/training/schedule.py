@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nescio.errors import NescioError
 
-Schedule = Callable[[float], float]
+Schedule = Callable[[float], float]  # the fraction of training done → a factor of the learning rate
 
 
 @dataclass(frozen=True)
@@ -88,5 +88,6 @@ def thirds() -> Step:
     return Step(at=(1 / 3, 2 / 3), factor=0.2)
 
 
+# by the names that `train` takes
 SCHEDULES: dict[str, Callable[[], Schedule]] = {"constant": Constant, "step": Step}
 SCHEDULES |= {"thirds": thirds, "cosine": Cosine, "one_cycle": OneCycle}
