@@ -98,8 +98,9 @@ def test_extras_do_not_install_what_is_there_already():
 
 
 def test_the_version_is_the_same_everywhere():
-    version = nescio.__version__.partition(".dev")[0]
-    assert read(ROOT / "CITATION.cff")["version"] == version
+    version, _, dev = nescio.__version__.partition(".dev")
+    assert read(ROOT / "CITATION.cff")["version"] == nescio.__version__
     changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    headings = re.findall(r"^## \[?([\w.]+)\]?", changes, re.M)
-    assert version in headings or headings[0] == "Unreleased"
+    newest = re.search(r"^## (.+)$", changes, re.M)[1]
+    date = r"unreleased" if dev else r"\d{4}-\d{2}-\d{2}"
+    assert re.fullmatch(rf"{re.escape(version)} \({date}\)", newest)
