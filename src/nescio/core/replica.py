@@ -35,6 +35,9 @@ _CONTAINERS = (list, dict, set, collections.deque)  # which a forward pass may w
 _HOLDERS = (nn.Module, tuple, Mapping, *_CONTAINERS)  # what a class or a file may keep modules in
 _RECURRENT = ("_flat_weights", "_flat_weight_refs")  # second names of a recurrent layer's weights
 _MAX_DEPTH = 6  # how far references are followed in attributes; beyond, they may lead anywhere
+# attributes of a class that no forward pass runs: `__init__` has been, and annotations are not,
+# which Python 3.14 keeps as a function and its result
+_NOT_RUN = ("__init__", "__annotations__", "__annotate_func__", "__annotations_cache__")
 _MAX_WAIT = 60.0  # seconds until a thread that may hold up the one it waits for gives in
 
 # modules of a user's model, and of this thread's replicas of it, by id → the replica's
@@ -206,9 +209,7 @@ def _class_refers(kind: type[nn.Module], tree: set[int]) -> bool:
         _mentions(value, tree)
         for base in bases
         for name, value in vars(base).items()
-        # `__init__` has been run, and annotations are not
-        if name not in ("__init__", "__annotations__")
-        and isinstance(value, (types.FunctionType, *_HOLDERS))
+        if name not in _NOT_RUN and isinstance(value, (types.FunctionType, *_HOLDERS))
     )
 
 

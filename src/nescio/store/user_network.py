@@ -45,7 +45,8 @@ def _call(factory: Any, spec: str) -> nn.Module:
         raise NescioError(f"{spec} is a {type(factory).__name__}; expected {expected}")
     try:
         parameters = [*inspect.signature(factory).parameters.values()]
-    except (TypeError, ValueError):  # of a built-in, which will say so when called
+    # of a built-in, which will say so when called, or of annotations that Python 3.14 looks up late
+    except (TypeError, ValueError, NameError):
         parameters = []
     plain = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [p.name for p in parameters if p.default is p.empty and p.kind not in plain]

@@ -65,12 +65,8 @@ def test_own_options_stay_the_commands():
         "ensemble --data iris -o out --epochs 3 --augment crop flip --members 2 --seed=4 --impute"
     )
     assert settings == {"members": 2}
-    assert (params["epochs"], params["augment"], params["seed"], params["impute"]) == (
-        3,
-        ["crop", "flip"],
-        4,
-        True,
-    )
+    assert (params["epochs"], params["seed"], params["impute"]) == (3, 4, True)
+    assert [*params["augment"]] == ["crop", "flip"]
 
 
 def test_an_option_that_the_command_has_taken_has_the_methods_name_in_front():

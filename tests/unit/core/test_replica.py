@@ -284,6 +284,13 @@ def test_annotations_lead_to_no_network():
     assert replica(nescio.methods.Softmax(network())) is not None
 
 
+@pytest.mark.parametrize(("name", "found"), [("__annotate_func__", True), ("other", False)])
+def test_nor_do_those_that_python_3_14_keeps_as_a_function(name, found):
+    net = type("Net", (nn.Linear,), {"__module__": __name__})(3, 2)
+    setattr(type(net), name, lambda _: net)
+    assert (replica(net) is not None) == found
+
+
 class Clones(TorchFunctionMode):
     """Counts the copies of a buffer, which is known by its shape."""
 

@@ -1,5 +1,6 @@
 import json
 import struct
+from importlib.metadata import version
 
 import pytest
 import torch
@@ -232,6 +233,9 @@ def test_a_digest_cannot_be_left_out_and_a_newer_file_says_that_it_is_one(path):
     ],
 )
 def test_a_state_that_no_model_has_is_refused(duq_path, name, change, message):
+    first, second, *_ = version("safetensors").split(".")
+    if "complex" in message and (int(first), int(second)) < (0, 7):
+        pytest.skip("a file of safetensors before 0.7 cannot hold complex numbers")
     exchange(duq_path, f"model.{name}", change)
     with pytest.raises(NescioError, match=message) as told:
         nescio.load(duq_path)
