@@ -86,6 +86,16 @@ def test_the_lowest_versions_are_those_that_are_tested():
         assert f"{tested}.".startswith(f"{version}."), f"{requirement}, tested with {tested}"
 
 
+def test_the_docs_name_the_versions_that_are_pinned():
+    page = (ROOT / "docs" / "contribute" / "architecture.md").read_text("utf-8")
+    section = page.partition("### Tested with")[2]
+    rows = re.findall(r"^\| ([\w-]+) \| ([\d.]+) \| [\d.]+ \| ([\d.]+) \|$", section, re.M)
+    lowest, newest = pins("constraints-lowest.txt"), pins("constraints.txt")
+    assert [row[0] for row in rows] == ["torch", "numpy", "scipy", "scikit-learn"]
+    for name, low, new in rows:
+        assert (low, new) == (lowest[name], newest[name])
+
+
 def test_everything_that_developers_install_is_pinned():
     wanted = requirements() | requirements("test", "dev", "docs", "bench")
     assert wanted <= set(pins("constraints.txt"))
