@@ -14,6 +14,7 @@ import griffe
 DOCTEST = re.compile(r"^>>> .*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 COMMENT, ABOVE = re.compile(r"  # (.+)$"), re.compile(r"# (.+)$")
 FIELDS = "Attributes:\n"
+SEVERAL = re.compile(r"^    \w+(?:, \w+)+:", re.MULTILINE)  # a space would end the name
 CODE = re.compile(r"(?<![`\[\w])`(\w+)`(?!`)")
 
 
@@ -40,14 +41,16 @@ class Docstrings(griffe.Extension):
     def __init__(self) -> None:
         self.places = linked_names()
 
-    def on_instance(self, *, obj: griffe.Object, **kwargs: Any) -> None:
+    def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         if obj.docstring:
             text = CODE.sub(lambda found: self._link(found, obj), obj.docstring.value)
+            text = SEVERAL.sub(lambda found: found[0].replace(", ", ",\xa0"), text)
             obj.docstring.value = DOCTEST.sub(_under_heading, text)
 
     def _link(self, found: re.Match[str], obj: griffe.Object) -> str:
         place = self.places.get(found[1])
-        return found[0] if place is None or found[1] == obj.name else f"[{found[0]}][{place}]"
+        own = {obj.name, *obj.members, *(one.name for one in getattr(obj, "parameters", ()))}
+        return found[0] if place is None or found[1] in own else f"[{found[0]}][{place}]"
 
     def on_attribute(self, *, attr: griffe.Attribute, **kwargs: Any) -> None:
         if attr.parent and attr.parent.is_module and not attr.docstring and _comment(attr):
