@@ -7,7 +7,7 @@ DONE := $(VENV)/.installed
 EXTRAS ?= dev
 CONSTRAINTS ?= constraints.txt
 
-.PHONY: demo test docs site slow check lint types layers format tables coverage bench fuzz dist clean
+.PHONY: demo test docs site slow check lint types layers format tables notebooks coverage bench fuzz dist clean
 
 demo: $(DONE)  ## one to two minutes: five methods on embedded data, a table; runs, records and report.html in nescio-demo/
 	$(BIN)/nescio demo
@@ -42,6 +42,9 @@ format: $(DONE)  ## put the code in its usual form
 
 tables: $(DONE)  ## write the tables of methods, detectors and scores into README and docs
 	$(BIN)/python docs/tables.py
+
+notebooks: $(DONE)  ## run the notebooks of the documentation, and write their outputs into them
+	OMP_NUM_THREADS=1 $(BIN)/python docs/execute_notebooks.py
 
 coverage: $(DONE)  ## which lines and branches the tests reach
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered

@@ -46,7 +46,9 @@ class Normalise(nn.Module):
         got = (x.shape[1], "H", "W") if per_channel and x.dim() == 4 else tuple(x.shape[1:])
         if x.dim() == 0 or got != expected:
             shape = f"({', '.join(map(str, ('N', *expected)))})"
-            raise NescioError(f"inputs to normalise must be {shape}, got {tuple(x.shape)}")
+            images = x.dim() == 4 and self.mean.shape == x.shape[1:2]
+            advice = f"; for images, mean and std are ({len(self.mean)}, 1, 1)" if images else ""
+            raise NescioError(f"inputs to normalise must be {shape}, got {tuple(x.shape)}{advice}")
         return (x - self.mean) / self.std
 
     @classmethod

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
         rejection_figure,
         roc_figure,
     )
+    from nescio.report.decision import decision_words
+    from nescio.report.feature_audit import feature_figure, feature_table, feature_words
     from nescio.report.figures import (
         COLOURS,
         despine,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from nescio.report.maps import map_figure
     from nescio.report.meta import weights_figure, weights_table
     from nescio.report.page import SECTIONS, Section, report_page, write_report
+    from nescio.report.ranking import recommendation_table, recommendation_words
     from nescio.report.records import ReportContext, records_in
     from nescio.report.regions import regions_figure
     from nescio.report.runs import of_score, side_of
@@ -43,16 +46,17 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["COLOURS", "SECTIONS", "Cell", "Percent", "ReportContext", "Section", "Styled", "Table"]
-__all__ += ["attacked_figure", "audit_figure", "audit_words", "confidence_figure", "despine"]
-__all__ += ["details", "figure", "format_number", "gallery_figure", "heading", "items", "join"]
-__all__ += ["line_style", "map_figure", "of_score", "paragraphs", "plot_text", "records_in"]
-__all__ += ["regions_figure", "rejection_figure", "report_page", "roc_figure", "save_figure"]
-__all__ += ["save_markdown", "seconds_cell", "side_of", "title_left", "weights_figure"]
-__all__ += ["weights_table", "with_legend", "write_report"]
+__all__ += ["attacked_figure", "audit_figure", "audit_words", "confidence_figure", "decision_words"]
+__all__ += ["despine", "details", "feature_figure", "feature_table", "feature_words", "figure"]
+__all__ += ["format_number", "gallery_figure", "heading", "items", "join", "line_style"]
+__all__ += ["map_figure", "of_score", "paragraphs", "plot_text", "recommendation_table"]
+__all__ += ["recommendation_words", "records_in", "regions_figure", "rejection_figure"]
+__all__ += ["report_page", "roc_figure", "save_figure", "save_markdown", "seconds_cell", "side_of"]
+__all__ += ["title_left", "weights_figure", "weights_table", "with_legend", "write_report"]
 
 # searched in order for a public name
 _HOMES = ["table", "figures", "html", "records", "runs", "audit", "comparison_figures", "gallery"]
-_HOMES += ["maps", "meta", "regions", "page"]
+_HOMES += ["maps", "meta", "regions", "page", "decision", "feature_audit", "ranking"]
 
 
 def __getattr__(name: str) -> Any:

@@ -108,6 +108,9 @@ class Table:
         lines += ["", *(f"- {escape_markdown(note)}" for note in self.notes)] if self.notes else []
         return "\n".join([*lines, ""])
 
+    def _repr_markdown_(self) -> str:
+        return self.markdown()  # in a notebook
+
     def html(self) -> Markup:
         """Return a table that a click on a heading sorts, with its notes as paragraphs."""
         head = []

@@ -61,6 +61,12 @@ def test_images_of_the_wrong_channels_are_refused(wrong: tuple[int, ...]) -> Non
         Normalise(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))(torch.zeros(wrong))
 
 
+def test_means_that_are_not_per_channel_are_explained() -> None:
+    module = Normalise(torch.zeros(3), torch.ones(3))
+    with pytest.raises(NescioError, match=r"for images, mean and std are \(3, 1, 1\)"):
+        module(torch.zeros(2, 3, 8, 8))
+
+
 def test_images_of_any_size_and_saved_buffers() -> None:
     module = Normalise(torch.full((1, 1, 1), 0.5), torch.full((1, 1, 1), 2.0))
     assert torch.equal(module(torch.ones(2, 1, 3, 7)), torch.full((2, 1, 3, 7), 0.25))

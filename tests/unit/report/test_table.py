@@ -33,6 +33,11 @@ def rows_of(markdown):
     return [[cell.strip() for cell in line.replace(r"\|", "¦")[1:-1].split("|")] for line in lines]
 
 
+def test_a_notebook_shows_the_markdown():
+    made = Table("both", ("name", "count"), [("a", 1)])
+    assert made._repr_markdown_() == made.markdown()
+
+
 def test_html_numbers_are_plain_and_sorted_by_their_full_value():
     made = Table(
         "both", ("name", "count", "share"), [("a", 1797, 0.98765), ("b", None, 0.5)]
