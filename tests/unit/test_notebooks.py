@@ -1,7 +1,7 @@
 """The notebooks of the site run, what they print is true, and their outputs are of their code.
 
-Cells are executed in this process, as a kernel would in one namespace; `make notebooks` runs them in
-Jupyter and writes the outputs. Those that take longer than a few seconds are slow; of these, the
+Cells are executed in this process, as a kernel would in one namespace; `make notebooks` runs them
+in Jupyter and writes the outputs. Those that take longer than a few seconds are slow; of these, the
 names are checked by default.
 """
 
@@ -114,7 +114,9 @@ def test_duq_on_two_moons(printed):
     assert unknown > 0.99
     away = {
         weight: sorted(map(float, values.split(", ")))
-        for weight, values in re.findall(r"λ = (\d): mean confidence far away ([\d., ]+)$", text, re.M)
+        for weight, values in re.findall(
+            r"λ = (\d): mean confidence far away ([\d., ]+)$", text, re.M
+        )
     }
     assert away["1"][1] < away["0"][1] / 2  # a single seed may fail, and the text says so
     assert "[0, 1, -1, -1]" in text

@@ -98,7 +98,13 @@ def _short(value: object) -> str:
 
 
 def decision_words(record: Decision) -> list[str]:
-    """Return the threshold, its guarantee, and what it did on known and unknown test data."""
+    """Return the threshold, its guarantee, and what it did on known and unknown test data.
+
+    >>> detector = nescio.Threshold(net).fit(known.train)
+    >>> record = nescio.decide(detector, known.test)
+    >>> print(decision_words(record)[1])
+    Guarantee: at least 95 % of known inputs are accepted.
+    """
     calibrated = f"{record.calibrated:,} known inputs"
     words = [threshold_words(record.detector, record.thresholds, calibrated), *_guarantee(record)]
     if record.accuracy is not None and record.accepted_accuracy is not None:

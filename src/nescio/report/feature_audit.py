@@ -53,7 +53,12 @@ def _reach(record: FeatureAudit, side: FeatureSide) -> Reach:
 
 
 def feature_words(record: FeatureAudit) -> list[str]:
-    """Return the feature that is nearest to making the model certain or, of kernels, uncertain."""
+    """Return the feature that is nearest to making the model certain or, of kernels, uncertain.
+
+    >>> record = nescio.audit.per_feature(net, known.test.inputs[:5], names=known.features)
+    >>> print(feature_words(record)[0].partition(",")[0])
+    The smallest change of a single feature for it to reach 99.9 % confidence
+    """
     feature = next(iter(nearest_first(record)), None)
     if feature is None:
         return []
@@ -84,7 +89,12 @@ def _median_row(record: FeatureAudit) -> str:
 
 
 def feature_table(record: FeatureAudit) -> Table:
-    """Return for each feature how far down and up it must move, and in which class it ends."""
+    """Return for each feature how far down and up it must move, and in which class it ends.
+
+    >>> record = nescio.audit.per_feature(net, known.test.inputs[:5], names=known.features)
+    >>> feature_table(record).columns[:4]
+    ['feature', 'seen from', 'to', 'lower by']
+    """
     kernels, rows = _of_kernels(record), []
     for feature in nearest_first(record):
         name = f"{feature.name} {MONOTONE}" if feature.monotone else feature.name
@@ -155,7 +165,11 @@ def _largest(counts: Sequence[int]) -> int:
 
 
 def feature_figure(record: FeatureAudit) -> Figure:
-    """Draw a bar to the left (lower) and right (higher) for each feature, the nearest on top."""
+    """Draw a bar to the left (lower) and right (higher) for each feature, the nearest on top.
+
+    >>> record = nescio.audit.per_feature(net, known.test.inputs[:5], names=known.features)
+    >>> figure = feature_figure(record)
+    """
     features, kernels = nearest_first(record), _of_kernels(record)
     figure = Figure(figsize=(8.0, 1.9 + 0.34 * len(features)), layout="constrained")
     axes = figure.subplots()

@@ -55,7 +55,12 @@ def ranking_tables(record: Contest) -> RenderableType:
 
 
 def recommendation_words(record: Recommendation) -> list[str]:
-    """Return which detector suits the model, and what its threshold guarantees."""
+    """Return which detector suits the model, and what its threshold guarantees.
+
+    >>> found = nescio.recommend(net, known.test, candidates=["energy"])
+    >>> print(recommendation_words(found.record)[0].partition(" (")[0])
+    Recommended: energy
+    """
     best = next((r for r in record.ranking if r.name == record.detector), record.ranking[0])
     hardest = min(best.auroc, key=best.auroc.__getitem__)
     why = f"{record.criterion} {best.mean:.3f}, best of {len(record.ranking)} detectors"
@@ -74,7 +79,12 @@ def recommendation_words(record: Recommendation) -> list[str]:
 
 
 def recommendation_table(record: Recommendation) -> Table:
-    """Return AUROC of each detector on synthetic outliers, the best first."""
+    """Return AUROC of each detector on synthetic outliers, the best first.
+
+    >>> found = nescio.recommend(net, known.test, candidates=["energy", "max_prob"])
+    >>> recommendation_table(found.record).columns[:2]
+    ('detector', 'mean AUROC')
+    """
     kinds = list(record.ranking[0].auroc)
     rows: list[list[Cell]] = []
     for ranked in record.ranking:
