@@ -40,8 +40,8 @@ format: $(DONE)  ## put the code in its usual form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-tables: $(DONE)  ## write the tables of methods, detectors and scores into README and docs
-	$(BIN)/python docs/tables.py
+tables: $(DONE)  ## write the tables of README and docs, from docstrings and records
+	$(BIN)/python -m docs.tables
 
 notebooks: $(DONE)  ## run the notebooks of the documentation, and write their outputs into them
 	OMP_NUM_THREADS=1 $(BIN)/python docs/execute_notebooks.py

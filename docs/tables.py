@@ -1,43 +1,107 @@
-"""Write the tables of methods, detectors and scores into the pages: `python docs/tables.py`.
+"""Write the tables of the pages: `python -m docs.tables`.
 
-A table stands between `<!-- table: methods -->` and `<!-- end of table -->`; a row is a name and
-the first sentence of its docstring.
+A table stands between `<!-- table: methods -->` and `<!-- end of table -->`. A row of methods,
+detectors or scores is a name and the first sentence of its docstring; all other tables are made
+from the records in `results/`.
 """
 
 import inspect
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nescio.detectors import DETECTORS
 from nescio.methods import METHODS
+from nescio.records import Contest
 from nescio.scores import SCORES
+from papers.pages import VERDICTS, cells, escaped
+from papers.reproduction import Reproduction
+from papers.results import read_results
 
 ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TABLES = {
-    "methods": ("| method | |", METHODS),
-    "detectors": ("| detector | |", DETECTORS),
-    "scores": ("| score | higher = more likely unknown |", SCORES),
-}
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
-def table(name: str) -> str:
-    """Return one of our tables in Markdown."""
-    head, entries = TABLES[name]
-    return "\n".join([head, "|---|---|", *(_row(*entry) for entry in entries.items()), ""])
+def named(columns: Sequence[str], entries: Mapping[str, Any]) -> str:
+    """Return what each name stands for, in Markdown."""
+    return _markdown(columns, ((f"`{name}`", _first(thing)) for name, thing in entries.items()))
 
 
-def _row(name: str, thing: Any) -> str:
-    documented = getattr(thing, "function", thing)  # of a score's spec
-    first = inspect.cleandoc(documented.__doc__ or "").split("\n\n")[0]
-    return f"| `{name}` | {' '.join(first.split())} |"
+def measured() -> str:
+    """Return how well each detector did on FashionMNIST, and its time."""
+    record = Contest.load(RESULTS / "detectors-fashion" / "contest.json")
+    rows = (
+        (
+            *(f"`{one.name}`", f"**{one.mean:.3f}**"),
+            *(f"{one.auroc[name]:.3f}" for name in record.unknown),
+            *(f"{one.fit_seconds:.0f}", f"{one.seconds_per_1000:.2f}"),
+        )
+        for one in record.contestants
+    )
+    columns = ("detector", "mean", *record.unknown, "fit, s", "s per 1000")
+    return _markdown(columns, rows, "|---" + "|--:" * (len(columns) - 1) + "|")
+
+
+def claims(paper: int) -> str:
+    """Return what a paper claims, where, how to run it, and whether it holds."""
+    verdicts = VERDICTS | {False: "**no**"}
+    rows = (
+        (escaped(claim.says), record.item, _run(record), verdicts[claim.holds], escaped(claim.seen))
+        for record in _experiments(paper)
+        for claim in record.claims
+    )
+    return _markdown(("the paper says", "where", "run it", "holds", "what we saw"), rows)
+
+
+def numbers(name: str) -> str:
+    """Return the numbers of an experiment beside the paper's."""
+    record = read_results(RESULTS)[name]
+    rows = ((escaped(one.what), *cells(one)[:2]) for one in record.compared)
+    return _markdown(("", "paper", "ours"), rows, "|---|--:|--:|")
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "methods": partial(named, ("method", ""), METHODS),
+    "detectors": partial(named, ("detector", ""), DETECTORS),
+    "scores": partial(named, ("score", "higher = more likely unknown"), SCORES),
+    "measured_detectors": measured,
+    **{f"claims_{paper}": partial(claims, paper) for paper in (1, 2, 3, 4)},
+    "duq_cost": partial(numbers, "duq-runtime"),
+    "duq_fashion": partial(numbers, "duq-table2"),
+}
 
 
 def filled(page: str) -> str:
     """Return a page with its tables as they are now."""
-    return PLACE.sub(lambda found: f"{found[1]}{table(found[2])}{found[3]}", page)
+    return PLACE.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}{found[3]}", page)
+
+
+def _experiments(paper: int) -> list[Reproduction]:
+    """The records of a paper: theorems first, then figures, then tables."""
+    records = [one for one in read_results(RESULTS).values() if one.paper == paper]
+    return sorted(records, key=lambda one: ("Theorem" not in one.item, one.item))
+
+
+def _run(record: Reproduction) -> str:
+    return f"[`{record.name}`](../../results/{record.name}/README.md)"
+
+
+def _first(thing: Any) -> str:
+    """The first sentence of what documents a name."""
+    documented = getattr(thing, "function", thing)  # of a score's spec
+    first = inspect.cleandoc(documented.__doc__ or "").split("\n\n")[0]
+    return " ".join(first.split())
+
+
+def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]], rule: str = "") -> str:
+    lines = [
+        "".join(f"| {cell} " if cell else "| " for cell in row) + "|" for row in (columns, *rows)
+    ]
+    return "\n".join([lines[0], rule or "|---" * len(columns) + "|", *lines[1:], ""])
 
 
 if __name__ == "__main__":
