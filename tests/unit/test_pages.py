@@ -7,6 +7,8 @@ What a page needs beside itself is in its source, in a comment above a block:
     <!-- test: slow -->               by default only read: options parsed, Python compiled
     <!-- test: file my_nets.py -->    this block is a file
     <!-- test: skip because … -->     never run, only read
+    <!-- test: prints -->             what the block above it prints
+    <!-- test: prints about -->       the same, up to a tenth of each number
 
 `make slow` runs blocks as they are written. What installs, or takes a paper's time, is never run:
 see `NEVER`.
@@ -88,8 +90,10 @@ def blocks(page):
         for one in BLOCK.finditer(page.read_text("utf-8"))
     ]
     for one in found:
-        assert re.match(r"(quick .+|slow|file [\w./]+|skip because .+|)$", one.mark), one.mark
-    return [one for one in found if one.kind in ("sh", "python")]
+        assert re.match(
+            r"(quick .+|slow|file [\w./]+|skip because .+|prints|prints about|)$", one.mark
+        ), one.mark
+    return [one for one in found if one.kind in ("sh", "python") or one.mark.startswith("prints")]
 
 
 def program(words):
@@ -148,6 +152,19 @@ def stand_ins(folder):
             Image.fromarray((255 * one).byte().numpy()).save(folder / name / f"{number}.png")
 
 
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+
+
+def compare_output(printed, page_says, exact):
+    """The same text, and the same numbers or nearly so."""
+    if exact:
+        assert printed == page_says
+        return
+    assert NUMBER.sub("#", printed) == NUMBER.sub("#", page_says), printed
+    now, then = (np.array(NUMBER.findall(text), float) for text in (printed, page_says))
+    np.testing.assert_allclose(now, then, rtol=0.1, atol=0.05, err_msg=printed)
+
+
 CHECKS = {  # of what the blocks of a page print
     "README.md": [r"accuracy 0\.9[5-9]\d, AUROC 0\.9\d\d", r"known inputs score at least as high"],
     "docs/guide/guarantees.md": [
@@ -180,10 +197,14 @@ def run(page, folder, command, monkeypatch, capsys, as_written):
     monkeypatch.delitem(sys.modules, "my_nets", raising=False)
     if page.name == "README.md":
         stand_ins(folder)
-    scope, said = {}, []
+    scope, said, ran = {}, [], False
     for block in blocks(page):
         if block.mark.startswith("file "):
             (folder / block.mark.removeprefix("file ")).write_text(block.text)
+        elif block.mark.startswith("prints"):
+            if ran:
+                compare_output(said[-1], block.text, exact=block.mark == "prints")
+            continue
         elif block.kind == "python":
             code = compile(block.text, page.name, "exec")
             if block.runs(as_written):
@@ -201,6 +222,7 @@ def run(page, folder, command, monkeypatch, capsys, as_written):
                 code, out, err = command(*after_program(words), *more, **main)
                 assert code == 0, f"{page.name}: {shlex.join(words)}\n{err}"
                 said.append(out)
+        ran = block.runs(as_written) and not block.mark.startswith("file ")
     monkeypatch.delitem(sys.modules, "my_nets", raising=False)
     return "\n".join(said)
 
@@ -268,6 +290,9 @@ def test_commands_in_running_text_have_commands_and_options_that_exist(text):
         "```python\nnescio.no_such\n```",
         "```sh\nnescio compare run-softmax run-duq\n```",
         "```sh\nrm -rf x\n```",
+        "```python\nprint(1)\n```\n\n<!-- test: prints -->\n```text\n2\n```",
+        "```python\nprint(1.0)\n```\n\n<!-- test: prints about -->\n```text\n1.2\n```",
+        "```python\nprint('a 1')\n```\n\n<!-- test: prints about -->\n```text\nb 1\n```",
     ],
 )
 def test_a_page_that_is_wrong_is_found(text, tmp_path, command, monkeypatch, capsys):
