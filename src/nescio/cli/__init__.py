@@ -63,7 +63,6 @@ app = typer.Typer(
     name="nescio",
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    add_completion=False,
     pretty_exceptions_enable=False,
     epilog="Start with `nescio demo`; then `nescio train softmax --data digits --unseen 7,8,9`.",
 )

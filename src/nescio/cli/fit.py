@@ -6,10 +6,15 @@ from typing import Annotated
 import typer
 
 from nescio.cli.network import ClassNames, Model, Network, OptionalRun, print_fitted
-from nescio.cli.options import Force, Output, Score, one_of
+from nescio.cli.options import Force, Output, Score, completion_of, one_of
 
 Detector = Annotated[
-    str | None, typer.Option(parser=one_of("detector", "DETECTORS"), metavar="NAME")
+    str | None,
+    typer.Option(
+        parser=one_of("detector", "DETECTORS"),
+        autocompletion=completion_of("DETECTORS"),
+        metavar="NAME",
+    ),
 ]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE...")]
 

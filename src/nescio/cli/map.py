@@ -7,12 +7,26 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.options import Count, Force, Impute, OptionalOutput, OutputScores, one_of
+from nescio.cli.options import (
+    Count,
+    Force,
+    Impute,
+    OptionalOutput,
+    OutputScores,
+    completion_of,
+    one_of,
+)
 from nescio.cli.output import check_output, print_saved, show
 
 Methods = Annotated[
     list[str] | None,
-    typer.Option("--methods", "--method", parser=one_of("method", "METHODS"), metavar="NAME..."),
+    typer.Option(
+        "--methods",
+        "--method",
+        parser=one_of("method", "METHODS"),
+        autocompletion=completion_of("METHODS"),
+        metavar="NAME...",
+    ),
 ]
 
 

@@ -52,6 +52,15 @@ def one_of(kind: str, table: str, *extra: str) -> Callable[[str], str]:
     return parse
 
 
+def completion_of(table: str, *extra: str) -> Callable[[str], list[str]]:
+    """Return what completes a name in a table, for a shell."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in (*extra, *names(table)) if name.startswith(incomplete)]
+
+    return complete
+
+
 def score_in(table: str) -> Callable[[str], str]:
     """Return a parser of scores in a table, such as `gen(gamma=0.1)` or `gradient_l2:conv2`."""
 
@@ -67,7 +76,8 @@ def score_in(table: str) -> Callable[[str], str]:
 
 
 def _scores_option(table: str) -> Any:
-    return typer.Option("--scores", "--score", parser=score_in(table), metavar="NAME...")
+    how: dict[str, Any] = {"parser": score_in(table), "autocompletion": completion_of(table)}
+    return typer.Option("--scores", "--score", metavar="NAME...", **how)
 
 
 def _force(ctx: typer.Context, value: bool) -> bool:
@@ -84,7 +94,10 @@ Impute = Annotated[bool, typer.Option("--impute")]
 Output = Annotated[Path, typer.Option("--output", "-o")]
 OptionalOutput = Annotated[Path | None, typer.Option("--output", "-o")]
 Run = Annotated[Path, typer.Argument(metavar="RUN")]
-Score = Annotated[str | None, typer.Option(parser=score_in("SCORES"), metavar="NAME")]
+Score = Annotated[
+    str | None,
+    typer.Option(parser=score_in("SCORES"), metavar="NAME", autocompletion=completion_of("SCORES")),
+]
 Unknown = Annotated[list[str] | None, typer.Option(metavar="SET...")]
 Scores = Annotated[list[str] | None, _scores_option("SCORES")]
 OutputScores = Annotated[list[str] | None, _scores_option("OF_LOGITS")]

@@ -10,19 +10,42 @@ import typer
 from rich.markup import escape
 
 from nescio.cli.method_options import method_settings
-from nescio.cli.options import Count, Force, Impute, OptionalOutput, one_of
+from nescio.cli.options import Count, Force, Impute, OptionalOutput, completion_of, one_of
 from nescio.cli.output import describe_checkpoint, on_interrupt, show
 from nescio.errors import NescioError
 from nescio.metrics.percent import percent
 
-MethodName = Annotated[str, typer.Argument(parser=one_of("method", "METHODS"), metavar="METHOD")]
-NetworkName = Annotated[
-    str, typer.Option(parser=one_of("network", "NETWORKS", "auto"), metavar="NAME")
+MethodName = Annotated[
+    str,
+    typer.Argument(
+        parser=one_of("method", "METHODS"),
+        autocompletion=completion_of("METHODS"),
+        metavar="METHOD",
+    ),
 ]
-Schedule = Annotated[str, typer.Option(parser=one_of("schedule", "SCHEDULES"), metavar="NAME")]
+NetworkName = Annotated[
+    str,
+    typer.Option(
+        parser=one_of("network", "NETWORKS", "auto"),
+        autocompletion=completion_of("NETWORKS", "auto"),
+        metavar="NAME",
+    ),
+]
+Schedule = Annotated[
+    str,
+    typer.Option(
+        parser=one_of("schedule", "SCHEDULES"),
+        autocompletion=completion_of("SCHEDULES"),
+        metavar="NAME",
+    ),
+]
 Augment = Annotated[
     list[str] | None,
-    typer.Option(parser=one_of("augmentation", "AUGMENTATIONS"), metavar="NAME..."),
+    typer.Option(
+        parser=one_of("augmentation", "AUGMENTATIONS"),
+        autocompletion=completion_of("AUGMENTATIONS"),
+        metavar="NAME...",
+    ),
 ]
 
 
