@@ -46,6 +46,14 @@ def measured() -> str:
     return _markdown(columns, rows, "|---" + "|--:" * (len(columns) - 1) + "|")
 
 
+def cost() -> str:
+    """Return how long each detector took for 1000 images, the fastest first."""
+    record = Contest.load(RESULTS / "detectors-fashion" / "contest.json")
+    fastest_first = sorted(record.contestants, key=lambda one: one.seconds_per_1000)
+    rows = ((f"`{one.name}`", f"{one.seconds_per_1000:.2f}") for one in fastest_first)
+    return _markdown(("detector", "s per 1000"), rows, "|---|--:|")
+
+
 def claims(paper: int) -> str:
     """Return what a paper claims, where, how to run it, and whether it holds."""
     verdicts = VERDICTS | {False: "**no**"}
@@ -69,6 +77,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "detectors": partial(named, ("detector", ""), DETECTORS),
     "scores": partial(named, ("score", "higher = more likely unknown"), SCORES),
     "measured_detectors": measured,
+    "measured_cost": cost,
     **{f"claims_{paper}": partial(claims, paper) for paper in (1, 2, 3, 4)},
     "duq_cost": partial(numbers, "duq-runtime"),
     "duq_fashion": partial(numbers, "duq-table2"),
