@@ -34,7 +34,8 @@ def read_images(paths: Sequence[Path]) -> torch.Tensor:
     for path, image in zip(paths, images, strict=True):
         if image.shape[:2] != (height, width):
             size = f"{image.shape[1]}×{image.shape[0]}"
-            raise NescioError(f"{path}: is {size}; expected {width}×{height} like {paths[0].name}")
+            expected = f"expected {width}×{height} like {paths[0].name}: resize them to one size"
+            raise NescioError(f"{path}: is {size}; {expected}")
     if any(image.dtype != np.uint8 for image in images):
         images = [image / np.float32(np.iinfo(image.dtype).max) for image in images]
     if all(image.ndim == 2 for image in images):
