@@ -61,8 +61,7 @@ def per_feature(
     """
     stopwatch = Stopwatch()
     rows = _check_rows(all_inputs(model, x, READ_ROWS if batch_size is None else batch_size, seed))
-    width = rows.shape[1]
-    names, chosen = named_features(features, names, width, range(width))
+    names, chosen = named_features(features, names, rows.shape[1], range(rows.shape[1]))
     if not chosen:
         raise NescioError("no features to look at")
     check_float("eps", eps, most=1, inside=True)

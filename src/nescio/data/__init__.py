@@ -2,8 +2,7 @@
 
 from nescio.data import noise
 from nescio.data.batches import batches, length
-from nescio.data.catalogue import NAMES, Status, status
-from nescio.data.download import download
+from nescio.data.catalogue import NAMES, Status, download, status
 from nescio.data.known import Known
 from nescio.data.load import load, read
 from nescio.data.samples import Samples

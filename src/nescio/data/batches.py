@@ -230,10 +230,10 @@ def split(data: Data, validation: Any, seed: int) -> tuple[Data, Data | None]:
         expected = "a fraction in (0, 1) that leaves data on both sides"
         raise NescioError(f"validation must be {expected}, got {validation} of {total} inputs")
     order = torch.randperm(total, generator=torch.Generator().manual_seed(seed))
-    train, held = (part.sort().values for part in (order[count:], order[:count]))
+    train, validation_rows = (part.sort().values for part in (order[count:], order[:count]))
     if isinstance(data, Samples):
-        return data.select(train), data.select(held)
-    return Subset(data, train.tolist()), Subset(data, held.tolist())
+        return data.select(train), data.select(validation_rows)
+    return Subset(data, train.tolist()), Subset(data, validation_rows.tolist())
 
 
 def fingerprint(data: Data | None) -> str:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -12,6 +13,7 @@ from nescio.arrays import items
 from nescio.core.features import ForwardPass
 from nescio.core.forward import UnknownTokenError, check_inputs, like_model
 from nescio.core.logits import LARGEST, classes
+from nescio.core.predict import read, running
 from nescio.detectors.scorer import Scorer
 from nescio.errors import NescioError
 from nescio.guarantees.conformal import Calibrated
@@ -32,6 +34,15 @@ class Answers(NamedTuple):
     score: Tensor
     p_value: Tensor
     confidence: Tensor
+
+
+def answer_all(scorer: Scorer, data: Any, batch_size: int, calibrated: Calibrated) -> Answers:
+    """Answer data, batch by batch."""
+    with running(scorer.model, requires_grad=scorer.requires_grad) as runner:
+        step = partial(runner, scorer.forward_with_features)
+        batches = (x for x, _ in read(data, batch_size))
+        parts = [answer_batch(scorer, step, x, calibrated) for x in batches]
+    return Answers(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
 
 def answer_batch(scorer: Scorer, step: Step, x: Tensor, calibrated: Calibrated) -> Answers:
@@ -79,7 +90,7 @@ def _forward_rows(
 
 @dataclass(frozen=True)
 class Explanation:
-    """The evidence about one input.
+    """What a detector answers about one input, and why.
 
     Attributes:
         answer: the class, or −1 = "I do not know".

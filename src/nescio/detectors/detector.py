@@ -2,13 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from nescio.core.predict import read, running
 from nescio.data.batches import halves
 from nescio.data.overlap import check_disjoint
 from nescio.detectors import answers as ans
@@ -32,10 +30,8 @@ class Detector(Scorer):
         controlled: how the last fit met a bound on the risk, or None.
 
     >>> detector = nescio.Mahalanobis(net).fit(known.test, accept=0.9, train=known.train)
-    >>> detector.predict(x)  # class, or −1 = "I do not know"
-    tensor([ 0, -1])
-    >>> detector.p_value(x) > 0.05
-    tensor([ True, False])
+    >>> detector.predict(x), detector.p_value(x) > 0.05  # −1 = "I do not know"
+    (tensor([ 0, -1]), tensor([ True, False]))
     """
 
     learns: ClassVar[bool] = False  # whether from data other than those that set the threshold
@@ -130,12 +126,8 @@ class Detector(Scorer):
         if self.threshold_.isnan().any():
             raise NescioError(f"{type(self).__name__} is not fitted: call .fit(calibration) first")
         rows, single = add_batch_axis(data, self.input_dims_)
-        with running(self.model, requires_grad=self.requires_grad) as runner:
-            step = partial(runner, self.forward_with_features)
-            batches = (x for x, _ in read(rows, batch_size))
-            parts = [ans.answer_batch(self, step, x, self._calibrated) for x in batches]
-        joined = ans.Answers(*(torch.cat(part) for part in zip(*parts, strict=True)))
-        return ans.Answers(*(part[0] for part in joined)) if single else joined
+        answers = ans.answer_all(self, rows, batch_size, self._calibrated)
+        return ans.Answers(*(part[0] for part in answers)) if single else answers
 
     @property
     def _calibrated(self) -> Calibrated:

@@ -60,16 +60,13 @@ def contest(
     timing_inputs = _first_inputs(test)
     draws = len(predict(model, timing_inputs[:1], progress=False))
     named = named_candidates(candidates, draws)
-    contestants: list[Contestant] = []
-    skipped, model_seconds = usually_skipped(candidates), list[float]()
+    skipped, contestants = usually_skipped(candidates), list[tuple[Contestant, float]]()
     how = (calibration, test, unknown, train, batch_size, timing_inputs)
     with bar(len(named), "contest", progress) as shown:
         for name, candidate in named.items():
             shown.advance(0, name)
             try:
-                contestant, seconds = _try(model, name, candidate, *how)
-                contestants.append(contestant)
-                model_seconds.append(seconds)
+                contestants.append(_try(model, name, candidate, *how))
             except NescioError as error:
                 skipped[name] = str(error)
             shown.advance()
@@ -79,12 +76,12 @@ def contest(
     sizes = [sum(len(x) for x, _ in _read(half)) for half in (calibration, test)]
     return Contest(
         method=as_method(model).name,
-        contestants=tuple(sorted(contestants, key=lambda contestant: -contestant.mean)),
+        contestants=tuple(sorted((each for each, _ in contestants), key=lambda each: -each.mean)),
         skipped=skipped,
         known=sizes[1],
         calibrated=sizes[0],
         unknown={name: _count(data) for name, data in unknown.items()},
-        model_seconds_per_1000=statistics.median(model_seconds),
+        model_seconds_per_1000=statistics.median(seconds for _, seconds in contestants),
         provenance=stopwatch.provenance(seed, {"batch_size": batch_size}),
     )
 

@@ -67,17 +67,11 @@ def recommend(
         inputs: number of known inputs, and of outliers of each kind.
         batch_size, seed, progress: as in `predict`; the seed also chooses the inputs.
 
-    >>> recommended = recommend(net, known.test, known.train, candidates=["energy", "knn"])
-    >>> recommended.record.ranking[0].name
+    >>> recommend(net, known.test, known.train, candidates=["energy", "knn"]).detector.name
     'knn'
-    >>> recommended.detector.predict(x)
-    tensor([ 0, -1])
     """
     stopwatch, count = Stopwatch(), check_int("inputs", inputs, least=10)
-    check_model(model)
-    rule_for(accept)
-    check_rereadable({"train": train})
-    check_disjoint(known, train)
+    _check(model, known, train, accept)
     calibration, test = halves(known, batch_size=batch_size)
     x = _random_inputs(test, count, check_seed(seed))
     logits = predict(model, x, progress=progress)
@@ -92,19 +86,19 @@ def recommend(
         for name, data in sets.items():
             trials.score(name, data)
             shown.advance(1, name)
-    ranking = trials.ranking()
+    best = trials.fitted[(ranking := trials.ranking())[0].name]
     record = Recommendation(
         detector=ranking[0].name,
         criterion=CRITERION,
         ranking=ranking,
         skipped=usually_skipped(candidates) | trials.skipped,
         inputs=len(x),
-        calibrated=len(trials.fitted[ranking[0].name].calibration_),
+        calibrated=len(best.calibration_),
         classes=logits.shape[2],
         draws=len(logits),
         provenance=stopwatch.provenance(seed, {"accept": accept, "inputs": count}),
     )
-    return Recommended(record, trials.fitted[ranking[0].name])
+    return Recommended(record, best)
 
 
 class _Trials:
@@ -166,6 +160,13 @@ class _Trials:
         refused = {of: float((values > cut).mean()) for of, values in scores.items()}
         mean, worst = sum(auroc.values()) / len(auroc), min(auroc.values())
         return Ranked(name, auroc, mean, worst, self.seconds[name], refused)
+
+
+def _check(model: nn.Module, known: Any, train: Any, accept: float | None) -> None:
+    check_model(model)
+    rule_for(accept)
+    check_rereadable({"train": train})
+    check_disjoint(known, train)
 
 
 def _random_inputs(data: Any, count: int, seed: int) -> Tensor:

@@ -69,7 +69,7 @@ class Fitted(Record):
     encoding: dict[str, Any] | None  # of a table's columns
     data: str  # calibration data
     inputs: Count  # calibration inputs
-    taught: str | None  # what else was learned from, if anything
+    learned_from: str | None  # what else was learned from, if anything
     promise: str  # in words
     thresholds: tuple[float, ...]  # one, or one for each class
     provenance: Provenance

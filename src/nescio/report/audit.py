@@ -19,7 +19,7 @@ from nescio.report.records import ReportContext
 from nescio.report.table import Percent, Table, join
 from nescio.report.words import short_number, times
 
-MOST = 0.5  # fraction of directions above which they are most of them
+MAJORITY = 0.5  # fraction of directions above which they are most of them
 MAX_CLASSES = 10  # that rays end in, the most frequent first
 MAX_BREAKPOINTS = 60  # of a ray that are drawn as dots; more would hide the line
 BASIS = {"affine": "proved, by affine maps", "kernels": "proved, by kernels", "unknown": "measured"}
@@ -55,14 +55,16 @@ def far_away_words(record: Audit) -> str:
     if record.law == "affine":
         if record.ends_certain == 1:
             return f"Far away its confidence tends to 1 for any input, {everywhere}."
-        tends = "tends" if (record.ends_certain or 0.0) > MOST else "does not tend"
+        tends = "tends" if (record.ends_certain or 0.0) > MAJORITY else "does not tend"
         return f"Far away its confidence {tends} to 1 along most directions."
     if record.law == "kernels":
         if record.ends_unknown == 1:
             return f"Far away it reports that it does not know, {everywhere}."
-        reports = "reports" if (record.ends_unknown or 0.0) > MOST else "is not proved to report"
+        reports = (
+            "reports" if (record.ends_unknown or 0.0) > MAJORITY else "is not proved to report"
+        )
         return f"Far away it {reports} that it does not know, along most directions."
-    seen = "was" if record.reached > MOST else "was not"
+    seen = "was" if record.reached > MAJORITY else "was not"
     return f"Far away it {seen} observed to become certain along most directions."
 
 

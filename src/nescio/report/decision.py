@@ -51,9 +51,9 @@ def fitted_lines(facts: Fitted, counts: Sequence[int], folder: str) -> Iterator[
     yield escape(f"{name}{over}, {len(facts.classes)} classes")
     if facts.factory is not None:
         yield escape(f"Outputs: {_outputs(facts.classes)}")
-    if facts.taught is not None:
-        yield escape(f"Learned from: {facts.taught}")
-    part = (facts.taught or "").startswith("a part of")
+    if facts.learned_from is not None:
+        yield escape(f"Learned from: {facts.learned_from}")
+    part = (facts.learned_from or "").startswith("a part of")
     if part and "meta" not in str([facts.detector, facts.settings]):
         yield "With the network's training data, --train, it would learn from more data"
     threshold = ""
@@ -212,8 +212,8 @@ def threshold_html(context: ReportContext) -> Markup:
 def _fitted_html(name: str, record: Fitted, guarantee: bool) -> Markup:
     inputs = f"{record.inputs:,} inputs of {record.data}"
     words = [threshold_words(detector_name(record), record.thresholds, inputs)]
-    if record.taught is not None:
-        words.append(f"It learned from {record.taught}.")
+    if record.learned_from is not None:
+        words.append(f"It learned from {record.learned_from}.")
     if guarantee:
         words += [f"Guarantee: {record.promise}."] if record.promise else []
         words.append(f"{record.uncovered}.")

@@ -16,7 +16,7 @@ from nescio.records import (
     Recommendation,
     Scaling,
 )
-from nescio.report.audit import MOST, audit_words, far_away_words
+from nescio.report.audit import MAJORITY, audit_words, far_away_words
 from nescio.report.comparison import by_known_data
 from nescio.report.decision import decision_words, detector_name, fitted_words
 from nescio.report.feature_audit import feature_words
@@ -270,9 +270,9 @@ def _limits(audits: Sequence[tuple[str, Audit]]) -> list[str]:
         certain, unknown = record.ends_certain or 0.0, record.ends_unknown or 0.0
         which = "every direction tried" if 1 in (certain, unknown) else "most directions"
         limit = "Nothing proved about the limit far away"
-        if record.law == "kernels" and unknown > MOST:
+        if record.law == "kernels" and unknown > MAJORITY:
             limit = f"Provably uncertain far away along {which}"
-        elif record.law == "affine" and certain > MOST:
+        elif record.law == "affine" and certain > MAJORITY:
             limit = f"Confidence provably → 1 far away along {which}"
         elif record.law == "affine" and record.end_confidence is not None:
             limit = "Confidence provably does not → 1 far away along most directions, but its "

@@ -123,17 +123,17 @@ def _write_facts(
     **others: Any,
 ) -> Fitted:
     """Write how a detector was fitted into its folder; `others` are fields of the record."""
-    taught = [learned_from] if learners(detector) else []
+    sources = [learned_from] if learners(detector) else []
     if isinstance(detector, Combined):
         members = " and ".join(detector.member_names)
-        taught.append(f"p-values of {members} from a part of {data}")
+        sources.append(f"p-values of {members} from a part of {data}")
     facts = Fitted(
         detector=detector.name,
         settings=detector.settings(),
         encoding=None if encoding is None else encoding.to_dict(),
         data=data,
         inputs=len(detector.calibration_),
-        taught="; ".join(taught) or None,
+        learned_from="; ".join(sources) or None,
         promise="" if detector.rule is None else detector.rule.promise(detector.controlled),
         thresholds=tuple(detector.threshold_.reshape(-1).tolist()),
         provenance=stopwatch.provenance(choice.options.get("seed", 0), choice.options),

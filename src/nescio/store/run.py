@@ -207,8 +207,8 @@ def maker(
     _check_device(device)
     if dropout is None and method == MCDropout.name:  # which needs some
         dropout = inspect.signature(NETWORKS[network]).parameters["dropout"].default or DROPOUT
-    thinned: dict[str, Any] = {} if dropout is None else {"dropout": dropout}
-    make_net = partial(network_for, network, known.shape, **thinned)
+    options: dict[str, Any] = {} if dropout is None else {"dropout": dropout}
+    make_net = partial(network_for, network, known.shape, **options)
     arguments = (method, make_net, len(known.classes), known.normalise)
     return lambda **more: method_for(*arguments, **{**chosen, **more}).to(device)
 

@@ -51,8 +51,7 @@ def train(
     """Train a method, or a bare network as `Softmax`, in place, and return the record of the run.
 
     Args:
-        model: the method or network to train. Its weights change, its train/eval flags are left as
-            found, its gradients are cleared.
+        model: the method or network to train in place; its train/eval flags stay as they were.
         data: a dataset of `(input, label)`, or a pair of arrays.
         epochs, batch_size: passes over the data, and the largest batch; an epoch is split into
             batches of nearly equal size, if possible none of a single input.
@@ -76,23 +75,20 @@ def train(
         DivergedError: if loss, logits or weights become NaN or infinite.
 
     >>> model = nescio.methods.Softmax(nescio.models.mlp(2, 3), normalise=known.normalise)
-    >>> history = train(model, known.train, epochs=3, learning_rate=0.01, schedule="cosine")
-    >>> len(history.epochs), history.steps
-    (3, 24)
+    >>> train(model, known.train, epochs=3, learning_rate=0.01, schedule="cosine").steps
+    24
     """
     check_seed(seed)
     rate, changes, names = _rate_and_changes(schedule, augment)
-    known, held, fraction = _split(data, validation, patience, seed)
+    train_data, validation_data, fraction = _split(data, validation, patience, seed)
     steps = (epochs, batch_size, optimizer, learning_rate, momentum, weight_decay)
-    settings = TrainingSettings(
-        *steps, stable_repr(rate), names, fraction, patience, checkpoint_every, int(seed)
-    )
+    other_settings = (stable_repr(rate), names, fraction, patience, checkpoint_every, int(seed))
+    settings = TrainingSettings(*steps, *other_settings)
     method, path = as_method(model), None if checkpoint is None else Path(checkpoint)
-    frozen = _frozen_in_eval(model, method.net)
-    how: dict[str, Any] = {"schedule": rate, "augmentations": changes, "frozen": frozen}
+    how: dict[str, Any] = {"train": train_data, "validation": validation_data, "schedule": rate}
+    how |= {"augmentations": changes, "frozen": _frozen_in_eval(model, method.net)}
     with torch.random.fork_rng():
-        trainer_of = partial(Trainer, train=known, validation=held, **how)
-        return _train_parts(method, settings, trainer_of, path, progress)
+        return _train_parts(method, settings, partial(Trainer, **how), path, progress)
 
 
 def _rate_and_changes(
@@ -113,11 +109,12 @@ def _split(
     data: Any, validation: float | Dataset[Any] | None, patience: int | None, seed: int
 ) -> tuple[Dataset[Any], Dataset[Any] | None, float]:
     """Return training and validation data, and the latter's fraction of all."""
-    known, held = split(as_dataset(data), validation, seed)
-    if patience is not None and held is None:
+    train_data, validation_data = split(as_dataset(data), validation, seed)
+    if patience is not None and validation_data is None:
         raise NescioError("patience needs validation data: a dataset, or a fraction such as 0.1")
-    sizes = [0 if part is None else len(part) for part in (held, known)]  # type: ignore[arg-type]
-    return known, held, sizes[0] / sum(sizes)
+    parts = (validation_data, train_data)
+    sizes = [0 if part is None else len(part) for part in parts]  # type: ignore[arg-type]
+    return train_data, validation_data, sizes[0] / sum(sizes)
 
 
 def _train_parts(

@@ -161,10 +161,10 @@ def _training_and_validation(
     data: Any, validation: Any, seed: Any
 ) -> tuple[Dataset[Any], Dataset[Any]]:
     """Return training and validation data, the same for all trials."""
-    known, held = split(as_dataset(data), validation, check_seed(seed))
-    if held is None:
+    train, validation_data = split(as_dataset(data), validation, check_seed(seed))
+    if validation_data is None:
         raise NescioError("validation must be a dataset, or a fraction such as 0.1, got None")
-    return known, held
+    return train, validation_data
 
 
 def _training_arguments(epochs: Any, options: dict[str, Any]) -> dict[str, Any]:

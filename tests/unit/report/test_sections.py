@@ -60,7 +60,7 @@ NAMES = {
     "detector",
     "promise",
     "known",
-    "taught",
+    "learned_from",
     "why",
 }
 
