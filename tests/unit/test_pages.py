@@ -29,7 +29,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from nescio.cli import app
-from nescio.cli.options import names
+from nescio.cli.names import names
 from nescio.data import load
 from papers.__main__ import app as papers_app
 from papers.__main__ import main as papers_main

@@ -8,6 +8,7 @@ import errno
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -22,7 +23,7 @@ from nescio.cli.evaluate import evaluate
 from nescio.cli.fit import fit
 from nescio.cli.map import draw_map
 from nescio.cli.method_options import MethodCommand
-from nescio.cli.options import Command, Force, Group, OptionalOutput, Output
+from nescio.cli.options import Command, Force, Group, OptionalOutput, Output, styled
 from nescio.cli.output import (
     describe_files,
     err,
@@ -39,7 +40,6 @@ from nescio.cli.train import train
 from nescio.errors import NescioError
 from nescio.files import list_written
 from nescio.progress import logged
-from nescio.records.provenance import made_by
 
 __all__ = ["Command", "Force", "OptionalOutput", "Output", "Stoppable", "app", "err", "main"]
 __all__ += ["on_interrupt", "out", "print_saved", "run", "show"]
@@ -49,7 +49,11 @@ class Stoppable(Group):
     """A group of commands, each of which says what it has written if interrupted."""
 
     def invoke(self, ctx: Any) -> Any:
+        from nescio.records.provenance import made_by  # here: completion does not wait for it
+
+        typed = shlex.join([*(ctx.info_name or "").split(), *sys.argv[1:]])
         with (
+            made_by(typed.encode(errors="replace").decode()),  # some file names are no valid text
             list_written() as written,
             on_interrupt(lambda: describe_files(written)),
             sigterm_as_interrupt(),
@@ -62,23 +66,31 @@ app = typer.Typer(
     cls=Stoppable,
     name="nescio",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
+    rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    epilog="Start with `nescio demo`; then `nescio train softmax --data digits --unseen 7,8,9`.",
+    epilog=styled(
+        "First `nescio demo`; then `nescio train softmax --data digits --unseen 7,8,9 -o run`."
+    ),
 )
-app.command(cls=Command)(demo)
-app.command(cls=MethodCommand)(train)
-for function in (evaluate, fit, score, recommend, contest, audit, attack, compare, report):
-    app.command(cls=Command)(function)
-app.command("map", cls=Command)(draw_map)
-app.add_typer(data_app, name="data")
+app.command(cls=Command, rich_help_panel="Start")(demo)
+app.add_typer(data_app, name="data", rich_help_panel="Start")
+app.command(cls=MethodCommand, rich_help_panel="Train")(train)
+PANELS: dict[str, dict[str, Callable[..., None]]] = {
+    "Judge": {"evaluate": evaluate, "compare": compare, "audit": audit, "report": report},
+    'Decide when to answer "unknown"': {"recommend": recommend, "contest": contest, "fit": fit},
+    "Deploy": {"score": score},
+    "Research": {"attack": attack, "map": draw_map},
+}
+for panel, functions in PANELS.items():
+    for name, function in functions.items():
+        app.command(name, cls=Command, rich_help_panel=panel)(function)
 
 
 @app.callback(invoke_without_command=True)
 def root(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    """Neural classifiers that say *I do not know*."""
+    """Neural classifiers that say "I do not know"."""
     if version:
         out.print(f"nescio {__version__}")
         raise typer.Exit
@@ -97,10 +109,8 @@ def run(commands: typer.Typer, program: str) -> None:
     # quiet one, that makes training some percent slower
     if hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1) / 2:
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    typed = shlex.join([*program.split(), *sys.argv[1:]])
     try:
-        with made_by(typed.encode(errors="replace").decode()):  # some file names are not valid text
-            commands(prog_name=program)
+        commands(prog_name=program)
     except (NescioError, OSError) as error:
         if isinstance(error, BrokenPipeError):  # the reader of our output has gone
             sys.stderr.close()

@@ -1,25 +1,26 @@
 """`nescio attack`: images under attack, and each model's confidence in them."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from nescio.cli.options import Count, Force, Output
+from nescio.cli.options import BatchSize, Count, Device, Force, Output, Root, Seed
 from nescio.cli.output import check_output, print_saved, show
-from nescio.metrics.percent import percent
 
 
 def attack(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN")],
-    start: str = "noise",
+    start: Annotated[str, typer.Option(metavar="noise|samples")] = "noise",
     images: Annotated[int, typer.Option(min=1, max=100, metavar="N")] = 8,
     steps: Count = 40,
-    eps: float | None = None,
+    eps: Annotated[float | None, typer.Option(metavar="X")] = None,
     output: Output = Path("attack.svg"),
-    seed: int = 0,
-    root: str | None = None,
+    root: Root = None,
+    batch_size: BatchSize = 256,
+    seed: Seed = 0,
+    device: Device = "cpu",
     force: Force = False,
 ) -> None:
     """Draw images under attack, with the confidence of each model.
@@ -38,9 +39,10 @@ def attack(
     """
     from nescio.evaluation.gallery import attack_gallery
     from nescio.files import FIGURE
+    from nescio.metrics.percent import percent
     from nescio.report.figures import figure_format, save_figure
     from nescio.report.gallery import gallery_figure
-    from nescio.store.run import open_runs
+    from nescio.store.run import move_to, open_runs
 
     figure_format(output)
     path = output.with_suffix(".json")
@@ -48,7 +50,10 @@ def attack(
     check_output(output, FIGURE, folders=runs)
     models, facts = open_runs(runs)
     known = facts.load(root)
-    record = attack_gallery(models, known, start, images=images, steps=steps, eps=eps, seed=seed)
+    for model in models.values():
+        move_to(model, device)
+    size: dict[str, Any] = {"images": images, "steps": steps, "batch_size": batch_size}
+    record = attack_gallery(models, known, start, **size, eps=eps, seed=seed)
     record.save(path)
     save_figure(gallery_figure(record), output)
     for row in record.rows:

@@ -6,8 +6,20 @@ from typing import Annotated
 
 import typer
 
-from nescio.cli.options import Count, Force, OptionalOutput, OutputScores, Run
-from nescio.cli.output import out
+from nescio.cli.options import (
+    BatchSize,
+    Count,
+    Force,
+    Json,
+    MoreCount,
+    OptionalOutput,
+    OutputScores,
+    Root,
+    Run,
+    Seed,
+    more,
+)
+from nescio.cli.output import out, print_json
 
 DEFAULT_BUDGET = "60s"
 
@@ -15,16 +27,17 @@ DEFAULT_BUDGET = "60s"
 def audit(
     run: Run,
     features: Annotated[list[str] | None, typer.Option(metavar="NAME...")] = None,
-    scores: OutputScores = None,
-    rows: Count = 200,
-    trials: Count = 10_000,
-    limit: Annotated[int | None, typer.Option(min=0, metavar="N")] = None,
     budget: Annotated[str | None, typer.Option(metavar="TIME")] = None,
-    scaling: bool = True,
+    trials: Count = 10_000,
     output: OptionalOutput = None,
-    batch_size: Count = 1024,
-    seed: int = 0,
-    root: str | None = None,
+    rows: MoreCount = 200,
+    limit: Annotated[int | None, more(min=0, metavar="N")] = None,
+    scores: OutputScores = None,
+    scaling: Annotated[bool, more()] = True,
+    root: Root = None,
+    batch_size: BatchSize = 1024,
+    seed: Seed = 0,
+    json: Json = False,
     force: Force = False,
 ) -> None:
     """Check whether a model becomes certain far from the data.
@@ -35,17 +48,14 @@ def audit(
     inputs are scaled.
 
     Args:
-        features: Columns to scale or, for images, positions from 0 (by channel, then row); by
-            default all of a table, none of images.
-        scores: By default max_prob and entropy and, for stochastic methods, also variance and
-            mutual_information.
+        features: Columns to scale, or positions in an image; by default all of a table.
+        scores: Scores to measure, such as entropy and energy.
         rows: Test inputs to move along each feature.
         trials: Random inputs in the box of the data to scale.
-        limit: Breakpoints of a ray to follow for a proof; what lies beyond is measured. By default
-            400.
-        budget: Time for all audits, such as 60, 60s, 2m or none: what fits is proved, the rest is
-            measured, with fewer rows and trials if needed. By default 60s, or none with `--limit`.
-        scaling: Also measure which scores change as test inputs are scaled.
+        limit: Breakpoints to follow for a proof, by default 400.
+        budget: Time for all, such as 60s, 2m or none; what does not fit is measured, not proved.
+            By default 60s, or none with `--limit`.
+        scaling: Measure which scores change as test inputs are scaled.
         output: Folder for records and figures; by default the run.
 
     Examples:
@@ -66,5 +76,7 @@ def audit(
     if features is not None and facts.kind != "tabular":  # positions; int() refuses very long ones
         chosen = [int(word) if word.isdecimal() and len(word) < 10 else word for word in features]
     what, size = (model, facts.load(root), chosen, scores), (rows, trials, limit, total)
-    for part in RunAudits(output or run, *what, *size, scaling, batch_size, seed).run():
+    audits = RunAudits(output or run, *what, *size, scaling, batch_size, seed)
+    for part in audits.run():
         out.print(part, soft_wrap=isinstance(part, str))
+    print_json(**audits.records)

@@ -5,14 +5,15 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.options import Command, Force, Group
-from nescio.cli.output import out, show
+from nescio.cli.names import complete
+from nescio.cli.options import Command, Force, Group, Json, Root
+from nescio.cli.output import out, print_json, show
 
 data_app = typer.Typer(cls=Group, no_args_is_help=True, help="List the data sets, or download one.")
 
 
 @data_app.command("list", cls=Command)
-def data_list(root: str | None = None) -> None:
+def data_list(root: Root = None, json: Json = False) -> None:
     """List every data set: its name, whether it is available, and where.
 
     Examples:
@@ -22,7 +23,9 @@ def data_list(root: str | None = None) -> None:
     from nescio.report.table import Cell, Styled, Table
 
     rows: list[list[Cell]] = []
-    for entry in status(root):
+    entries = status(root)
+    print_json(entries)
+    for entry in entries:
         missing = "get" if entry.downloadable else "no"
         here = Styled("yes", style="green") if entry.present else Styled(missing, style="yellow")
         rows.append([entry.name, entry.kind, here, str(entry.where or ""), entry.about])
@@ -31,8 +34,8 @@ def data_list(root: str | None = None) -> None:
 
 @data_app.command("get", cls=Command)
 def data_get(
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    root: str | None = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete("NAMES"))],
+    root: Root = None,
     force: Force = False,
 ) -> None:
     """Download a data set and verify its published checksum; resumes if interrupted.

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from nescio.audit import overconfidence, per_feature
 from nescio.audit.inputs import box_of
-from nescio.cli.demo import (
+from nescio.cli.demo_words import (
     ACCEPT,
     LEGEND,
     METHODS,

@@ -3,32 +3,52 @@
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from nescio.cli.network import ClassNames, Folder, Model, Network
-from nescio.cli.options import Count, Force, OptionalOutput, Scores, Unknown
-from nescio.cli.output import check_output, out, print_saved, show, warn
+from nescio.cli.network import Network
+from nescio.cli.options import (
+    BatchSize,
+    ClassNames,
+    Data,
+    Device,
+    Folder,
+    Force,
+    Json,
+    Label,
+    Model,
+    MoreCount,
+    OptionalOutput,
+    Root,
+    Scores,
+    Seed,
+    Unknown,
+    Weights,
+)
+from nescio.cli.output import check_output, out, print_json, print_saved, show, warn
 from nescio.errors import NescioError
-from nescio.records import Evaluation
-from nescio.report.runs import failed_attacks
+
+if TYPE_CHECKING:
+    from nescio.records import Evaluation, Record
 
 
 def evaluate(
     folder: Folder = None,
     model: Model = None,
-    weights: Path | None = None,
-    data: Path | None = None,
+    weights: Weights = None,
+    data: Data = None,
     unknown: Unknown = None,
     scores: Scores = None,
-    attacked: Count = 1000,
     output: OptionalOutput = None,
-    label: str | None = None,
+    attacked: MoreCount = 1000,
+    label: Label = None,
     class_names: ClassNames = "",
-    batch_size: Count = 256,
-    seed: int = 0,
-    root: str | None = None,
+    root: Root = None,
+    batch_size: BatchSize = 256,
+    seed: Seed = 0,
+    device: Device = "cpu",
+    json: Json = False,
     force: Force = False,
 ) -> None:
     """Evaluate a trained model on known and unknown data.
@@ -39,8 +59,8 @@ def evaluate(
     Args:
         data: Known inputs with labels that neither network nor detector has seen: npz, CSV or a
             folder of images; by default the run's test data.
-        unknown: Unknown data, one or more of: unseen, noise (as in paper 2), uniform, normal,
-            permuted, far, adversarial_noise, adversarial_samples, a data set, a file, a folder.
+        unknown: Unknown data, one or more of unseen, {SYNTHETIC}, {ADVERSARIAL}, a data set, a
+            file, a folder.
         attacked: Inputs to attack for the adversarial sets.
         output: The record; by default in the run's folder, or in the current one.
 
@@ -62,11 +82,11 @@ def evaluate(
 
     started = time.monotonic()
     paths = _output_paths(folder, output)
-    network = Network(folder, model, weights, data, None, label, class_names, root)
+    network = Network(folder, model, weights, data, None, label, class_names, root, device)
     subject = network.subject("evaluate")
     tally = Tally(subject.model) if isinstance(subject.model, Detector) else None
     inputs = [Path(name) for name in (subject.source, *(unknown or [])) if Path(name).is_file()]
-    inputs += [path for path in (data, weights) if path is not None]
+    inputs += [Path(path) for path in (data, weights) if path is not None]
     folders = [] if folder is None or output is None else [folder]
     kinds = ("Evaluation", "Examples", "Decision") if tally else ("Evaluation", "Examples")
     for path, kind in zip(paths, kinds, strict=False):
@@ -92,6 +112,7 @@ def evaluate(
     lost = _lost_sets(paths[0], record)
     record.save(paths[0])
     extremes.record(record.known.name, seed, record.provenance.seconds).save(paths[1])
+    records: dict[str, Record] = {"evaluation": record}
     if tally is not None:
         about = record.known.name, record.provenance.settings, time.monotonic() - started
         reused, promise = subject.stale is not None, subject.promise
@@ -99,6 +120,8 @@ def evaluate(
         for line in decision_words(decision):
             show(escape(line))
         decision.save(paths[2])
+        records["decision"] = decision
+    print_json(**records)
     print_saved(*paths[: len(kinds)])
     if lost:
         names = escape(", ".join(lost))
@@ -122,8 +145,11 @@ def _output_paths(folder: Path | None, output: Path | None) -> tuple[Path, ...]:
     return output or record, *beside
 
 
-def _lost_sets(path: Path, record: Evaluation) -> list[str]:
+def _lost_sets(path: Path, record: "Evaluation") -> list[str]:
     """Return the unknown sets of the record at a path that the new one does not have."""
+    from nescio.records import Evaluation
+    from nescio.report.runs import failed_attacks
+
     try:
         both = Evaluation.load(path), record
     except NescioError:  # there is none that could be lost

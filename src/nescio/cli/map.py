@@ -7,42 +7,44 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from nescio.cli.names import complete
 from nescio.cli.options import (
+    BatchSize,
     Count,
+    Device,
     Force,
     Impute,
+    Label,
     OptionalOutput,
     OutputScores,
-    completion_of,
-    one_of,
+    Root,
+    Seed,
+    more,
+    named,
 )
 from nescio.cli.output import check_output, print_saved, show
 
 Methods = Annotated[
     list[str] | None,
-    typer.Option(
-        "--methods",
-        "--method",
-        parser=one_of("method", "METHODS"),
-        autocompletion=completion_of("METHODS"),
-        metavar="NAME...",
-    ),
+    typer.Option("--methods", "--method", **named("method", "METHODS", metavar="NAME...")),
 ]
 
 
 def draw_map(
-    data: Annotated[str, typer.Argument(metavar="DATA")],
+    data: Annotated[str, typer.Argument(metavar="DATA", autocompletion=complete("NAMES"))],
     output: OptionalOutput = None,
     methods: Methods = None,
     scores: OutputScores = None,
     saturation: Annotated[bool, typer.Option("--saturation")] = False,
-    width: float = 4.0,
-    resolution: Annotated[int, typer.Option(min=2, max=2000, metavar="N")] = 120,
     epochs: Count = 40,
-    seed: int = 0,
+    width: Annotated[float, more(metavar="X")] = 4.0,
+    resolution: Annotated[int, more(min=2, max=2000, metavar="N")] = 120,
+    label: Label = None,
     impute: Impute = False,
-    label: str | None = None,
-    root: str | None = None,
+    root: Root = None,
+    batch_size: BatchSize = 64,
+    seed: Seed = 0,
+    device: Device = "cpu",
     force: Force = False,
 ) -> None:
     """Draw where methods are confident, on data with two features.
@@ -52,8 +54,8 @@ def draw_map(
     Args:
         data: Data with two features: two_moons, three_blobs, or a file.
         output: The figure, as svg, png or pdf; by default DATA-map.svg.
-        methods: By default all: {METHODS}.
-        scores: Scores to draw, of {OF_LOGITS}; by default the confidence.
+        methods: By default all of {METHODS}.
+        scores: Scores to draw, such as entropy; by default the confidence.
         saturation: Draw how steeply each score changes.
         width: Side of the map, as a multiple of the data's extent.
         resolution: Grid points along each side.
@@ -70,7 +72,9 @@ def draw_map(
     from nescio.methods import METHODS
     from nescio.report.figures import figure_format, save_figure
     from nescio.report.maps import map_figure
+    from nescio.store.run import check_device
 
+    check_device(device)
     output = output or Path(f"{Path(data).stem}-map.svg")
     methods, drawn = list(dict.fromkeys(methods or METHODS)), scores or ["confidence"]
     scores = scores or ["entropy"]
@@ -81,7 +85,8 @@ def draw_map(
         check_output(path, "Map record", [Path(data)])
     check_compared(methods, scores)
     known, maps = load(data, root, seed=seed, impute=impute, label=label), []
-    draw = partial(trained_map, epochs=epochs, width=width, resolution=resolution, seed=seed)
+    draw = partial(trained_map, epochs=epochs, width=width, resolution=resolution)
+    draw = partial(draw, batch_size=batch_size, seed=seed, device=device)
     for method, path in zip(methods, paths, strict=True):
         record = draw(method, known, scores)
         record.save(path)

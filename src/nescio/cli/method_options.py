@@ -5,11 +5,13 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from nescio.cli.options import Command, described_arguments, names
+from nescio.cli.names import names, names_in_source
+from nescio.cli.options import Command, described_arguments, styled
 from nescio.errors import NescioError, unknown_name
 
 _GIVEN = "nescio.settings"  # where a context keeps the options that are settings of a method
@@ -19,23 +21,18 @@ _METHOD = "nescio.method"  # and the method whose help was asked for
 class MethodCommand(Command):
     """A command that also takes the settings of its method as options; see `method_settings`.
 
-    Help on a method, as of `nescio train acet --help`, ends with its settings.
+    Help on a method, as of `nescio train acet --help`, is on its settings.
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        super().format_help(ctx, formatter)
         if method := ctx.meta.get(_METHOD):
-            _print_settings(method, _own_options(self))
-
-    def listed(self, table: str) -> str:
-        if table != "SETTINGS":
-            return super().listed(table)
-        options = {method: _options(method, _own_options(self)) for method in names("METHODS")}
-        return "; ".join(f"{method}: {' '.join(each)}" for method, each in options.items() if each)
+            _print_settings(method, ctx.command_path, _own_options(self))
+        else:
+            super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--help" in args:
-            ctx.meta[_METHOD] = next((word for word in args if word in names("METHODS")), None)
+            ctx.meta[_METHOD] = next((word for word in args if _is_method(word)), None)
         taken = _own_options(self)
         rest, settings = [], ctx.meta.setdefault(_GIVEN, {})
         words = list(args)
@@ -48,7 +45,9 @@ class MethodCommand(Command):
             if not equals:
                 value = words.pop(0) if words and _is_value(words[0]) else "true"
             settings[name] = value
-        if settings:  # a misspelt option is reported before what click finds missing
+        if (
+            settings and not ctx.resilient_parsing
+        ):  # a misspelt option is reported before what click finds missing
             known = {option for method in names("METHODS") for option in _options(method, taken)}
             for name in (name for name in settings if name not in known):
                 raise unknown_name("option", name, known | {word for word in taken if "--" in word})
@@ -105,10 +104,16 @@ def _options(method: str, taken: set[str]) -> dict[str, str]:
     return options
 
 
+def _is_method(word: str) -> bool:
+    """Return whether a word is a method; ours are known without loading them."""
+    known = names_in_source("METHODS")
+    return word in known or (not word.startswith("-") and word in names("METHODS"))
+
+
 def _is_value(word: str) -> bool:
     """Return whether a word can be the value of the option before it."""
     negative = word[1:2].isdigit() or word[1:2] == "."
-    return (not word.startswith("-") or negative) and word not in names("METHODS")
+    return (not word.startswith("-") or negative) and word not in names_in_source("METHODS")
 
 
 def _value(text: str) -> Any:
@@ -130,17 +135,26 @@ def _value(text: str) -> Any:
     return text
 
 
-def _print_settings(method: str, taken: set[str]) -> None:
+def _print_settings(method: str, program: str, taken: set[str]) -> None:
     """Print the settings of a method with their defaults, described as in its docstring."""
     from nescio.methods import METHODS, default_settings
 
-    defaults = default_settings(method)
-    described = described_arguments(inspect.getdoc(METHODS[method]) or "")
+    defaults, about = default_settings(method), inspect.getdoc(METHODS[method]) or ""
+    described, screen = described_arguments(about), Console()
     table = Table.grid(padding=(0, 2))
     for option, name in _options(method, taken).items():
         default = "" if defaults[name] is None else f" (default: {defaults[name]})"
         text = Text(described.get(name, "") + default)
         table.add_row(Text(option, style="bold cyan", no_wrap=True), text)
+    usage = f"\n [bold]Usage:[/] {program} {method} --data DATA \\[SETTINGS] \\[OPTIONS]\n"
+    screen.print(usage, highlight=False)
+    screen.print(Padding(Text(about.partition("\n")[0]), (0, 1, 1, 1), expand=False))
     if defaults:
         title = f"Settings of {method}"
-        Console().print(Panel(table, title=title, title_align="left", border_style="dim"))
+        screen.print(Panel(table, title=title, title_align="left", border_style="dim"))
+    if "length_scale" in defaults:
+        from nescio.cli.tuned_settings import ABOUT
+
+        screen.print(Padding(styled(ABOUT), (0, 1, 1, 1), expand=False))
+    none = "" if defaults else f"{method} has no settings of its own. "
+    screen.print(Padding(styled(f"{none}All other options: `{program} --help`."), (0, 1)))

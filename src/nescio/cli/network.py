@@ -4,9 +4,7 @@ import csv
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from nescio.cli.output import out, warn
 from nescio.errors import NescioError
@@ -17,11 +15,6 @@ if TYPE_CHECKING:
     from nescio.store.detector_choice import DetectorChoice
     from nescio.store.subject import Subject
 
-ClassNames = Annotated[str, typer.Option(metavar="A,B,…")]
-Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER")]
-Model = Annotated[str | None, typer.Option(metavar="MODULE:NAME")]
-OptionalRun = Annotated[Path | None, typer.Argument(metavar="RUN")]
-
 
 @dataclass(frozen=True)
 class Network:
@@ -30,33 +23,44 @@ class Network:
     folder: Path | None
     model: str | None
     weights: Path | None
-    data: Path | None
+    data: str | None
     train: Path | None
     label: str | None
     class_names: str
     root: str | None
+    device: str
 
     def fit(self, choice: "DetectorChoice", output: Path) -> "tuple[Detector, Fitted, str | None]":
         """Fit a detector into a folder; return it, what it is, and a warning or None."""
         from nescio.store.fit_detector import fit_own, fit_run
 
-        known = self.data, self.train, self.label
+        known, device = self._known(), self.device
         if (self.folder is None) == (self.model is None):
             raise NescioError("expected either a run or --model MODULE:NAME")
         names = self._names()
         if self.folder is not None:
-            return *fit_run(output, self.folder, *known, choice, self.root), None
+            return *fit_run(output, self.folder, *known, choice, self.root, device), None
         if self.model is None or self.data is None:
             raise NescioError("missing known inputs not used in training: --data calibration.npz")
-        arguments = self.model, self.weights, self.data, self.train, self.label
-        return fit_own(output, *arguments, names, choice)
+        arguments = self.model, self.weights, Path(self.data), self.train, self.label
+        return fit_own(output, *arguments, names, choice, device)
 
     def subject(self, command: str) -> "Subject":
         """Return the model or detector to evaluate, and its data."""
+        from nescio.store.run import move_to
+
+        subject = self._subject(command)
+        move_to(subject.model, self.device)
+        return subject
+
+    def _known(self) -> tuple[Path | None, Path | None, str | None]:
+        return None if self.data is None else Path(self.data), self.train, self.label
+
+    def _subject(self, command: str) -> "Subject":
         from nescio.store import subject
         from nescio.store.detector_folder import is_fitted
 
-        names, known = self._names(), (self.data, self.train, self.label)
+        names, known = self._names(), self._known()
         if self.folder is not None and is_fitted(self.folder):
             again = [command, str(self.folder)]
             return subject.subject_of_detector(self.folder, self.model, *known, self.root, again)

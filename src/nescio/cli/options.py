@@ -6,78 +6,40 @@ Nothing here imports torch: the tables that options take names from are loaded w
 import inspect
 import re
 import shlex
-from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from nescio.errors import NescioError, unknown_name
+from nescio.cli.names import complete, names_in_source, one_of, score_in
+from nescio.cli.output import out
+from nescio.errors import NescioError
 from nescio.files import force_overwrite
 
-TABLES = {
-    "DETECTORS": "nescio.detectors",
-    "METHODS": "nescio.methods",
-    "NETWORKS": "nescio.models",
-    "SCORES": "nescio.scores",
-    "OF_LOGITS": "nescio.scores",
-    "GRADIENT": "nescio.scores",
-    "SCHEDULES": "nescio.training.schedule",
-    "AUGMENTATIONS": "nescio.data.transforms",
-}
+MORE = "More options"  # a second panel of the help, for what few need
+MAX_IN_ONE_PANEL = 8  # parameters of a command that needs no second panel
+_OPEN_LIST = "nescio.list"  # where a context keeps the list option that takes the next word
 
 
-def names(table: str) -> list[str]:
-    """Return the names in one of our tables."""
-    return list(getattr(import_module(TABLES[table]), table))
+def more(*names: str, **how: Any) -> Any:
+    """Return an option for the second panel of the help."""
+    return typer.Option(*names, rich_help_panel=MORE, **how)
 
 
-def one_of(kind: str, table: str, *extra: str) -> Callable[[str], str]:
-    """Return a parser of names in a table, whose error suggests the nearest ones."""
-
-    def parse(word: str) -> str:
-        known = [*extra, *names(table)]
-        if table == "DETECTORS" and word.partition(":")[0] in names("SCORES"):
-            advice = f"use --score {word}, which fits a threshold on it"
-            raise typer.BadParameter(f"{word!r} is a score, not a detector; {advice}")
-        if word not in known:
-            raise typer.BadParameter(str(unknown_name(kind, word, known)))
-        return word
-
-    return parse
+def named(kind: str, table: str, *extra: str, **how: Any) -> dict[str, Any]:
+    """Return what an option or argument needs whose values are names in a table."""
+    completion = complete(table, extra=" ".join(extra))
+    parser = one_of(kind, table, *extra)
+    return {"parser": parser, "autocompletion": completion, "metavar": "NAME", **how}
 
 
-def completion_of(table: str, *extra: str) -> Callable[[str], list[str]]:
-    """Return what completes a name in a table, for a shell."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in (*extra, *names(table)) if name.startswith(incomplete)]
-
-    return complete
-
-
-def score_in(table: str) -> Callable[[str], str]:
-    """Return a parser of scores in a table, such as `gen(gamma=0.1)` or `gradient_l2:conv2`."""
-
-    def parse(word: str) -> str:
-        from nescio import scores
-
-        try:
-            return str(scores.score_spec(word, getattr(scores, table)))
-        except NescioError as error:
-            raise typer.BadParameter(str(error)) from error
-
-    return parse
-
-
-def _scores_option(table: str) -> Any:
-    how: dict[str, Any] = {"parser": score_in(table), "autocompletion": completion_of(table)}
-    return typer.Option("--scores", "--score", metavar="NAME...", **how)
+def _score(table: str, metavar: str) -> dict[str, Any]:
+    return {"parser": score_in(table), "autocompletion": complete(table), "metavar": metavar}
 
 
 def _force(ctx: typer.Context, value: bool) -> bool:
@@ -87,45 +49,76 @@ def _force(ctx: typer.Context, value: bool) -> bool:
     return value
 
 
-Candidates = Annotated[list[str] | None, typer.Option(metavar="NAME...")]
-Count = Annotated[int, typer.Option(min=1, metavar="N")]
-Force = Annotated[bool, typer.Option("--force", callback=_force)]
-Impute = Annotated[bool, typer.Option("--impute")]
-Output = Annotated[Path, typer.Option("--output", "-o")]
-OptionalOutput = Annotated[Path | None, typer.Option("--output", "-o")]
-Run = Annotated[Path, typer.Argument(metavar="RUN")]
-Score = Annotated[
-    str | None,
-    typer.Option(parser=score_in("SCORES"), metavar="NAME", autocompletion=completion_of("SCORES")),
+def _json(ctx: typer.Context, value: bool) -> bool:
+    """Let words go to standard error, and leave standard output to the JSON document."""
+    out.stderr = value
+    ctx.call_on_close(lambda: setattr(out, "stderr", False))
+    return value
+
+
+BatchSize = Annotated[int, more(min=1, metavar="N")]
+Candidates = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME...", autocompletion=complete("DETECTORS", "SCORES")),
 ]
-Unknown = Annotated[list[str] | None, typer.Option(metavar="SET...")]
-Scores = Annotated[list[str] | None, _scores_option("SCORES")]
-OutputScores = Annotated[list[str] | None, _scores_option("OF_LOGITS")]
+ClassNames = Annotated[str, more(metavar="A,B,…")]
+Count = Annotated[int, typer.Option(min=1, metavar="N")]
+MoreCount = Annotated[int, more(min=1, metavar="N")]
+Data = Annotated[str | None, typer.Option(metavar="DATA", autocompletion=complete("NAMES"))]
+Device = Annotated[str, more(metavar="NAME", autocompletion=complete(extra="cpu cuda mps"))]
+Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER")]
+Force = Annotated[bool, more("--force", callback=_force)]
+Impute = Annotated[bool, more("--impute")]
+Json = Annotated[bool, more("--json", callback=_json)]
+Label = Annotated[str | None, more(metavar="NAME")]
+Model = Annotated[str | None, typer.Option(metavar="MODULE:NAME")]
+NeededData = Annotated[
+    str, typer.Option("--data", metavar="DATA", autocompletion=complete("NAMES"))
+]
+OptionalRun = Annotated[Path | None, typer.Argument(metavar="RUN")]
+OptionalOutput = Annotated[Path | None, typer.Option("--output", "-o")]
+Output = Annotated[Path, typer.Option("--output", "-o")]
+OutputScores = Annotated[
+    list[str] | None, typer.Option("--scores", "--score", **_score("OF_LOGITS", "NAME..."))
+]
+Root = Annotated[str | None, more(metavar="FOLDER")]
+Run = Annotated[Path, typer.Argument(metavar="RUN")]
+Score = Annotated[str | None, typer.Option(**_score("SCORES", "NAME"))]
+Scores = Annotated[
+    list[str] | None, typer.Option("--scores", "--score", **_score("SCORES", "NAME..."))
+]
+Seed = Annotated[int, more(metavar="N")]
+Train = Annotated[Path | None, typer.Option(metavar="DATA")]
+Unknown = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SET...",
+        autocompletion=complete("SYNTHETIC", "ADVERSARIAL", "NAMES", extra="unseen"),
+    ),
+]
+Weights = Annotated[Path | None, typer.Option(metavar="FILE")]
 # of options that mean the same in every command whose docstring does not say otherwise
 SHARED = """
 Args:
     batch_size: Batch size.
     candidates: Detectors or scores to try; by default all fast ones.
-    class_names: Names of the network's outputs, in order; by default those of the data.
-    data: Known inputs that the network was not trained on: npz, CSV or a folder of images; by
-        default the run's test data.
+    class_names: Names of the network's outputs, in order.
+    data: Known inputs not used in training; by default the run's test data.
+    device: Device, such as cpu or cuda.
     epochs: Passes over the training data.
     folder: A folder written by `nescio train`, `fit` or `recommend`, in place of `--model`.
-    force: Also overwrite files that nescio did not write, or of another kind; folders that contain
-        such files are never replaced.
+    force: Also overwrite files that nescio did not write.
     impute: Fill in missing values of a table.
-    label: Label column of a CSV file; without it all columns are features.
-    model: Your network as MODULE:NAME, such as `my_nets:make_net`: a function or class to call
-        without arguments, or a module; the current folder is searched too. This code is executed.
-    root: Folder of the data sets; by default `$NESCIO_DATA`, or the user's cache.
+    json: Print the result as JSON; words go to standard error.
+    label: Label column of a CSV file; without it all are features.
+    model: Your network, such as `my_nets:make_net`; this code is run.
+    root: Folder of the data sets; by default `$NESCIO_DATA`.
     run: A folder written by `nescio train`.
-    scores: By default all of {OF_LOGITS} that suit the model; also {GRADIENT}, over all weights or
-        those of one layer, as in `gradient_l2:conv2`.
+    scores: Such as entropy or gradient_l2:conv2; by default those of the outputs.
     seed: Random seed.
-    train: Data for a detector that learns more than a threshold, such as the network's training
-        data; by default the run's training data, or a part of the known inputs.
-    unknown: Unknown data, one or more names, files or folders, as in `nescio evaluate`.
-    weights: Weights of your network, in safetensors; by default those it is created with.
+    train: Data to learn from; by default the run's, or part of `--data`.
+    unknown: Unknown data: one or more names, files or folders.
+    weights: Weights of your network, in safetensors.
 """
 
 
@@ -145,6 +138,19 @@ def described_arguments(docstring: str) -> dict[str, str]:
     return described
 
 
+def styled(text: str) -> str:
+    """Return text for the help as markup of rich's, with what stands in backquotes in colour.
+
+    >>> styled("see `nescio data list`")
+    'see [cyan]nescio data list[/]'
+    """
+    return re.sub(r"`([^`]+)`", r"[cyan]\1[/]", escape(text))
+
+
+def _list_names(param: Any) -> list[str]:
+    return list(param.opts) if getattr(param, "multiple", False) else []
+
+
 class Command(TyperCommand):
     """A command whose docstring is its help, and whose list options take all words that follow.
 
@@ -155,32 +161,42 @@ class Command(TyperCommand):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         text, _, examples = (self.help or "").partition("\nExamples:\n")
-        self.help = text.partition("\nArgs:\n")[0]
+        self.help = styled(text.partition("\nArgs:\n")[0])
         self.examples = inspect.cleandoc(examples).splitlines()
         described = described_arguments(SHARED) | described_arguments(text)
         params: Any = self.params
         for param in params:
-            param.help = param.help or described.get(param.name)
+            param.help = param.help or styled(described.get(param.name, ""))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        lists = [param for param in self.params if getattr(param, "multiple", False)]
-        list_options = {name for param in lists for name in param.opts}
+        lists = {name: param for param in self.params for name in _list_names(param)}
         spread: list[str] = []
         current = None
         for word in args:
             if word.startswith("-") and len(word) > 1:
                 name = word.split("=", 1)[0]
-                current = name if name in list_options else None
+                current = name if name in lists else None
             elif current is not None and spread[-1] != current:  # not the option's own first word
                 spread.append(current)
             spread.append(word)
+        ctx.meta[_OPEN_LIST] = lists.get(current or "")
         return super().parse_args(ctx, spread)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete a further word of a list as its first, and else an option."""
+        if ctx.meta.get(_OPEN_LIST) and not incomplete.startswith("-"):
+            return ctx.meta[_OPEN_LIST].shell_complete(ctx, incomplete)
+        return super().shell_complete(ctx, incomplete)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         params: Any = self.get_params(ctx)
         for param in params:
             for table in re.findall(r"{(\w+)}", param.help or ""):
                 param.help = param.help.replace(f"{{{table}}}", self.listed(table))
+            if len(params) <= MAX_IN_ONE_PANEL:
+                param.rich_help_panel = None
+            elif param.name == "help":
+                param.rich_help_panel = MORE
         _hide_flag_types(params)
         super().format_help(ctx, formatter)
         if self.examples:
@@ -190,7 +206,7 @@ class Command(TyperCommand):
 
     def listed(self, table: str) -> str:
         """Return the names in a table, for the help."""
-        return ", ".join(names(table))
+        return ", ".join(names_in_source(table))
 
 
 class Group(TyperGroup):

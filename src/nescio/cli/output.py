@@ -29,6 +29,14 @@ def print_saved(*paths: Path) -> None:
     show(f"Saved: {escape(', '.join(map(str, paths)))}")
 
 
+def print_json(result: Any = None, /, **records: Any) -> None:
+    """With `--json`, write a result, or records by name, to standard output as one document."""
+    if out.stderr:
+        from nescio.records.record import as_json, plain_record
+
+        print(as_json(plain_record(records if result is None else result)))
+
+
 def warn(message: str) -> None:
     """Print a warning."""
     err.print(f"[bold yellow]warning:[/] {escape(message)}", soft_wrap=True)

@@ -5,26 +5,48 @@ from typing import Annotated
 
 import typer
 
-from nescio.cli.network import ClassNames, Folder, Model, Network, OptionalRun, print_fitted
-from nescio.cli.options import Candidates, Count, Force, OptionalOutput, Unknown
-from nescio.cli.output import check_output, out, print_saved
+from nescio.cli.network import Network, print_fitted
+from nescio.cli.options import (
+    BatchSize,
+    Candidates,
+    ClassNames,
+    Data,
+    Device,
+    Folder,
+    Force,
+    Json,
+    Label,
+    Model,
+    OptionalOutput,
+    OptionalRun,
+    Root,
+    Seed,
+    Train,
+    Unknown,
+    Weights,
+    more,
+)
+from nescio.cli.output import check_output, out, print_json, print_saved
 from nescio.errors import NescioError
 
 
 def recommend(
     run: OptionalRun = None,
     model: Model = None,
-    weights: Path | None = None,
-    data: Path | None = None,
-    train: Path | None = None,
+    weights: Weights = None,
+    data: Data = None,
+    train: Train = None,
     candidates: Candidates = None,
-    accept: float = 0.95,
-    inputs: Annotated[int, typer.Option(min=10, metavar="N")] = 1000,
+    accept: Annotated[float, typer.Option(metavar="X")] = 0.95,
     output: OptionalOutput = None,
-    label: str | None = None,
+    inputs: Annotated[int, more(min=10, metavar="N")] = 1000,
+    label: Label = None,
     class_names: ClassNames = "",
-    seed: int = 0,
-    root: str | None = None,
+    root: Root = None,
+    batch_size: BatchSize = 256,
+    seed: Seed = 0,
+    device: Device = "cpu",
+    json: Json = False,
     force: Force = False,
 ) -> None:
     """Find and fit the detector that suits a network best.
@@ -37,7 +59,7 @@ def recommend(
         accept: Fraction of known inputs to accept.
         inputs: Known inputs, and outliers of each kind, to rank by.
         output: Folder for the record and, in `recommended`, the detector; by default the run, or
-            the current folder.
+            the current one.
 
     Examples:
         nescio recommend run
@@ -57,12 +79,14 @@ def recommend(
         )
     path = folder / RECOMMENDATION
     check_output(path, "Recommendation record")
-    best = RecommendedDetector(accept=accept, candidates=candidates, inputs=inputs, seed=seed)
-    network = Network(run, model, weights, data, train, label, class_names, root)
+    options = {"accept": accept, "candidates": candidates, "inputs": inputs}
+    best = RecommendedDetector(**options, batch_size=batch_size, seed=seed)
+    network = Network(run, model, weights, data, train, label, class_names, root, device)
     fitted = network.fit(best, folder / RECOMMENDED)
     if best.record is not None:
         out.print(recommendation_table(best.record))
         best.record.save(path)
+        print_json(best.record)
         print_saved(path, folder / RECOMMENDED)
     print_fitted(fitted, folder / RECOMMENDED)
 
@@ -70,17 +94,19 @@ def recommend(
 def contest(
     folder: Folder = None,
     model: Model = None,
-    weights: Path | None = None,
-    data: Path | None = None,
-    train: Path | None = None,
+    weights: Weights = None,
+    data: Data = None,
+    train: Train = None,
     unknown: Unknown = None,
     candidates: Candidates = None,
     output: OptionalOutput = None,
-    label: str | None = None,
+    label: Label = None,
     class_names: ClassNames = "",
-    batch_size: Count = 1024,
-    seed: int = 0,
-    root: str | None = None,
+    root: Root = None,
+    batch_size: BatchSize = 1024,
+    seed: Seed = 0,
+    device: Device = "cpu",
+    json: Json = False,
     force: Force = False,
 ) -> None:
     """Rank detectors on unknown data by AUROC, FPR95 and time.
@@ -89,9 +115,8 @@ def contest(
     from the training data. If FOLDER contains a detector, its network is used.
 
     Args:
-        data: Known inputs with labels that neither network nor detector has seen: npz, CSV or a
-            folder of images; by default the run's test data.
-        output: Folder for the record and a table; by default the run, or the current folder.
+        data: Known inputs with labels not used in training; by default the run's test data.
+        output: Folder for the record and a table; by default the run, or the current one.
 
     Examples:
         nescio contest run --unknown unseen noise
@@ -113,7 +138,7 @@ def contest(
     path, page = place / CONTEST, place / "contest.md"
     check_output(path, "Contest record")
     check_output(page, PAGE)
-    network = Network(folder, model, weights, data, train, label, class_names, root)
+    network = Network(folder, model, weights, data, train, label, class_names, root, device)
     subject = network.subject("contest")
     how = subject.known, root, seed, subject.read
     sets = {name: unknown_set(word, *how) for name, word in set_names(unknown).items()}
@@ -123,5 +148,6 @@ def contest(
         record = rank(net, *known, candidates=candidates, batch_size=batch_size, seed=seed)
     out.print(ranking_tables(record))
     record.save(path)
+    print_json(record)
     save_markdown(ranking_table(record).markdown(), page)
     print_saved(path, page)

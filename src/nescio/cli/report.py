@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nescio.cli.options import Force, Output, Score, Unknown
+from nescio.cli.options import Force, Json, Output, Score, Unknown
 from nescio.cli.output import out, print_saved
 
 Records = Annotated[list[str], typer.Argument(metavar="[NAME=]RECORD")]
@@ -17,9 +17,8 @@ def report(records: Records, output: Output = Path("report.html"), force: Force 
     It has a verdict in plain words, then figures and tables, and needs no network connection.
 
     Args:
-        records: Records of any kind, or folders of runs with all records in them. They are shown
-            under NAME; by default under the name of their folder or file. Several runs of one NAME
-            are summarised together; they must be of one method, on the same data.
+        records: Records, or folders of runs; shown under NAME, by default that of the folder or
+            file. Runs of one NAME, such as several seeds, are summarised together.
         output: The page.
 
     Examples:
@@ -38,6 +37,7 @@ def compare(
     unknown: Unknown = None,
     score: Score = None,
     output: Output = Path("comparison"),
+    json: Json = False,
     force: Force = False,
 ) -> None:
     """Compare methods in tables and figures.
@@ -48,8 +48,8 @@ def compare(
     Args:
         records: Folders of evaluated runs, or their records. Those of one method, or of one NAME,
             are its runs.
-        unknown: Names of unknown sets in the records; by default all that they have in common.
-        score: Score to compare all methods by; by default each by the one its paper pairs with it.
+        unknown: Unknown sets of the records; by default all that they have in common.
+        score: Score to compare by; by default the one each method's paper pairs with it.
         output: Folder for figures and table.
 
     Examples:

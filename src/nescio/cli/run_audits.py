@@ -55,6 +55,7 @@ class RunAudits:
     batch_size: int = 1024
     seed: int = 0
     written: list[str] = field(default_factory=list)
+    records: dict[str, Record] = field(default_factory=dict)  # by the name of the file
 
     def run(self) -> Iterator[RenderableType]:
         """Yield what to print, as it is found; the verdict comes near the end."""
@@ -121,6 +122,7 @@ class RunAudits:
     def _save(self, name: str, record: Record, figure: Figure) -> None:
         path = self.folder / name
         record.save(path)
+        self.records[path.stem] = record
         save_figure(figure, path.with_suffix(".svg"))
         self.written.extend([str(path), str(path.with_suffix(".svg"))])
 

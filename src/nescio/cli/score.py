@@ -9,8 +9,16 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from nescio.cli.network import Model
-from nescio.cli.options import Count, Force, OptionalOutput, Scores
+from nescio.cli.options import (
+    BatchSize,
+    Device,
+    Force,
+    Model,
+    OptionalOutput,
+    Scores,
+    Seed,
+    more,
+)
 from nescio.cli.output import check_output, err, warn
 from nescio.errors import NescioError, check_name
 
@@ -27,10 +35,11 @@ def score(
     output: OptionalOutput = None,
     fail_on_unknown: Annotated[bool, typer.Option("--fail-on-unknown")] = False,
     model: Model = None,
-    unseen_category: Annotated[str, typer.Option(metavar="warn|refuse")] = "warn",
     scores: Scores = None,
-    batch_size: Count = 256,
-    seed: int = 0,
+    unseen_category: Annotated[str, more(metavar="warn|refuse")] = "warn",
+    batch_size: BatchSize = 256,
+    seed: Seed = 0,
+    device: Device = "cpu",
     force: Force = False,
 ) -> None:
     """Classify new inputs as CSV, one row each.
@@ -38,20 +47,18 @@ def score(
     A detector's rows have the class or "unknown", the model's own class and its confidence, the
     p-value (the fraction of known inputs that are at least as unusual) and the score; rows with
     missing values and unreadable images are unknown. A run's rows have class, confidence and every
-    score (higher = more likely unknown). Tables with categories have a last column for those that
-    were not in the training data.
+    score (higher = more likely unknown).
 
     Args:
         folder: A folder written by `nescio fit` or `nescio train`.
         inputs: A .csv (also .csv.gz, .csv.bz2), .npz, .npy or idx file, a PNG or JPEG image, or a
-            folder of images, searched recursively; of any size, since inputs are streamed.
+            folder of images; of any size, since inputs are streamed.
         output: CSV file; by default standard output.
         fail_on_unknown: Exit with code 3 if a detector answers "unknown" to any input.
-        model: Your network as MODULE:NAME, if the detector's folder does not contain it (`nescio
-            fit` says so).
-        unseen_category: Whether a row with a category that was not in the training data is answered
-            as if it had none (warn), or is unknown, whatever fraction is guaranteed (refuse).
-            Either way it is counted and marked.
+        model: Your network, if `nescio fit` could not store it.
+        scores: Of a run, such as entropy; by default those of the outputs.
+        unseen_category: How to answer a row with a category not in the training data: as if it had
+            none, or as unknown.
 
     Examples:
         nescio score detector new_images -o answers.csv --fail-on-unknown
@@ -77,9 +84,10 @@ def score(
             "own network: leave out --fail-on-unknown and --model"
         )
     if detects:
-        stream, write = _detector_answers(folder, inputs, model, batch_size, refuse)
+        stream, write = _detector_answers(folder, inputs, model, batch_size, refuse, device)
     else:
-        stream, write = _run_answers(folder, inputs, scores or [], batch_size, seed, refuse)
+        how = scores or [], seed, refuse
+        stream, write = _run_answers(folder, inputs, batch_size, device, how)
     place = nullcontext(sys.stdout) if output is None else atomic_write(output, "w")
     with plain_attention(), place as file:
         written = write(file)
@@ -96,29 +104,31 @@ def score(
 
 
 def _detector_answers(
-    folder: Path, inputs: Path, model: str | None, batch_size: int, refuse: bool
+    folder: Path, inputs: Path, model: str | None, batch_size: int, refuse: bool, device: str
 ) -> "Answers":
     from nescio.evaluation.score_file import write_verdicts
     from nescio.store.detector_folder import open_fitted, stream_for
+    from nescio.store.run import move_to
 
     detector, facts = open_fitted(folder, model, ["score", str(folder), str(inputs)])
+    move_to(detector, device)
     stream = stream_for(facts, inputs, batch_size)
     return stream, lambda file: write_verdicts(file, detector, facts.classes, stream, refuse)
 
 
 def _run_answers(
-    run: Path, inputs: Path, scores: list[str], batch_size: int, seed: int, refuse: bool
+    run: Path, inputs: Path, batch_size: int, device: str, how: tuple[list[str], int, bool]
 ) -> "Answers":
     from nescio.data import Stream
     from nescio.evaluation.score_file import write_answers
-    from nescio.store.run import CHECKPOINT, MODEL, open_run
+    from nescio.store.run import CHECKPOINT, MODEL, move_to, open_run
 
     if not (run / MODEL).exists() and not any(run.glob(f"{Path(CHECKPOINT).stem}*")):
         problem = f"{str(run)!r} is not a folder of `nescio fit` or `nescio train`"
         raise NescioError(f"{problem}: it has neither fitted.json nor {MODEL}")
     model, facts = open_run(run)
+    move_to(model, device)
     stream = Stream(inputs, facts.shape, facts.encoder(), batch_size)
-    how = scores, seed, refuse
     return stream, lambda file: write_answers(file, model, facts.classes, stream, *how)
 
 

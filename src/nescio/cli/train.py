@@ -10,111 +10,95 @@ import typer
 from rich.markup import escape
 
 from nescio.cli.method_options import method_settings
-from nescio.cli.options import Count, Force, Impute, OptionalOutput, completion_of, one_of
-from nescio.cli.output import describe_checkpoint, on_interrupt, show
+from nescio.cli.names import complete
+from nescio.cli.options import (
+    BatchSize,
+    Count,
+    Device,
+    Force,
+    Impute,
+    Json,
+    Label,
+    NeededData,
+    OptionalOutput,
+    Root,
+    Seed,
+    more,
+    named,
+)
+from nescio.cli.output import describe_checkpoint, on_interrupt, print_json, show
 from nescio.errors import NescioError
-from nescio.metrics.percent import percent
 
-MethodName = Annotated[
-    str,
-    typer.Argument(
-        parser=one_of("method", "METHODS"),
-        autocompletion=completion_of("METHODS"),
-        metavar="METHOD",
-    ),
-]
-NetworkName = Annotated[
-    str,
-    typer.Option(
-        parser=one_of("network", "NETWORKS", "auto"),
-        autocompletion=completion_of("NETWORKS", "auto"),
-        metavar="NAME",
-    ),
-]
-Schedule = Annotated[
-    str,
-    typer.Option(
-        parser=one_of("schedule", "SCHEDULES"),
-        autocompletion=completion_of("SCHEDULES"),
-        metavar="NAME",
-    ),
-]
+MethodName = Annotated[str, typer.Argument(**named("method", "METHODS", metavar="METHOD"))]
+NetworkName = Annotated[str, typer.Option(**named("network", "NETWORKS", "auto"))]
+Optimizer = Annotated[str, more(metavar="NAME", autocompletion=complete(extra="adam sgd"))]
+Schedule = Annotated[str, typer.Option(**named("schedule", "SCHEDULES"))]
 Augment = Annotated[
-    list[str] | None,
-    typer.Option(
-        parser=one_of("augmentation", "AUGMENTATIONS"),
-        autocompletion=completion_of("AUGMENTATIONS"),
-        metavar="NAME...",
-    ),
+    list[str] | None, typer.Option(**named("augmentation", "AUGMENTATIONS", metavar="NAME..."))
 ]
+Number = Annotated[float, more(metavar="X")]
+OptionalCount = Annotated[int | None, more(metavar="N")]
+OptionalNumber = Annotated[float | None, more(metavar="X")]
 
 
 def train(
     ctx: typer.Context,
     method: MethodName,
-    data: Annotated[str, typer.Option()],
+    data: NeededData,
     output: OptionalOutput = None,
-    network: NetworkName = "auto",
-    dropout: float | None = None,
     unseen: Annotated[str, typer.Option(metavar="A,B,…")] = "",
+    network: NetworkName = "auto",
     epochs: Count = 30,
-    batch_size: Count = 128,
-    optimizer: str = "adam",
-    learning_rate: float = 1e-3,
-    momentum: float = 0.9,
-    weight_decay: float = 0.0,
+    learning_rate: Annotated[float, typer.Option(metavar="X")] = 1e-3,
     schedule: Schedule = "constant",
     augment: Augment = None,
-    validation: float | None = None,
-    patience: int | None = None,
-    checkpoint_every: int | None = None,
-    select_on: Annotated[str | None, typer.Option(metavar="SET")] = None,
-    seed: int = 0,
-    device: str = "cpu",
+    optimizer: Optimizer = "adam",
+    momentum: Number = 0.9,
+    weight_decay: Number = 0.0,
+    dropout: OptionalNumber = None,
+    validation: OptionalNumber = None,
+    patience: OptionalCount = None,
+    checkpoint_every: OptionalCount = None,
+    select_on: Annotated[str | None, typer.Option(metavar="SET", hidden=True)] = None,
+    label: Label = None,
     impute: Impute = False,
-    label: str | None = None,
-    root: str | None = None,
+    root: Root = None,
+    batch_size: BatchSize = 128,
+    seed: Seed = 0,
+    device: Device = "cpu",
+    json: Json = False,
     force: Force = False,
 ) -> None:
     """Train a classifier into a folder; resumes if interrupted.
 
-    Two settings of duq, `--length-scale` and `--penalty`, may be `auto`: they are then tuned first,
-    by trials of a third of `--epochs` (at least 10, or all) that are validated on the fraction
-    `--validation` of the training data, by default 0.1.
-
     Args:
-        method: One of {METHODS}. Its settings are options too ({SETTINGS}); `nescio train METHOD
-            --help` explains them.
-        data: A name from `nescio data list`, a file, or a folder.
-        output: Folder of the run; by default DATA-METHOD, such as digits-softmax.
-        network: One of {NETWORKS}, or auto: one that suits the data.
-        dropout: Dropout rate; by default the network's own, and 0.2 for mc_dropout.
-        unseen: Classes to leave out of training, such as 7,8,9; they become unknown data.
+        method: One of {METHODS}. Its settings: `nescio train METHOD --help`.
+        data: A name, see `nescio data list`, or a path.
+        output: Folder of the run; by default DATA-METHOD.
+        network: {NETWORKS}.
+        dropout: Dropout rate; by default the network's own.
+        unseen: Classes to leave out, as unknown data, such as 7,8,9.
         optimizer: adam or sgd.
         learning_rate: Learning rate.
         momentum: Momentum of sgd.
         weight_decay: L2 penalty on the weights.
-        schedule: Schedule of the learning rate: {SCHEDULES}.
-        augment: Random changes to training images: {AUGMENTATIONS}.
-        validation: Fraction of the training data to use for validation.
+        schedule: Such as cosine or one_cycle.
+        augment: Random changes to images: {AUGMENTATIONS}.
+        validation: Fraction of the training data to validate on.
         patience: Stop after so many epochs without improvement.
         checkpoint_every: Steps between additional checkpoints.
-        select_on: Unknown data to tune `--penalty auto` on, as in `nescio evaluate --unknown`; by
-            default correct against wrong answers.
-        device: Device, such as cpu or cuda.
+        select_on: Unknown data for `--penalty auto` of duq.
         label: Label column of a CSV file; by default the last.
 
     Examples:
         nescio train softmax --data digits --unseen 7,8,9 -o run
         nescio train ensemble --members 10 --data breast_cancer -o clinic
-        nescio train softmax --data mnist --network conv3 --schedule one_cycle
-        nescio train acet --eps 0.3 --steps 10 --data digits --epochs 20 -o wary
-        nescio train ceda --noise notmnist --data mnist --network lenet -o wary
         nescio train duq --length-scale auto --penalty auto --data digits -o sure
     """
     from nescio.data import NAMES
     from nescio.evaluation.evaluate import evaluate
     from nescio.methods import METHODS
+    from nescio.metrics.percent import percent
     from nescio.store.run import Source, default_network, maker, train_run
 
     # an absolute path, so that the run can be evaluated from another folder
@@ -150,6 +134,7 @@ def train(
         f"{name} on {escape(known.name)}: test accuracy [bold]{percent(test.accuracy)}[/] "
         f"({test.inputs} inputs), {len(history.epochs)} epochs, {history.provenance.seconds:.1f} s"
     )
+    print_json(history)
     sets = "unseen noise far" if known.unseen is not None else "noise far"
     folder = escape(shlex.quote(str(output)))
     show(f"Next: [cyan]nescio evaluate {folder} --unknown {sets}[/]")

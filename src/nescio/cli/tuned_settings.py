@@ -17,6 +17,11 @@ from nescio.store.run import LENGTH_SCALE, PENALTY, check_run, training_part
 from nescio.training.tuning import doubts, select_length_scale, select_penalty
 
 AUTO = "auto"
+ABOUT = """\
+`--length-scale` and `--penalty` may be `auto`: they are then tuned first, by trials of a third of
+`--epochs` (at least 10, or all) that are validated on the fraction `--validation` of the training
+data, by default 0.1. `--select-on SET` tunes the penalty on unknown data, as those of
+`nescio evaluate --unknown`; by default it is tuned on correct against wrong answers."""
 TUNABLE = ("length_scale", "penalty", "gradient_penalty")  # the last two mean the same
 TRIAL_FRACTION = 3  # a trial has the run's epochs divided by this: enough to rank values
 MIN_TRIAL_EPOCHS = 10  # or all of a shorter run's: in fewer even good values may learn nothing

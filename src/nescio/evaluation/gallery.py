@@ -29,6 +29,7 @@ def attack_gallery(
     images: int = 8,
     steps: int = 40,
     eps: float | None = None,
+    batch_size: int = 256,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Gallery:
@@ -45,7 +46,7 @@ def attack_gallery(
         steps: of the attack, as long as in the paper, or longer if so few would not reach the
             ball's edge.
         eps: radius of the ball, by default the paper's: 0.3, and 0.1 for samples in colour.
-        seed, progress: as in `predict`; the seed also chooses the images.
+        batch_size, seed, progress: as in `predict`; the seed also chooses the images.
 
     >>> digits = nescio.data.load("digits")
     >>> models = {"untrained": nescio.models.mlp(64, 10)}
@@ -66,7 +67,7 @@ def attack_gallery(
     if start == "noise":
         x = noise.mixed(x, generator=torch.Generator().manual_seed(derived_seed(seed, "noise", 0)))
         kinds = ["permuted"] * (len(x) - len(x) // 2) + ["uniform"] * (len(x) // 2)
-    run: dict[str, Any] = {"seed": seed, "progress": progress}
+    run: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "progress": progress}
     return Gallery(
         data=known.name,
         start=start,
@@ -102,13 +103,14 @@ def _row(
     run: dict[str, Any],
 ) -> GalleryRow:
     method = as_method(model)
-    before = predict(method, x, seed=run["seed"], progress=False)
+    quiet = run | {"progress": False}
+    before = predict(method, x, **quiet)
     if before.shape[2] != len(known.classes):
         raise NescioError(
             f"{name} has {before.shape[2]} classes, but {known.name} has {len(known.classes)}"
         )
     images = attack(method, (x, y) if how.objective == "loss" else x, how, **run).inputs
-    after = predict(method, images, seed=run["seed"], progress=False)
+    after = predict(method, images, **quiet)
     confidence, confidence_before = (
         tuple(round(value, 6) for value in method.confidence(logits).tolist())
         for logits in (after, before)

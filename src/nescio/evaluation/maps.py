@@ -112,7 +112,9 @@ def trained_map(
     epochs: int = 40,
     width: float = 4.0,
     resolution: int = 120,
+    batch_size: int = 64,
     seed: int = 0,
+    device: str = "cpu",
     progress: bool | None = None,
 ) -> Map:
     """Train a method on a small network for the plane, and map it.
@@ -128,7 +130,8 @@ def trained_map(
     _sides(_training_part(known)[0], width, resolution)  # what cannot be drawn is not trained for
     score_specs(scores, OF_LOGITS)
     how: dict[str, Any] = {"seed": seed, "progress": progress}
-    model, history = small_model(method, known, epochs=epochs, **how)
+    training: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "device": device}
+    model, history = small_model(method, known, **training, **how)
     record = uncertainty_map(model, known, scores, width=width, resolution=resolution, **how)
     network = {"hidden": HIDDEN, "dropout": _dropout(method)} if model.on_network else {}
     settings = METHOD_SETTINGS.get(method, {})
@@ -138,7 +141,14 @@ def trained_map(
 
 
 def small_model(
-    method: str, known: Known, *, epochs: int = 40, seed: int = 0, progress: bool | None = None
+    method: str,
+    known: Known,
+    *,
+    epochs: int = 40,
+    batch_size: int = 64,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: bool | None = None,
 ) -> tuple[Method, History]:
     """Train a method in `METHODS` on small networks for the plane; return it and its history.
 
@@ -152,8 +162,8 @@ def small_model(
         torch.manual_seed(derived_seed(check_seed(seed), "weights", 0))
         model = method_for(method, make, len(known.classes), known.normalise, **settings)
     assert known.train is not None  # noqa: S101 - as embedded sets have
-    how: dict[str, Any] = {"batch_size": 64, "seed": seed, "progress": progress}
-    return model, train_model(model, known.train, epochs=epochs, **how)
+    how: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "progress": progress}
+    return model, train_model(model.to(device), known.train, epochs=epochs, **how)
 
 
 def check_compared(methods: Sequence[str], scores: Sequence[str]) -> None:

@@ -52,7 +52,7 @@ class Record(Checked):
 
     def to_json(self) -> str:
         """The record as JSON text; what is undefined is null, and nothing in it is NaN."""
-        return as_json({"record": type(self).__name__, "format": FORMAT, **to_plain(self)})
+        return as_json(plain_record(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -112,7 +112,16 @@ def read_record(path: str | os.PathLike[str]) -> Record:
     return Record.KINDS[name].load(path)
 
 
-def as_json(body: dict[str, Any]) -> str:
+def plain_record(value: Any) -> Any:
+    """Return a record as its file has it; also records by name, or other plain data."""
+    if isinstance(value, dict):
+        return {name: plain_record(record) for name, record in value.items()}
+    if not isinstance(value, Record):
+        return to_plain(value)
+    return {"record": type(value).__name__, "format": FORMAT, **to_plain(value)}
+
+
+def as_json(body: Any) -> str:
     """Return plain data as text, always the same way."""
     return json.dumps(body, indent=1, allow_nan=False, ensure_ascii=False)
 

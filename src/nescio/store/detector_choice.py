@@ -49,6 +49,8 @@ class NamedDetector(DetectorChoice):
     confidence_level: float | None = None
     per_class: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)  # others of the detector's
+    batch_size: int = 256
+    seed: int = 0  # of a detector that draws
 
     @property
     def name(self) -> str:
@@ -58,11 +60,13 @@ class NamedDetector(DetectorChoice):
     def over(self, model: nn.Module) -> Detector:
         """Make the detector, not yet fitted."""
         kind, named = DETECTORS[self.name], {"score": self.score, "layer": self.layer}
-        settings = {name: value for name, value in named.items() if value is not None}
+        settings: dict[str, Any] = {k: value for k, value in named.items() if value is not None}
         if twice := settings.keys() & self.settings.keys():
             raise NescioError(f"{min(twice)} was given twice")
         settings |= self.settings
         names = [name for name in inspect.signature(kind).parameters if name != "model"]
+        if "seed" in names:
+            settings.setdefault("seed", self.seed)
         for name in settings:
             if name not in names:
                 listed = ", ".join(names) or "none"
@@ -81,7 +85,7 @@ class NamedDetector(DetectorChoice):
     def fitted(self, model: nn.Module, calibration: Any, train: Any) -> Detector:
         bound: dict[str, Any] = {"risk": self.risk, "confidence_level": self.confidence_level}
         how = {"train": train, "per_class": self.per_class, **bound}
-        return self.over(model).fit(calibration, self.accept, **how)
+        return self.over(model).fit(calibration, self.accept, batch_size=self.batch_size, **how)
 
 
 class RecommendedDetector(DetectorChoice):

@@ -21,7 +21,7 @@ from nescio.store.detector_folder import (
     write_detector,
 )
 from nescio.store.model_file import write_model
-from nescio.store.run import FITTED, open_run
+from nescio.store.run import FITTED, move_to, open_run
 from nescio.store.user_data import UserData, of_run, with_labels
 from nescio.store.user_network import load_weights, make_network
 
@@ -38,6 +38,7 @@ def fit_own(
     label: str | None,
     names: Sequence[str],
     choice: DetectorChoice,
+    device: str = "cpu",
 ) -> tuple[Detector, Fitted, str | None]:
     """Fit a detector over a network of the user's into a folder.
 
@@ -52,6 +53,7 @@ def fit_own(
         names: of the classes, in the order of the network's outputs; by default those of the data,
             if they are as many, or numbers.
         choice: which detector.
+        device: where to run the network; what is stored is for any.
 
     Returns:
         The detector, its record, and a warning if labels speak against the names of the classes.
@@ -66,7 +68,9 @@ def fit_own(
         classes = class_names(names, user.classes["test"], outputs, str(data))
         sets = user.numbered(samples, classes)
         x = samples["test"].take(slice(MAX_CHECKED_INPUTS))[0]
+        move_to(net, device)
         detector = choice.fitted(net, with_labels(sets["test"]), with_labels(sets.get("train")))
+        detector.to("cpu")
         network, why = write_detector(detector, x, place)
         learned_from = f"a part of {data}" if train is None else str(train)
         dtype = FLOATS if x.is_floating_point() else TOKEN_IDS
@@ -87,6 +91,7 @@ def fit_run(
     label: str | None,
     choice: DetectorChoice,
     root: str | None = None,
+    device: str = "cpu",
 ) -> tuple[Detector, Fitted]:
     """Fit a detector over the model of a run into a folder: on its known test data, or on others.
 
@@ -106,7 +111,8 @@ def fit_run(
     net_facts: dict[str, Any] = {"factory": None, "network": "detector", "why": None, "kind": None}
     net_facts |= {"shape": about.shape, "classes": about.classes, "run": facts_of_run}
     with atomic_folder(folder, FITTED, KIND, FILES) as place:
-        detector = choice.fitted(model, with_labels(calibration), with_labels(teacher))
+        move_to(model, device)
+        detector = choice.fitted(model, with_labels(calibration), with_labels(teacher)).to("cpu")
         write_model(detector, place / DETECTOR)
         facts = _write_facts(place, choice, detector, stopwatch, *on, **net_facts)
     return detector, facts

@@ -204,7 +204,7 @@ def maker(
     dropout: float | None,
 ) -> Callable[..., Method]:
     """Return a maker of a method with fresh weights; its arguments go before `chosen`."""
-    _check_device(device)
+    check_device(device)
     if dropout is None and method == MCDropout.name:  # which needs some
         dropout = inspect.signature(NETWORKS[network]).parameters["dropout"].default or DROPOUT
     options: dict[str, Any] = {} if dropout is None else {"dropout": dropout}
@@ -291,7 +291,14 @@ def evaluations(words: Sequence[str]) -> dict[str, list[Evaluation]]:
     return by_name
 
 
-def _check_device(device: str) -> None:
+def move_to(model: nn.Module, device: str) -> None:
+    """Move a model or detector to a device, or raise an error if there is no such device."""
+    check_device(device)
+    model.to(device)
+
+
+def check_device(device: str) -> None:
+    """Raise an error if a device cannot be used."""
     try:
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:  # no such device, or torch was built without it

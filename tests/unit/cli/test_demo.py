@@ -13,7 +13,8 @@ import pytest
 from rich.console import Console
 
 from nescio.cli import demo_tour, main
-from nescio.cli.demo import (
+from nescio.cli.demo_tour import DIGITS, MOONS, SMALL, split_test, tour
+from nescio.cli.demo_words import (
     ABOUT,
     MAP_COLUMNS,
     MAP_ROWS,
@@ -29,7 +30,6 @@ from nescio.cli.demo import (
     print_summary,
     try_next,
 )
-from nescio.cli.demo_tour import DIGITS, MOONS, SMALL, split_test, tour
 from nescio.data import Stream
 from nescio.errors import NescioError
 from nescio.files import kind_of

@@ -8,7 +8,7 @@ import typer
 import nescio
 from nescio.cli import app, main
 from nescio.cli.method_options import method_settings
-from nescio.cli.options import score_in
+from nescio.cli.names import score_in
 from nescio.errors import NescioError
 from nescio.methods import METHODS, default_settings
 
@@ -132,15 +132,14 @@ def command(monkeypatch, capsys):
     return run
 
 
-def test_help_names_the_settings_of_every_method(command):
-    code, out = command("train --help")
+@pytest.mark.parametrize("method", METHODS)
+def test_help_of_a_method_names_its_settings(command, method):
+    code, out = command(f"train {method} --help")
     assert not code
-    text = " ".join(out.replace("│", " ").split())
-    for method in METHODS:
-        options = " ".join(f"--{name.replace('_', '-')}" for name in default_settings(method))
-        options = options.replace("--momentum", "--duq-momentum")  # sgd has the plain one
-        assert f"{method}: {options}" in text if options else f"{method}:" not in text
-    assert "{" not in text.replace("{METHOD}", "")
+    for name in default_settings(method):
+        option = "--duq-momentum" if name == "momentum" else f"--{name.replace('_', '-')}"
+        assert option in out  # sgd has the plain --momentum
+    assert "{" not in out
 
 
 @pytest.mark.parametrize(
