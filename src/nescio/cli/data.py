@@ -24,7 +24,7 @@ def data_list(root: Root = None, json: Json = False) -> None:
 
     rows: list[list[Cell]] = []
     entries = status(root)
-    print_json(entries)
+    print_json([vars(one) | {"where": one.where and str(one.where)} for one in entries])
     for entry in entries:
         missing = "get" if entry.downloadable else "no"
         here = Styled("yes", style="green") if entry.present else Styled(missing, style="yellow")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from nescio.cli.options import Force, Json, Output, Score, Unknown
-from nescio.cli.output import out, print_saved
+from nescio.cli.output import out, print_json, print_saved
 
 Records = Annotated[list[str], typer.Argument(metavar="[NAME=]RECORD")]
 
@@ -57,8 +57,10 @@ def compare(
         nescio compare plain=run-softmax run-acet --unknown adversarial_noise
         nescio compare duq=seed-0 duq=seed-1 run --unknown mnist -o figures
     """
-    from nescio.report.comparison import write_comparison
+    from nescio.report.comparison import compared_numbers, write_comparison
     from nescio.store.run import evaluations
 
-    out.print(write_comparison(evaluations(records), output, unknown, score))
+    read = evaluations(records)
+    out.print(write_comparison(read, output, unknown, score))
+    print_json(compared_numbers(read, unknown, score))
     print_saved(output)

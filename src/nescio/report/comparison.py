@@ -64,6 +64,26 @@ def write_comparison(
     return Group(*tables) if len(sets) > MAX_SET_TABLES else set_tables(records, unknown, score)
 
 
+def compared_numbers(
+    records: Records, unknown: Sets = None, score: str | None = None
+) -> list[dict[str, object]]:
+    """Return the numbers of each method on each unknown set, as plain data: one for each run."""
+    runs, sets = compared(records, unknown)
+    rows: list[dict[str, object]] = []
+    for method, group in runs.items():
+        for name in sets:
+            sides = [side_of(run, name) for run in group]
+            pairs = zip(group, sides, strict=True)
+            results = [of_score(run, side.separation, score) for run, side in pairs]
+            about = {"method": method, "unknown": name, "score": [one.score for one in results]}
+            known = {"accuracy": [run.known.accuracy for run in group]}
+            metrics = ("auroc", "aupr_in", "aupr_out", "fpr95")
+            measured = {metric: [getattr(one, metric) for one in results] for metric in metrics}
+            mmc = {"mmc": [run.known.mmc for run in group], "mmc_unknown": [s.mmc for s in sides]}
+            rows.append({**about, **known, **mmc, **measured})
+    return rows
+
+
 def _known_cells(group: Sequence[Evaluation]) -> tuple[Cell, Cell, Cell]:
     """Return runs, accuracy and mean confidence on known data of one method."""
     accuracy, mmc = ([getattr(run.known, name) for run in group] for name in ("accuracy", "mmc"))
