@@ -39,11 +39,11 @@ def test_no_more_known_inputs_are_rejected_than_promised(draws, rounded):
 
 def test_p_values_are_uniform_for_known_inputs(draws):
     calibration, new = draws
-    found = torch.cat(
+    p = torch.cat(
         [p_values(one[None], row.sort().values) for row, one in zip(calibration, new, strict=True)]
     )
     for alpha in (0.01, 0.05, 0.1, 0.5, 0.9):
-        share = int((found <= alpha + 1e-12).sum())
+        share = int((p <= alpha + 1e-12).sum())
         assert binom.ppf(1e-6, 20_000, alpha) <= share <= binom.ppf(1 - 1e-6, 20_000, alpha)
 
 
@@ -51,8 +51,8 @@ def test_threshold_and_p_value_agree(draws):
     """What has a p-value of at most 1 − accept lies above the threshold, and nothing else does."""
     calibration, new = draws
     row = calibration[0].sort().values
-    found = p_values(new, row)
-    assert torch.equal(new > conformal_threshold(row, ACCEPT), found <= 1 - ACCEPT + 1e-12)
+    p = p_values(new, row)
+    assert torch.equal(new > conformal_threshold(row, ACCEPT), p <= 1 - ACCEPT + 1e-12)
 
 
 def test_how_many_inputs_a_promise_takes():
@@ -68,11 +68,9 @@ def test_how_many_inputs_a_promise_takes():
 
 
 def test_p_values_by_hand():
-    found = p_values(
-        torch.tensor([-1.0, 2.0, 2.5, 9.0]), torch.tensor([1.0, 2.0, 2.0, 3.0]).double()
-    )
-    np.testing.assert_allclose(found, [1, 4 / 5, 2 / 5, 1 / 5])
-    assert not math.isnan(found.sum())
+    p = p_values(torch.tensor([-1.0, 2.0, 2.5, 9.0]), torch.tensor([1.0, 2.0, 2.0, 3.0]).double())
+    np.testing.assert_allclose(p, [1, 4 / 5, 2 / 5, 1 / 5])
+    assert not math.isnan(p.sum())
 
 
 def test_thresholds_and_p_values_per_class():
