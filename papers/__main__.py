@@ -162,8 +162,10 @@ def run_experiment(
         python -m papers gradient-table1 --scale quick --seeds 3 -o results/gradient-table1
         python -m papers gradient-table1 --scale paper --dry-run
     """
-    from papers.experiment import reproduce
+    from papers.experiment import RECORD, reproduce
     from papers.experiments import EXPERIMENTS
+    from papers.pages import in_time
+    from papers.reproduction import Reproduction
     from papers.results import check_page, write_page
     from papers.terminal import reproduction_table
     from papers.workspace import SCALES, Workspace
@@ -177,6 +179,12 @@ def run_experiment(
     words = [*PROGRAM.split(), name, "--scale", scale, "--seeds", str(count), "-o", str(output)]
     if not dry_run:
         check_page(output)
+        usual = "within an hour on two cores" if scale == "quick" else "its time is not known"
+        if (output / RECORD).is_file():
+            usual = (
+                f"in all {in_time(Reproduction.load(output / RECORD).provenance.seconds)} before"
+            )
+        err.print(f"{name} at the scale {scale}: {usual}", soft_wrap=True)
     place: AbstractContextManager[Any] = tempfile.TemporaryDirectory() if dry_run else nullcontext()
     kept = "nothing is kept of a dry run" if dry_run else "the same command resumes at this stage"
     with on_interrupt(lambda: kept), place as passing:

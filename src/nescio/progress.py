@@ -80,7 +80,8 @@ class Bar:
         self, total: int | None, title: str, drawn: bool, lines: bool = False, done: int = 0
     ) -> None:
         self._total, self._title, self._lines = total, title, lines
-        self._started, self._first, self._done, self._facts = time.monotonic(), done, done, ""
+        self._started, self._first, self._facts = time.monotonic(), done, ""
+        self._done: float = done
         self._task: int | None = None
         self._closed = False
         if lines and _SCREEN.last_line is None:
@@ -91,7 +92,7 @@ class Bar:
             self._clock.daemon = True
             self._clock.start()
 
-    def advance(self, steps: int = 1, facts: str = "", ends: bool = False) -> None:
+    def advance(self, steps: float = 1, facts: str = "", ends: bool = False) -> None:
         """Move on by some steps; `facts` replaces the text at the end of the line if given.
 
         `ends` says that something is complete that may have its own line in a log, such as an
@@ -105,7 +106,7 @@ class Bar:
             if ended or now - last > LOG_INTERVAL:
                 _SCREEN.write(self._line(now))
 
-    def at(self, done: int, total: int | None, facts: str) -> None:
+    def at(self, done: float, total: int | None, facts: str = "") -> None:
         """Move to `done` of `total`, for work in parts that have totals of their own."""
         self._total, self._done = total, 0
         self.advance(done, facts)
@@ -127,7 +128,8 @@ class Bar:
 
     def _line(self, now: float) -> str:
         """What a bar would show, as a line of text."""
-        parts = [f"{self._done}" if self._total is None else f"{self._done} of {self._total}"]
+        done = int(self._done)
+        parts = [f"{done}" if self._total is None else f"{done} of {self._total}"]
         if self._total and self._first < self._done < self._total:
             each = (now - self._started) / (self._done - self._first)
             parts.append(f"about {_duration(each * (self._total - self._done))} left")

@@ -163,3 +163,15 @@ def test_a_resumed_run_says_so(monkeypatch, tmp_path):
     assert train() == [f"train: resuming from epoch 2 of 3 (checkpoint {tmp_path / 'c'})"]
     assert train() == [f"train: already trained (checkpoint {tmp_path / 'c'})"]
     assert train(progress=None) == []
+
+
+def test_an_attack_moves_within_a_batch(monkeypatch):
+    seen = []
+    monkeypatch.setattr(progress.Bar, "at", lambda _, done, total, facts="": seen.append(done))
+    net = mlp(2, 3)
+    x = nescio.data.load("two_moons").test.inputs[:6]
+    how = nescio.attacks.Attack(eps=0.1, steps=4, step_size=0.01)
+    nescio.attacks.attack(net, x, how, box=None)
+    assert len(seen) > 2  # though there is one batch
+    assert seen == sorted(seen)
+    assert seen[-1] == len(x)

@@ -70,6 +70,7 @@ def draw_map(
     from nescio.evaluation.maps import check_compared, trained_map
     from nescio.files import FIGURE
     from nescio.methods import METHODS
+    from nescio.progress import say
     from nescio.report.figures import figure_format, save_figure
     from nescio.report.maps import map_figure
     from nescio.store.run import check_device
@@ -85,6 +86,7 @@ def draw_map(
         check_output(path, "Map record", [Path(data)])
     check_compared(methods, scores)
     known, maps = load(data, root, seed=seed, impute=impute, label=label), []
+    say(f"training {len(methods)} methods one by one: {', '.join(methods)}")
     draw = partial(trained_map, epochs=epochs, width=width, resolution=resolution)
     draw = partial(draw, batch_size=batch_size, seed=seed, device=device)
     for method, path in zip(methods, paths, strict=True):

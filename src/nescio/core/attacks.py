@@ -117,7 +117,8 @@ def attack(
     bound = 0.0 if how.objective == "confidence" else math.inf
     results: list[list[Tensor]] = []
     before = 0
-    with running(model, seed, False) as runner, bar(length(data), "attack", progress) as shown:
+    total, steps = length(data), max(1, how.restarts * how.steps)
+    with running(model, seed, False) as runner, bar(total, "attack", progress) as shown:
         objective = partial(_objective, runner, how.objective)
         for batch, y in read(data, batch_size, seed):
             x = like_model(batch, model).detach()
@@ -127,10 +128,14 @@ def attack(
             if how.objective == "loss" and y is None:
                 raise NescioError("to raise the loss of the true class, the data need labels")
             labels = None if y is None or how.objective != "loss" else as_int64(y).to(x.device)
-            worst = ascend(objective, x, labels, how, box, scale, starts, bound)
+
+            def on_step(step: int, first: int = before, size: int = len(x)) -> None:
+                shown.at(first + size * step / steps, total)  # a batch may take minutes
+
+            worst = ascend(objective, x, labels, how, box, scale, starts, bound, on_step)
             results.append([part.to(batch.device) for part in worst])
             before += len(x)
-            shown.advance(len(x))
+            shown.at(before, total)
     return AttackResult(*map(torch.cat, zip(*results, strict=True)))
 
 
@@ -155,12 +160,13 @@ def ascend(
     scale: Tensor | None = None,
     starts: Sequence[StartStreams] | None = None,
     bound: float = math.inf,
+    on_step: Callable[[int], None] = lambda _: None,
 ) -> AttackResult:
     """Attack one batch on any objective; return the best of inputs, starts and all iterates.
 
     An input that no step moves any more, or whose objective is at its upper `bound`, takes no
     further part. Random starts come from torch's global generator unless `starts` has others, one
-    for each restart.
+    for each restart. `on_step` is told the number of steps so far, of all restarts.
 
     >>> confidence = lambda x, y: net(x).softmax(-1).amax(-1)
     >>> result = ascend(confidence, x[:1], None, Attack(eps=0.5, steps=3))
@@ -170,13 +176,14 @@ def ascend(
     full_ball = Ball.around(x, how.norm, how.eps, box, scale)
     before, _ = _evaluate(objective, x, y, graded=False)
     best, best_value = x.clone(), before.clone()
-    for start in starts or [StartStreams()] * how.restarts:
+    for restart, start in enumerate(starts or [StartStreams()] * how.restarts):
         ball, rows, labels = full_ball, torch.arange(len(x), device=x.device), y
         point = ball.project(ball.random(start)) if how.random_start else x
         value, gradient = _evaluate(objective, point, labels, graded=how.steps > 0)
         _keep_better(best, best_value, rows, point, value)
         step_size = torch.full_like(value, how.step_size)  # for each input
         for step in range(1, how.steps + 1):
+            on_step(restart * how.steps + step - 1)
             target = ball.project(ball.step(point, gradient, step_size))
             moving = (target != point).flatten(1).any(1) & (value < bound)
             # not at every change: a batch of a new size has its cost, too

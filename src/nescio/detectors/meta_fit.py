@@ -14,6 +14,7 @@ from torch import Tensor
 from nescio.data import Samples
 from nescio.methods import Softmax
 from nescio.models import mlp
+from nescio.progress import bar
 from nescio.seeds import derived_seed
 from nescio.training.train import train as train_model
 
@@ -101,12 +102,15 @@ def _strength(l1: float, rows: Rows, wrong: Flags, seed: int) -> float:
     rows, wrong, weight = _fewer(rows, wrong, seed)
     losses = np.zeros(len(STRENGTHS))
     folds = min(FOLDS, int(wrong.sum()), int((~wrong).sum()))
-    for train, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(rows, wrong):
-        solution = None
-        for number, strength in enumerate(STRENGTHS):
-            solution = logistic(l1, strength, rows[train], wrong[train], weight[train], solution)
-            chance = expit(rows[test] @ solution[:-1] + solution[-1])
-            losses[number] += log_loss(wrong[test], chance, sample_weight=weight[test])
+    splits = StratifiedKFold(folds, shuffle=True, random_state=seed).split(rows, wrong)
+    with bar(folds * len(STRENGTHS), "fit meta") as shown:
+        for train, test in splits:
+            sample, solution = (rows[train], wrong[train], weight[train]), None
+            for number, strength in enumerate(STRENGTHS):
+                solution = logistic(l1, strength, *sample, solution)
+                chance = expit(rows[test] @ solution[:-1] + solution[-1])
+                losses[number] += log_loss(wrong[test], chance, sample_weight=weight[test])
+                shown.advance()
     return STRENGTHS[int(losses.argmin())]
 
 

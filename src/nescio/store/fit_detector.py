@@ -9,6 +9,7 @@ from nescio.data import Encoding, Samples
 from nescio.detectors import Combined, Detector
 from nescio.evaluation.class_names import class_names, doubt
 from nescio.files import atomic_folder
+from nescio.progress import bar
 from nescio.records import Fitted, Stopwatch, to_plain
 from nescio.store.detector_choice import DetectorChoice, learners
 from nescio.store.detector_folder import (
@@ -71,7 +72,8 @@ def fit_own(
         move_to(net, device)
         detector = choice.fitted(net, with_labels(sets["test"]), with_labels(sets.get("train")))
         detector.to("cpu")
-        network, why = write_detector(detector, x, place)
+        with bar(None, "export the network"):
+            network, why = write_detector(detector, x, place)
         learned_from = f"a part of {data}" if train is None else str(train)
         dtype = FLOATS if x.is_floating_point() else TOKEN_IDS
         on = user.encoding, str(data), learned_from
