@@ -13,6 +13,7 @@ learn nothing, are functions of logits, and both sides get the same ones: the la
 is neither's work, and takes ten times as long. So are max_prob and entropy, which are here to be
 seen: ours are in float64, and tell inputs apart whose probability is 1.0 to theirs. ODIN, which
 needs a network to go back through, scores 512 images with a `conv3` on both sides.
+`--record results/peers.json` keeps what was measured; `make tables` writes it into the README.
 
 What is compared is timed in turns, each side in a process of its own, as it would be used: what the
 C library does with freed memory is decided by whoever is first in a process, and may double the
@@ -22,6 +23,8 @@ judged before it is rounded. Memory is the growth of a fresh process's peak, as 
 takes some twenty-five minutes.
 """
 
+import json
+import platform
 import statistics
 import subprocess
 import sys
@@ -29,6 +32,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -36,6 +40,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
+import nescio
 import peers
 from nescio.data import Samples
 from nescio.detectors import DETECTORS
@@ -220,6 +225,7 @@ def _alone(*arguments: str) -> str:
 def main() -> int:
     others = {
         "--only": {"nargs": "*", "default": list(PAIRS), "choices": list(PAIRS)},
+        "--record": {"type": Path, "help": "a JSON file to write what was measured to"},
         "--growth": {"nargs": 2, "help": "only print how many bytes the peak memory grows"},
         "--answer": {
             "nargs": 2,
@@ -238,7 +244,7 @@ def main() -> int:
     if peers.pytorch_ood() is None:
         print("pytorch-ood is not installed; it is in the extra bench")
         return 1
-    missed = False
+    missed, measured = False, {}
     table = Table(
         "",
         "ours, s",
@@ -262,6 +268,8 @@ def main() -> int:
         print(f"{name}: {ratio:.2f}× as fast", file=sys.stderr, flush=True)
         small, large = (grown(name, side, given.rows) for side in ("ours", "theirs"))
         share = small / max(large, 1.0)
+        measured[name] = {"ours": fast, "theirs": slow, "faster": ratio}
+        measured[name] |= {"our_mib": small, "their_mib": large}
         missed |= (pair.faster is not None and ratio < pair.faster) or (
             pair.memory is not None and share > pair.memory
         )
@@ -283,7 +291,24 @@ def main() -> int:
         f"medians of {given.processes} processes, in each of "
         f"{given.repeats} in turns, {torch.get_num_threads()} threads",
     )
+    if given.record is not None:
+        write(given.record, measured, given.rows)
     return int(missed and not given.toy)
+
+
+def write(path: Path, measured: dict[str, dict[str, float]], rows: int) -> None:
+    versions = {"nescio": nescio.__version__}
+    versions |= {name: version(name) for name in ("pytorch-ood", "torch")}
+    facts = {"versions": versions, "processor": processor(), "threads": torch.get_num_threads()}
+    facts |= {"rows": rows, "features": FEATURES, "scored": SCORED, "measured": measured}
+    path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def processor() -> str:
+    """Return the processor's name and the widest vectors that torch uses on it."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 if __name__ == "__main__":
