@@ -20,6 +20,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 
@@ -33,6 +34,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 BLOCK = re.compile(
     r"(?:^<!-- test: (?P<mark>.*?) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S
 )
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 NEVER = {  # by their first words, and why
     "make": "installs, or runs these very tests",
     "pip": "installs",
@@ -121,6 +123,16 @@ def never(words):
     return not line.startswith(RUN_ALL_THE_SAME) and any(
         f"{line} ".startswith(f"{name} ") for name in NEVER
     )
+
+
+def compare_output(printed, page_says, exact):
+    """The same text, and the same numbers or nearly so."""
+    if exact:
+        assert printed == page_says
+        return
+    assert NUMBER.sub("#", printed) == NUMBER.sub("#", page_says), printed
+    now, then = (np.array(NUMBER.findall(text), float) for text in (printed, page_says))
+    np.testing.assert_allclose(now, then, rtol=0.1, atol=0.05, err_msg=printed)
 
 
 CHECKS = {  # of what the blocks of a page print
