@@ -1,8 +1,8 @@
 """Write the tables of the pages: `python -m docs.tables`.
 
 A table stands between `<!-- table: methods -->` and `<!-- end of table -->`. A row of methods,
-detectors or scores is a name and the first sentence of its docstring; all other tables are made
-from the records in `results/`.
+detectors or scores is a name and the first sentence of its docstring; `api_…` is the reference of
+each; all other tables are made from the records in `results/`.
 """
 
 import inspect
@@ -12,10 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import nescio
 from nescio.detectors import DETECTORS
 from nescio.methods import METHODS
 from nescio.records import Contest
-from nescio.scores import SCORES
+from nescio.scores import GRADIENT, OF_LOGITS, SCORES
 from papers.pages import VERDICTS, cells, escaped
 from papers.reproduction import Reproduction
 from papers.results import read_results
@@ -29,6 +30,13 @@ PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DO
 def named(columns: Sequence[str], entries: Mapping[str, Any]) -> str:
     """Return what each name stands for, in Markdown."""
     return _markdown(columns, ((f"`{name}`", _first(thing)) for name, thing in entries.items()))
+
+
+def reference(room: str, entries: Mapping[str, Any]) -> str:
+    """Return where mkdocstrings is to show each, by the shortest of its public names."""
+    names = [_documented(thing).__name__ for thing in entries.values()]
+    places = (name if name in nescio.__all__ else f"{room}.{name}" for name in names)
+    return "\n" + "".join(f"::: nescio.{place}\n\n" for place in places)
 
 
 def measured() -> str:
@@ -76,6 +84,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "methods": partial(named, ("method", ""), METHODS),
     "detectors": partial(named, ("detector", ""), DETECTORS),
     "scores": partial(named, ("score", "higher = more likely unknown"), SCORES),
+    "api_methods": partial(reference, "methods", METHODS),
+    "api_detectors": partial(reference, "detectors", DETECTORS),
+    "api_scores_of_logits": partial(reference, "scores", OF_LOGITS),
+    "api_scores_of_gradients": partial(reference, "scores", GRADIENT),
     "measured_detectors": measured,
     "measured_cost": cost,
     **{f"claims_{paper}": partial(claims, paper) for paper in (1, 2, 3, 4)},
@@ -99,10 +111,14 @@ def _run(record: Reproduction) -> str:
     return f"[`{record.name}`](../../results/{record.name}/README.md)"
 
 
+def _documented(thing: Any) -> Any:
+    """The class, or the function of a score's spec."""
+    return getattr(thing, "function", thing)
+
+
 def _first(thing: Any) -> str:
     """The first sentence of what documents a name."""
-    documented = getattr(thing, "function", thing)  # of a score's spec
-    first = inspect.cleandoc(documented.__doc__ or "").split("\n\n")[0]
+    first = inspect.cleandoc(_documented(thing).__doc__ or "").split("\n\n")[0]
     return " ".join(first.split())
 
 

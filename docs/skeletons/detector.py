@@ -1,13 +1,13 @@
 """A new detector, in one file and one line.
 
-Copy this file to `src/nescio/detectors/nearest_mean.py`, change it, import its class in
-`detectors/__init__.py`, and add it to `CLASSES` there:
+Copy this file to `src/nescio/detectors/nearest_mean.py`, change it, and import its class in
+`detectors/__init__.py`:
 
-    NearestMean,
+    from nescio.detectors.nearest_mean import NearestMean as NearestMean
 
 It is then known to `nescio.detectors.DETECTORS`, `recommend`, `save` and the command line; the
-contract tests run on it, and its row in the documentation is generated. If it needs more of labels
-and predictions than means and covariances by class, start from `detector_with_learn.py`.
+contract tests run on it, and `make tables` writes it into the documentation. If it needs more of
+labels and predictions than means and covariances by class, start from `detector_with_learn.py`.
 """
 
 from typing import Any, ClassVar
@@ -28,6 +28,10 @@ class NearestMean(GaussianDetector):
 
     Args:
         model, layer, floor: as for every detector on Gaussian features.
+
+    >>> detector = NearestMean(net).fit(known.test, train=known.train)
+    >>> detector.predict(x)  # class, or −1 = "I do not know"
+    tensor([ 0, -1])
     """
 
     name = "nearest_mean"

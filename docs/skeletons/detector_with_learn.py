@@ -1,9 +1,9 @@
 """A new detector that walks over labels and predictions itself, in one file and one line.
 
-Copy this file to `src/nescio/detectors/predicted_mean.py`, change it, import its class in
-`detectors/__init__.py`, and add it to `CLASSES` there:
+Copy this file to `src/nescio/detectors/predicted_mean.py`, change it, and import its class in
+`detectors/__init__.py`:
 
-    PredictedMean,
+    from nescio.detectors.predicted_mean import PredictedMean as PredictedMean
 
 If means and covariances by class are all it learns, `detector.py` is the shorter way.
 """
@@ -29,6 +29,10 @@ class PredictedMean(FeatureDetector):
 
     Args:
         model, layer: as for every detector on features.
+
+    >>> detector = PredictedMean(net).fit(known.test, train=known.train)
+    >>> detector.predict(x)  # class, or −1 = "I do not know"
+    tensor([ 0, -1])
     """
 
     name = "predicted_mean"

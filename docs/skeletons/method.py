@@ -1,10 +1,19 @@
-"""A method in one file: copy it to src/nescio/methods/, import and list it in __init__.py there."""
+"""A new method, in one file and one line.
+
+Copy this file to `src/nescio/methods/label_smoothing.py`, change it, and import its class in
+`methods/__init__.py`:
+
+    from nescio.methods.label_smoothing import LabelSmoothing as LabelSmoothing
+
+It is then known to `nescio.methods.METHODS`, `train`, `save` and the command line; the contract
+tests run on it, and `make tables` writes it into the documentation.
+"""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nescio.errors import check_float
-from nescio.methods import Method
+from nescio.methods.method import Method
 
 
 class LabelSmoothing(Method):
@@ -16,6 +25,9 @@ class LabelSmoothing(Method):
         net: a network from inputs to logits.
         normalise: what raw inputs go through first.
         smoothing: probability that is spread over all classes.
+
+    >>> model = LabelSmoothing(nescio.models.mlp(2, 3), known.normalise, smoothing=0.2)
+    >>> history = nescio.train(model, known.train, epochs=1)
     """
 
     name = "label_smoothing"  # in METHODS, files and on the command line

@@ -1,20 +1,22 @@
 """A new score, in one file and one line.
 
-Copy this file to `src/nescio/scores/gini.py`, change it, import the function in
-`scores/__init__.py`, and add it to `SPECS` there:
+Copy this file to `src/nescio/scores/gini.py`, change it, and import its function in
+`scores/__init__.py`:
 
-    ScoreSpec.of(gini),
+    from nescio.scores.gini import gini as gini
 
-`needs_draws=True` if it compares draws. It is then known to `nescio.scores.SCORES`, `Threshold`,
-`evaluate` and the command line, also with parameters, as in `gini(temperature=2.0)`; the contract
-tests run on it, and its row in the documentation is generated.
+It is then known to `nescio.scores.SCORES`, `Threshold`, `evaluate` and the command line, also with
+parameters, as in `gini(temperature=2.0)`; the contract tests run on it, and `make tables` writes it
+into the documentation.
 """
 
 from torch import Tensor
 
 from nescio.core.logits import check_logits, mean_log_probs
+from nescio.scores.spec import declare
 
 
+@declare()  # or, if it compares draws, @declare(needs_draws=True)
 def gini(logits: Tensor, temperature: float = 1.0) -> Tensor:
     """Gini impurity `Σ_c p̄_c (1 − p̄_c)` of the mean prediction; 0 if it is certain.
 

@@ -1,155 +1,125 @@
-"""A new score, detector or method is one file, as a skeleton of the docs, and one line."""
+"""A new score, detector or method is one file, as a skeleton of the docs, and one line.
 
-import copy
-import importlib.util
-import inspect
-import itertools
-from functools import partial
+The skeletons are put into a copy of the package, each with its line, and the contract tests and
+those of `skeleton_checks.py` are run there, in a process of its own.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
 
 import pytest
-import torch
-import torch.nn.functional as F
 
-import nescio
-from nescio.detectors import DETECTORS
-from nescio.detectors.named import named_candidates
-from nescio.methods import METHODS, default_settings, method_for
-from nescio.models import mlp
-from nescio.scores import OF_LOGITS, SCORES, ScoreSpec, score_spec
-from tests.contract import test_damaged_detectors, test_detectors, test_scores
-
-SKELETONS = Path(__file__).parents[2] / "docs" / "skeletons"
+ROOT = Path(__file__).parents[2]
+CONTRACT = Path("tests/contract")
+ITSELF = Path(__file__).name
 
 
-def skeleton(name):
-    """The module of a skeleton."""
-    spec = importlib.util.spec_from_file_location(f"skeleton_{name}", SKELETONS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+class Skeleton(NamedTuple):
+    """A file of `docs/skeletons`, the room and name it gets, what it defines, and its contract."""
+
+    file: str
+    room: str
+    name: str
+    thing: str
+    contract: tuple[str, ...]
 
 
-GINI = ScoreSpec.of(skeleton("score").gini)
-NEW = [skeleton("detector").NearestMean, skeleton("detector_with_learn").PredictedMean]
+OF_DETECTORS = ("test_detectors", "test_damaged_detectors")
+SKELETONS = [
+    Skeleton("score", "scores", "gini", "gini", ("test_scores",)),
+    Skeleton("detector", "detectors", "nearest_mean", "NearestMean", OF_DETECTORS),
+    Skeleton("detector_with_learn", "detectors", "predicted_mean", "PredictedMean", OF_DETECTORS),
+    Skeleton("method", "methods", "label_smoothing", "LabelSmoothing", ("test_methods",)),
+]
 
 
-def checks(module):
-    """The contract tests of a module, each with its cases."""
-    for name, check in vars(module).items():
-        if name.startswith("test_"):
-            marks = getattr(check, "pytestmark", [])
-            cases = [[{m.args[0]: value} for value in m.args[1]] for m in marks]
-            for number, case in enumerate(itertools.product(*cases)):
-                given = {key: value for part in case for key, value in part.items()}
-                yield pytest.param(check, given, id=f"{name}-{number}")
+def add(root, skeleton):
+    """Copy a skeleton into its room, and import it there before all others: the hardest place."""
+    room = root / "src" / "nescio" / skeleton.room
+    shutil.copy(ROOT / "docs" / "skeletons" / f"{skeleton.file}.py", room / f"{skeleton.name}.py")
+    line = (
+        f"from nescio.{skeleton.room}.{skeleton.name} import {skeleton.thing} as {skeleton.thing}"
+    )
+    assert f"\n    {line}\n" in (room / f"{skeleton.name}.py").read_text("utf-8")  # as it says
+    door = room / "__init__.py"
+    before, first, after = door.read_text("utf-8").partition(f"from nescio.{skeleton.room}.")
+    door.write_text(f"{before}{line}\n{first}{after}", encoding="utf-8")
 
 
-def run(check, given, request):
-    """Call a contract test with its case, and with fixtures for the rest."""
-    names = inspect.signature(check).parameters
-    check(**{n: given[n] if n in given else request.getfixturevalue(n) for n in names})
-
-
-@pytest.fixture
-def score(monkeypatch):
-    monkeypatch.setitem(SCORES, GINI.name, GINI)
-    monkeypatch.setitem(OF_LOGITS, GINI.name, GINI)
-    return GINI.name
-
-
-@pytest.fixture(params=NEW, ids=lambda kind: kind.name)
-def name(request, monkeypatch):
-    monkeypatch.setitem(DETECTORS, request.param.name, request.param)
-    return request.param.name
+def run(root, *words):
+    environment = os.environ | {"PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, *words]
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
-def ready(model, known):
-    return {kind.name: kind(model).fit(known.test, train=known.train) for kind in NEW}
+def root(tmp_path_factory):
+    """A copy of the repository with the skeletons in their rooms."""
+    root = tmp_path_factory.mktemp("copy")
+    ignored = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", ITSELF)
+    for part in ("src", "docs", "tests", "papers"):
+        shutil.copytree(ROOT / part, root / part, ignore=ignored)
+    for part in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / part, root / part)
+    (root / "results").symlink_to(ROOT / "results")
+    for skeleton in SKELETONS:
+        add(root, skeleton)
+    return root
 
 
-@pytest.fixture
-def detector(name, ready):
-    return copy.deepcopy(ready[name])
+@pytest.fixture(scope="module")
+def outcome(root):
+    """What pytest prints there, once `make tables` was run, and the names of tests that passed."""
+    tables = run(root, "-m", "docs.tables")
+    assert tables.returncode == 0, tables.stderr
+    names = [name for skeleton in SKELETONS for name in (skeleton.name, skeleton.thing)]
+    names += ["skeleton_checks", "on_one_page", "on_a_page", "tables_are_generated"]
+    paths = [str(CONTRACT), "tests/unit/test_readme.py"]
+    paths += [f"src/nescio/{skeleton.room}/{skeleton.name}.py" for skeleton in SKELETONS]
+    options = ["-q", "-p", "no:cacheprovider", "--junit-xml", "junit.xml"]
+    options += ["-o", "python_files=test_*.py skeleton_checks.py"]
+    tests = run(root, "-m", "pytest", *options, "-k", " or ".join(names), *paths)
+    cases = ET.parse(root / "junit.xml").iter("testcase")
+    passed = [
+        f"{case.get('classname')}.{case.get('name')}"
+        for case in cases
+        if not {child.tag for child in case} & {"failure", "error"}
+    ]
+    return tests, passed
 
 
-@pytest.mark.parametrize(("check", "given"), list(checks(test_scores)))
-def test_the_score(check, given, score, request):
-    run(check, given, request)
+def test_all_tests_of_the_copy_pass(outcome):
+    tests, _ = outcome
+    assert tests.returncode == 0, tests.stdout[-5000:]
 
 
-@pytest.mark.parametrize(
-    ("check", "given"), [*checks(test_detectors), *checks(test_damaged_detectors)]
-)
-def test_the_detector(check, given, name, request):
-    run(check, given, request)
+@pytest.mark.parametrize("skeleton", SKELETONS, ids=lambda skeleton: skeleton.name)
+def test_every_contract_test_runs_on_it(skeleton, outcome):
+    _, passed = outcome
+    for module in skeleton.contract:
+        text = (ROOT / CONTRACT / f"{module}.py").read_text("utf-8")
+        expected = set(re.findall(r"^def (test_\w+)", text, re.MULTILINE))
+        pattern = rf"{module}\.(test_\w+)\[.*\b{skeleton.name}\b.*\]$"
+        assert {found[1] for case in passed if (found := re.search(pattern, case))} == expected
+    assert any(case.endswith(f"{skeleton.name}.{skeleton.thing}") for case in passed)  # its example
 
 
-@pytest.mark.parametrize("count", [6, 8])
-def test_classes_other_than_the_models_are_told(ready, known, count):
-    detector = copy.deepcopy(ready["predicted_mean"])
-    detector.keep(means_=detector.means_[torch.arange(count) % 7])
-    with pytest.raises(nescio.NescioError, match=f"has learned {count} classes, got 7"):
-        detector.predict(known.test)
+def test_own_checks_and_pages_run(outcome):
+    _, passed = outcome
+    assert sum("skeleton_checks" in case for case in passed) >= 7
+    for test in ("public_name_is_on_one_page", "tables_are_generated"):
+        assert any(test in case for case in passed)
 
 
-def test_names_are_known_everywhere(score, name, model, known):
-    assert str(score_spec("gini(temperature=2)")) == "gini(temperature=2)"
-    assert name in named_candidates(None, draws=1)
-    detector = nescio.Threshold(model, "gini(temperature=2)").fit(known.test)
-    record = nescio.evaluate(detector, known.test, {"unseen": known.unseen}, scores=[score])
-    assert [one.score for one in record.unknown[0].separation] == ["gini", "threshold"]
-
-
-@pytest.fixture
-def method(monkeypatch):
-    new = skeleton("method").LabelSmoothing
-    monkeypatch.setitem(METHODS, new.name, new)
-    return new
-
-
-def test_a_new_method_is_trained_scored_saved_and_loaded(method, known, tmp_path):
-    assert default_settings(method.name) == {"smoothing": 0.1}
-    make_net = partial(mlp, 64, hidden=(16,))
-    model = method_for(method.name, make_net, 7, known.normalise, smoothing=0.2)
-    history = nescio.train(model, known.train, epochs=3, checkpoint=tmp_path / "c")
-    assert history.method == method.name
-    assert history.provenance.settings["method_settings"] == {"smoothing": 0.2}
-    x, y = known.train.take(slice(20))
-    assert model.loss(x, y)[0] == F.cross_entropy(model(x), y, label_smoothing=0.2)
-    detector = nescio.Threshold(model).fit(known.test, accept=0.9)
-    assert (detector.predict(known.test) >= 0).double().mean() >= 0.9
-    for thing in (model, detector):
-        nescio.save(thing, tmp_path / "saved")
-        again = nescio.load(tmp_path / "saved")
-        assert type(again) is type(thing)
-        logits = [nescio.predict(getattr(one, "model", one), known.test) for one in (thing, again)]
-        assert torch.equal(*logits)
-    assert again.model.settings() == {"smoothing": 0.2}
-    other = method_for(method.name, make_net, 7, known.normalise, smoothing=0.3)
-    with pytest.raises(nescio.NescioError, match=r"smoothing=0\.2, not 0\.3"):
-        nescio.train(other, known.train, epochs=3, checkpoint=tmp_path / "c")
-
-
-def test_a_new_method_is_audited_and_evaluated(method, known):
-    model = method(mlp(64, 7, hidden=(16,)), known.normalise)
-    record = nescio.evaluate(model, known.test, {"unseen": known.unseen})
-    assert record.method == method.name
-    x = known.test.take(slice(3))[0]
-    assert nescio.audit.asymptote(model, x, torch.ones_like(x)).slope.shape == (3, 7)
-
-
-def test_the_command_line_knows_a_new_method(method, known, tmp_path, capsys):
-    from typer.main import get_command
-
-    from nescio.cli import app
-
-    words = f"train {method.name} --data digits --unseen 7,8,9 --smoothing 0.3 --epochs 1"
-    get_command(app)(args=[*words.split(), "-o", str(tmp_path / "run")], standalone_mode=False)
-    model = nescio.load(next((tmp_path / "run").glob("model*")))
-    assert type(model) is method
-    assert model.smoothing == 0.3
-    with pytest.raises(SystemExit):
-        get_command(app)(args=["train", method.name, "--help"])
-    assert "probability that is spread over all classes" in capsys.readouterr().out
+@pytest.mark.parametrize("skeleton", SKELETONS, ids=lambda skeleton: skeleton.name)
+def test_tables_and_pages_have_it(skeleton, root, outcome):
+    shown = rf"^::: nescio\.{skeleton.room}\.{skeleton.thing}$"
+    page = (root / "docs" / "api" / f"{skeleton.room}.md").read_text("utf-8")
+    assert len(re.findall(shown, page, re.MULTILINE)) == 1
+    assert f"\n| `{skeleton.name}` | " in (root / "README.md").read_text("utf-8")

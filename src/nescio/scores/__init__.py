@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from inspect import isfunction
 from typing import Any
 
 from torch import Tensor, nn
@@ -9,41 +10,36 @@ from torch import Tensor, nn
 from nescio.errors import NescioError, unknown_name
 from nescio.scores.gradient import GradientFeatures as GradientFeatures
 from nescio.scores.gradient import gradient_features as gradient_features
-from nescio.scores.gradient import gradient_l1 as gradient_l1
-from nescio.scores.gradient import gradient_l2 as gradient_l2
-from nescio.scores.gradient import gradient_max as gradient_max
-from nescio.scores.gradient import gradient_min as gradient_min
-from nescio.scores.gradient import gradient_std as gradient_std
-from nescio.scores.output import energy as energy
-from nescio.scores.output import entropy as entropy
-from nescio.scores.output import expected_entropy as expected_entropy
-from nescio.scores.output import margin as margin
-from nescio.scores.output import max_logit as max_logit
-from nescio.scores.output import max_prob as max_prob
-from nescio.scores.output import mutual_information as mutual_information
-from nescio.scores.output import normalised_entropy as normalised_entropy
-from nescio.scores.output import variance as variance
+from nescio.scores.spec import DECLARED
 from nescio.scores.spec import Score as Score
 from nescio.scores.spec import ScoreError as ScoreError
 from nescio.scores.spec import ScoreSpec as ScoreSpec
+from nescio.scores.spec import declare as declare
 
-SPECS = (  # of all scores, in the order of tables
-    ScoreSpec.of(max_prob, log_of="1 − max p"),
-    ScoreSpec.of(margin, log_of="1 − (p₁ − p₂)"),
-    ScoreSpec.of(entropy),
-    ScoreSpec.of(normalised_entropy),
-    ScoreSpec.of(max_logit),
-    ScoreSpec.of(energy),
-    ScoreSpec.of(expected_entropy, needs_draws=True),
-    ScoreSpec.of(variance, needs_draws=True),
-    ScoreSpec.of(mutual_information, needs_draws=True),
-    ScoreSpec.of(gradient_l1, of_model=True),
-    ScoreSpec.of(gradient_l2, of_model=True),
-    ScoreSpec.of(gradient_min, of_model=True),
-    ScoreSpec.of(gradient_max, of_model=True),
-    ScoreSpec.of(gradient_std, of_model=True),
-)
-SCORES: dict[str, ScoreSpec] = {spec.name: spec for spec in SPECS}  # all scores by name
+# A score is a line here, in the order of tables; SCORES is built from these.
+# isort: off
+from nescio.scores.output import max_prob as max_prob
+from nescio.scores.output import margin as margin
+from nescio.scores.output import entropy as entropy
+from nescio.scores.output import normalised_entropy as normalised_entropy
+from nescio.scores.output import max_logit as max_logit
+from nescio.scores.output import energy as energy
+from nescio.scores.output import expected_entropy as expected_entropy
+from nescio.scores.output import variance as variance
+from nescio.scores.output import mutual_information as mutual_information
+from nescio.scores.gradient import gradient_l1 as gradient_l1
+from nescio.scores.gradient import gradient_l2 as gradient_l2
+from nescio.scores.gradient import gradient_min as gradient_min
+from nescio.scores.gradient import gradient_max as gradient_max
+from nescio.scores.gradient import gradient_std as gradient_std
+# isort: on
+
+# all scores by name
+SCORES: dict[str, ScoreSpec] = {
+    name: DECLARED[function]
+    for name, function in tuple(globals().items())
+    if isfunction(function) and function in DECLARED
+}
 # functions of logits alone
 OF_LOGITS = {name: spec for name, spec in SCORES.items() if not spec.of_model}
 # those that look into the network

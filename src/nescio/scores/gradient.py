@@ -15,6 +15,7 @@ from nescio.core.predict import map_batches
 from nescio.core.weight_gradients import STATISTICS, BatchGradients, Moments, batch_gradients
 from nescio.errors import NescioError
 from nescio.scores.output import entropy, log_entropy, max_prob
+from nescio.scores.spec import declare
 
 ALL = "all"
 EXTRA = ("entropy", "max_prob")  # which the paper adds to them, and compares them with
@@ -107,6 +108,7 @@ def _log_statistic(
     return values[:, names.index(f"{layer}/{statistic}")]
 
 
+@declare(of_model=True)
 def gradient_l1(model: nn.Module, data: Any, layer: str = ALL, **options: Any) -> Tensor:
     """Log of the gradient's norm `‖∇_w L‖₁` at the predicted class (Oberdiek et al. 2018).
 
@@ -118,6 +120,7 @@ def gradient_l1(model: nn.Module, data: Any, layer: str = ALL, **options: Any) -
     return _log_statistic("l1", model, data, layer, options)
 
 
+@declare(of_model=True)
 def gradient_l2(model: nn.Module, data: Any, layer: str = ALL, **options: Any) -> Tensor:
     """Log of the gradient's norm `‖∇_w L‖₂` at the predicted class (Oberdiek et al. 2018).
 
@@ -129,6 +132,7 @@ def gradient_l2(model: nn.Module, data: Any, layer: str = ALL, **options: Any) -
     return _log_statistic("l2", model, data, layer, options)
 
 
+@declare(of_model=True)
 def gradient_min(model: nn.Module, data: Any, layer: str = ALL, **options: Any) -> Tensor:
     """Log of `−min ∇_w L`, the gradient's least, at the predicted class (Oberdiek et al. 2018).
 
@@ -140,6 +144,7 @@ def gradient_min(model: nn.Module, data: Any, layer: str = ALL, **options: Any) 
     return _log_statistic("min", model, data, layer, options)
 
 
+@declare(of_model=True)
 def gradient_max(model: nn.Module, data: Any, layer: str = ALL, **options: Any) -> Tensor:
     """Log of `max ∇_w L`, the gradient's largest, at the predicted class (Oberdiek et al. 2018).
 
@@ -151,6 +156,7 @@ def gradient_max(model: nn.Module, data: Any, layer: str = ALL, **options: Any) 
     return _log_statistic("max", model, data, layer, options)
 
 
+@declare(of_model=True)
 def gradient_std(model: nn.Module, data: Any, layer: str = ALL, **options: Any) -> Tensor:
     """Log of the gradient's standard deviation at the predicted class (Oberdiek et al. 2018).
 

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from nescio.core import logits as lg
 from nescio.errors import NescioError
+from nescio.scores.spec import declare
 
 _FLOOR = -600.0  # exp(−600) ≈ 1e-261: below this a float64 soon has no room left
 
 
+@declare(log_of="1 − max p")
 def max_prob(logits: Tensor) -> Tensor:
     """Distance of the largest probability from one, on a log scale: `log(1 − max_c p̄_c)`.
 
@@ -25,6 +27,7 @@ def max_prob(logits: Tensor) -> Tensor:
     return lg.largest_log_probs(logits)[1]
 
 
+@declare(log_of="1 − (p₁ − p₂)")
 def margin(logits: Tensor) -> Tensor:
     """Lead of the best class over the second: `log(1 − (p̄₁ − p̄₂))` (Scheffer et al. 2001).
 
@@ -39,6 +42,7 @@ def margin(logits: Tensor) -> Tensor:
     return torch.where(lead < 0.5, torch.log1p(-lead.clamp(max=0.5)), torch.logaddexp(rest, second))
 
 
+@declare()
 def entropy(logits: Tensor) -> Tensor:
     """Predictive entropy `H(p̄) = −Σ_c p̄_c log p̄_c`, in nats; `log C` when uniform.
 
@@ -56,6 +60,7 @@ def entropy(logits: Tensor) -> Tensor:
     return torch.where(exact, values, in_order(log_entropy(*lg.mean_log_probs(logits))))
 
 
+@declare()
 def normalised_entropy(logits: Tensor) -> Tensor:
     """Entropy divided by `log C`, so that uniform gives 1 (Oberdiek et al. 2018).
 
@@ -65,6 +70,7 @@ def normalised_entropy(logits: Tensor) -> Tensor:
     return entropy(logits) / math.log(logits.shape[2])
 
 
+@declare()
 def max_logit(logits: Tensor) -> Tensor:
     """Largest logit, negated; with several draws `log mean_s exp(logit)` takes its place.
 
@@ -79,6 +85,7 @@ def max_logit(logits: Tensor) -> Tensor:
     return -(logits.double().logsumexp(0) - math.log(len(logits))).amax(-1)
 
 
+@declare()
 def energy(logits: Tensor) -> Tensor:
     """Free energy `−log Σ_c exp(logit_c)` (Liu et al. 2020), the mean over draws inside the log.
 
@@ -94,6 +101,7 @@ def energy(logits: Tensor) -> Tensor:
     return total.log_().add_(largest - math.log(len(logits))).neg_().flatten()
 
 
+@declare(needs_draws=True)
 def expected_entropy(logits: Tensor) -> Tensor:
     """Mean entropy of the draws, `E_s[H(p_s)]` in nats: the uncertainty in the data.
 
@@ -104,6 +112,7 @@ def expected_entropy(logits: Tensor) -> Tensor:
     return in_order(log_entropy(log_p, log_q).logsumexp(0) - math.log(len(log_p)))
 
 
+@declare(needs_draws=True)
 def variance(logits: Tensor) -> Tensor:
     """Softmax variance `(1/C) Σ_c (E_s[p_sc²] − E_s[p_sc]²)` (*Know your limits*, section 3.3).
 
@@ -119,6 +128,7 @@ def variance(logits: Tensor) -> Tensor:
     return in_order(log_variances.logsumexp(-1) - math.log(logits.shape[2]))
 
 
+@declare(needs_draws=True)
 def mutual_information(logits: Tensor) -> Tensor:
     """Mutual information of label and draw, `H(p̄) − E_s[H(p_s)]` in nats: the draws' disagreement.
 

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from nescio.errors import NescioError, check_name
 Score = Callable[[Tensor], Tensor]  # logits `(S, N, C)` → scores `(N,)`
 MAX_TEXT = 200  # characters of a name with parameters
 Parameter = str | int | float | None
+Function = TypeVar("Function", bound=Callable[..., Tensor])
 
 
 class ScoreError(NescioError):
@@ -106,6 +107,25 @@ class ScoreSpec:
         """Return the parameters that the function has, and their defaults."""
         _, *arguments = inspect.signature(self.function).parameters.values()
         return {each.name: each.default for each in arguments if each.default is not each.empty}
+
+
+DECLARED: dict[Callable[..., Tensor], ScoreSpec] = {}  # of functions that declare to be scores
+
+
+def declare(**facts: Any) -> Callable[[Function], Function]:
+    """Return a decorator of functions that are scores; `facts` are other fields of `ScoreSpec`.
+
+    Imported in `nescio/scores/__init__.py`, the function is in `SCORES`.
+
+    >>> @declare(needs_draws=True)
+    ... def spread(logits): ...
+    """
+
+    def declared(function: Function) -> Function:
+        DECLARED[function] = ScoreSpec.of(function, **facts)
+        return function
+
+    return declared
 
 
 def _problem(values: object, count: int) -> str:
