@@ -5,10 +5,15 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from urllib.parse import quote
 
+from nescio.report import Styled, Table
 from papers.paper import FOLDERS, read_paper
 from papers.reproduction import Claim, Comparison, Reproduction
 
-VERDICTS = {True: "yes", False: "no", None: "not clear"}  # of a claim
+VERDICTS = {  # of a claim
+    True: Styled("yes", style="green"),
+    False: Styled("no", style="bold red"),
+    None: Styled("not clear", style="yellow"),
+}
 FOLDED_ROWS = 20  # a longer table is folded away on the page of all
 MEANING = (
     "Mean ± standard deviation over our runs; a difference is ours less the paper's, and – stands "
@@ -32,14 +37,12 @@ def reproduction_markdown(record: Reproduction) -> str:
     for picture in record.pictures:
         lines += [f"![{escaped(picture)}]({picture})", ""]
     if record.compared:
-        table = _compared(record.compared)
-        lines += ["## The paper's numbers and ours", "", *table, "", MEANING, ""]
+        table = numbers_table(record).markdown()
+        lines += ["## The paper's numbers and ours", "", table, MEANING, ""]
     if record.claims:
-        lines += ["## What the paper says", "", *_claims(record.claims), ""]
+        lines += ["## What the paper says", "", claims_table(record).markdown()]
     if record.deviations:
-        rows = [(one.setting, one.paper, one.ours, one.why) for one in record.deviations]
-        table = _table(("setting", "paper", "ours", "why"), rows)
-        lines += ["## What is not as in the paper", "", *table, ""]
+        lines += ["## What is not as in the paper", "", deviations_table(record).markdown()]
     if record.remarks:
         lines += ["## Remarks", "", *(f"- {escaped(remark)}" for remark in record.remarks), ""]
     versions = ", ".join(f"{name} {number}" for name, number in record.provenance.versions.items())
@@ -59,7 +62,7 @@ def results_markdown(records: Mapping[str, Reproduction], command: str) -> str:
         "# The papers' tables and figures, made again",
         "",
         f"Made by `{command}` from the records in each folder: no number here is typed by hand.",
-        *(MEANING, SHARED, "", *_summary(ordered), ""),
+        *(MEANING, SHARED, "", _summary(ordered).markdown()),
     ]
     for paper, group in groupby(ordered, lambda one: one[1].paper):
         lines += [f"## Paper {paper}: {titles.get(paper, '')}".rstrip(": "), ""]
@@ -115,18 +118,38 @@ def number(value: float, unit: str = "", like: float | None = None, sign: bool =
     return f"{value:{plus},.{digits}f}".replace("-", "−")
 
 
-def cells(one: Comparison) -> tuple[str, str, str]:
-    """Return the paper's number, ours and the difference, with digits for the larger of both."""
+def numbers_table(record: Reproduction, title: str = "") -> Table:
+    """Return the paper's numbers, ours and the differences."""
+    rows = [(one.what, *_cells(one)) for one in record.compared]
+    return Table(title, ("", "paper", "ours", "difference"), rows)
+
+
+def claims_table(record: Reproduction, title: str = "") -> Table:
+    """Return what the paper says, whether it holds, and what we saw."""
+    rows = [(claim.says, VERDICTS[claim.holds], claim.seen) for claim in record.claims]
+    return Table(title, ("the paper says", "holds", "what we saw"), rows)
+
+
+def deviations_table(record: Reproduction, title: str = "") -> Table:
+    """Return the settings that are not as in the paper, and why."""
+    rows = [(one.setting, one.paper, one.ours, one.why) for one in record.deviations]
+    return Table(title, ("setting", "paper", "ours", "why"), rows)
+
+
+def _cells(one: Comparison) -> tuple[Styled | None, Styled, Styled | None]:
+    """The paper's number, ours and the difference, with digits for the larger of both."""
     like = max(abs(one.ours), abs(one.paper or 0.0))
 
-    def shown(value: float, spread: float | None) -> str:
+    def cell(value: float, spread: float | None) -> Styled:
         more = "" if spread is None else f" ± {number(spread, one.unit, like)}"
-        return f"{number(value, one.unit, like)}{more} {one.unit}".rstrip()
+        return Styled(f"{number(value, one.unit, like)}{more} {one.unit}".rstrip(), value)
 
+    ours = cell(one.ours, one.spread)
     if one.paper is None:
-        return "–", shown(one.ours, one.spread), "–"
-    difference = number(one.ours - one.paper, one.unit, like, sign=True)
-    return shown(one.paper, one.paper_spread), shown(one.ours, one.spread), difference
+        return None, ours, None
+    difference = one.ours - one.paper
+    shown = Styled(number(difference, one.unit, like, sign=True), difference)
+    return cell(one.paper, one.paper_spread), ours, shown
 
 
 def _part(folder: str, record: Reproduction) -> list[str]:
@@ -136,13 +159,13 @@ def _part(folder: str, record: Reproduction) -> list[str]:
     lines += [f"{escaped(record.title[:1].upper() + record.title[1:])}. {facts(record)}:", ""]
     lines += ["```sh", record.command, "```", ""]
     if record.compared:
-        table, count = _compared(record.compared), len(record.compared)
+        table, count = [numbers_table(record).markdown()], len(record.compared)
         if count > FOLDED_ROWS:
             opened = f"<details><summary>{count} numbers</summary>"
-            table = [opened, "", *table, "", "</details>"]
-        lines += [*table, ""]
+            table = [opened, "", *table, "</details>", ""]
+        lines += table
     if record.claims:
-        lines += [*_claims(record.claims), ""]
+        lines += [claims_table(record).markdown()]
     if record.deviations:
         settings = escaped(", ".join(one.setting for one in record.deviations))
         lines += [f"[Not as in the paper]({page}#what-is-not-as-in-the-paper): {settings}.", ""]
@@ -155,17 +178,21 @@ def _page(folder: str) -> str:
     return quote(f"{folder}/README.md")
 
 
-def _summary(records: Sequence[tuple[str, Reproduction]]) -> list[str]:
+def _summary(records: Sequence[tuple[str, Reproduction]]) -> Table:
     rows = [
         (
-            f"[{escaped(record.name)}]({_page(folder)})",
-            *(f"{record.paper}, {escaped(record.item)}", escaped(record.title), record.scale),
+            Styled(record.name, link=_page(folder)),
+            *(f"{record.paper}, {record.item}", record.title, record.scale),
             *(str(record.seeds), str(sum(one.paper is not None for one in record.compared))),
-            *(_median(record.compared), _held(record.claims), in_time(record.provenance.seconds)),
+            *(
+                _median(record.compared),
+                _count_held(record.claims),
+                in_time(record.provenance.seconds),
+            ),
         )
         for folder, record in records
     ]
-    return _table(SUMMARY, rows, escape=False)
+    return Table("", SUMMARY, rows)
 
 
 def _median(compared: Sequence[Comparison]) -> str:
@@ -175,34 +202,15 @@ def _median(compared: Sequence[Comparison]) -> str:
         if one.paper is not None:
             by_unit.setdefault(one.unit, []).append(abs(one.ours - one.paper))
     medians = {unit: statistics.median(sizes) for unit, sizes in by_unit.items()}
-    shown = (f"{number(value, unit)} {escaped(unit)}".rstrip() for unit, value in medians.items())
+    shown = (f"{number(value, unit)} {unit}".rstrip() for unit, value in medians.items())
     return "; ".join(shown) or "–"
 
 
-def _compared(compared: Sequence[Comparison]) -> list[str]:
-    rows = [(one.what, *cells(one)) for one in compared]
-    return _table(("", "paper", "ours", "difference"), rows, "|---|--:|--:|--:|")
-
-
-def _claims(claims: Sequence[Claim]) -> list[str]:
-    verdicts = VERDICTS | {False: "**no**"}
-    rows = [(claim.says, verdicts[claim.holds], claim.seen) for claim in claims]
-    return _table(("the paper says", "holds", "what we saw"), rows)
-
-
-def _held(claims: Sequence[Claim]) -> str:
+def _count_held(claims: Sequence[Claim]) -> str:
     """How many claims hold, of how many."""
     verdicts = [claim.holds for claim in claims]
     unclear = f", {verdicts.count(None)} not clear" if None in verdicts else ""
     return f"{verdicts.count(True)} of {len(claims)}{unclear}" if claims else "–"
-
-
-def _table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], rule: str = "", escape: bool = True
-) -> list[str]:
-    body = [[escaped(cell) if escape else cell for cell in row] for row in rows]
-    lines = [f"| {' | '.join(row)} |" for row in (columns, *body)]
-    return [lines[0], rule or "|---" * len(columns) + "|", *lines[1:]]
 
 
 def _title(record: Reproduction) -> str:

@@ -4,22 +4,10 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from nescio.report import (
-    SECTIONS,
-    Cell,
-    ReportContext,
-    Section,
-    Styled,
-    Table,
-    format_number,
-    heading,
-    items,
-    join,
-    paragraphs,
-)
+from nescio.report import SECTIONS, ReportContext, Section, heading, items, join, paragraphs
 from papers.duq.timings import timings_html
 from papers.gradient_uncertainty.separations import separations_html
-from papers.pages import VERDICTS, number
+from papers.pages import claims_table, deviations_table, number, numbers_table
 from papers.pages import heading as heading_of
 from papers.relu_overconfidence.radius import radius_html
 from papers.reproduction import Comparison, Reproduction
@@ -34,13 +22,10 @@ def reproductions_html(context: ReportContext) -> Markup:
 
 def _experiment(record: Reproduction) -> Markup:
     runs = "1 run" if record.seeds == 1 else f"{record.seeds} runs"
-    numbers = list(map(_row, record.compared))
-    claims = [(claim.says, VERDICTS[claim.holds], claim.seen) for claim in record.claims]
-    settings = [(one.setting, one.paper, one.ours, one.why) for one in record.deviations]
     tables = [
-        Table("The paper’s figures beside ours", ("what", "paper", "ours", "difference"), numbers),
-        Table("Claims", ("the paper says", "holds", "what we saw"), claims),
-        Table("Settings that differ", ("setting", "paper", "ours", "why"), settings),
+        numbers_table(record, "The paper’s numbers and ours"),
+        claims_table(record, "What the paper says"),
+        deviations_table(record, "What is not as in the paper"),
     ]
     parts = [
         heading(heading_of(record)),
@@ -49,21 +34,6 @@ def _experiment(record: Reproduction) -> Markup:
         *(table.html() for table in tables if table.rows),
     ]
     return join([*parts, items(record.remarks) if record.remarks else ""])
-
-
-def _row(one: Comparison) -> list[Cell]:
-    ours, unit = _figure(one.ours, one.spread, one.unit), f" {one.unit}".rstrip()
-    if one.paper is None:
-        return [one.what, None, ours, None]
-    apart = one.ours - one.paper
-    paper = _figure(one.paper, one.paper_spread, one.unit)
-    return [one.what, paper, ours, Styled(f"{apart:+.3g}{unit}", apart)]
-
-
-def _figure(value: float, spread: float | None, unit: str) -> Styled:
-    shown = format_number(value) if abs(value) < 10 else f"{value:.5g}"
-    deviation = "" if spread is None else f" ±{spread:.2g}"
-    return Styled(f"{shown}{deviation} {unit}".rstrip(), value)
 
 
 def reproduced(record: Reproduction) -> list[str]:
@@ -78,8 +48,8 @@ def reproduced(record: Reproduction) -> list[str]:
     if record.claims:
         verdicts = [claim.holds for claim in record.claims]
         unclear = f"; of {verdicts.count(None)} they cannot tell" if None in verdicts else ""
-        held = f"{verdicts.count(True)} of {len(verdicts)} claims hold in our runs"
-        sentences.append(f"{what}: {held}{unclear}.")
+        holding = f"{verdicts.count(True)} of {len(verdicts)} claims hold in our runs"
+        sentences.append(f"{what}: {holding}{unclear}.")
     return sentences
 
 

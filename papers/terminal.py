@@ -7,27 +7,18 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from nescio.report import Styled, Table
 from papers.experiment import Experiment
-from papers.pages import VERDICTS, cells, facts, heading, in_time
+from papers.pages import claims_table, deviations_table, facts, heading, in_time, numbers_table
 from papers.reproduction import Reproduction
-
-COLOURS = {True: "green", False: "red", None: "yellow"}  # of a claim
 
 
 def reproduction_table(record: Reproduction) -> RenderableType:
     """Return the numbers side by side, the claims, what is not as in the paper, and remarks."""
     parts = [Text(heading(record), style="bold"), Text(facts(record), style="dim")]
-    numbers = [(one.what, *cells(one)) for one in record.compared]
-    claims = [
-        (Styled(VERDICTS[one.holds], style=COLOURS[one.holds]), one.says, one.seen)
-        for one in record.claims
-    ]
-    settings = [(one.setting, one.paper, one.ours, one.why) for one in record.deviations]
     tables = [
-        Table("the paper's numbers and ours", ("", "paper", "ours", "difference"), numbers),
-        Table("what the paper says", ("holds", "claim", "what we saw"), claims),
-        Table("what is not as in the paper", ("setting", "paper", "ours", "why"), settings),
+        numbers_table(record, "the paper's numbers and ours"),
+        claims_table(record, "what the paper says"),
+        deviations_table(record, "what is not as in the paper"),
     ]
     remarks = [Text(f"• {remark}") for remark in record.remarks]
     return Group(*parts, *(table for table in tables if table.rows), *remarks)

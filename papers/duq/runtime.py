@@ -17,7 +17,7 @@ from torch import Tensor
 from nescio import predict
 from nescio.methods import DUQ, Ensemble, Method, Softmax, TrainingStep
 from nescio.models import network_for
-from nescio.records import Provenance
+from nescio.records import Stopwatch
 from papers.duq.compared import PAPER
 from papers.duq.timings import Timings
 from papers.experiment import Experiment, Outcome
@@ -64,14 +64,14 @@ def runtime(work: Workspace) -> Outcome:
 
 def timed(work: Workspace, network: str, shape: tuple[int, ...]) -> Timings:
     """Time each piece of work, interleaved."""
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     batch, many = (8, 8) if work.dry else (128, work.pick(512, 256))
     with torch.random.fork_rng():
         torch.manual_seed(0)
         tasks = {**training(network, shape, batch), **prediction(network, shape, many)}
         rounds = interleaved(tasks, work.count(15, 1))
     settings = {"batch": batch, "images": many, "rounds": len(rounds[TRAIN + SOFTMAX])}
-    origin = Provenance.now(0, settings, time.monotonic() - started)
+    origin = stopwatch.provenance(0, settings)
     return Timings(network, batch, torch.get_num_threads(), rounds, origin)
 
 

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from nescio.records import Checked, Count, Fraction, Provenance, Record, check_together
 from nescio.report import (
     COLOURS,
+    Cell,
     ReportContext,
     Styled,
     Table,
@@ -112,16 +113,16 @@ def separation_page(
     lines, sets = [f"{heading(record)} In brackets: the paper.", ""], list(record.rows[0].against)
     for measure in measures:
         best = {name: max(record.rows, key=_mean_at(name, measure)).name for name in sets}
-        lines += [_line([MEASURES[measure], *sets]), "|---" * (len(sets) + 1) + "|"]
+        rows = []
         for row in record.rows:
-            cells = [row.name]
-            for name, found in row.against.items():
-                mark = "**" if best[name] == row.name else ""
-                there = published.get((row.name, name), {}).get(measure)
-                ours = f"{mark}{_percent(getattr(found, measure), ' ± ')}{mark}"
-                cells.append(ours + (f" ({there:.2f})" if there else ""))
-            lines.append(_line(cells))
-        lines.append("")
+            cells: list[Cell] = [row.name]
+            for name, metrics in row.against.items():
+                theirs = published.get((row.name, name), {}).get(measure)
+                beside = f" ({theirs:.2f})" if theirs else ""
+                text = f"{_percent(getattr(metrics, measure), ' ± ')}{beside}"
+                cells.append(Styled(text, style="bold" if best[name] == row.name else ""))
+            rows.append(cells)
+        lines.append(Table("", (MEASURES[measure], *sets), rows).markdown())
     return "\n".join(lines)
 
 
@@ -196,8 +197,3 @@ def _mean_at(name: str, measure: str) -> Any:
 def _percent(values: Sequence[float], sign: str) -> str:
     spread = f"{sign}{100 * stdev(values):.2f}" if len(values) > 1 else ""
     return f"{100 * fmean(values):.2f}{spread}"
-
-
-def _line(cells: Sequence[str]) -> str:
-    """A row whose names do not end a cell."""
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"

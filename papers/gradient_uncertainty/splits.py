@@ -4,9 +4,8 @@ Networks are trained on independent splits of labelled data. Of each input we ke
 its gradient: single statistics and meta-classifiers are functions of these numbers.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from nescio.detectors import fit_meta, labelled_features
 from nescio.evaluation import unknown_set
 from nescio.methods import Softmax
 from nescio.models import network_for
-from nescio.records import History, Provenance, to_plain
+from nescio.records import History, Stopwatch, to_plain
 from nescio.scores import gradient_features
 from papers.gradient_uncertainty.separations import (
     ScoreRow,
@@ -132,13 +131,13 @@ def one_split(
     settings: Mapping[str, Any],
 ) -> Separations:
     """Train a network on its part of the data, and evaluate all scores on all sets."""
-    started, own = time.monotonic(), derived_seed(seed, "split", split)
+    stopwatch, own = Stopwatch(), derived_seed(seed, "split", split)
     known = load(plan.data, root, plan.unseen)
     train, validation, test = divided(known, (plan.train, plan.validation, plan.test), own)
-    learning = time.monotonic()
+    training = Stopwatch()
     model, history = _trained(plan, known, train, own, folder / f"split-{split}.safetensors")
-    # a training that was cut off and gone on with took longer than this time
-    started += time.monotonic() - learning - history.provenance.seconds
+    # a training that was resumed took longer than this time
+    earlier_seconds = history.provenance.seconds - training.seconds
     rows, right, names = labelled_features(model, validation)
     if min(count := (int(right.sum()), int((~right).sum()))) < MIN_ANSWERS:
         raise NescioError(
@@ -156,14 +155,16 @@ def one_split(
         few_of = {name: familiar[name] for name in mix}
         table.append(_network_row(plan, by_set, rows, right, few_of, own))
     spreads = [ScoreValues(name, by_set.values(names.index(SINGLE[name]))) for name in SHOWN]
+    accuracy = nescio.evaluate(model, test, scores=["max_prob"]).known.accuracy
+    origin = stopwatch.provenance(seed, dict(settings))
     return Separations(
         data=known.name,
         network=plan.network,
-        accuracy=(nescio.evaluate(model, test, scores=["max_prob"]).known.accuracy,),
+        accuracy=(accuracy,),
         sets={name: (len(values),) for name, values in by_set.features.items()},
         rows=tuple(table),
         spreads=tuple(spreads),
-        provenance=Provenance.now(seed, dict(settings), time.monotonic() - started),
+        provenance=replace(origin, seconds=origin.seconds + earlier_seconds),
     )
 
 

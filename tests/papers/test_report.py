@@ -133,13 +133,13 @@ def test_a_record_without_what_it_is_about_is_named(kind, field):
 def test_a_reproduction_shows_paper_and_ours_and_what_fell_short():
     made = papers_page([("duq-table2", a_reproduction(ours=0.85))])
     for part in (
-        "0.955 ±0.007",
-        "0.850 ±0.002",
-        "-0.105",
+        "0.955 ± 0.007",
+        "0.850 ± 0.002",
+        "−0.105",
         "Too few epochs.",
         "python -m papers duq-table2 --seeds 3",
         "<td>no</td>",
-        "12 s",
+        "12.00 s",
     ):
         assert part in made, part
     assert "Made by <code>python -m papers duq-table2 --seeds 3</code>" in made

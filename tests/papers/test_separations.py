@@ -60,7 +60,7 @@ def test_the_page_has_the_paper_beside():
     assert "| entropy | 90.50 ± 0.71 (97.74) | 90.50 ± 0.71 |" in page
     assert "| lasso | **95.50 ± 0.71** | **95.50 ± 0.71** |" in page
     lines = page.splitlines()
-    assert sum(line.startswith("|---") for line in lines) == 2
+    assert sum(line.startswith("| ---") for line in lines) == 2
     widths = {line.replace(r"\|", "").count("|") for line in lines if line.startswith("|")}
     assert widths == {4}
 

@@ -1,6 +1,5 @@
 """`nescio evaluate`: a network or detector on known and unknown data."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,12 +74,13 @@ def evaluate(
     from nescio.evaluation.evaluate import evaluate as evaluate_model
     from nescio.evaluation.extremes import Extremes
     from nescio.evaluation.unknown_sets import unknown_sets
+    from nescio.records import Stopwatch
     from nescio.report.decision import decision_words
     from nescio.report.evaluation import evaluation_tables
     from nescio.store.detector_folder import plain_attention
     from nescio.store.run import EVALUATION
 
-    started = time.monotonic()
+    stopwatch = Stopwatch()
     paths = _output_paths(folder, output)
     network = Network(folder, model, weights, data, None, label, class_names, root, device)
     subject = network.subject("evaluate")
@@ -114,7 +114,7 @@ def evaluate(
     extremes.record(record.known.name, seed, record.provenance.seconds).save(paths[1])
     records: dict[str, Record] = {"evaluation": record}
     if tally is not None:
-        about = record.known.name, record.provenance.settings, time.monotonic() - started
+        about = record.known.name, record.provenance.settings, stopwatch.seconds
         reused, promise = subject.stale is not None, subject.promise
         decision = replace(tally.record(*about), promise=promise, on_calibration_inputs=reused)
         for line in decision_words(decision):
