@@ -119,6 +119,7 @@ def asks_of(detector):
     x[3, 0, 0, 0] = torch.nan  # is answered −1
     ways = (detector.predict, detector.p_value, detector.explain)
     found = [partial(way, x[start : start + 8]) for way in ways for start in (0, 8)]
+    found.append(partial(detector.score, x[8:16], batch_size=3))
     return [*found, *(partial(detector.score, x[start : start + 8]) for start in (8, 16, 24))]
 
 
@@ -165,6 +166,7 @@ def test_gradients(frozen, calls):
         lambda: attack(net, x[:4], Attack(steps=5), seed=1).inputs,
     ]
     asks.append(lambda: quantity_gradients(net, x[:6], lambda z: z[0].T, norms=True)[1])
+    asks += asks_of(nescio.Threshold(net, "gradient_l2").fit(images(100), accept=0.8))
     check(net, asks, max(3, calls // 8))
 
 

@@ -1,9 +1,11 @@
 """Leave a user's model, and settings of the process, as they were found."""
 
 import copy
+import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import chain
 from typing import TypeVar
 
@@ -11,11 +13,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from nescio.core.random_streams import preserve_generators
+from nescio.core.random_streams import generators_held, preserve_generators
 from nescio.errors import NescioError
 
 M = TypeVar("M", bound=nn.Module)
 _HOOKS = [name for name in vars(nn.Module()) if "_hooks" in name and "state_dict" not in name]
+_MAX_WAIT = 60.0  # seconds until a thread that may hold up the one it waits for gives in
+_locks: weakref.WeakKeyDictionary[nn.Module, threading.RLock] = weakref.WeakKeyDictionary()
+_locks_guard = threading.Lock()
+
+
+def _forget_locks() -> None:
+    _locks_guard._at_fork_reinit()  # type: ignore[attr-defined]
+    _locks.clear()
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of the threads that hold them
+    os.register_at_fork(after_in_child=_forget_locks)
 
 
 def check_model(model: object) -> None:
@@ -79,6 +93,27 @@ def restore_state(model: nn.Module, buffers: bool = True) -> Iterator[None]:
             elif not torch.equal(buffer, value):
                 with torch.no_grad():
                     buffer.copy_(value)
+
+
+@contextmanager
+def locked(model: nn.Module) -> Iterator[None]:
+    """Keep other threads from all layers with weights, which another model may have too."""
+    modules = list(model.modules())
+    layers = [module for module in modules if any(True for _ in module.parameters(recurse=False))]
+    with _locks_guard:  # one order for all
+        locks = [_locks.setdefault(m, threading.RLock()) for m in sorted(layers or [model], key=id)]
+    # data that run a model while they are read keep the generators from the thread waited for
+    timeout = _MAX_WAIT if generators_held() else -1
+    with ExitStack() as stack:
+        for lock in locks:
+            if not lock.acquire(timeout=timeout):
+                raise NescioError(
+                    f"data that are being read run a {type(model).__name__}, which only one "
+                    "thread at a time can run, while another thread runs it; give each thread a "
+                    "model of its own"
+                )
+            stack.callback(lock.release)
+        yield
 
 
 @contextmanager

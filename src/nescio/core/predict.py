@@ -18,7 +18,7 @@ from nescio.core.forward import (
     run,
 )
 from nescio.core.random_streams import data_stream, from_seed
-from nescio.core.replica import isolate
+from nescio.core.replica import isolate_once
 from nescio.data.batches import Batch, batches, in_memory, length
 from nescio.errors import NescioError
 from nescio.progress import bar
@@ -149,7 +149,7 @@ def running(model: nn.Module, seed: int = 0, requires_grad: bool | None = None) 
     """
     check_seed(seed)
     reuse_freed_memory()
-    with isolate(model, requires_grad) as replica, fixed_draws(replica):
+    with isolate_once(model, requires_grad) as replica, fixed_draws(replica):
         yield Runner(model, replica, seed)
 
 

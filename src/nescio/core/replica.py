@@ -8,22 +8,18 @@ import collections
 import dis
 import functools
 import gc
-import os
-import threading
 import types
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nescio.core.model_state import M, check_model, check_values, restore_state
-from nescio.core.random_streams import generators_held
-from nescio.errors import NescioError
+from nescio.core.model_state import M, check_model, check_values, locked, restore_state
 
 _TORCH_ATTRIBUTES = frozenset(vars(nn.Module()))
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -38,22 +34,24 @@ _MAX_DEPTH = 6  # how far references are followed in attributes; beyond, they ma
 # attributes of a class that no forward pass runs: `__init__` has been, and annotations are not,
 # which Python 3.14 keeps as a function and its result
 _NOT_RUN = ("__init__", "__annotations__", "__annotate_func__", "__annotations_cache__")
-_MAX_WAIT = 60.0  # seconds until a thread that may hold up the one it waits for gives in
 
 # modules of a user's model, and of this thread's replicas of it, by id → the replica's
 _NONE: Mapping[int, nn.Module] = types.MappingProxyType({})
 _ISOLATED: ContextVar[Mapping[int, nn.Module]] = ContextVar("_ISOLATED", default=_NONE)
-_locks: weakref.WeakKeyDictionary[nn.Module, threading.RLock] = weakref.WeakKeyDictionary()
-_locks_guard = threading.Lock()
 
 
-def _forget_locks() -> None:
-    _locks_guard._at_fork_reinit()  # type: ignore[attr-defined]
-    _locks.clear()
+class _Kept(NamedTuple):
+    model: nn.Module  # kept alive: the replica is found by its id
+    replica: nn.Module
+    modules: Mapping[int, nn.Module]  # as in _ISOLATED
 
 
-if hasattr(os, "register_at_fork"):  # a child has none of the threads that hold them
-    os.register_at_fork(after_in_child=_forget_locks)
+class _Pool(NamedTuple):
+    model: nn.Module | None
+    idle: dict[tuple[int, bool | None], _Kept]
+
+
+_POOL: ContextVar[_Pool | None] = ContextVar("_POOL", default=None)
 
 
 @contextmanager
@@ -66,7 +64,7 @@ def isolate(model: M, requires_grad: bool | None = None) -> Iterator[M]:
     """
     check_model(model)
     check_values(model)
-    with _locked(model):  # or it might be copied as another thread changes it
+    with locked(model):  # or it might be copied as another thread changes it
         source = cast(M, _ISOLATED.get().get(id(model), model))
         copies = _copies(source, requires_grad)
         if copies is None and source is not model:
@@ -76,12 +74,48 @@ def isolate(model: M, requires_grad: bool | None = None) -> Iterator[M]:
             yield cast(M, next(iter(copies.values())))
         return
     shared = _is_isolated(model)
-    with _locked(model), restore_state(model, buffers=not shared):
+    with locked(model), restore_state(model, buffers=not shared):
         model.eval()
         for weight in model.parameters() if requires_grad is not None else ():
             weight.requires_grad_(bool(requires_grad) and weight.is_floating_point())
         with _isolated({id(module): module for module in model.modules()}):
             yield model
+
+
+@contextmanager
+def isolate_once(model: M, requires_grad: bool | None = None) -> Iterator[M]:
+    """Isolate a model as `isolate` does, but only once in a block for all batches.
+
+    A replica that was made within another such block on the same model, or within `keep_replicas`,
+    is used again by the next one there, in the state in which it was left.
+    """
+    pool = _POOL.get()
+    if pool is None:
+        with keep_replicas(None), isolate(model, requires_grad) as replica:
+            yield replica
+        return
+    key, keep = (id(model), requires_grad), model is pool.model or id(model) in _ISOLATED.get()
+    kept = pool.idle.pop(key, None) if keep else None  # while it is in use no other block gets it
+    if kept is not None:
+        with _isolated(kept.modules):
+            yield cast(M, kept.replica)
+    else:
+        with isolate(model, requires_grad) as replica:
+            kept = _Kept(model, replica, _ISOLATED.get())
+            yield replica
+    if keep and kept.replica is not model:
+        pool.idle[key] = kept
+
+
+@contextmanager
+def keep_replicas(model: nn.Module | None) -> Iterator[None]:
+    """Have all blocks of `isolate_once` on a model in this block use the same replicas."""
+    pool = _POOL.get()
+    token = _POOL.set(pool if pool is not None and pool.model is model else _Pool(model, {}))
+    try:
+        yield
+    finally:
+        _POOL.reset(token)
 
 
 @contextmanager
@@ -95,27 +129,6 @@ def _isolated(modules: Mapping[int, nn.Module]) -> Iterator[None]:
 
 def _is_isolated(model: nn.Module) -> bool:
     return _ISOLATED.get().get(id(model)) is model
-
-
-@contextmanager
-def _locked(model: nn.Module) -> Iterator[None]:
-    """Keep other threads from all layers with weights, which another model may have too."""
-    modules = list(model.modules())
-    layers = [module for module in modules if any(True for _ in module.parameters(recurse=False))]
-    with _locks_guard:  # one order for all
-        locks = [_locks.setdefault(m, threading.RLock()) for m in sorted(layers or [model], key=id)]
-    # data that run a model while they are read keep the generators from the thread waited for
-    timeout = _MAX_WAIT if generators_held() else -1
-    with ExitStack() as stack:
-        for lock in locks:
-            if not lock.acquire(timeout=timeout):
-                raise NescioError(
-                    f"data that are being read run a {type(model).__name__}, which only one "
-                    "thread at a time can run, while another thread runs it; give each thread a "
-                    "model of its own"
-                )
-            stack.callback(lock.release)
-        yield
 
 
 def replica(model: M, requires_grad: bool | None = None) -> M | None:

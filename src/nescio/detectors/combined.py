@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from nescio.core.features import ForwardPass, NoFeaturesError
 from nescio.core.predict import read
+from nescio.core.replica import keep_replicas
 from nescio.data.batches import halves
 from nescio.data.overlap import check_disjoint
 from nescio.detectors.answers import Explanation
@@ -177,8 +178,9 @@ class Combined(Detector):
     ) -> list[Explanation]:
         """Explain as every detector, and say which member finds each input most unusual."""
         rows, _ = add_batch_axis(data, self.input_dims_)
-        batches = (self._explain_batch(x, classes) for x, _ in read(rows, batch_size))
-        return list(chain.from_iterable(batches))
+        with keep_replicas(self.model):
+            batches = (self._explain_batch(x, classes) for x, _ in read(rows, batch_size))
+            return list(chain.from_iterable(batches))
 
     def _explain_batch(self, x: Tensor, classes: Sequence[str] | None) -> list[Explanation]:
         explained = super().explain(x, len(x), classes)

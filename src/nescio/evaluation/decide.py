@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nescio.core.logits import classes
 from nescio.core.predict import read
+from nescio.core.replica import keep_replicas
 from nescio.data.batches import as_int64
 from nescio.detectors import UNKNOWN, Detector
 from nescio.detectors.threshold import Threshold
@@ -53,9 +54,10 @@ def decide(
     if names := [name for name, data in sets.items() if isinstance(data, str)]:
         raise NescioError(f"unknown data {names[0]!r} is a name; decide takes the data themselves")
     tally = Tally(detector)
-    for name, data in {KNOWN: known, **sets}.items():
-        for x, y in read(data, batch_size):
-            tally.add(name, *_answers(detector, x), y if name == KNOWN else None)
+    with keep_replicas(detector.model):
+        for name, data in {KNOWN: known, **sets}.items():
+            for x, y in read(data, batch_size):
+                tally.add(name, *_answers(detector, x), y if name == KNOWN else None)
     return tally.record(getattr(known, "name", ""), {"batch_size": batch_size}, stopwatch.seconds)
 
 

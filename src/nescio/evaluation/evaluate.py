@@ -11,6 +11,7 @@ from nescio import metrics
 from nescio.core.features import ForwardPass, forward_with_features
 from nescio.core.logits import classes, mean_log_probs
 from nescio.core.predict import concatenate, map_batches
+from nescio.core.replica import keep_replicas
 from nescio.data.batches import as_int64, check_labels
 from nescio.detectors import Detector
 from nescio.errors import NescioError, check_int
@@ -125,10 +126,10 @@ class _Passes:
             if self.watch is not None:
                 self.watch(name, x, logits, y, scores[-1])
 
-        if self.detector is None:
-            map_batches(forward_with_features, self.method, data, on_batch, "predict", **self.how)
-        else:
-            step, net = self.detector.forward_with_features, self.detector.model
+        detector = self.detector
+        step = forward_with_features if detector is None else detector.forward_with_features
+        net = self.method if detector is None else detector.model
+        with keep_replicas(self.method):  # gradient scores run it, too
             map_batches(step, net, data, on_batch, "predict", **self.how)
         logits, labels = concatenate(parts)
         values = {score: torch.cat([batch[score] for batch in scores]) for score in scores[0]}

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nescio.core.logits import classes
 from nescio.core.predict import map_logits
+from nescio.core.replica import keep_replicas
 from nescio.data import Stream
 from nescio.detectors import Detector
 from nescio.detectors.answers import Explanation
@@ -94,7 +95,7 @@ def write_verdicts(
     """
     writer, written = csv.writer(file, lineterminator="\n"), Written()
     columns = ["input", "class", "model_class", "confidence", "p_value", "score"]
-    with bar(None, "score") as shown:
+    with bar(None, "score") as shown, keep_replicas(detector.model):
         for batch, count, x in inputs:
             if not written.count:
                 writer.writerow([*columns, *UNSEEN_CATEGORY[: inputs.categorical]])

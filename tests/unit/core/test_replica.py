@@ -1,4 +1,5 @@
 import collections
+import copy
 import functools
 import threading
 import weakref
@@ -11,7 +12,11 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 import nescio
-from nescio.core.replica import isolate, replica
+from nescio.core import replica as replica_module
+from nescio.core.predict import map_logits
+from nescio.core.replica import isolate, isolate_once, replica
+from nescio.detectors import DETECTORS
+from nescio.evaluation.decide import decide
 
 
 def network():
@@ -356,12 +361,90 @@ def test_buffers_are_copied_once_per_call_and_not_per_batch(name):
         assert clones(lambda size=batch_size: nescio.predict(model, x, batch_size=size)) == 1
 
 
-@pytest.mark.parametrize("name", ["odin", "threshold"])
-def test_detectors_copy_buffers_once_per_call(name):
-    kind = {"odin": nescio.ODIN, "threshold": nescio.Threshold}[name]
-    detector = kind(table_net()).fit(FLOATS)
-    for ask in (detector.predict, detector.score, detector.p_value):
+GRADIENT = ("gradient_l1", "gradient_l2:linear2")
+LABELS = torch.arange(24) % 3
+
+
+def isolations(monkeypatch, run):
+    """How often a model is isolated, whatever that copies."""
+    count, isolate = 0, replica_module.isolate
+
+    def counting(*args):
+        nonlocal count
+        count += 1
+        return isolate(*args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(replica_module, "isolate", counting)
+        run()
+    return count
+
+
+def fitted(name):
+    samples = nescio.data.Samples(FLOATS, LABELS)
+    train = nescio.data.Samples(torch.rand(60, 4), torch.arange(60) % 3)
+    if name in GRADIENT:
+        return nescio.Threshold(table_net(), name).fit(samples)
+    if name == "all kinds of gradients":
+        detector = nescio.Combined(table_net(), ["odin", *GRADIENT, "energy"])
+        return detector.fit(samples, accept=0.5)
+    how = {"unknown": {"far": 9 * FLOATS}} if name == "meta" else {}
+    return DETECTORS[name](table_net()).fit(samples, 0.5, train=train, **how)
+
+
+@pytest.mark.parametrize("name", [*DETECTORS, *GRADIENT, "all kinds of gradients"])
+def test_detectors_copy_buffers_once_per_call(name, monkeypatch):
+    detector = fitted(name)
+    names = ["predict", "score", "p_value", "explain", "member_p_values"]
+    for ask in [getattr(detector, name) for name in names if hasattr(detector, name)]:
         assert clones(lambda ask=ask: ask(FLOATS, batch_size=3)) == 1
+        # gradients of weights, and of inputs, each take modules of their own over those buffers
+        most = {"meta": 2, "all kinds of gradients": 3}.get(name, 1 + (name in GRADIENT))
+        assert isolations(monkeypatch, lambda ask=ask: ask(FLOATS, batch_size=3)) == most
+
+
+@pytest.mark.parametrize("name", [None, "gradient_l1", "knn"])
+def test_evaluation_isolates_a_model_once_per_set(name, monkeypatch):
+    known, unknown = nescio.data.Samples(FLOATS, LABELS), {"far": 9 * FLOATS}
+    model = table_net() if name is None else fitted(name)
+    how = {"scores": ["energy", *GRADIENT], "batch_size": 3}
+    count = isolations(monkeypatch, lambda: nescio.evaluate(model, known, unknown, **how))
+    assert count == 2 * {None: 2, "knn": 2, "gradient_l1": 3}[name]
+    if name is not None:
+        check = functools.partial(decide, model, known, unknown, batch_size=3)
+        assert clones(check) == 1
+        assert isolations(monkeypatch, check) == 1 + (name in GRADIENT)
+
+
+def test_a_model_that_changes_between_batches_of_another_is_copied_each_time():
+    net, other, counts = table_net(), table_net(), []
+
+    def batches():
+        for row in FLOATS.split(8):
+            other[3].table.add_(1)
+            yield row
+
+    def on_batch(x, logits, y):
+        counts.append(torch.equal(nescio.predict(other, x)[0], copy.deepcopy(other).eval()(x)))
+        features = nescio.scores.gradient_features(other, x).values
+        alone = nescio.scores.gradient_features(copy.deepcopy(other), x).values
+        counts.append(torch.equal(features, alone))
+
+    map_logits(net, batches(), on_batch)
+    assert counts == [True] * 6
+
+
+def test_a_replica_that_an_error_left_as_it_was_is_not_used_again():
+    net = table_net()
+    with isolate_once(net):
+        with pytest.raises(KeyError), isolate_once(net) as first:
+            raise KeyError
+        with isolate_once(net) as second, isolate_once(net) as third:
+            pass
+        with isolate_once(net) as fourth:
+            pass
+    assert len({first, second, third}) == 3
+    assert fourth is second
 
 
 def test_a_run_within_a_run_shares_its_buffers():
