@@ -123,6 +123,7 @@ def an_audit(law="affine", share=1.0):
         1.0 if kernels else None,
         (ray,),
         ORIGIN,
+        confidence_kind="kernel" if kernels else "softmax",
     )
 
 

@@ -23,19 +23,13 @@ from nescio.data.transforms import Normalise
 from nescio.detectors import Threshold
 from nescio.errors import NescioError, check_float, check_name
 from nescio.guarantees.conformal import min_calibration_inputs
-from nescio.methods import Method, default_settings, method_for
-from nescio.methods.mc_dropout import DROPOUT
+from nescio.methods import Method, default_settings, method_class, method_for
 from nescio.models import mlp
 from nescio.records import History
 from nescio.scores import score_spec
 from nescio.seeds import derived_seed, seed_generators
 from nescio.training.train import train as train_model
 
-# where the defaults of a method, those of its paper, do not suit a few hundred rows
-SMALL_DATA_SETTINGS: dict[str, dict[str, Any]] = {
-    "duq": {"momentum": 0.9},  # centroids that follow within tens of steps
-    "acet": {"steps": 5},
-}
 # settings that `train` takes
 OF_TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay")
 
@@ -204,10 +198,10 @@ class NescioClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             problem = f"feature {column} cannot be standardised in float64, as {reach}"
             raise NescioError(f"{problem}; give it in another unit")
         normalise = Normalise(torch.from_numpy(scaler.mean_), torch.from_numpy(scaler.scale_))
-        dropout = DROPOUT if self.method == "mc_dropout" else 0.0
-        dropout = dropout if self.dropout is None else self.dropout
+        kind = method_class(self.method)
+        dropout = kind.default_dropout if self.dropout is None else self.dropout
         make_net = partial(mlp, train.shape[0], hidden=self.hidden, dropout=dropout)
-        settings = SMALL_DATA_SETTINGS.get(self.method, {}) | settings
+        settings = {**kind.small_data_settings, **settings}
         with torch.random.fork_rng():
             seed_generators(derived_seed(seed, "weights", 0))
             model = method_for(self.method, make_net, len(self.classes_), normalise, **settings)

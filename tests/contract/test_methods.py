@@ -12,8 +12,6 @@ from nescio.methods import METHODS, Softmax, default_settings, method_for
 from nescio.models import mlp
 from nescio.scores import SCORES
 
-DROPOUT = {"mc_dropout": 0.2}  # what a network for it must have
-
 pytestmark = pytest.mark.parametrize("name", METHODS)
 
 
@@ -36,7 +34,7 @@ def small(name, known, width, dropout):
 @pytest.fixture
 def model(name, known, seed):
     torch.manual_seed(seed)
-    return small(name, known, 32, DROPOUT.get(name, 0.0))
+    return small(name, known, 32, METHODS[name].default_dropout)
 
 
 def test_is_named_described_and_paired_with_a_score(name):

@@ -128,6 +128,7 @@ class _Followed:
         factor = 1 + certainty.t
         return {
             "method": self.method.name,
+            "confidence_kind": self.method.confidence_kind,
             "law": "kernels" if kernels else "unknown" if self.law is None else "affine",
             "trials": len(x),
             "classes": classes,

@@ -13,8 +13,7 @@ from nescio.core.forward import check_inputs
 from nescio.core.input_gradients import check_finite, draws_and_classes, quantity_gradients
 from nescio.data import Known
 from nescio.errors import NescioError, check_float, check_int, check_name
-from nescio.methods import METHODS, MCDropout, Method, as_method, method_for
-from nescio.methods.mc_dropout import DROPOUT
+from nescio.methods import METHODS, Method, as_method, method_class, method_for
 from nescio.models import mlp
 from nescio.records import History, Map, Points, Stopwatch, Surface
 from nescio.scores import OF_LOGITS, natural, natural_name, score_spec, score_specs, usual_scores
@@ -133,7 +132,7 @@ def trained_map(
     training: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "device": device}
     model, history = small_model(method, known, **training, **how)
     record = uncertainty_map(model, known, scores, width=width, resolution=resolution, **how)
-    network = {"hidden": HIDDEN, "dropout": _dropout(method)} if model.on_network else {}
+    network = {"hidden": HIDDEN, "dropout": model.default_dropout} if model.on_network else {}
     settings = METHOD_SETTINGS.get(method, {})
     more = {**network, "own": settings, "training": history.provenance.settings}
     provenance = stopwatch.provenance(seed, record.provenance.settings | more)
@@ -156,7 +155,7 @@ def small_model(
     >>> type(model).__name__, history.steps
     ('Softmax', 16)
     """
-    make = partial(mlp, 2, hidden=HIDDEN, dropout=_dropout(method))
+    make = partial(mlp, 2, hidden=HIDDEN, dropout=method_class(method).default_dropout)
     settings = METHOD_SETTINGS.get(method, {})
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(check_seed(seed), "weights", 0))
@@ -174,10 +173,6 @@ def check_compared(methods: Sequence[str], scores: Sequence[str]) -> None:
         problem = f"{', '.join(scores)} compares draws, but {', '.join(methods)} gives one"
         others = f"another score ({', '.join(map(str, usual_scores(1)))})"
         raise NescioError(f"{problem}; expected {others} or a stochastic method ({stochastic})")
-
-
-def _dropout(method: str) -> float:
-    return DROPOUT if method == MCDropout.name else 0.0
 
 
 def _training_part(known: Any) -> tuple[Tensor, Tensor]:

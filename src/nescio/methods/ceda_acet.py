@@ -1,7 +1,8 @@
 """CEDA and ACET: also trained to be uncertain on noise (Hein et al. 2019, equations 1 to 5)."""
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -107,6 +108,7 @@ class ACET(CEDA):
     """
 
     name = "acet"
+    small_data_settings: ClassVar[Mapping[str, Any]] = {"steps": 5}
 
     def __init__(
         self,

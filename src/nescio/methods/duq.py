@@ -1,6 +1,8 @@
 """DUQ: kernels of the distance to a centroid of each class (van Amersfoort et al. 2020)."""
 
 import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -53,6 +55,8 @@ class DUQ(KernelMethod):
     score = "max_logit"
     confidence_kind = "kernel"
     exact_reach = True
+    # centroids that follow within tens of steps
+    small_data_settings: ClassVar[Mapping[str, Any]] = {"momentum": 0.9}
     counts: Tensor
     centroids: Tensor
     met: Tensor

@@ -52,6 +52,7 @@ class MCDropout(Method):
     name = "mc_dropout"
     score = "entropy"
     sampled = True
+    default_dropout = DROPOUT
 
     def __init__(
         self, net: nn.Module, normalise: nn.Module | None = None, samples: int = 50

@@ -4,7 +4,7 @@ import copy
 import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -50,16 +50,29 @@ class Method(nn.Module, ABC):
     ...     def loss(self, x, y):
     ...         logits = self(x)
     ...         return nn.functional.cross_entropy(logits, y, label_smoothing=0.1), logits
-    >>> history = nescio.train(Smoothed(nn.Linear(2, 3)), known.train, epochs=1)
+    >>> model = Smoothed(nn.Linear(2, 3))
+    >>> history = nescio.train(model, known.train, epochs=1)
+    >>> nescio.Threshold(model).fit(known.test).score(x).shape  # by its score, `max_prob`
+    torch.Size([2])
     """
 
     name: ClassVar[str]  # as in METHODS
-    score: ClassVar[str]  # the score its paper pairs with it, as in SCORES
+    score: ClassVar[str] = "max_prob"  # the score its paper pairs with it, as in SCORES
     sampled: ClassVar[bool] = False  # whether it returns several draws, which SAMPLED scores need
     on_features: ClassVar[bool] = False  # whether its network ends in features, not in logits
     on_network: ClassVar[bool] = True  # whether it contains a network at all
     # what `confidence` is: the largest class probability, or the largest kernel, which may be 0
     confidence_kind: ClassVar[Literal["softmax", "kernel"]] = "softmax"
+    # what networks made for it drop in training, if their maker is not told
+    default_dropout: ClassVar[float] = 0.0
+    # where its defaults, those of its paper, do not suit a few hundred rows
+    small_data_settings: ClassVar[Mapping[str, Any]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.confidence_kind not in (kinds := ("softmax", "kernel")):
+            expected = f"confidence_kind of {cls.__name__} must be {' or '.join(map(repr, kinds))}"
+            raise NescioError(f"{expected}, got {cls.confidence_kind!r}")
 
     def __init__(self, net: nn.Module, normalise: nn.Module | None = None) -> None:
         super().__init__()

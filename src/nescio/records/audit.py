@@ -76,6 +76,8 @@ class Audit(Record):
     provenance: Provenance
     budget: Positive | None = None  # seconds that the audit had; None: as many as it took
     unfollowed: Count = 0  # rays without time to follow, whose factors are not proved
+    # what `eps` is of: class probabilities or kernels; None if it was not kept
+    confidence_kind: Annotated[str | None, one_of("softmax", "kernel", None)] = None
 
     def check(self) -> None:
         if self.ends_in is not None and len(self.ends_in) != self.classes:

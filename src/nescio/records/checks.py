@@ -33,7 +33,7 @@ def _each(holds: Callable[[float], bool], expected: str) -> Constraint:
     return Constraint(lambda value: all(map(holds, _numbers(value))), expected)
 
 
-def one_of(*words: str) -> Constraint:
+def one_of(*words: str | None) -> Constraint:
     """A field that says one of these words."""
     return Constraint(lambda value: value in words, " or ".join(map(repr, words)))
 

@@ -81,9 +81,12 @@ def _affine(record: Audit) -> list[str]:
 
 
 def _kernels(record: Audit) -> list[str]:
-    low = f"with every probability within {percent(record.eps)} of 1/{record.classes}"
-    if record.method == "duq":
-        low = f"with a confidence below {percent(record.eps)}"
+    eps = percent(record.eps)
+    low = {
+        "kernel": f"with a confidence below {eps}",
+        "softmax": f"with every probability within {eps} of 1/{record.classes}",
+        None: f"with a confidence at most {eps} above its least",
+    }[record.confidence_kind]
     first = f"Along {percent(record.ends_unknown or 0.0)} of {_directions(record)} this network "
     first += f"provably ends uncertain, {low}"
     if record.unknown_factor is not None:

@@ -35,8 +35,7 @@ from nescio.data.noise import NOISES
 from nescio.errors import NescioError
 from nescio.evaluation.unknown_sets import outliers
 from nescio.files import check_replaceable, kind_of
-from nescio.methods import MCDropout, Method, method_for
-from nescio.methods.mc_dropout import DROPOUT
+from nescio.methods import Method, method_class, method_for
 from nescio.models import NETWORKS, network_for
 from nescio.records import Evaluation, History, from_plain
 from nescio.seeds import derived_seed
@@ -205,8 +204,8 @@ def maker(
 ) -> Callable[..., Method]:
     """Return a maker of a method with fresh weights; its arguments go before `chosen`."""
     check_device(device)
-    if dropout is None and method == MCDropout.name:  # which needs some
-        dropout = inspect.signature(NETWORKS[network]).parameters["dropout"].default or DROPOUT
+    if dropout is None and (needed := method_class(method).default_dropout):
+        dropout = inspect.signature(NETWORKS[network]).parameters["dropout"].default or needed
     options: dict[str, Any] = {} if dropout is None else {"dropout": dropout}
     make_net = partial(network_for, network, known.shape, **options)
     arguments = (method, make_net, len(known.classes), known.normalise)

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from nescio.metrics.percent import percent
-from nescio.records import Audit, Provenance, Ray
+from nescio.records import Audit, Provenance, Ray, from_plain, to_plain
 from nescio.report.audit import audit_figure, audit_tables, audit_words
 
 RAY = Ray((1.0, 10.0, 100.0), (0.6, 0.7, 1.0), (0.5, 0.8, 1.0), (2.0, 30.0), 30.0, 60.0, None, 1.0)
@@ -42,6 +42,7 @@ PLAIN = Audit(
 DUQ = replace(
     PLAIN,
     method="duq",
+    confidence_kind="kernel",
     law="kernels",
     ends_certain=0.0,
     ends_in=None,
@@ -151,7 +152,8 @@ def test_the_verdict_of_kernels():
         "% of "
         "them do."
     )
-    first, *_ = audit_words(replace(DUQ, method="rbf", unknown_exact=0.0, unknown_factor=1.0))
+    softmax = replace(DUQ, method="rbf", confidence_kind="softmax")
+    first, *_ = audit_words(replace(softmax, unknown_exact=0.0, unknown_factor=1.0))
     assert (
         "every probability within 0.1 % of 1/3; the median input does so unscaled and at any "
         "larger factor at the latest." in first
@@ -161,6 +163,14 @@ def test_the_verdict_of_kernels():
         "30.0 % of 10,000 directions this network provably ends uncertain, with a confidence "
         "below 0.1 %."
     )
+
+
+def test_the_verdict_of_kernels_follows_their_confidence_not_the_name_of_their_method():
+    assert audit_words(replace(DUQ, method="a_duq_of_mine")) == audit_words(DUQ)
+    assert "1/3" in audit_words(replace(DUQ, confidence_kind="softmax"))[0]
+    old = {key: value for key, value in to_plain(DUQ).items() if key != "confidence_kind"}
+    first = audit_words(from_plain(Audit, old, "audit"))[0]  # a record that does not say it
+    assert "ends uncertain, with a confidence at most 0.1 % above its least; the" in first
 
 
 def test_the_verdict_of_what_only_was_measured():
