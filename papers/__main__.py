@@ -52,7 +52,7 @@ class _Named(Command):
 app = typer.Typer(
     cls=_ByName,
     no_args_is_help=True,
-    rich_markup_mode="markdown",
+    rich_markup_mode="rich",
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Make the tables and figures of the four papers again, with their numbers beside ours.",

@@ -68,9 +68,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    epilog=styled(
-        "First `nescio demo`; then `nescio train softmax --data digits --unseen 7,8,9 -o run`."
-    ),
+    epilog=styled("First `nescio demo`; then `nescio train softmax --data digits -o run`."),
 )
 app.command(cls=Command, rich_help_panel="Start")(demo)
 app.add_typer(data_app, name="data", rich_help_panel="Start")

@@ -141,10 +141,13 @@ def described_arguments(docstring: str) -> dict[str, str]:
 def styled(text: str) -> str:
     """Return text for the help as markup of rich's, with what stands in backquotes in colour.
 
+    Only blank lines separate: the terminal decides where to break a paragraph.
+
     >>> styled("see `nescio data list`")
     'see [cyan]nescio data list[/]'
     """
-    return re.sub(r"`([^`]+)`", r"[cyan]\1[/]", escape(text))
+    paragraphs = re.sub(r"(?<!\n)\n(?!\n)", " ", text.strip())
+    return re.sub(r"`([^`]+)`", r"[cyan]\1[/]", escape(paragraphs))
 
 
 def _list_names(param: Any) -> list[str]:
