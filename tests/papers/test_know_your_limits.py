@@ -11,7 +11,7 @@ import nescio
 from nescio.audit import scaling
 from nescio.errors import NescioError
 from nescio.records import Map, Provenance, Surface
-from nescio.records.map import Points
+from nescio.records.pictures import Points
 from papers.experiment import reproduce
 from papers.experiments import EXPERIMENTS
 from papers.know_your_limits.figure1 import rim, rim_entropy

@@ -26,7 +26,15 @@ from nescio.records.checks import (
     check_lengths,
     check_together,
 )
-from nescio.records.detector import Decision, Fitted, RefusedSet
+from nescio.records.detector import (
+    Contest,
+    Contestant,
+    Decision,
+    Fitted,
+    Ranked,
+    Recommendation,
+    RefusedSet,
+)
 from nescio.records.evaluation import (
     Against,
     Evaluation,
@@ -38,11 +46,19 @@ from nescio.records.evaluation import (
     Separation,
     UnknownSide,
 )
-from nescio.records.images import Example, Examples, ExampleSet, Gallery, GalleryRow, Image
-from nescio.records.map import Map, Points, Surface
+from nescio.records.pictures import (
+    Example,
+    Examples,
+    ExampleSet,
+    Gallery,
+    GalleryRow,
+    Image,
+    Map,
+    Points,
+    Surface,
+)
 from nescio.records.plain import from_plain, parse_json, to_plain
 from nescio.records.provenance import Provenance, Stopwatch
-from nescio.records.ranking import Contest, Contestant, Ranked, Recommendation
 from nescio.records.record import FORMAT, Record, read_record
 from nescio.records.training import Epoch, History, MetaWeights, Selection, Temperature, Trial
 

@@ -18,7 +18,7 @@ from nescio.records.checks import (
     of_length,
     one_of,
 )
-from nescio.records.map import Points
+from nescio.records.pictures import Points
 from nescio.records.provenance import Provenance
 from nescio.records.record import Record
 

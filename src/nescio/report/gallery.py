@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from nescio.errors import NescioError
 from nescio.metrics.percent import percent
 from nescio.records import Against, Evaluation, Gallery, GalleryRow, UnknownSide
-from nescio.records.images import Image
+from nescio.records.pictures import Image
 from nescio.report.figures import COLOURS, Style, plot_text, text_width
 from nescio.report.html import heading, paragraphs, picture, picture_row
 from nescio.report.records import ReportContext

@@ -16,7 +16,7 @@ from numpy.linalg import LinAlgError
 from PIL import Image as PillowImage
 
 from nescio.errors import NescioError
-from nescio.records.images import Image
+from nescio.records.pictures import Image
 from nescio.report.figures import ignore_missing_glyphs
 from nescio.report.table import join
 

@@ -1,4 +1,4 @@
-"""Inputs to look at: those a model is most and least certain of, and images under attack."""
+"""What is drawn: inputs of highest and lowest confidence, images under attack, and maps."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -9,6 +9,7 @@ from nescio.records.checks import (
     Fraction,
     check_image,
     check_lengths,
+    damaged,
     of_length,
     one_of,
 )
@@ -98,3 +99,49 @@ class Gallery(Record):
         for row in self.rows:
             sure = {"confidence": row.confidence, "confidence_before": row.confidence_before}
             check_lengths(row, kinds=self.kinds, images=row.images, answers=row.answers, **sure)
+
+
+@dataclass(frozen=True)
+class Surface(Checked):
+    """A quantity and the norm of its gradient over a grid; `[i][j]` is at `(x[j], y[i])`."""
+
+    name: str  # a score, or "confidence"
+    label: str  # what it is on the scale it is given on
+    values: tuple[tuple[float, ...], ...]
+    slopes: tuple[tuple[float, ...], ...]  # ‖∇ₓ value‖₂, which vanishes where a model saturates
+
+    def check(self) -> None:
+        check_lengths(self, values=self.values, slopes=self.slopes)
+
+
+@dataclass(frozen=True)
+class Points(Checked):
+    """Training points in the plane, with the numbers of their classes."""
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    labels: tuple[Count, ...]
+
+    def check(self) -> None:
+        check_lengths(self, x=self.x, y=self.y, labels=self.labels)
+
+
+@dataclass(frozen=True)
+class Map(Record):
+    """What a model says over the plane, around its training data and far beyond."""
+
+    method: str
+    data: str
+    draws: Count
+    features: Annotated[tuple[str, ...], of_length(0, 2)]  # names of the two axes
+    classes: tuple[str, ...]
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    scores: tuple[Surface, ...]  # those that compare draws only if there are several
+    confidence: Surface
+    points: Points
+    provenance: Provenance
+
+    def check(self) -> None:
+        if any(not -1e-6 <= value <= 1 + 1e-6 for row in self.confidence.values for value in row):
+            damaged(self.confidence, "values", "fractions in [0, 1]")
