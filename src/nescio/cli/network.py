@@ -33,7 +33,9 @@ class Network:
     def fit(self, choice: "DetectorChoice", output: Path) -> "tuple[Detector, Fitted, str | None]":
         """Fit a detector into a folder; return it, what it is, and a warning or None."""
         from nescio.store.fit_detector import fit_own, fit_run
+        from nescio.store.run import check_device
 
+        check_device(self.device)  # before a folder is made
         known, device = self._known(), self.device
         if (self.folder is None) == (self.model is None):
             raise NescioError("expected either a run or --model MODULE:NAME")
