@@ -14,14 +14,14 @@ import typer
 from nescio.errors import NescioError, unknown_name
 
 _CLASS = r'^    name(?:, \w+)* = "(\w+)"'
-_SCORE = r"^    ScoreSpec\.of\((\w+)[,)]"
+_SCORE = r"^@declare\b{}[^\n]*\ndef (\w+)"
 # by table: its module, the files that have the names, and the lines there
 TABLES = {
     "DETECTORS": ("nescio.detectors", "detectors/*.py", _CLASS),
     "METHODS": ("nescio.methods", "methods/*.py", _CLASS),
     "NETWORKS": ("nescio.models", "models/__init__.py", r"^_FACTORIES = \((.*)\)"),
-    "SCORES": ("nescio.scores", "scores/__init__.py", _SCORE),
-    "OF_LOGITS": ("nescio.scores", "scores/__init__.py", f"{_SCORE}(?!.*of_model)"),
+    "SCORES": ("nescio.scores", "scores/*.py", _SCORE.format("")),
+    "OF_LOGITS": ("nescio.scores", "scores/*.py", _SCORE.format("(?!.*of_model)")),
     "SCHEDULES": ("nescio.training.schedule", "training/schedule.py", r"^SCHEDULES\b(.*)"),
     "AUGMENTATIONS": ("nescio.data", "data/transforms.py", r"^AUGMENTATIONS\b(.*)"),
     "NAMES": ("nescio.data", "data/catalogue.toml", r"^\[(\w+)\]"),

@@ -51,7 +51,7 @@ def complete(monkeypatch, capsys):
         ("nescio evaluate run --unknown noise mni", ["mnist"]),
         ("nescio evaluate run --scores entropy gradient_l", ["gradient_l1", "gradient_l2"]),
         ("nescio evaluate --unk", ["--unknown"]),
-        ("nescio fit --score en", ["entropy", "energy"]),
+        ("nescio fit --score en", ["energy", "entropy"]),
         ("nescio contest run --candidates kn", ["knn"]),
         ("nescio map two_moons --methods duq sof", ["softmax"]),
         ("nescio map three", ["three_blobs"]),
