@@ -2,9 +2,11 @@
 
 import math
 import operator
+import os
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 RENAMED = {"--hold-out": "--unseen", "held_out": "unseen"}  # what 0.1 called it: its name now
@@ -59,6 +61,18 @@ def check_bool(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise NescioError(f"{name} must be True or False, got {value!r}")
     return value
+
+
+def check_path(name: str, value: Any) -> Path:
+    """Return a path, or raise if it is none.
+
+    >>> check_path("checkpoint", 5)
+    Traceback (most recent call last):
+    nescio.errors.NescioError: checkpoint must be a path, a str or a pathlib.Path, got 5
+    """
+    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
+        raise NescioError(f"{name} must be a path, a str or a pathlib.Path, got {_shown(value)}")
+    return Path(value)
 
 
 def check_float(

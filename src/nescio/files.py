@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
 
-from nescio.errors import NescioError
+from nescio.errors import NescioError, check_path
 
 MADE_BY = "nescio"  # the creator that figures name
 MARKDOWN = "<!-- made by nescio -->"  # the first line of a page; readers do not show it
@@ -131,7 +131,7 @@ def check_replaceable(
 
     >>> check_replaceable("new-file.html")  # no error: there is nothing to replace
     """
-    target = Path(path)
+    target = check_path("the file to write", path)
     if target.is_dir():
         raise NescioError(f"{str(path)!r} is a folder; expected the path of a file to write")
     if target.is_file() or not target.exists():
@@ -158,7 +158,7 @@ def atomic_folder(
     `kind`, which shows that it was made this way, and no files but those named in `ours`. `--force`
     speaks for files named as ours, and never for others, which would all be lost.
     """
-    path = Path(os.path.realpath(path))
+    path = Path(os.path.realpath(check_path("the folder to write", path)))
     check_replaceable_folder(path, mark, kind, ours)
     path.parent.mkdir(parents=True, exist_ok=True)
     with _naming(path):

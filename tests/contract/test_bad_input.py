@@ -14,6 +14,8 @@ from nescio.data import Normalise, Samples, batches
 from nescio.detectors import DETECTORS
 from nescio.errors import NescioError
 from nescio.methods import RBFNetwork
+from nescio.records import read_record
+from nescio.report import save_figure, write_report
 from nescio.sklearn import NescioClassifier
 from odd_values import C, D, N, usable, useless, whole_numbers
 
@@ -306,3 +308,30 @@ def test_a_model_with_sparse_weights_is_answered_or_refused():
     for name, ask in MODELS.items():
         for value in answers(ask, {name: sparse}).values():
             assert not isinstance(value, str), (name, value)
+
+
+PATHS = {
+    "load": lambda path, _: nescio.load(path),
+    "save": lambda path, _: nescio.save(nescio.models.mlp(D, C), path),
+    "record.save": lambda path, record: record.save(path),
+    "record.load": lambda path, record: type(record).load(path),
+    "read_record": lambda path, _: read_record(path),
+    "checkpoint": lambda path, _: nescio.train(net(), (X, Y), epochs=1, checkpoint=path),
+    "write_report": lambda path, _: write_report([], path),
+    "save_figure": lambda path, _: save_figure(None, path),
+}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_what_is_no_path_is_refused(name):
+    record = nescio.evaluate(net(), (X, Y), scores="entropy", progress=False)
+    for wrong in (5, b"name", ["name"], X, *([None] if name != "checkpoint" else [])):
+        with pytest.raises(NescioError, match=r"must be a path, a str or a pathlib\.Path, got"):
+            PATHS[name](wrong, record)
+
+
+def test_a_tensor_in_place_of_members_is_not_shown_whole():
+    for wrong in (BIG, [BIG]):
+        with pytest.raises(NescioError, match="got tensor") as caught:
+            nescio.Combined(net(), wrong)
+        assert len(str(caught.value)) < 300

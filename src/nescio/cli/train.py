@@ -108,6 +108,8 @@ def train(
         raise NescioError(f"{problem}, so a run cannot store it; rename it")
     output = output or Path(f"{Path(data).stem}-{method}")
     classes = tuple(name.strip() for name in unseen.split(",") if name.strip())
+    if unseen and not classes:
+        raise NescioError(f"--unseen must name classes, such as 7,8,9, got {unseen!r}")
     settings = method_settings(ctx, method)
     if not METHODS[method].on_network and (network != "auto" or dropout is not None):
         raise NescioError(f"{method} has no network inside; leave out --network and --dropout")

@@ -11,7 +11,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from nescio.data.arrays import tensor_bytes
-from nescio.errors import NescioError
+from nescio.errors import NescioError, check_path
 from nescio.files import atomic_write
 from nescio.records.plain import parse_json
 
@@ -39,6 +39,7 @@ def read_tensors(
 
     Kind and format are checked before the digest, to report a file of a newer version as such.
     """
+    check_path(f"the file of a {kind}", path)
     name = os.fspath(path)
     try:
         with safe_open(name, framework="pt") as file:

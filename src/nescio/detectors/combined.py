@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from reprlib import repr as shown
 from typing import Any, Self
 
 import torch
@@ -54,7 +55,8 @@ class Combined(Detector):
         super().__init__(model)
         chosen = default_members(model) if members is None else members
         if not isinstance(chosen, list | tuple) or not chosen:
-            raise NescioError(f"members must be a list such as ['energy', 'knn'], got {members!r}")
+            problem = f"got {shown(members)}"
+            raise NescioError(f"members must be a list such as ['energy', 'knn'], {problem}")
         self.chosen = members is not None
         self.without: dict[str, str] = {}
         self._calibration: Any = None  # data for the members' p-values, during a fit
@@ -245,6 +247,6 @@ def _member(model: nn.Module, member: Any) -> Detector:
     if not isinstance(name, str) or not isinstance(settings, dict) or name == Combined.name:
         raise NescioError(
             "a member must be the name of a detector or a score, such as 'energy', or a pair of a "
-            f"name and settings, or a detector, but not a combined one; got {member!r}"
+            f"name and settings, or a detector, but not a combined one; got {shown(member)}"
         )
     return detector_named(model, name, **settings)

@@ -87,7 +87,8 @@ class Accept(Rule):
         object.__setattr__(self, "accept", accept)
 
     def fit(self, calibration: CalibrationScores) -> tuple[Tensor, None]:
-        threshold = conformal_threshold(calibration.rounded_up, self.accept, calibration.note)
+        scores = _checked(calibration).rounded_up
+        threshold = conformal_threshold(scores, self.accept, calibration.note)
         return torch.tensor(threshold, dtype=torch.float64), None
 
     def promise(self, controlled: Controlled | None = None) -> str:
@@ -107,7 +108,7 @@ class AcceptPerClass(Accept):
     per_class = True
 
     def fit(self, calibration: CalibrationScores) -> tuple[Tensor, None]:
-        scores, thresholds = calibration.rounded_up, []
+        scores, thresholds = _checked(calibration).rounded_up, []
         for label in range(calibration.classes):
             of = f" that the model assigns to class {label}{calibration.note}"
             class_scores = scores[calibration.predicted == label]
@@ -140,7 +141,7 @@ class ControlRisk(Rule):
             object.__setattr__(self, name, value)
 
     def fit(self, calibration: CalibrationScores) -> tuple[Tensor, Controlled]:
-        scores, correct, noise = calibration.scores, _correct(calibration), calibration.noise
+        correct, scores, noise = _correct(calibration), calibration.scores, calibration.noise
         controlled = control_risk(scores, correct, self.risk, self.confidence_level, noise)
         return torch.tensor(controlled.threshold, dtype=torch.float64), controlled
 
@@ -165,7 +166,7 @@ class Balanced(Rule):
     needs_labels = True
 
     def fit(self, calibration: CalibrationScores) -> tuple[Tensor, None]:
-        scores, correct = calibration.scores, _correct(calibration)
+        correct, scores = _correct(calibration), calibration.scores
         count = int(correct.sum())
         if count in (0, len(correct)):
             raise NescioError(
@@ -208,7 +209,15 @@ def rule_for(
     return AcceptPerClass(fraction) if per_class else Accept(fraction)
 
 
+def _checked(calibration: object) -> CalibrationScores:
+    if not isinstance(calibration, CalibrationScores):
+        kind = type(calibration).__name__
+        raise NescioError(f"a rule is fitted to CalibrationScores(scores, …), not to a {kind}")
+    return calibration
+
+
 def _correct(calibration: CalibrationScores) -> Tensor:
-    if calibration.correct is None:
+    correct = _checked(calibration).correct
+    if correct is None:
         raise NescioError(NO_LABELS)
-    return calibration.correct
+    return correct

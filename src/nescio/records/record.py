@@ -6,10 +6,9 @@ import os
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from nescio.errors import NescioError, unknown_name
+from nescio.errors import NescioError, check_path, unknown_name
 from nescio.files import RECORDS, atomic_write
 from nescio.records.checks import Checked
 from nescio.records.plain import from_plain, parse_json, to_plain
@@ -97,8 +96,8 @@ def read_record(path: str | os.PathLike[str]) -> Record:
     >>> type(read_record("evaluation.json")).__name__
     'Evaluation'
     """
-    where = os.fspath(path)
     text = _read(path)
+    where = os.fspath(path)
     try:
         body = parse_json(text)
     except NescioError as error:
@@ -127,8 +126,9 @@ def as_json(body: Any) -> str:
 
 
 def _read(path: str | os.PathLike[str]) -> str:
+    file = check_path("the file of a record", path)
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise NescioError(f"cannot read {os.fspath(path)!r}: {error}") from error
 

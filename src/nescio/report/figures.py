@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -16,7 +15,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 from numpy.typing import ArrayLike
 
-from nescio.errors import NescioError
+from nescio.errors import NescioError, check_path
 from nescio.files import MADE_BY, atomic_write
 
 Style = dict[str, Any]  # of matplotlib's artists
@@ -154,9 +153,9 @@ def text_width(text: str, size: float) -> float:
 
 def figure_format(path: str | os.PathLike[str]) -> str:
     """Return the format that a file name asks for; raise if no figure can be written there."""
+    suffix = check_path("the figure to write", path).suffix.lower()
     if os.path.isdir(path):
         raise NescioError(f"{os.fspath(path)!r} is a folder; expected the path of a figure")
-    suffix = Path(path).suffix.lower()
     if suffix[1:] not in METADATA:
         expected = ", ".join(f".{kind}" for kind in METADATA)
         raise NescioError(f"a figure's name must end in one of {expected}, got {os.fspath(path)!r}")

@@ -10,13 +10,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from nescio.errors import NescioError
+from nescio.errors import NescioError, check_path
 from nescio.files import REPORT, atomic_write, check_replaceable
 from nescio.records import History, Provenance, Record
 from nescio.report import (
@@ -163,7 +162,7 @@ def write_report(
     >>> nescio.evaluate(net, known.test, ["far"]).save("run/evaluation.json")
     >>> write_report(["my network=run"], "report.html")
     """
-    check_output(records, Path(path))
+    check_output(records, check_path("the page to write", path))
     check_replaceable(path, REPORT)
     page = report_page(records_in(records), sections)
     with atomic_write(path, "w") as file:

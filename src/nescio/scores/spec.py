@@ -78,21 +78,23 @@ class ScoreSpec:
         """Return this score with the parameters of `name(parameter=literal, …)` or `name:layer`."""
         suffix = text.removeprefix(self.name)
         if self.of_model and suffix.startswith(":") and suffix != ":":
-            return replace(self, parameters={"layer": suffix[1:]})
+            return self.with_parameters(layer=suffix[1:])
         if not suffix:
             return self
         try:
             call = ast.parse(text[:MAX_TEXT], mode="eval").body
             if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
                 raise ValueError("no parameters by name")
-            values = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
+            values = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+            if len(values) < len(call.keywords) or any(not word.arg for word in call.keywords):
+                raise ValueError("a parameter twice, or **")
         except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
             expected = f"{self.name}, which has no parameters"
             if defaults := self._defaults():
                 listed = ", ".join(f"{name}={value!r}" for name, value in defaults.items())
                 expected = f"{self.name} or, with other literals, {self.name}({listed})"
             raise NescioError(f"{text!r} is no score; expected {expected}") from error
-        return self.with_parameters(**{str(name): value for name, value in values.items()})
+        return self.with_parameters(**values)
 
     def with_parameters(self, **values: Any) -> "ScoreSpec":
         """Return this score with other parameters, in the order of its function's arguments."""
@@ -101,7 +103,8 @@ class ScoreSpec:
             check_name(f"parameter of {self.name}", name, known)
             if not isinstance(value, Parameter):
                 raise NescioError(f"{name} of {self.name} must be a literal, got {value!r}")
-        return replace(self, parameters={name: values[name] for name in known if name in values})
+        changed = [n for n, default in known.items() if n in values and values[n] != default]
+        return replace(self, parameters={name: values[name] for name in changed})
 
     def _defaults(self) -> dict[str, Any]:
         """Return the parameters that the function has, and their defaults."""

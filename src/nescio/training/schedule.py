@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nescio.errors import NescioError
+from nescio.errors import NescioError, check_float
 
 Schedule = Callable[[float], float]  # the fraction of training done → a factor of the learning rate
 
@@ -36,9 +36,13 @@ class Step:
     factor: float = 0.1
 
     def __post_init__(self) -> None:
-        if not all(0 < fraction < 1 for fraction in self.at) or not self.factor > 0:
+        try:
+            valid = all(0 < fraction < 1 for fraction in self.at) and self.factor > 0
+        except TypeError:  # no numbers
+            valid = False
+        if not valid:
             expected = "fractions of the training in (0, 1) and the factor > 0"
-            raise NescioError(f"milestones must be {expected}, got {self.at} and {self.factor}")
+            raise NescioError(f"milestones must be {expected}, got {self.at!r} and {self.factor!r}")
 
     def __call__(self, t: float) -> float:
         return float(self.factor ** sum(t >= fraction for fraction in self.at))
@@ -69,8 +73,9 @@ class OneCycle:
     end: float = 4e-6
 
     def __post_init__(self) -> None:
-        if not 0 < self.warm_up < 1:
-            raise NescioError(f"warm_up must be a fraction in (0, 1), got {self.warm_up}")
+        check_float("warm_up", self.warm_up, 0, 1, inside=True)
+        check_float("start", self.start)
+        check_float("end", self.end)
 
     def __call__(self, t: float) -> float:
         low, fraction = self.start, 1 - t / self.warm_up

@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 
 from nescio.data.batches import as_dataset, split
 from nescio.data.transforms import AUGMENTATIONS
-from nescio.errors import NescioError, check_name
+from nescio.errors import NescioError, check_name, check_path
 from nescio.methods import Method, as_method
 from nescio.methods.method import stable_repr
 from nescio.progress import bar, say
@@ -84,7 +84,8 @@ def train(
     steps = (epochs, batch_size, optimizer, learning_rate, momentum, weight_decay)
     other_settings = (stable_repr(rate), names, fraction, patience, checkpoint_every, int(seed))
     settings = TrainingSettings(*steps, *other_settings)
-    method, path = as_method(model), None if checkpoint is None else Path(checkpoint)
+    path = None if checkpoint is None else check_path("checkpoint", checkpoint)
+    method = as_method(model)
     how: dict[str, Any] = {"train": train_data, "validation": validation_data, "schedule": rate}
     how |= {"augmentations": changes, "frozen": _frozen_in_eval(model, method.net)}
     with torch.random.fork_rng():

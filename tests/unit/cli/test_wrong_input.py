@@ -58,6 +58,7 @@ def bad(tmp_path, trained):
         ("train softmax --data digits --network resnet -o {bad}/o", "did you mean 'resnet"),
         ("train softmax --data iris --network lenet -o {bad}/o", "images"),
         ("train softmax --data digits --unseen 11 -o {bad}/o", "got 11"),
+        ("train softmax --data digits --unseen , -o {bad}/o", "--unseen must name classes"),
         ("train softmax --data digits --unseen 0,1,2,3,4,5,6,7,8 -o {bad}/o", "at least 2"),
         ("train softmax --data digits --epochs 0 -o {bad}/o", "epochs"),
         ("train softmax --data digits --learning-rate -1 -o {bad}/o", "learning_rate"),

@@ -103,3 +103,9 @@ def test_scores_alone_are_enough_to_accept_a_fraction():
     calibration = CalibrationScores(torch.arange(99.0, dtype=torch.float64))
     threshold, _ = Accept(0.9).fit(calibration)
     assert float(threshold) == float(calibration.rounded_up[89])  # the 90th of 100 ranks
+
+
+@pytest.mark.parametrize("rule", [Accept(), AcceptPerClass(), ControlRisk(0.1), Balanced()])
+def test_a_bare_tensor_is_refused(rule):
+    with pytest.raises(NescioError, match=r"fitted to CalibrationScores\(scores, …\), not to a Te"):
+        rule.fit(torch.arange(99.0))

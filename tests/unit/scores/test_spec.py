@@ -167,6 +167,20 @@ def test_a_wrong_name_is_answered_with_one_that_works(with_parameters):
         assert score_spec(example).name == name
 
 
+@pytest.mark.parametrize("inside", ["power=2, power=3", "**{'power': 3}", "power=2, **{}"])
+def test_a_parameter_is_named_once_and_by_itself(with_parameters, inside):
+    with pytest.raises(NescioError, match="is no score; expected tempered or, with other literals"):
+        score_spec(f"tempered({inside})")
+
+
+def test_a_default_that_is_named_makes_no_other_score(with_parameters):
+    spec = SCORES["tempered"]
+    defaults = ", ".join(f"{name}={value!r}" for name, value in spec._defaults().items())
+    assert [str(each) for each in score_specs(["tempered", f"tempered({defaults})"])] == [
+        "tempered"
+    ]
+
+
 def test_thresholds_and_evaluations_take_all_three(with_parameters, tmp_path):
     torch.manual_seed(0)
     model = mlp(4, 3, hidden=(8,))

@@ -54,7 +54,17 @@ def test_prints_as_it_is_called():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Step(at=(1.5,)), lambda: Step(factor=0), lambda: OneCycle(warm_up=0)]
+    "make",
+    [
+        lambda: Step(at=(1.5,)),
+        lambda: Step(factor=0),
+        lambda: Step(at="a"),
+        lambda: Step(at=0.5),
+        lambda: Step(factor="a"),
+        lambda: OneCycle(warm_up=0),
+        lambda: OneCycle(warm_up="a"),
+        lambda: OneCycle(end=None),
+    ],
 )
 def test_refuses_nonsense(make):
     with pytest.raises(NescioError):
