@@ -17,7 +17,7 @@ from nescio.detectors import DETECTORS
 from nescio.methods import METHODS
 from nescio.records import Contest
 from nescio.scores import GRADIENT, OF_LOGITS, SCORES
-from papers.pages import VERDICTS, cells, escaped
+from papers.pages import VERDICTS, escaped, numbers_table
 from papers.reproduction import Reproduction
 from papers.results import read_results
 
@@ -64,7 +64,7 @@ def cost() -> str:
 
 def claims(paper: int) -> str:
     """Return what a paper claims, where, how to run it, and whether it holds."""
-    verdicts = VERDICTS | {False: "**no**"}
+    verdicts = {holds: str(word) for holds, word in VERDICTS.items()} | {False: "**no**"}
     rows = (
         (escaped(claim.says), record.item, _run(record), verdicts[claim.holds], escaped(claim.seen))
         for record in _experiments(paper)
@@ -76,7 +76,10 @@ def claims(paper: int) -> str:
 def numbers(name: str) -> str:
     """Return the numbers of an experiment beside the paper's."""
     record = read_results(RESULTS)[name]
-    rows = ((escaped(one.what), *cells(one)[:2]) for one in record.compared)
+    rows = (
+        (escaped(str(what)), *("–" if cell is None else str(cell) for cell in (paper, ours)))
+        for what, paper, ours, _ in numbers_table(record).rows
+    )
     return _markdown(("", "paper", "ours"), rows, "|---|--:|--:|")
 
 

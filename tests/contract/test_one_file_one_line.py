@@ -122,4 +122,5 @@ def test_tables_and_pages_have_it(skeleton, root, outcome):
     shown = rf"^::: nescio\.{skeleton.room}\.{skeleton.thing}$"
     page = (root / "docs" / "api" / f"{skeleton.room}.md").read_text("utf-8")
     assert len(re.findall(shown, page, re.MULTILINE)) == 1
-    assert f"\n| `{skeleton.name}` | " in (root / "README.md").read_text("utf-8")
+    guide = "".join(path.read_text("utf-8") for path in (root / "docs" / "guide").glob("*.md"))
+    assert guide.count(f"\n| `{skeleton.name}` | ") == 1
