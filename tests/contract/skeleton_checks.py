@@ -22,7 +22,7 @@ def test_the_package_is_the_copy():
 
 
 @pytest.mark.parametrize("count", [6, 8])
-def test_classes_other_than_the_models_are_told(model, known, count):
+def test_classes_other_than_the_models_are_reported(model, known, count):
     detector = DETECTORS["predicted_mean"](model).fit(known.test, train=known.train)
     detector.keep(means_=detector.means_[torch.arange(count) % 7])
     with pytest.raises(nescio.NescioError, match=f"has learned {count} classes, got 7"):

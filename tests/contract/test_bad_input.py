@@ -1,5 +1,5 @@
 """What comes from outside is taken as it is meant, or is a NescioError: every function, every
-odd value.
+unusual value.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ from nescio.methods import RBFNetwork
 from nescio.records import read_record
 from nescio.report import save_figure, write_report
 from nescio.sklearn import NescioClassifier
-from odd_values import C, D, N, usable, useless, whole_numbers
+from unusual_values import C, D, N, usable, useless, whole_numbers
 
 X = (
     torch.randint(0, 128, (N, D), generator=torch.Generator().manual_seed(0)) / 128
@@ -166,7 +166,7 @@ EASY = {  # what some take that others cannot
 
 
 def answers(ask, values, but=()):
-    """The odd values that are answered, or end in another error than ours."""
+    """The unusual values that are answered, or end in another error than ours."""
     found = {}
     for name, value in values.items():
         try:
@@ -234,9 +234,9 @@ def test_scikit_learn_is_given_what_it_can_check():
     plain = classifier.predict(X.numpy())
     for form, value in usable(X).items():
         assert (classifier.predict(value) == plain).all(), form
-    odd = ("sparse", "nested", "jagged", "meta", "fake", "quantized", "complex", "masked")
+    unusual = ("sparse", "nested", "jagged", "meta", "fake", "quantized", "complex", "masked")
     for name, value in useless(X).items():
-        if name in odd:
+        if name in unusual:
             with pytest.raises(ValueError):  # noqa: PT011 - scikit-learn's, of which ours is one
                 classifier.predict(value)
 

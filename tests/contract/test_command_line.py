@@ -93,7 +93,7 @@ def test_results_can_be_had_as_json():
     assert set(every("json")) == JSON
 
 
-def test_what_writes_can_be_told_where_and_to_replace():
+def test_commands_that_write_take_a_place_and_force():
     assert set(every("force")) == set(COMMANDS) - {"data list"}
     assert set(every("output")) == set(COMMANDS) - {"data list", "data get"}
 

@@ -101,8 +101,8 @@ def test_a_file_signed_anew_is_refused_or_answers_as_before(name, how, tmp_path)
     labels = torch.where(
         torch.arange(len(data)) // 2 % 4 > 0, right, (right + 1) % C
     )  # mostly right
-    held, train = (Samples(data.inputs[i::2], labels[i::2]) for i in range(2))
-    detector = DETECTORS[name](net, **ASKED.get(name, {})).fit(held, train=train, **how)
+    calibration, train = (Samples(data.inputs[i::2], labels[i::2]) for i in range(2))
+    detector = DETECTORS[name](net, **ASKED.get(name, {})).fit(calibration, train=train, **how)
     nescio.save(detector, tmp_path / "d")
     x = others(0, 12)
     found = damaged_of(tmp_path / "d", detector, x)

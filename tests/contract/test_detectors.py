@@ -24,7 +24,7 @@ def fitted(name, model, data, **how):
     """A detector as its users fit it: with unknown or training data, if it learns from them."""
     if name == "meta":
         how["unknown"] = {"uniform": noise.samples("uniform", data, 100)}
-    if name == "combined" and "train" in how:  # so that all data given settle its threshold
+    if name == "combined" and "train" in how:  # so that all data given set its threshold
         how["train"], how["member_calibration"] = halves(how["train"])
     if issubclass(DETECTORS[name], FeatureDetector):
         how.setdefault("train", nescio.data.load("digits", unseen=[7, 8, 9]).train)
@@ -63,31 +63,33 @@ def test_accepts_the_share_it_was_asked_for(name, model, known):
         fitted(name, model, some, accept=0.995, train=rest)
 
 
-def test_learns_nothing_from_what_settles_its_threshold(name, model, known, monkeypatch):
+def test_learns_nothing_from_what_sets_its_threshold(name, model, known, monkeypatch):
     """Of data it has half to learn from, none is in both halves."""
     detector = DETECTORS[name](model)
-    taught, judged = [], []
+    learned, calibrated = [], []
     if not detector.learns:
         pytest.skip("it learns nothing but a threshold")
-    detector.learn = lambda data: taught.extend(x for x, _ in data)
+    detector.learn = lambda data: learned.extend(x for x, _ in data)
     nothing = CalibrationScores(torch.arange(50.0), torch.zeros(50), None, 7), 3
     monkeypatch.setattr(
         "nescio.detectors.detector.calibration_scores",
-        lambda _, data, *__: judged.extend(x for x, _ in data) or nothing,
+        lambda _, data, *__: calibrated.extend(x for x, _ in data) or nothing,
     )
     detector.fit(known.test)
     rows = [
-        {tuple(row) for row in torch.cat(part).flatten(1).tolist()} for part in (taught, judged)
+        {tuple(row) for row in torch.cat(part).flatten(1).tolist()}
+        for part in (learned, calibrated)
     ]
     assert not rows[0] & rows[1]
-    assert abs(len(torch.cat(taught)) - len(torch.cat(judged))) <= 1
+    assert abs(len(torch.cat(learned)) - len(torch.cat(calibrated))) <= 1
 
 
-def test_a_p_value_is_the_share_of_held_out_inputs_at_least_as_odd(detector, known):
+def test_a_p_value_is_the_fraction_of_calibration_inputs_that_score_as_high(detector, known):
     scores, found = detector.score(known.unseen), detector.p_value(known.unseen)
-    held = detector.calibration_
+    calibration = detector.calibration_
     expected = torch.tensor(
-        [(1 + (held >= one).sum()) / (1 + len(held)) for one in scores], dtype=torch.float64
+        [(1 + (calibration >= one).sum()) / (1 + len(calibration)) for one in scores],
+        dtype=torch.float64,
     )
     torch.testing.assert_close(found, expected)
     assert torch.equal(found <= 0.05, detector.predict(known.unseen) == -1)
@@ -214,8 +216,8 @@ def test_a_fit_that_fails_leaves_nothing_that_decides_or_is_saved(detector, name
 def test_labels_do_not_matter_where_none_are_needed(name, model, known):
     if name == "meta":
         pytest.skip("it learns from labels")
-    odd = Samples(known.test.inputs, torch.full_like(known.test.labels, -1))
-    detector = fitted(name, model, odd, train=known.train)
+    unlabelled = Samples(known.test.inputs, torch.full_like(known.test.labels, -1))
+    detector = fitted(name, model, unlabelled, train=known.train)
     again = fitted(name, model, known.test, train=known.train)
     assert torch.equal(detector.threshold_, again.threshold_)
 
@@ -294,12 +296,12 @@ def test_can_balance_right_answers_against_wrong_ones(name, model, known):
     )
     detector = fitted(name, model, noisy, balanced=True)
     wrong = nescio.predict(model, noisy)[0].argmax(1) != noisy.labels
-    held = noisy
+    calibration = noisy
     if detector.learns and not isinstance(detector, FeatureDetector):
         x, y = zip(*halves(noisy)[1], strict=True)
-        held = Samples(torch.cat(x), torch.cat(y))
-        wrong = nescio.predict(model, held)[0].argmax(1) != held.labels
-    scores = detector.score(held)
+        calibration = Samples(torch.cat(x), torch.cat(y))
+        wrong = nescio.predict(model, calibration)[0].argmax(1) != calibration.labels
+    scores = detector.score(calibration)
 
     def rate(threshold):
         return (scores[~wrong] <= threshold).double().mean() + (

@@ -54,7 +54,7 @@ def test_larger_means_less_known(score, net):
 
 def test_separates(score, model, known):
     """Right answers from wrong ones, and kinds it knows from those it does not."""
-    record = nescio.evaluate(model, known.test, {"held out": known.unseen}, scores=[score])
+    record = nescio.evaluate(model, known.test, {"unseen": known.unseen}, scores=[score])
     assert record.known.misclassification[0].auroc > 0.9
     assert record.unknown[0].separation[0].auroc > 0.85
 

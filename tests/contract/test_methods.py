@@ -68,7 +68,7 @@ def test_confidence_is_between_zero_and_one(model, known):
 
 def test_knows_digits_from_digits_it_never_saw(model, known):
     nescio.train(model, known.train, epochs=15, batch_size=64, seed=0)
-    record = nescio.evaluate(model, known.test, {"held out": known.unseen}, scores=[model.score])
+    record = nescio.evaluate(model, known.test, {"unseen": known.unseen}, scores=[model.score])
     assert record.known.accuracy > 0.95
     assert record.unknown[0].separation[0].auroc > 0.88
 

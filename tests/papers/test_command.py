@@ -22,7 +22,7 @@ def blobs(work):
     found = []
     for seed in range(work.count(work.seeds, 1)):
 
-        def judged(seed=seed):
+        def evaluated(seed=seed):
             model, _ = work.trained(
                 f"blobs-{seed}", source, "softmax", "mlp", seed, epochs=work.pick(3, 6)
             )
@@ -31,7 +31,7 @@ def blobs(work):
                 model, known.test, {"far": work.few(unknown_set("far", known))}, scores=["max_prob"]
             )
 
-        found.append(work.stage(f"judged-{seed}", Evaluation, judged, seed=seed))
+        found.append(work.stage(f"evaluated-{seed}", Evaluation, evaluated, seed=seed))
     work.picture("scores.svg", histogram_figure(found[0]))
     accuracy = found[0].known.accuracy
     return Outcome(
@@ -70,12 +70,12 @@ def test_an_experiment_writes_records_pictures_and_a_page(papers, here):
     assert code == 0
     assert "Paper 4, Table 7: three blobs" in out
     assert "yes" in out
-    assert "judged-0" in err
+    assert "evaluated-0" in err
     assert "blobs-1: softmax on three_blobs, seed 1, epochs: 3" in err
     names = {path.name for path in (here / "results" / "blobs-table7").iterdir()}
     assert names == {
-        "judged-0.json",
-        "judged-1.json",
+        "evaluated-0.json",
+        "evaluated-1.json",
         "scores.svg",
         "stages.json",
         "reproduction.json",
@@ -97,13 +97,13 @@ def test_again_nothing_is_done_again_and_more_seeds_only_add(papers, here, monke
     assert (here / "nets" / "blobs-0").exists()
     code, _, err = papers(*words, "--seeds", 2)
     assert code == 0
-    assert "judged-0: kept" in err
+    assert "evaluated-0: kept" in err
     assert "blobs-0" not in err
     assert "blobs-1: softmax" in err
     monkeypatch.setattr("nescio.training.trainer.Trainer._step", None)
     code, out, err = papers(*words)
     assert code == 0
-    assert "judged-1: kept" in err
+    assert "evaluated-1: kept" in err
     assert "results/blobs-table7" in out
 
 
@@ -131,7 +131,7 @@ def test_an_interrupted_experiment_says_how_to_go_on_and_does(papers, here, monk
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["blobs-table8"], "did you mean 'blobs-table7'"),
         (["lst"], "unknown experiment 'lst'"),
@@ -143,11 +143,11 @@ def test_an_interrupted_experiment_says_how_to_go_on_and_does(papers, here, monk
         (["blobs-table7", "--runs", "a-file"], "a folder was expected"),
     ],
 )
-def test_bad_words_are_told(papers, here, words, told):
+def test_bad_words_are_reported(papers, here, words, message):
     (here / "a-file").write_text("mine")
     code, _, err = papers(*words)
     assert code == 2
-    assert told in " ".join(err.replace("│", " ").split())
+    assert message in " ".join(err.replace("│", " ").split())
     assert (here / "a-file").read_text() == "mine"
 
 

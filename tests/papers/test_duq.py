@@ -177,7 +177,7 @@ def test_a_figure_that_was_killed_goes_on_where_it_stood(work, tmp_path, monkeyp
         "duq-0.json",
         "stages.json",
     }
-    monkeypatch.setattr(planes, "evaluate", killed)  # what is judged is not judged again
+    monkeypatch.setattr(planes, "evaluate", killed)  # what was evaluated is not evaluated again
     resumed = reproduce(BY_NAME["duq-figure1"], work, "a command")
     assert (resumed.compared, resumed.claims) == (whole.compared, whole.claims)
 
@@ -203,7 +203,7 @@ def test_a_run_that_was_killed_goes_on_where_it_stood(work, tmp_path, monkeypatc
     assert (resumed.known, resumed.unknown) == (whole.known, whole.unknown)
     second = Workspace(tmp_path / "second", work.runs, dry=True)
     with monkeypatch.context() as patch:
-        patch.setattr(duq_runs, "evaluate", killed)  # experiments share what is judged
+        patch.setattr(duq_runs, "evaluate", killed)  # experiments share evaluations
         assert evaluate_run(second, DIGITS, SMALL, 0) == resumed
     shutil.rmtree(work.runs)  # and records are enough
     assert evaluate_runs(work, DIGITS, {"single": (SMALL, 1)}) == {"single": [resumed]}
@@ -274,7 +274,7 @@ def test_published_figures_agree_with_each_other():
     assert all(0.8 < value < 1 and all(one < 0.05 for one in spread) for value, *spread in aurocs)
 
 
-def test_to_be_below_the_paper_is_told_apart_by_whether_it_has_a_spread(work):
+def test_to_be_below_the_paper_is_distinguished_by_whether_it_has_a_spread(work):
     near, far = Comparison("near", 0.955, 0.949, 0.007), Comparison("far", 0.955, 0.94, 0.007)
     bare, high = Comparison("bare", 93.6, 91.24, unit="%"), Comparison("high", 0.8, 0.9)
     spread = "Below the paper by more than its spread: far by 0.015."

@@ -36,7 +36,7 @@ def groups(seed):
     ]
 
 
-def test_independent_runs_are_judged_by_the_standard_error_of_welch(groups):
+def test_independent_runs_are_compared_by_the_standard_error_of_welch(groups):
     seen = set()
     for ours, theirs in groups:
         t = stats.ttest_ind(ours, theirs, equal_var=False).statistic
@@ -51,7 +51,7 @@ def test_independent_runs_are_judged_by_the_standard_error_of_welch(groups):
     )
 
 
-def test_pairs_are_judged_by_their_differences(groups):
+def test_pairs_are_compared_by_their_differences(groups):
     for ours, theirs in groups:
         count = min(map(len, (ours, theirs)))
         t = stats.ttest_rel(ours[:count], theirs[:count]).statistic

@@ -182,18 +182,18 @@ def test_the_list_says_what_is_missing_and_how_long_it_took():
 
 
 @pytest.mark.parametrize(
-    ("missing", "told"),
+    ("missing", "shown_data"),
     [
         ([], "mnist; paper: cifar10, svhn"),
         (["svhn"], "mnist; paper: cifar10; paper: not here: svhn"),
         (["mnist", "cifar10", "svhn"], "not here: mnist; paper: not here: cifar10, svhn"),
     ],
 )
-def test_the_list_names_data_that_only_the_papers_scale_needs(missing, told):
+def test_the_list_names_data_that_only_the_papers_scale_needs(missing, shown_data):
     one = listed("a", ("mnist",), ("cifar10", "svhn"))
     (line,) = (
         line
         for line in shown(experiments_table([one], {"a": missing}, {})).splitlines()
         if "svhn" in line
     )
-    assert re.fullmatch(rf"\s*{re.escape(told)}\s+paper\s*", line)
+    assert re.fullmatch(rf"\s*{re.escape(shown_data)}\s+paper\s*", line)

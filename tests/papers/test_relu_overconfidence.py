@@ -173,20 +173,20 @@ def test_published_tables():
         ("paper", "MNIST, CIFAR-10", ["SVHN", "CIFAR-100"]),
     ],
 )
-def test_the_parts_of_a_table_that_are_not_made_are_told(scale, ours, left, tmp_path):
+def test_the_parts_of_a_table_that_are_not_made_are_reported(scale, ours, left, tmp_path):
     made = []
     found = table1.for_each_data(
         work_in(tmp_path, scale), None, lambda _, plan: made.append(plan.data) or Outcome()
     )
-    (told,) = found.deviations
-    assert (told.setting, told.paper, told.ours) == (
+    (deviation,) = found.deviations
+    assert (deviation.setting, deviation.paper, deviation.ours) == (
         "trained on",
         "MNIST, SVHN, CIFAR-10, CIFAR-100",
         ours,
     )
     assert [table1.IN_PAPER[name] for name in made] == ours.split(", ")
-    assert all(name in told.why for name in left)
-    assert ("CIFAR-10 " in told.why) == (scale == "quick")
+    assert all(name in deviation.why for name in left)
+    assert ("CIFAR-10 " in deviation.why) == (scale == "quick")
 
 
 def test_only_sets_of_the_papers_table_count_for_its_claim():
@@ -200,12 +200,12 @@ def test_only_sets_of_the_papers_table_count_for_its_claim():
     assert {"omniglot", "notmnist"} < {side.name for side in runs["plain"][0].unknown}
 
 
-def test_other_letters_are_judged_again(tmp_path, monkeypatch):
+def test_other_letters_are_evaluated_again(tmp_path, monkeypatch):
     """A record of the capitals must not pass for one of EMNIST's once these are at hand."""
-    plan, judged = replace(QUICK["mnist"], data="digits"), []
+    plan, seeds = replace(QUICK["mnist"], data="digits"), []
 
     def evaluated(*given):
-        judged.append(given[-1])
+        seeds.append(given[-1])
         return Evaluation.load(RESULTS / "relu-table1" / "mnist-plain-0.json")
 
     monkeypatch.setattr(table1, "networks", lambda *_: {(kind, 0): None for kind in KINDS})
@@ -213,7 +213,7 @@ def test_other_letters_are_judged_again(tmp_path, monkeypatch):
     for at_hand, times in (("nist_letters", 3), ("nist_letters", 3), ("emnist_letters", 6)):
         monkeypatch.setattr(table1, "letters", lambda _, name=at_hand: name)
         table1.table1_of(work_in(tmp_path), plan)
-        assert len(judged) == times
+        assert len(seeds) == times
 
 
 def on_noise(figures):
@@ -281,7 +281,7 @@ def test_only_acet_means_no_other(kind, figures, holds):
     assert claim.holds is holds
 
 
-def test_where_the_papers_own_table_disagrees_with_its_words_is_told():
+def test_where_the_papers_own_table_disagrees_with_its_words_is_reported():
     noise, adversarial_set = table1.contradictions(QUICK["mnist"])
     assert noise.endswith("the paper's own table disagrees, with a plain model's MMC of 0.463.")
     assert adversarial_set.endswith(

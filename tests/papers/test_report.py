@@ -155,7 +155,7 @@ def test_a_reproduction_tells_the_farthest_figure_and_the_claims():
     )
 
 
-def test_the_farthest_figure_is_told_for_each_unit():
+def test_the_farthest_figure_is_reported_for_each_unit():
     compared = (
         Comparison("AUROC", 0.9, 0.899),
         Comparison("test error", 1.4, 1.89, unit="%"),
@@ -164,14 +164,14 @@ def test_the_farthest_figure_is_told_for_each_unit():
         Comparison("time", 2.0, 5.0, unit="s"),
         Comparison("not in the paper", None, 99.0),
     )
-    [told] = reproduced(replace(a_reproduction(), compared=compared, claims=()))
-    assert told.endswith(
+    [message] = reproduced(replace(a_reproduction(), compared=compared, claims=()))
+    assert message.endswith(
         "5 figures stand beside the paper’s; of those without a unit, the farthest apart, by "
         "0.161, is “FPR”; of those in %, the farthest apart, by 0.49 percentage points, is “test "
         "error”; of those in s, the farthest apart, by 3.000 s, is “time”."
     )
-    [told] = reproduced(replace(a_reproduction(), compared=compared[3:4], claims=()))
-    assert told.endswith("paper’s; the farthest apart, by 0.20 percentage points, is “share”.")
+    [message] = reproduced(replace(a_reproduction(), compared=compared[3:4], claims=()))
+    assert message.endswith("paper’s; the farthest apart, by 0.20 percentage points, is “share”.")
 
 
 @pytest.mark.parametrize("folder", ["duq-runtime", "gradient-table1", "gradient-figure2"])
@@ -191,7 +191,7 @@ def test_every_record_of_this_repository_is_read():
 
 
 @pytest.mark.parametrize(
-    ("kind", "place", "new", "told"),
+    ("kind", "place", "new", "message"),
     [
         ("Radius", "classes", 1, "classes of a Radius"),
         ("Radius", "gamma", -1.0, "gamma of a Radius"),
@@ -199,12 +199,12 @@ def test_every_record_of_this_repository_is_read():
         ("Separations", "accuracy.0", -0.5, "accuracy of a Separations"),
     ],
 )
-def test_what_cannot_be_is_told(kind, place, new, told, tmp_path):
+def test_what_cannot_be_is_reported(kind, place, new, message, tmp_path):
     where = [int(part) if part.isdigit() else part for part in place.split(".")]
     (tmp_path / "record.json").write_text(json.dumps(changed(BODIES[kind], where, new)))
     with pytest.raises(NescioError, match="damaged") as error:
         read_record(tmp_path / "record.json")
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def shown_or_refused(body, folder):

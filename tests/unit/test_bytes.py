@@ -162,13 +162,13 @@ def test_bytes_in_a_file_are_refused_unless_they_are_images(command, tmp_path, m
     )
     x = np.random.default_rng(0).integers(0, 256, (60, 6, 6), dtype=np.uint8)
     for kind in (np.uint8, np.int64):
-        np.savez("held.npz", inputs=x.astype(kind))
+        np.savez("calibration.npz", inputs=x.astype(kind))
         code, _, err = command(
-            "fit", "--model", "byte_nets:make", "--data", "held.npz", "--score", "max_prob"
+            "fit", "--model", "byte_nets:make", "--data", "calibration.npz", "--score", "max_prob"
         )
         assert (code, "divide bytes of images by 255" in " ".join(err.split())) == (2, True)
-    np.savez("held.npz", images=x)
+    np.savez("calibration.npz", images=x)
     code, _, err = command(
-        "fit", "--model", "byte_nets:make", "--data", "held.npz", "--score", "max_prob"
+        "fit", "--model", "byte_nets:make", "--data", "calibration.npz", "--score", "max_prob"
     )
     assert code == 0, err

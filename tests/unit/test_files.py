@@ -176,7 +176,7 @@ def test_what_comes_to_be_there_meanwhile_is_left_alone(tmp_path):
     assert (path.read_text(), os.listdir(tmp_path)) == ("mine", ["there"])
 
 
-def test_a_place_that_takes_no_file_is_told_before_the_work(tmp_path, monkeypatch):
+def test_a_place_that_takes_no_file_is_reported_before_the_work(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError) as caught:
         check_replaceable(tmp_path / "file" / "deep" / "a.json")
@@ -202,8 +202,8 @@ def test_a_folder_is_not_lost_when_its_rename_fails(also_back, command, tmp_path
         rename(source, target)
 
     monkeypatch.setattr(os, "replace", failing)
-    code, _, told = command("fit", run, "--detector", "threshold", "-o", path)
-    assert (code, "Input/output error" in told, "detector" in told) == (2, True, True)
+    code, _, err = command("fit", run, "--detector", "threshold", "-o", path)
+    assert (code, "Input/output error" in err, "detector" in err) == (2, True, True)
     kept = next(tmp_path.glob(".detector.*.old")) if also_back else path
     assert {one.name: one.read_bytes() for one in kept.iterdir()} == before
     assert sorted(os.listdir(tmp_path)) == sorted(["run", kept.name])

@@ -58,7 +58,7 @@ class Known(Fuzzer):
         return {"made": self.doing.encode()}
 
 
-def test_what_a_case_ends_in_is_told(tmp_path):
+def test_what_a_case_ends_in_is_reported(tmp_path):
     ends = [random.Random(f"known 5 {number}").randrange(6) for number in range(12)]
     tally = run(Known(tmp_path), 5, cases=12)
     assert set(ends) == set(range(6))

@@ -73,11 +73,11 @@ class Block:
         """Options that a command gets to be quick."""
         if not self.mark.startswith("quick "):
             return []
-        told = {
+        answers = {
             name: more
             for name, *more in map(str.split, self.mark.removeprefix("quick ").split(";"))
         }
-        return told.get(words[1], [])
+        return answers.get(words[1], [])
 
 
 def blocks(page):

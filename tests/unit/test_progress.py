@@ -118,8 +118,8 @@ def test_a_log_has_a_line_a_minute_at_most_and_one_at_the_end_of_an_epoch(monkey
             for step in range(1, 301):
                 now[0] = 4.0 + step
                 shown.advance(ends=step in (2, 10, 12, 20))
-    told = [int(line.split()[1]) for line in log.getvalue().splitlines()]
-    assert told == [10, 20, 81, 142, 203, 264]
+    logged = [int(line.split()[1]) for line in log.getvalue().splitlines()]
+    assert logged == [10, 20, 81, 142, 203, 264]
 
 
 def test_a_closed_standard_error_is_no_terminal(monkeypatch):

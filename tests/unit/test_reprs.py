@@ -21,7 +21,7 @@ def model(known):
     return model
 
 
-def test_an_evaluation_is_told_in_a_few_lines(model, known):
+def test_an_evaluation_is_printed_in_a_few_lines(model, known):
     record = nescio.evaluate(model, known.test, {"held out": known.unseen, "noise": "noise"})
     lines = repr(record).splitlines()
     assert len(lines) <= 8

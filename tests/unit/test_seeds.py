@@ -26,6 +26,6 @@ def test_start_from_is_torchs_manual_seed():
 
 
 @pytest.mark.parametrize("bad", [-1, 2**63, 1.0, "1", None, True, torch.tensor(2.5)])
-def test_what_is_no_seed_is_told(bad):
+def test_what_is_no_seed_is_reported(bad):
     with pytest.raises(NescioError, match="seed must be an int"):
         check_seed(bad)

@@ -122,7 +122,7 @@ def test_draws_that_end_apart_never_agree():
     assert certain_from(ensemble, START, AHEAD).t.item() == math.inf
 
 
-def test_draws_that_seem_settled_before_their_last_bend_are_not_given_up():
+def test_draws_that_seem_constant_before_their_last_bend_are_not_given_up():
     """Members are unsure up to t = 5 and after 50; in between log-odds rise to 22 and fall."""
 
     def hat(height):

@@ -50,7 +50,8 @@ def run_limited(cases):
 def folder(tmp_path, command):
     (tmp_path / "my_nets.py").write_text(NETS)
     np.savez(
-        tmp_path / "held.npz", inputs=np.random.default_rng(0).normal(size=(60, 4)).astype("f")
+        tmp_path / "calibration.npz",
+        inputs=np.random.default_rng(0).normal(size=(60, 4)).astype("f"),
     )
     assert (
         command("train", "softmax", "--data", "iris", "--epochs", "2", "-o", tmp_path / "run")[0]
@@ -69,7 +70,7 @@ def test_what_cannot_be_written_is_named_and_not_half_there(folder):
         (1000, "evaluate run --unknown noise", "run/evaluation.json"),
         (1000, "report e.json -o report.html", "report.html"),
         (1000, "compare e.json -o side", "side/roc.svg"),
-        (1000, "score run held.npz -o answers.csv", "answers.csv"),
+        (1000, "score run calibration.npz -o answers.csv", "answers.csv"),
         (100, "contest run --unknown noise --candidates energy", "run/contest.json"),
         (
             1000,
@@ -79,7 +80,7 @@ def test_what_cannot_be_written_is_named_and_not_half_there(folder):
         (1000, "fit run -o detector", "detector/detector.safetensors"),
         (
             1000,
-            "fit --model my_nets:Odd --data held.npz -o detector",
+            "fit --model my_nets:Odd --data calibration.npz -o detector",
             "detector/detector.safetensors",
         ),
     ]
@@ -111,7 +112,7 @@ def test_weights_that_cannot_be_written_are_an_error_of_the_system(tmp_path, mon
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
 def test_a_device_without_room_is_named(folder, command):
-    code, _, err = command("score", folder / "run", folder / "held.npz", "-o", "/dev/full")
+    code, _, err = command("score", folder / "run", folder / "calibration.npz", "-o", "/dev/full")
     assert (code, err) == (2, "error: /dev/full: No space left on device\n")
     code = "import sys; sys.argv[1:] = ['data', 'list']; from nescio.cli import main; main()"
     with open("/dev/full", "w") as full:

@@ -108,9 +108,9 @@ def test_help_of_train_says_how_settings_are_found(command):
 def test_help_on_a_method_explains_its_settings(command):
     code, out, _ = command("train", "acet", "--help")
     assert code == 0
-    told = " ".join(out.partition("Settings of acet")[2].split())
-    assert "--eps radius of the ball. (default: 0.3)" in told
-    assert "--first-steps" in told
+    settings = " ".join(out.partition("Settings of acet")[2].split())
+    assert "--eps radius of the ball. (default: 0.3)" in settings
+    assert "--first-steps" in settings
     assert "Settings of" not in command("train", "--help")[1]
     assert "softmax has no settings of its own" in command("train", "softmax", "--help")[1]
 

@@ -95,7 +95,7 @@ def test_settings_do_not_stay_from_one_call_to_the_next():
         ("softmax --data iris --ouput out", "--output"),
     ],
 )
-def test_misspelt_options_are_told_the_nearest(words, nearest):
+def test_misspelt_options_name_the_nearest(words, nearest):
     with pytest.raises(NescioError, match=f"unknown option.*did you mean '{nearest}'"):
         given(words)
 

@@ -23,8 +23,8 @@ def test_recommend_saves_a_ranking_and_a_detector_that_decides(command, trained,
     np.savez(tmp_path / "new.npz", inputs=known.unseen.inputs.numpy())
     code, out, _ = command("score", tmp_path / "found" / "recommended", tmp_path / "new.npz")
     assert code == 0
-    told = [line.split(",")[1] == "unknown" for line in out.splitlines()[1:]]
-    assert told == (detector.predict(known.unseen) == -1).tolist()
+    refused = [line.split(",")[1] == "unknown" for line in out.splitlines()[1:]]
+    assert refused == (detector.predict(known.unseen) == -1).tolist()
     code, _, err = command("audit", tmp_path / "found" / "recommended")
     assert code == 2
     message = "it holds a detector of `nescio fit`: for `nescio score` or `evaluate`"

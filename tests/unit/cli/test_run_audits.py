@@ -42,7 +42,7 @@ def test_two_features_have_their_regions_drawn(moons, tmp_path):
     assert bottom < x[:, 1].min() < x[:, 1].max() < top
 
 
-def test_too_many_regions_are_told_and_spoil_nothing(moons, tmp_path, monkeypatch):
+def test_too_many_regions_are_reported_and_spoil_nothing(moons, tmp_path, monkeypatch):
     monkeypatch.setattr(audits, "MAX_REGIONS", 3)
     printed = run(tmp_path, small(moons), moons)
     assert "not drawn: more than 3 linear regions" in printed[2]

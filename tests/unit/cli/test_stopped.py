@@ -55,13 +55,13 @@ def test_a_training_that_is_stopped_at_once_says_that_nothing_is_kept(
 def test_a_stopped_training_says_which_checkpoint_is_kept(tmp_path):
     place, kept = "nescio.training.checkpoint:Checkpoint:save", "run/checkpoint.safetensors"
     code, err = stopped(tmp_path, "after", place, *TRAIN)
-    told = f"interrupted; checkpoint of epoch 1: {kept}; run the same command to resume"
-    assert (code, err.splitlines()[-1]) == (130, told)
+    message = f"interrupted; checkpoint of epoch 1: {kept}; run the same command to resume"
+    assert (code, err.splitlines()[-1]) == (130, message)
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["checkpoint.safetensors"]
     code, err = stopped(tmp_path, "before", place, *TRAIN, how=signal.SIGTERM)
     assert code == 143
     first, *_, last = err.splitlines()
-    assert (first, last) == (f"train: resuming from epoch 1 of 100000 (checkpoint {kept})", told)
+    assert (first, last) == (f"train: resuming from epoch 1 of 100000 (checkpoint {kept})", message)
 
 
 @pytest.mark.usefixtures("empty_figures")
@@ -89,11 +89,11 @@ def test_a_stopped_command_says_what_it_has_written(command, tmp_path, monkeypat
     assert code == 130
     folder = tmp_path.resolve() / "run"
     first = f"{folder / 'scaling.json'}, {folder / 'scaling.svg'}, {folder / 'features.json'}"
-    told = (
+    message = (
         f"interrupted; complete files so far: {first} and 1 more; run the same command to start "
         "again"
     )
-    assert err.splitlines()[-1] == told
+    assert err.splitlines()[-1] == message
 
 
 def interrupted(*_, **__):

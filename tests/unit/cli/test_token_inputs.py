@@ -48,14 +48,14 @@ def there(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "word_nets.py").write_text(CODE)
     rng = np.random.default_rng(0)
-    np.savez("held.npz", inputs=rng.integers(0, 50, (200, 7)))
+    np.savez("calibration.npz", inputs=rng.integers(0, 50, (200, 7)))
     np.savez("new.npz", inputs=rng.integers(0, 50, (30, 7), dtype=np.int32))
     np.savez("large.npz", inputs=2**30 + rng.integers(0, 50, (200, 7)))
     yield tmp_path
     sys.modules.pop("word_nets", None)
 
 
-def fitted(command, net, data="held.npz", *words):
+def fitted(command, net, data="calibration.npz", *words):
     code, out, err = command(
         "fit",
         "--model",
@@ -83,8 +83,8 @@ def rows(command, data, *words):
 @pytest.mark.parametrize(
     ("net", "data", "kept"),
     [
-        ("Words", "held.npz", "graph"),
-        ("Choosing", "held.npz", "weights"),
+        ("Words", "calibration.npz", "graph"),
+        ("Choosing", "calibration.npz", "weights"),
         ("Hashed", "large.npz", "graph"),
     ],
 )
@@ -94,18 +94,26 @@ def test_words_reach_the_network_as_they_are(command, there, net, data, kept):
     assert (facts["dtype"], facts["network"]) == ("int64", kept)
     held = torch.from_numpy(np.load(data)["inputs"])
     detector = nescio.Threshold(getattr(sys.modules["word_nets"], net)()).fit(held, accept=0.9)
-    new = "new.npz" if data == "held.npz" else data
+    new = "new.npz" if data == "calibration.npz" else data
     found = rows(command, new, *(["--model", f"word_nets:{net}"] if kept == "weights" else []))
-    told = detector.explain(torch.from_numpy(np.load(new)["inputs"]).long())
-    assert [float(row["score"]) for row in found] == [one.score for one in told]
+    explained = detector.explain(torch.from_numpy(np.load(new)["inputs"]).long())
+    assert [float(row["score"]) for row in found] == [one.score for one in explained]
     assert [row["class"] for row in found] == [
-        "unknown" if one.answer < 0 else str(one.answer) for one in told
+        "unknown" if one.answer < 0 else str(one.answer) for one in explained
     ]
 
 
 def test_a_detector_on_features_learns_from_words(command, there):
     out = fitted(
-        command, "Words", "held.npz", "--detector", "knn", "--train", "new.npz", "--set", "k=3"
+        command,
+        "Words",
+        "calibration.npz",
+        "--detector",
+        "knn",
+        "--train",
+        "new.npz",
+        "--set",
+        "k=3",
     )
     assert "Learned from: new.npz" in out
     assert len(rows(command, "new.npz")) == 30
@@ -115,7 +123,7 @@ def test_a_detector_on_features_learns_from_words(command, there):
         "--model",
         "word_nets:Words",
         "--data",
-        "held.npz",
+        "calibration.npz",
         "--train",
         "floats.npz",
         "--detector",
@@ -130,7 +138,7 @@ def test_whole_numbers_for_a_network_of_floats_are_floats_as_ever(command, there
     fitted(command, "numbers")
     assert json.loads((there / "det" / "fitted.json").read_text())["dtype"] == "float32"
     held, new = (
-        torch.from_numpy(np.load(name)["inputs"]).float() for name in ("held.npz", "new.npz")
+        torch.from_numpy(np.load(name)["inputs"]).float() for name in ("calibration.npz", "new.npz")
     )
     detector = nescio.Threshold(sys.modules["word_nets"].numbers()).fit(held, accept=0.9)
     assert [float(row["score"]) for row in rows(command, "new.npz")] == detector.score(new).tolist()

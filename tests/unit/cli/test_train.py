@@ -37,7 +37,7 @@ def test_a_finished_run_started_again_is_left_as_it_is(command, trained):
     assert (trained / "iris" / "model.safetensors").read_bytes() == before
 
 
-def test_a_run_on_a_file_is_judged_from_anywhere_unless_the_file_has_changed(
+def test_a_run_on_a_file_is_evaluated_from_anywhere_unless_the_file_has_changed(
     command, tmp_path, monkeypatch
 ):
     rows = [("a", "b", "kind"), *((i % 7, i % 5, "no" if i % 7 > 3 else "yes") for i in range(90))]
@@ -59,7 +59,7 @@ def test_a_run_on_a_file_is_judged_from_anywhere_unless_the_file_has_changed(
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "softmax"])
-def test_every_method_is_trained_judged_and_found_again(command, tmp_path, method):
+def test_every_method_is_trained_evaluated_and_found_again(command, tmp_path, method):
     quick = {"acet": ["--steps", 3], "rbf": ["--gamma", 0.05]}.get(method, [])
     data = "--data digits --unseen 8,9 --epochs 6 -o"
     words = ["train", method, *quick, *data.split(), tmp_path]
@@ -84,7 +84,7 @@ def test_every_method_is_trained_judged_and_found_again(command, tmp_path, metho
     assert "learning_rate" in err
 
 
-def test_a_run_has_a_folder_of_its_own_unless_told(command, tmp_path, monkeypatch):
+def test_a_run_has_a_folder_of_its_own_unless_one_is_given(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, err = command("train", "ensemble", "--data", "iris", "--epochs", 1)
     assert code == 0, err
@@ -100,7 +100,7 @@ def test_what_has_no_network_takes_none(command, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_outliers_of_a_file_are_learned_and_told_apart(command, tmp_path):
+def test_outliers_of_a_file_are_learned_and_distinguished(command, tmp_path):
     """Outlier exposure: `--noise` takes what `--unknown` takes, in the shape of the known data."""
     rng = np.random.default_rng(0)
     np.savez(

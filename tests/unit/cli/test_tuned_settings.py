@@ -117,7 +117,7 @@ def test_the_penalty_may_be_found_or_given_on_either_side(
         ("--device gpu", "device"),
     ],
 )
-def test_what_cannot_be_found_is_told_before_any_training(
+def test_what_cannot_be_found_is_reported_before_any_training(
     command, tmp_path, monkeypatch, words, message
 ):
     monkeypatch.setattr(

@@ -328,7 +328,7 @@ def test_what_no_attack_can_be(how, what):
         Attack(**how)
 
 
-def test_bad_input_is_told(x):
+def test_bad_input_is_reported(x):
     net = nn.Linear(8, 3).double()
     with pytest.raises(NescioError, match=r"60 of 60 inputs lie outside the box \[0, 1\]"):
         attack(net, x + 2)
@@ -362,7 +362,7 @@ def test_bad_input_is_told(x):
         attack(net, x[:0])
 
 
-def test_a_gradient_that_is_no_number_is_told(x):
+def test_a_gradient_that_is_no_number_is_reported(x):
     class Root(nn.Module):
         def forward(self, x):
             return torch.stack(

@@ -94,13 +94,13 @@ def test_a_wrong_name_lists_the_modules_and_their_shapes(net, x):
         forward_with_features(net, x, ["stm"])
 
 
-def test_a_module_that_is_not_run_is_told(net, x):
+def test_a_module_that_is_not_run_is_reported(net, x):
     net.spare = nn.Linear(2, 2)
     with pytest.raises(NescioError, match=r"'spare' with features is run.*stem"):
         forward_with_features(net, x, ["spare"])
 
 
-def test_no_linear_layer_or_one_that_is_not_the_last_is_told(x):
+def test_no_linear_layer_or_one_that_is_not_the_last_is_reported(x):
     with pytest.raises(NescioError, match=r"no linear layer.* 0 \(3, 6, 6\)"):
         forward_with_features(
             nn.Sequential(nn.Conv2d(1, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()), x, [HEAD]
@@ -129,12 +129,12 @@ def test_no_linear_layer_or_one_that_is_not_the_last_is_told(x):
         lambda: nescio.methods.MCDropout(nescio.models.mlp(36, 3, dropout=0.5), samples=1),
     ],
 )
-def test_models_with_draws_are_told_that_each_has_its_own(make, x):
+def test_models_with_draws_report_that_each_has_its_own(make, x):
     with pytest.raises(NescioError, match="draws"):
         forward_with_features(make().eval(), x, [HEAD])
 
 
-def test_a_layer_without_a_batch_is_told(net, x):
+def test_a_layer_without_a_batch_is_reported(net, x):
     class Whole(nn.Module):
         def forward(self, x):
             return x.mean()
@@ -179,7 +179,7 @@ def test_what_comes_next_may_write_on_a_layers_output(x):
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
-def test_a_scripted_network_is_told(x):
+def test_a_scripted_network_is_reported(x):
     net = torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(36, 3)))
     for layer in (HEAD, "1"):
         with pytest.raises(NescioError, match="scripted or traced; give the network") as caught:

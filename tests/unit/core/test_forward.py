@@ -71,9 +71,9 @@ def test_an_input_with_an_unknown_word_is_unknown_and_the_others_are_answered(na
     assert p[bad].tolist() == [0] * 3
     assert torch.equal(answers[fine], detector.predict(whole)[fine])
     assert torch.equal(p[fine], detector.p_value(whole)[fine])
-    told = detector.explain(x)
-    assert [one.answer for one in told] == answers.tolist()
-    assert "unknown word" in told[3].verdict
+    explained = detector.explain(x)
+    assert [one.answer for one in explained] == answers.tolist()
+    assert "unknown word" in explained[3].verdict
     assert detector.predict(x, batch_size=4).tolist() == answers.tolist()
     assert detector.predict(x[bad]).tolist() == [-1] * 3
     assert detector.predict(x[3]) == -1
@@ -108,7 +108,7 @@ def test_each_embedding_has_words_of_its_own():
         nescio.predict(Columns(), x[9:])
 
 
-def test_what_is_wrong_with_all_inputs_alike_is_told_as_it_is():
+def test_what_is_wrong_with_all_inputs_alike_is_reported_as_it_is():
     net = nn.Sequential(nn.Embedding(50, 8), nn.Flatten(), nn.Linear(8 * 7, 3))
     with pytest.raises(NescioError, match="cannot be run on a batch of shape"):
         nescio.predict(net, words(5, 6))
@@ -173,16 +173,18 @@ def test_a_network_may_look_words_up_by_itself(look_up):
 def test_from_the_command_line(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    (tmp_path / "odd_words.py").write_text(
+    (tmp_path / "token_nets.py").write_text(
         "import torch\nfrom torch import nn\ndef net():\n    torch.manual_seed(0)\n"
         "    return nn.Sequential(nn.Embedding(50, 8), nn.Flatten(), nn.Linear(56, 4))\n"
     )
-    np.savez("held.npz", inputs=words().numpy())
+    np.savez("calibration.npz", inputs=words().numpy())
     new = words(30).numpy()
     new[5, 1] = 99
     np.savez("new.npz", inputs=new)
-    code, _, err = command("fit", "--model", "odd_words:net", "--data", "held.npz", "-o", "det")
-    sys.modules.pop("odd_words", None)
+    code, _, err = command(
+        "fit", "--model", "token_nets:net", "--data", "calibration.npz", "-o", "det"
+    )
+    sys.modules.pop("token_nets", None)
     assert code == 0, err
     code, out, err = command("score", "det", "new.npz")
     assert code == 0, err

@@ -108,14 +108,14 @@ def test_data_that_draw_leave_the_random_state_alone():
     assert torch.equal(random, torch.random.get_rng_state())
 
 
-def test_what_is_no_ready_model_is_told():
+def test_what_is_no_ready_model_is_reported():
     with pytest.raises(NescioError, match="Module, got a str"):
         quantity_gradients("softmax", torch.zeros(2, 2), both)
     with pytest.raises(NescioError, match="lazy modules"):
         quantity_gradients(nn.LazyLinear(3), torch.zeros(2, 2), both)
 
 
-def test_bad_inputs_are_told():
+def test_bad_inputs_are_reported():
     with pytest.raises(NescioError, match="input 4 "):
         quantity_gradients(
             nn.Linear(2, 3), torch.tensor([[0.0, 0.0]] * 4 + [[torch.nan, 0.0]]), both, batch_size=3
@@ -139,6 +139,6 @@ class Constant(nn.Linear):
 
 
 @pytest.mark.parametrize("kind", [Cut, Constant])
-def test_a_model_without_a_gradient_is_told(kind):
+def test_a_model_without_a_gradient_is_reported(kind):
     with pytest.raises(NescioError, match="differentiated in its input"):
         quantity_gradients(kind(2, 3), torch.zeros(4, 2), both)

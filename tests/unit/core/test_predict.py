@@ -97,7 +97,7 @@ def test_random_data_follow_the_seed_and_do_not_repeat_from_batch_to_batch():
     assert not torch.equal(predict(nn.Identity(), Noise(), batch_size=3, seed=1), first)
 
 
-def test_a_lazy_model_is_told_to_be_run_first(x):
+def test_a_lazy_model_must_be_run_first(x):
     net = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d())
     with pytest.raises(NescioError, match="lazy"):
         predict(net, x)
@@ -206,7 +206,7 @@ def test_what_ends_a_program_is_let_through(x, stop):
         predict(Stops(), x)
 
 
-def test_a_model_that_takes_a_dict_is_told_from_one_that_takes_a_tensor(x):
+def test_a_model_that_takes_a_dict_is_distinguished_from_one_that_takes_a_tensor(x):
     class Parts(nn.Module):
         def __init__(self, short):
             super().__init__()

@@ -74,7 +74,7 @@ def test_drawn_parts_are_independent_and_of_the_stated_size() -> None:
     assert torch.cdist(known.train.inputs, known.test.inputs).min() > 0
 
 
-def test_held_out_digits_are_all_digits_of_these_classes() -> None:
+def test_unseen_digits_are_all_digits_of_these_classes() -> None:
     whole, known = data.load("digits"), data.load("digits", unseen=[7, "8", 9])
     assert whole.train is not None
     assert known.train is not None

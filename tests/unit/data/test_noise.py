@@ -162,7 +162,7 @@ def test_a_set_of_it(name, images, seed):
     assert len(noise.samples(name, like)) == 40
 
 
-def test_bad_input_is_told(images):
+def test_bad_input_is_reported(images):
     with pytest.raises(NescioError, match="did you mean 'mixed'"):
         noise.samples("mixd", Samples(images, torch.zeros(40).long()))
     with pytest.raises(NescioError, match="did you mean 'permuted'"):
@@ -260,7 +260,7 @@ def test_far_multiplies_the_distance_to_the_mean() -> None:
         noise.far(known, 1e39)
 
 
-def test_what_noise_cannot_be_made_like_is_told() -> None:
+def test_what_noise_cannot_be_made_like_is_reported() -> None:
     with pytest.raises(NescioError, match="got Tensor"):
         noise.samples("uniform", torch.zeros(3, 2), 5)  # type: ignore[arg-type]
     with pytest.raises(NescioError, match="got list"):

@@ -57,12 +57,12 @@ def test_whole_number_labels_are_in_order(tmp_path: Path) -> None:
     assert data.load(path).classes == ("2", "9", "10")
 
 
-@pytest.mark.parametrize("odd", ["--5", "7" * 5000, "-", "²", "1_0"])
-def test_odd_labels_leave_the_numbers_in_order(tmp_path: Path, odd: str) -> None:
+@pytest.mark.parametrize("unusual", ["--5", "7" * 5000, "-", "²", "1_0"])
+def test_unusual_labels_leave_the_numbers_in_order(tmp_path: Path, unusual: str) -> None:
     path = csv_file(
-        tmp_path, "x,y\n" + "".join(f"{i},{(10, odd, 9, -2)[i % 4]}\n" for i in range(16))
+        tmp_path, "x,y\n" + "".join(f"{i},{(10, unusual, 9, -2)[i % 4]}\n" for i in range(16))
     )
-    assert data.load(path).classes == ("-2", "9", "10", odd)
+    assert data.load(path).classes == ("-2", "9", "10", unusual)
 
 
 def test_new_rows_are_encoded_as_the_training_rows_were(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ SOUND = [
         {"name": None},
         {"name": []},
         {"name": "b"},
-        {"kind": "odd"},
+        {"kind": "unusual"},
         {"kind": []},
         {"kind": None},
         {"categories": "x"},
@@ -310,7 +310,7 @@ def test_a_column_that_lacks_something(lacking: str) -> None:
         )
 
 
-def test_cells_are_told_by_their_line_in_every_batch_and_without_a_file_by_their_row(
+def test_cells_are_reported_by_their_line_in_every_batch_and_without_a_file_by_their_row(
     tmp_path: Path,
 ) -> None:
     path = csv_file(tmp_path, "a,b\n" + "1,2\n\n" * 7 + "1,two\n")

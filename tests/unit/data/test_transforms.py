@@ -126,7 +126,7 @@ def test_what_cannot_be_adapted(given: tuple[int, ...], wanted: tuple[int, ...])
         adapt(Samples(torch.rand(2, *given), torch.zeros(2).long()), wanted)
 
 
-def test_tables_of_another_width_are_told_how_wide() -> None:
+def test_tables_of_another_width_are_reported_with_their_width() -> None:
     with pytest.raises(NescioError, match=r"^wines has 3 features; expected 4$"):
         adapt(Samples(torch.rand(2, 3), torch.zeros(2).long(), name="wines"), (4,))
 

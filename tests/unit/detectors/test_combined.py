@@ -136,27 +136,27 @@ def test_nothing_is_calibrated_on_what_it_learned_from(model, known, monkeypatch
     noisy = Samples(
         known.test.inputs + 0.6 * torch.randn(known.test.inputs.shape), known.test.labels
     )
-    seen = {"taught": [], "ranked": [], "judged": []}
+    seen = {"learned": [], "ranked": [], "calibrated": []}
     meta, learn = detector.members[1], detector.members[1].learn
     scores = detector._scores
 
-    def taught(data):
-        seen["taught"] += [x for x, _ in data]
+    def learned(data):
+        seen["learned"] += [x for x, _ in data]
         learn(data)
 
     def ranked(x, looked):
-        seen["ranked" if not seen["judged"] else "scored"].append(x)
+        seen["ranked" if not seen["calibrated"] else "scored"].append(x)
         return scores(x, looked)
 
-    def judged(own, data, *how):
-        seen["judged"] += [x for x, _ in data]
+    def calibrated(own, data, *how):
+        seen["calibrated"] += [x for x, _ in data]
         seen["scored"] = []
         return calibration_scores(own, data, *how)
 
-    meta.learn, detector._scores = taught, ranked
-    monkeypatch.setattr("nescio.detectors.detector.calibration_scores", judged)
+    meta.learn, detector._scores = learned, ranked
+    monkeypatch.setattr("nescio.detectors.detector.calibration_scores", calibrated)
     detector.fit(noisy)
-    parts = [torch.cat(seen[part]).flatten(1) for part in ("taught", "ranked", "judged")]
+    parts = [torch.cat(seen[part]).flatten(1) for part in ("learned", "ranked", "calibrated")]
     rows = [{tuple(row) for row in part.tolist()} for part in parts]
     assert sum(map(len, rows)) == len(set.union(*rows))
     assert [round(4 * len(part) / len(noisy)) for part in rows] == [1, 1, 2]

@@ -118,7 +118,7 @@ def test_an_input_whose_score_is_no_number_is_unknown_and_has_the_p_value_0():
     assert "nan" not in detector.explain(x)[1].verdict
 
 
-def test_a_model_that_needs_more_than_one_input_is_told():
+def test_a_model_that_needs_more_than_one_input_is_reported():
     net = nn.Sequential(nn.BatchNorm1d(2, track_running_stats=False), nn.Linear(2, 3))
     with pytest.raises(NescioError, match="answers 8 inputs, but not one alone"):
         Threshold(net, "energy").fit(torch.randn(100, 2))

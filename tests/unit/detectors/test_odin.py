@@ -187,7 +187,7 @@ def test_bad_arguments(how):
         ODIN(torch.nn.Linear(2, 2), **how)
 
 
-def test_a_model_that_writes_on_its_activations_is_told_and_passed_over():
+def test_a_model_that_writes_on_its_activations_is_reported_and_passed_over():
     class Overwriting(nn.Module):
         def __init__(self):
             super().__init__()

@@ -67,7 +67,7 @@ def test_neither_batches_nor_order_matter(seed):
 
 
 def test_features_that_fill_fewer_directions_than_the_principal_ones(seed):
-    """What leaves them is odd, by a finite measure."""
+    """What leaves them has a high but finite score."""
     data, model = drawn(seed), head()
     model.bias.data.zero_()
     data.inputs[:, 2:] = 0

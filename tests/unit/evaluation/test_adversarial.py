@@ -1,4 +1,4 @@
-"""Noise a model is surest of, and test inputs it now gets wrong, as sets to judge it by."""
+"""Noise a model is surest of, and test inputs it now gets wrong, as sets to evaluate it on."""
 
 import io
 
@@ -128,7 +128,7 @@ def test_evaluations_take_names_and_say_how(digits, model):
     assert renamed.unknown[0].separation == noise.separation
 
 
-def test_a_model_that_resists_is_judged_by_all_else(digits, model):
+def test_a_model_that_resists_is_evaluated_by_all_else(digits, model):
     class Flat(torch.nn.Module):
         def forward(self, x):
             return 0 * x.flatten(1)[:, :10] + torch.eye(10)[3]
@@ -172,7 +172,7 @@ def test_runs_are_compared_though_one_resists_more_attacks(digits, model):
     assert sets == ["adversarial_samples"]
 
 
-def test_bad_input_is_told(digits, model):
+def test_bad_input_is_reported(digits, model):
     with pytest.raises(NescioError, match="did you mean 'adversarial_noise'"):
         adversarial_set("adversarial_nois", model, digits.test)
     with pytest.raises(NescioError, match="did you mean 'noise'"):

@@ -117,7 +117,7 @@ def test_a_poor_network_in_the_right_order_is_not_suspected(seed):
     )
 
 
-def test_answers_by_chance_are_told():
+def test_answers_at_random_are_reported():
     said = doubt(net_of(list(range(10))), one_hot(10, 20, wrong=1.0), "abcdefghij")
     assert "no better than chance (10 %)" in said
     assert "suggest" not in said

@@ -44,8 +44,8 @@ def test_takes_in_every_detector(record):
 
 
 def test_says_of_each_what_it_finds_alone(record, model, known):
-    calibration, judged = halves(known.test)
-    x = torch.cat([x for x, _ in judged])
+    calibration, test = halves(known.test)
+    x = torch.cat([x for x, _ in test])
     detector = nescio.Threshold(model, "energy").fit(calibration)
     found = next(one for one in record.contestants if one.name == "energy")
     assert found.auroc["digits"] == nescio.metrics.auroc(
@@ -70,11 +70,11 @@ def test_round_trip_and_tables(record, tmp_path):
     assert Contest.load(tmp_path / "c.json") == record
     console = Console(width=140, record=True, file=io.StringIO())
     console.print(ranking_tables(record))
-    told = console.export_text()
+    printed = console.export_text()
     for one in record.contestants:
         assert f"| {one.name} | {one.mean:.3f} | " in ranking_table(record).markdown()
-        assert one.name in told
-    assert "fraction of unknown inputs accepted" in told.replace("\n", " ")
+        assert one.name in printed
+    assert "fraction of unknown inputs accepted" in printed.replace("\n", " ")
 
 
 def test_what_cannot_work_is_left_out_with_the_reason(known):
@@ -95,7 +95,7 @@ def test_what_cannot_work_is_left_out_with_the_reason(known):
         nescio.contest(Headless(), known.test, {"digits": known.unseen}, candidates=["mahalanobis"])
 
 
-def test_bad_input_is_told(model, known):
+def test_bad_input_is_reported(model, known):
     with pytest.raises(NescioError, match="must come with names"):
         nescio.contest(model, known.test, known.unseen)
     with pytest.raises(NescioError, match="did you mean 'energy'"):
@@ -108,7 +108,7 @@ def test_refuses_training_data_that_can_be_read_only_once():
         nescio.contest(torch.nn.Linear(2, 3), x, {"far": 9 * x}, iter(x.split(10)))
 
 
-def test_a_seed_settles_the_halves_and_is_on_record(model, known):
+def test_a_seed_fixes_the_halves_and_is_on_record(model, known):
     sets = {"digits": known.unseen}
     first, same, other = (
         nescio.contest(model, known.test, sets, candidates=["energy"], seed=seed)

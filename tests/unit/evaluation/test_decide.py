@@ -32,9 +32,9 @@ def known_and_test(seed, count=400):
 
 
 def test_counts_are_those_of_predict(seed):
-    held, test = known_and_test(seed)
+    calibration, test = known_and_test(seed)
     other = torch.randn(100, 3)
-    detector = nescio.Threshold(FixedLogits(), "entropy").fit(held, 0.9)
+    detector = nescio.Threshold(FixedLogits(), "entropy").fit(calibration, 0.9)
     found = nescio.decide(
         detector, test, {"u": other, "bad": torch.full((4, 3), torch.nan)}, batch_size=33
     )
@@ -67,8 +67,10 @@ def test_the_usual_share_is_met_as_often_as_it_says():
     """
     inside, runs = 0, 200
     for seed in range(runs):
-        held, test = known_and_test(seed, 60)
-        found = nescio.decide(nescio.Threshold(FixedLogits(), "entropy").fit(held, 0.9), test)
+        calibration, test = known_and_test(seed, 60)
+        found = nescio.decide(
+            nescio.Threshold(FixedLogits(), "entropy").fit(calibration, 0.9), test
+        )
         low, high = found.usual
         inside += low <= found.accepted <= high
     # the interval has at least 95 %, and by its discreteness at most some more
@@ -77,12 +79,12 @@ def test_the_usual_share_is_met_as_often_as_it_says():
 
 
 def test_per_class_and_without_labels(seed):
-    held, test = known_and_test(seed)
-    detector = nescio.Threshold(FixedLogits(), "entropy").fit(held, 0.8, per_class=True)
+    calibration, test = known_and_test(seed)
+    detector = nescio.Threshold(FixedLogits(), "entropy").fit(calibration, 0.8, per_class=True)
     found = nescio.decide(detector, test.inputs)
     assert found.accuracy is found.accepted_accuracy is found.usual is None
     assert len(found.thresholds) == 3
-    counts = np.bincount(held.inputs.argmax(1))
+    counts = np.bincount(calibration.inputs.argmax(1))
     assert found.bound == min(np.ceil(0.8 * (n + 1) - 1e-9) / (n + 1) for n in counts)
     assert "of each predicted class" in found.promise
 
@@ -109,8 +111,8 @@ def test_a_bounded_risk(blobs):
 
 
 def test_nothing_accepted_has_no_accuracy(seed):
-    held, test = known_and_test(seed)
-    detector = nescio.Threshold(FixedLogits(), "entropy").fit(held)
+    calibration, test = known_and_test(seed)
+    detector = nescio.Threshold(FixedLogits(), "entropy").fit(calibration)
     detector.keep(threshold_=torch.tensor(-1.0, dtype=torch.float64))
     found = nescio.decide(detector, test)
     assert (found.accepted, found.accepted_accuracy) == (0.0, None)
@@ -125,8 +127,10 @@ def test_what_was_loaded_has_no_promise(tmp_path, blobs):
 
 
 def test_balanced_promises_nothing(seed):
-    held, test = known_and_test(seed)
-    found = nescio.decide(nescio.Threshold(FixedLogits(), "entropy").fit(held, balanced=True), test)
+    calibration, test = known_and_test(seed)
+    found = nescio.decide(
+        nescio.Threshold(FixedLogits(), "entropy").fit(calibration, balanced=True), test
+    )
     assert found.promise.startswith("none")
     assert found.bound is None
 
@@ -135,17 +139,22 @@ def test_balanced_promises_nothing(seed):
     ("act", "message"),
     [
         (
-            lambda held: nescio.decide(FixedLogits(), held),
+            lambda calibration: nescio.decide(FixedLogits(), calibration),
             "takes a fitted detector, not FixedLogits",
         ),
-        (lambda held: nescio.decide(nescio.Threshold(FixedLogits()), held), "is not fitted"),
         (
-            lambda held: nescio.decide(nescio.Threshold(FixedLogits()).fit(held), held, ["far"]),
+            lambda calibration: nescio.decide(nescio.Threshold(FixedLogits()), calibration),
+            "is not fitted",
+        ),
+        (
+            lambda calibration: nescio.decide(
+                nescio.Threshold(FixedLogits()).fit(calibration), calibration, ["far"]
+            ),
             "'far' is a name",
         ),
     ],
 )
-def test_bad_input_is_told(seed, act, message):
+def test_bad_input_is_reported(seed, act, message):
     with pytest.raises(NescioError, match=message):
         act(known_and_test(seed)[0])
 

@@ -248,7 +248,7 @@ def test_nothing_wrong_leaves_the_misclassification_task_undefined():
     assert Evaluation.from_json(record.to_json()) == record
 
 
-def test_a_detector_is_judged_by_its_own_score(sides):
+def test_a_detector_is_evaluated_by_its_own_score(sides):
     known, unknown = sides
     detector = nescio.Threshold(FixedLogits(), score="energy").fit(known)
     record = nescio.evaluate(detector, known, {"u": unknown}, scores=["energy"])
@@ -277,7 +277,7 @@ def test_a_detector_is_judged_by_its_own_score(sides):
         ),
     ],
 )
-def test_bad_input_is_told(sides, change, message):
+def test_bad_input_is_reported(sides, change, message):
     arguments = {"known": sides[0], "unknown": {"u": sides[1]}, **change}
     with pytest.raises(NescioError, match=message):
         nescio.evaluate(FixedLogits(), **arguments)

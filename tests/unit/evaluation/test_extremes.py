@@ -152,7 +152,7 @@ def test_sets_by_name_are_made_as_for_an_evaluation(points):
         ({"unknown": ["farr"]}, "did you mean 'far'"),
     ],
 )
-def test_bad_input_is_told(points, given, message):
+def test_bad_input_is_reported(points, given, message):
     with pytest.raises(NescioError, match=message):
         nescio.examples(small(), points[0], **given)
 

@@ -121,13 +121,13 @@ def test_images_in_colour_have_a_smaller_ball(seed):
         ({"models": {"small": mlp(64, 7)}}, "small has 7 classes, but digits has 10"),
     ],
 )
-def test_bad_input_is_told(known, models, change, message):
+def test_bad_input_is_reported(known, models, change, message):
     models = change.pop("models", models)
     with pytest.raises(NescioError, match=message):
         attack_gallery(models, known, **change)
 
 
-def test_more_images_than_there_are_and_tables_are_told(known, models):
+def test_more_images_than_there_are_and_tables_are_reported(known, models):
     few = replace(known, test=known.test.select(torch.arange(3)))
     with pytest.raises(NescioError, match="images=8, but digits has only 3 test images"):
         attack_gallery(models, few)

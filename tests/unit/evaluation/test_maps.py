@@ -181,7 +181,7 @@ def test_methods_say_whether_they_draw(known):
         )
 
 
-def test_scores_that_no_method_could_have_are_told():
+def test_scores_that_no_method_could_have_are_reported():
     with pytest.raises(
         NescioError, match=r"variance compares draws, but softmax gives one; expected another"
     ):
@@ -208,14 +208,14 @@ class Edge(nn.Linear):
         return super().forward(x) + (x * 0).sqrt().sum(1, keepdim=True)
 
 
-def test_slopes_that_are_no_numbers_are_told(known):
-    told = "entropy, or its gradient in the input, is NaN or infinite for 9 of 9 inputs"
-    with pytest.raises(NescioError, match=told):
+def test_slopes_that_are_no_numbers_are_reported(known):
+    message = "entropy, or its gradient in the input, is NaN or infinite for 9 of 9 inputs"
+    with pytest.raises(NescioError, match=message):
         uncertainty_map(Edge(2, 3), known, ["entropy"], resolution=3)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-def test_a_network_of_other_classes_is_told(known, classes):
+def test_a_network_of_other_classes_is_reported(known, classes):
     with pytest.raises(NescioError, match=f"logits of {classes} classes, but three_blobs has 3"):
         uncertainty_map(mlp(2, classes), known, resolution=2)
 
@@ -265,7 +265,7 @@ def test_only_the_plane_can_be_mapped(name):
         ({"seed": -1}, "seed"),
     ],
 )
-def test_bad_arguments_are_told_before_any_training(known, monkeypatch, arguments, words):
+def test_bad_arguments_are_reported_before_any_training(known, monkeypatch, arguments, words):
     with pytest.raises(NescioError, match=words):
         uncertainty_map(mlp(2, 3), known, **arguments)
     monkeypatch.setattr(
@@ -275,7 +275,7 @@ def test_bad_arguments_are_told_before_any_training(known, monkeypatch, argument
         trained_map("softmax", known, **arguments)
 
 
-def test_bad_data_are_told(known):
+def test_bad_data_are_reported(known):
     with pytest.raises(NescioError, match="load returns, got Samples"):
         uncertainty_map(mlp(2, 3), known.train)
     with pytest.raises(NescioError, match="three_blobs has only a test part"):
@@ -402,7 +402,7 @@ def test_a_window_is_mapped_from_end_to_end(known, several, make):
         (((1, 1 + 1e-15), (0, 1)), "window=.* gives no 120 distinct numbers along each side"),
     ],
 )
-def test_what_is_no_window_is_told(known, window, words):
+def test_what_is_no_window_is_reported(known, window, words):
     with pytest.raises(NescioError, match=words):
         uncertainty_map(mlp(2, 3), known, window=window)
 

@@ -86,8 +86,8 @@ def test_outliers_are_made_from_the_other_half(ready, monkeypatch):
     made = []
     monkeypatch.setattr(module, "make_outliers", lambda x, *_: made.append(x) or {"same": x})
     nescio.recommend(model, known.test, candidates=["energy", "max_prob"])
-    fitted, judged = (torch.cat([x for x, _ in half]) for half in halves(known.test))
-    rows = [{tuple(row) for row in part.flatten(1).tolist()} for part in (made[0], fitted, judged)]
+    fitted, tested = (torch.cat([x for x, _ in half]) for half in halves(known.test))
+    rows = [{tuple(row) for row in part.flatten(1).tolist()} for part in (made[0], fitted, tested)]
     assert not rows[0] & rows[1]
     assert rows[0] == rows[2]
 

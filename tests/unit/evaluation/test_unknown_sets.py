@@ -41,7 +41,7 @@ def test_a_table_is_encoded_like_the_known_one(tmp_path):
     assert unknown_set(str(path), iris).inputs.tolist() == [[4, 3, 2, 1]]
 
 
-def test_what_cannot_be_is_told(digits):
+def test_what_cannot_be_is_reported(digits):
     with pytest.raises(NescioError, match="did you mean 'uniform'"):
         unknown_set("unifrm", digits)
     with pytest.raises(NescioError, match="no unseen classes"):

@@ -63,7 +63,7 @@ def test_a_method_without_a_score_has_that_of_a_softmax(known):
 
 
 @pytest.mark.parametrize("kind", ["sigmoid", None, ["kernel"]])
-def test_a_kind_of_confidence_that_is_none_is_told_with_the_class(kind):
+def test_a_kind_of_confidence_that_is_none_is_reported_with_the_class(kind):
     with pytest.raises(nescio.NescioError, match="of Mine must be 'softmax' or 'kernel', got"):
         type("Mine", (Smoothed,), {"confidence_kind": kind})
 

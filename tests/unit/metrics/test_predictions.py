@@ -12,7 +12,7 @@ from nescio.errors import NescioError
 from nescio.metrics import accuracy, brier, ece, mmc, nll, reliability
 
 quickly = settings(max_examples=60, deadline=None, derandomize=True)
-judged = st.lists(st.tuples(st.integers(0, 64), st.booleans()), min_size=1, max_size=40)
+graded_answers = st.lists(st.tuples(st.integers(0, 64), st.booleans()), min_size=1, max_size=40)
 
 
 def ece_by_loops(sixty_fourths, correct, bins):
@@ -94,7 +94,11 @@ def test_brier_at_its_ends():
 
 
 @quickly
-@given(judged, st.sampled_from([1, 2, 3, 7, 15, 16, 64]), st.sampled_from([np.float32, np.float64]))
+@given(
+    graded_answers,
+    st.sampled_from([1, 2, 3, 7, 15, 16, 64]),
+    st.sampled_from([np.float32, np.float64]),
+)
 def test_ece_equals_exact_fractions(answers, bins, dtype):
     sixty_fourths, correct = [c for c, _ in answers], [right for _, right in answers]
     confidence = np.array(sixty_fourths, dtype) / dtype(64)
@@ -211,20 +215,20 @@ def test_a_row_sum_within_tolerance_is_accepted():
 
 
 @quickly
-@given(answers=judged, bins=st.integers(1, 20))
+@given(answers=graded_answers, bins=st.integers(1, 20))
 def test_reliability_is_what_ece_sums_up(answers, bins):
     confidence, correct = (
         np.array([one for one, _ in answers]) / 64,
         [right for _, right in answers],
     )
     found = reliability(confidence, correct, bins)
-    held = found.count > 0
-    assert np.isnan(found.accuracy[~held]).all()
-    assert np.isnan(found.confidence[~held]).all()
+    nonempty = found.count > 0
+    assert np.isnan(found.accuracy[~nonempty]).all()
+    assert np.isnan(found.confidence[~nonempty]).all()
     assert found.count.sum() == len(answers)
-    gaps = found.count[held] * np.abs(found.accuracy - found.confidence)[held]
+    gaps = found.count[nonempty] * np.abs(found.accuracy - found.confidence)[nonempty]
     assert gaps.sum() / len(answers) == pytest.approx(ece(confidence, correct, bins), abs=1e-12)
     inside = (found.confidence >= found.edges[:-1] - 1e-12) & (
         found.confidence <= found.edges[1:] + 1e-12
     )
-    assert inside[held].all()
+    assert inside[nonempty].all()

@@ -31,7 +31,7 @@ def test_a_record_with_anything_emptied_is_shown_or_refused(name, body, tmp_path
             assert "<html" in report_page([("run", read_record(tmp_path / "record.json"))])
 
 
-def test_what_is_damaged_is_told(tmp_path):
+def test_what_is_damaged_is_reported(tmp_path):
     record = next(one for _, one in RECORDS if type(one).__name__ == "Evaluation")
     body = json.loads(record.to_json())
     body["unknown"][0]["roc"][0]["known"] = []
@@ -57,7 +57,7 @@ def the(kind, number=0):
 
 
 @pytest.mark.parametrize(
-    ("kind", "place", "new", "told"),
+    ("kind", "place", "new", "message"),
     [
         ("Audit", "trials", 0, "trials of an Audit is 0"),
         (
@@ -105,12 +105,12 @@ def the(kind, number=0):
         ("History", "provenance.seconds", -1.0, "seconds of a Provenance"),
     ],
 )
-def test_what_cannot_be_is_told(kind, place, new, told, tmp_path):
+def test_what_cannot_be_is_reported(kind, place, new, message, tmp_path):
     where = [int(part) if part.isdigit() else part for part in place.split(".")]
     (tmp_path / "record.json").write_text(json.dumps(changed(the(kind), where, new)))
     with pytest.raises(NescioError, match="damaged") as error:
         read_record(tmp_path / "record.json")
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_numbers_beyond_all_others_are_shown_or_refused(tmp_path):

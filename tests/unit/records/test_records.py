@@ -125,7 +125,7 @@ def test_the_kind_that_was_expected_has_its_article(kind, message):
         kind.from_json("[]")
 
 
-def test_missing_file_is_told(tmp_path):
+def test_missing_file_is_reported(tmp_path):
     with pytest.raises(NescioError, match="cannot read"):
         History.load(tmp_path / "none.json")
 
@@ -157,7 +157,7 @@ def test_nested_records_keep_their_types():
 
 
 @pytest.fixture
-def judged():
+def evaluated():
     curve, found = (
         Rejection("entropy", (0.0,), (1.0,), (1.0,), 1.0, 1.0),
         Separation("entropy", 1.0, 1.0, 1.0, 0.0),
@@ -184,17 +184,17 @@ def judged():
     )
 
 
-def test_an_evaluation_from_before_curves_were_kept_is_read(judged, tmp_path):
-    body = json.loads(judged.to_json())
+def test_an_evaluation_from_before_curves_were_kept_is_read(evaluated, tmp_path):
+    body = json.loads(evaluated.to_json())
     del body["confidence"], body["known"]["reliability"]
     for side in body["unknown"]:
         del side["roc"]
-    without = tuple(dataclasses.replace(side, roc=()) for side in judged.unknown)
+    without = tuple(dataclasses.replace(side, roc=()) for side in evaluated.unknown)
     (tmp_path / "old.json").write_text(json.dumps(body))
     old = Evaluation.load(tmp_path / "old.json")
-    assert old == dataclasses.replace(judged, unknown=without, confidence=None)
+    assert old == dataclasses.replace(evaluated, unknown=without, confidence=None)
     assert Evaluation.from_json(old.to_json()) == old
-    assert Evaluation.from_json(judged.to_json()) == judged
+    assert Evaluation.from_json(evaluated.to_json()) == evaluated
 
 
 @pytest.mark.parametrize(
@@ -212,6 +212,6 @@ def test_an_evaluation_from_before_curves_were_kept_is_read(judged, tmp_path):
         ),
     ],
 )
-def test_no_other_field_of_an_evaluation_may_be_missing(judged, damage, message):
+def test_no_other_field_of_an_evaluation_may_be_missing(evaluated, damage, message):
     with pytest.raises(NescioError, match=message):
-        Evaluation.from_json(damage(judged.to_json()))
+        Evaluation.from_json(damage(evaluated.to_json()))

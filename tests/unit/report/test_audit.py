@@ -76,12 +76,12 @@ def test_the_verdict_of_a_plain_network():
 
 
 def test_points_that_were_drawn_are_not_called_inputs():
-    told = " ".join(audit_words(replace(PLAIN, drawn=True)))
-    assert told.startswith(
+    words = " ".join(audit_words(replace(PLAIN, drawn=True)))
+    assert words.startswith(
         "Along 100.0 % of 10,000 directions, through random points in the box of the data, the "
         "confidence of this network provably → 1 as the input is scaled; the median point"
     )
-    assert "98.7 % of the points are answered" in told
+    assert "98.7 % of the points are answered" in words
     kernels = " ".join(audit_words(replace(DUQ, drawn=True)))
     assert "the median point does so" in kernels
     figure = audit_figure(replace(PLAIN, drawn=True))
@@ -90,7 +90,7 @@ def test_points_that_were_drawn_are_not_called_inputs():
         == "softmax: 10,000 points drawn in the box of the data, scaled to infinity"
     )
     assert figure.axes[1].get_ylabel() == "fraction of points"
-    assert "inputs" not in told + kernels + "".join(
+    assert "inputs" not in words + kernels + "".join(
         axes.get_title(loc="left") for axes in figure.axes
     )
 

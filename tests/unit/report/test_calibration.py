@@ -23,10 +23,10 @@ class FixedLogits(nn.Module):
 @pytest.fixture
 def record():
     # two classes; 0.6 of the first thrice, correct in two of three, and 0.9 twice, correct in both
-    return judged([0.6, 0.6, 0.6, 0.9, 0.9] * 10, [0, 0, 1, 0, 0] * 10)
+    return evaluated([0.6, 0.6, 0.6, 0.9, 0.9] * 10, [0, 0, 1, 0, 0] * 10)
 
 
-def judged(p, labels):
+def evaluated(p, labels):
     p = torch.tensor(p, dtype=torch.float64)
     return nescio.evaluate(
         FixedLogits(), Samples(torch.stack([p.log(), (1 - p).log()], 1), torch.tensor(labels))
@@ -60,7 +60,7 @@ def test_the_figure_has_a_point_for_each_bin_with_inputs(record):
 
 
 def test_bins_of_few_inputs_are_no_part_of_the_line():
-    figure = reliability_figure(judged([0.6] * 9 + [0.9] * 10, [0] * 19))
+    figure = reliability_figure(evaluated([0.6] * 9 + [0.9] * 10, [0] * 19))
     np.testing.assert_allclose(points(figure), [[0.9, 1.0]])
     faint = [line for line in figure.axes[0].lines if line.get_linestyle() == "None"]
     np.testing.assert_allclose([line.get_xydata() for line in faint], [[[0.6, 1.0]]])
@@ -73,7 +73,7 @@ def test_several_models_share_a_figure(record):
     figure.draw_without_rendering()
 
 
-def test_what_has_no_bins_is_told(record):
+def test_what_has_no_bins_is_reported(record):
     old = replace(record, known=replace(record.known, reliability=None))
     with pytest.raises(NescioError, match="evaluations with bins of confidence"):
         reliability_figure([old])

@@ -13,7 +13,7 @@ from nescio.report.comparison import metric_tables
 SETS = ("fashion", "noise", "adversarial_noise", "adversarial_samples")
 
 
-def judged(method, auroc=0.9, sets=SETS, known="digits", changed=40, steps=80):
+def evaluated(method, auroc=0.9, sets=SETS, known="digits", changed=40, steps=80):
     sides = [
         UnknownSide(name, 50, 0.5, (Separation("entropy", auroc, auroc, auroc, 1 - auroc),), (), ())
         for name in sets
@@ -37,7 +37,7 @@ def cells(table):
     return [list(map(str, row)) for row in table.rows]
 
 
-THREE = [judged("softmax", 0.9), judged("ceda", 0.95), judged("acet", 0.99)]
+THREE = [evaluated("softmax", 0.9), evaluated("ceda", 0.95), evaluated("acet", 0.99)]
 
 
 def test_methods_are_rows_and_sets_are_columns():
@@ -60,7 +60,7 @@ def test_methods_are_rows_and_sets_are_columns():
 
 def test_several_runs_give_means_and_deviations():
     auroc, fpr95, _ = metric_tables(
-        [judged("ceda", 0.90), judged("ceda", 0.94), judged("acet", 0.9)]
+        [evaluated("ceda", 0.90), evaluated("ceda", 0.94), evaluated("acet", 0.9)]
     )
     assert cells(auroc)[0] == ["ceda", "2", "92.0% ±2.8", "95.0% ±0.0", *["0.920 ±0.028"] * 4]
     assert cells(fpr95) == [["ceda", *["8.0% ±2.8"] * 4], ["acet", *["10.0%"] * 4]]
@@ -68,7 +68,11 @@ def test_several_runs_give_means_and_deviations():
 
 
 def test_notes_say_how_strong_the_attacks_were_and_what_they_changed():
-    runs = [judged("softmax", changed=50), judged("acet", changed=7), judged("acet", changed=9)]
+    runs = [
+        evaluated("softmax", changed=50),
+        evaluated("acet", changed=7),
+        evaluated("acet", changed=9),
+    ]
     notes = list(metric_tables(runs)[0].notes)
     how = "within ε = 0.3 (linf), 80 steps of 0.0075."
     assert f"Attack of adversarial_noise on 50 inputs: confidence increased {how}" in notes
@@ -82,9 +86,9 @@ def test_notes_say_how_strong_the_attacks_were_and_what_they_changed():
 
 
 def test_attacks_that_differ_are_described_for_each_method():
-    notes = metric_tables([judged("softmax"), judged("acet", steps=200)], "adversarial_noise")[
-        0
-    ].notes
+    notes = metric_tables(
+        [evaluated("softmax"), evaluated("acet", steps=200)], "adversarial_noise"
+    )[0].notes
     (note,) = (note for note in notes if note.startswith("Attack"))
     assert note.startswith(
         "Attack of adversarial_noise on 50 inputs: softmax by confidence increased"
@@ -96,7 +100,7 @@ def test_attacks_that_differ_are_described_for_each_method():
 @pytest.mark.parametrize("width", [100, 80])
 def test_a_terminal_breaks_no_number(width):
     records = [
-        judged(name, value)
+        evaluated(name, value)
         for name in ("softmax", "ensemble", "ceda", "acet")
         for value in (0.9, 0.94)
     ]
@@ -109,7 +113,7 @@ def test_a_terminal_breaks_no_number(width):
 
 def test_names_are_no_markdown_and_no_markup():
     sets = ("[bold]x", "*far*", "`$x$`", "two\nlines", "_k_")
-    tables = metric_tables([judged("a|b", known="<script>", sets=sets)])
+    tables = metric_tables([evaluated("a|b", known="<script>", sets=sets)])
     text = "\n".join(table.markdown() for table in tables)
     assert "<" not in text.replace("&lt;", "")
     assert "**&lt;script&gt; against unknown sets**" in text
@@ -120,7 +124,7 @@ def test_names_are_no_markdown_and_no_markup():
 
 
 def test_a_long_name_is_folded():
-    records = [judged("m" * 90, sets=("n" * 50,)), judged("acet", sets=("n" * 50,))]
+    records = [evaluated("m" * 90, sets=("n" * 50,)), evaluated("acet", sets=("n" * 50,))]
     lines = printed(metric_tables(records)[1:2], 80)
     assert max(map(cell_len, lines)) <= 80
     assert sum(line.count("m") for line in lines[2:]) >= 90
@@ -128,7 +132,7 @@ def test_a_long_name_is_folded():
 
 
 def test_an_undefined_metric_is_a_dash():
-    record = judged("acet", sets=("far",))
+    record = evaluated("acet", sets=("far",))
     side = replace(record.unknown[0], separation=(Separation("entropy", None, None, None, None),))
     auroc, fpr95, confidence = metric_tables(replace(record, unknown=(side,)))
     assert auroc.rows[0][-1] is None

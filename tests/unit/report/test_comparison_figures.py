@@ -32,7 +32,7 @@ from nescio.report.table import mean_text, percent_cell
 METHODS = ("softmax", "ensemble", "duq")
 
 
-def judged(method, auroc=0.9, sets=("far",), score="entropy", known="digits", inputs=4):
+def evaluated(method, auroc=0.9, sets=("far",), score="entropy", known="digits", inputs=4):
     """An evaluation whose every figure follows from its AUROC; by "margin" it is 0.1 less."""
 
     def figures(name, value):
@@ -83,7 +83,7 @@ def printed(table, width=120):
 
 
 def test_roc_draws_each_method_by_its_own_score():
-    figure = roc_figure([judged("softmax", 0.8), judged("duq", 0.95, score="max_logit")])
+    figure = roc_figure([evaluated("softmax", 0.8), evaluated("duq", 0.95, score="max_logit")])
     (axes,) = figure.axes
     coin, softmax, duq = lines_of(axes)
     assert coin == ([0, 1], [0, 1])
@@ -98,7 +98,7 @@ def test_roc_draws_each_method_by_its_own_score():
 
 
 def test_another_score_may_be_named():
-    records = [judged("softmax", 0.8), judged("duq", 0.95, score="max_logit")]
+    records = [evaluated("softmax", 0.8), evaluated("duq", 0.95, score="max_logit")]
     assert legend_of(roc_figure(records, score="margin").axes[0]) == [
         "softmax  0.700",
         "duq  0.850",
@@ -116,7 +116,7 @@ def test_another_score_may_be_named():
 
 def test_rejection_draws_the_theoretical_maximum_once():
     (axes,) = rejection_figure(
-        [judged("softmax", 0.8), judged("ensemble", 0.9), judged("duq", 0.95)]
+        [evaluated("softmax", 0.8), evaluated("ensemble", 0.9), evaluated("duq", 0.95)]
     ).axes
     assert lines_of(axes) == [([0, 0.5], [0.5, end]) for end in (0.8, 0.9, 0.95)] + [
         ([0, 0.5], [0.6, 1])
@@ -131,15 +131,17 @@ def test_rejection_draws_the_theoretical_maximum_once():
 
 
 def test_no_curve_is_cut_off():
-    low = judged("softmax", 0.1, sets=("near", "far"))
-    high = replace(low, unknown=(judged("softmax", 0.9, sets=("near",)).unknown[0], low.unknown[1]))
+    low = evaluated("softmax", 0.1, sets=("near", "far"))
+    high = replace(
+        low, unknown=(evaluated("softmax", 0.9, sets=("near",)).unknown[0], low.unknown[1])
+    )
     for axes in rejection_figure([high]).axes:
         assert axes.get_ylim()[0] < 0.1
         assert axes.get_ylim()[1] == 1.01
 
 
 def test_runs_of_one_method_are_thin_lines_under_one_name():
-    records = [judged("duq", 0.90), judged("softmax", 0.8), judged("duq", 0.94)]
+    records = [evaluated("duq", 0.90), evaluated("softmax", 0.8), evaluated("duq", 0.94)]
     for draw, legend in (
         (roc_figure, ["duq  0.920 ±0.028", "softmax  0.800"]),
         (rejection_figure, ["duq  0.820 ±0.028", "softmax  0.700", "theoretical maximum  0.800"]),
@@ -155,7 +157,7 @@ def test_runs_of_one_method_are_thin_lines_under_one_name():
 
 def test_methods_differ_in_colour_and_in_dashes():
     methods = [f"method {i}" for i in range(12)]
-    (axes,) = roc_figure([judged(name) for name in methods]).axes
+    (axes,) = roc_figure([evaluated(name) for name in methods]).axes
     looks = {
         (to_hex(line.get_color()), str(line._dash_pattern))
         for line in axes.lines
@@ -172,7 +174,7 @@ def test_methods_differ_in_colour_and_in_dashes():
 
 def test_each_unknown_set_has_a_panel():
     sets = ("a", "b", "c", "d")
-    records = [judged(name, sets=sets) for name in METHODS]
+    records = [evaluated(name, sets=sets) for name in METHODS]
     assert [axes.get_title() for axes in roc_figure(records).axes if axes.axison] == [
         f"against {s}" for s in sets
     ]
@@ -187,19 +189,19 @@ def test_each_unknown_set_has_a_panel():
 
 
 def test_by_default_the_sets_that_all_records_have():
-    records = [judged("softmax", sets=("a", "b", "c")), judged("duq", sets=("c", "a"))]
+    records = [evaluated("softmax", sets=("a", "b", "c")), evaluated("duq", sets=("c", "a"))]
     assert [axes.get_title() for axes in roc_figure(records).axes] == ["against a", "against c"]
 
 
 def test_confidence_has_a_panel_for_each_method_and_means_of_its_runs():
-    first = judged("duq", sets=("far", "near"))
+    first = evaluated("duq", sets=("far", "near"))
     second = replace(
         first,
         confidence=replace(
             first.confidence, counts={"known": (0, 8), "far": (6, 0), "near": (1, 1)}
         ),
     )
-    figure = confidence_figure([first, judged("softmax", sets=("far", "near")), second])
+    figure = confidence_figure([first, evaluated("softmax", sets=("far", "near")), second])
     panels = figure.axes
     assert [axes.get_title() for axes in panels] == ["duq", "softmax"]
     drawn = [
@@ -222,18 +224,21 @@ def test_confidence_has_a_panel_for_each_method_and_means_of_its_runs():
 
 
 def test_one_record_will_do():
-    assert legend_of(roc_figure(judged("duq")).axes[0]) == ["duq  0.900"]
+    assert legend_of(roc_figure(evaluated("duq")).axes[0]) == ["duq  0.900"]
 
 
 def test_names_may_be_given_to_runs():
-    groups = {"λ = 0": [judged("duq", 0.9)], "λ = 0.05": [judged("duq", 0.95), judged("duq", 0.95)]}
+    groups = {
+        "λ = 0": [evaluated("duq", 0.9)],
+        "λ = 0.05": [evaluated("duq", 0.95), evaluated("duq", 0.95)],
+    }
     assert legend_of(roc_figure(groups).axes[0]) == ["λ = 0  0.900", "λ = 0.05  0.950 ±0.000"]
     rows = [line for line in printed(set_tables(groups)) if line.startswith("λ")]
     assert [row.split()[:4] for row in rows] == [["λ", "=", "0", "1"], ["λ", "=", "0.05", "2"]]
 
 
-def test_detectors_on_one_method_are_told_apart():
-    records = [judged("softmax", 0.9), judged("softmax", 0.8, score="threshold")]
+def test_detectors_on_one_method_are_distinguished():
+    records = [evaluated("softmax", 0.9), evaluated("softmax", 0.8, score="threshold")]
     assert legend_of(roc_figure(records).axes[0]) == [
         "softmax, entropy  0.900",
         "softmax, threshold  0.800",
@@ -242,7 +247,7 @@ def test_detectors_on_one_method_are_told_apart():
 
 @pytest.mark.parametrize("names", [["$x_{$", r"$\frac{$", "_a"], ["m" * 300, "n" * 300, "duq"]])
 def test_any_name_is_drawn_inside_its_panel(names, tmp_path):
-    records = [judged(name, known=names[0], sets=(names[1],)) for name in names]
+    records = [evaluated(name, known=names[0], sets=(names[1],)) for name in names]
     write_comparison(records, tmp_path)
     for draw in (roc_figure, rejection_figure):
         figure = draw(records)
@@ -255,7 +260,9 @@ def test_any_name_is_drawn_inside_its_panel(names, tmp_path):
 
 
 def test_table_gives_means_and_deviations():
-    rows = printed(set_tables([judged("softmax", 0.8), judged("duq", 0.90), judged("duq", 0.94)]))
+    rows = printed(
+        set_tables([evaluated("softmax", 0.8), evaluated("duq", 0.90), evaluated("duq", 0.94)])
+    )
     assert rows[0] == "digits against far: 4 known, 5 unknown inputs"
     assert "softmax 1 80.0% 95.0% 50.0% 0.800 0.790 0.780 20.0%" in rows
     assert (
@@ -268,7 +275,7 @@ def test_table_gives_means_and_deviations():
 
 def test_table_has_one_part_for_each_set_and_fits_a_terminal():
     records = [
-        judged(name, value, sets=("far", "near")) for name in METHODS for value in (0.85, 0.9)
+        evaluated(name, value, sets=("far", "near")) for name in METHODS for value in (0.85, 0.9)
     ]
     rows = printed(set_tables(records), width=80)
     assert [row for row in rows if " against " in row] == [
@@ -281,11 +288,11 @@ def test_table_has_one_part_for_each_set_and_fits_a_terminal():
 
 def test_an_undefined_figure_is_a_dash():
     assert mean_text([0.5, None]) == "–"
-    record = judged("duq")
+    record = evaluated("duq")
     side = replace(record.unknown[0], separation=(Separation("entropy", None, None, None, None),))
     assert any(
         row.endswith("– – – –")
-        for row in printed(set_tables([replace(record, unknown=(side,)), judged("duq")]))
+        for row in printed(set_tables([replace(record, unknown=(side,)), evaluated("duq")]))
     )
 
 
@@ -305,7 +312,7 @@ def test_deviation_is_that_of_a_sample(values, share, text):
 
 
 def test_all_is_written_or_nothing(tmp_path):
-    records = [judged(name) for name in METHODS]
+    records = [evaluated(name) for name in METHODS]
     table = write_comparison(records, tmp_path / "new" / "folder", "far")
     assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == [
         "confidence.svg",
@@ -320,13 +327,13 @@ def test_all_is_written_or_nothing(tmp_path):
 
 
 def test_records_without_curves_are_named():
-    record = judged("duq")
+    record = evaluated("duq")
     old = replace(record, unknown=(replace(record.unknown[0], roc=()),), confidence=None)
     with pytest.raises(NescioError, match="score in a record of duq 'entropy'"):
-        roc_figure([judged("softmax"), old])
+        roc_figure([evaluated("softmax"), old])
     with pytest.raises(NescioError, match="a record of duq has no histogram of confidence"):
-        confidence_figure([judged("softmax"), old])
-    assert len(lines_of(rejection_figure([judged("softmax"), old]).axes[0])) == 3
+        confidence_figure([evaluated("softmax"), old])
+    assert len(lines_of(rejection_figure([evaluated("softmax"), old]).axes[0])) == 3
     assert printed(set_tables([old])) == printed(set_tables([record]))
 
 
@@ -335,23 +342,27 @@ def test_records_without_curves_are_named():
     [
         ([], None, "at least one evaluation"),
         ({"duq": []}, None, "at least one evaluation"),
-        ([judged("duq")], "fra", "unknown set in a record of duq 'fra'; did you mean 'far'"),
+        ([evaluated("duq")], "fra", "unknown set in a record of duq 'fra'; did you mean 'far'"),
         (
-            [judged("softmax", sets=("a", "b")), judged("duq", sets=("b",))],
+            [evaluated("softmax", sets=("a", "b")), evaluated("duq", sets=("b",))],
             "a",
             "unknown set in a record of duq 'a'",
         ),
-        ([judged("softmax", sets=("a",)), judged("duq", sets=("b",))], None, "softmax: a; duq: b"),
-        ([judged("softmax", sets=())], None, "no unknown data in common"),
         (
-            [judged("softmax"), judged("duq", known="moons")],
+            [evaluated("softmax", sets=("a",)), evaluated("duq", sets=("b",))],
+            None,
+            "softmax: a; duq: b",
+        ),
+        ([evaluated("softmax", sets=())], None, "no unknown data in common"),
+        (
+            [evaluated("softmax"), evaluated("duq", known="moons")],
             None,
             "4 inputs of digits with 5 of far; 4 inputs of moons",
         ),
-        ([judged("softmax"), judged("duq", inputs=9)], None, "9 inputs of digits"),
+        ([evaluated("softmax"), evaluated("duq", inputs=9)], None, "9 inputs of digits"),
     ],
 )
-def test_what_cannot_be_compared_is_told(records, unknown, message):
+def test_what_cannot_be_compared_is_reported(records, unknown, message):
     for make in (roc_figure, rejection_figure, confidence_figure, set_tables):
         with pytest.raises(NescioError, match=message):
             make(records, unknown)
@@ -359,7 +370,7 @@ def test_what_cannot_be_compared_is_told(records, unknown, message):
 
 def attacked(method, counts, auroc=0.9, tried=9):
     """An evaluation against adversarial samples, as many as are counted."""
-    record = judged(method, auroc, sets=("adversarial_samples",))
+    record = evaluated(method, auroc, sets=("adversarial_samples",))
     how = Against(tried, "loss", 0.3, 80, 0.0075, "linf", True, 1, False)
     side = replace(record.unknown[0], inputs=sum(counts), mmc=0.25, attack=how)
     confidence = Histogram(
@@ -391,7 +402,7 @@ def test_adversarial_samples_have_a_figure_of_their_own(tmp_path):
     write_comparison([attacked("softmax", (0, 9)), attacked("acet", (3, 1))], tmp_path)
     assert (tmp_path / "adversarial_samples.svg").stat().st_size > 1000
     with pytest.raises(NescioError, match="unknown set in a record of duq 'adversarial_samples'"):
-        attacked_figure([judged("duq")])
+        attacked_figure([evaluated("duq")])
     with pytest.raises(NescioError, match="has no histogram of confidence"):
         attacked_figure(replace(attacked("acet", (3, 1)), confidence=None))
 
@@ -419,7 +430,7 @@ def test_rejection_has_every_theoretical_maximum():
 
 def test_many_sets_are_printed_side_by_side(tmp_path):
     sets = ("a", "b", "c", "d")
-    records = [judged(name, sets=sets) for name in METHODS]
+    records = [evaluated(name, sets=sets) for name in METHODS]
     lines = printed(write_comparison(records, tmp_path))
     assert "duq 1 90.0% 95.0% 0.900 0.900 0.900 0.900" in lines
     assert "softmax 10.0% 10.0% 10.0% 10.0%" in lines

@@ -139,7 +139,7 @@ def kernels():
     )
 
 
-def test_kernels_are_told_by_where_they_stop_knowing(kernels):
+def test_kernels_are_described_by_where_they_stop_knowing(kernels):
     rows = [line for line in lines(kernels) if "20 80.5" in line]
     assert rows == ["near 20 80.5 30 3 2 50 5 never", "far 20 80.5 300 30 2 never – never"]
     assert "stays uncertain" in " ".join(lines(kernels))

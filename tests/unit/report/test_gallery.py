@@ -112,6 +112,6 @@ def test_it_can_be_written_in_every_format():
 
 
 @pytest.mark.parametrize("empty", [gallery(models=()), gallery(count=0)])
-def test_an_empty_gallery_is_told(empty):
+def test_an_empty_gallery_is_refused(empty):
     with pytest.raises(NescioError, match="needs images and models"):
         gallery_figure(empty)

@@ -131,7 +131,7 @@ def test_one_draw_is_no_reason_for_a_score_that_needs_no_more(maps):
 
 
 @pytest.mark.parametrize("change", [{"x": ()}, {"y": ()}, {"x": X[1:]}])
-def test_a_map_without_a_value_for_each_point_is_told(maps, change):
+def test_a_map_without_a_value_for_each_point_is_reported(maps, change):
     with pytest.raises(
         NescioError, match="map of softmax on moons cannot be drawn: expected a value of entropy"
     ):
@@ -213,7 +213,7 @@ def test_saturation_is_drawn_on_a_log_scale_that_takes_zeros(maps):
     assert bar.get_ylabel() == "‖∇ₓ(1 − max p)‖₂"
 
 
-def test_what_cannot_be_drawn_is_told(maps):
+def test_what_cannot_be_drawn_is_reported(maps):
     with pytest.raises(
         NescioError, match="one or more maps, all of one data set and its classes, got none"
     ):

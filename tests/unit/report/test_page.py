@@ -258,7 +258,7 @@ def test_the_same_records_make_the_same_page():
 
 
 @pytest.mark.slow
-def test_runs_of_one_name_are_averaged_side_by_side_and_told_apart_elsewhere():
+def test_runs_of_one_name_are_averaged_side_by_side_and_kept_apart_elsewhere():
     records = [("duq", an_evaluation({"far": auroc}, mmc=auroc)) for auroc in (0.90, 0.94)] + [
         ("one", an_evaluation({"far": 0.8}))
     ]
@@ -269,7 +269,7 @@ def test_runs_of_one_name_are_averaged_side_by_side_and_told_apart_elsewhere():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_model_judged_in_two_goes_stands_beside_one_that_was_judged_in_one():
+def test_a_model_evaluated_in_two_goes_stands_beside_one_that_was_evaluated_in_one():
     far, noise, both = (
         an_evaluation({"far": 0.9}),
         an_evaluation({"noise": 0.7}),
@@ -309,7 +309,7 @@ def test_a_record_without_curves_has_its_tables():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_record_judged_by_other_scores_than_its_own_has_its_tables():
+def test_a_record_evaluated_by_other_scores_than_its_own_has_its_tables():
     other = replace(an_evaluation({"far": 0.9}), score="max_prob")
     made = report_page([("a", other), ("b", other)])
     assert "Models compared" not in headings(made)

@@ -73,11 +73,11 @@ def twins(tmp_path):
     return tmp_path
 
 
-def test_folders_of_one_name_are_told_apart_by_those_above_them(twins):
+def test_folders_of_one_name_are_distinguished_by_those_above_them(twins):
     places = twins / "A" / "run", twins / "B" / "run"
     assert [name for name, _ in found(*places)] == ["A/run"] * 3 + ["B/run"] * 3
-    told = verdict_html(ReportContext(tuple(records_in(list(map(str, places))))))
-    assert "in the mean of" not in told
+    page = verdict_html(ReportContext(tuple(records_in(list(map(str, places))))))
+    assert "in the mean of" not in page
     assert {name for name, _ in found(twins / "A", places[1])} == {"A/run", "B/run"}
     files = [place / "evaluation.json" for place in places]
     assert [name for name, _ in found(*files)] == ["A/run/evaluation", "B/run/evaluation"]
@@ -98,7 +98,7 @@ def test_a_folder_does_not_take_a_name_that_was_given(twins):
     }
 
 
-def test_a_file_and_a_folder_of_one_name_are_told_apart(twins):
+def test_a_file_and_a_folder_of_one_name_are_distinguished(twins):
     an_audit().save(twins / "A" / "run.json")
     assert len({name for name, _ in found(twins / "A" / "run", twins / "A" / "run.json")}) == 2
 
@@ -174,20 +174,20 @@ def test_a_path_with_an_equals_sign_is_a_path(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda path: path / "nothing", "no file or folder"),
         (lambda path: path, "no record in the folder"),
     ],
 )
-def test_what_is_not_there_is_named(tmp_path, make, told):
-    with pytest.raises(NescioError, match=told) as error:
+def test_what_is_not_there_is_named(tmp_path, make, message):
+    with pytest.raises(NescioError, match=message) as error:
         records_in([str(make(tmp_path))])
     assert make(tmp_path).name in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("{", "cannot read"),
         ("[1]", "is not a nescio record"),
@@ -197,10 +197,10 @@ def test_what_is_not_there_is_named(tmp_path, make, told):
         ("\ud800".encode("utf-8", "surrogatepass"), "cannot read"),
     ],
 )
-def test_a_broken_file_is_named(tmp_path, text, told):
+def test_a_broken_file_is_named(tmp_path, text, message):
     path = tmp_path / "broken.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(NescioError, match=told) as error:
+    with pytest.raises(NescioError, match=message) as error:
         records_in([str(path)])
     assert "broken.json" in str(error.value)
 

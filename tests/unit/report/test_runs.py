@@ -63,7 +63,7 @@ def test_other_bins_of_confidence_are_not_taken():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_two_evaluations_in_the_folder_of_a_run_are_told_of_as_one(tmp_path):
+def test_two_evaluations_in_the_folder_of_a_run_are_reported_as_one(tmp_path):
     a_history().save(tmp_path / "run" / "history.json")
     an_evaluation({"unseen": 0.95}).save(tmp_path / "run" / "evaluation.json")
     held(an_evaluation({"far": 0.2}), adversarial_samples=40).save(

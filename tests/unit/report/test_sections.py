@@ -203,11 +203,11 @@ def spoiled(value, evil=False):
 @pytest.mark.parametrize("module", ALL)
 def test_no_name_becomes_a_tag(module, of_images, of_rows):
     records = [spoiled(record) for record in (*of_images, *of_rows)]
-    judged = one(records, Evaluation)
+    evaluation = one(records, Evaluation)
     resisted = Provenance.now(0, {"resisted": {EVIL: EVIL}}, 0.0)
-    body = module(given(*records, dataclasses.replace(judged, provenance=resisted), name=EVIL))
+    body = module(given(*records, dataclasses.replace(evaluation, provenance=resisted), name=EVIL))
     page = Page(body)
-    assert EVIL in page.text  # it is told, as text
+    assert EVIL in page.text  # it is shown, as text
     assert "script" not in {tag for tag, _ in page.tags}
     assert all(image["src"].startswith("data:image/png;base64,") for image in page.of("img"))
     assert not [
@@ -218,7 +218,7 @@ def test_no_name_becomes_a_tag(module, of_images, of_rows):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_rays_are_told_in_words(of_images):
+def test_rays_are_described_in_words(of_images):
     audit = one(of_images, Audit)
     page = Page(infinity(given(audit)))
     assert (
@@ -352,7 +352,7 @@ def test_attacked_sets_in_words(of_images):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_an_attack_on_many_models_is_told_once(of_images):
+def test_an_attack_on_many_models_is_reported_once(of_images):
     record = one(of_images, Evaluation)
     record = dataclasses.replace(record, unknown=record.unknown[:1])
     named = ReportContext(tuple((name, record) for name in "abc"))
@@ -364,7 +364,7 @@ def test_an_attack_on_many_models_is_told_once(of_images):
     assert attacks(many).count("<tr>") == 8
 
 
-def test_pictures_of_another_attack_are_told(of_images):
+def test_pictures_of_another_attack_are_reported(of_images):
     record, noise = one(of_images, Evaluation), one(of_images, Gallery)
     steps = noise.provenance.settings["attack"]["steps"]
     for count in (steps, steps + 1):
@@ -392,14 +392,14 @@ def test_each_model_has_a_map_of_its_own_score(of_rows):
     ]
     both = dataclasses.replace(record, scores=tuple(surfaces))
     other = dataclasses.replace(record, method="duq", scores=(surfaces[0],))
-    judged = an_evaluation({"far": 0.9}, method=both.method)
-    page = Page(maps(given(both, other, dataclasses.replace(judged, score="second"))))
+    evaluation = an_evaluation({"far": 0.9}, method=both.method)
+    page = Page(maps(given(both, other, dataclasses.replace(evaluation, score="second"))))
     assert f"The score of {both.method}: second." in page.text
     assert "The score of duq: first." in page.text
     assert "not in this map" not in page.text
 
 
-def test_a_map_without_points_is_told(of_rows):
+def test_a_map_without_points_is_reported(of_rows):
     with pytest.raises(NescioError, match=r"the map of run on .* cannot be drawn"):
         maps(given(dataclasses.replace(one(of_rows, Map), x=(), y=())))
 
@@ -489,7 +489,7 @@ def test_wrong_examples_stand_out(of_images):
     assert "wrong: it is b" in page.of("img")[0]["alt"]
 
 
-def test_inputs_that_are_neither_are_told(of_images):
+def test_inputs_that_are_neither_are_reported(of_images):
     record = one(of_images, Examples)
     bare = Example(3, "a", None, 0.5, 1.0, None, None, None)
     side = dataclasses.replace(record.known, surest=(bare,), unsure=())
@@ -571,7 +571,7 @@ def test_a_model_of_kernels():
     assert "How far the median row must be moved" in text
 
 
-def test_a_recommended_detector_comes_first_and_is_told_once():
+def test_a_recommended_detector_comes_first_and_is_reported_once():
     """It is on record twice: by its ranking, and as it was fitted."""
     suited = a_recommendation("vim")
     own = dataclasses.replace(a_fitted(detector="vim"), inputs=suited.calibrated)

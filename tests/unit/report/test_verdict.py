@@ -24,8 +24,8 @@ from report_records import (
 
 
 def test_a_model_that_is_right_and_honest():
-    told = known_words([an_evaluation({}, accuracy=0.95, mmc=0.955, ece=0.012, right_wrong=0.93)])
-    assert told == [
+    words = known_words([an_evaluation({}, accuracy=0.95, mmc=0.955, ece=0.012, right_wrong=0.93)])
+    assert words == [
         "Accuracy on digits (1000 inputs): 95.0 %.",
         "Its mean confidence is 95.5 %. It is well calibrated: on average it differs from the "
         "accuracy by 1.2 percentage points (ECE).",
@@ -36,13 +36,13 @@ def test_a_model_that_is_right_and_honest():
 
 @pytest.mark.parametrize(("mmc", "way"), [(0.9, "mostly too high"), (0.3, "mostly too low")])
 def test_a_model_that_is_neither(mmc, way):
-    told = known_words([an_evaluation({}, accuracy=0.6, mmc=mmc, ece=0.3, right_wrong=0.55)])
-    assert told[0] == "Accuracy on digits (1000 inputs): 60.0 %."
+    words = known_words([an_evaluation({}, accuracy=0.6, mmc=mmc, ece=0.3, right_wrong=0.55)])
+    assert words[0] == "Accuracy on digits (1000 inputs): 60.0 %."
     assert (
-        "Do not rely on it: on average it differs from the accuracy by 30.0 percentage" in told[1]
+        "Do not rely on it: on average it differs from the accuracy by 30.0 percentage" in words[1]
     )
-    assert way in told[1]
-    assert told[2].startswith("Its confidence hardly reveals errors")
+    assert way in words[1]
+    assert words[2].startswith("Its confidence hardly reveals errors")
 
 
 def test_nothing_is_said_of_doubts_where_nothing_was_wrong():
@@ -52,9 +52,9 @@ def test_nothing_is_said_of_doubts_where_nothing_was_wrong():
 @pytest.mark.parametrize(
     ("accuracy", "few"), [(0.999, "only wrong answer has"), (0.991, "9 wrong answers have")]
 )
-def test_of_few_wrong_answers_the_figure_of_the_tables_is_told_but_not_judged(accuracy, few):
-    told = known_words([an_evaluation({}, accuracy=accuracy, right_wrong=0.996)])
-    assert told[2] == (
+def test_of_few_wrong_answers_the_figure_of_the_tables_is_shown_but_not_rated(accuracy, few):
+    words = known_words([an_evaluation({}, accuracy=accuracy, right_wrong=0.996)])
+    assert words[2] == (
         f"Its {few} a lower confidence than a correct one 99.6 % of the time; so few do not show "
         "whether confidence reveals errors."
     )
@@ -65,25 +65,27 @@ def test_of_few_wrong_answers_the_figure_of_the_tables_is_told_but_not_judged(ac
 
 
 def test_runs_are_averaged_and_say_so():
-    told = known_words([an_evaluation({}, accuracy=0.9), an_evaluation({}, accuracy=0.8)])
-    assert told[0] == "Accuracy on digits (1000 inputs): 85.0 %, mean of 2 runs."
+    words = known_words([an_evaluation({}, accuracy=0.9), an_evaluation({}, accuracy=0.8)])
+    assert words[0] == "Accuracy on digits (1000 inputs): 85.0 %, mean of 2 runs."
 
 
 def test_the_best_and_the_worst_set_are_named():
-    told = unknown_words([an_evaluation({"unseen": 0.995, "far": 0.1, "mnist": 0.95})])
-    assert told[0].startswith(
+    words = unknown_words([an_evaluation({"unseen": 0.995, "far": 0.1, "mnist": 0.95})])
+    assert words[0].startswith(
         "Best: it recognises classes left out of training (unseen) nearly without"
     )
-    assert "99.5 % of the time" in told[0]
-    assert told[1].startswith(
+    assert "99.5 % of the time" in words[0]
+    assert words[1].startswith(
         "Worst: it takes inputs far from its data (far) for more familiar than known inputs"
     )
-    assert told[2] == "Of 3 kinds of unknown inputs, 2 have an AUROC of at least 0.9."
-    assert told[3].endswith("a threshold that accepts 95 % of known inputs accepts 90.0 % of them.")
+    assert words[2] == "Of 3 kinds of unknown inputs, 2 have an AUROC of at least 0.9."
+    assert words[3].endswith(
+        "a threshold that accepts 95 % of known inputs accepts 90.0 % of them."
+    )
 
 
 @pytest.mark.parametrize(
-    ("auroc", "told"),
+    ("auroc", "words"),
     [
         (0.999, "nearly without fail"),
         (0.93, "t mostly recognises"),
@@ -93,9 +95,9 @@ def test_the_best_and_the_worst_set_are_named():
         (0.2, "more familiar than known inputs"),
     ],
 )
-def test_one_set_is_judged_by_its_auroc(auroc, told):
+def test_one_set_is_evaluated_by_its_auroc(auroc, words):
     first = unknown_words([an_evaluation({"mnist": auroc})])[0]
-    assert told in first
+    assert words in first
     assert "“mnist”" in first
     assert f"{auroc:.1%}".replace("%", " %") in first
 
@@ -104,7 +106,7 @@ def test_nothing_is_said_of_the_unknown_without_any():
     assert unknown_words([an_evaluation({})]) == []
 
 
-def test_attacks_that_failed_are_told():
+def test_attacks_that_failed_are_reported():
     record = replace(
         an_evaluation({}),
         provenance=replace(ORIGIN, settings={"resisted": {"adversarial_samples": 40}}),
@@ -117,7 +119,7 @@ def test_attacks_that_failed_are_told():
         ]
 
 
-def test_far_away_opposite_models_are_told_apart():
+def test_far_away_opposite_models_are_distinguished():
     every = f"along all {an_audit().trials:,} directions tried."
     assert (
         far_away_words(an_audit("affine", 1.0))
@@ -153,7 +155,7 @@ def test_most_directions_are_not_said_to_be_all(share):
     ]
 
 
-def test_an_end_that_is_known_and_not_certain_is_told():
+def test_an_end_that_is_known_and_not_certain_is_reported():
     calm = replace(an_audit("affine", 0.1), end_confidence=(0.3, 0.5, 0.6, 0.8, 1.0))
     assert standings(ReportContext((("ensemble", calm), ("scanned", an_audit("unknown")))))[
         "Far away"
@@ -235,8 +237,8 @@ def test_a_recommended_detector_and_what_it_is_worst_at():
     assert third == "Unknown inputs: not guaranteed."
     record = a_recommendation()
     best = replace(record.ranking[0], refused={"noise": 1.0, "patches": 0.42})
-    told = recommendation_words(replace(record, ranking=(best, *record.ranking[1:])))
-    assert told[2] == (
+    words = recommendation_words(replace(record, ranking=(best, *record.ranking[1:])))
+    assert words[2] == (
         "Unknown inputs: not guaranteed; of these outliers it rejects: noise 100.0 %, "
         "patches 42.0 %."
     )

@@ -124,7 +124,7 @@ def test_no_layers_leave_the_output(net, x):
     assert gradient_features(net, x, []).names == ("entropy", "max_prob")
 
 
-def test_a_wrong_name_is_told_with_those_there_are(net, x):
+def test_a_wrong_name_is_reported_with_those_there_are(net, x):
     with pytest.raises(NescioError, match=r"unknown layer 'linear3'.*Known: all, linear1, linear2"):
         gradient_features(net, x, ["linear1", "linear3"])
     for given in ([1], [None], 0, {"linear1": 1}):
@@ -175,7 +175,7 @@ def test_inputs_take_the_type_of_the_weights(net, x):
     assert gradient_features(net.float(), x).values.dtype == torch.float64
 
 
-def test_bad_inputs_are_told(net, x):
+def test_bad_inputs_are_reported(net, x):
     x[7, 2] = torch.nan
     with pytest.raises(NescioError, match="input 7 holds NaN"):
         gradient_features(net, x, batch_size=3)
@@ -187,14 +187,14 @@ def test_bad_inputs_are_told(net, x):
         gradient_features(net, torch.zeros(0, 6))
 
 
-def test_logits_that_are_no_numbers_are_told(net, x):
+def test_logits_that_are_no_numbers_are_reported(net, x):
     with torch.no_grad():
         net[-1].bias[0] = torch.inf
     with pytest.raises(NescioError, match="logits of 11 of 11 inputs are NaN, infinite"):
         gradient_features(net, x)
 
 
-def test_what_is_no_model_is_told(x):
+def test_what_is_no_model_is_reported(x):
     with pytest.raises(NescioError, match="Module, got a str"):
         gradient_features("net", x)
     with pytest.raises(NescioError, match="lazy modules"):
@@ -215,7 +215,7 @@ class Fickle(nn.Module):
         return self.second(x) if len(x) > 2 else x
 
 
-def test_layers_that_come_and_go_are_told(x):
+def test_layers_that_come_and_go_are_reported(x):
     with pytest.raises(NescioError, match="different layers for some batches"):
         gradient_features(Fickle().double(), x, batch_size=3)
 

@@ -102,7 +102,9 @@ def own(tmp_path_factory):
         folder / "choosing.safetensors",
     )
     np.savez(
-        folder / "held.npz", inputs=blobs.test.inputs.numpy(), labels=blobs.test.labels.numpy()
+        folder / "calibration.npz",
+        inputs=blobs.test.inputs.numpy(),
+        labels=blobs.test.labels.numpy(),
     )
     new = np.concatenate([blobs.test.inputs.numpy()[:20], np.zeros((20, 2), np.float32)])
     new[5, 1], new[6, 0] = np.nan, np.inf
@@ -127,7 +129,15 @@ def net(own):
     return net.eval()
 
 
-PLAIN = ["fit", "--model", "their_nets:make", "--weights", "w.safetensors", "--data", "held.npz"]
+PLAIN = [
+    "fit",
+    "--model",
+    "their_nets:make",
+    "--weights",
+    "w.safetensors",
+    "--data",
+    "calibration.npz",
+]
 FIT = [*PLAIN, "--detector", "threshold"]
 
 
@@ -145,7 +155,7 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-def as_told(found, explanations, names):
+def check_explained(found, explanations, names):
     """Whether rows say what a detector explains, in all digits."""
     for row, one in zip(found, explanations, strict=True):
         assert row["class"] == ("unknown" if one.answer < 0 else names[one.answer])
@@ -181,12 +191,12 @@ def test_rows_say_what_the_detector_explains_and_no_code_is_run(command, there, 
     assert code == 0, err
     assert "their_nets" not in sys.modules
     detector = nescio.Threshold(net).fit(load("three_blobs").test, accept=0.9)
-    told = detector.explain(np.load("new.npz")["inputs"], batch_size=7)
+    explained = detector.explain(np.load("new.npz")["inputs"], batch_size=7)
     found = rows_of(tmp_path / "a.csv")
-    as_told(found, told, ["red", "green, dark", "blue"])
+    check_explained(found, explained, ["red", "green, dark", "blue"])
     assert [row["input"] for row in found] == [str(number) for number in range(40)]
     assert [found[row]["class"] for row in (5, 6)] == ["unknown", "unknown"]
-    assert f"40 inputs, {sum(one.answer < 0 for one in told)} unknown" in err
+    assert f"40 inputs, {sum(one.answer < 0 for one in explained)} unknown" in err
     facts = json.loads((tmp_path / "det" / "fitted.json").read_text())
     assert facts["inputs"] == len(load("three_blobs").test)
     assert facts["thresholds"] == [detector.threshold_.item()]
@@ -212,7 +222,7 @@ def test_a_network_that_cannot_be_kept_is_named_when_scoring(command, there, tmp
         "--weights",
         "choosing.safetensors",
         "--data",
-        "held.npz",
+        "calibration.npz",
     ]
     code, out, err = command(*words, "--detector", "threshold", "-o", tmp_path / "det")
     assert code == 0, err
@@ -247,7 +257,7 @@ def test_the_command_that_names_the_network_can_be_run_as_it_is_printed(command,
         "--weights",
         "choosing.safetensors",
         "--data",
-        "held.npz",
+        "calibration.npz",
     ]
     assert command(*words, "-o", tmp_path / "my det")[0] == 0
     (tmp_path / "my new.npz").write_bytes(Path("new.npz").read_bytes())
@@ -266,12 +276,12 @@ def test_settings_of_a_detector_are_given_by_name(command, there, net, tmp_path)
     assert "k: 3, size: 40" in out
     code, out, err = command("score", tmp_path / "det", "new.npz")
     assert code == 0, err
-    told = (
+    explained = (
         nescio.KNN(net, k=3, size=40)
         .fit(load("three_blobs").test)
         .explain(np.load("new.npz")["inputs"])
     )
-    as_told(list(csv.DictReader(out.splitlines())), told, "012")
+    check_explained(list(csv.DictReader(out.splitlines())), explained, "012")
 
 
 def test_a_detector_of_gradients_asks_for_the_network(command, there, net, tmp_path):
@@ -282,9 +292,11 @@ def test_a_detector_of_gradients_asks_for_the_network(command, there, net, tmp_p
     assert command("score", tmp_path / "det", "new.npz")[0] == 2
     code, out, err = command("score", tmp_path / "det", "new.npz", "--model", "their_nets:make")
     assert code == 0, err
-    told = nescio.Threshold(net, score="gradient_l2:linear1").fit(load("three_blobs").test)
-    as_told(
-        list(csv.DictReader(out.splitlines())), told.explain(np.load("new.npz")["inputs"]), "012"
+    explained = nescio.Threshold(net, score="gradient_l2:linear1").fit(load("three_blobs").test)
+    check_explained(
+        list(csv.DictReader(out.splitlines())),
+        explained.explain(np.load("new.npz")["inputs"]),
+        "012",
     )
 
 
@@ -326,7 +338,7 @@ def test_tables_go_by_column_name_and_gaps_are_unknown(command, there, net, tmp_
     found = list(csv.DictReader(out.splitlines()))
     detector = nescio.Threshold(net).fit(blobs, risk=0.2)
     gaps = torch.tensor([[1, torch.nan], [torch.inf, 1], [0, torch.nan]])
-    as_told(
+    check_explained(
         found,
         detector.explain(torch.cat([blobs.inputs[:9], gaps]), batch_size=4),
         ["red", "green", "blue"],
@@ -340,17 +352,17 @@ def test_tables_go_by_column_name_and_gaps_are_unknown(command, there, net, tmp_
 def test_folders_of_images_and_a_network_that_is_there(command, there, tmp_path):
     values = np.random.default_rng(0)
     for kind in ("cat", "dog"):
-        (tmp_path / "held" / kind).mkdir(parents=True)
+        (tmp_path / "calibration" / kind).mkdir(parents=True)
         for index in range(15):
             Image.fromarray(values.integers(256, size=(8, 8), dtype=np.uint8)).save(
-                tmp_path / "held" / kind / f"{index:02}.png"
+                tmp_path / "calibration" / kind / f"{index:02}.png"
             )
     words = [
         "fit",
         "--model",
         "their_nets:ready",
         "--data",
-        tmp_path / "held",
+        tmp_path / "calibration",
         "-o",
         tmp_path / "det",
         "--score",
@@ -359,14 +371,14 @@ def test_folders_of_images_and_a_network_that_is_there(command, there, tmp_path)
     code, out, err = command(*words, "--accept", 0.8)
     assert code == 0, err
     assert "2 classes" in out
-    code, out, err = command("score", tmp_path / "det", tmp_path / "held", "--batch-size", 4)
+    code, out, err = command("score", tmp_path / "det", tmp_path / "calibration", "--batch-size", 4)
     assert code == 0, err
     found = list(csv.DictReader(out.splitlines()))
     assert [row["input"] for row in found[:2]] == ["cat/00.png", "cat/01.png"]
     assert {row["model_class"] for row in found} <= {"cat", "dog"}
-    images = nescio.data.read(tmp_path / "held")
+    images = nescio.data.read(tmp_path / "calibration")
     net = sys.modules["their_nets"].ready
-    as_told(
+    check_explained(
         found,
         nescio.Threshold(net, score="energy").fit(images, accept=0.8).explain(images, 4),
         ["cat", "dog"],
@@ -375,13 +387,22 @@ def test_folders_of_images_and_a_network_that_is_there(command, there, tmp_path)
 
 def test_inputs_of_any_shape_and_range_are_taken_as_they_are(command, there, tmp_path):
     x = np.random.default_rng(0).normal(size=(60, 5, 4)).astype(np.float32) * 3
-    np.savez(tmp_path / "held.npz", inputs=x)
+    np.savez(tmp_path / "calibration.npz", inputs=x)
     code, out, err = command(
-        "fit", "--model", "their_nets:Series", "--data", tmp_path / "held.npz", "-o", tmp_path / "d"
+        "fit",
+        "--model",
+        "their_nets:Series",
+        "--data",
+        tmp_path / "calibration.npz",
+        "-o",
+        tmp_path / "d",
     )
     assert code == 0, err
     assert "3 classes" in out
-    assert command("score", tmp_path / "d", tmp_path / "held.npz", "-o", tmp_path / "a.csv")[0] == 0
+    assert (
+        command("score", tmp_path / "d", tmp_path / "calibration.npz", "-o", tmp_path / "a.csv")[0]
+        == 0
+    )
     assert len(rows_of(tmp_path / "a.csv")) == 60
     np.savez(tmp_path / "other.npz", inputs=x[:, :4])
     code, _, err = command("score", tmp_path / "d", tmp_path / "other.npz")
@@ -471,8 +492,10 @@ def test_a_run_is_fitted_on_its_test_data(command, tmp_path):
     code, out, err = command("score", tmp_path / "det", tmp_path / "new.npz")
     assert code == 0, err
     model = nescio.load(run / "model.safetensors")
-    told = nescio.Threshold(model, score="energy").fit(known.test).explain(known.unseen.inputs[:30])
-    as_told(list(csv.DictReader(out.splitlines())), told, known.classes)
+    explained = (
+        nescio.Threshold(model, score="energy").fit(known.test).explain(known.unseen.inputs[:30])
+    )
+    check_explained(list(csv.DictReader(out.splitlines())), explained, known.classes)
     code, _, err = command(
         "fit", run, "--detector", "meta", "-o", tmp_path / "meta", "--data", tmp_path / "new.npz"
     )
@@ -480,28 +503,31 @@ def test_a_run_is_fitted_on_its_test_data(command, tmp_path):
     assert not (tmp_path / "meta").exists()
 
 
-MAKE = "fit --model their_nets:make --data held.npz "
+MAKE = "fit --model their_nets:make --data calibration.npz "
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("fit --model no_such_nets:make --data held.npz", "no module 'no_such_nets'"),
+        ("fit --model no_such_nets:make --data calibration.npz", "no module 'no_such_nets'"),
         (
-            "fit --model their_nets.deeper:make --data held.npz",
+            "fit --model their_nets.deeper:make --data calibration.npz",
             "importing their_nets.deeper|no module",
         ),
-        ("fit --model their_nets:mak --data held.npz", "did you mean 'make'"),
-        ("fit --model their_nets --data held.npz", "expected package.module:callable"),
-        ("fit --model their_nets:make() --data held.npz", "expected package.module:callable"),
-        ("fit --model their_nets:needs --data held.npz", "needs classes"),
-        ("fit --model their_nets:fails --data held.npz", "raised KeyError"),
-        ("fit --model their_nets:words --data held.npz", "returned a str"),
-        ("fit --model their_nets:number --data held.npz", "is a int"),
-        ("fit --model broken_nets:make --data held.npz", "raised ZeroDivisionError"),
+        ("fit --model their_nets:mak --data calibration.npz", "did you mean 'make'"),
+        ("fit --model their_nets --data calibration.npz", "expected package.module:callable"),
+        (
+            "fit --model their_nets:make() --data calibration.npz",
+            "expected package.module:callable",
+        ),
+        ("fit --model their_nets:needs --data calibration.npz", "needs classes"),
+        ("fit --model their_nets:fails --data calibration.npz", "raised KeyError"),
+        ("fit --model their_nets:words --data calibration.npz", "returned a str"),
+        ("fit --model their_nets:number --data calibration.npz", "is a int"),
+        ("fit --model broken_nets:make --data calibration.npz", "raised ZeroDivisionError"),
         (MAKE + "--weights weights.pt", "safetensors.torch.save_file(net.state_dict()"),
         (MAKE + "--weights renamed.safetensors", "safetensors.torch.save_file(net.state_dict()"),
-        (MAKE + "--weights held.npz", "is a NumPy archive; expected safetensors"),
+        (MAKE + "--weights calibration.npz", "is a NumPy archive; expected safetensors"),
         (MAKE + "--weights cut.safetensors", "not a whole safetensors file"),
         (MAKE + "--weights none.safetensors", "no such file"),
         (MAKE + "--weights choosing.safetensors", "it lacks 0.weight"),
@@ -520,17 +546,26 @@ MAKE = "fit --model their_nets:make --data held.npz "
         (MAKE + "--score energy --set score=entropy", "score was given twice"),
         (MAKE + "--detector threshold --set score=3", "unknown score 3"),
         (MAKE + "--detector threshhold", "did you mean 'threshold'"),
-        (MAKE + "--detector mahalanobis --train held.npz", "calibrated on what it learned from"),
-        (MAKE + "--detector combined --train held.npz", "calibrated on what it learned from"),
+        (
+            MAKE + "--detector mahalanobis --train calibration.npz",
+            "calibrated on what it learned from",
+        ),
+        (
+            MAKE + "--detector combined --train calibration.npz",
+            "calibrated on what it learned from",
+        ),
         (MAKE + "--accept 0.9 --risk 0.1", "two ways"),
         (MAKE + "--accept 0.99999", "too few"),
         (MAKE + "-o {tmp}/taken", "holds other things"),
-        ("fit --model their_nets:Together --data held.npz", "answers 8 inputs, but not one alone"),
+        (
+            "fit --model their_nets:Together --data calibration.npz",
+            "answers 8 inputs, but not one alone",
+        ),
         ("fit --model their_nets:make", "--data"),
-        ("fit --data held.npz", "either a run or --model"),
+        ("fit --data calibration.npz", "either a run or --model"),
         ("fit --model their_nets:make --data new.npz", "NaN"),
         ("fit --model their_nets:make --data nothing.npz", "no such file"),
-        ("fit {tmp}/taken --data held.npz", "not a run"),
+        ("fit {tmp}/taken --data calibration.npz", "not a run"),
         ("score {tmp}/nope new.npz", "is not a folder of `nescio fit` or `nescio train`"),
         ("score {tmp}/taken new.npz", "is not a folder of `nescio fit` or `nescio train`"),
         ("score {tmp}/taken new.npz --fail-on-unknown", "not a folder of `nescio fit`"),
@@ -578,7 +613,7 @@ def test_the_current_folder_counts_last_and_only_for_what_is_named(
     )
     monkeypatch.syspath_prepend(tmp_path / "installed")
     before = list(sys.path)
-    fit = ["fit", "--data", "held.npz", "-o", tmp_path / "det", "--model"]
+    fit = ["fit", "--data", "calibration.npz", "-o", tmp_path / "det", "--model"]
     code, _, err = command(*fit, "nets_beside:make")  # which imports its neighbour
     assert code == 0, err
     for name, said in [
@@ -620,7 +655,7 @@ def test_a_folder_that_was_tampered_with_is_refused(command, there, det):
         ('"score": null', '"score": "energy"'),
         ('"shape": [\n  2\n ]', '"shape": [\n  1,\n  2\n ]'),
         ('"kind": "inputs"', '"kind": "images"'),
-        ('"held.npz"', '"other.npz"'),
+        ('"calibration.npz"', '"other.npz"'),
     ]
     for old, new in changes:
         assert old in text, old
@@ -679,7 +714,7 @@ def test_what_a_user_put_into_a_detectors_folder_stays(command, there, tmp_path,
 def test_answers_never_take_the_place_of_what_is_read(command, there, tmp_path):
     det, pictures = tmp_path / "det", tmp_path / "pictures"
     np.savez(
-        tmp_path / "held.npz",
+        tmp_path / "calibration.npz",
         images=np.random.default_rng(0).integers(256, size=(30, 8, 8), dtype=np.uint8),
     )
     words = [
@@ -689,7 +724,7 @@ def test_answers_never_take_the_place_of_what_is_read(command, there, tmp_path):
         "--accept",
         0.8,
         "--data",
-        tmp_path / "held.npz",
+        tmp_path / "calibration.npz",
         "-o",
         det,
     ]
@@ -702,7 +737,7 @@ def test_answers_never_take_the_place_of_what_is_read(command, there, tmp_path):
         save_picture(pictures / name, np.zeros((8, 8), np.uint8))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for inputs, output, why in [
-        ("held.npz", "held.npz", "is an input of this command"),
+        ("calibration.npz", "calibration.npz", "is an input of this command"),
         ("rows.csv", "rows.csv", "is an input of this command"),
         ("rows.csv", "link.csv", "is an input of this command"),
         ("link.csv", "rows.csv", "is an input of this command"),
@@ -723,7 +758,8 @@ def test_pictures_of_any_size_and_colour_are_answered_each_as_if_alone(command, 
     values, expected = np.random.default_rng(0), []
     for index in range(30):
         save_picture(
-            tmp_path / "held" / f"{index:02}.png", values.integers(256, size=(8, 8), dtype=np.uint8)
+            tmp_path / "calibration" / f"{index:02}.png",
+            values.integers(256, size=(8, 8), dtype=np.uint8),
         )
     for index, size in enumerate([(8, 8), (8, 8, 3), (12, 16), (12, 16, 3), (5, 9), (8, 8)]):
         pixels = values.integers(256, size=size, dtype=np.uint8)
@@ -737,36 +773,37 @@ def test_pictures_of_any_size_and_colour_are_answered_each_as_if_alone(command, 
         "--model",
         "their_nets:ready",
         "--data",
-        tmp_path / "held",
+        tmp_path / "calibration",
         "-o",
         tmp_path / "det",
     ]
     assert command(*words, "--accept", 0.8, "--detector", "threshold")[0] == 0
     detector = nescio.Threshold(sys.modules["their_nets"].ready).fit(
-        nescio.data.read(tmp_path / "held"), accept=0.8
+        nescio.data.read(tmp_path / "calibration"), accept=0.8
     )
     for size in (1, 2, 256):
         code, out, err = command("score", tmp_path / "det", tmp_path / "new", "--batch-size", size)
         assert code == 0, err
         found = list(csv.DictReader(out.splitlines()))
         assert [row["input"] for row in found] == [f"{index}.png" for index in range(6)]
-        as_told(found, detector.explain(torch.cat(expected), batch_size=size), "01")
+        check_explained(found, detector.explain(torch.cat(expected), batch_size=size), "01")
 
 
-def test_images_that_cannot_be_read_are_unknown_and_told(command, there, tmp_path):
+def test_images_that_cannot_be_read_are_unknown_and_reported(command, there, tmp_path):
     values = np.random.default_rng(0)
     for index in range(30):
         save_picture(
-            tmp_path / "held" / f"{index:02}.png", values.integers(256, size=(8, 8), dtype=np.uint8)
+            tmp_path / "calibration" / f"{index:02}.png",
+            values.integers(256, size=(8, 8), dtype=np.uint8),
         )
     words = ["fit", "--model", "their_nets:ready", "--accept", 0.8, "--data"]
-    assert command(*words, tmp_path / "held", "-o", tmp_path / "det")[0] == 0
+    assert command(*words, tmp_path / "calibration", "-o", tmp_path / "det")[0] == 0
     alone = ("--batch-size", 1)  # in both, since digits may depend on what else is in a batch
-    whole = command("score", tmp_path / "det", tmp_path / "held", *alone)
-    cut = (tmp_path / "held" / "03.png").read_bytes()[:60]
-    (tmp_path / "held" / "03.png").write_bytes(cut)
-    (tmp_path / "held" / "17.png").write_bytes(b"")
-    code, out, err = command("score", tmp_path / "det", tmp_path / "held", *alone)
+    whole = command("score", tmp_path / "det", tmp_path / "calibration", *alone)
+    cut = (tmp_path / "calibration" / "03.png").read_bytes()[:60]
+    (tmp_path / "calibration" / "03.png").write_bytes(cut)
+    (tmp_path / "calibration" / "17.png").write_bytes(b"")
+    code, out, err = command("score", tmp_path / "det", tmp_path / "calibration", *alone)
     assert code == 0
     lost = ["03.png,unknown,,,0.0,", "17.png,unknown,,,0.0,"]
     before = [line for line in whole[1].splitlines() if line[:6] not in ("03.png", "17.png")]
@@ -774,28 +811,37 @@ def test_images_that_cannot_be_read_are_unknown_and_told(command, there, tmp_pat
     assert out.splitlines()[4] == lost[0]
     assert "2 images could not be read" in err
     assert "03.png" in err
-    assert command("score", tmp_path / "det", tmp_path / "held", "--fail-on-unknown")[0] == 3
+    assert command("score", tmp_path / "det", tmp_path / "calibration", "--fail-on-unknown")[0] == 3
     assert "could not be read" not in whole[2]
     code, _, err = command(
-        *words, tmp_path / "held", "-o", tmp_path / "other"
+        *words, tmp_path / "calibration", "-o", tmp_path / "other"
     )  # known ones must be readable
     assert (code, "03.png: is not a readable" in err) == (2, True)
     with pytest.raises(NescioError, match=r"03\.png"):
-        list(Stream(tmp_path / "held", (1, 8, 8), None, 5))
+        list(Stream(tmp_path / "calibration", (1, 8, 8), None, 5))
 
 
-def test_images_of_other_kinds_are_skipped_and_told(command, there, tmp_path):
+def test_images_of_other_kinds_are_skipped_and_reported(command, there, tmp_path):
     values = np.random.default_rng(0)
     for index in range(30):
         save_picture(
-            tmp_path / "held" / f"{index:02}.png", values.integers(256, size=(8, 8), dtype=np.uint8)
+            tmp_path / "calibration" / f"{index:02}.png",
+            values.integers(256, size=(8, 8), dtype=np.uint8),
         )
-    words = ["fit", "--model", "their_nets:ready", "--accept", 0.8, "--data", tmp_path / "held"]
+    words = [
+        "fit",
+        "--model",
+        "their_nets:ready",
+        "--accept",
+        0.8,
+        "--data",
+        tmp_path / "calibration",
+    ]
     assert command(*words, "-o", tmp_path / "det")[0] == 0
-    (tmp_path / "held" / "none").mkdir()
+    (tmp_path / "calibration" / "none").mkdir()
     for name in ("more/scan.tif", "more/31.png", "more/moving.gif"):
-        save_picture(tmp_path / "held" / name, np.zeros((8, 8), np.uint8))
-    code, out, err = command("score", tmp_path / "det", tmp_path / "held")
+        save_picture(tmp_path / "calibration" / name, np.zeros((8, 8), np.uint8))
+    code, out, err = command("score", tmp_path / "det", tmp_path / "calibration")
     assert (code, len(out.splitlines())) == (0, 32)
     assert out.splitlines()[-1].startswith("more/31.png,")
     assert "2 images neither PNG nor JPEG, so skipped: " in err
@@ -806,27 +852,32 @@ def test_one_image_is_answered_as_it_is_in_its_folder(command, there, tmp_path):
     values = np.random.default_rng(0)
     for index in range(30):
         save_picture(
-            tmp_path / "held" / f"{index:02}.png", values.integers(256, size=(8, 8), dtype=np.uint8)
+            tmp_path / "calibration" / f"{index:02}.png",
+            values.integers(256, size=(8, 8), dtype=np.uint8),
         )
     save_picture(
-        tmp_path / "held" / "30.JPEG", values.integers(256, size=(9, 11, 3), dtype=np.uint8)
+        tmp_path / "calibration" / "30.JPEG", values.integers(256, size=(9, 11, 3), dtype=np.uint8)
     )
     words = ["fit", "--model", "their_nets:ready", "--accept", 0.8, "--data"]
-    np.savez(tmp_path / "held.npz", images=values.integers(256, size=(30, 8, 8), dtype=np.uint8))
-    assert command(*words, tmp_path / "held.npz", "-o", tmp_path / "det")[0] == 0
-    lines = command("score", tmp_path / "det", tmp_path / "held", "--batch-size", 1)[1].splitlines()
+    np.savez(
+        tmp_path / "calibration.npz", images=values.integers(256, size=(30, 8, 8), dtype=np.uint8)
+    )
+    assert command(*words, tmp_path / "calibration.npz", "-o", tmp_path / "det")[0] == 0
+    lines = command("score", tmp_path / "det", tmp_path / "calibration", "--batch-size", 1)[
+        1
+    ].splitlines()
     for name, line in (("07.png", lines[8]), ("30.JPEG", lines[31])):
-        code, out, err = command("score", tmp_path / "det", tmp_path / "held" / name)
+        code, out, err = command("score", tmp_path / "det", tmp_path / "calibration" / name)
         assert (code, out.splitlines()) == (0, [lines[0], line]), err
-    (tmp_path / "held" / "07.png").write_bytes(b"")
+    (tmp_path / "calibration" / "07.png").write_bytes(b"")
     code, out, err = command(
-        "score", tmp_path / "det", tmp_path / "held" / "07.png", "--fail-on-unknown"
+        "score", tmp_path / "det", tmp_path / "calibration" / "07.png", "--fail-on-unknown"
     )
     assert (code, out.splitlines()[1]) == (3, "07.png,unknown,,,0.0,")
     assert "1 image could not be read, so unknown: " in err
 
 
-def test_what_can_be_scored_is_told_alike_everywhere(command, there, tmp_path, det):
+def test_what_can_be_scored_is_listed_alike_everywhere(command, there, tmp_path, det):
     (tmp_path / "a.tif").write_bytes(b"II")
     code, _, error = command("score", det, tmp_path / "a.tif")
     assert (code, "of no known format" in error) == (2, True)
@@ -836,7 +887,7 @@ def test_what_can_be_scored_is_told_alike_everywhere(command, there, tmp_path, d
     table = page.partition("| file | contents |")[2].partition("\n\n")[0]
     helped = command("score", "--help")[1]
     for kind in (".csv", ".csv.gz", ".csv.bz2", ".npz", ".npy", "idx", "PNG", "JPEG", "folder"):
-        assert all(kind in told for told in (error, table, helped)), kind
+        assert all(kind in text for text in (error, table, helped)), kind
 
 
 def test_answers_are_written_as_they_come(own, net):
@@ -905,14 +956,14 @@ def test_the_detector_that_suits_a_users_network_answers_from_the_folder_it_is_l
 ):
     """With the record beside it, and no code of the user's."""
     generator = torch.Generator().manual_seed(0)
-    for name, count in (("held", 300), ("train", 400), ("new", 50)):
+    for name, count in (("calibration", 300), ("train", 400), ("new", 50)):
         np.savez(
             tmp_path / f"{name}.npz", inputs=torch.randn(count, 2, generator=generator).numpy()
         )
     words = ["recommend", "--model", "their_nets:make", "--weights", there / "w.safetensors"]
     words += [
         "--data",
-        tmp_path / "held.npz",
+        tmp_path / "calibration.npz",
         "--train",
         tmp_path / "train.npz",
         "--candidates",
@@ -952,12 +1003,12 @@ def test_class_names_that_cannot_be_divided(command, there, tmp_path, given):
     assert "must be names separated by commas" in " ".join(err.split())
 
 
-def test_a_network_on_the_meta_device_is_told(command, there):
+def test_a_network_on_the_meta_device_is_reported(command, there):
     (there / "hollow.py").write_text(
         "from torch import nn\ndef make():\n    return nn.Linear(2, 3, device='meta')\n"
     )
     code, _, err = command(
-        "fit", "--model", "hollow:make", "--data", "held.npz", "-o", "hollow_det"
+        "fit", "--model", "hollow:make", "--data", "calibration.npz", "-o", "hollow_det"
     )
     sys.modules.pop("hollow", None)
     assert (code, "on the meta device" in err) == (2, True), err

@@ -240,7 +240,11 @@ def test_the_default_finds_what_the_old_one_could_not(command, tmp_path, monkeyp
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 7))
     nescio.train(net, known.train, epochs=15, learning_rate=0.01, progress=False)
     save_file(net.state_dict(), "w.safetensors")
-    for name, data in (("held", known.test), ("train", known.train), ("other", known.unseen)):
+    for name, data in (
+        ("calibration", known.test),
+        ("train", known.train),
+        ("other", known.unseen),
+    ):
         x, y = data.take(slice(None))
         np.savez(f"{name}.npz", images=x.numpy(), labels=y.clamp(min=0).numpy())
     words = [
@@ -250,7 +254,7 @@ def test_the_default_finds_what_the_old_one_could_not(command, tmp_path, monkeyp
         "--weights",
         "w.safetensors",
         "--data",
-        "held.npz",
+        "calibration.npz",
         "--train",
         "train.npz",
     ]
@@ -260,7 +264,7 @@ def test_the_default_finds_what_the_old_one_could_not(command, tmp_path, monkeyp
     refused = {}
     for name in ("old", "new"):
         code, _, err = command(
-            "evaluate", name, "--data", "held.npz", "--unknown", "other.npz", "noise", "far"
+            "evaluate", name, "--data", "calibration.npz", "--unknown", "other.npz", "noise", "far"
         )
         assert code == 0, err
         decided = json.loads((tmp_path / f"{name}-decision.json").read_text())
@@ -309,8 +313,8 @@ def test_what_the_page_on_choosing_says_of_combined():
     third = re.search(
         r"with 60 of them it rejects (\d+) % of the 7s, 8s and 9s, and with 200 (\d+) %", page
     )
-    told = map(float, (*first.groups(), *second.groups(), *third.groups()))
+    printed = map(float, (*first.groups(), *second.groups(), *third.groups()))
     figures = [taught[0], plain[0], plain[1], few, more]
-    assert max(abs(one - other) for one, other in zip(told, figures, strict=True)) < 2
+    assert max(abs(one - other) for one, other in zip(printed, figures, strict=True)) < 2
     assert min(taught[1:]) > 99.5
     assert plain[2] < 0.5

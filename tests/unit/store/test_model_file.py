@@ -262,7 +262,7 @@ def test_a_detector_that_has_not_been_fitted_keeps_its_nan(model, tmp_path):
     assert nescio.load(tmp_path / "t").threshold_.isnan()
 
 
-def test_a_change_of_any_byte_is_told(path, model):
+def test_a_change_of_any_byte_is_reported(path, model):
     """Weights or plain data: nothing that was changed since is taken for what was saved."""
     blob = path.read_bytes()
     generator = torch.Generator().manual_seed(0)
@@ -280,7 +280,7 @@ def test_a_change_of_any_byte_is_told(path, model):
         assert torch.equal(again.normalise.mean, model.normalise.mean)
 
 
-def test_missing_file_is_told(tmp_path):
+def test_missing_file_is_reported(tmp_path):
     with pytest.raises(NescioError, match="no such file"):
         nescio.load(tmp_path / "none")
 

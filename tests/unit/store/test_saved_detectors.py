@@ -190,7 +190,7 @@ def test_what_no_fit_leaves_is_refused(net, path, name, change, message):
         nescio.load(path, model=net)
 
 
-def test_thresholds_for_other_classes_are_told(net, data, tmp_path):
+def test_thresholds_for_other_classes_are_reported(net, data, tmp_path):
     nescio.save(
         nescio.Threshold(net, "energy").fit(data, accept=0.5, per_class=True), tmp_path / "d"
     )
@@ -223,7 +223,7 @@ def test_more_that_no_fit_leaves_is_refused(net, data, tmp_path):
         nescio.load(tmp_path / "m")
 
 
-def test_features_of_another_width_are_told(net, data, tmp_path):
+def test_features_of_another_width_are_reported(net, data, tmp_path):
     nescio.save(nescio.Mahalanobis(net).fit(in_disguise(data), train=data), tmp_path / "d")
     tensors, about = read_tensors(tmp_path / "d", "model")
     changed = {"centre_": torch.ones(9), "factor_": torch.eye(9), "means_": torch.ones(3, 9)}
@@ -253,7 +253,7 @@ def at_temperature(temperature):
 
 
 @pytest.mark.parametrize(
-    ("make", "one", "other", "told"),
+    ("make", "one", "other", "message"),
     [
         (of_duq, 0.1, 0.5, "length_scale=0.5"),
         (of_dropout, 20, 3, "samples=3"),
@@ -261,14 +261,14 @@ def at_temperature(temperature):
     ],
 )
 def test_a_model_with_the_same_weights_that_does_otherwise_with_them_is_refused(
-    make, one, other, told, data, tmp_path
+    make, one, other, message, data, tmp_path
 ):
     detector = nescio.Threshold(make(one)).fit(data)
     nescio.save(detector, tmp_path / "d")
     assert torch.equal(
         nescio.load(tmp_path / "d", model=make(one)).score(data), detector.score(data)
     )
-    with pytest.raises(NescioError, match=f"these weights, but is .*not .*{told}"):
+    with pytest.raises(NescioError, match=f"these weights, but is .*not .*{message}"):
         nescio.load(tmp_path / "d", model=make(other))
 
 

@@ -134,7 +134,7 @@ def test_checkpoint_of_another_run_is_refused(blobs, tmp_path):
 def test_best_weights_that_do_not_fit_are_refused(blobs, tmp_path, change):
     how = {"epochs": 2, "validation": 0.2, "patience": 2, "checkpoint": tmp_path / "c"}
     nescio.train(small(), blobs, **how)
-    retold(tmp_path / "c", lambda tensors, _: change(tensors))
+    rewrite(tmp_path / "c", lambda tensors, _: change(tensors))
     with pytest.raises(NescioError, match="best epoch"):
         nescio.train(small(), blobs, **how)
 
@@ -150,7 +150,7 @@ def test_what_other_runs_are_writing_is_left_alone(blobs, tmp_path):
         nescio.train(small(), blobs, epochs=1, checkpoint=tmp_path)
 
 
-def retold(path, change):
+def rewrite(path, change):
     """The checkpoint with something changed in it."""
     tensors, about = read_tensors(path, "checkpoint")
     change(tensors, about)
@@ -177,7 +177,7 @@ def retold(path, change):
 def test_tampered_checkpoint_is_refused(blobs, tmp_path, change):
     path = tmp_path / "c"
     nescio.train(small(), blobs, epochs=2, checkpoint=path)
-    retold(path, change)
+    rewrite(path, change)
     with pytest.raises(NescioError):
         nescio.train(small(), blobs, epochs=2, checkpoint=path)
 

@@ -136,7 +136,7 @@ def test_validation_data_is_not_trained_on(blobs):
 
 
 def test_early_stopping_keeps_the_best_weights(blobs):
-    held = nescio.data.load("three_blobs").test
+    validation = nescio.data.load("three_blobs").test
     net = small()
     history = nescio.train(
         net,
@@ -144,7 +144,7 @@ def test_early_stopping_keeps_the_best_weights(blobs):
         epochs=60,
         learning_rate=0.5,
         optimizer="sgd",
-        validation=held,
+        validation=validation,
         patience=3,
         seed=2,
     )
@@ -152,7 +152,7 @@ def test_early_stopping_keeps_the_best_weights(blobs):
     losses = [epoch.validation_loss for epoch in history.epochs]
     assert history.best_epoch == 1 + int(np.argmin(losses))
     assert len(losses) == history.best_epoch + 3
-    assert nescio.evaluate(net, held).known.nll == pytest.approx(min(losses), rel=1e-9)
+    assert nescio.evaluate(net, validation).known.nll == pytest.approx(min(losses), rel=1e-9)
 
 
 def test_equal_validation_losses_do_not_count_as_better(blobs):

@@ -73,11 +73,11 @@ def test_absurd_penalties_lose_against_a_third_data_set(make, known, seed):
 
 def test_a_trial_is_a_training_like_any_other(make, known, seed):
     found = select_penalty(make, known.train, [0.2], seed=seed, **{**QUICK, "epochs": 1})
-    train, held = split(known.train, 0.2, seed)
+    train, validation = split(known.train, 0.2, seed)
     torch.manual_seed(derived_seed(seed, "weights", 0))
     model = make(gradient_penalty=0.2)
     nescio.train(model, train, epochs=1, batch_size=64, learning_rate=0.01, seed=seed)
-    evaluated = nescio.evaluate(model, held, scores=["max_logit"])
+    evaluated = nescio.evaluate(model, validation, scores=["max_logit"])
     assert found.chosen.accuracy == evaluated.known.accuracy
     assert found.chosen.auroc == evaluated.known.misclassification[0].auroc
 
@@ -309,10 +309,10 @@ def test_validation_data_are_looked_at_in_training_only_for_patience(
         return true_fit(*given, **how)
 
     monkeypatch.setattr(sweep, "train_model", watched)
-    held = Samples(blobs.inputs[:50], blobs.labels[:50])
+    validation = Samples(blobs.inputs[:50], blobs.labels[:50])
     for more in ({}, {"patience": 1}):
-        select_length_scale(make_small, blobs, [0.2], epochs=1, validation=held, **more)
-    assert seen == [(None, None), (held, 1)]
+        select_length_scale(make_small, blobs, [0.2], epochs=1, validation=validation, **more)
+    assert seen == [(None, None), (validation, 1)]
 
 
 def test_functions_among_the_settings_are_recorded(make_small, blobs):

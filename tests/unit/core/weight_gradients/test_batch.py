@@ -882,7 +882,7 @@ def test_several_draws_are_refused():
         gradient_features(MCDropout(mlp(6, 4, dropout=0.5), samples=3), torch.randn(4, 6))
 
 
-def test_weights_without_a_say_are_told():
+def test_weights_without_a_say_are_reported():
     with pytest.raises(NescioError, match="a Flatten without weights"):
         gradient_features(nn.Flatten(), torch.randn(4, 5))
     cut = Net(lambda net, x: net.a(x).detach(), a=lin(5, 3))

@@ -190,7 +190,7 @@ def test_a_folder_of_train_and_test_is_scored_whole(tmp_path: Path) -> None:
     assert names_in(Stream(tmp_path, (1, 4, 4), None, 9)) == ["test/b.png", "train/a.png"]
 
 
-def test_what_is_hidden_is_passed_over_and_other_kinds_are_told(tmp_path: Path) -> None:
+def test_what_is_hidden_is_passed_over_and_other_kinds_are_reported(tmp_path: Path) -> None:
     for name in ("a.png", ".cache/b.png", "c/._a.png", "c/d.tif", "e.webp"):
         paint_square(tmp_path / "x.png")
         (tmp_path / name).parent.mkdir(exist_ok=True)

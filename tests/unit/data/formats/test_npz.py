@@ -87,7 +87,7 @@ def test_npy_tables_and_images(tmp_path: Path) -> None:
     assert data.read(tmp_path / "images.npy").shape == (1, 4, 5)
 
 
-def test_read_takes_the_test_part_unless_told(tmp_path: Path) -> None:
+def test_read_takes_the_test_part_by_default(tmp_path: Path) -> None:
     path = save(
         tmp_path / "a.npz",
         train_images=GREY[:6],
@@ -180,7 +180,7 @@ def test_a_file_of_python_2_is_read_without_a_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "descr", ["()", "('<f4',)", "[()]", "[('a',)]", "{}", "[]", "'<U0'", "'|a'", "None", "(((" * 99]
 )
-def test_a_header_of_an_odd_type(tmp_path: Path, descr: str) -> None:
+def test_a_header_of_an_unusual_type(tmp_path: Path, descr: str) -> None:
     (tmp_path / "a.npy").write_bytes(
         with_header(f"{{'descr': {descr}, 'fortran_order': False, 'shape': (1, 2)}}")
     )

@@ -30,17 +30,17 @@ ODD = {
 }
 
 
-def with_odd(record, odd):
-    """A record's text with something odd as a setting, which may be anything that is plain."""
+def with_setting(record, raw):
+    """A record's text with something unusual as a setting, which may be anything that is plain."""
     body = json.loads(record.to_json())
-    body["provenance"]["settings"]["odd"] = "HERE"
-    return json.dumps(body).replace('"HERE"', odd)
+    body["provenance"]["settings"]["unusual"] = "HERE"
+    return json.dumps(body).replace('"HERE"', raw)
 
 
-@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
-def test_it_is_refused_in_every_place(odd, tmp_path):
+@pytest.mark.parametrize("raw", ODD.values(), ids=ODD)
+def test_it_is_refused_in_every_place(raw, tmp_path):
     path = tmp_path / "fitted.json"
-    path.write_text(with_odd(a_fitted(), odd))
+    path.write_text(with_setting(a_fitted(), raw))
     for read in (
         Fitted.load,
         read_record,
@@ -49,11 +49,11 @@ def test_it_is_refused_in_every_place(odd, tmp_path):
     ):
         with pytest.raises(NescioError, match=r"fitted\.json"):
             read(path)
-    if odd != "1e999":  # a number all the same, which plain data may hold
+    if raw != "1e999":  # a number all the same, which plain data may hold
         save_file(
             {"a": zeros(1)},
             tmp_path / "m",
-            {"nescio": f'{{"kind": "model", "format": 1, "about": {odd}}}'},
+            {"nescio": f'{{"kind": "model", "format": 1, "about": {raw}}}'},
         )
         with pytest.raises(NescioError, match="not a whole nescio model: not valid JSON"):
             read_tensors(tmp_path / "m", "model")
@@ -65,8 +65,8 @@ def test_every_kind_of_record_is_read_as_it_was():
 
 
 def test_whole_characters_may_be_written_in_any_way():
-    text = with_odd(a_fitted(), r'"\ud83d\ude00 and \\ud800, which is none"')
-    assert Fitted.from_json(text).provenance.settings["odd"] == r"😀 and \ud800, which is none"
+    text = with_setting(a_fitted(), r'"\ud83d\ude00 and \\ud800, which is none"')
+    assert Fitted.from_json(text).provenance.settings["unusual"] == r"😀 and \ud800, which is none"
 
 
 def test_bytes_of_a_name_that_are_no_text_are_left_open(tmp_path):

@@ -30,7 +30,7 @@ class Choosing(nn.Module):
     def forward(self, x):
         return self.net(x) if x.sum() > -1e9 else self.net(-x)
 """
-OWN = ["--model", "judged_nets:make", "--weights", "w.safetensors"]
+OWN = ["--model", "user_nets:make", "--weights", "w.safetensors"]
 
 
 def saved(path, data, key="images", factor=1.0):
@@ -49,8 +49,8 @@ def place(known, tmp_path_factory):
     """A user's folder: code, weights, known data in three parts, unknown data; a run, and detectors
     over both.
     """
-    folder = tmp_path_factory.mktemp("judged")
-    (folder / "judged_nets.py").write_text(CODE)
+    folder = tmp_path_factory.mktemp("evaluated")
+    (folder / "user_nets.py").write_text(CODE)
     torch.manual_seed(0)
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 7))
     nescio.train(net, known.train, epochs=8, learning_rate=0.01, progress=False)
@@ -61,7 +61,7 @@ def place(known, tmp_path_factory):
     )
     half = torch.arange(len(known.test)) % 2 == 0
     for name, data in (
-        ("held", known.test.select(half)),
+        ("calibration", known.test.select(half)),
         ("test", known.test.select(~half)),
         ("train", known.train),
         ("other", known.unseen),
@@ -86,9 +86,9 @@ def place(known, tmp_path_factory):
                 "-o",
                 "run",
             ],
-            ["fit", *OWN, "--data", "held.npz", "--train", "train.npz", "-o", "det"],
+            ["fit", *OWN, "--data", "calibration.npz", "--train", "train.npz", "-o", "det"],
             ["fit", "run", "-o", "over_run"],
-            ["fit", "run", "--data", "held.npz", "-o", "fresh"],
+            ["fit", "run", "--data", "calibration.npz", "-o", "fresh"],
         ):
             patch.setattr(sys, "argv", ["nescio", *words])
             with pytest.raises(SystemExit) as stop:
@@ -101,12 +101,12 @@ def place(known, tmp_path_factory):
 def there(place, monkeypatch):
     monkeypatch.chdir(place)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "judged_nets", raising=False)
+    monkeypatch.delitem(sys.modules, "user_nets", raising=False)
     yield place
-    sys.modules.pop("judged_nets", None)
+    sys.modules.pop("user_nets", None)
 
 
-def test_a_detector_is_judged_by_its_own_score_and_by_what_it_decides(
+def test_a_detector_is_evaluated_by_its_own_score_and_by_what_it_decides(
     command, there, known, tmp_path
 ):
     path = tmp_path / "e.json"
@@ -179,9 +179,9 @@ def test_thresholds_per_class_decide_as_the_detector_does(command, there, known,
         ("over_run", "digits, test part"),
         ("over_run --data test.npz", None),
         ("fresh", None),
-        ("fresh --data ./held.npz", "held.npz"),
-        ("det --data held.npz", "held.npz"),
-        ("det --data ./held.npz", "held.npz"),
+        ("fresh --data ./calibration.npz", "calibration.npz"),
+        ("det --data calibration.npz", "calibration.npz"),
+        ("det --data ./calibration.npz", "calibration.npz"),
         ("det --data test.npz", None),
     ],
 )
@@ -201,7 +201,7 @@ def test_calibration_data_as_test_data_are_reported(command, there, tmp_path, wo
     assert ("are expected with that many inputs" in page) == (stale is None)
 
 
-def test_a_detector_over_a_run_knows_its_classes_held_out(command, there, tmp_path):
+def test_a_detector_over_a_run_knows_its_unseen_classes(command, there, tmp_path):
     code, _, err = command("evaluate", "over_run", "--unknown", "unseen", "-o", tmp_path / "e.json")
     assert code == 0, err
     assert Evaluation.load(tmp_path / "e.json").unknown[0].inputs == len(
@@ -215,10 +215,13 @@ def test_records_of_a_detector_stay_out_of_its_folder(command, there, tmp_path, 
     assert code == 0, err
     assert "Saved: det-evaluation.json, det-examples.json, det-decision.json" in out
     assert {path.name for path in (there / "det").iterdir()} == before
-    assert command("fit", *OWN, "--data", "held.npz", "--train", "train.npz", "-o", "det")[0] == 0
+    assert (
+        command("fit", *OWN, "--data", "calibration.npz", "--train", "train.npz", "-o", "det")[0]
+        == 0
+    )
 
 
-def test_a_network_of_ones_own_is_judged(command, there, known, tmp_path):
+def test_a_network_of_ones_own_is_evaluated(command, there, known, tmp_path):
     path = tmp_path / "e.json"
     code, _, err = command(
         "evaluate", *OWN, "--data", "test.npz", "--unknown", "other.npz", "noise", "-o", path
@@ -235,14 +238,14 @@ def test_inputs_are_read_as_the_network_takes_them(command, there, tmp_path):
     """Values of any range stay as they are, and images, which come in [0, 1], are refused in their
     place.
     """
-    judge = ["evaluate", *OWN, "--data", "test-raw.npz", "-o", tmp_path / "e.json", "--unknown"]
-    code, _, err = command(*judge, "other-raw.npz", "far")
+    evaluate = ["evaluate", *OWN, "--data", "test-raw.npz", "-o", tmp_path / "e.json", "--unknown"]
+    code, _, err = command(*evaluate, "other-raw.npz", "far")
     assert code == 0, err
     for other, message in (
         ("other.npz", "both in the same way"),
         ("mnist", "takes `inputs` as they are"),
     ):
-        code, _, err = command(*judge, other)
+        code, _, err = command(*evaluate, other)
         assert (code, message in " ".join(err.split())) == (2, True), err
 
 
@@ -250,20 +253,20 @@ def test_a_network_whose_code_is_needed_is_named(command, there, tmp_path):
     fit = [
         "fit",
         "--model",
-        "judged_nets:Choosing",
+        "user_nets:Choosing",
         "--weights",
         "choosing.safetensors",
         "--data",
-        "held.npz",
+        "calibration.npz",
     ]
     code, out, err = command(*fit, "-o", tmp_path / "det")
     assert code == 0, err
-    assert "--unknown PATH --model judged_nets:Choosing" in " ".join(out.split())
-    judge = ["evaluate", tmp_path / "det", "--data", "test.npz", "-o", tmp_path / "e.json"]
-    code, _, err = command(*judge)
+    assert "--unknown PATH --model user_nets:Choosing" in " ".join(out.split())
+    evaluate = ["evaluate", tmp_path / "det", "--data", "test.npz", "-o", tmp_path / "e.json"]
+    code, _, err = command(*evaluate)
     assert code == 2
-    assert re.search(r"nescio evaluate \S+det --model judged_nets:Choosing", " ".join(err.split()))
-    assert command(*judge, "--model", "judged_nets:Choosing")[0] == 0
+    assert re.search(r"nescio evaluate \S+det --model user_nets:Choosing", " ".join(err.split()))
+    assert command(*evaluate, "--model", "user_nets:Choosing")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -298,9 +301,9 @@ def test_detectors_are_held_against_each_other_over_any_network(command, there, 
     ("words", "message"),
     [
         ("evaluate", "expected either a run, a detector's folder, or --model"),
-        ("evaluate run --model judged_nets:make", "expected either a run"),
+        ("evaluate run --model user_nets:make", "expected either a run"),
         ("evaluate det", "--data known_test.npz"),
-        ("evaluate --model judged_nets:make", "--data known_test.npz"),
+        ("evaluate --model user_nets:make", "--data known_test.npz"),
         ("evaluate det --data test.npz --class-names a,b", "leave out --weights and --class-names"),
         ("evaluate det --data test-raw.npz", "both in the same way"),
         ("evaluate det --data other.npz --unknown noise", "known data must have labels"),
