@@ -79,14 +79,14 @@ def _outcome(
     compared = [
         *rows(rims, "rim of the map with a confidence above 99 %", "%"),
         *rows(doubts, "mean entropy on the rim, of the largest there is", "%"),
-        *rows(certain, "directions proved to end at confidence 1", "%"),
+        *rows(certain, "directions in which confidence provably tends to 1", "%"),
     ]
 
     def seen(values: Values, names: tuple[str, ...] = SINGLE) -> str:
         return in_words({title(name): fmean(values[name]) for name in names}, "{:.0%}")
 
     between = all(0.5 < fmean(rims[name]) < fmean(rims["softmax"]) for name in ENSEMBLES)
-    rim_certain, proved = "rim certain: ", "directions proved to end at confidence 1: "
+    rim_certain, proved = "rim certain: ", "directions in which confidence provably tends to 1: "
     open_ended, infinite = (
         all(fmean(values[name]) > 0.5 for name in SINGLE) for values in (rims, certain)
     )

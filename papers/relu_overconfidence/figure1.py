@@ -41,7 +41,7 @@ def figure1(work: Workspace) -> Outcome:
         over_seeds("linear regions in the window", counts),
         over_seeds("of them unbounded", unbounded),
         over_seeds("share of the window that they fill", covered, unit="%"),
-        over_seeds("directions proved to end at confidence 1", certain, unit="%"),
+        over_seeds("directions in which confidence provably tends to 1", certain, unit="%"),
     )
     filled = all(abs(part - 1) < 1e-6 for part in covered)
     polygons = f"{', '.join(map(str, counts))} polygons fill {min(covered):.4%} of the window"

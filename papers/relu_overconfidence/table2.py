@@ -31,7 +31,7 @@ Audits = dict[str, list[Audit]]  # by kind
 FRACTIONS = {  # of an audit, in words, and where the paper has it
     "reached": ("noise that is certain at some α", ""),
     "overconfident": ("put back into the box, above 95 %", "overconfident"),
-    "ends_certain": ("directions proved to end at confidence 1", ""),
+    "ends_certain": ("directions in which confidence provably tends to 1", ""),
 }
 
 

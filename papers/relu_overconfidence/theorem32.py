@@ -59,7 +59,7 @@ def theorem32(work: Workspace) -> Outcome:
     tight = max(one.worst / one.eps for one in every)
     holds = all(one.worst <= one.eps + ROUNDING and one.beyond > 0 for one in every)
     inputs = f"{sum(one.beyond for one in every):,} inputs"
-    proved = "directions in which a ReLU network is proved to end at confidence 1"
+    proved = "directions in which a ReLU network's confidence provably tends to 1"
     contrast = f"{proved}: {in_words(certain, '{:.1%}')}"
     claims = (
         PAPER.claim("within", holds, f"{inputs}; at most {tight:.2g} of the ε promised"),
