@@ -60,9 +60,8 @@ def far_away_words(record: Audit) -> str:
     if record.law == "kernels":
         if record.ends_unknown == 1:
             return f"Far away it reports that it does not know, {everywhere}."
-        reports = (
-            "reports" if (record.ends_unknown or 0.0) > MAJORITY else "is not proved to report"
-        )
+        most = (record.ends_unknown or 0.0) > MAJORITY
+        reports = "reports" if most else "is not proved to report"
         return f"Far away it {reports} that it does not know, along most directions."
     seen = "was" if record.reached > MAJORITY else "was not"
     return f"Far away it {seen} observed to become certain along most directions."
@@ -116,9 +115,8 @@ def _reaches(record: Audit) -> str:
         return f"the median {noun} {never} a confidence of {level}, {some}"
     if record.median_factor == 1:
         return f"{percent(record.at_once)} of the {noun}s have a confidence of {level} unscaled"
-    basis = f" ({percent(record.proved)} of the factors are proved, the others measured)"
-    if record.proved in (0, 1):
-        basis = "" if record.proved else " (measured)"
+    some = f" ({percent(record.proved)} of the factors are proved, the others measured)"
+    basis = {0.0: " (measured)", 1.0: ""}.get(record.proved, some)
     factor = times(record.median_factor)
     return f"the median {noun} must be scaled {factor} for a confidence of {level}{basis}"
 
@@ -136,8 +134,7 @@ def more_time(seconds: float) -> str:
 
 def audit_tables(record: Audit, classes: Sequence[str] = ()) -> RenderableType:
     """Return the verdict, and the classes in which rays end certain; `classes` are their names."""
-    first, *others = audit_words(record)
-    table = _classes_table(record, classes)
+    (first, *others), table = audit_words(record), _classes_table(record, classes)
     return Group(Text(first, style="bold"), *map(Text, others), *([table] if table else []))
 
 
@@ -157,8 +154,7 @@ def _classes_table(record: Audit, classes: Sequence[str]) -> Table | None:
 def audit_figure(record: Audit) -> Figure:
     """Draw confidence along some rays with breakpoints and limits, and how many are certain.
 
-    >>> record = nescio.audit.overconfidence(net, known.test.inputs[:5], trials=5)
-    >>> figure = audit_figure(record)
+    >>> figure = audit_figure(nescio.audit.overconfidence(net, known.test.inputs[:5], trials=5))
     """
     figure = Figure(figsize=(10.5, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -293,9 +289,9 @@ def _basis_words(record: Audit) -> str:
             "centroid, and beyond the factor given no centroid is near again. Where it is certain "
             "before that was measured."
         )
-    exact = f"{percent(record.proved)} of the factors are exact, the others measured"
-    if record.proved in (0, 1):
-        exact = "all factors are exact" if record.proved else "the factors were measured"
+    some = f"{percent(record.proved)} of the factors are exact, the others measured"
+    whole = {0.0: "the factors were measured", 1.0: "all factors are exact"}
+    exact = whole.get(record.proved, some)
     each = " of each sample" if record.draws > 1 else ""
     return (
         "The limits are proved, not measured: the network is piecewise affine, so along every ray "

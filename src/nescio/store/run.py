@@ -100,10 +100,8 @@ class Facts:
         for name in ("kind", "shape", "classes", "features", "encoding", *parts):
             if getattr(now, name) != getattr(self, name):
                 change = f"its {name} were {getattr(self, name)}, and now are {getattr(now, name)}"
-                where = self.source.name
-                raise NescioError(
-                    f"{where} has changed since the model was trained on it: {change}"
-                )
+                what = f"{self.source.name} has changed since the model was trained on it"
+                raise NescioError(f"{what}: {change}")
         return known
 
     @property
@@ -189,8 +187,7 @@ def training_part(known: Known) -> Samples:
     1000
     """
     if known.train is None:
-        part = f"{known.name} has only a test part"
-        raise NescioError(f"{part}: it can be unknown data, but not training data")
+        raise NescioError(f"{known.name} has only a test part: it can only be unknown data")
     return known.train
 
 
@@ -228,8 +225,8 @@ def open_run(folder: Path) -> tuple[Method, Facts]:
             hint = " (its training is not finished: run the same `nescio train` again)"
         elif (folder / FITTED).exists():
             hint = " (it holds a detector of `nescio fit`: for `nescio score` or `evaluate`)"
-        reason = f"it has no {MODEL}{hint}"
-        raise NescioError(f"{str(folder)!r} is not a run of `nescio train`: {reason}")
+        what = f"{str(folder)!r} is not a run of `nescio train`"
+        raise NescioError(f"{what}: it has no {MODEL}{hint}")
     model, about = load_about(path)
     if not isinstance(model, Method):
         raise NescioError(f"{where} holds a {type(model).__name__}, not a trained method")
@@ -244,8 +241,7 @@ def open_run(folder: Path) -> tuple[Method, Facts]:
 
 def check_outputs(model: nn.Module, x: Tensor, classes: Sequence[str], where: str) -> None:
     """Raise an error if a model's outputs are not as many as the classes that a file names."""
-    outputs = predict(model, x, progress=False).shape[2]
-    if outputs != len(classes):
+    if (outputs := predict(model, x, progress=False).shape[2]) != len(classes):
         raise NescioError(f"{where} names {len(classes)} classes, but its network has {outputs}")
 
 
@@ -260,8 +256,7 @@ def open_runs(folders: Sequence[Path]) -> tuple[dict[str, Method], Facts]:
                 what = f"other {name} inputs" if name in ("train", "test") else f"{name} {values}"
                 on = f"{first} was on {facts.source.name} and {folder} on {other.source.name}"
                 raise NescioError(f"runs must have been trained on the same data, but {on}: {what}")
-    methods = [model.name for _, model, _ in runs]
-    models: dict[str, Method] = {}
+    methods, models = [model.name for _, model, _ in runs], dict[str, Method]()
     for folder, model, _ in runs:
         name = model.name if methods.count(model.name) == 1 else folder.resolve().name
         if name in models:
@@ -282,8 +277,8 @@ def evaluations(words: Sequence[str]) -> dict[str, list[Evaluation]]:
             name, place = "", word
         path = Path(place) / EVALUATION if os.path.isdir(place) else Path(place)
         if not path.exists():
-            hint = f": run `nescio evaluate {place} --unknown …` first"
-            hint = hint if path.name == EVALUATION else ""
+            remedy = f": run `nescio evaluate {place} --unknown …` first"
+            hint = remedy if path.name == EVALUATION else ""
             raise NescioError(f"there is no record {str(path)!r}{hint}")
         record = Evaluation.load(path)
         by_name.setdefault(name or record.method, []).append(record)

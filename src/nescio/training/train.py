@@ -62,8 +62,7 @@ def train(
             see `nescio.schedule`.
         augment: "crop" and "flip" for images, or functions of a batch.
         validation: a dataset, or the fraction of the training data to set aside.
-        patience: stop after so many epochs without a lower validation loss, and keep the weights of
-            the best epoch.
+        patience: stop after so many epochs without a lower validation loss, with the best weights.
         seed: random seed of everything but the initial weights.
         checkpoint: file to write after each epoch, and after `checkpoint_every` steps; if it
             exists, the run resumes from it. Members of an ensemble that are trained one after the
