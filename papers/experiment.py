@@ -82,8 +82,8 @@ def reproduce(experiment: Experiment, work: Workspace, command: str) -> Reproduc
     settings = {"scale": work.scale, "seeds": work.seeds}
     origin = Provenance.now(0, settings, work.spent.total())
     which = (name, experiment.paper, experiment.item, experiment.title, work.scale, work.seeds)
-    found = (outcome.compared, outcome.claims, outcome.deviations, outcome.remarks)
-    record = Reproduction(*which, command, *found, tuple(work.pictures), origin)
+    parts = (outcome.compared, outcome.claims, outcome.deviations, outcome.remarks)
+    record = Reproduction(*which, command, *parts, tuple(work.pictures), origin)
     record.save(work.folder / RECORD)
     return record
 

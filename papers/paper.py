@@ -40,10 +40,10 @@ class Paper:
 
     def at(self, *keys: str) -> Published | None:
         """Return the published number under these keys; None if the paper gives none."""
-        found: Any = self.published
+        entry: Any = self.published
         for key in keys:
-            found = found.get(key, {})
-        return None if found == {} else Published(*found if isinstance(found, list) else [found])
+            entry = entry.get(key, {})
+        return None if entry == {} else Published(*entry if isinstance(entry, list) else [entry])
 
     def claim(self, key: str, holds: bool | None, seen: str, **values: object) -> Claim:
         """Return what the paper says under a key, with our verdict and what we saw."""

@@ -34,19 +34,21 @@ def write_page(folder: Path, record: Reproduction) -> None:
 
 def write_results(folder: Path, output: Path, command: str) -> int:
     """Write the page of all results, and the one beside each record; return how many there are."""
-    found = read_results(folder)
-    if not found:
+    records = read_results(folder)
+    if not records:
         raise NescioError(
             f"there are no results in {str(folder)!r}: no folder in it has a {RECORD}"
         )
-    for path in (output, *(folder / name / README for name in found)):
+    for path in (output, *(folder / name / README for name in records)):
         check_replaceable(path, PAGE)  # all before any is written
-    for name, record in found.items():
+    for name, record in records.items():
         write_page(folder / name, record)
     there = Path(os.path.relpath(folder, output.parent)).as_posix()
-    page = results_markdown({f"{there}/{name}": record for name, record in found.items()}, command)
-    save_markdown(page + _not_run({record.name for record in found.values()}), output)
-    return len(found)
+    page = results_markdown(
+        {f"{there}/{name}": record for name, record in records.items()}, command
+    )
+    save_markdown(page + _not_run({record.name for record in records.values()}), output)
+    return len(records)
 
 
 def _not_run(names: Collection[str]) -> str:

@@ -146,13 +146,13 @@ def figure8(work: Workspace) -> Outcome:
 
 
 def _roc(unknown: str, record: Evaluation) -> Curve:
-    found = roc(record, unknown)
-    return found.unknown, found.known
+    curve = roc(record, unknown)
+    return curve.unknown, curve.known
 
 
 def _rejection(unknown: str, record: Evaluation) -> Curve:
-    found = rejection(record, unknown)
-    return found.rejected, found.accuracy
+    curve = rejection(record, unknown)
+    return curve.rejected, curve.accuracy
 
 
 def _areas(runs: Evaluations, unknown: str) -> dict[str, list[float]]:

@@ -54,9 +54,9 @@ MEASURES: dict[str, Callable[[Evaluation], float]] = {
 
 def figure1(work: Workspace) -> Outcome:
     """The ensemble beside DUQ."""
-    found = evaluate_models(work, (ENSEMBLE, TWO_SIDED))
-    ensemble, duq = found[ENSEMBLE], found[TWO_SIDED]
-    draw(work, "figure1.svg", found)
+    evaluations = evaluate_models(work, (ENSEMBLE, TWO_SIDED))
+    ensemble, duq = evaluations[ENSEMBLE], evaluations[TWO_SIDED]
+    draw(work, "figure1.svg", evaluations)
     on, away = median(map(on_data, duq)), median(map(far_away, duq))
     sure = median(map(far_and_sure, ensemble))
     region = f"farther than {FAR:g} from all training points"
@@ -73,14 +73,14 @@ def figure1(work: Workspace) -> Outcome:
         PAPER.claim("ensemble_certain", sure > CERTAIN, ensemble_seen),
     )
     deviations = PAPER.deviates(*_settings(work), "colours")
-    return Outcome(_compared(found), claims, deviations, _streaks(duq))
+    return Outcome(_compared(evaluations), claims, deviations, _streaks(duq))
 
 
 def figure4(work: Workspace) -> Outcome:
     """DUQ without the penalty, and with one that only flattens."""
-    found = evaluate_models(work, (TWO_SIDED, NONE, ONE_SIDED))
-    draw(work, "figure4.svg", found)
-    away = {title: median(map(far_away, runs)) for title, runs in found.items()}
+    evaluations = evaluate_models(work, (TWO_SIDED, NONE, ONE_SIDED))
+    draw(work, "figure4.svg", evaluations)
+    away = {title: median(map(far_away, runs)) for title, runs in evaluations.items()}
     words = ", ".join(f"{title}: {value:.3f}" for title, value in away.items())
     seen = f"mean certainty far from the data, median over seeds: {words}"
     bound = max(UNCERTAIN, 2 * away[TWO_SIDED])
@@ -92,7 +92,7 @@ def figure4(work: Workspace) -> Outcome:
         PAPER.claim("no_better", away[ONE_SIDED] > away[NONE] / 2, halved),
     )
     deviations = PAPER.deviates(*_settings(work), "one_scale")
-    return Outcome(_compared(found), claims, deviations, _streaks(found[TWO_SIDED]))
+    return Outcome(_compared(evaluations), claims, deviations, _streaks(evaluations[TWO_SIDED]))
 
 
 def figure3(work: Workspace) -> Outcome:
@@ -136,25 +136,25 @@ def evaluate_models(work: Workspace, titles: Sequence[str]) -> Evaluations:
         model, known = trained(title, seed), moons(seed, points)
         return evaluate(model, work.few(known.test), {EMPTY: empty(known)}, scores=[model.score])
 
-    found: Evaluations = {title: [] for title in titles}
+    evaluations: Evaluations = {title: [] for title in titles}
     for title in titles:
         for seed in range(work.seeds):
             make, name = partial(evaluated, title, seed), f"{_slug(title)}-{seed}"
-            found[title].append(work.stage(name, Evaluation, make, **how))
-    seed = _median_seed(found[TWO_SIDED])
+            evaluations[title].append(work.stage(name, Evaluation, make, **how))
+    seed = _median_seed(evaluations[TWO_SIDED])
 
     def drawn(title: str) -> Map:
         return mapped(work, trained(title, seed), moons(seed, points), WINDOW, seed)
 
     for title in titles:
         work.stage(f"{_slug(title)}-map", Map, partial(drawn, title), seed=seed, **how)
-    return found
+    return evaluations
 
 
-def draw(work: Workspace, name: str, found: Mapping[str, object]) -> None:
+def draw(work: Workspace, name: str, evaluations: Mapping[str, object]) -> None:
     """Draw the figure from the maps that are kept."""
-    maps = [Map.load(work.folder / f"{_slug(title)}-map.json") for title in found]
-    work.picture(name, map_figure(maps, ["confidence"], titles=list(found)))
+    maps = [Map.load(work.folder / f"{_slug(title)}-map.json") for title in evaluations]
+    work.picture(name, map_figure(maps, ["confidence"], titles=list(evaluations)))
 
 
 def moons(seed: int, points: int) -> Known:
@@ -221,9 +221,9 @@ def mapped(
 ) -> Map:
     """Return the model's confidence over a window, with a quarter of its data."""
     size = work.count(work.pick(80, 150), 5)
-    found = uncertainty_map(model, known, [model.score], window=window, resolution=size, seed=seed)
-    dots = found.points
-    return replace(found, scores=(), points=Points(dots.x[::4], dots.y[::4], dots.labels[::4]))
+    record = uncertainty_map(model, known, [model.score], window=window, resolution=size, seed=seed)
+    dots = record.points
+    return replace(record, scores=(), points=Points(dots.x[::4], dots.y[::4], dots.labels[::4]))
 
 
 def on_data(record: Evaluation) -> float:
@@ -241,11 +241,11 @@ def far_and_sure(record: Evaluation) -> float:
     return float(confidence_fractions(record, record.unknown[0].name)[-1])
 
 
-def _compared(found: Evaluations) -> tuple[Comparison, ...]:
+def _compared(evaluations: Evaluations) -> tuple[Comparison, ...]:
     """Every measure of every model."""
     return tuple(
         over_seeds(f"{title}: {what}", list(map(measure, runs)))
-        for title, runs in found.items()
+        for title, runs in evaluations.items()
         for what, measure in MEASURES.items()
     )
 

@@ -141,8 +141,8 @@ def evaluate_members(
     alone = replace(ensemble, scores=("max_prob", "entropy"))
 
     def member(i: int, model: Method, known: Known) -> nn.Module:
-        found = Softmax(model.networks()[i], normalise=known.normalise)
-        return derive(found, known) if derive else found
+        single = Softmax(model.networks()[i], normalise=known.normalise)
+        return derive(single, known) if derive else single
 
     return [
         evaluate_run(work, pair, alone, 0, f"-member-{i}{part}", partial(member, i))
@@ -169,10 +169,10 @@ def _history(run: TrainingRun, seed: int) -> str:
 
 def auroc(record: Evaluation, unknown: str, score: str | None = None) -> float:
     """Return how well the record's own score, or another, separates known from unknown inputs."""
-    found = of_score(record, side_of(record, unknown).separation, score).auroc
-    if found is None:
+    auroc = of_score(record, side_of(record, unknown).separation, score).auroc
+    if auroc is None:
         raise NescioError(f"a record of {record.method} has no AUROC against {unknown}")
-    return found
+    return auroc
 
 
 def roc(record: Evaluation, unknown: str) -> Roc:

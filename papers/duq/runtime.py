@@ -34,8 +34,8 @@ MAX_OVERHEAD = 1.5  # times a softmax network: what we take "only a marginal ove
 def runtime(work: Workspace) -> Outcome:
     """The paragraph's ratios again."""
     network, shape = work.pick(("conv3", (1, 28, 28)), ("resnet18", (3, 32, 32)))
-    found = work.stage("timings", Timings, lambda: timed(work, network, shape), network=network)
-    taken = {name: median(rounds) for name, rounds in found.seconds.items()}
+    timings = work.stage("timings", Timings, lambda: timed(work, network, shape), network=network)
+    taken = {name: median(rounds) for name, rounds in timings.seconds.items()}
     ratio = {name: taken[name] / taken[name.partition(": ")[0] + ": " + SOFTMAX] for name in taken}
     penalised, plain, ensemble = (ratio[TRAIN + name] for name in (PENALISED, PLAIN, ENSEMBLE))
     kernels, faster = ratio[PREDICT + PLAIN], taken[PREDICT + ENSEMBLE] / taken[PREDICT + PLAIN]
@@ -58,7 +58,7 @@ def runtime(work: Workspace) -> Outcome:
         *_rows(ratio, PREDICT, "prediction, times softmax", predictions),
     )
     why = "the network that our runs are of" if work.quick else "the same work for any image"
-    values = {"threads": found.threads, "batch": found.batch, "side": f"{shape[1]}×{shape[2]}"}
+    values = {"threads": timings.threads, "batch": timings.batch, "side": f"{shape[1]}×{shape[2]}"}
     return Outcome(compared, claims, PAPER.deviates("runtime", **values, network=network, why=why))
 
 
@@ -127,14 +127,14 @@ def interleaved(
     tasks: Mapping[str, Callable[[], Any]], rounds: int
 ) -> dict[str, tuple[float, ...]]:
     """Seconds of each task in each round, after a first one that makes what later ones reuse."""
-    found: dict[str, list[float]] = {name: [] for name in tasks}
+    seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for round_ in range(-1, rounds):
         for name, task in tasks.items():
             started = time.perf_counter()
             task()
             if round_ >= 0:
-                found[name].append(time.perf_counter() - started)
-    return {name: tuple(values) for name, values in found.items()}
+                seconds[name].append(time.perf_counter() - started)
+    return {name: tuple(values) for name, values in seconds.items()}
 
 
 def _duq(network: str, shape: tuple[int, ...], penalty: float) -> DUQ:

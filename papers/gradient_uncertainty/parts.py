@@ -79,8 +79,8 @@ def values_of(
     record: Separations, row: str, other: str, measure: str = "auroc"
 ) -> tuple[float, ...]:
     """Return a measure of a row against a set, in each split."""
-    found = next(one for one in record.rows if one.name == row)
-    values: tuple[float, ...] = getattr(found.against[other], measure)
+    score_row = next(one for one in record.rows if one.name == row)
+    values: tuple[float, ...] = getattr(score_row.against[other], measure)
     return values
 
 

@@ -8,11 +8,11 @@ PAPER = read_paper("gradient_uncertainty")
 
 def table(number: int) -> Figures:
     """Return a table of the paper, in per cent."""
-    found = PAPER.published[f"table{number}"]
+    table = PAPER.published[f"table{number}"]
     return {
         (row, name): {measure: figures[measure][i] for measure in MEASURES}
-        for row, figures in found["rows"].items()
-        for i, name in enumerate(found["sets"])
+        for row, figures in table["rows"].items()
+        for i, name in enumerate(table["sets"])
     }
 
 

@@ -173,15 +173,15 @@ def _features(
 ) -> Features:
     """Of right answers, wrong ones, each unknown set, and all mixed ones; no empty sets."""
     values, right, _ = labelled_features(model, test)
-    found = {RIGHT: values[right], WRONG: values[~right]}
+    features = {RIGHT: values[right], WRONG: values[~right]}
     for name in plan.digits:
         values, right, _ = labelled_features(model, load(name, root).test)
-        found[f"{name}, wrong"] = values[~right]
-    found |= {
+        features[f"{name}, wrong"] = values[~right]
+    features |= {
         name: gradient_features(model, data, log=True).values for name, data in unknown.items()
     }
-    found[ALL] = torch.cat([found[name] for name in plan.mixed])
-    return {name: values for name, values in found.items() if len(values)}
+    features[ALL] = torch.cat([features[name] for name in plan.mixed])
+    return {name: values for name, values in features.items() if len(values)}
 
 
 def _column(number: int) -> Callable[[Tensor], Tensor]:
@@ -250,11 +250,14 @@ class _SetFeatures:
             for other in self.features
             if other != RIGHT
         }
-        means = {other: np.mean(found, axis=0) for other, found in against.items()}
+        means = {other: np.mean(metrics_of, axis=0) for other, metrics_of in against.items()}
         return ScoreRow(
             name,
             group,
-            {other: SplitMetrics(*((float(v),) for v in found)) for other, found in means.items()},
+            {
+                other: SplitMetrics(*((float(v),) for v in metrics_of))
+                for other, metrics_of in means.items()
+            },
         )
 
     def values(self, column: int) -> dict[str, tuple[float, ...]]:

@@ -59,8 +59,8 @@ def figure1(work: Workspace) -> Outcome:
 
 def _map(made: Models, method: str, seed: int, resolution: int) -> Map:
     model, known = made(method, seed)
-    found = nescio.uncertainty_map(model, known, ["entropy"], resolution=resolution, seed=seed)
-    return _thinned(found)
+    record = nescio.uncertainty_map(model, known, ["entropy"], resolution=resolution, seed=seed)
+    return _shortened(record)
 
 
 def _audit(made: Models, method: str, seed: int, directions: int) -> Audit:
@@ -126,7 +126,7 @@ def _edge(surface: Surface) -> Any:
     return np.concatenate([values[0], values[-1], values[1:-1, 0], values[1:-1, -1]])
 
 
-def _thinned(record: Map) -> Map:
+def _shortened(record: Map) -> Map:
     """Three digits of each slope, and fewer points: a smaller file."""
 
     def short(surface: Surface) -> Surface:

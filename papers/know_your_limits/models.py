@@ -39,14 +39,14 @@ class TunedSettings:
 
 
 def _tuned() -> dict[str, TunedSettings]:
-    found = {}
+    tuned = {}
     for name, row in PAPER.published["tuned"].items():
         own = {key: tuple(v) if isinstance(v, list) else v for key, v in row.get("own", {}).items()}
         if "rho" in row:  # in the paper's code σ = log(1 + exp ρ)
             own["std"] = math.log1p(math.exp(row["rho"]))
         hidden = tuple(row["hidden"])
-        found[name] = TunedSettings(hidden, row["dropout"], row["learning_rate"], own)
-    return found | dict.fromkeys(ENSEMBLES, replace(found["softmax"], own={"members": 10}))
+        tuned[name] = TunedSettings(hidden, row["dropout"], row["learning_rate"], own)
+    return tuned | dict.fromkeys(ENSEMBLES, replace(tuned["softmax"], own={"members": 10}))
 
 
 TUNED = _tuned()

@@ -79,10 +79,10 @@ def _evaluated(model: Callable[[], Method], known: Known, attacked: int, seed: i
 
 def below(record: Evaluation, confidence: float) -> float:
     """Return the fraction of adversarial samples below a confidence, to a bin of the histogram."""
-    found = record.confidence
-    assert found is not None  # noqa: S101 - every record made here has it
-    counts: Mapping[str, Sequence[int]] = found.counts
-    bins = zip(counts[SAMPLES], found.edges[1:], strict=True)
+    histogram = record.confidence
+    assert histogram is not None  # noqa: S101 - every record made here has it
+    counts: Mapping[str, Sequence[int]] = histogram.counts
+    bins = zip(counts[SAMPLES], histogram.edges[1:], strict=True)
     low = sum(count for count, edge in bins if edge <= confidence + 1e-9)
     return low / max(1, sum(counts[SAMPLES]))
 

@@ -66,7 +66,7 @@ def networks(work: Workspace, plan: TrainingPlan, kinds: Sequence[str] = tuple(K
 
     Each is trained, unless there is a record that it was: then only if a stage asks for it.
     """
-    found: Networks = {}
+    networks: Networks = {}
     for kind, seed in product(kinds, range(work.seeds)):
         how, name = training_of(plan, kind), f"relu-{plan.data}-{kind}-{work.scale}-{seed}"
         which = (name, Source(plan.data), KINDS.get(kind, "softmax"))
@@ -74,8 +74,8 @@ def networks(work: Workspace, plan: TrainingPlan, kinds: Sequence[str] = tuple(K
         # bound now: the loop goes on
         history = partial(lambda train: train()[1], train)
         work.stage(history_name(plan, kind, seed), History, history, **how)
-        found[kind, seed] = partial(lambda train: train()[0], train)
-    return found
+        networks[kind, seed] = partial(lambda train: train()[0], train)
+    return networks
 
 
 def training_of(plan: TrainingPlan, kind: str) -> dict[str, Any]:

@@ -117,9 +117,9 @@ def _gallery(
     models: Mapping[str, Callable[[], Method]], known: Known, images: int, steps: int, seed: int
 ) -> Gallery:
     networks = {name: model() for name, model in models.items()}
-    found = attack_gallery(networks, known, images=images, steps=steps, seed=seed)
-    rows = tuple(replace(row, images=_two_digits(row.images)) for row in found.rows)
-    return replace(found, images=_two_digits(found.images), rows=rows)
+    gallery = attack_gallery(networks, known, images=images, steps=steps, seed=seed)
+    rows = tuple(replace(row, images=_two_digits(row.images)) for row in gallery.rows)
+    return replace(gallery, images=_two_digits(gallery.images), rows=rows)
 
 
 def _two_digits(images: Sequence[Image]) -> tuple[Image, ...]:

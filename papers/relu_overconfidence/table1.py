@@ -220,8 +220,8 @@ def for_each_data(
 
 
 def _published(plan: TrainingPlan, name: str, kind: str, measure: str) -> float | None:
-    found = PAPER.at("table1", plan.data, name, kind, measure)
-    return None if found is None else found.value
+    published = PAPER.at("table1", plan.data, name, kind, measure)
+    return None if published is None else published.value
 
 
 def _measured(record: Evaluation, name: str, measure: str) -> float | None:

@@ -33,19 +33,19 @@ def theorem32(work: Workspace) -> Outcome:
     """The bound at its own radius, and far beyond, on points in all directions around the data."""
     points, epochs = work.count(work.pick(20_000, 200_000), 64), work.count(20, 1)
     directions = work.count(1000, 8)
-    found: dict[str, list[Radius]] = {}
+    measured: dict[str, list[Radius]] = {}
     ends: dict[str, list[Audit]] = {}
     for name, seed in product(DATA, range(work.seeds)):
         known = work.known(Source(name, seed=seed))
         how = {"seed": seed, "points": points, "epochs": epochs}
         trained = cache(partial(_trained, known, epochs, seed))
         measure = partial(_measured, trained, known, points, epochs, seed)
-        found.setdefault(name, []).append(work.stage(f"{name}-{seed}", Radius, measure, **how))
+        measured.setdefault(name, []).append(work.stage(f"{name}-{seed}", Radius, measure, **how))
         audit = partial(_audit, trained, known, directions, seed)
         ends.setdefault(name, []).append(work.stage(f"{name}-relu-{seed}", Audit, audit, **how))
-    work.picture("radius.svg", radius_figure([runs[0] for runs in found.values()]))
+    work.picture("radius.svg", radius_figure([runs[0] for runs in measured.values()]))
     worst, radii, errors = [], [], []
-    for name, runs in found.items():
+    for name, runs in measured.items():
         for i, eps in enumerate(EPS):
             beyond = f"largest |p − 1/K| beyond the radius for ε = {eps:g} (bound: {eps:g})"
             worst.append(over_seeds(f"{name}: {beyond}", [one.promises[i].worst for one in runs]))
@@ -54,7 +54,7 @@ def theorem32(work: Workspace) -> Outcome:
             radii.append(over_seeds(f"{name}: radius for ε = {eps:g}, {usual}", relative))
         error = [1 - one.accuracy for one in runs]
         errors.append(over_seeds(f"{name}: RBF network, test error", error, unit="%"))
-    every = [check for runs in found.values() for one in runs for check in one.promises]
+    every = [check for runs in measured.values() for one in runs for check in one.promises]
     certain = {name: min(one.ends_certain or 0.0 for one in runs) for name, runs in ends.items()}
     tight = max(one.worst / one.eps for one in every)
     holds = all(one.worst <= one.eps + ROUNDING and one.beyond > 0 for one in every)
