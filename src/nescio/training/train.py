@@ -51,7 +51,7 @@ def train(
     """Train a method, or a bare network as `Softmax`, in place, and return the record of the run.
 
     Args:
-        model: the method or network to train in place; its train/eval flags stay as they were.
+        model: the method or network; its train/eval flags stay, its gradients are cleared.
         data: a dataset of `(input, label)`, or a pair of arrays.
         epochs, batch_size: passes over the data, and the largest batch; an epoch is split into
             batches of nearly equal size, if possible none of a single input.
