@@ -78,7 +78,7 @@ def test_one_spelling_belongs_to_one_option():
     assert {word for word in spelt if not word.startswith("--")} == {"-o"}
 
 
-@pytest.mark.parametrize("command", RUNS_A_MODEL)
+@pytest.mark.parametrize("command", sorted(RUNS_A_MODEL))
 def test_what_runs_a_model_says_where_and_how(command):
     its = options(COMMANDS[command])
     assert {name for name in RUN if name not in its} == WITHOUT.get(command, set())
