@@ -87,7 +87,7 @@ def test_the_lowest_versions_are_those_that_are_tested():
 
 
 def test_the_docs_name_the_versions_that_are_pinned():
-    page = (ROOT / "docs" / "contribute" / "architecture.md").read_text("utf-8")
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     section = page.partition("### Tested with")[2]
     rows = re.findall(r"^\| ([\w-]+) \| ([\d.]+) \| [\d.]+ \| ([\d.]+) \|$", section, re.M)
     lowest, newest = pins("constraints-lowest.txt"), pins("constraints.txt")
