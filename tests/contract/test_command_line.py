@@ -1,4 +1,4 @@
-"""Every command: options of one name are one option, and what runs a model can be told how."""
+"""Every command: options of one name are one option; what runs a model has those of a run."""
 
 import types
 import typing

@@ -166,7 +166,7 @@ def ascend(
 
     An input that no step moves any more, or whose objective is at its upper `bound`, takes no
     further part. Random starts come from torch's global generator unless `starts` has others, one
-    for each restart. `on_step` is told the number of steps so far, of all restarts.
+    for each restart. `on_step` is called with the steps done so far, of all restarts.
 
     >>> confidence = lambda x, y: net(x).softmax(-1).amax(-1)
     >>> result = ascend(confidence, x[:1], None, Attack(eps=0.5, steps=3))

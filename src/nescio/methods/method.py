@@ -63,7 +63,7 @@ class Method(nn.Module, ABC):
     on_network: ClassVar[bool] = True  # whether it contains a network at all
     # what `confidence` is: the largest class probability, or the largest kernel, which may be 0
     confidence_kind: ClassVar[Literal["softmax", "kernel"]] = "softmax"
-    # what networks made for it drop in training, if their maker is not told
+    # dropout rate of the networks made for it, unless one is chosen
     default_dropout: ClassVar[float] = 0.0
     # where its defaults, those of its paper, do not suit a few hundred rows
     small_data_settings: ClassVar[Mapping[str, Any]] = {}

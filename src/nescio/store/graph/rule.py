@@ -214,8 +214,8 @@ class _Arguments:
             return isinstance(value, str) and len(value) <= 200
         if name in ("int", "SymInt"):
             return self.is_size(value)
-        odd = _odd_float(value) is not None
-        number = self.is_size(value) or isinstance(value, bool | float) or odd
+        non_finite = _non_finite(value) is not None
+        number = self.is_size(value) or isinstance(value, bool | float) or non_finite
         if name in ("float", "number", "Scalar"):
             return number
         return name == "Tensor" and (number or self.kind(value) == "tensor")
@@ -233,14 +233,14 @@ class _Arguments:
         if key == "tensor":
             return StoredTensor(one)
         if key == "float":
-            return _odd_float(value)
+            return _non_finite(value)
         return next(names[one] for names in NAMED.values() if one in names)
 
 
-def _odd_float(value: Any) -> float | None:
-    odd = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+def _non_finite(value: Any) -> float | None:
+    values = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
     text = value["float"] if isinstance(value, dict) and value.keys() == {"float"} else None
-    return odd.get(text) if isinstance(text, str) else None
+    return values.get(text) if isinstance(text, str) else None
 
 
 def _is_whole(value: Any) -> bool:
