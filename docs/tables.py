@@ -6,6 +6,7 @@ each; all other tables are made from the records in `results/`.
 """
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -62,6 +63,33 @@ def cost() -> str:
     return _markdown(("detector", "s per 1000"), rows, "|---|--:|")
 
 
+def peers() -> str:
+    """Return what detectors cost, in time and memory, beside those of pytorch-ood."""
+    record = json.loads((RESULTS / "peers.json").read_text(encoding="utf-8"))
+    timed, theirs = record["measured"], f"pytorch-ood {record['versions']['pytorch-ood']}"
+    rows = (
+        (
+            f"`{name}`",
+            *(f"{one[side]:.2f} s" for side in ("ours", "theirs")),
+            f"**{one['faster']:.1f}×**",
+            *(f"{one[side]:.0f} MiB" for side in ("our_mib", "their_mib")),
+        )
+        for name, one in timed.items()
+        if name.partition(",")[0] in DETECTORS
+    )
+    of_logits = [one["faster"] for name, one in timed.items() if name in SCORES]
+    columns = ("", "nescio", theirs, "faster", "memory", theirs)
+    table = _markdown(columns, rows, "|---" + "|--:" * (len(columns) - 1) + "|")
+    setting = (
+        f"Fitted on {record['rows']:,} rows of {record['features']} features, with "
+        f"{record['scored']:,} scored; `odin` scores 512 images. {record['processor']}, "
+        f"{record['threads']} threads. Scores of logits alone take under "
+        f"{1000 * max(timed[name]['ours'] for name in timed if name in SCORES):.0f} ms, "
+        f"{min(of_logits):.1f} to {max(of_logits):.1f}× as fast."
+    )
+    return f"\n{table}\n{setting}\n"
+
+
 def claims(paper: int) -> str:
     """Return what a paper claims, where, how to run it, and whether it holds."""
     verdicts = {holds: str(word) for holds, word in VERDICTS.items()} | {False: "**no**"}
@@ -93,6 +121,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "api_scores_of_gradients": partial(reference, "scores", GRADIENT),
     "measured_detectors": measured,
     "measured_cost": cost,
+    "peers": peers,
     **{f"claims_{paper}": partial(claims, paper) for paper in (1, 2, 3, 4)},
     "duq_cost": partial(numbers, "duq-runtime"),
     "duq_fashion": partial(numbers, "duq-table2"),

@@ -19,7 +19,7 @@ class NescioError(ValueError):
     ...     nescio.data.load("digitz")
     ... except NescioError as error:
     ...     print(str(error).partition(";")[0])
-    unknown data set 'digitz'
+    digitz: no such file or folder, and no data set of that name
     """
 
 

@@ -29,7 +29,7 @@ from nescio.cli.output import check_output, out, print_json, print_saved, show, 
 from nescio.errors import NescioError
 
 if TYPE_CHECKING:
-    from nescio.records import Evaluation, Record
+    from nescio.records import Record
 
 
 def evaluate(
@@ -98,6 +98,9 @@ def evaluate(
         )
     known = subject.known
     sets = unknown_sets(unknown or [], known, root, seed, subject.read)
+    if lost := [name for name in _covered_sets(paths[0]) if name not in sets]:
+        names = ", ".join(lost)
+        warn(f"{paths[0]} covers {names}, too, and will be replaced; -o FILE keeps both")
     extremes = Extremes.of(subject.model, classes=known.classes, features=known.features or None)
 
     def watch(*batch: Any) -> None:
@@ -109,23 +112,18 @@ def evaluate(
     with plain_attention():
         record = evaluate_model(subject.model, subject.test, sets, watch=watch, seed=seed, **how)
     out.print(evaluation_tables(record))
-    lost = _lost_sets(paths[0], record)
     record.save(paths[0])
     extremes.record(record.known.name, seed, record.provenance.seconds).save(paths[1])
     records: dict[str, Record] = {"evaluation": record}
     if tally is not None:
         about = record.known.name, record.provenance.settings, stopwatch.seconds
-        reused, promise = subject.stale is not None, subject.promise
-        decision = replace(tally.record(*about), promise=promise, on_calibration_inputs=reused)
+        decision = replace(tally.record(*about), on_calibration_inputs=subject.stale is not None)
         for line in decision_words(decision):
             show(escape(line))
         decision.save(paths[2])
         records["decision"] = decision
     print_json(**records)
     print_saved(*paths[: len(kinds)])
-    if lost:
-        names = escape(", ".join(lost))
-        show(f"The replaced record also covered {names}; use `-o` with another file to keep both.")
 
 
 def _output_paths(folder: Path | None, output: Path | None) -> tuple[Path, ...]:
@@ -145,15 +143,13 @@ def _output_paths(folder: Path | None, output: Path | None) -> tuple[Path, ...]:
     return output or record, *beside
 
 
-def _lost_sets(path: Path, record: "Evaluation") -> list[str]:
-    """Return the unknown sets of the record at a path that the new one does not have."""
+def _covered_sets(path: Path) -> list[str]:
+    """Return the unknown sets of the record at a path, also those of attacks that failed."""
     from nescio.records import Evaluation
     from nescio.report.runs import failed_attacks
 
     try:
-        both = Evaluation.load(path), record
+        record = Evaluation.load(path)
     except NescioError:  # there is none that could be lost
         return []
-    # also those of attacks that failed
-    old, new = ([*(side.name for side in e.unknown), *failed_attacks(e)] for e in both)
-    return [name for name in old if name not in new]
+    return [*(side.name for side in record.unknown), *failed_attacks(record)]

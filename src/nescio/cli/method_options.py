@@ -69,6 +69,16 @@ def method_settings(ctx: typer.Context, method: str) -> dict[str, Any]:
     return settings
 
 
+def small_data_hint(ctx: typer.Context, method: str, settings: dict[str, Any]) -> str:
+    """Return options that suit a few hundred inputs better than a method's defaults do, or ""."""
+    from nescio.methods import METHODS
+
+    better = METHODS[method].small_data_settings
+    options = {name: option for option, name in _options(method, _own_options(ctx.command)).items()}
+    words = [f"{options[name]} {better[name]}" for name in better if name not in settings]
+    return f"try {' '.join(words)}" if words else ""
+
+
 def _check_tunable(option: str, name: str, value: Any) -> None:
     """Raise an error that names `auto` for a wrong value of a setting that may be `auto`."""
     from nescio.methods.duq import SIDES

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from nescio.cli.method_options import method_settings
+from nescio.cli.method_options import method_settings, small_data_hint
 from nescio.cli.names import complete
 from nescio.cli.options import (
     BatchSize,
@@ -39,6 +39,8 @@ Augment = Annotated[
 Number = Annotated[float, more(metavar="X")]
 OptionalCount = Annotated[int | None, more(metavar="N")]
 OptionalNumber = Annotated[float | None, more(metavar="X")]
+
+FEW_INPUTS = 1000  # in training; the methods' defaults are their papers', for tens of thousands
 
 
 def train(
@@ -115,11 +117,16 @@ def train(
         raise NescioError(f"{method} has no network inside; leave out --network and --dropout")
     source = Source(data, classes, seed, impute, label)
     known = source.load(root)
+    if label is None and known.label is not None and data not in NAMES:
+        show(f"Label: column {escape(known.label)!r}, the last one; --label names another")
     network = default_network(known) if network == "auto" else network
     training: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "optimizer": optimizer}
     training |= {"learning_rate": learning_rate, "momentum": momentum, "weight_decay": weight_decay}
     training |= {"schedule": schedule, "augment": augment or [], "validation": validation}
     training |= {"patience": patience, "checkpoint_every": checkpoint_every}
+    hint = small_data_hint(ctx, method, settings)
+    if hint and known.train is not None and len(known.train) < FEW_INPUTS:
+        show(f"{len(known.train)} training inputs are few for the defaults of {method}: {hint}")
     with on_interrupt(lambda: describe_checkpoint(output)):
         if "auto" in settings.values() or select_on:
             from nescio.cli.tuned_settings import tune_settings

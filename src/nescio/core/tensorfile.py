@@ -39,8 +39,12 @@ def read_tensors(
 
     Kind and format are checked before the digest, to report a file of a newer version as such.
     """
-    check_path(f"the file of a {kind}", path)
+    folder = check_path(f"the file of a {kind}", path)
     name = os.fspath(path)
+    if folder.is_dir():
+        files = sorted(folder.glob("*.safetensors"))
+        hint = f", such as {os.fspath(files[0])!r}" if files else ""
+        raise NescioError(f"{name!r} is a folder; expected the file of a {kind}{hint}")
     try:
         with safe_open(name, framework="pt") as file:
             about = parse_json((file.metadata() or {}).get("nescio", "null"))

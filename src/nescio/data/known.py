@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -34,6 +34,7 @@ class Known:
         features: a name for each input feature of a table, () for images.
         unseen: every input of the unseen classes, of both parts, with label −1.
         encoding: how a table's columns became features, to encode new rows the same way.
+        label: the column of a table whose values are the classes.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Known:
     features: tuple[str, ...] = ()
     unseen: Samples | None = None
     encoding: Encoding | None = None
+    label: str | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -172,7 +174,7 @@ def known_table(
         raise NescioError(f"{name}: {error}") from error
     samples = Samples(encoded, labels, {key: np.array(table[key]) for key in layout.facts})
     train, tested = samples.select(train_rows), samples.select(test_rows)
-    return assemble(name, train, tested, classes, unseen, encoding)
+    return replace(assemble(name, train, tested, classes, unseen, encoding), label=label)
 
 
 def label_column(table: Rows, label: str | None, where: str) -> str:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from nescio.data.formats.npz import read_npy, read_npz
 from nescio.data.formats.published import PUBLISHED, idx_set_in, read_idx, read_idx_set
 from nescio.data.samples import Parts, Samples
 from nescio.data.table import WARN, ZEROS, Encoding
-from nescio.errors import NescioError, check_name, unknown_name
+from nescio.errors import NescioError, check_name
 from nescio.seeds import check_seed
 
 TEST_FRACTION, PATH_TEST_FRACTION = 0.3, 0.2  # of sets without a split of their own
@@ -65,13 +66,20 @@ def load(
         else:
             parts = PUBLISHED[kind](paths, entry.classes)
         return _known(name, parts, unseen, TEST_FRACTION, seed)
-    if not (path.suffix or len(path.parts) > 1 or os.path.lexists(path)):
-        raise unknown_name("data set", name, NAMES)
-    require_exists(path, f", and no data set of that name; known are {', '.join(NAMES)}")
+    require_exists(path, "" if os.path.lexists(path) else _near(path))
     if is_table(path):
         how = PATH_TEST_FRACTION, seed, unseen, impute
         return known.known_table(path.name, read_csv(path), Layout(label), *how)
     return _known(path.name, parts_at(path), unseen, PATH_TEST_FRACTION, seed)
+
+
+def _near(path: Path) -> str:
+    """Return what else an error says of a path where nothing is: what may have been meant."""
+    folder = path.parent
+    beside = [str(entry) for entry in folder.iterdir()] if folder.is_dir() else []
+    near = get_close_matches(str(path), [*NAMES, *beside], 3, 0.7)
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
+    return f" or folder, and no data set of that name{hint} Data sets: {', '.join(NAMES)}"
 
 
 def _find(name: str, root: str | os.PathLike[str] | None) -> tuple[str, tuple[Path, ...]]:

@@ -49,7 +49,6 @@ class Combined(Detector):
     """
 
     name, learns = "combined", True
-    split_note = "set aside for its members' p-values; Threshold, or --score max_prob, needs none"
 
     def __init__(self, model: nn.Module, members: Sequence[Any] | None = None) -> None:
         super().__init__(model)
@@ -57,6 +56,8 @@ class Combined(Detector):
         if not isinstance(chosen, list | tuple) or not chosen:
             problem = f"got {shown(members)}"
             raise NescioError(f"members must be a list such as ['energy', 'knn'], {problem}")
+        score = as_method(model).score
+        self.split_note = f"set aside for its members' p-values; --score {score} needs none"
         self.chosen = members is not None
         self.without: dict[str, str] = {}
         self._calibration: Any = None  # data for the members' p-values, during a fit

@@ -26,7 +26,7 @@ class Detector(Scorer):
         threshold_: inputs that score above it are unknown; one number, or one for each class.
         calibration_: sorted scores of the calibration data, rounded up, which give p-values.
         calibration_class_: the model's class of each, if thresholds are per class; else empty.
-        rule: how the last fit set the threshold; None before a fit and after loading.
+        rule: how the last fit set the threshold; None before a fit.
         controlled: how the last fit met a bound on the risk, or None.
 
     >>> detector = nescio.Mahalanobis(net).fit(known.test, accept=0.9, train=known.train)
@@ -35,7 +35,7 @@ class Detector(Scorer):
     """
 
     learns: ClassVar[bool] = False  # whether from data other than those that set the threshold
-    split_note: ClassVar[str] = "set aside to learn from; give train, or --train, to use all"
+    split_note: str = "set aside to learn from; give train, or --train, to use all"
     threshold_: Tensor
     calibration_: Tensor
     calibration_class_: Tensor

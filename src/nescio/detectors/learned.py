@@ -1,14 +1,49 @@
 """What a detector has learned, as files hold it: taken out, checked, and restored."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
+from nescio.detectors.detector import Detector
 from nescio.detectors.scorer import Scorer
 from nescio.detectors.statistics import is_whitening
-from nescio.errors import NescioError
+from nescio.errors import NescioError, check_name
+from nescio.guarantees.risk import Controlled
+from nescio.guarantees.rules import RULES
 
 AXES = {"calibration_": "N", "calibration_class_": "M"}  # as in `Scorer.shapes`, of every detector
+
+
+@dataclass(frozen=True)
+class StoredRule:
+    """The rule that set a threshold, and how it met a bound on the risk."""
+
+    name: str  # in RULES
+    settings: dict[str, Any]
+    controlled: Controlled | None = None
+
+
+def rule_of(detector: Detector) -> StoredRule | None:
+    """Return the rule of the last fit; None without a fit, and of a rule that no file can hold."""
+    rule = detector.rule
+    if rule is None or RULES.get(type(rule).__name__) is not type(rule):
+        return None
+    return StoredRule(type(rule).__name__, dict(vars(rule)), detector.controlled)
+
+
+def restore_rule(detector: Detector, stored: StoredRule | None, where: str) -> None:
+    """Restore the rule of a file; raise an error if it cannot have set the thresholds there."""
+    if stored is None:
+        return
+    kind = RULES[check_name(f"rule in {where}", stored.name, RULES)]
+    try:
+        detector.rule, detector.controlled = kind(**stored.settings), stored.controlled
+    except TypeError as error:
+        raise NescioError(f"{where}: no {stored.name} has {stored.settings}") from error
+    if kind.per_class != (detector.threshold_.dim() == 1):
+        raise NescioError(f"{where}: {stored.name} sets no such thresholds as are there")
 
 
 def learned_by(detector: Scorer) -> dict[str, Tensor]:

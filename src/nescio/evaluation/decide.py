@@ -34,7 +34,7 @@ def decide(
     """Let a fitted detector decide on test data, and compare that with its promise.
 
     Args:
-        detector: fitted; one that was loaded has forgotten its promise, but not its threshold.
+        detector: fitted, or loaded.
         known: known data that nothing was trained or fitted on; with labels, for accuracies.
         unknown: unknown data by name; labels are ignored.
         batch_size: as in `predict`.

@@ -180,6 +180,12 @@ class Balanced(Rule):
         return "none: the threshold separates correct from wrong answers best on these data"
 
 
+# those that a file can hold, by name
+RULES: dict[str, type[Rule]] = {
+    rule.__name__: rule for rule in (Accept, AcceptPerClass, ControlRisk, Balanced)
+}
+
+
 def rule_for(
     accept: float | None = None,
     per_class: bool = False,

@@ -39,7 +39,7 @@ class Decision(Record):
     method: str
     detector: str  # in DETECTORS or, of a threshold, of its score
     settings: dict[str, Any]  # of the detector
-    promise: str | None  # in words; None of a detector that was loaded
+    promise: str | None  # in words; None of a loaded detector with a rule of the user's own
     accept: Fraction | None  # the fraction of known inputs that was asked for
     bound: Fraction | None  # guaranteed probability that a new known input is accepted
     risk: Fraction | None  # the error rate among accepted inputs that was allowed

@@ -78,6 +78,9 @@ def _check_agrees(detector: Detector, facts: Fitted, where: str) -> None:
     held, said = detector.settings(), facts.settings
     if to_plain(held) != said:
         raise NescioError(f"{where} has other settings than {FITTED} says: {held}, not {said}")
+    rule = detector.rule
+    if rule is not None and (promise := rule.promise(detector.controlled)) != facts.promise:
+        raise NescioError(f"{where} guarantees {promise!r}, where {FITTED} says {facts.promise!r}")
     thresholds = tuple(detector.threshold_.reshape(-1).tolist())
     if (len(detector.calibration_), thresholds) != (facts.inputs, facts.thresholds):
         raise NescioError(f"{where} has other thresholds than {FITTED} says, or of other data")

@@ -19,7 +19,14 @@ from nescio.core.tensorfile import FilePath
 from nescio.data.arrays import tensor_bytes
 from nescio.data.transforms import Normalise
 from nescio.detectors import DETECTORS, Detector
-from nescio.detectors.learned import check_complete, learned_by, restore_learned
+from nescio.detectors.learned import (
+    StoredRule,
+    check_complete,
+    learned_by,
+    restore_learned,
+    restore_rule,
+    rule_of,
+)
 from nescio.errors import NescioError, check_name
 from nescio.methods import METHODS, Method, as_method, method_class
 from nescio.methods.temperature import TemperatureScaled, split_temperature, temperatures_within
@@ -50,6 +57,7 @@ class ModelPlan:
     fingerprint: str | None = None
     bare: bool = False
     temperature: float | None = None
+    rule: StoredRule | None = None
 
 
 def save(
@@ -101,6 +109,7 @@ def write_model(
         fingerprint=None if ours else fingerprint(method),
         bare=ours and method is not network,
         temperature=temperature,
+        rule=None if detector is None else rule_of(detector),
     )
     tensors: dict[str, Tensor] = {}
     if ours:
@@ -151,6 +160,7 @@ def load_about(path: FilePath, model: nn.Module | None = None) -> tuple[Loaded, 
     kind = DETECTORS[check_name("detector", name, DETECTORS)]
     detector = _make(kind, name, plan.detector_settings, network)
     restore_learned(detector, _with_prefix(tensors, LEARNED), where)
+    restore_rule(detector, plan.rule, where)
     return detector, about
 
 

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from nescio.data import Encoding, Known, Samples, Stream, adapt
 from nescio.errors import NescioError
 from nescio.evaluation.class_names import class_names
-from nescio.guarantees.rules import rule_for
 from nescio.records import Fitted, from_plain
 from nescio.store.detector_folder import TOKEN_IDS, encoding_of, open_fitted
 from nescio.store.run import FITTED, Facts, open_run
@@ -33,7 +32,6 @@ class Subject:
         read: a reader of unknown inputs, as the network takes them; None if they are read as a
             run's are.
         stale: the detector's calibration data, if it would be evaluated on these; else None.
-        promise: of a detector, in words.
         source: what the model of a run was trained on, by name or path.
     """
 
@@ -41,7 +39,6 @@ class Subject:
     known: Known
     read: Callable[[str], Samples] | None = None
     stale: str | None = None
-    promise: str | None = None
     source: str = ""
 
     @property
@@ -73,9 +70,6 @@ def subject_of_detector(
     `command` is as in `open_fitted`.
     """
     detector, facts = open_fitted(folder, factory, command)
-    options = facts.provenance.settings
-    if options.get("risk") is None:  # a risk's promise is in the record; of a fraction more follows
-        detector.rule = rule_for(options.get("accept"), bool(options.get("per_class")))
     if facts.run is not None:
         about = from_plain(Facts, facts.run, FITTED)
         known, source = _known_of(about, data, train, label, root), about.source.name
@@ -90,7 +84,7 @@ def subject_of_detector(
     stale = facts.data if Path(evaluated).resolve() == Path(facts.data).resolve() else None
     tokens = facts.dtype == TOKEN_IDS
     reader = partial(_read, facts.shape, encoding_of(facts), facts.kind, tokens)
-    return Subject(detector, known, reader, stale, facts.promise, source)
+    return Subject(detector, known, reader, stale, source)
 
 
 def subject_of_network(

@@ -126,3 +126,17 @@ def test_outliers_of_a_file_are_learned_and_distinguished(command, tmp_path):
     code, _, err = command("train", "ceda", "--noise", "uniform", *words)
     assert code == 2
     assert "noise='outliers', not 'uniform'" in err
+
+
+def test_training_on_a_small_table_names_its_label_and_better_settings(command, tmp_path):
+    path = tmp_path / "t.csv"
+    rows = ["a,b,kind", *(f"{i % 7},{i % 5},{'no' if i % 7 > 3 else 'yes'}" for i in range(90))]
+    path.write_text("\n".join(rows))
+    words = ["train", "duq", "--data", path, "--epochs", 1, "-o", tmp_path / "run"]
+    _, out, _ = command(*words)
+    assert "Label: column 'kind', the last one" in out
+    assert "are few for the defaults of duq: try --duq-momentum 0.9" in out
+    words[-1] = tmp_path / "other"
+    _, out, _ = command(*words, "--label", "kind", "--duq-momentum", 0.9)
+    assert "Label" not in out
+    assert "few" not in out

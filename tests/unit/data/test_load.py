@@ -47,6 +47,17 @@ def test_a_root_is_the_only_place_looked_in(
     )
 
 
+def test_a_misspelt_path_is_told_from_a_misspelt_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_photos").mkdir()
+    with pytest.raises(NescioError, match=r"my_photo: no such file or folder,.*mean 'my_photos'\?"):
+        data.load("my_photo")
+    with pytest.raises(NescioError, match=r"no data set of that name; did you mean 'digits'\?"):
+        data.load("digitz")
+    with pytest.raises(NescioError, match=r"no data set of that name\. Data sets: two_moons"):
+        data.load("users")
+
+
 @pytest.mark.parametrize("path", ["no/such/thing", "thing.npz", "thing.csv"])
 def test_a_path_that_is_not_there(path: str) -> None:
     with pytest.raises(NescioError, match="no such file"):

@@ -118,12 +118,13 @@ def test_nothing_accepted_has_no_accuracy(seed):
     assert (found.accepted, found.accepted_accuracy) == (0.0, None)
 
 
-def test_what_was_loaded_has_no_promise(tmp_path, blobs):
+def test_what_was_loaded_has_its_promise(tmp_path, blobs):
     detector = nescio.Threshold(nescio.methods.Softmax(small())).fit(blobs)
     nescio.save(detector, tmp_path / "d.safetensors")
+    before = nescio.decide(detector, blobs)
     found = nescio.decide(nescio.load(tmp_path / "d.safetensors"), blobs)
-    assert found.promise is found.accept is found.bound is found.usual is None
-    assert found.thresholds == (detector.threshold_.item(),)
+    assert (found.accept, found.bound, found.usual) == (0.95, before.bound, before.usual)
+    assert found.promise == before.promise == "at least 95 % of known inputs are accepted"
 
 
 def test_balanced_promises_nothing(seed):

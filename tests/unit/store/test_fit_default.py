@@ -138,7 +138,7 @@ def test_too_few_inputs_end_with_a_way_out_that_works(command, there):
         assert code == 2
         said = " ".join(err.split())
         assert "15 calibration inputs (as many were set aside for its members' p-values" in said
-        assert "Threshold, or --score max_prob, needs none" in said
+        assert "--score max_prob needs none" in said
     assert command(*words, "--score", "max_prob")[0] == 0
 
 

@@ -309,3 +309,39 @@ def test_a_file_with_fewer_neighbours_than_it_asks_for_is_refused(net, data, tmp
         exchange(tmp_path / "knn", f"detector.{name}", lambda value: value[:3])
     with pytest.raises(NescioError, match="kept 3 inputs, which have no 5 nearest"):
         nescio.load(tmp_path / "knn", model=net).score(data)
+
+
+@pytest.mark.parametrize(
+    "rule", [{"accept": 0.9}, {"per_class": True, "accept": 0.5}, {"risk": 0.8}, {"balanced": True}]
+)
+def test_a_loaded_detector_knows_its_guarantee(net, data, tmp_path, rule):
+    detector = nescio.Threshold(net, "energy").fit(data, **rule)
+    nescio.save(detector, tmp_path / "d")
+    again = nescio.load(tmp_path / "d", model=net)
+    assert again.rule == detector.rule
+    assert again.controlled == detector.controlled
+    assert repr(again) == repr(detector)
+    assert nescio.decide(again, data).promise == detector.rule.promise(detector.controlled)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ({"name": "Accept", "settings": {"accept": 2.0}}, "strictly between 0 and 1"),
+        ({"name": "Accept", "settings": {"other": 2.0}}, "no Accept has"),
+        ({"name": "AcceptPerClass", "settings": {}}, "AcceptPerClass sets no such thresholds"),
+        ({"name": "Anything", "settings": {}}, "unknown rule in .* 'Anything'"),
+    ],
+)
+def test_a_rule_that_cannot_be_is_refused(net, path, rule, message):
+    tensors, about = read_tensors(path, "model")
+    about["plan"]["rule"] = rule
+    write_tensors(path, "model", tensors, about)
+    with pytest.raises(NescioError, match=message):
+        nescio.load(path, model=net)
+
+
+def test_a_folder_is_no_file_of_a_detector(path):
+    path.rename(path.with_suffix(".safetensors"))
+    with pytest.raises(NescioError, match=r"is a folder; .* such as '.*d\.safetensors'"):
+        nescio.load(path.parent)
