@@ -57,13 +57,13 @@ Work = Callable[["Data"], object]
 
 @dataclass(frozen=True)
 class Data:
-    """Features and labels to learn from, features to settle a threshold on and to score, and logits
+    """Features and labels to learn from, features to set a threshold by and to score, and logits
     of the latter.
     """
 
     train: Tensor
     labels: Tensor
-    held: Tensor
+    calibration: Tensor
     x: Tensor
     head: nn.Linear
     logits: Tensor
@@ -73,12 +73,12 @@ class Data:
         """Made in place, for a peak of memory beforehand would hide what comes after."""
         torch.manual_seed(0)
         centres, labels = torch.randn(CLASSES, FEATURES), torch.arange(rows) % CLASSES
-        train, held, x = (torch.empty(count, FEATURES) for count in (rows, HELD, scored))
-        for made in (train, held, x):
-            for some in made.split(CLASSES * 100):
+        train, calibration, x = (torch.empty(count, FEATURES) for count in (rows, HELD, scored))
+        for rows_of in (train, calibration, x):
+            for some in rows_of.split(CLASSES * 100):
                 some.normal_().add_(centres[torch.arange(len(some)) % CLASSES]).relu_()
         head = nn.Linear(FEATURES, CLASSES).requires_grad_(False)
-        return cls(train, labels, held, x, head, head(x))
+        return cls(train, labels, calibration, x, head, head(x))
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def detector(name: str, **how: object) -> Work:
     def work(data: Data) -> Tensor:
         net = nn.Sequential(nn.Identity(), data.head)
         found = DETECTORS[name](net, **how).fit(
-            data.held, train=Samples(data.train, data.labels), batch_size=BATCH
+            data.calibration, train=Samples(data.train, data.labels), batch_size=BATCH
         )
         return found.score(data.x, BATCH)
 
@@ -289,7 +289,7 @@ def main() -> int:
     Console(width=120).print(
         table,
         f"medians of {given.processes} processes, in each of "
-        f"{given.repeats} in turns, {torch.get_num_threads()} threads",
+        f"{given.repeats} interleaved, {torch.get_num_threads()} threads",
     )
     if given.record is not None:
         write(given.record, measured, given.rows)

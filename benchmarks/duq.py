@@ -98,9 +98,9 @@ def main() -> int:
         ),
     ):
         table.add_row(what, f"{taken:.4f}", *rest)
-    told = f"a step: loss, backward pass, optimizer, centroids; batch {given.batch}, λ = {PENALTY}"
+    work = f"a step: loss, backward pass, optimizer, centroids; batch {given.batch}, λ = {PENALTY}"
     Console(width=120).print(
-        table, f"{told}; medians of {given.repeats} in turns, {torch.get_num_threads()} threads"
+        table, f"{work}; medians of {given.repeats}, interleaved, {torch.get_num_threads()} threads"
     )
     slower = ours / plain > 3.0 or theirs / ours < 1.8 or kernels / softmax > 1.1
     return int(slower and not given.toy)

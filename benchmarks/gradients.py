@@ -8,7 +8,7 @@ All eight statistics of every layer of `lenet` (3.3 million weights), for a batc
 One-by-one autograd computes the same eight for each layer and the whole network; the package, which
 has no skewness and no kurtosis, computes the other six for each layer. Both take their inputs one
 after another, so they are timed on a few and their time is scaled to the batch (which flatters the
-package: it goes back through all of its batch for each input). What is compared is timed in turns,
+package: it goes back through all of its batch for each input). Timings are interleaved,
 and each ratio is that of the medians. Memory is the growth of a fresh process's peak during the
 call, as Linux tells it.
 """
@@ -148,7 +148,7 @@ def main() -> int:
     ):
         table.add_row(what, taken, *rest)
     Console(width=120).print(
-        table, f"medians of {given.repeats} in turns, {torch.get_num_threads()} threads"
+        table, f"medians of {given.repeats} interleaved, {torch.get_num_threads()} threads"
     )
     slower = fast / step > 4 or loop / fast < 15 or any(taken / fast < 10 for taken in other)
     return int((slower or memory >= GIB) and not given.toy)

@@ -79,8 +79,8 @@ def tell(tallies: list[Tally], console: Console, whole: bool) -> None:
                 ]
             )
             where, doing = escape(finding.where), escape(finding.doing)
-            told = f"[bold red]{finding.what}[/] × {count}: {where}\n  {doing}\n  {again}"
-            console.print(told, soft_wrap=True, highlight=False)
+            lines = f"[bold red]{finding.what}[/] × {count}: {where}\n  {doing}\n  {again}"
+            console.print(lines, soft_wrap=True, highlight=False)
             if whole:
                 console.print(escape(finding.text), soft_wrap=True, highlight=False)
         if tally.saved is not None:

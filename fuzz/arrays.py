@@ -45,14 +45,14 @@ class Arrays(Fuzzer):
         call = rng.choice(self.calls)
         numbers, count = np.random.default_rng(rng.randrange(2**32)), rng.choice((1, 2, 3, 7, 40))
         given: list[Any] = [ARGUMENTS[name](numbers, count) for name in call.names]
-        at, told = rng.randrange(len(given)), []
+        at, changes = rng.randrange(len(given)), []
         if rng.random() < 0.3:
-            told.append(rng.choice(sorted(SPOILS)))
-            given[at] = SPOILS[told[-1]](rng, given[at])
-        told.append(rng.choice(sorted(DISGUISES)))
-        given[at] = DISGUISES[told[-1]](rng, given[at])
+            changes.append(rng.choice(sorted(SPOILS)))
+            given[at] = SPOILS[changes[-1]](rng, given[at])
+        changes.append(rng.choice(sorted(DISGUISES)))
+        given[at] = DISGUISES[changes[-1]](rng, given[at])
         self.doing = (
-            f"{call.name}({', '.join(call.names)}) with {call.names[at]} {' and '.join(told)}"
+            f"{call.name}({', '.join(call.names)}) with {call.names[at]} {' and '.join(changes)}"
         )
         copies = [plain(one) for one in given]
         before, looks = _state(call), [_look(one) for one in given]

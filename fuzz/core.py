@@ -32,8 +32,8 @@ SAVED = 100  # findings of a run that are saved
 class Fault(Exception):  # noqa: N818 - it is what is looked for, no error of ours
     """A promise that was broken otherwise than by a traceback."""
 
-    def __init__(self, what: str, told: str) -> None:
-        super().__init__(told)
+    def __init__(self, what: str, message: str) -> None:
+        super().__init__(message)
         self.what = what
 
 
@@ -163,8 +163,10 @@ def _one(fuzzer: Fuzzer, seed: int, number: int, tally: Tally) -> None:
         )
         _keep(Finding(number, what, fuzzer.doing, where, traceback.format_exc()), fuzzer, tally)
     if (grown := _peak() - before) > MOST_MEMORY:
-        told = f"peak memory grew by {grown / 2**20:.0f} MiB"
-        _keep(Finding(number, MEMORY, fuzzer.doing, f"memory: {fuzzer.doing}", told), fuzzer, tally)
+        message = f"peak memory grew by {grown / 2**20:.0f} MiB"
+        _keep(
+            Finding(number, MEMORY, fuzzer.doing, f"memory: {fuzzer.doing}", message), fuzzer, tally
+        )
 
 
 def _keep(finding: Finding, fuzzer: Fuzzer, tally: Tally) -> None:

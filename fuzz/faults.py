@@ -37,7 +37,7 @@ LARGE = 20_000  # bytes, of which all that is written here has fewer
 
 
 def command(*words: str) -> Work:
-    """A command of the command line, given in a folder; its errors are raised, as they are told."""
+    """A command of the command line, given in a folder; its errors are raised."""
 
     def work(folder: Path) -> None:
         said, given = (

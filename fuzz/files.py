@@ -211,8 +211,12 @@ class Files(Fuzzer):
 
     def _folders(self) -> list[Target]:
         """Detectors in folders of their own, the network a graph in them."""
-        held = subjects.some(100, 300)
-        np.savez(self.folder / "held.npz", inputs=held.inputs.numpy(), labels=held.labels.numpy())
+        calibration = subjects.some(100, 300)
+        np.savez(
+            self.folder / "calibration.npz",
+            inputs=calibration.inputs.numpy(),
+            labels=calibration.labels.numpy(),
+        )
         found = []
         for name in ("threshold", "knn"):
             wanted = NamedDetector(name, None, None, None, None, None, False, {})
@@ -220,7 +224,7 @@ class Files(Fuzzer):
                 self.folder / f"folder {name}",
                 "fuzz.subjects:own_net",
                 None,
-                self.folder / "held.npz",
+                self.folder / "calibration.npz",
                 None,
                 None,
                 (),

@@ -36,7 +36,7 @@ class PredictedMean(FeatureDetector):
     """
 
     name = "predicted_mean"
-    shapes: ClassVar[dict[str, str]] = {"means_": "CF"}  # letters as in `detector.py`
+    shapes: ClassVar[dict[str, str]] = {"means_": "CF"}  # letters: see `Scorer.shapes`
     means_: Tensor
 
     def learn(self, data: Any) -> None:

@@ -9,8 +9,6 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-RENAMED = {"--hold-out": "--unseen", "held_out": "unseen"}  # what 0.1 called it: its name now
-
 
 class NescioError(ValueError):
     """Something from outside cannot be used; the command line shows it without a traceback.
@@ -34,8 +32,7 @@ def unknown_name(kind: str, value: object, known: Iterable[str]) -> NescioError:
     unknown score 'entropi'; did you mean 'entropy'? Known: entropy, margin
     """
     names = sorted(known)
-    renamed = RENAMED.get(str(value))
-    near = [renamed] if renamed in names else get_close_matches(str(value), names, 3, 0.5)
+    near = get_close_matches(str(value), names, 3, 0.5)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
     suggestion = f"{hint} Known: {', '.join(names)}" if names else "; there are none"
     return NescioError(f"unknown {kind} {value!r}{suggestion}")

@@ -13,7 +13,7 @@ import typer
 
 from nescio.errors import NescioError, unknown_name
 
-_CLASS = r'^    name(?:, \w+)* = "(\w+)"'
+_CLASS = r'^    name(?:, \w+|: [\w\[\]]+)* = "(\w+)"'
 _SCORE = r"^@declare\b{}[^\n]*\ndef (\w+)"
 # by table: its module, the files that have the names, and the lines there
 TABLES = {

@@ -5,7 +5,6 @@ Nothing here imports torch: the tables that options take names from are loaded w
 
 import inspect
 import re
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +17,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from nescio.cli.names import complete, names_in_source, one_of, score_in
 from nescio.cli.output import out
-from nescio.errors import NescioError
 from nescio.files import force_overwrite
 
 MORE = "More options"  # a second panel of the help, for what few need
@@ -214,12 +212,6 @@ class Command(TyperCommand):
 
 class Group(TyperGroup):
     """A group of commands."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] == "reproduce":  # a command of 0.1
-            words = shlex.join(["python", "-m", "papers", *args[1:]])
-            raise NescioError(f"`nescio reproduce` is now `{words}`, run in nescio's repository")
-        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _hide_flag_types(self.get_params(ctx))

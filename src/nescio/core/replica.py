@@ -109,11 +109,21 @@ def isolate_once(model: M, requires_grad: bool | None = None) -> Iterator[M]:
 
 @contextmanager
 def keep_replicas(model: nn.Module | None) -> Iterator[None]:
-    """Have all blocks of `isolate_once` on a model in this block use the same replicas."""
+    """Have all blocks of `isolate_once` on a model in this block use the same replicas.
+
+    A model that has none is isolated here, so that its buffers are copied only once.
+    """
     pool = _POOL.get()
-    token = _POOL.set(pool if pool is not None and pool.model is model else _Pool(model, {}))
-    try:
+    if pool is not None and pool.model is model:
         yield
+        return
+    token = _POOL.set(_Pool(model, {}))
+    try:
+        if model is None or _copyable(list(model.modules()), False):
+            yield
+        else:
+            with isolate(model):
+                yield
     finally:
         _POOL.reset(token)
 

@@ -51,7 +51,7 @@ def answer_batch(scorer: Scorer, step: Step, x: Tensor, calibrated: Calibrated) 
     answer = torch.full((len(x),), UNKNOWN, device=x.device)
     predicted = answer.clone()
     scores, confidence = torch.full((2, len(x)), torch.nan, dtype=torch.float64, device=x.device)
-    # what has no score is less known than all calibration data: no `p < 0.05` may accept it
+    # without a score it is more unusual than all calibration data: no `p < 0.05` may accept it
     p = torch.zeros_like(scores)
     # as the model gets them: what is finite may be too large for its dtype
     ready = like_model(x, model)

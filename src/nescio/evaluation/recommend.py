@@ -14,6 +14,7 @@ from nescio.core.features import ForwardPass, forward_with_features
 from nescio.core.logits import classes
 from nescio.core.model_state import check_model
 from nescio.core.predict import map_batches, predict, read
+from nescio.core.replica import keep_replicas
 from nescio.data.batches import halves
 from nescio.data.outliers import make_outliers
 from nescio.data.overlap import check_disjoint
@@ -72,20 +73,21 @@ def recommend(
     """
     stopwatch, count = Stopwatch(), check_int("inputs", inputs, least=10)
     _check(model, known, train, accept)
-    calibration, test = halves(known, batch_size=batch_size)
-    x = _random_inputs(test, count, check_seed(seed))
-    logits = predict(model, x, progress=progress)
-    sets = {"known": x} | make_outliers(x, classes(logits).to(x.device), seed)
-    named = named_candidates(candidates, len(logits))
-    trials = _Trials(model, named, {"accept": accept, "train": train, "batch_size": batch_size})
-    with bar(len(named) + len(sets), "recommend", progress) as shown:
-        for name in named:
-            shown.advance(0, name)
-            trials.fit(name, calibration)
-            shown.advance()
-        for name, data in sets.items():
-            trials.score(name, data)
-            shown.advance(1, name)
+    with keep_replicas(model):
+        calibration, test = halves(known, batch_size=batch_size)
+        x = _random_inputs(test, count, check_seed(seed))
+        logits = predict(model, x, progress=progress)
+        sets = {"known": x} | make_outliers(x, classes(logits).to(x.device), seed)
+        named = named_candidates(candidates, len(logits))
+        trials = _Trials(model, named, {"accept": accept, "train": train, "batch_size": batch_size})
+        with bar(len(named) + len(sets), "recommend", progress) as shown:
+            for name in named:
+                shown.advance(0, name)
+                trials.fit(name, calibration)
+                shown.advance()
+            for name, data in sets.items():
+                trials.score(name, data)
+                shown.advance(1, name)
     best = trials.fitted[(ranking := trials.ranking())[0].name]
     record = Recommendation(
         detector=ranking[0].name,

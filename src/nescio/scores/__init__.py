@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from inspect import isfunction
 from typing import Any
 
@@ -62,8 +63,7 @@ def score_spec(score: ScoreLike, table: Mapping[str, ScoreSpec] = SCORES) -> Sco
     elif isinstance(score, ScoreSpec):
         spec = score
     else:
-        by_function = (spec for spec in SCORES.values() if spec.function is score)
-        spec = next(by_function, _of_function(score))
+        spec = _of_function(score)
     if spec is None:
         raise unknown_name("score", score, table)
     if spec.of_model and spec.name not in table:
@@ -75,9 +75,15 @@ def score_spec(score: ScoreLike, table: Mapping[str, ScoreSpec] = SCORES) -> Sco
 
 
 def _of_function(function: Any) -> ScoreSpec | None:
-    """Return the spec of a user's function, under a name that none of ours has."""
+    """Return the spec of one of our functions or, under a name that none has, of a user's."""
     if not callable(function) or isinstance(function, type):
         return None
+    own: Any = function
+    parameters: dict[str, Any] = {}
+    while isinstance(own, partial) and not own.args:
+        own, parameters = own.func, {**own.keywords, **parameters}
+    if ours := next((spec for spec in SCORES.values() if spec.function is own), None):
+        return ours.with_parameters(**parameters)
     spec = ScoreSpec.of(function)
     return replace(spec, name=f"{spec.name} (function)") if spec.name in SCORES else spec
 

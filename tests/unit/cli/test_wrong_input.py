@@ -45,14 +45,12 @@ def bad(tmp_path, trained):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("train softmax --data digits --hold-out 7 -o {bad}/o", "did you mean '--unseen'"),
-        ("evaluate {trained}/digits --unknown held_out", "did you mean 'unseen'"),
+        ("train softmax --data digits --unsen 7 -o {bad}/o", "did you mean '--unseen'"),
         ("fit {trained}/digits --confidence 0.9", "--confidence-level"),
         (
             "fit {trained}/digits --detector energy",
             "is a score, not a detector; use --score energy",
         ),
-        ("reproduce duq --scale quick", "is now `python -m papers duq --scale quick`"),
         ("train softmx --data digits -o {bad}/o", "did you mean 'softmax'"),
         ("train softmax --data digitz -o {bad}/o", "did you mean 'digits'"),
         ("train softmax --data digits --network resnet -o {bad}/o", "did you mean 'resnet"),

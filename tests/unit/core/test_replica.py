@@ -416,6 +416,23 @@ def test_evaluation_isolates_a_model_once_per_set(name, monkeypatch):
         assert isolations(monkeypatch, check) == 1 + (name in GRADIENT)
 
 
+def test_so_it_is_of_a_model_that_has_no_replica():
+    known = nescio.data.Samples(FLOATS, LABELS)
+    detector = nescio.Combined(table_net(), ["energy", "odin"]).fit(known, accept=0.5)
+    detector.model.register_forward_hook(lambda *_: None)
+    assert clones(lambda: decide(detector, known, {"far": 9 * FLOATS}, batch_size=3)) == 1
+    assert clones(lambda: detector.explain(FLOATS, batch_size=3)) == 1
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_however_many_candidates_are_tried_buffers_are_copied_once(hooked):
+    net, known = table_net(), nescio.data.Samples(FLOATS.repeat(4, 1), LABELS.repeat(4))
+    if hooked:
+        net.register_forward_hook(lambda *_: None)
+    how = {"candidates": ["energy", "entropy", "max_logit"], "inputs": 20, "accept": 0.5}
+    assert clones(lambda: nescio.recommend(net, known, **how)) == 1
+
+
 def test_a_model_that_changes_between_batches_of_another_is_copied_each_time():
     net, other, counts = table_net(), table_net(), []
 

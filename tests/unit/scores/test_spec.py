@@ -100,7 +100,7 @@ class Spread:
 def test_a_function_is_named_after_what_it_calls():
     halved = partial(partial(tempered, temperature=2), power=1)
     assert names([halved, Spread(), partial(Spread())]) == ["tempered", "Spread", "Spread 3"]
-    assert names(partial(entropy)) == ["entropy (function)"]
+    assert names(partial(entropy)) == ["entropy"]
     for no_score in (Spread, nescio.KNN):
         with pytest.raises(NescioError, match="unknown score"):
             score_spec(no_score)

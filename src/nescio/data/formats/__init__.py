@@ -1,1 +1,1 @@
-"""File formats: each reader takes bytes that may be broken or hostile."""
+"""File formats: each reader takes bytes that may be damaged or malicious."""

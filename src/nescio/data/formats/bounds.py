@@ -1,4 +1,4 @@
-"""Bytes of files that may be damaged or hostile: never more than a file of that size can hold."""
+"""Bytes of files that may be damaged or malicious: never more than a file of that size holds."""
 
 import bz2
 import gzip
