@@ -25,14 +25,18 @@ class DivergedError(NescioError):
     """Training diverged: loss, logits or weights are NaN or infinite."""
 
 
-def unknown_name(kind: str, value: object, known: Iterable[str]) -> NescioError:
+def unknown_name(
+    kind: str, value: object, known: Iterable[str], others: Iterable[str] = ()
+) -> NescioError:
     """Return the error for a name that is in no table, with the nearest names that are.
+
+    `others` may have been meant, too, but are not listed.
 
     >>> print(unknown_name("score", "entropi", ["entropy", "margin"]))
     unknown score 'entropi'; did you mean 'entropy'? Known: entropy, margin
     """
     names = sorted(known)
-    near = get_close_matches(str(value), names, 3, 0.5)
+    near = get_close_matches(str(value), [*names, *others], 3, 0.5)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
     suggestion = f"{hint} Known: {', '.join(names)}" if names else "; there are none"
     return NescioError(f"unknown {kind} {value!r}{suggestion}")

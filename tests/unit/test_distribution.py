@@ -1,6 +1,7 @@
 """What `make dist` builds: its files, what it says of itself, and that it runs once installed."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -71,6 +72,10 @@ def test_what_the_wheel_says_of_itself(wheel):
     assert set(said.get_all("Provides-Extra")) == extras
     urls = dict(line.split(", ") for line in said.get_all("Project-URL"))
     assert {"Homepage", "Documentation", "Source", "Issues", "Changelog"} == set(urls)
+    page = said.get_payload()
+    links = re.findall(r'\]\(([^)]+)\)|(?:src|srcset)="([^"]+)"', page)
+    assert len(links) > 20
+    assert all("".join(link).startswith("https://") for link in links)
 
 
 def test_the_wheel_runs_in_a_fresh_environment(wheel, tmp_path):

@@ -59,7 +59,7 @@ digits/, two_moons/    one folder for each method, a run such as `nescio train` 
   decision.json          what a threshold guaranteed, and what it accepted
   examples.json          most and least confident inputs
   map.json               confidence in the plane
-  detector/              a threshold on its score, for `nescio score`
+  detector/              a fitted detector, for `nescio score`
 */calibration.npz      the half of the test data that set the thresholds
 digits/attack.json     noise under attack, with images
 digits/new/            images to try a detector on
@@ -179,11 +179,11 @@ def _decisions(softmax: Findings, duq: Findings) -> str:
     verdict = "within the expected variation" if expected else "less than guaranteed"
     verdict = "as guaranteed" if decision.accepted >= ACCEPT else verdict
     return (
-        f"Decisions: a threshold on DUQ, set to accept {percent(ACCEPT)} of known digits, accepts "
-        f"{percent(decision.accepted)} of {decision.inputs} new ones, {verdict}, and rejects "
-        f"{duq.rejected('unseen')} of the 7s, 8s and 9s and {duq.rejected('far')} of the digits "
-        f"far away; one on softmax rejects {softmax.rejected('unseen')} and "
-        f"{softmax.rejected('far')}."
+        f"Decisions: a {decision.detector} detector over DUQ, set to accept {percent(ACCEPT)} of "
+        f"known digits, accepts {percent(decision.accepted)} of {decision.inputs} new ones, "
+        f"{verdict}, and rejects {duq.rejected('unseen')} of the 7s, 8s and 9s and "
+        f"{duq.rejected('far')} of the digits far away; one over softmax rejects "
+        f"{softmax.rejected('unseen')} and {softmax.rejected('far')}."
     )
 
 

@@ -56,7 +56,7 @@ def made_set(
 
     Further arguments are `batch_size`, `seed` and `progress`, as in `predict`.
     """
-    check_name("set of unknown data", name, (*SYNTHETIC, *ADVERSARIAL))
+    check_name("name of unknown data", name, (*SYNTHETIC, *ADVERSARIAL))
     if name not in ADVERSARIAL:
         return synthetic(name, in_memory(known), how["seed"]), None
     adversarial = adversarial_set(name, method, known, attacked, **how)
@@ -140,7 +140,7 @@ def unknown_set(
             raise NescioError(f"{problem}; give the unknown data as a file of such inputs")
         return adapt(load(name, root=root, impute=True).test, known.shape)
     others = [UNSEEN, *SYNTHETIC, *ADVERSARIAL, *NAMES]
-    return _from_file(name, known, "set of unknown data", others, reader)
+    return _from_file(name, known, "name of unknown data", others, reader)
 
 
 def _from_file(
@@ -148,7 +148,7 @@ def _from_file(
 ) -> Samples:
     """Read a file's inputs, or raise an error that lists the names there are."""
     if not Path(name).exists() and not any(mark in name for mark in "/.\\"):
-        raise unknown_name(kind, name, others)
+        raise unknown_name(kind, name, others, os.listdir())
     if reader is not None:
         return reader(name)
     return adapt(read(name, encoding=known.encoding, unseen_category=ZEROS), known.shape)

@@ -279,9 +279,9 @@ def test_sentences_say_what_the_records_do(toured):
     assert "but that of DUQ provably tends to 0 along 100.0 %" in far
     assert "the mean confidence of softmax is 98.0 %" in attacked
     assert "20.0 %; its accuracy on known digits is 87.0 %, that of softmax 90.0 %." in attacked
-    assert "threshold on DUQ, set to accept 95.0 % of known digits, accepts 96.0 %" in promise
+    assert "a combined detector over DUQ, set to accept 95.0 % of known digits, accepts" in promise
     assert "of 189 new ones, as guaranteed, and rejects 90.0 % of the 7s" in promise
-    assert promise.endswith("one on softmax rejects 50.0 % and 50.0 %.")
+    assert promise.endswith("one over softmax rejects 50.0 % and 50.0 %.")
 
 
 def test_sentences_claim_nothing_that_the_records_do_not(toured):

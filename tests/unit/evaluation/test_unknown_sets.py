@@ -83,3 +83,10 @@ def test_tables_show_files_by_their_stems(digits, tmp_path):
     (tmp_path / "two" / "notmnist.npz").rename(tmp_path / "two" / "omniglot.npz")
     files = [str(tmp_path / "one" / "notmnist.npz"), str(tmp_path / "two" / "omniglot.npz")]
     assert list(unknown_sets(["far", *files], digits)) == ["far", "notmnist", "omniglot"]
+
+
+def test_a_folder_may_have_been_meant(digits, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other_photos").mkdir()
+    with pytest.raises(NescioError, match="unknown data 'other_photo'; did you mean 'other_pho"):
+        unknown_set("other_photo", digits)
