@@ -44,7 +44,8 @@ def figure2(work: Workspace) -> Outcome:
 
 def softmax_jacobian(logits: torch.Tensor) -> torch.Tensor:
     """Return `∂p_c / ∂f_c'` `(N, C, C)` at logits `(N, C)`, by automatic differentiation."""
-    return torch.func.vmap(torch.func.jacrev(lambda f: f.softmax(0)))(logits)
+    slopes: torch.Tensor = torch.func.vmap(torch.func.jacrev(lambda f: f.softmax(0)))(logits)
+    return slopes
 
 
 def _figure(side: torch.Tensor, p: torch.Tensor, slope: torch.Tensor) -> Figure:

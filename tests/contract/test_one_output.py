@@ -187,16 +187,9 @@ def test_the_last_layer_gets_a_row_of_zeros(net, x):
 
 
 def test_a_gate_of_one_output_is_not_taken_for_the_last_layer(x):
-    class Gated(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.last, self.gate = nn.Linear(D, 2).double(), nn.Linear(D, 1).double()
-
-        def forward(self, x):
-            return self.last(x).flip(1) * self.gate(x).exp()
-
+    both = Then(nn.Linear(D, 1).double(), lambda z: torch.cat([-z, z], 1))
     with pytest.raises(nescio.NescioError, match="no linear layer"):
-        forward_with_features(Gated(), x, [HEAD])
+        forward_with_features(both, x, [HEAD])
 
 
 def test_laws_at_infinity(net, x):
@@ -385,6 +378,8 @@ def test_a_probability_in_place_of_a_logit_is_noticed(net, x):
         nescio.predict(wrong, x, **QUIET)
     with pytest.warns(UserWarning, match=said):
         nescio.evaluate(wrong, (x, torch.arange(20) % 2), **QUIET)
+    with pytest.warns(UserWarning, match=said):
+        nescio.Threshold(wrong).fit(x)
 
 
 @pytest.mark.filterwarnings("error")
