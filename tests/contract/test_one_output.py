@@ -309,6 +309,19 @@ def test_the_loss_is_the_binary_cross_entropy(net, known):
     assert logits.shape == (200, 2)
 
 
+def test_a_method_of_ones_own_may_use_the_binary_loss(train):
+    class Binary(nescio.methods.Softmax):
+        def loss(self, x, y):
+            z = self.net(x)[:, 0]
+            return F.binary_cross_entropy_with_logits(z, y.to(z)), z
+
+    nets = [one_output(), one_output()]
+    models = [Binary(nets[0]), nescio.methods.Softmax(nets[1])]
+    records = [nescio.train(model, train, epochs=2, **QUIET) for model in models]
+    same(*(net[0].weight for net in nets))
+    assert records[0].epochs[-1].accuracy == records[1].epochs[-1].accuracy
+
+
 @pytest.mark.parametrize("shape", [(200,), (200, 1)])
 def test_labels_may_be_as_the_binary_loss_takes_them(shape, net, known):
     x, y = known.inputs, known.labels
