@@ -66,14 +66,14 @@ def test_one_draw(score, seed):
     [
         torch.zeros(2, 5),
         torch.zeros(2, 3, 5, dtype=torch.long),
-        torch.zeros(2, 3, 1),
+        torch.zeros(2, 3, 0),
         torch.zeros(2, 0, 5),
         torch.full((2, 3, 5), torch.nan),
         torch.full((2, 3, 5), torch.inf),
         [[0.0, 1.0]],
         torch.tensor(1.0),
     ],
-    ids=["matrix", "integers", "one class", "no inputs", "nan", "inf", "list", "number"],
+    ids=["matrix", "integers", "no classes", "no inputs", "nan", "inf", "list", "number"],
 )
 def test_refuses_what_are_no_logits(score, bad):
     with pytest.raises(NescioError, match="logits"):

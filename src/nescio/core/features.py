@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._C._functorch import is_batchedtensor  # inside vmap a layer returns all draws at once
+from torch.nn.functional import pad
 from torch.nn.modules import pooling
 
 from nescio.core.forward import draws_of, run
+from nescio.core.logits import two_classes
 from nescio.core.model_state import SharedBlock
 from nescio.core.replica import is_compiled
 from nescio.errors import NescioError
@@ -33,7 +35,8 @@ class ForwardPass:
     Attributes:
         logits: `(S, B, C)`.
         features: `(B, F)` of each requested layer, in the model's dtype; see HEAD.
-        head: that layer, if it was requested and the model has one.
+        head: that layer, if it was requested and the model has one; of one output, with a row of
+            zeros for the other class.
         head_output: what it returned, `(B, C)`: the logits, if nothing comes after it.
     """
 
@@ -139,14 +142,28 @@ def _head(
     calls: Sequence[tuple[nn.Linear, Tensor, Tensor]], logits: Tensor, model: nn.Module, x: Tensor
 ) -> tuple[nn.Linear, Tensor, Tensor]:
     """Return the last linear layer that gives the logits `(B, C)`, its input and its output."""
+    one_output = logits.shape[1] == 2 and not logits[:, 0].any()
     for module, x_in, output in reversed(calls):
-        if module.out_features == logits.shape[1]:
+        if module.out_features == logits.shape[1] or (one_output and module.out_features == 1):
             features, head_output = (_rows(module, v, len(x), HEAD) for v in (x_in, output))
+            head_output = two_classes(head_output)
             if _same_answers(head_output, logits):
-                return module, features, head_output
+                return _of_two_classes(module), features, head_output
     none_gives = "no linear layer that it runs gives the model's logits"
     reason = none_gives if calls else "the model runs no linear layer"
     raise NoFeaturesError(f"{reason}, so none has an input to use. {_layers_of(model, x)}")
+
+
+def _of_two_classes(head: nn.Linear) -> nn.Linear:
+    """Return a layer, or one of one output with zeros for the first of two classes."""
+    if head.out_features > 1:
+        return head
+    # on no device, whose weights are made without drawing random numbers
+    wide = nn.Linear(head.in_features, 2, bias=head.bias is not None, device="meta")
+    wide.weight = nn.Parameter(pad(head.weight.detach(), (0, 0, 1, 0)), requires_grad=False)
+    if head.bias is not None:
+        wide.bias = nn.Parameter(pad(head.bias.detach(), (1, 0)), requires_grad=False)
+    return wide
 
 
 def _same_answers(head_output: Tensor, logits: Tensor) -> bool:

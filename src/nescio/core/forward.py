@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.arrays import integers_refused
+from nescio.core.logits import two_classes
 from nescio.core.random_streams import from_seed
 from nescio.core.replica import isolate
 from nescio.errors import NescioError
@@ -53,12 +54,16 @@ def run(model: nn.Module, x: Tensor) -> Any:
 
 
 def draws_of(output: Any, inputs: int) -> Tensor:
-    """Return a model's output as draws `(S, N, C)`, or raise if it is no such thing."""
+    """Return a model's output as draws `(S, N, C)`, or raise if it is no such thing.
+
+    One logit for each input is that of the second of two classes; see `two_classes`.
+    """
     if not isinstance(output, Tensor):
         raise NescioError(f"the model must return a tensor of logits, not {type(output).__name__}")
-    draws = output.unsqueeze(0) if output.dim() == 2 else output
+    logits = two_classes(output)
+    draws = logits.unsqueeze(0) if logits.dim() == 2 else logits
     if draws.dim() != 3 or draws.shape[1] != inputs or not draws.is_floating_point():
-        expected = f"logits (N, C) or draws (S, N, C) for N = {inputs} inputs"
+        expected = f"logits (N, C), (N,) of two classes, or draws (S, N, C) for N = {inputs} inputs"
         got = f"{output.dtype} {tuple(output.shape)}"
         raise NescioError(f"the model must return {expected}, not {got}")
     return draws

@@ -5,10 +5,12 @@ beside `log p` we carry `log(1 − p)`, which is exact where `p` itself has run 
 """
 
 import math
+import warnings
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import logsigmoid, pad
 
 from nescio.arrays import plain
 from nescio.errors import NescioError
@@ -16,6 +18,40 @@ from nescio.errors import NescioError
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 LARGEST = 1e300  # differences of larger ones would overflow
 SMALLEST = 1e-290  # smaller sums soon have fewer digits
+MIN_OUTPUTS = 20  # of fewer, logits may lie in [0, 1] at random
+NEAR_END = 0.1  # so near to 0 and to 1 some outputs of a sigmoid are
+T = TypeVar("T")
+
+
+def two_classes(output: T) -> T:
+    """Return one logit z for each input, `(N,)`, `(N, 1)` or `(S, N, 1)`, as (0, z): two classes.
+
+    `sigmoid(z)` is the second one of `softmax((0, z))`. All else is returned as it is.
+
+    >>> two_classes(torch.tensor([[2.0], [-1.0]]))
+    tensor([[ 0.,  2.],
+            [ 0., -1.]])
+    """
+    if not isinstance(output, Tensor) or output.is_nested:
+        return output
+    column = output.reshape(-1, 1) if output.dim() < 2 else output
+    one_output = column.dim() < 4 and column.shape[-1] == 1
+    return cast(T, pad(column, (1, 0))) if one_output else output
+
+
+def warn_of_probabilities(logits: Tensor) -> None:
+    """Warn if logits `(S, N, C)` are (0, z) whose z fill [0, 1], as probabilities do."""
+    if logits.shape[2] != 2 or logits.shape[1] < MIN_OUTPUTS or logits[..., 0].any():
+        return
+    low, high = (float(end) for end in logits[..., 1].aminmax())
+    if 0 <= low < NEAR_END and 1 - NEAR_END < high <= 1:
+        warnings.warn(
+            f"the model's one output is in [0, 1] for all {logits.shape[1]} inputs, as a "
+            "probability is, but is taken for a logit, by which every input is of class 1; if it "
+            "comes from a sigmoid, leave that out, or wrap the model in "
+            "nescio.models.ProbsToLogits",
+            stacklevel=2,
+        )
 
 
 def check_logits(logits: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from nescio.core.forward import (
     like_model,
     run,
 )
+from nescio.core.logits import warn_of_probabilities
 from nescio.core.random_streams import data_stream, from_seed
 from nescio.core.replica import isolate_once
 from nescio.data.batches import Batch, batches, in_memory, length
@@ -48,8 +49,9 @@ def predict(
     """Return the logits `(S, N, C)` of a model: draws, inputs, classes; S = 1 for a plain network.
 
     Args:
-        model: any module from inputs to logits `(N, C)`, or to several draws `(S, N, C)`. It is run
-            in eval mode, without gradients, and left as found, even after an error.
+        model: any module from inputs to logits `(N, C)`, or to several draws `(S, N, C)`. One logit
+            z for each input, `(N,)` or `(…, 1)`, means two classes, (0, z). The model is run in
+            eval mode, without gradients, and left as found, even after an error.
         data: a tensor, an array, a dataset or a loader; labels are ignored. It is streamed.
         batch_size: inputs per forward pass; a loader has its own.
         seed: each batch starts from it, so that draw `s` is the same function for all inputs.
@@ -76,6 +78,7 @@ def concatenate(parts: list[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tens
         shapes = [tuple(logits.shape) for logits, _ in parts[:3]]
         raise NescioError(f"the model's logits change shape between batches: {shapes}")
     logits = torch.cat([logits for logits, _ in parts], 1)
+    warn_of_probabilities(logits)
     labels = [y for _, y in parts if y is not None]
     return logits, torch.cat(labels) if len(labels) == len(parts) else None
 

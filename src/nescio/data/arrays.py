@@ -106,3 +106,13 @@ def as_labels(array: Array, count: int, where: str, classes: int | None = None) 
         got = f"{array.min()} to {array.max()}"
         raise NescioError(f"{where}: labels must be 0 to {last}, got {got}")
     return torch.from_numpy(array.astype(np.int64))
+
+
+def of_binary_loss(labels: Tensor) -> Tensor:
+    """Return targets of a binary loss, floats 0 and 1 or of shape `(N, 1)`, as int labels `(N,)`.
+
+    All other labels are returned as they are.
+    """
+    labels = labels[:, 0] if labels.dim() == 2 and labels.shape[1] == 1 else labels
+    binary = labels.is_floating_point() and bool(((labels == 0) | (labels == 1)).all())
+    return labels.long() if binary else labels

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, default_collate
 
 from nescio.arrays import is_array, is_tensor, plain
-from nescio.data.arrays import tensor, tensor_bytes
+from nescio.data.arrays import of_binary_loss, tensor, tensor_bytes
 from nescio.data.samples import Samples
 from nescio.errors import NescioError, check_int
 
@@ -66,7 +66,7 @@ def _stream(data: Any, batch_size: int) -> Iterator[Batch]:
         x = _rows(tensor(data))
         return ((x[i : i + batch_size], None) for i in range(0, len(x), batch_size))
     if _is_pair(data):
-        x, y = _rows(tensor(data[0])), tensor(data[1])
+        x, y = _rows(tensor(data[0])), of_binary_loss(tensor(data[1]))
         if y.shape != x.shape[:1]:
             shape = tuple(y.shape)
             raise NescioError(f"labels must have shape (N,), got {shape} for {len(x)} inputs")
@@ -205,7 +205,8 @@ def take(data: Data, index: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def as_int64(labels: Tensor) -> Tensor:
-    """Return labels of any integer type as int64 `(N,)`."""
+    """Return labels of any integer type, or as of a binary loss, as int64 `(N,)`."""
+    labels = of_binary_loss(labels)
     if labels.dim() != 1 or labels.is_floating_point() or labels.is_complex():
         got = f"{labels.dtype} {tuple(labels.shape)}"
         raise NescioError(f"labels must be integers of shape (N,), got {got}")

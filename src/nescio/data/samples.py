@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from nescio.arrays import Array, as_array
-from nescio.data.arrays import as_any_inputs, as_inputs, as_labels, tensor
+from nescio.data.arrays import as_any_inputs, as_inputs, as_labels, of_binary_loss, tensor
 from nescio.errors import NescioError
 
 
@@ -20,7 +20,8 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
 
     Args:
         inputs: `(N, …)`, tensor or array; uint8 means images, returned divided by 255; else floats.
-        labels: `(N,)` integers, `−1` for an input of no known class.
+        labels: `(N,)` integers, or 0 and 1 as a binary loss takes them (floats, `(N, 1)`); `−1` for
+            an input of no known class.
         columns: other facts per input that are not fed to a network (a hospital), each `(N,)`.
         name: what reports call this set.
         tokens: inputs may be int64, such as token ids, and are then returned as they are.
@@ -41,7 +42,7 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         tokens: bool = False,
     ) -> None:
         where = name or "a data set"
-        inputs, labels = tensor(inputs), tensor(labels)
+        inputs, labels = tensor(inputs), of_binary_loss(tensor(labels))
         shape = tuple(inputs.shape)
         if inputs.dim() < 2 or inputs.numel() == 0:
             raise NescioError(f"{where}: inputs must have shape (N, …) with N ≥ 1, got {shape}")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nescio.arrays import is_array
 from nescio.core.features import ForwardPass, forward_with_features
-from nescio.core.logits import classes
+from nescio.core.logits import classes, warn_of_probabilities
 from nescio.core.model_state import check_model
 from nescio.core.predict import OnBatch, map_batches
 from nescio.data.arrays import tensor
@@ -126,6 +126,7 @@ def calibration_scores(
     predicted: list[Tensor] = []
     correct: list[Tensor] = []
     first: list[tuple[Tensor, Tensor]] = []
+    of_two: list[Tensor] = []
     count = dims = 0
 
     def on_batch(x: Tensor, forward_pass: ForwardPass, y: Tensor | None) -> None:
@@ -135,11 +136,15 @@ def calibration_scores(
             correct.append(correct_answers(logits, y).to(x.device))
         scores.append(scorer.finite_scores(x, forward_pass))
         predicted.append(classes(logits).to(x.device))
+        if logits.shape[2] == 2:
+            of_two.append(logits)
         if not first:
             first.append((x[:REPEATED], logits[:, :REPEATED]))
         count, dims = logits.shape[2], x.dim() - 1
 
     scorer.map_batches(data, on_batch)
+    if of_two:
+        warn_of_probabilities(torch.cat(of_two, 1))
     values = torch.cat(scores)
     before = scores[0][:REPEATED]
     measured = noise(_changes(scorer, *first[0], before), before, values)

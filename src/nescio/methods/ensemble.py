@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nescio.core.logits import two_classes
 from nescio.data.arrays import tensor_bytes
 from nescio.errors import NescioError, check_bool, check_int
 from nescio.methods.method import Method, check_network
@@ -75,7 +76,8 @@ class Ensemble(Method):
         x = self.normalise(x)
         if self.stacked:
             return run_stacked(self.net, self._state(), x)
-        return torch.stack([net(x.clone()) for net in self._list()])  # a network may write to x
+        # a clone, since a network may write to its input
+        return torch.stack([two_classes(net(x.clone())) for net in self._list()])
 
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean loss of the members, whose batches come one after the other in `x`."""
@@ -88,7 +90,8 @@ class Ensemble(Method):
         if self.stacked:
             logits = run_stacked(self.net, self._state(), x, own_inputs=True)
         else:
-            logits = torch.stack([net(part) for net, part in zip(self._list(), x, strict=True)])
+            pairs = zip(self._list(), x, strict=True)
+            logits = torch.stack([two_classes(net(part)) for net, part in pairs])
         # members share no weight, so the sum gives each its own gradient; the value is the mean
         total = self.objectives(logits, y).sum()
         return total - (total * (1 - 1 / self.members)).detach(), logits.flatten(0, 1)

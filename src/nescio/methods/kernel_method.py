@@ -32,7 +32,7 @@ class KernelMethod(Method):
 
     def kernel_features(self) -> nn.Module:
         """Return the map from raw inputs to the features `(N, d)` that kernels are of."""
-        return nn.Sequential(self.normalise, self.net)
+        return _Features(self.normalise, self.net)
 
     @abstractmethod
     def last_known(
@@ -43,6 +43,10 @@ class KernelMethod(Method):
     @abstractmethod
     def limit_confidence(self, slope: Tensor, intercept: Tensor) -> Tensor:
         """Return the confidence as t → ∞, `(P,)`."""
+
+
+class _Features(nn.Sequential):
+    on_features = True  # so that a single one is not taken for a logit
 
 
 def squared_distances(x: Tensor, centres: Tensor, gamma: float = 0.0) -> Tensor:

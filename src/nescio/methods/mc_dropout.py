@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from nescio.core.logits import two_classes
 from nescio.core.random_streams import RandomStream, new_generator, preserve_generators
 from nescio.core.replica import isolate
 from nescio.errors import NescioError, check_int
@@ -140,8 +141,8 @@ class _MaskedNetwork:
     def _run(self, x: Tensor, draw: Any) -> Tensor:
         """Return logits `(N, C)` of one draw, or of all where the draw is an index inside vmap."""
         self.draw, self.calls = draw, 0
-        logits: Tensor = self.net(x.clone())  # it may write to its input
-        return logits
+        output: Tensor = self.net(x.clone())  # it may write to its input
+        return two_classes(output)
 
     def _find_axes(self, x: Tensor) -> Axes:
         """Return the axis that is 2 long for two inputs and 3 for three, for each call.

@@ -13,7 +13,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from nescio.core.logits import log_confidence, mean_kernels, mean_log_probs, softmax_confidence
+from nescio.core.logits import (
+    log_confidence,
+    mean_kernels,
+    mean_log_probs,
+    softmax_confidence,
+    two_classes,
+)
 from nescio.core.model_state import check_model
 from nescio.errors import NescioError
 from nescio.seeds import derived_seed
@@ -96,9 +102,12 @@ class Method(nn.Module, ABC):
         return cls(normalise=normalise, **settings)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits `(N, C)`, or several draws `(S, N, C)`, of raw inputs."""
-        logits: Tensor = self.net(self.normalise(x))
-        return logits
+        """Return logits `(N, C)`, or several draws `(S, N, C)`, of raw inputs.
+
+        A network's one logit is that of the second of two classes: (0, z).
+        """
+        output: Tensor = self.net(self.normalise(x))
+        return output if self.on_features else two_classes(output)
 
     @abstractmethod
     def loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

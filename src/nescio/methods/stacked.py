@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.modules.batchnorm import _NormBase
 
+from nescio.core.logits import two_classes
 from nescio.core.replica import replica
 
 MAX_ROWS = 2**16  # inputs × draws run at a time
@@ -56,9 +57,9 @@ def run_stacked(
     single = type(x) is not Tensor or len(next(iter(weights.values()))) == 1
     over = loop_stacked if grouped or writes or single else map_stacked
     if own_inputs:
-        return over(lambda w, inputs: functional_call(net, w, (inputs,)), weights, x)
+        return over(lambda w, x: two_classes(functional_call(net, w, (x,))), weights, x)
     # a clone, since a network may write to its input
-    return over(lambda w: functional_call(net, w, (x.clone(),)), weights)
+    return over(lambda w: two_classes(functional_call(net, w, (x.clone(),))), weights)
 
 
 def chunks(x: Tensor, draws: int, net: nn.Module) -> tuple[Tensor, ...]:

@@ -10,6 +10,7 @@ from torch import nn
 
 from nescio.errors import NescioError, check_name, unknown_name
 from nescio.models.networks import cnn16, conv3, lenet, mlp, resnet18, resnet20
+from nescio.models.probs import ProbsToLogits
 
 _FACTORIES = (mlp, lenet, conv3, cnn16, resnet18, resnet20)
 # by name
@@ -73,5 +74,5 @@ def feature_width(net: nn.Module) -> int | None:
         return int(copy.deepcopy(net).eval()(like.new_zeros(1, *shape)).shape[1])
 
 
-__all__ = ["NETWORKS", "build", "feature_width", "network_for"]
+__all__ = ["NETWORKS", "ProbsToLogits", "build", "feature_width", "network_for"]
 __all__ += ["cnn16", "conv3", "lenet", "mlp", "resnet18", "resnet20"]

@@ -4,12 +4,13 @@ import ast
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, TypeVar
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
+from nescio.core.logits import two_classes
 from nescio.errors import NescioError, check_name
 
 Score = Callable[[Tensor], Tensor]  # logits `(S, N, C)` → scores `(N,)`
@@ -125,10 +126,22 @@ def declare(**facts: Any) -> Callable[[Function], Function]:
     """
 
     def declared(function: Function) -> Function:
-        DECLARED[function] = ScoreSpec.of(function, **facts)
-        return function
+        score = function if facts.get("of_model") else _of_two_classes(function)
+        DECLARED[score] = ScoreSpec.of(score, **facts)
+        return score
 
     return declared
+
+
+def _of_two_classes(function: Function) -> Function:
+    """Return a function of logits that takes one logit for each input, `(S, N, 1)`, as (0, z)."""
+
+    @wraps(function)
+    def score(logits: Tensor, *args: Any, **options: Any) -> Tensor:
+        draws = isinstance(logits, Tensor) and logits.dim() == 3
+        return function(two_classes(logits) if draws else logits, *args, **options)
+
+    return cast(Function, score)
 
 
 def _problem(values: object, count: int) -> str:

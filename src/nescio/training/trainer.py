@@ -14,7 +14,7 @@ from torch.optim import SGD, Adam, Optimizer
 from torch.utils.data import Dataset
 
 from nescio.core.forward import check_inputs, like_model
-from nescio.core.logits import classes
+from nescio.core.logits import classes, two_classes
 from nescio.core.predict import predict, predict_labelled
 from nescio.data.batches import as_int64, check_labels, fingerprint, take
 from nescio.data.samples import Samples
@@ -191,7 +191,7 @@ class Trainer:
             raise DivergedError(f"the loss became {loss.item()} {self._where(1)}")
         if not logits.isfinite().all():
             raise DivergedError(f"the logits became NaN or infinite {self._where(1)}")
-        return loss, logits
+        return loss, two_classes(logits)
 
     def _end_epoch(self, epoch: int) -> None:
         self._check_finite()

@@ -53,7 +53,7 @@ def test_joined_keeps_order_and_shared_columns() -> None:
     [
         (torch.zeros(3, 2, dtype=torch.int64), torch.zeros(3).long(), "int64"),
         (torch.zeros(3, 2), torch.zeros(2).long(), r"\(3,\) integers"),
-        (torch.zeros(3, 2), torch.zeros(3), "float32"),
+        (torch.zeros(3, 2), torch.full((3,), 0.5), "float32"),
         (torch.zeros(0, 2), torch.zeros(0).long(), r"\(0, 2\)"),
         (torch.zeros(3), torch.zeros(3).long(), r"must have shape \(N, …\)"),
     ],

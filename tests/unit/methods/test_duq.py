@@ -439,7 +439,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            (lambda y: y[:, None], r"integers of shape \(N,\), got torch\.int64 \(12, 1\)"),
+            (lambda y: y.view(6, 2), r"integers of shape \(N,\), got torch\.int64 \(6, 2\)"),
             (lambda y: y.double(), r"integers of shape \(N,\), got torch\.float64"),
             (lambda y: y + 1, "labels must lie in 0 … 2 for 3 classes, got 1 to 3"),
             (lambda y: y - 1, "got -1 to 1"),

@@ -289,7 +289,7 @@ def bad(blobs, **changes):
             "all 4 training inputs are of one class",
         ),
         (
-            {"data": (np.zeros((4, 2)), np.array([0.0, 1.0, 1.0, 1.0]))},
+            {"data": (np.zeros((4, 2)), np.array([0.0, 1.0, 0.5, 1.0]))},
             "labels must be .* integers",
         ),
         ({"data": (np.full((4, 2), np.nan), np.array([0, 1, 1, 1]))}, "NaN"),
@@ -322,7 +322,7 @@ def bad(blobs, **changes):
         ({"validation": TensorDataset(torch.zeros(4, 2), torch.tensor([5, 0, 0, 1]))}, "0 … 2"),
         ({"validation": TensorDataset(torch.zeros(4, 2), torch.tensor([0, 1, 1, 5]))}, "0 … 2"),
         ({"data": TensorDataset(torch.randn(9, 2), torch.zeros(9, dtype=torch.long))}, "one class"),
-        ({"data": TensorDataset(torch.randn(9, 2), torch.zeros(9))}, "integers of shape"),
+        ({"data": TensorDataset(torch.randn(9, 2), torch.full((9,), 0.5))}, "integers of shape"),
         ({"checkpoint_every": 0}, "checkpoint_every"),
     ],
 )

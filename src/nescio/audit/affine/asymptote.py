@@ -15,6 +15,7 @@ from nescio.arrays import is_array
 from nescio.audit.affine.choices import Rays, steepest, track_modules
 from nescio.audit.affine.laws import Law, NotAffineError
 from nescio.core.forward import check_inputs, draws_of, run
+from nescio.core.logits import two_classes
 from nescio.core.model_state import M, check_model, check_values, deep_copy
 from nescio.core.random_streams import from_seed
 from nescio.core.replica import isolate
@@ -151,7 +152,7 @@ def law_of(model: nn.Module, x: Tensor, direction: Tensor, rays: Rays, seed: int
     """Return the law of logits `(N, C)`, or of draws `(S, N, C)`, the same in each call."""
     with track_modules(model, rays):
         logits = from_seed(seed, lambda: run(model, Law(direction, x, rays)), model)
-    return check_logits_law(logits, len(x))
+    return check_logits_law(logits, len(x), model)
 
 
 def check_law(
@@ -163,7 +164,7 @@ def check_law(
     or moves their axis.
     """
     inputs = x + t.view(-1, *[1] * (x.dim() - 1)) * direction
-    logits = from_seed(seed, lambda: run(model, inputs), model)
+    logits = _logits(from_seed(seed, lambda: run(model, inputs), model), model)
     rise = law.slope * t[:, None]
     terms = (rise.abs() + law.intercept.abs()).amax(-1)
     if not ((logits - (rise + law.intercept)).abs().amax(-1) <= LAW_TOLERANCE * terms).all():
@@ -174,12 +175,17 @@ def check_law(
         )
 
 
-def check_logits_law(logits: Any, inputs: int) -> Law:
+def check_logits_law(output: Any, inputs: int, model: nn.Module) -> Law:
     """Return a law of logits `(N, C)` or of draws `(S, N, C)`, or raise an error if it is none."""
-    if isinstance(logits, Tensor) and not isinstance(logits, Law):
+    if isinstance(output, Tensor) and not isinstance(output, Law):
         raise NescioError("what the model returns does not depend on its input")
-    draws_of(logits, inputs)
-    return cast(Law, logits)
+    draws_of(output, inputs)
+    return cast(Law, _logits(output, model))
+
+
+def _logits(output: Tensor, model: nn.Module) -> Tensor:
+    """Return one output as two logits, unless it is a feature that kernels are of."""
+    return output if getattr(type(model), "on_features", False) else two_classes(output)
 
 
 def check_rays(x: Any, direction: Any, model: nn.Module) -> tuple[Tensor, Tensor]:

@@ -234,7 +234,7 @@ def laws_around(
         directions = directions.repeat(len(x), *[1] * (x.dim() - 1))
         with track_modules(model, faces):
             logits = run(model, Law(directions, x.repeat_interleave(each, 0), faces))
-        law = check_logits_law(logits, len(directions))
+        law = check_logits_law(logits, len(directions), model)
         if law.dim() == 3:
             got = f"{tuple(law.shape)}: several draws, or logits of a batch, and no one law"
             remedy = "give one network, such as ensemble.member(0), and region one input"
