@@ -395,13 +395,20 @@ def test_a_probability_in_place_of_a_logit_is_noticed(net, x):
         nescio.Threshold(wrong).fit(x)
 
 
+def test_probabilities_of_classes_in_place_of_logits_are_noticed(net, x):
+    wrong, said = nn.Sequential(two_outputs(net), nn.Softmax(1)), "sum to 1 for all 20 inputs.*Prob"
+    with pytest.warns(UserWarning, match=said):
+        nescio.predict(wrong, x, **QUIET)
+    with pytest.warns(UserWarning, match=said):
+        nescio.Threshold(wrong).fit(x)
+
+
 @pytest.mark.filterwarnings("error")
 def test_logits_that_lie_elsewhere_too_are_not(net, x):
     nescio.predict(net, x, **QUIET)
     nescio.predict(nn.Sequential(net, nn.Sigmoid()), x[:19], **QUIET)  # too few to tell
     unsure = Then(net, lambda z: 0.5 + 0.1 * z.tanh())  # logits of a network that knows little
     nescio.predict(unsure, x, **QUIET)
-    nescio.predict(nn.Sequential(two_outputs(net), nn.Softmax(1)), x, **QUIET)  # not one output
 
 
 @pytest.mark.filterwarnings("error")

@@ -20,6 +20,7 @@ LARGEST = 1e300  # differences of larger ones would overflow
 SMALLEST = 1e-290  # smaller sums soon have fewer digits
 MIN_OUTPUTS = 20  # of fewer, logits may lie in [0, 1] at random
 NEAR_END = 0.1  # so near to 0 and to 1 some outputs of a sigmoid are
+SUM_TOLERANCE = 1e-3  # of a softmax in half precision
 T = TypeVar("T")
 
 
@@ -40,15 +41,20 @@ def two_classes(output: T) -> T:
 
 
 def warn_of_probabilities(logits: Tensor) -> None:
-    """Warn if logits `(S, N, C)` are (0, z) whose z fill [0, 1], as probabilities do."""
-    if logits.shape[2] != 2 or logits.shape[1] < MIN_OUTPUTS or logits[..., 0].any():
+    """Warn if logits `(S, N, C)` are probabilities: they sum to 1, or z of (0, z) fill [0, 1]."""
+    if logits.shape[1] < MIN_OUTPUTS or not float(logits.amin()) >= 0:
         return
-    low, high = (float(end) for end in logits[..., 1].aminmax())
-    if 0 <= low < NEAR_END and 1 - NEAR_END < high <= 1:
+    seen, layer = "", "softmax"
+    if logits.shape[2] == 2 and not logits[..., 0].any():
+        low, high = (float(end) for end in logits[..., 1].aminmax())
+        if low < NEAR_END and 1 - NEAR_END < high <= 1:
+            seen, layer = "one output is in [0, 1]", "sigmoid"
+    elif bool(((logits.sum(-1) - 1).abs() < SUM_TOLERANCE).all()):
+        seen = "outputs are positive and sum to 1"
+    if seen:
         warnings.warn(
-            f"the model's one output is in [0, 1] for all {logits.shape[1]} inputs, as a "
-            "probability is, but is taken for a logit, by which every input is of class 1; if it "
-            "comes from a sigmoid, leave that out, or wrap the model in "
+            f"the model's {seen} for all {logits.shape[1]} inputs, as those of probabilities, "
+            f"but taken for logits; if a {layer} comes last, leave it out, or wrap the model in "
             "nescio.models.ProbsToLogits",
             stacklevel=2,
         )

@@ -126,7 +126,7 @@ def calibration_scores(
     predicted: list[Tensor] = []
     correct: list[Tensor] = []
     first: list[tuple[Tensor, Tensor]] = []
-    of_two: list[Tensor] = []
+    outputs: list[Tensor] = []
     count = dims = 0
 
     def on_batch(x: Tensor, forward_pass: ForwardPass, y: Tensor | None) -> None:
@@ -136,15 +136,14 @@ def calibration_scores(
             correct.append(correct_answers(logits, y).to(x.device))
         scores.append(scorer.finite_scores(x, forward_pass))
         predicted.append(classes(logits).to(x.device))
-        if logits.shape[2] == 2:
-            of_two.append(logits)
+        if logits.shape[2] == 2 or not first:  # of more classes a batch shows probabilities
+            outputs.append(logits)
         if not first:
             first.append((x[:REPEATED], logits[:, :REPEATED]))
         count, dims = logits.shape[2], x.dim() - 1
 
     scorer.map_batches(data, on_batch)
-    if of_two:
-        warn_of_probabilities(torch.cat(of_two, 1))
+    warn_of_probabilities(torch.cat(outputs, 1))
     values = torch.cat(scores)
     before = scores[0][:REPEATED]
     measured = noise(_changes(scorer, *first[0], before), before, values)
