@@ -1,12 +1,13 @@
 """Draw the README's figure: a network that is certain of nonsense, alone and with nescio.
 
-`python docs/front_figure.py` writes docs/images/front-light.svg and front-dark.svg. The network
-learns the digits 0 to 6. Of each kind of nonsense the figure shows the input that the network is
-surest of, and what a detector says that was fitted on known digits alone.
+`python docs/front_figure.py` writes docs/images/front-light.svg and front-dark.svg, and the same in
+two rows for narrow screens. The network learns the digits 0 to 6. Of each kind of nonsense the
+figure shows the input that the network is surest of, and what a detector says that was fitted on
+known digits alone.
 """
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from matplotlib import rc_context
@@ -14,11 +15,13 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 import nescio
+from nescio.metrics.percent import percent
 
 IMAGES = Path(__file__).parent / "images"
 THEMES = {"light": ("#1f2328", "#b3261e", "#0b6e4f"), "dark": ("#e6edf3", "#ff8a80", "#6fdcb0")}
-HEADER, PICTURE, NETWORK, DETECTOR = 0.95, (0.395, 0.49), 0.265, 0.09  # heights in the figure
-ROW_HEADS = 0.125  # width of the words on the left
+LAYOUTS = {"": 6, "-narrow": 3}  # inputs in a row
+ROW_HEADS, CELL, PICTURE, GAP = 0.85, (1.2, 2.55), 1.0, 0.3  # inches
+KIND, LABEL, CONFIDENCE, DETECTOR = 2.41, 1.0, 0.74, 0.25  # inches above the end of a cell
 
 
 class Column(NamedTuple):
@@ -62,37 +65,47 @@ def columns() -> list[Column]:
     return shown
 
 
-def draw(shown: list[Column], wrong: str, unknown: str) -> Figure:
-    """Draw a column for each input: its kind, the picture, the network's answer, the detector's."""
-    figure = Figure(figsize=(8.6, 2.7))
-    figure.text(0, NETWORK, "a network", va="center", fontsize=11)
-    figure.text(0, DETECTOR, "with nescio", va="center", fontsize=11, weight="bold")
-    width = (1 - ROW_HEADS) / len(shown)
-    for i, one in enumerate(shown):
-        left = ROW_HEADS + i * width
-        axes = figure.add_axes((left + 0.1 * width, PICTURE[0], 0.8 * width, PICTURE[1]))
-        axes.imshow(one.picture, cmap="gray", vmin=0, vmax=1)
-        axes.set(xticks=[], yticks=[])
-        middle: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 11}
-        refused = one.answer < 0
-        sure = "> 99.9 %" if one.confidence > 0.999 else f"{100 * one.confidence:.1f} %"
-        style = {"color": wrong, "weight": "bold"} if refused else {}
-        figure.text(left + width / 2, HEADER, one.kind, **middle)
-        figure.text(left + width / 2, NETWORK, f"“{one.label}”  {sure}", **middle, **style)
-        style = {"color": unknown, "weight": "bold"} if refused else {}
-        answer = "I do not\nknow" if refused else f"“{one.answer}”"
-        figure.text(left + width / 2, DETECTOR, answer, **middle, **style)
+def draw(shown: list[Column], in_row: int, wrong: str, unknown: str) -> Figure:
+    """Draw a cell for each input: its kind, the picture, the network's answer, the detector's."""
+    rows = -(-len(shown) // in_row)
+    width, height = ROW_HEADS + in_row * CELL[0], rows * CELL[1] + (rows - 1) * GAP
+    figure = Figure(figsize=(width, height))
+
+    def write(x: float, y: float, words: str, size: int = 11, **style: str) -> None:
+        figure.text(x / width, y / height, words, va="center", size=size, **style)
+
+    for row in range(rows):
+        bottom = (rows - 1 - row) * (CELL[1] + GAP)
+        write(0, bottom + (LABEL + CONFIDENCE) / 2, "network\nalone")
+        write(0, bottom + DETECTOR, "with\nnescio", weight="bold")
+        for i, one in enumerate(shown[row * in_row : (row + 1) * in_row]):
+            middle = ROW_HEADS + (i + 0.5) * CELL[0]
+            corner = (middle - PICTURE / 2) / width, (bottom + KIND - 0.17 - PICTURE) / height
+            axes = figure.add_axes((*corner, PICTURE / width, PICTURE / height))
+            axes.imshow(one.picture.numpy(), cmap="gray", vmin=0, vmax=1)
+            axes.set(xticks=[], yticks=[])
+            refused = one.answer < 0
+            write(middle, bottom + KIND, one.kind, ha="center")
+            style = {"color": wrong, "weight": "bold"} if refused else {}
+            write(middle, bottom + LABEL, f"“{one.label}”", 16, ha="center", **style)
+            sure = percent(one.confidence)
+            write(middle, bottom + CONFIDENCE, sure, 12, ha="center", **style)
+            style = {"color": unknown, "weight": "bold"} if refused else {}
+            answer, size = ("I do not\nknow", 12) if refused else (f"“{one.answer}”", 16)
+            write(middle, bottom + DETECTOR, answer, size, ha="center", **style)
     return figure
 
 
 def main() -> None:
-    """Write the figure for light and for dark pages."""
+    """Write the figure for light and for dark pages, on wide and on narrow screens."""
     shown = columns()
     for theme, (ink, *colours) in THEMES.items():
         style = {"text.color": ink, "axes.edgecolor": ink, "axes.linewidth": 0.5}
         with rc_context({**style, "svg.hashsalt": "nescio"}):
-            file = IMAGES / f"front-{theme}.svg"
-            draw(shown, *colours).savefig(file, transparent=True, metadata={"Date": None})
+            for layout, in_row in LAYOUTS.items():
+                file = IMAGES / f"front{layout}-{theme}.svg"
+                figure = draw(shown, in_row, *colours)
+                figure.savefig(file, transparent=True, metadata={"Date": None})
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 """The documentation site, as `make site` builds it, needs no network and no server."""
 
+import importlib
+import io
+import itertools
 import os
 import re
 import shutil
@@ -9,6 +12,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).parents[2]
 MKDOCS = shutil.which("mkdocs", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
@@ -27,6 +31,41 @@ def test_the_drawing_of_the_rooms_has_every_layer():
     drawing = (ROOT / "docs" / "images" / "rooms.svg").read_text("utf-8")
     drawn = re.findall(r'class="room"[^>]*>(\w+)<', drawing)
     assert sorted(drawn) == sorted({room for layer in layers[1:] for room in layer} | {"papers"})
+
+
+@pytest.mark.parametrize("in_row", [6, 3])
+def test_no_words_of_the_front_figure_touch(in_row):
+    front_figure = importlib.import_module("docs.front_figure")
+    widest = front_figure.Column("its negative", torch.zeros(8, 8), 4, 1 - 1e-9, -1)
+    figure = front_figure.draw([widest] * 6, in_row, "red", "green")
+    page = figure.bbox
+    boxes = [text.get_window_extent() for text in figure.texts]
+    pictures = [axes.get_window_extent() for axes in figure.axes]
+    assert len(pictures) == 6
+    assert len(boxes) == 6 * 4 + 2 * 6 // in_row
+    for box in boxes + pictures:
+        assert page.x0 <= box.x0 <= box.x1 <= page.x1
+        assert page.y0 <= box.y0 <= box.y1 <= page.y1
+    for one, other in itertools.combinations(boxes + pictures, 2):
+        assert not one.padded(2).overlaps(other)
+
+
+@pytest.mark.slow
+def test_the_front_figure_says_what_network_and_detector_answer():
+    front_figure = importlib.import_module("docs.front_figure")
+    shown = front_figure.columns()
+    for layout, in_row in front_figure.LAYOUTS.items():
+        drawn = io.StringIO()
+        front_figure.draw(shown, in_row, "red", "green").savefig(drawn, format="svg")
+        for theme in front_figure.THEMES:
+            kept = (front_figure.IMAGES / f"front{layout}-{theme}.svg").read_text("utf-8")
+            assert words(kept) == words(drawn.getvalue()), "run `python docs/front_figure.py`"
+
+
+def words(drawing):
+    found = re.findall(r"<!-- (.*?) -->", drawing, re.DOTALL)
+    assert len(found) > 20
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -66,5 +105,15 @@ def test_pages_opened_as_files_can_be_searched_and_fit_a_telephone(site):
         for path in ("index.html", "guide/guarantees.html", "api/records.html", "results.html"):
             page.goto((site / path).as_uri())
             assert not page.evaluate(WIDER), path
+        page.goto((site / "index.html").as_uri())
+        for theme in ("light", "dark"):
+            if theme == "dark":
+                page.get_by_title("Switch to dark mode").click()
+            figure = page.locator(f"img.front[src$='#only-{theme}']")
+            figure.wait_for()
+            assert figure.evaluate("image => image.currentSrc").endswith(f"-narrow-{theme}.svg")
+            box = figure.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 400
         chromium.close()
     assert wrong == []
