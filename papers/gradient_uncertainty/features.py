@@ -160,7 +160,7 @@ def _trained(
         batch_size=plan.batch_size,
         optimizer="sgd",
         learning_rate=plan.learning_rate,
-        weight_decay=1e-3,
+        weight_decay=plan.weight_decay,
         schedule=nescio.schedule.Step(at=(0.6, 0.85), factor=0.1),
         seed=seed,
         checkpoint=checkpoint,

@@ -13,7 +13,7 @@ from papers.over_seeds import above_in_pairs, all_of
 from papers.reproduction import Deviation
 from papers.workspace import Workspace
 
-PAPER_PLAN = replace(MNIST, epochs=60, most=20_000, networks=5)
+PAPER_PLAN = replace(MNIST, epochs=60, weight_decay=2e-3, most=20_000, networks=5)
 NEEDS = ("mnist", "emnist_digits", "nist_letters", "omniglot", "notmnist", "cifar10")
 UNKNOWN = ("nist_letters", "cifar10", "uniform")  # tables 1 and 2
 IN_WORDS = {WRONG: "wrong answers", "nist_letters": "letters"}
@@ -75,6 +75,7 @@ def deviations(work: Workspace, record: Separations) -> tuple[Deviation, ...]:
     plan = plan_of(work)
     fewer = ["splits"] if work.seeds < 10 or work.dry else []
     fewer += ["networks"] if plan.networks < PAPER_PLAN.networks else []
+    fewer += ["decay"] if plan.weight_decay < PAPER_PLAN.weight_decay else []
     values = {"splits": work.count(work.seeds, 1), "sizes": sizes}
     return PAPER.deviates("known", *fewer, "always", **vars(plan), **values)
 

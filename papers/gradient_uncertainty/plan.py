@@ -22,6 +22,7 @@ class SplitPlan:
     epochs: int = 20
     batch_size: int = 256
     learning_rate: float = 0.1
+    weight_decay: float = 1e-3
     most: int = 5000  # inputs of an unknown set
     each: int = 200  # inputs of a known unknown
     networks: int = 3  # of table 3 that are averaged

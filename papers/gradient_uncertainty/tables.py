@@ -169,9 +169,10 @@ def table3(work: Workspace) -> Outcome:
     words = beside(record, 3, "entropy", (hardest,))
     remarks = [_ratio(3), PAPER.remark("hardest", hardest=words)]
     if claims[3].holds is False:
-        own = {name: mean(record, raw(name), WRONG) for name in MIXES}
-        alone = beside(record, 3, WITHOUT, (WRONG,))
-        remarks.append(PAPER.remark("loses", alone=alone, own=listed(own)))
+        remarks.append(PAPER.remark("loses", alone=beside(record, 3, WITHOUT, (WRONG,))))
+        if above(record, raw(MOST), raw(WITHOUT), [WRONG]):
+            own = {name: mean(record, raw(name), WRONG) for name in MIXES}
+            remarks.append(PAPER.remark("own_units", own=listed(own)))
     return Outcome(_compared(record, 3), claims, deviations(work, record), tuple(remarks))
 
 
