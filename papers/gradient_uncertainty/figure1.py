@@ -35,7 +35,7 @@ def concepts_figure(sets: dict[str, Samples]) -> Figure:
         order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(SEED))
         images = samples.take(order[:SHOWN])[0]
         for axes, image in zip(axes_of_row, images, strict=False):
-            axes.imshow(image[0], cmap="gray", vmin=0, vmax=1)
+            axes.imshow(image[0].numpy(), cmap="gray", vmin=0, vmax=1)
         for axes in axes_of_row:
             axes.set_axis_off()
         drawn_name = plot_text(in_words(name))

@@ -16,6 +16,7 @@ from papers.workspace import Workspace
 PAPER_PLAN = replace(MNIST, epochs=60, weight_decay=2e-3, most=20_000, networks=5)
 NEEDS = ("mnist", "emnist_digits", "nist_letters", "omniglot", "notmnist", "cifar10")
 UNKNOWN = ("nist_letters", "cifar10", "uniform")  # tables 1 and 2
+EQUAL = 0.5  # points within which two AUROCs count as equal; in the paper they differ by 0.12
 IN_WORDS = {WRONG: "wrong answers", "nist_letters": "letters"}
 IN_WORDS |= {"normal": "normal noise", "uniform": "uniform noise"}
 
