@@ -3,7 +3,8 @@
 from papers.duq import curves, planes, runtime
 from papers.duq import tables as duq_tables
 from papers.experiment import Experiment
-from papers.gradient_uncertainty import figure2, tables
+from papers.gradient_uncertainty import figure1 as concepts
+from papers.gradient_uncertainty import figure2, layers, tables
 from papers.know_your_limits import figure1, theorem1
 from papers.know_your_limits import figure2 as softmax_figure
 from papers.know_your_limits import lemmas as limits_lemmas
@@ -13,12 +14,11 @@ from papers.relu_overconfidence import figure4, noise_figures, table1, table2, t
 _FILES = (
     *(figure1, softmax_figure, limits_lemmas, theorem1),
     *(table1, table2, regions, noise_figures, figure4, theorem32),
-    *(tables, figure2),
+    *(tables, layers, concepts, figure2),
     *(planes, curves, duq_tables, runtime),
 )
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for file in _FILES for one in file.EXPERIMENTS}
 NOT_MADE = {  # by paper and item: why
-    (3, "Figure 1"): "pictures of the data",
     (4, "Figure 2"): "a drawing of the architecture",
     (4, "Figure 9"): "of a reversible network, which is not part of nescio",
 }

@@ -6,9 +6,10 @@ from scipy.stats import mannwhitneyu
 from nescio import metrics
 from papers.experiment import Outcome
 from papers.gradient_uncertainty.parts import UNKNOWN, deviations, experiment, kept_part, listed
+from papers.gradient_uncertainty.plan import RIGHT, WRONG
 from papers.gradient_uncertainty.published import PAPER
 from papers.gradient_uncertainty.separations import violin_figure
-from papers.gradient_uncertainty.splits import RIGHT, SHOWN, WRONG
+from papers.gradient_uncertainty.splits import SHOWN
 from papers.workspace import Workspace
 
 HIGH_AUROC = 80  # what we take "well" to reach
@@ -18,7 +19,7 @@ MAX_P = 1e-3  # below which two distributions differ
 def figure2(work: Workspace) -> Outcome:
     """Violins of the first split."""
     sets = (RIGHT, WRONG, *UNKNOWN)
-    record = kept_part(work, "spreads", (), (), sets)
+    record = kept_part(work, "spreads", "", (), sets)
     work.picture("violins.svg", violin_figure(record))
     values = {
         one.score: {name: np.array(one.values[name]) for name in sets} for one in record.spreads

@@ -28,21 +28,33 @@ from nescio.report import (
     title_left,
 )
 
-MEASURES = {"auroc": "AUROC", "aupr_in": "AUPR-In", "aupr_out": "AUPR-Out"}
+MEASURES = {
+    "auroc": "AUROC",
+    "aupr_in": "AUPR-In",
+    "aupr_out": "AUPR-Out",
+    "aupr_in_paper": "AUPR-In at the paper's ratio",
+    "aupr_out_paper": "AUPR-Out at the paper's ratio",
+}
 # a paper's figures in per cent, by row and set
 Figures = Mapping[tuple[str, str], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
 class SplitMetrics(Checked):
-    """How well a score separates right answers from one set, for each split; higher = better."""
+    """How well a score separates right answers from one set, for each split; higher = better.
+
+    AUPR depends on how many inputs each side has: as many as we have, and at the paper's ratio,
+    by weights; where the paper states none, both are the same.
+    """
 
     auroc: tuple[Fraction, ...]
     aupr_in: tuple[Fraction, ...]
     aupr_out: tuple[Fraction, ...]
+    aupr_in_paper: tuple[Fraction, ...]
+    aupr_out_paper: tuple[Fraction, ...]
 
     def check(self) -> None:
-        check_together(self, auroc=self.auroc, aupr_in=self.aupr_in, aupr_out=self.aupr_out)
+        check_together(self, **{measure: getattr(self, measure) for measure in MEASURES})
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from papers.workspace import DRY_INPUTS, SCALES, STAGES, Workspace, subset
 
 def result(value=0.5, seconds=1.0):
     """Any record will do for a stage."""
-    row = ScoreRow("entropy", "single", {"wrong": SplitMetrics((value,), (value,), (value,))})
+    row = ScoreRow("entropy", "single", {"wrong": SplitMetrics(*[(value,)] * 5)})
     return Separations(
         "digits", "mlp", (0.9,), {"wrong": (3,)}, (row,), (), Provenance.now(0, {}, seconds)
     )

@@ -14,23 +14,28 @@ import nescio
 from nescio.errors import NescioError
 from nescio.files import MARKDOWN
 from papers.experiment import reproduce
-from papers.gradient_uncertainty import figure2, splits, tables
+from papers.gradient_uncertainty import features, figure2, layers, splits, tables
+from papers.gradient_uncertainty.features import divided, split_features
 from papers.gradient_uncertainty.parts import UNKNOWN, part
-from papers.gradient_uncertainty.published import PUBLISHED
-from papers.gradient_uncertainty.separations import Separations, separation_page
-from papers.gradient_uncertainty.splits import (
-    ALL,
-    DIGITS,
-    MNIST,
+from papers.gradient_uncertainty.plan import ALL, DIGITS, MNIST, WRONG
+from papers.gradient_uncertainty.published import COMPARABLE, PUBLISHED
+from papers.gradient_uncertainty.rows import (
+    LAYERS,
+    METRICS,
+    REGRESSIONS,
     SINGLE,
-    WRONG,
-    divided,
-    separations,
 )
+from papers.gradient_uncertainty.separations import (
+    MEASURES,
+    Separations,
+    separation_page,
+)
+from papers.gradient_uncertainty.splits import separations
 from papers.reproduction import Reproduction
 from papers.workspace import Workspace
 
-EXPERIMENTS = (*tables.EXPERIMENTS, *figure2.EXPERIMENTS)
+RESULTS = Path(__file__).parents[2] / "results"
+EXPERIMENTS = (*tables.EXPERIMENTS, *layers.EXPERIMENTS, *figure2.EXPERIMENTS)
 
 
 @pytest.fixture(scope="module")
@@ -43,25 +48,50 @@ def record(folder):
     return separations(DIGITS, 1, folder)
 
 
-def mean(record, row, other, measure="auroc"):
-    (found,) = (one for one in record.rows if one.name == row)
-    return fmean(getattr(found.against[other], measure))
+def mean(record, row, other, measure="auroc", group=None):
+    found = [one for one in record.rows if one.name == row and group in (None, one.group)]
+    return fmean(getattr(found[0].against[other], measure))
 
 
 def test_rows_and_sets(record):
-    assert [row.name for row in record.rows] == [
-        *SINGLE,
-        "glm",
-        "lasso",
-        "ridge",
-        "elastic_net",
-        "validation",
-        "validation + uniform",
+    rows = {
+        group: [row.name for row in record.rows if row.group == group]
+        for group in dict.fromkeys(row.group for row in record.rows)
+    }
+    own_units = [f"{kind}, raw{more}" for kind in ("glm", "ridge") for more in ("", ", decided")]
+    assert list(rows) == ["table1", "table2", "table3", LAYERS]
+    assert rows["table1"] == list(SINGLE)
+    assert rows["table2"] == ["softmax", "entropy", *REGRESSIONS, *own_units]
+    mixes = ["validation", "validation + uniform"]
+    assert rows["table3"] == ["softmax", "entropy", *mixes, *(f"{mix}, raw" for mix in mixes)]
+    names = ["conv1", "conv2", "linear1", "linear2"]
+    assert rows[LAYERS][:20] == [f"{layer}: {name}" for layer in names for name in METRICS]
+    learned = ("from linear2", "from linear1", "from conv2", "all")
+    kinds = (*REGRESSIONS, "nn", "nn, raw")
+    assert rows[LAYERS][20:44] == [f"{kind}, {what}" for kind in kinds for what in learned]
+    assert rows[LAYERS][44:] == [
+        f"nn, {what}, 1/{share} of the data" for share in (4, 2) for what in ("from linear2", "all")
     ]
     assert record.accuracy[0] > 0.93
     assert record.sets[ALL] == tuple(
         sum(counts) for counts in zip(*(record.sets[name] for name in DIGITS.mixed), strict=True)
     )
+
+
+def test_rows_of_several_tables_agree_but_for_the_ratio(record):
+    """Softmax in every table, and the fits of table 2 and 3 among those by layer."""
+    for measure in ("auroc", "aupr_in", "aupr_out"):
+        values = [mean(record, "softmax", "uniform", measure, f"table{n}") for n in (1, 2, 3)]
+        assert values[0] == values[1] == values[2]
+        for kind in REGRESSIONS:
+            again = mean(record, f"{kind}, all", ALL, measure, LAYERS)
+            assert mean(record, kind, ALL, measure, "table2") == again
+        again = mean(record, "nn, all", ALL, measure, LAYERS)
+        assert mean(record, "validation", ALL, measure, "table3") == again
+    for_table = [mean(record, "softmax", "uniform", "aupr_out_paper", f"table{n}") for n in (1, 3)]
+    assert for_table[0] > for_table[1]  # the more there are, the higher
+    against_wrong = [mean(record, "softmax", WRONG, measure) for measure in MEASURES]
+    assert against_wrong[1:3] == against_wrong[3:]  # of which the paper states no ratio
 
 
 def test_gradient_norms_do_as_well_as_the_softmax(record):
@@ -91,10 +121,24 @@ def test_sparse_regressions_generalise(record):
 
 
 def test_a_split_that_is_there_is_not_made_again(record, folder, monkeypatch):
-    monkeypatch.setattr("papers.gradient_uncertainty.splits.one_split", None)
+    monkeypatch.setattr(splits, "one_split", None)
     assert separations(DIGITS, 1, folder) == record
     with pytest.raises(NescioError, match="other settings"):
         separations(replace(DIGITS, epochs=1), 1, folder)
+
+
+def test_features_of_a_split_are_kept_and_rows_made_from_them(folder, record, monkeypatch):
+    monkeypatch.setattr(features, "_made", None)
+    kept = split_features(replace(DIGITS, mixes=((),), networks=9), 0, folder, None, 0)
+    assert kept.accuracy == record.accuracy[0]
+    assert list(kept.log) == list(kept.raw) == ["validation", "right", "wrong", *DIGITS.unknown]
+    assert list(kept.few) == list(kept.raw_few) == list(DIGITS.unknown)
+    for log, raw in ((kept.log, kept.raw), (kept.few, kept.raw_few)):
+        number = kept.names.index("all/l2")
+        for name, values in log.items():
+            torch.testing.assert_close(values[:, number].exp(), raw[name][:, number])
+    with pytest.raises(NescioError, match=r"features-0.safetensors' was made with other settings"):
+        split_features(replace(DIGITS, epochs=1), 0, folder, None, 0)
 
 
 def test_too_few_answers_to_learn_from_are_an_error(tmp_path):
@@ -129,34 +173,26 @@ def test_parts_are_disjoint_and_of_the_size_asked_for():
 
 
 def test_every_published_figure_has_its_row_and_set():
-    regressions = {"glm", "lasso", "ridge", "elastic_net"}
     rows = {
         1: set(SINGLE),
-        2: {"softmax", "entropy", *regressions},
-        3: {"softmax", "entropy", *tables.MIXES},
+        2: {"softmax", "entropy", *REGRESSIONS},
+        3: {"softmax", "entropy", *tables.MIXES} - {tables.NORMAL},
     }
     sets = {1: {WRONG, *UNKNOWN}, 2: {WRONG, *UNKNOWN}, 3: {WRONG, *MNIST.mixed, ALL}}
     for table, figures in PUBLISHED.items():
         assert set(figures) == {(row, name) for row in rows[table] for name in sets[table]}
+        assert all(set(found) == set(COMPARABLE.values()) for found in figures.values())
         assert all(0 < value <= 100 for found in figures.values() for value in found.values())
 
 
 def test_a_part_has_only_what_was_asked_for(record):
-    small = part(
-        record, ("entropy", "lasso"), (WRONG, "not there", "uniform"), ("right", "uniform")
-    )
-    assert [row.name for row in small.rows] == ["entropy", "lasso"]
+    small = part(record, "table1", (WRONG, "not there", "uniform"), ("right", "uniform"))
+    assert [row.name for row in small.rows] == list(SINGLE)
     assert all(list(row.against) == [WRONG, "uniform"] for row in small.rows)
-    assert (
-        small.rows[0].against["uniform"]
-        == next(r for r in record.rows if r.name == "entropy").against["uniform"]
-    )
+    assert small.rows[0].against["uniform"] == record.rows[0].against["uniform"]
     assert list(small.sets) == ["right", WRONG, "uniform"]
     assert [list(one.values) for one in small.spreads] == [["right", "uniform"]] * 3
-    assert part(record, (), ()).spreads == ()
-
-
-RESULTS = Path(__file__).parents[2] / "results"
+    assert part(record, "", ()) == replace(part(record, "", ()), rows=(), spreads=())
 
 
 PRINTED = {
@@ -204,6 +240,18 @@ def test_the_committed_tables_are_those_of_their_record(number):
     )
 
 
+def test_the_committed_layers_are_those_of_their_record():
+    folder = RESULTS / "gradient-section4"
+    record = Separations.load(folder / "separations.json")
+    page = separation_page(record, {}, ["auroc"])
+    assert (folder / "tables.md").read_text(encoding="utf-8") == f"{MARKDOWN}\n{page}"
+    found = Reproduction.load(folder / "reproduction.json")
+    shown = {one.what: one.ours for one in found.compared}
+    assert shown["AUROC, wrong answers: linear1: l2 norm"] == pytest.approx(
+        100 * mean(record, "linear1: l2 norm", WRONG)
+    )
+
+
 def test_the_committed_tables_show_what_they_should():
     single, network = (
         Separations.load(RESULTS / f"gradient-table{n}" / "separations.json") for n in (1, 3)
@@ -238,7 +286,7 @@ def test_every_stage_of_every_experiment_starts_and_the_splits_are_made_once(
         record = reproduce(experiment, work, "")
         assert len(record.claims) >= 3
         assert record.deviations[0].setting == "known data"
-        assert bool(record.compared) == ("table" in experiment.name)
+        assert bool(record.compared) == ("figure" not in experiment.name)
     assert made == [0]
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [
         {"quick": "gradient-mnist-dry", "paper": "gradient-mnist-paper-dry"}[scale]

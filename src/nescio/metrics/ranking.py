@@ -37,20 +37,31 @@ class Groups(NamedTuple):
     unknown_upto: Counts
 
 
-def separation(known_scores: ArrayLike, unknown_scores: ArrayLike, tpr: float = 0.95) -> Separation:
+def separation(
+    known_scores: ArrayLike,
+    unknown_scores: ArrayLike,
+    tpr: float = 0.95,
+    *,
+    prevalence: float | None = None,
+) -> Separation:
     """Return AUROC, AUPR-In, AUPR-Out and FPR at a TPR, from one sort of each side.
 
-    Scores (N,) and (M,), higher = more likely unknown; ±inf has a rank, NaN is an error.
+    Scores (N,) and (M,), higher = more likely unknown; ±inf has a rank, NaN is an error. With a
+    `prevalence` the two AUPR are those at this fraction of unknown inputs, as in `aupr_in`.
 
     >>> separation([1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 6.0, 7.0])
     Separation(auroc=0.96875, aupr_in=0.95, aupr_out=0.95, fpr=0.25)
     """
     known, unknown = score_pair(known_scores, unknown_scores)
     n, m = len(known), len(unknown)
-    place = accepted_count(n, tpr) - 1
+    place, weight = accepted_count(n, tpr) - 1, _unknown_weight(n, m, prevalence)
     known, unknown = np.sort(known), np.sort(unknown)
     sums = [
-        (twice_wins(groups), _known_precision(groups), _unknown_precision(groups, n, m))
+        (
+            twice_wins(groups),
+            _known_precision(groups, weight),
+            _unknown_precision(groups, n, m, weight),
+        )
         for groups in merge(known, unknown)
     ]
     wins, precision_in, precision_out = map(fsum, zip(*sums, strict=True))
@@ -72,31 +83,45 @@ def auroc(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
     return wins / (2 * len(known) * len(unknown))
 
 
-def aupr_in(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
+def aupr_in(
+    known_scores: ArrayLike, unknown_scores: ArrayLike, *, prevalence: float | None = None
+) -> float:
     """Return the average precision of finding the known inputs, the lowest scores first.
 
     Σ (recall_k − recall_{k−1}) · precision_k over the distinct scores: steps, not trapezoids.
-    Scores as for `auroc`; 1 is perfect, N / (N + M) is random.
+    Scores as for `auroc`; 1 is perfect, 1 − `prevalence` is random.
+
+    Args:
+        prevalence: the fraction of inputs that are unknown, by default M / (N + M). Another one
+            weights the unknown inputs, as if there were that many of their kind.
 
     >>> aupr_in([1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 6.0, 7.0])
     0.95
+    >>> round(aupr_in([1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 6.0, 7.0], prevalence=0.01), 4)
+    0.9994
     """
     known, unknown = score_pair(known_scores, unknown_scores)
-    return fsum(map(_known_precision, merge(np.sort(known), np.sort(unknown)))) / len(known)
+    n, weight = len(known), _unknown_weight(len(known), len(unknown), prevalence)
+    groups = merge(np.sort(known), np.sort(unknown))
+    return fsum(_known_precision(group, weight) for group in groups) / n
 
 
-def aupr_out(known_scores: ArrayLike, unknown_scores: ArrayLike) -> float:
+def aupr_out(
+    known_scores: ArrayLike, unknown_scores: ArrayLike, *, prevalence: float | None = None
+) -> float:
     """Return the average precision of finding the unknown inputs, the highest scores first.
 
-    As `aupr_in`, but M / (N + M) is random.
+    As `aupr_in`, but `prevalence` is random.
 
     >>> aupr_out([1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 6.0, 7.0])
     0.95
+    >>> round(aupr_out([1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 6.0, 7.0], prevalence=0.01), 4)
+    0.7597
     """
     known, unknown = score_pair(known_scores, unknown_scores)
     n, m = len(known), len(unknown)
-    groups = merge(np.sort(known), np.sort(unknown))
-    return fsum(_unknown_precision(group, n, m) for group in groups) / m
+    weight, groups = _unknown_weight(n, m, prevalence), merge(np.sort(known), np.sort(unknown))
+    return fsum(_unknown_precision(group, n, m, weight) for group in groups) / m
 
 
 def fpr_at_tpr(known_scores: ArrayLike, unknown_scores: ArrayLike, tpr: float = 0.95) -> float:
@@ -182,14 +207,22 @@ def twice_wins(groups: Groups) -> float:
     return float((unknown * (groups.known_below + groups.known_upto)).sum())
 
 
-def _known_precision(groups: Groups) -> float:
+def _unknown_weight(n: int, m: int, prevalence: float | None) -> float:
+    """Return how much an unknown input counts where a known one counts 1."""
+    if prevalence is None:
+        return 1.0
+    fraction = check_float("prevalence", prevalence, most=1, inside=True)
+    return fraction / (1 - fraction) * n / m
+
+
+def _known_precision(groups: Groups, weight: float) -> float:
     """Sum over the groups' known inputs: fraction of known among all at or below."""
-    precision = groups.known_upto / (groups.known_upto + groups.unknown_upto)
+    precision = groups.known_upto / (groups.known_upto + weight * groups.unknown_upto)
     return float(((groups.known_upto - groups.known_below) * precision).sum())
 
 
-def _unknown_precision(groups: Groups, n: int, m: int) -> float:
+def _unknown_precision(groups: Groups, n: int, m: int, weight: float) -> float:
     """Sum over the groups' unknown inputs: fraction of unknown among all at or above."""
-    above = m - groups.unknown_below
+    above = weight * (m - groups.unknown_below)
     precision = above / (above + (n - groups.known_below))
     return float(((groups.unknown_upto - groups.unknown_below) * precision).sum())

@@ -42,6 +42,16 @@ def by_scikit_learn(known, unknown, tpr=0.95):
     )
 
 
+def by_sample_weight(known, unknown, prevalence):
+    scores = np.concatenate([known, unknown])
+    is_unknown = np.repeat([0, 1], [len(known), len(unknown)])
+    weights = np.where(is_unknown, prevalence / len(unknown), (1 - prevalence) / len(known))
+    return (
+        average_precision_score(1 - is_unknown, -scores, sample_weight=weights),
+        average_precision_score(is_unknown, scores, sample_weight=weights),
+    )
+
+
 def by_pairs(known, unknown):
     known, unknown = np.asarray(known)[:, None], np.asarray(unknown)[None, :]
     return ((unknown > known) + 0.5 * (unknown == known)).mean()
@@ -61,6 +71,37 @@ def test_equal_to_scikit_learn_with_few_and_many_ties(n, m, decimals, seed):
     assert separation(known, unknown) == pytest.approx(
         by_scikit_learn(known, unknown), abs=EXACT, rel=0
     )
+
+
+@pytest.mark.parametrize("prevalence", [1e-6, 0.01, 0.3, 0.5, 0.999])
+@pytest.mark.parametrize("decimals", [0, 1, 12])
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 50), (50, 1), (777, 301), (40_000, 9_000)])
+def test_a_prevalence_weights_both_sides_as_scikit_learn_does(n, m, decimals, prevalence):
+    rng = np.random.default_rng(n)
+    known, unknown = rng.normal(0, 1, n).round(decimals), rng.normal(0.7, 2, m).round(decimals)
+    whole = separation(known, unknown, prevalence=prevalence)
+    expected = by_sample_weight(known, unknown, prevalence)
+    assert whole[1:3] == pytest.approx(expected, abs=EXACT, rel=0)
+    assert aupr_in(known, unknown, prevalence=prevalence) == whole.aupr_in
+    assert aupr_out(known, unknown, prevalence=prevalence) == whole.aupr_out
+    assert (whole.auroc, whole.fpr) == separation(known, unknown)[::3]
+
+
+@quickly
+@given(sides, st.integers(1, 5), st.integers(1, 5))
+def test_a_prevalence_counts_as_repeated_inputs_do(both, often, times):
+    known, unknown = both
+    many, more = known * often, unknown * times
+    fraction = len(more) / (len(many) + len(more))
+    weighted = separation(known, unknown, prevalence=fraction)
+    assert weighted == pytest.approx(separation(many, more), abs=EXACT)
+
+
+@pytest.mark.parametrize("metric", [aupr_in, aupr_out, separation])
+@pytest.mark.parametrize("prevalence", [0, 1, -0.1, 20, nan, "half"])
+def test_bad_prevalence_is_named(metric, prevalence):
+    with pytest.raises(NescioError, match="prevalence must be a number strictly between 0 and 1"):
+        metric([1.0], [2.0], prevalence=prevalence)
 
 
 @pytest.mark.parametrize("decimals", [1, 12])
