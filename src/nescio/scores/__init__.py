@@ -83,7 +83,7 @@ def _of_function(function: Any) -> ScoreSpec | None:
     while isinstance(own, partial) and not own.args:
         own, parameters = own.func, {**own.keywords, **parameters}
     if ours := next((spec for spec in SCORES.values() if spec.function is own), None):
-        return ours.with_parameters(**parameters)
+        return ours.with_parameters(**parameters) if parameters else ours
     spec = ScoreSpec.of(function)
     return replace(spec, name=f"{spec.name} (function)") if spec.name in SCORES else spec
 
