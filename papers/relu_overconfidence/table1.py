@@ -52,7 +52,7 @@ def table1_of(work: Workspace, plan: TrainingPlan) -> Outcome:
     """The part of the table with networks trained on one data set."""
     known, models = work.known(plan.source), networks(work, plan)
     # a residual network takes ten times as long as LeNet
-    attacked = work.count(work.pick(200 if plan.by_authors else 500, 10_000))
+    attacked = work.count(work.pick(100 if plan.by_authors else 500, 10_000))
     unknown = [*_sets(work, plan).values(), *_made(plan)]
     runs: Evaluations = {}
     for (kind, seed), model in models.items():
