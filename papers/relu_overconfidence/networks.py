@@ -23,12 +23,10 @@ SHOWN = {
     "acet": "ACET",
     "free": "plain, no weight decay",
     "crops": "plain, random crops, inputs as they are",
-    "raw": "plain, inputs as they are",
 }
 CHANGES: dict[str, dict[str, Any]] = {  # in how a plain network is trained
     "free": {"weight_decay": 0.0},
     "crops": {"augment": ["crop"], "normalised": False},
-    "raw": {"normalised": False},
 }
 PAPER_EPOCHS, PAPER_STEPS = 100, 40
 # the sets that the networks of both tables are trained on
@@ -165,10 +163,15 @@ def with_spaces(count: int) -> str:
     return f"{count:,}".replace(",", " ")
 
 
-def deviations(plan: TrainingPlan, known: Known, work: Workspace) -> list[Deviation]:
+def deviations(
+    plan: TrainingPlan, known: Known, work: Workspace, kinds: Sequence[str] = tuple(KINDS)
+) -> list[Deviation]:
     """Return how our networks are not the paper's."""
     if plan.by_authors:
         return _deviations_of_authors(plan, known)
+    if tuple(kinds) == ("crops",):
+        short = PAPER.deviates("short", paper_epochs=PAPER_EPOCHS, epochs=plan.epochs)
+        return [] if plan.epochs == PAPER_EPOCHS else [*short]
     count = 0 if known.train is None else len(known.train)
     few = plan.data == "cifar10" and not work.dry and count < 50_000
     keys = {

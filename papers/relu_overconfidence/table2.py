@@ -50,7 +50,7 @@ def table2_of_authors(work: Workspace, data: Sequence[str] = tuple(AUTHORS)) -> 
 
 def table2_of_crops(work: Workspace, data: str = "mnist") -> Outcome:
     """The same of plain networks that see randomly cropped images, as they are."""
-    return _table2_of(work, plan_of(work, data), ("crops", "raw"))
+    return _table2_of(work, plan_of(work, data), ("crops",))
 
 
 def _table2_of(work: Workspace, plan: TrainingPlan, kinds: Sequence[str] = tuple(KINDS)) -> Outcome:
@@ -68,7 +68,7 @@ def _table2_of(work: Workspace, plan: TrainingPlan, kinds: Sequence[str] = tuple
     return Outcome(
         tuple(_numbers(plan, audits)),
         tuple(_claims(plan, audits)),
-        (*deviations(plan, known, work), *fewer),
+        (*deviations(plan, known, work, kinds), *fewer),
         tuple(_remarks(plan, audits, work)),
     )
 
