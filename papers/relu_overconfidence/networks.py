@@ -71,17 +71,14 @@ PAPER_SCALE = {
     "mnist": replace(_MNIST, augment=("crop",)),
     "cifar10": replace(_CIFAR, augment=("crop", "flip")),
 }
-_OTHER_SETS = ("fashion_mnist", "notmnist")  # none of the paper's
-_AUTHORS = TrainingPlan("cifar10", "resnet20", ("svhn", *_OTHER_SETS), by_authors=True)
+_AUTHORS = TrainingPlan("cifar10", "resnet20", ("svhn",), by_authors=True)
 AUTHORS = {
     "cifar10": replace(_AUTHORS, missing=_CIFAR.missing),
-    "svhn": replace(
-        _AUTHORS, data="svhn", unknown=("cifar10", *_OTHER_SETS), missing=_CIFAR.missing
-    ),
+    "svhn": replace(_AUTHORS, data="svhn", unknown=("cifar10",), missing=_CIFAR.missing),
     "cifar100": replace(
         _AUTHORS,
         data="cifar100",
-        unknown=("svhn", "cifar10", *_OTHER_SETS),
+        unknown=("svhn", "cifar10"),
         missing="LSUN classrooms, ImageNet−",
         images="cifar10",
     ),

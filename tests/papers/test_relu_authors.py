@@ -111,7 +111,7 @@ def test_without_known_images_only_confidences_are_compared(tmp_path):
     runs, plan = evaluations(), AUTHORS["cifar100"]
     assert all("no label is right" in one.known.name for group in runs.values() for one in group)
     numbers = table1._numbers(plan, runs)
-    assert len(numbers) == 3 * 6  # svhn, cifar10, two more sets, noise, adversarial noise
+    assert len(numbers) == 3 * 4  # svhn, cifar10, noise, adversarial noise
     assert all("MMC" in one.what and "adversarial samples" not in one.what for one in numbers)
     full = table1._numbers(replace(plan, images=""), runs)
     assert any("AUROC" in one.what for one in full)
