@@ -187,7 +187,7 @@ def _deviations(
     count = len(unknown_set("svhn", known, work.root)) if svhn else 0
     keys = {
         "attacks": work.quick and not plan.images,
-        "noise_attacks": work.quick and bool(plan.images),
+        "attacks_on_noise": work.quick and bool(plan.images),
         "letters": "letters" in plan.unknown and letters(work.root) != "emnist_letters",
         "svhn": svhn,
         "missing": bool(plan.missing),
