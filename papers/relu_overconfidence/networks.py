@@ -165,7 +165,7 @@ def deviations(
 ) -> list[Deviation]:
     """Return how our networks are not the paper's."""
     if plan.by_authors:
-        return _deviations_of_authors(plan, known)
+        return [*PAPER.deviates("authors")]
     if tuple(kinds) == ("crops",):
         short = PAPER.deviates("short", paper_epochs=PAPER_EPOCHS, epochs=plan.epochs)
         return [] if plan.epochs == PAPER_EPOCHS else [*short]
@@ -184,11 +184,3 @@ def deviations(
     values = {**vars(plan), "moved": moved, "count": with_spaces(count)}
     values |= {"paper_epochs": PAPER_EPOCHS, "paper_steps": PAPER_STEPS}
     return [*PAPER.deviates(*(key for key, applies in keys.items() if applies), **values)]
-
-
-def _deviations_of_authors(plan: TrainingPlan, known: Known) -> list[Deviation]:
-    chosen = ["authors", "low_pass"]
-    chosen += ["svhn_known"] if plan.data == "svhn" else []
-    chosen += ["stand_in"] if plan.images else []
-    values = {"data": IN_PAPER[plan.data], "images": IN_PAPER.get(plan.images, "")}
-    return [*PAPER.deviates(*chosen, **values, count=with_spaces(len(known.test)))]

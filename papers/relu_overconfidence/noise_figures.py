@@ -87,7 +87,9 @@ def _noise_figure(work: Workspace, plan: TrainingPlan, grey: bool) -> Outcome:
     values = {"images": images, "largest": in_words(largest, "{:.3f}"), "steps": steps}
     values |= {"trained": plan.steps, "poor": in_words(poor, "{:.1%}")}
     remarks = [PAPER.remark(key, **values) for key, applies in keys.items() if applies]
-    return Outcome(compared, claims, tuple(deviations(plan, known, work)), tuple(remarks))
+    differ = deviations(plan, known, work)
+    differ += PAPER.deviates("low_pass") if plan.by_authors else ()
+    return Outcome(compared, claims, tuple(differ), tuple(remarks))
 
 
 def _claims(
