@@ -12,12 +12,22 @@ import pytest
 import torch
 
 import nescio
+from nescio.data import Normalise
 from nescio.errors import NescioError
 from nescio.records import Evaluation, Provenance
 from papers.experiment import Experiment, Outcome, reproduce
 from papers.experiments import EXPERIMENTS
 from papers.relu_overconfidence import figure4, noise_figures, table1, table2
-from papers.relu_overconfidence.networks import AUTHORS, EMBEDDED, KINDS, PAPER, PAPER_SCALE, QUICK
+from papers.relu_overconfidence.networks import (
+    AUTHORS,
+    EMBEDDED,
+    KINDS,
+    PAPER,
+    PAPER_SCALE,
+    QUICK,
+    networks,
+    training_of,
+)
 from papers.relu_overconfidence.radius import Radius, RadiusCheck, bound, radius_figure
 from papers.relu_overconfidence.theorem32 import EPS
 from papers.reproduction import Reproduction
@@ -35,6 +45,7 @@ TABLE1 = {
 ON_DIGITS = {
     "relu-table1": partial(table1.table1, data=("digits",)),
     "relu-table2": partial(table2.table2, data=("digits",)),
+    "relu-table2-crops": partial(table2.table2_of_crops, data="digits"),
     "relu-figure2": partial(noise_figures.figure2, data="digits"),
     "relu-figure4": partial(figure4.figure4, data="digits"),
 }
@@ -118,6 +129,15 @@ def test_a_kill_costs_one_stage(runs, tmp_path, monkeypatch):
     again = reproduce(experiment, work_in(tmp_path, runs=runs), "")
     assert len(calls) == 5
     assert replace(again, provenance=found.provenance) == found
+
+
+def test_crops_are_of_inputs_as_they_are(tmp_path):
+    """The paper's plain network on MNIST; ours of the other tables normalises and never crops."""
+    plain, crops = (training_of(QUICK["mnist"], kind) for kind in ("plain", "crops"))
+    assert crops == {**plain, "augment": ["crop"], "normalised": False}
+    for kind, module in (("plain", Normalise), ("crops", torch.nn.Identity)):
+        (model,) = networks(work_in(tmp_path), EMBEDDED["digits"], (kind,)).values()
+        assert type(model().normalise) is module
 
 
 def test_networks_of_a_run_are_not_trained_again(tmp_path, monkeypatch):
