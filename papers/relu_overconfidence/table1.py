@@ -1,6 +1,6 @@
 """Table 1: confidence in unknown images, in noise, and in what attacks make of both."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -13,8 +13,8 @@ from nescio.evaluation import unknown_set
 from nescio.methods import Method
 from nescio.records import Evaluation, UnknownSide
 from nescio.report import confidence_figure
-from papers.experiment import Experiment, Outcome
-from papers.over_seeds import in_words, over_seeds
+from papers.experiment import Experiment, Outcome, joined
+from papers.over_seeds import in_words, nearly_equal, over_seeds
 from papers.relu_overconfidence.networks import (
     AUTHORS,
     IN_PAPER,
@@ -34,6 +34,7 @@ from papers.workspace import Workspace
 ADVERSARIAL = ("adversarial_noise", "adversarial_samples")
 # what we take "high" and "low confidence" to mean, the latter above guessing, and "high AUROC"
 HIGH, LOW, APART = 0.5, 0.1, 0.95
+EQUAL = 0.005  # errors that differ by less are almost the same
 MEASURES = {"mmc": "MMC", "auroc": "AUROC", "fpr95": "FPR95"}
 Evaluations = dict[str, list[Evaluation]]  # by kind
 
@@ -127,7 +128,7 @@ def _numbers(plan: TrainingPlan, runs: Evaluations) -> list[Comparison]:
 def claims_of(plan: TrainingPlan, runs: Evaluations) -> list[Claim]:
     """Return what the paper says of the networks on one data set, held against ours."""
 
-    def claim(key: str, holds: bool, seen: str) -> Claim:
+    def claim(key: str, holds: bool | None, seen: str) -> Claim:
         return PAPER.claim(key, holds, seen, data=plan.data)
 
     noise, fooled = (_means(runs, name, "mmc") for name in ("noise", "adversarial_noise"))
@@ -145,7 +146,7 @@ def claims_of(plan: TrainingPlan, runs: Evaluations) -> list[Claim]:
     aurocs = _means(runs, "adversarial_noise", "auroc")
     samples = _means(runs, "adversarial_samples", "mmc")
     resist = [name for name in fooled if fooled[name] < low and aurocs[name] > APART]
-    equal = max(error.values()) - min(error.values()) < 0.005
+    equal = nearly_equal(error, EQUAL, runs["plain"][0].known.inputs)
     fails = fooled["plain"] > 0.95 and aurocs["plain"] < 0.5
     both = f"plain: MMC {fooled['plain']:.3f}, AUROC {aurocs['plain']:.3f}"
     wanted = f"(wanted: below {low:.2g} and above {APART} of ACET, and of no other)"
@@ -217,8 +218,11 @@ def _remarks(plan: TrainingPlan, runs: Evaluations, work: Workspace) -> list[str
         words.append(remark("no_samples", names=", ".join(resist)))
     if others := [name for name in plan.unknown if not _published(plan, name, "plain", "mmc")]:
         words.append(remark("other_sets", names=", ".join(others)))
+    errors = {kind: 1 - fmean(one.known.accuracy for one in group) for kind, group in runs.items()}
     if plan.images:
         words.append(remark("no_known_side"))
+    elif nearly_equal(errors, EQUAL, inputs := runs["plain"][0].known.inputs) is None:
+        words.append(remark("few_images", inputs=with_spaces(inputs)))
     words += contradictions(plan)
     last = "one_network" if plan.by_authors else "one_seed"
     return [*words, remark(last)] if work.seeds == 1 else words
@@ -251,14 +255,6 @@ def for_each_data(
     names = ", ".join(IN_PAPER.get(name, name) for name in chosen)
     trained_on = Outcome(deviations=PAPER.deviates("trained_on", chosen=names, why=why))
     return joined([trained_on, *(part(work, plan_of(work, name)) for name in chosen)])
-
-
-def joined(outcomes: Iterable[Outcome]) -> Outcome:
-    """Return the parts of a table as one; what differs in all of them is listed once."""
-    parts = list(outcomes)
-    fields = ("compared", "claims", "deviations", "remarks")
-    every = ([one for part in parts for one in getattr(part, key)] for key in fields)
-    return Outcome(*(tuple(dict.fromkeys(rows)) for rows in every))
 
 
 def _published(plan: TrainingPlan, name: str, kind: str, measure: str) -> float | None:

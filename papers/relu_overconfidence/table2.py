@@ -10,7 +10,7 @@ from nescio.data import Known
 from nescio.methods import Method
 from nescio.records import Audit
 from nescio.report import Percent, audit_figure
-from papers.experiment import Experiment, Outcome
+from papers.experiment import Experiment, Outcome, joined
 from papers.over_seeds import in_words, over_seeds
 from papers.relu_overconfidence.networks import (
     AUTHORS,
@@ -23,7 +23,7 @@ from papers.relu_overconfidence.networks import (
     plan_of,
     training_of,
 )
-from papers.relu_overconfidence.table1 import for_each_data, joined
+from papers.relu_overconfidence.table1 import for_each_data
 from papers.reproduction import Claim, Comparison
 from papers.workspace import Workspace
 
