@@ -1,7 +1,7 @@
 """What an experiment is: a table or figure of a paper that can be made again."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,14 @@ class Outcome:
     claims: tuple[Claim, ...] = ()
     deviations: tuple[Deviation, ...] = ()
     remarks: tuple[str, ...] = ()
+
+
+def joined(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return several outcomes as one; what they have in common is listed once."""
+    parts = list(outcomes)
+    fields = ("compared", "claims", "deviations", "remarks")
+    every = ([one for part in parts for one in getattr(part, key)] for key in fields)
+    return Outcome(*(tuple(dict.fromkeys(rows)) for rows in every))
 
 
 @dataclass(frozen=True)

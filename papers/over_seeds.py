@@ -64,6 +64,21 @@ def all_of(verdicts: Iterable[bool | None]) -> bool | None:
     return False if False in every else None if None in every else True
 
 
+def nearly_equal(errors: Mapping[str, float], bar: float, inputs: int) -> bool | None:
+    """Return whether error rates differ by less than a bar; None if so few inputs cannot tell.
+
+    >>> nearly_equal({"a": 0.035, "b": 0.039}, 0.005, 5000)
+    True
+    >>> nearly_equal({"a": 0.03, "b": 0.05}, 0.005, 5000)
+    False
+    >>> nearly_equal({"a": 0.033, "b": 0.039}, 0.005, 5000) is None
+    True
+    """
+    least, most = min(errors.values()), max(errors.values())
+    deviation = math.sqrt((least * (1 - least) + most * (1 - most)) / inputs)
+    return most - least < bar or _clear(bar - (most - least), deviation)
+
+
 def in_words(values: Mapping[str, float], form: str = "{:.3g}") -> str:
     """Return numbers with their names, as a claim says what was seen.
 

@@ -84,6 +84,7 @@ class Workspace:
         *,
         epochs: int,
         most: int | None = None,
+        normalised: bool = True,
         **settings: Any,
     ) -> tuple[Method, History]:
         """Return the network in a run folder of that name, trained as far as it is not yet.
@@ -92,6 +93,7 @@ class Workspace:
 
         Args:
             most: training inputs, if not all.
+            normalised: whether the network normalises its inputs.
         """
         folder = self._shared_folder(name)
         settings = {"epochs": self.count(epochs, 1), "checkpoint_every": None, **settings}
@@ -101,6 +103,8 @@ class Workspace:
         if most is not None and known.train is not None:
             first = torch.arange(min(most, len(known.train)))
             known = replace(known, train=known.train.select(first))
+        if not normalised:
+            known = replace(known, normalise=None)
         which = (source, known, method, network, "cpu", seed, own or {}, dropout, self.root)
         with self.spent.measure(folder.name):
             model, history = train_run(folder, *which, **settings)

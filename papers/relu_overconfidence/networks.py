@@ -11,13 +11,26 @@ from nescio.methods import Method
 from nescio.records import History
 from nescio.store import Source
 from papers.paper import read_paper
+from papers.relu_overconfidence.authors import authors_network, weights_file
 from papers.reproduction import Deviation
 from papers.workspace import Workspace
 
 PAPER = read_paper("relu_overconfidence")
 KINDS = {"plain": "softmax", "ceda": "ceda", "acet": "acet"}  # and the method that trains each
-SHOWN = {"plain": "plain", "ceda": "CEDA", "acet": "ACET", "free": "plain, no weight decay"}
+SHOWN = {
+    "plain": "plain",
+    "ceda": "CEDA",
+    "acet": "ACET",
+    "free": "plain, no weight decay",
+    "crops": "plain, random crops, inputs as they are",
+}
+CHANGES: dict[str, dict[str, Any]] = {  # in how a plain network is trained
+    "free": {"weight_decay": 0.0},
+    "crops": {"augment": ["crop"], "normalised": False},
+}
 PAPER_EPOCHS, PAPER_STEPS = 100, 40
+# the sets that the networks of both tables are trained on
+IN_PAPER = {"mnist": "MNIST", "svhn": "SVHN", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 Networks = dict[tuple[str, int], Callable[[], Method]]  # by kind and seed
 
 
@@ -34,22 +47,41 @@ class TrainingPlan:
     optimizer: str = "adam"
     learning_rate: float = 1e-3
     augment: tuple[str, ...] = ()
-    missing: bool = False  # whether we lack sets of the paper's table
+    missing: str = ""  # sets of the paper's table that are not at hand
+    by_authors: bool = False  # whether the authors' weights are loaded, so that nothing is trained
+    images: str = ""  # data whose images stand in for those of `data`, if these are not at hand
+
+    @property
+    def source(self) -> Source:
+        """The known images."""
+        return Source(self.images or self.data)
 
 
 MNIST_SETS = ("fashion_mnist", "letters", "cifar10", "omniglot", "notmnist")
 _MNIST = TrainingPlan("mnist", "lenet", MNIST_SETS)
 # LeNet, without batch norm, would end up uniform for all images alike: CEDA's loss is flat there
 _CIFAR = TrainingPlan(
-    "cifar10", "resnet20", ("svhn",), optimizer="sgd", learning_rate=0.1, missing=True
+    *("cifar10", "resnet20", ("svhn",)),
+    optimizer="sgd",
+    learning_rate=0.1,
+    missing="CIFAR-100, LSUN classrooms, ImageNet−",
 )
-QUICK = {
-    "mnist": replace(_MNIST, epochs=4, steps=10, first_steps=2),
-    "cifar10": replace(_CIFAR, epochs=8, steps=5, first_steps=1),
-}
+QUICK = {"mnist": replace(_MNIST, epochs=4, steps=10, first_steps=2)}
 PAPER_SCALE = {
     "mnist": replace(_MNIST, augment=("crop",)),
     "cifar10": replace(_CIFAR, augment=("crop", "flip")),
+}
+_AUTHORS = TrainingPlan("cifar10", "resnet20", ("svhn",), by_authors=True)
+AUTHORS = {
+    "cifar10": replace(_AUTHORS, missing=_CIFAR.missing),
+    "svhn": replace(_AUTHORS, data="svhn", unknown=("cifar10",), missing=_CIFAR.missing),
+    "cifar100": replace(
+        _AUTHORS,
+        data="cifar100",
+        unknown=("svhn", "cifar10"),
+        missing="LSUN classrooms, ImageNet−",
+        images="cifar10",
+    ),
 }
 # to try it all without files
 EMBEDDED = {"digits": TrainingPlan("digits", "lenet", (), epochs=3, steps=3, first_steps=1)}
@@ -62,12 +94,16 @@ def plan_of(work: Workspace, data: str) -> TrainingPlan:
 
 
 def networks(work: Workspace, plan: TrainingPlan, kinds: Sequence[str] = tuple(KINDS)) -> Networks:
-    """Return functions that give each network; "free" is plain without weight decay.
+    """Return functions that give each network: a method's, or plain with one of `CHANGES`.
 
-    Each is trained, unless there is a record that it was: then only if a stage asks for it.
+    Those of the authors are loaded. Each other is trained, unless there is a record that it was:
+    then only if a stage asks for it.
     """
     networks: Networks = {}
     for kind, seed in product(kinds, range(work.seeds)):
+        if plan.by_authors:
+            networks[kind, seed] = cache(partial(authors_network, work.root, plan.data, kind))
+            continue
         how, name = training_of(plan, kind), f"relu-{plan.data}-{kind}-{work.scale}-{seed}"
         which = (name, Source(plan.data), KINDS.get(kind, "softmax"))
         train = cache(partial(work.trained, *which, seed=seed, checkpoint_every=100, **how))
@@ -85,6 +121,8 @@ def training_of(plan: TrainingPlan, kind: str) -> dict[str, Any]:
     ones that is twice as much, and for the plain network, which has one loss, 1e-3. Of losses that
     are not halved sgd takes half as long steps for the same way; adam does not see their size.
     """
+    if plan.by_authors:
+        return {"weights": weights_file(plan.data, kind)}
     halved = kind in ("ceda", "acet") and plan.optimizer == "sgd"
     return {
         "network": plan.network,
@@ -94,8 +132,9 @@ def training_of(plan: TrainingPlan, kind: str) -> dict[str, Any]:
         "optimizer": plan.optimizer,
         "schedule": "step",
         "learning_rate": plan.learning_rate / (2 if halved else 1),
-        "weight_decay": {"plain": 1e-3, "free": 0.0}.get(kind, 2e-3),
+        "weight_decay": 2e-3 if kind in ("ceda", "acet") else 1e-3,
         "augment": list(plan.augment),
+        **CHANGES.get(kind, {}),
     }
 
 
@@ -121,8 +160,15 @@ def with_spaces(count: int) -> str:
     return f"{count:,}".replace(",", " ")
 
 
-def deviations(plan: TrainingPlan, known: Known, work: Workspace) -> list[Deviation]:
-    """Return how our training is not the paper's."""
+def deviations(
+    plan: TrainingPlan, known: Known, work: Workspace, kinds: Sequence[str] = tuple(KINDS)
+) -> list[Deviation]:
+    """Return how our networks are not the paper's."""
+    if plan.by_authors:
+        return [*PAPER.deviates("authors")]
+    if tuple(kinds) == ("crops",):
+        short = PAPER.deviates("short", paper_epochs=PAPER_EPOCHS, epochs=plan.epochs)
+        return [] if plan.epochs == PAPER_EPOCHS else [*short]
     count = 0 if known.train is None else len(known.train)
     few = plan.data == "cifar10" and not work.dry and count < 50_000
     keys = {
@@ -131,6 +177,7 @@ def deviations(plan: TrainingPlan, known: Known, work: Workspace) -> list[Deviat
         "batch_norm": plan.network != "lenet",
         "search": plan.steps != PAPER_STEPS,
         "inputs": True,
+        "low_pass": True,
         "images": few,
     }
     moved = "random crops" + (", random mirroring" if plan.data == "cifar10" else "")

@@ -12,10 +12,10 @@ from nescio.evaluation import attack_gallery
 from nescio.methods import Method
 from nescio.records import Gallery, Image
 from nescio.report import gallery_figure
-from nescio.store import Source
 from papers.experiment import Experiment, Outcome
 from papers.over_seeds import in_words, over_seeds
 from papers.relu_overconfidence.networks import (
+    AUTHORS,
     KINDS,
     PAPER,
     SHOWN,
@@ -41,13 +41,13 @@ def figure2(work: Workspace, data: str = "mnist") -> Outcome:
     return _noise_figure(work, plan_of(work, data), grey=True)
 
 
-def figure3(work: Workspace, data: str = "cifar10") -> Outcome:
-    """Noise in colour, and what attacks on all three networks make of it."""
-    return _noise_figure(work, plan_of(work, data), grey=False)
+def figure3(work: Workspace) -> Outcome:
+    """Noise in colour, and what attacks on the authors' three networks make of it."""
+    return _noise_figure(work, AUTHORS["cifar10"], grey=False)
 
 
 def _noise_figure(work: Workspace, plan: TrainingPlan, grey: bool) -> Outcome:
-    known, models = work.known(Source(plan.data)), networks(work, plan)
+    known, models = work.known(plan.source), networks(work, plan)
     # in colour a file holds three times as much
     images, steps = work.count(6 if grey else 3, 2), work.count(40, 1)
     galleries: list[Gallery] = []
@@ -60,8 +60,8 @@ def _noise_figure(work: Workspace, plan: TrainingPlan, grey: bool) -> Outcome:
     work.picture("noise.svg", gallery_figure(galleries[0]))
     before, after = _confidences(galleries, after=False), _confidences(galleries)
     near = nearest(known, galleries, work.count(200, 8))
-    accuracy = {SHOWN[kind]: train_accuracy(work, plan, kind) for kind in KINDS}
-    accuracy = {name: accuracy[name] for name in after}
+    trained = {} if plan.by_authors else KINDS
+    accuracy = {SHOWN[kind]: train_accuracy(work, plan, kind) for kind in trained}
     compared = (
         *_rows(accuracy, "accuracy in training", "%"),
         *_rows(before, "mean confidence in noise"),
@@ -87,7 +87,9 @@ def _noise_figure(work: Workspace, plan: TrainingPlan, grey: bool) -> Outcome:
     values = {"images": images, "largest": in_words(largest, "{:.3f}"), "steps": steps}
     values |= {"trained": plan.steps, "poor": in_words(poor, "{:.1%}")}
     remarks = [PAPER.remark(key, **values) for key, applies in keys.items() if applies]
-    return Outcome(compared, claims, tuple(deviations(plan, known, work)), tuple(remarks))
+    differ = deviations(plan, known, work)
+    differ += PAPER.deviates("low_pass") if plan.by_authors else ()
+    return Outcome(compared, claims, tuple(differ), tuple(remarks))
 
 
 def _claims(

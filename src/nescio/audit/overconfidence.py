@@ -17,12 +17,14 @@ from nescio.core.input_gradients import draws_and_classes
 from nescio.core.predict import predict
 from nescio.errors import NescioError, check_float, check_int
 from nescio.methods import Method, as_method
+from nescio.progress import bar
 from nescio.records import Audit, Ray, Stopwatch
 from nescio.seeds import check_seed, derived_seed
 
 TRIALS = 10_000
 SHOWN_RAYS = 5  # kept for a figure
 SHOWN_FACTORS = 240  # points of each of them
+PROJECTED_FACTORS, MAX_PROJECTED = 240, 1000.0  # of inputs projected back into the box
 FOLLOWING = 0.85  # fraction of a budget for following rays; the rest is for the figure
 MIN_FOLLOWED = 10  # rays followed in a budget per ray shown, if breakpoints are to be found
 
@@ -49,7 +51,8 @@ def overconfidence(
         model: a method or a bare network.
         inputs: where to begin, as `predict` takes them; zeros, which cannot be scaled, are ignored.
         box: the smallest and the largest input, a pair shaped as one input. Without inputs they are
-            drawn in it; scaled ones are projected back into it, to see if the model is still bold.
+            drawn in it; scaled ones are projected back into it, to see if the model is still bold:
+            those first certain, and inputs scaled by each of 240 factors up to 1000.
         trials: the most inputs; of more, a random sample.
         certain, bold: the two levels of confidence in question.
         eps: the confidence of a model of kernels that counts as unknown, as in `unknown_from`.
@@ -72,7 +75,11 @@ def overconfidence(
     check_float("eps", eps, most=1, inside=True)
     with eval_replica(model) as model:
         search = RaySearch(model, x, x, limit, time_left, size, seed, progress)
-        facts = _follow(search, certain, eps).facts(bounds, bold, rays)
+        # before rays are followed, which takes most of a budget
+        ever = None if bounds is None else _bold_at_some_factor(search, bounds, bold)
+        followed = _follow(search, certain, eps)
+        first = None if bounds is None else followed.bold_in(bounds, bold)
+        facts = followed.facts(rays)
     seconds = time_left.seconds
     settings = {"trials": trials, "limit": limit, "batch_size": batch_size, "budget": seconds}
     return Audit(
@@ -82,6 +89,8 @@ def overconfidence(
         certain=certain,
         bold=bold,
         eps=eps,
+        overconfident=None if first is None else fraction(first),
+        ever_overconfident=None if first is None or ever is None else fraction(first | ever),
         **facts,
         provenance=stopwatch.provenance(seed, settings),
         budget=seconds,
@@ -121,7 +130,7 @@ class _Followed:
     def method(self) -> Method:
         return as_method(self.search.model)
 
-    def facts(self, box: Box | None, bold: float, rays: int) -> dict[str, Any]:
+    def facts(self, rays: int) -> dict[str, Any]:
         """Return what an audit says of the model, of all rays together, and of some to show."""
         x, certainty, kernels = self.search.x, self.certainty, self.kernels
         draws, classes = draws_and_classes(self.method, x[:1], seed=self.search.seed)
@@ -139,7 +148,6 @@ class _Followed:
             "median_factor": finite_or_none(factor.median())[0],
             "factors": finite_or_none(_quantiles(factor, 101)),  # the percentiles
             "proved": fraction(certainty.proved),
-            "overconfident": box and self._overconfident(box, bold),
             "ends_unknown": kernels and fraction(kernels.t.isfinite()),
             "unknown_factor": kernels and finite_or_none(1 + kernels.t.median())[0],
             "unknown_factors": kernels and finite_or_none(_quantiles(1 + kernels.t, 101)),
@@ -159,15 +167,10 @@ class _Followed:
         quartiles = None if limit is None else tuple(_quantiles(limit, 5).tolist())
         return {"ends_certain": certain, "ends_in": counts, "end_confidence": quartiles}
 
-    def _overconfident(self, box: Box, bold: float) -> float:
-        """Return the fraction of bold predictions, inputs scaled and projected into the box."""
-        x, factor = self.search.x, 1 + self.certainty.t
-        scaled = factor.isfinite()
-        if not scaled.any():
-            return 0.0
-        far = (x[scaled] * factor[scaled].view(-1, *[1] * (x.dim() - 1))).clamp(*box)
-        confidence = self.method.confidence(self.search.logits(far))
-        return int((confidence > bold).sum()) / len(x)
+    def bold_in(self, box: Box, bold: float) -> Tensor:
+        """Return which inputs are answered boldly once scaled until certain and projected."""
+        factor = 1 + self.certainty.t
+        return _bold(self.search, factor, factor.isfinite(), box, bold)
 
     def _shown(self, rays: int) -> tuple[Ray, ...]:
         """Return some rays for a figure, each up to twice as far as anything happens on them."""
@@ -208,6 +211,25 @@ class _Followed:
             unknown_from=kernels and finite_or_none(1 + kernels.t[row])[0],
             limit=limit,
         )
+
+
+def _bold_at_some_factor(search: RaySearch, box: Box, bold: float) -> Tensor:
+    """Return which inputs are answered boldly once scaled by one of many factors and projected."""
+    found = torch.zeros(len(search.x), dtype=torch.bool)
+    with bar(PROJECTED_FACTORS, "project", search.progress) as shown:
+        for factor in torch.logspace(0, math.log10(MAX_PROJECTED), PROJECTED_FACTORS).double():
+            found = found | _bold(search, factor.expand(len(found)), ~found, box, bold)
+            shown.advance(1)
+    return found
+
+
+def _bold(search: RaySearch, factor: Tensor, chosen: Tensor, box: Box, bold: float) -> Tensor:
+    """Return which of the chosen inputs, scaled and projected, get more confidence, `(N,)`."""
+    x, found = search.x[chosen], torch.zeros_like(chosen)
+    if len(x):
+        inputs = (x * factor[chosen].view(-1, *[1] * (x.dim() - 1))).clamp(*box)
+        found[chosen] = as_method(search.model).confidence(search.logits(inputs)) > bold
+    return found
 
 
 def _follow(search: RaySearch, certain: float, eps: float) -> _Followed:

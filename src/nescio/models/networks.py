@@ -189,23 +189,30 @@ class BasicBlock(nn.Module):
 
 
 class PreActivationBlock(nn.Module):
-    """BatchNorm and ReLU before each convolution; the shortcut pools and pads with zeros."""
+    """BatchNorm and ReLU before each convolution; the shortcut pools and pads with zeros.
 
-    def __init__(self, before: int, after: int, stride: int) -> None:
+    The shortcut of a block that opens a stage leaves after its first ReLU, that of others before
+    its first norm. A stride of 2 pads as little as it must, at the bottom and on the right first.
+    """
+
+    def __init__(self, before: int, after: int, stride: int = 1, opens_stage: bool = False) -> None:
         super().__init__()
         self.norm1 = nn.BatchNorm2d(before)
-        self.conv1 = nn.Conv2d(before, after, 3, stride, padding=1, bias=False)
+        self.conv1 = nn.Conv2d(before, after, 3, stride, padding=2 - stride, bias=False)
         self.norm2 = nn.BatchNorm2d(after)
         self.conv2 = nn.Conv2d(after, after, 3, padding=1, bias=False)
-        self.stride, self.grown = stride, after - before
+        self.stride, self.opens_stage, self.grown = stride, opens_stage, after - before
 
     def forward(self, x: Tensor) -> Tensor:
-        out = self.conv2(F.relu(self.norm2(self.conv1(F.relu(self.norm1(x))))))
-        if self.stride != 1:
-            x = F.avg_pool2d(x, self.stride, ceil_mode=True, count_include_pad=False)
+        active = F.relu(self.norm1(x))
+        x = active if self.opens_stage else x
+        if self.stride == 2:
+            height, width = x.shape[2:]  # of odd sides both ends are padded
+            active = F.pad(active, (width % 2, 1, height % 2, 1))
+            x = F.avg_pool2d(x, 2, ceil_mode=True, count_include_pad=False)
         if self.grown:
             x = F.pad(x, (0, 0, 0, 0, self.grown // 2, self.grown - self.grown // 2))
-        return torch.add(out, x)
+        return torch.add(self.conv2(F.relu(self.norm2(self.conv1(active)))), x)
 
 
 @network_factory
@@ -231,8 +238,8 @@ def resnet20(classes: int | None = None, channels: int = 3, dropout: float = 0.0
     """
     blocks: list[nn.Module] = []
     for before, after, stride in ((16, 16, 1), (16, 32, 2), (32, 64, 2)):
-        blocks += [PreActivationBlock(before, after, stride)]
-        blocks += [PreActivationBlock(after, after, 1) for _ in range(2)]
+        blocks += [PreActivationBlock(before, after, stride, opens_stage=True)]
+        blocks += [PreActivationBlock(after, after) for _ in range(2)]
     stem = nn.Conv2d(channels, 16, 3, padding=1, bias=False)
     net = _residual([stem, *blocks, nn.BatchNorm2d(64), nn.ReLU()], 64, classes, dropout)
     for module in net.modules():

@@ -78,6 +78,8 @@ class Audit(Record):
     unfollowed: Count = 0  # rays without time to follow, whose factors are not proved
     # what `eps` is of: class probabilities or kernels; None if it was not kept
     confidence_kind: Annotated[str | None, one_of("softmax", "kernel", None)] = None
+    # above `bold` when projected back at one of many factors, not at that of `factors` alone
+    ever_overconfident: Fraction | None = None
 
     def check(self) -> None:
         if self.ends_in is not None and len(self.ends_in) != self.classes:

@@ -36,10 +36,12 @@ def audit_words(record: Audit) -> list[str]:
     if record.law == "unknown":
         first = f"This network is not piecewise affine: along {_directions(record)} nothing is "
         words = [f"{first}proved about its limit.", f"As far as measured, {_reaches(record)}."]
+    back = "projected back into the box of the data"
+    bold = f"of the {_noun(record)}s are answered with a confidence above {percent(record.bold)}"
     if record.overconfident is not None and record.reached:
-        back = "Scaled that far and projected back into the box of the data"
-        bold = f"{percent(record.overconfident)} of the {_noun(record)}s are answered with a"
-        words.append(f"{back}, {bold} confidence above {percent(record.bold)}.")
+        words.append(f"Scaled that far and {back}, {percent(record.overconfident)} {bold}.")
+    if (ever := record.ever_overconfident) is not None:
+        words.append(f"At one factor or another, {percent(ever)} {bold} when {back}.")
     if record.unfollowed and record.budget is not None:
         exact = record.proved if record.unknown_exact is None else record.unknown_exact
         proved = round(exact * record.trials)
@@ -265,10 +267,12 @@ def _figure_html(name: str, record: Audit) -> Markup:
 def _comparison_table(audits: Sequence[tuple[str, Audit]]) -> Table:
     columns = ["model", "basis", "confidence provably → 1", "provably ends uncertain"]
     columns += ["median factor until certain", "certain unscaled", "projected back: overconfident"]
+    columns += ["at one factor or another"]
     rows = []
     for name, audit in audits:
         limits = map(Percent, (audit.ends_certain, audit.ends_unknown))
-        others = map(Percent, (audit.at_once, audit.overconfident))
+        back = (audit.overconfident, audit.ever_overconfident)
+        others = map(Percent, (audit.at_once, *back))
         rows.append((name, BASIS[audit.law], *limits, audit.median_factor, *others))
     drawn = all(audit.drawn for _, audit in audits)
     what = "Random points in the box of the data" if drawn else "Inputs"

@@ -51,6 +51,34 @@ def test_a_linear_network_has_a_closed_form():
     assert (*far.low, *far.high) == pytest.approx((-2.9, 2.9))
 
 
+def test_projected_inputs_are_tried_at_many_factors():
+    """Log-odds of 0, 4, 0 and 20 at 0, ½, 1 and 21: bold around ½, certain only beyond the box."""
+    net = nn.Sequential(
+        linear([[1.0]] * 3, [0.0, -0.5, -1.0]),
+        nn.ReLU(),
+        linear([[8.0, -16.0, 9.0], [0.0] * 3], [0.0, 0.0]),
+    )
+    unit = (torch.zeros(1), torch.ones(1))
+    record = overconfidence(net, torch.tensor([[0.01], [0.1], [0.45], [0.7]]), unit)
+    assert record.median_factor == pytest.approx((1 + math.log(999)) / 0.45)
+    assert record.overconfident == 0.0  # at 1, where all are clipped to, the odds are even
+    assert record.ever_overconfident == 0.75  # odds of 19 lie between 0.368 and 0.632
+    assert overconfidence(net, torch.tensor([[0.7]])).ever_overconfident is None  # no box
+
+
+def test_the_factor_of_certainty_is_one_of_those_tried():
+    """Certain only of inputs within 1 % of 1e6, far beyond the factors tried."""
+    net = nn.Sequential(
+        linear([[1.0]] * 3, [-0.99e6, -1e6, -1.01e6]),
+        nn.ReLU(),
+        linear([[1.0, -2.0, 1.0], [0.0] * 3], [0.0, 0.0]),
+    )
+    box = (torch.zeros(1), torch.full((1,), 1e7))
+    record = overconfidence(net, torch.tensor([[1.0]]), box)
+    assert record.median_factor == pytest.approx(0.99e6, rel=1e-3)
+    assert record.reached == record.overconfident == record.ever_overconfident == 1.0
+
+
 def test_what_never_is_certain_raises():
     """A unit that dies for positive inputs leaves even odds."""
     net = nn.Sequential(linear([[-1.0]], [0.0]), nn.ReLU(), linear([[1.0], [0.0]], [0.0, 0.0]))

@@ -1,4 +1,5 @@
 import copy
+import math
 
 import pytest
 import torch
@@ -76,15 +77,68 @@ def test_number_of_weights(net, want):
     assert count(net) == want
 
 
-def test_resnet20_shortcut_has_no_weights_and_pads_with_zeros():
-    block = resnet20(10)[5]  # the first block of the second stage
-    for layer in (block.conv1, block.conv2):
-        nn.init.zeros_(layer.weight)
-    x = torch.rand(2, 16, 8, 8)
-    out = block.eval()(x)
-    torch.testing.assert_close(out[:, 8:24], nn.functional.avg_pool2d(x, 2))
-    assert (out[:, :8] == 0).all()
-    assert (out[:, 24:] == 0).all()
+def same_padding(x, kernel, stride):
+    """Zeros as TensorFlow's SAME has them: as few as it takes, the odd one at the end."""
+    pads = []
+    for side in x.shape[:1:-1]:  # the last axis comes first
+        whole = max((math.ceil(side / stride) - 1) * stride + kernel - side, 0)
+        pads += [whole // 2, whole - whole // 2]
+    return nn.functional.pad(x, pads)
+
+
+def authors_resnet(x, weights):
+    """The network of Hein et al.'s code, layer by layer, from weights by the places of ours."""
+
+    def convolved(x, name, stride=1):
+        return nn.functional.conv2d(
+            same_padding(x, 3, stride), weights[f"{name}.weight"], stride=stride
+        )
+
+    def rectified(x, name):
+        mean, var, scale, shift = (
+            weights[f"{name}.{key}"][:, None, None]
+            for key in ("running_mean", "running_var", "weight", "bias")
+        )
+        return ((x - mean) / (var + 1e-5).sqrt() * scale + shift).clamp(min=0)
+
+    x = convolved(x, "1")
+    for block in range(9):
+        name, stride = f"{2 + block}", 2 if block in (3, 6) else 1
+        active = rectified(x, f"{name}.norm1")
+        shortcut = active if block % 3 == 0 else x
+        out = convolved(active, f"{name}.conv1", stride)
+        if stride == 2:
+            shortcut = torch.stack(
+                [shortcut[:, :, i::2, j::2] for i in (0, 1) for j in (0, 1)]
+            ).mean(0)
+            more = torch.zeros_like(shortcut[:, : shortcut.shape[1] // 2])
+            shortcut = torch.cat([more, shortcut, more], 1)
+        x = convolved(rectified(out, f"{name}.norm2"), f"{name}.conv2") + shortcut
+    return rectified(x, "11").mean((2, 3)) @ weights["15.weight"].T + weights["15.bias"]
+
+
+def test_resnet20_is_the_authors_network(seed):
+    torch.manual_seed(seed)
+    net = resnet20(10).double().eval()
+    for layer in net.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            for values in (layer.weight, layer.bias, layer.running_mean, layer.running_var):
+                nn.init.uniform_(values, 0.1, 0.9)
+    x = torch.rand(3, 3, 12, 20, dtype=torch.double)
+    torch.testing.assert_close(net(x), authors_resnet(x, net.state_dict()))
+
+
+@pytest.mark.parametrize("size", [(7, 7), (8, 7), (7, 8)])
+def test_odd_sides_are_padded_as_in_tensorflow(size, seed):
+    torch.manual_seed(seed)
+    block = resnet20(10)[5].eval()  # the first block of the second stage
+    x = torch.rand(2, 16, *size)
+    active = nn.functional.relu(block.norm1(x))
+    ours = []
+    block.conv1.register_forward_hook(lambda _module, _inputs, out: ours.append(out))
+    assert block(x).shape[2:] == tuple((side + 1) // 2 for side in size)
+    want = nn.functional.conv2d(same_padding(active, 3, 2), block.conv1.weight, stride=2)
+    torch.testing.assert_close(ours[0], want)
 
 
 def test_details_of_the_papers():

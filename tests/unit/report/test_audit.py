@@ -133,6 +133,15 @@ def test_other_verdicts(change, said):
     assert said in " ".join(audit_words(replace(PLAIN, **change)))
 
 
+def test_inputs_projected_at_many_factors_have_a_sentence_of_their_own():
+    for reached in (0.0, 1.0):
+        words = audit_words(replace(PLAIN, reached=reached, ever_overconfident=0.995))
+        assert words[-1] == (
+            "At one factor or another, 99.5 % of the inputs are answered with a confidence above "
+            "95.0 % when projected back into the box of the data."
+        )
+
+
 def test_without_a_box_nothing_is_projected():
     assert len(audit_words(replace(PLAIN, overconfident=None))) == 1
     assert (
