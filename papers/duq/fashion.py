@@ -9,7 +9,7 @@ from statistics import fmean
 
 from nescio import NescioError
 from nescio.records import Evaluation
-from papers.duq.compared import DUQ, FASHION_PENALTY, FASHION_SETS, PAPER, fashion_deviations
+from papers.duq.compared import DUQ, FASHION_PENALTY, FASHION_SETS, PAPER
 from papers.duq.runs import (
     FASHION,
     TrainingRun,
@@ -44,7 +44,7 @@ def fashion(work: Workspace) -> Outcome:
         for side, title in (("known", "FashionMNIST"), ("mnist", "MNIST")):
             values = [float(confidence_fractions(one, side)[-1]) for one in runs]
             table.append(over_seeds(f"{name}: {title} with a kernel above 0.9", values, unit="%"))
-    deviations = fashion_deviations(work, chosen=False, ensemble=False)
+    deviations = PAPER.deviates("kept_runs", "notmnist", "losses", "centroids")
     return Outcome(tuple(table), _claims(kept), deviations, (PAPER.remark("fashion"),))
 
 
@@ -66,7 +66,7 @@ def _claims(kept: Kept) -> tuple[Claim, ...]:
     softmax = PAPER.published["fashion_accuracy"]["single model"][0]
     accuracy = fmean(one.known.accuracy for one in runs)
     near = (
-        f"{accuracy:.1%} in the mean of {len(runs)} runs, against the {softmax:g} % of the paper's "
+        f"{accuracy:.1%} in the mean (runs: {len(runs)}), against the {softmax:g} % of the paper's "
         f"single model (wanted: at most {100 * TOLERANCE:.1f} points less)"
     )
     known, other = (
